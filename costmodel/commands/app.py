@@ -1,0 +1,52 @@
+"""The table of contents: every command, in the order one meets them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import costmodel
+from costmodel.commands.documents import list_documents, show
+from costmodel.commands.estimate import comm, estimate, memory
+from costmodel.commands.explain import explain
+from costmodel.commands.search import search
+from costmodel.commands.shared import guarded
+
+app = typer.Typer(
+    name="costmodel",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Time, memory, network and cost of distributed LLM jobs, from closed-form equations.",
+    epilog="First steps: costmodel search llama-3-70b-512 · costmodel explain llama-3-70b-512 step_time",
+)
+
+LOOK, CHOOSE, DOCUMENTS = "Look at one plan", "Choose a plan", "Documents"
+app.command(rich_help_panel=LOOK)(estimate)
+app.command(rich_help_panel=LOOK)(memory)
+app.command(rich_help_panel=LOOK)(comm)
+app.command(rich_help_panel=LOOK)(explain)
+app.command(rich_help_panel=CHOOSE)(search)
+app.command("list", rich_help_panel=DOCUMENTS)(list_documents)
+app.command(rich_help_panel=DOCUMENTS)(show)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"costmodel {costmodel.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")
+    ] = False,
+) -> None:
+    """Time, memory, network and cost of distributed LLM jobs, from closed-form equations."""
+
+
+def main() -> None:
+    """The installed command."""
+    guarded(app)

@@ -1,0 +1,132 @@
+"""estimate, memory, comm: one plan looked at."""
+
+from __future__ import annotations
+
+import typer
+
+from costmodel.commands.shared import (
+    Exit,
+    ForceOption,
+    Format,
+    FormatOption,
+    JsonOption,
+    OutputOption,
+    ScenarioArgument,
+    SetOption,
+    VerboseOption,
+    deliver,
+)
+from costmodel.documents.library import load
+from costmodel.estimate.plan import Answer, answer, own_plan
+from costmodel.estimate.setting import setting_of
+from costmodel.explore.alone import alone, is_model
+from costmodel.report import machine, plan
+
+
+def _answer(scenario: str, assignments: list[str] | None) -> Answer:
+    setting = setting_of(load(scenario, assignments or ()))
+    return answer(setting, own_plan(setting))
+
+
+def _exit(asked: Answer) -> None:
+    if asked.refused or asked.evaluation.costs.row()["memory_share"] > 1:
+        raise typer.Exit(Exit.NO)
+
+
+def estimate(
+    scenario: ScenarioArgument,
+    assignments: SetOption = None,
+    form: FormatOption = Format.TABLE,
+    as_json: JsonOption = False,
+    output: OutputOption = None,
+    force: ForceOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """How long a step takes, how much memory it needs, what it costs.
+
+    Examples:
+
+      costmodel estimate llama-3-70b-512
+
+      costmodel estimate llama-3-70b-512 --set plan.tp=4 --set plan.pp=8
+
+    Exit code 1 when the plan does not fit or is not legal. Next: costmodel search SCENARIO
+    """
+    asked = _answer(scenario, assignments)
+    deliver(
+        lambda: plan.estimate(asked, verbose=verbose),
+        lambda: machine.estimate(asked),
+        as_json=as_json or form is Format.JSON,
+        output=output,
+        force=force,
+    )
+    _exit(asked)
+
+
+def memory(
+    scenario: ScenarioArgument,
+    assignments: SetOption = None,
+    form: FormatOption = Format.TABLE,
+    as_json: JsonOption = False,
+    output: OutputOption = None,
+    force: ForceOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Where the bytes of the worst stage go, and whether they fit; for a model's name, its weights and states alone.
+
+    Examples:
+
+      costmodel memory llama-3-70b-512
+
+      costmodel memory llama-3-70b
+
+    Exit code 1 when the plan does not fit or is not legal. Next: costmodel explain SCENARIO memory_peak
+    """
+    if is_model(scenario) and not assignments:
+        facts = alone(scenario)
+        deliver(
+            lambda: plan.model_memory(facts),
+            lambda: machine.model_memory(facts),
+            as_json=as_json or form is Format.JSON,
+            output=output,
+            force=force,
+        )
+        return
+    asked = _answer(scenario, assignments)
+    deliver(
+        lambda: plan.memory(asked, verbose=verbose),
+        lambda: machine.memory(asked),
+        as_json=as_json or form is Format.JSON,
+        output=output,
+        force=force,
+    )
+    _exit(asked)
+
+
+def comm(
+    scenario: ScenarioArgument,
+    assignments: SetOption = None,
+    form: FormatOption = Format.TABLE,
+    as_json: JsonOption = False,
+    output: OutputOption = None,
+    force: ForceOption = False,
+) -> None:
+    """Who talks over which link, how often, how long, and what of it is exposed.
+
+    Examples:
+
+      costmodel comm llama-3-70b-512
+
+      costmodel comm llama-3-70b-512 --set plan.zero=3 --json
+
+    Exit code 1 when the plan does not fit or is not legal. Next: costmodel explain SCENARIO tp_exposed
+    """
+    asked = _answer(scenario, assignments)
+    deliver(
+        lambda: plan.communication(asked),
+        lambda: machine.communication(asked),
+        as_json=as_json or form is Format.JSON,
+        output=output,
+        force=force,
+    )
+    _exit(asked)

@@ -1,0 +1,1 @@
+"""What YAML may say: frozen documents, no arithmetic."""

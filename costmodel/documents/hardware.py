@@ -1,0 +1,257 @@
+"""Hardware facts (accelerator, fabric, node, cluster) and, beside them, fitted opinions (efficiency)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from costmodel.documents.base import (
+    Bytes,
+    Count,
+    Document,
+    FlopRate,
+    Name,
+    Positive,
+    Price,
+    Rate,
+    Seconds,
+    Share,
+    Source,
+    Sourced,
+    Watts,
+    quantity,
+)
+
+_hertz, _hertz_schema = quantity("1/s", 0, 1e12, above=True)
+Hertz = Annotated[float, _hertz, _hertz_schema]
+
+
+def _written(value: Any) -> str:
+    return "name" if isinstance(value, str) else "inline"
+
+
+class Memory(Sourced):
+    """The accelerator's own memory."""
+
+    capacity: Bytes = Field(description="As sold")
+    usable: Bytes = Field(description="What the driver reports as total")
+    bandwidth: Rate = Field(description="Datasheet bandwidth, read and write together")
+    kind: str | None = Field(default=None, description="Memory technology")
+
+
+class Peak(Sourced):
+    """Dense datasheet rates, no sparsity, accumulating in fp32 where the part distinguishes."""
+
+    fp32: FlopRate | None = Field(default=None, description="Vector fp32")
+    tf32: FlopRate | None = Field(default=None, description="Tensor tf32")
+    bf16: FlopRate | None = Field(default=None, description="Tensor bf16")
+    fp16: FlopRate | None = Field(default=None, description="Tensor fp16")
+    fp8: FlopRate | None = Field(default=None, description="Tensor fp8")
+    fp4: FlopRate | None = Field(default=None, description="Tensor fp4")
+    int8: FlopRate | None = Field(default=None, description="Tensor int8")
+
+
+class Chip(Sourced):
+    """Inside the part."""
+
+    units: Count | None = Field(default=None, description="SMs, CUs, cores or engines")
+    clock: Hertz | None = Field(default=None, description="Clock the peak is computed at")
+    l2: Bytes | None = Field(default=None, description="Last-level cache on the die")
+
+
+class Power(Sourced):
+    """Electrical power."""
+
+    max: Watts = Field(description="Sustained maximum")
+
+
+class Accelerator(Document):
+    """One GPU, TPU chip or other device, as its datasheet describes it."""
+
+    schema_: Literal["costmodel/accelerator/v1"] = Field(
+        alias="schema", description="Kind and version of this document"
+    )
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="Full name")
+    vendor: str = Field(description="Maker")
+    family: Name = Field(description="Architecture, for example hopper")
+    year: Count | None = Field(default=None, description="Year of introduction")
+    memory: Memory = Field(description="Device memory")
+    peak: Peak = Field(description="Dense peak rates")
+    chip: Chip | None = Field(default=None, description="Inside the part")
+    power: Power | None = Field(default=None, description="Electrical power")
+    best_matmul: dict[str, FlopRate] = Field(
+        default_factory=dict, description="Best matmul rate measured over many shapes"
+    )
+    efficiency: Name | None = Field(
+        default=None, description="Efficiency document to use; the one of the same name if left out"
+    )
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+
+class Fabric(Sourced):
+    """A link technology: what one port or one accelerator's set of links carries, one way."""
+
+    schema_: Literal["costmodel/fabric/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="Full name")
+    kind: Literal["scale-up", "host", "scale-out"] = Field(
+        description="Inside a node or domain, to the host, or between nodes"
+    )
+    per: Literal["accelerator", "port"] = Field(description="What the bandwidth belongs to")
+    bandwidth: Rate = Field(description="One way")
+    latency: Seconds | None = Field(
+        default=None, description="Of the wire and switch, one hop; not a collective's latency"
+    )
+    efficiency: Name | None = Field(
+        default=None, description="Efficiency document to use; the one of the same name if left out"
+    )
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+
+AcceleratorReference = Annotated[
+    Annotated[str, Tag("name")] | Annotated[Accelerator, Tag("inline")], Discriminator(_written)
+]
+FabricReference = Annotated[Annotated[str, Tag("name")] | Annotated[Fabric, Tag("inline")], Discriminator(_written)]
+
+
+class ScaleUp(Sourced):
+    """How the accelerators of a node, or of a larger domain, reach each other."""
+
+    fabric: FabricReference = Field(description="Link technology")
+    domain: Count = Field(description="Accelerators that reach each other without leaving the fabric")
+    topology: Literal["switch", "mesh", "pairs", "torus", "none"] = Field(
+        default="switch", description="switch: any pair has the full rate; otherwise a pair has one link"
+    )
+    pair_bandwidth: Rate | None = Field(
+        default=None, description="What one pair gets where there is no switch, one way"
+    )
+
+
+class ScaleOut(Sourced):
+    """The network interfaces of one node that carry training traffic."""
+
+    fabric: FabricReference = Field(description="Network technology")
+    nics: Count = Field(description="Interfaces in the node")
+
+
+class ListPrice(Sourced):
+    """A price seen on a date; prices vary several times over for the same part."""
+
+    hourly: Price = Field(description="Of the whole node")
+    date: str = Field(description="Date seen")
+
+
+class Node(Document):
+    """One server, or one tray of a rack-scale domain."""
+
+    schema_: Literal["costmodel/node/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="Full name")
+    provider: str = Field(description="Maker or cloud")
+    accelerator: AcceleratorReference = Field(description="What computes")
+    accelerators: Count = Field(description="How many in the node")
+    scale_up: ScaleUp = Field(description="Links inside the node or domain")
+    scale_out: ScaleOut = Field(description="Links between nodes")
+    host: FabricReference | None = Field(default=None, description="Link of an accelerator to its host")
+    power: Power | None = Field(default=None, description="Of the whole node")
+    price: ListPrice | None = Field(default=None, description="List price")
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+
+NodeReference = Annotated[Annotated[str, Tag("name")] | Annotated[Node, Tag("inline")], Discriminator(_written)]
+
+
+class Cluster(Document):
+    """Equal nodes on one fabric of full bisection bandwidth."""
+
+    node: NodeReference = Field(description="Node, by name or written out")
+    nodes: Count = Field(description="How many")
+
+
+class Fitted(Document):
+    """How well a fit describes what it was fitted on."""
+
+    points: Count | None = Field(default=None, description="Measurements")
+    median: Share | None = Field(default=None, description="Median absolute error")
+    p90: Share | None = Field(default=None, description="90th percentile of the absolute error")
+    out_of: Literal["sample", "fit"] | None = Field(
+        default=None, description="sample: on shapes held out; fit: on its own"
+    )
+
+
+class MatmulFit(Sourced):
+    """t = t0 + ((FLOP / (c P))^p + (bytes / (b W))^p)^(1/p)."""
+
+    compute_share: Share = Field(description="c, share of the peak rate that large matmuls reach in isolation")
+    backward_share: Share = Field(description="c of the two backward products, which run a little faster than forward")
+    memory_share: Share = Field(description="b, share of memory bandwidth")
+    start: Seconds = Field(description="t0, fixed time of a call")
+    exponent: Positive = Field(description="p, sharpness of the corner of the roofline")
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class AttentionFit(Sourced):
+    """What fused attention kernels of one class reach, as a share of the bf16 peak on causal FLOP."""
+
+    forward_share: Share = Field(description="Long sequences, head dimension 128")
+    backward_share: Share = Field(description="Backward rate over forward rate")
+    half_sequence: Count = Field(description="Sequence at which half of the rate is reached")
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class MemoryFit(Sourced):
+    """Streaming kernels."""
+
+    share: Share = Field(description="Share of memory bandwidth that memory-bound kernels reach")
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class SustainedFit(Sourced):
+    """Power and clocks: what hours of work add to an isolated kernel."""
+
+    factor: Positive = Field(description="Tensor-core time in a real step over that of the isolated kernel")
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class CollectiveFit(Sourced):
+    """t = α + w + c √(α w) inside a scale-up domain, α = start + hop (n − 1), w = wire bytes / bandwidth."""
+
+    start: Seconds = Field(description="Fixed time of a call")
+    hop: Seconds = Field(description="Added for each further rank")
+    bandwidth: Rate = Field(description="Wire rate that large messages reach, one way per rank")
+    blend: Positive = Field(description="c, how softly latency and bandwidth regimes meet")
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class NetworkFit(Sourced):
+    """Collectives that leave the node."""
+
+    share: Share = Field(description="Share of the interface rate that large collectives reach")
+    start: Seconds = Field(description="Fixed time of a call")
+    ring_hop: Seconds = Field(description="One step of a ring between nodes")
+    tree_hop: Seconds = Field(description="One level of a tree between nodes")
+    pair_share: Share = Field(description="Share of the interface rate that one send reaches")
+    serial_share: Share = Field(
+        description="Share of the faster level's time that does not hide behind the slower level's"
+    )
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class Efficiency(Document):
+    """Fitted opinions about one accelerator or one fabric, each with what it was fitted on."""
+
+    schema_: Literal["costmodel/efficiency/v1"] = Field(alias="schema", description="Kind and version of this document")
+    of: Name = Field(description="Accelerator or fabric; equals the file name")
+    matmul: dict[str, MatmulFit] = Field(default_factory=dict, description="By precision")
+    attention: dict[str, AttentionFit] = Field(
+        default_factory=dict, description="By kernel class: flash-1, flash-2, flash-3"
+    )
+    memory: MemoryFit | None = Field(default=None, description="Memory-bound kernels")
+    sustained: SustainedFit | None = Field(default=None, description="Power and clocks")
+    collectives: dict[str, CollectiveFit] = Field(
+        default_factory=dict, description="By operation, inside the scale-up domain"
+    )
+    network: NetworkFit | None = Field(default=None, description="Between nodes")
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

@@ -1,0 +1,40 @@
+"""One plan, and a space of plans: the same keys, with lists."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from costmodel.documents.base import Count, Document
+from costmodel.documents.stack import Recompute, Schedule, Zero
+
+
+class Plan(Document):
+    """How one job is laid out; what is left out follows from the rest or from the stack."""
+
+    dp: Count | None = Field(default=None, description="Data-parallel degree; derived from the rest when left out")
+    tp: Count = Field(default=1, description="Tensor-parallel degree")
+    pp: Count = Field(default=1, description="Pipeline stages")
+    vpp: Count = Field(default=1, description="Model chunks per pipeline rank")
+    micro_batch: Count = Field(default=1, description="Sequences in a forward pass of one replica")
+    zero: Zero | None = Field(
+        default=None, description="What is sharded over dp: 1 optimizer, 2 + gradients, 3 + weights"
+    )
+    recompute: Recompute | None = Field(default=None, description="What is computed again in backward instead of kept")
+    schedule: Schedule | None = Field(default=None, description="Pipeline schedule")
+    sequence_parallel: bool | None = Field(
+        default=None, description="Shard norms and dropout over tp along the sequence"
+    )
+
+
+class Space(Document):
+    """Lists of the plan's keys; a key left out takes every value that makes sense."""
+
+    dp: list[Count] | None = Field(default=None, min_length=1, description="Data-parallel degrees")
+    tp: list[Count] | None = Field(default=None, min_length=1, description="Tensor-parallel degrees")
+    pp: list[Count] | None = Field(default=None, min_length=1, description="Pipeline stages")
+    vpp: list[Count] | None = Field(default=None, min_length=1, description="Model chunks per pipeline rank")
+    micro_batch: list[Count] | None = Field(default=None, min_length=1, description="Sequences in a forward pass")
+    zero: list[Zero] | None = Field(default=None, min_length=1, description="Sharding stages")
+    recompute: list[Recompute] | None = Field(default=None, min_length=1, description="Recompute modes")
+    schedule: list[Schedule] | None = Field(default=None, min_length=1, description="Pipeline schedules")
+    sequence_parallel: list[bool] | None = Field(default=None, min_length=1, description="With, without, or both")

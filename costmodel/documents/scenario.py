@@ -1,0 +1,102 @@
+"""A scenario: model, cluster, workload, software, plan or space of plans, assumptions, limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from costmodel.documents.base import Count, Document, Positive, Price, Seconds, Share
+from costmodel.documents.hardware import Cluster
+from costmodel.documents.model import Model
+from costmodel.documents.plan import Plan, Space
+from costmodel.documents.stack import GradientType, Stack
+
+
+def _written(value: Any) -> str:
+    return "name" if isinstance(value, str) else "inline"
+
+
+ModelReference = Annotated[Annotated[str, Tag("name")] | Annotated[Model, Tag("inline")], Discriminator(_written)]
+StackReference = Annotated[Annotated[str, Tag("name")] | Annotated[Stack, Tag("inline")], Discriminator(_written)]
+
+FlopConvention = Literal["model-causal", "model-full", "6n", "palm", "megatron-2021", "korthikanti"]
+
+
+class Training(Document):
+    """A training workload."""
+
+    kind: Literal["training"] = Field(description="training")
+    sequence: Count = Field(description="Tokens in a sequence")
+    global_batch: Count = Field(description="Sequences in an optimizer step")
+    tokens: Count | None = Field(default=None, description="Tokens of the whole run; gives days and cost")
+    precision: Literal["bf16", "fp16"] = Field(default="bf16", description="Type the matmuls read")
+    gradients: GradientType | None = Field(
+        default=None, description="Type gradients are accumulated and reduced in; else the stack's"
+    )
+    optimizer: Literal["adamw"] = Field(default="adamw", description="Optimizer")
+
+
+class OverlapAssumption(Document):
+    """Shares of a communication that can hide behind compute; left out, the stack's."""
+
+    tp: Share | None = Field(default=None, description="Tensor parallelism")
+    dp: Share | None = Field(default=None, description="Data parallelism")
+    pp: Share | None = Field(default=None, description="Sends between pipeline stages")
+
+
+class Assumptions(Document):
+    """Opinions, each of which has a default that is spoken."""
+
+    overlap: OverlapAssumption = Field(default_factory=OverlapAssumption, description="What hides behind compute")
+    fragmentation: Share | None = Field(default=None, description="What the caching allocator adds; else the stack's")
+    price: Price | None = Field(default=None, description="Of one accelerator; else the node's list price")
+    sustained: Positive | None = Field(
+        default=None, description="Slow-down of a real step over isolated kernels; else the fit's"
+    )
+    network_share: Share | None = Field(
+        default=None, description="Share of the interface rate that collectives reach; else the fit's"
+    )
+    flop_convention: FlopConvention = Field(default="model-causal", description="Which FLOP the MFU counts")
+    order: Literal["tp-dp-pp", "tp-pp-dp"] = Field(
+        default="tp-dp-pp", description="Placement of groups on the topology, innermost first"
+    )
+
+
+class ShareLimit(Document):
+    """Bounds on a fraction."""
+
+    at_most: Share | None = Field(default=None, description="Largest value allowed")
+    at_least: Share | None = Field(default=None, description="Smallest value allowed")
+
+
+class TimeLimit(Document):
+    """Bounds on a duration."""
+
+    at_most: Seconds | None = Field(default=None, description="Longest allowed")
+
+
+class Limits(Document):
+    """What a plan must keep; search obeys it."""
+
+    memory: ShareLimit = Field(default_factory=ShareLimit, description="Peak memory over usable memory")
+    step_time: TimeLimit = Field(default_factory=TimeLimit, description="Time of a step")
+    mfu: ShareLimit = Field(default_factory=ShareLimit, description="Model FLOP utilisation")
+
+
+class Scenario(Document):
+    """Everything one question needs."""
+
+    schema_: Literal["costmodel/scenario/v1"] = Field(alias="schema", description="Kind and version of this document")
+    title: str = Field(description="One line, shown at the head of every answer")
+    model: ModelReference = Field(description="Model, by name or written out")
+    cluster: Cluster = Field(description="Where it runs")
+    workload: Training = Field(description="What it does")
+    stack: StackReference = Field(default="megatron-core", description="Training software, by name or written out")
+    plan: Plan | None = Field(default=None, description="One plan")
+    search: Space | None = Field(default=None, description="The same keys with lists; left out, every legal plan")
+    assume: Assumptions = Field(default_factory=Assumptions, description="Opinions")
+    limits: Limits = Field(default_factory=Limits, description="What a plan must keep")
+    objective: Literal["step_time", "tokens_per_s_per_gpu", "cost_per_mtoken"] = Field(
+        default="tokens_per_s_per_gpu", description="What search orders by"
+    )

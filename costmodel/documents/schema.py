@@ -1,0 +1,55 @@
+"""JSON Schemas of the documents, for editors: one file for hardware, one for scenarios.
+
+They are generated, never edited; a test keeps them fresh. To write them again:
+
+    python -m costmodel.documents.schema
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from costmodel.documents.library import FOLDERS
+
+_DRAFT = "http://json-schema.org/draft-07/schema#"  # the newest that editors' YAML servers know whole
+_CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def schemas() -> dict[str, str]:
+    """The text of every schema file, by its path from the root of a checkout."""
+    tops = dict.fromkeys(folder.split("/")[0] for folder, _ in FOLDERS.values())
+    return {f"{top}/schema.json": _text(top) for top in tops}
+
+
+def _text(top: str) -> str:
+    kinds = {kind: model for kind, (folder, model) in FOLDERS.items() if folder.split("/")[0] == top}
+    schema = {"$schema": _DRAFT, "title": f"costmodel: {', '.join(kinds)}", **_one_of(kinds)}
+    return json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _one_of(kinds: dict[str, type[BaseModel]]) -> dict[str, object]:
+    """One of the kinds, told apart by the key `schema`."""
+    wanted = [(model, "validation") for model in kinds.values()]
+    references, definitions = models_json_schema(wanted, by_alias=True)  # type: ignore[arg-type]
+    mapping = {f"costmodel/{kind}/v1": references[model, "validation"]["$ref"] for kind, model in kinds.items()}
+    return {
+        "type": "object",
+        "required": ["schema"],
+        "oneOf": [{"$ref": reference} for reference in mapping.values()],
+        "discriminator": {"propertyName": "schema", "mapping": mapping},
+        "$defs": definitions["$defs"],
+    }
+
+
+def write(folder: Path = _CHECKOUT) -> None:
+    """Write every schema file beneath a folder."""
+    for name, text in schemas().items():
+        (folder / name).write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    write()

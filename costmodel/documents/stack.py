@@ -1,0 +1,100 @@
+"""What the training software does: neither hardware nor plan, and the home of much of the error."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from costmodel.documents.base import (
+    Bytes,
+    Count,
+    Document,
+    Name,
+    NonNegative,
+    Positive,
+    Seconds,
+    Share,
+    Source,
+    Sourced,
+)
+
+Zero = Literal[0, 1, 2, 3]
+Recompute = Literal["none", "selective", "full"]
+Schedule = Literal["gpipe", "1f1b", "interleaved"]
+GradientType = Literal["fp32", "bf16", "fp16"]
+
+
+class States(Sourced):
+    """Bytes a parameter costs, before any sharding."""
+
+    weights: Bytes = Field(description="The copy the optimizer's shard or the layer keeps for good")
+    compute: Bytes = Field(description="A weight as the matmuls read it and the network gathers it")
+    optimizer: Bytes = Field(description="Master copy and moments")
+    sharded_master: bool = Field(
+        description="The kept weight is the optimizer's, always sharded, and matmuls read a copy"
+    )
+
+
+class Kernels(Sourced):
+    """Which kernels run."""
+
+    attention: Literal["unfused", "flash-1", "flash-2", "flash-3"] = Field(description="Class of the attention kernel")
+    dropout: bool = Field(description="Dropout after attention and MLP, with the masks kept")
+    traffic_factor: Positive = Field(description="Memory-bound bytes over those of fully fused kernels")
+    selective: Literal["core-attention", "op-level"] = Field(description="What selective recompute drops")
+
+
+class Overlap(Sourced):
+    """Share of a communication that can hide behind compute."""
+
+    tp: Share = Field(description="Tensor-parallel all-gather and reduce-scatter behind their matmuls")
+    dp: Share = Field(description="Gradient and weight traffic behind one micro-batch's backward and forward")
+    pp: Share = Field(description="Steady-state sends between stages")
+
+
+class Launch(Sourced):
+    """Host time."""
+
+    operation: Seconds = Field(description="Host time to issue one operation")
+    operations: Count = Field(description="Operations a layer issues forward; backward issues twice as many")
+
+
+class Runtime(Sourced):
+    """Memory that no tensor of the model holds."""
+
+    context: Bytes = Field(description="Driver context, loaded kernels, library workspaces")
+    communicators: Count = Field(description="Communicators a rank opens")
+    communicator: Bytes = Field(description="Buffers of one communicator")
+    fragmentation: Share = Field(description="What the caching allocator reserves beyond what is allocated")
+
+
+class Buckets(Sourced):
+    """How gradients and weights are grouped for the network, and what the loss keeps."""
+
+    size: Bytes = Field(description="Bytes of gradients in a bucket")
+    per_rank: Bytes = Field(description="Bytes of gradients for each data-parallel rank, if that is larger")
+    live: NonNegative = Field(description="Buckets held beside the gradients themselves")
+    prefetch: NonNegative = Field(description="Sharded units gathered ahead of the one in use")
+    loss: Bytes = Field(description="Bytes kept per logit")
+
+
+class Stack(Document):
+    """One training software, as it runs by default."""
+
+    schema_: Literal["costmodel/stack/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="Full name and version")
+    gradients: GradientType = Field(description="Type gradients are accumulated and reduced in")
+    zero: list[Zero] = Field(description="Sharding stages it offers, its default first")
+    recompute: list[Recompute] = Field(description="Recompute modes it offers, its default first")
+    schedules: list[Schedule] = Field(description="Pipeline schedules it offers")
+    sequence_parallel: bool = Field(description="Whether tensor parallelism comes with sequence parallelism by default")
+    vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this times tp")
+    states: States = Field(description="Bytes per parameter")
+    kernels: Kernels = Field(description="Which kernels run")
+    overlap: Overlap = Field(description="What hides behind compute")
+    launch: Launch = Field(description="Host time")
+    runtime: Runtime = Field(description="Memory beside the model's tensors")
+    buckets: Buckets = Field(description="Grouping of traffic, and the loss")
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

@@ -1,0 +1,258 @@
+"""Counting: so many of a thing, a thing in so many parts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.equation import Number, equation
+
+
+@equation
+def repeated(count: Number, amount: Number) -> Number:
+    """So many times one amount.
+
+    n x
+
+    Args:
+        count: how many, n [1]
+        amount: of one, x [u]
+
+    Returns:
+        of all [u]
+
+    Example:
+        >>> repeated(80.0, 2.5)
+        200.0
+
+    Source:
+        composition
+
+    Monotone: increasing in count, amount
+    """
+    return count * amount
+
+
+@equation
+def divided(amount: Number, parts: Number) -> Number:
+    """One of several equal parts.
+
+    x / n
+
+    Args:
+        amount: the whole, x [u]
+        parts: equal parts, n [1]
+
+    Returns:
+        one part [u]
+
+    Example:
+        >>> divided(28672.0, 8.0)
+        3584.0
+
+    Source:
+        composition
+
+    Monotone: increasing in amount; decreasing in parts
+    """
+    return amount / parts
+
+
+@equation
+def tokens_in_micro_batch(micro_batch: Number, sequence: Number) -> Number:
+    """Tokens one replica forwards at a time.
+
+    b s
+
+    Args:
+        micro_batch: sequences in a forward pass, b [1]
+        sequence: tokens in a sequence, s [1]
+
+    Returns:
+        tokens [1]
+
+    Example:
+        >>> tokens_in_micro_batch(2.0, 8192.0)
+        16384.0
+
+    Source:
+        composition
+
+    Monotone: increasing in micro_batch, sequence
+    """
+    return micro_batch * sequence
+
+
+@equation
+def world_size(nodes: Number, accelerators: Number) -> Number:
+    """Ranks of a job that takes the whole cluster.
+
+    N = nodes × accelerators
+
+    Args:
+        nodes: nodes in the cluster [1]
+        accelerators: accelerators in a node [1]
+
+    Returns:
+        ranks, N [1]
+
+    Example:
+        >>> world_size(64.0, 8.0)
+        512.0
+
+    Source:
+        composition
+
+    Monotone: increasing in nodes, accelerators
+    """
+    return nodes * accelerators
+
+
+@equation
+def data_parallel_degree(ranks: Number, tp: Number, pp: Number) -> Number:
+    """Replicas that are left when a replica takes tp × pp ranks.
+
+    dp = N / (tp pp)
+
+    Args:
+        ranks: ranks of the job, N [1]
+        tp: tensor-parallel degree [1]
+        pp: pipeline stages [1]
+
+    Returns:
+        data-parallel degree, dp [1]
+
+    Example:
+        >>> data_parallel_degree(512.0, 8.0, 4.0)
+        16.0
+
+    Source:
+        megatron-lm parallel_state.py
+
+    Monotone: increasing in ranks; decreasing in tp, pp
+    """
+    return ranks / (tp * pp)
+
+
+@equation
+def micro_batches_per_step(global_batch: Number, dp: Number, micro_batch: Number) -> Number:
+    """Forward passes of one replica in an optimizer step.
+
+    m = B / (dp b)
+
+    Args:
+        global_batch: sequences in a step, B [1]
+        dp: data-parallel degree [1]
+        micro_batch: sequences in a forward pass, b [1]
+
+    Returns:
+        micro-batches, m [1]
+
+    Example:
+        >>> micro_batches_per_step(1024.0, 16.0, 1.0)
+        64.0
+
+    Source:
+        composition
+
+    Monotone: increasing in global_batch; decreasing in dp, micro_batch
+    """
+    return global_batch / (dp * micro_batch)
+
+
+@equation
+def layers_per_stage(layers: Number, pp: Number) -> Number:
+    """Layers one pipeline rank holds when the split is even.
+
+    L / pp
+
+    Args:
+        layers: layers of the model, L [1]
+        pp: pipeline stages [1]
+
+    Returns:
+        layers of a rank, in all its chunks [1]
+
+    Example:
+        >>> layers_per_stage(80.0, 4.0)
+        20.0
+
+    Source:
+        narayanan-2021 §2.2
+
+    Monotone: increasing in layers; decreasing in pp
+    """
+    return layers / pp
+
+
+@equation
+def kv_heads_per_rank(kv_heads: Number, tp: Number) -> Number:
+    """Key and value heads a tensor-parallel rank holds; they repeat once tp exceeds them.
+
+    max(k / tp, 1)
+
+    Args:
+        kv_heads: key and value heads, k [1]
+        tp: tensor-parallel degree [1]
+
+    Returns:
+        heads of a rank [1]
+
+    Example:
+        >>> float(kv_heads_per_rank(8.0, 16.0))
+        1.0
+
+    Source:
+        megatron-lm attention.py
+
+    Monotone: increasing in kv_heads; decreasing in tp
+    """
+    return np.maximum(kv_heads / tp, 1.0)
+
+
+@equation
+def padded_vocab(vocab: Number, multiple: Number, tp: Number) -> Number:
+    """Vocabulary after padding, so that every rank holds an equal, aligned slice.
+
+    ⌈V / (q tp)⌉ q tp
+
+    Args:
+        vocab: entries, V [1]
+        multiple: alignment of a rank's slice, q [1]
+        tp: tensor-parallel degree [1]
+
+    Returns:
+        entries after padding [1]
+
+    Example:
+        >>> float(padded_vocab(50257.0, 128.0, 8.0))
+        51200.0
+
+    Source:
+        megatron-lm --make-vocab-size-divisible-by
+
+    Monotone: increasing in vocab
+    """
+    return np.ceil(vocab / (multiple * tp)) * (multiple * tp)
+
+
+@equation
+def remainder(amount: Number, parts: Number) -> Number:
+    """What is left over when a whole is cut into so many equal parts.
+
+    x mod n
+
+    Args:
+        amount: the whole, x [1]
+        parts: parts, n [1]
+
+    Returns:
+        rest [1]
+
+    Example:
+        >>> float(remainder(80.0, 12.0))
+        8.0
+
+    Source:
+        composition
+    """
+    return np.mod(amount, parts)

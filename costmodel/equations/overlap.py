@@ -1,0 +1,113 @@
+"""What stays exposed when communication hides behind compute."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.equation import Number, equation
+
+
+@equation
+def exposed_time(communication: Number, compute: Number, hideable: Number, tail: Number) -> Number:
+    """Communication that compute does not hide.
+
+    min(N, max(N − η min(N, C), tail))
+
+    Args:
+        communication: time of the communication alone, N [s]
+        compute: time of the compute it may run beside, C [s]
+        hideable: share of the shorter of both that really overlaps, η [1]
+        tail: last piece, which has nothing left to hide behind [s]
+
+    Returns:
+        exposed time [s]
+
+    Example:
+        >>> round(float(exposed_time(0.31, 1.0, 0.8, 0.01)), 3)
+        0.062
+
+    Source:
+        li-2020; zhao-2023; training-runs-fit
+
+    Monotone: increasing in communication, tail; decreasing in compute, hideable
+    """
+    return np.minimum(communication, np.maximum(communication - hideable * np.minimum(communication, compute), tail))
+
+
+@equation
+def bucket_count(nbytes: Number, bucket: Number) -> Number:
+    """Pieces a message is cut into so that sending can start early.
+
+    max(1, ⌈S / bucket⌉)
+
+    Args:
+        nbytes: message, S [B]
+        bucket: largest piece [B]
+
+    Returns:
+        pieces [1]
+
+    Example:
+        >>> float(bucket_count(16e9, 26214400.0))
+        611.0
+
+    Source:
+        li-2020 §3.2
+
+    Monotone: increasing in nbytes; decreasing in bucket
+    """
+    return np.maximum(np.ceil(nbytes / bucket), 1.0)
+
+
+@equation
+def bucket_bytes(size: Number, per_rank: Number, ranks: Number) -> Number:
+    """Bytes of a bucket, which some stacks let grow with the group so that latency does not.
+
+    max(size, q n)
+
+    Args:
+        size: bytes at least [B]
+        per_rank: bytes for each rank of the group, q [B]
+        ranks: ranks in the group, n [1]
+
+    Returns:
+        bucket [B]
+
+    Example:
+        >>> float(bucket_bytes(160e6, 4e6, 64.0))
+        256000000.0
+
+    Source:
+        megatron-lm distributed_data_parallel.py
+
+    Monotone: increasing in size, per_rank, ranks
+    """
+    return np.maximum(size, per_rank * ranks)
+
+
+@equation
+def exposed_sends(pp: Number, micro_batches: Number, vpp: Number, send: Number, hideable: Number) -> Number:
+    """Sends between stages that compute does not hide: filling, draining, and what the steady state shows.
+
+    2 v (p − 1) τ + 2 v m (1 − η) τ, nothing for one stage
+
+    Args:
+        pp: pipeline stages, p [1]
+        micro_batches: micro-batches of a step, m [1]
+        vpp: model chunks per rank, v [1]
+        send: time of one send, τ [s]
+        hideable: share of steady-state sends that overlaps, η [1]
+
+    Returns:
+        exposed time of a step [s]
+
+    Example:
+        >>> float(exposed_sends(4.0, 64.0, 1.0, 1e-3, 1.0))
+        0.006
+
+    Source:
+        narayanan-2021 §4.1; composition
+
+    Monotone: increasing in micro_batches, vpp, send; decreasing in hideable
+    """
+    return np.where(pp > 1, 2 * vpp * send * (pp - 1 + micro_batches * (1 - hideable)), 0.0)

@@ -1,0 +1,189 @@
+"""Time of an operation on one accelerator."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.equation import Number, equation
+
+
+@equation
+def matmul_time(
+    flop: Number,
+    nbytes: Number,
+    peak: Number,
+    bandwidth: Number,
+    compute_share: Number,
+    memory_share: Number,
+    start: Number,
+    exponent: Number,
+    sustained: Number,
+) -> Number:
+    """Time of a matrix product on a roofline with a rounded corner.
+
+    t₀ + (C^p + M^p)^(1/p), C = σ F / (c P), M = S / (b W)
+
+    Args:
+        flop: work, F [FLOP]
+        nbytes: bytes through memory, S [B]
+        peak: datasheet rate, P [FLOP/s]
+        bandwidth: datasheet memory bandwidth, W [B/s]
+        compute_share: share of the peak that large products reach alone, c [1]
+        memory_share: share of the bandwidth reached, b [1]
+        start: fixed time of a call, t₀ [s]
+        exponent: sharpness of the corner, p [1]
+        sustained: slow-down in a real step by power and clocks, σ [1]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> round(float(matmul_time(1.37439e11, 1.00663e8, 989.4e12, 3.35e12, .776, .842, 4.2e-6, 3.2, 1.0)) * 1e6, 1)
+        183.5
+
+    Holds:
+        n, k ≥ 256; tile and wave quantisation add nothing measurable on real libraries
+
+    Source:
+        williams-2009; kernel-fit
+
+    Monotone: increasing in flop, nbytes, start, sustained; decreasing in peak, bandwidth, compute_share, memory_share
+    """
+    compute = sustained * flop / (compute_share * peak)
+    memory = nbytes / (memory_share * bandwidth)
+    longer, shorter = np.maximum(compute, memory), np.minimum(compute, memory)
+    return start + longer * (1 + (shorter / longer) ** exponent) ** (1 / exponent)
+
+
+@equation
+def attention_rate(peak: Number, share: Number, sequence: Number, half_sequence: Number, head_dim: Number) -> Number:
+    """Rate of a fused attention kernel on causal work.
+
+    a P s / (s + s½) × (¾ for heads of 64 and less, 0.85 for heads over 128)
+
+    Args:
+        peak: datasheet rate, P [FLOP/s]
+        share: share of the peak at long sequences, a [1]
+        sequence: tokens in a sequence, s [1]
+        half_sequence: sequence at which half of it is reached, s½ [1]
+        head_dim: width of a head [1]
+
+    Returns:
+        attainable rate [FLOP/s]
+
+    Example:
+        >>> round(float(attention_rate(989.4e12, 0.60, 8192.0, 256.0, 128.0)) / 1e12)
+        576
+
+    Source:
+        dao-2023; shah-2024; kernel-fit
+
+    Monotone: increasing in peak, share, sequence; decreasing in half_sequence
+    """
+    shape = np.where(head_dim <= 64, 0.75, np.where(head_dim > 128, 0.85, 1.0))
+    return peak * share * shape * sequence / (sequence + half_sequence)
+
+
+@equation
+def attention_forward_time(flop: Number, rate: Number, sustained: Number) -> Number:
+    """Time of fused attention, forward.
+
+    σ F / R
+
+    Args:
+        flop: causal work of the forward pass, F [FLOP]
+        rate: attainable rate, R [FLOP/s]
+        sustained: slow-down in a real step by power and clocks, σ [1]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> attention_forward_time(5e11, 5e14, 1.0)
+        0.001
+
+    Source:
+        dao-2023; kernel-fit
+
+    Monotone: increasing in flop, sustained; decreasing in rate
+    """
+    return sustained * flop / rate
+
+
+@equation
+def attention_backward_time(flop: Number, rate: Number, backward_share: Number, sustained: Number) -> Number:
+    """Time of fused attention, backward: five products instead of two, at a lower rate.
+
+    σ 2.5 F / (r R)
+
+    Args:
+        flop: causal work of the forward pass, F [FLOP]
+        rate: attainable forward rate, R [FLOP/s]
+        backward_share: backward rate over forward rate, r [1]
+        sustained: slow-down in a real step by power and clocks, σ [1]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> attention_backward_time(4e11, 5e14, 0.8, 1.0)
+        0.0025
+
+    Source:
+        dao-2022; dao-2023
+
+    Monotone: increasing in flop, sustained; decreasing in rate, backward_share
+    """
+    return sustained * 2.5 * flop / (backward_share * rate)
+
+
+@equation
+def stream_time(nbytes: Number, bandwidth: Number, share: Number) -> Number:
+    """Time of a memory-bound operation.
+
+    S / (b W)
+
+    Args:
+        nbytes: bytes through memory, S [B]
+        bandwidth: datasheet memory bandwidth, W [B/s]
+        share: share of the bandwidth reached, b [1]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> stream_time(2.68e9, 3.35e12, 0.8)
+        0.001
+
+    Source:
+        williams-2009
+
+    Monotone: increasing in nbytes; decreasing in bandwidth, share
+    """
+    return nbytes / (bandwidth * share)
+
+
+@equation
+def host_bound_time(device: Number, host: Number) -> Number:
+    """Time of a run of operations that the host must issue while the device works.
+
+    (D⁶ + H⁶)^(1/6): the longer of the two, with a soft corner
+
+    Args:
+        device: time the operations take on the device, D [s]
+        host: time the host needs to issue them, H [s]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> round(float(host_bound_time(2.0, 1.0)), 4)
+        2.0052
+
+    Source:
+        training-runs-fit
+
+    Monotone: increasing in device, host
+    """
+    longer, shorter = np.maximum(device, host), np.minimum(device, host)
+    return longer * (1 + (shorter / longer) ** 6) ** (1 / 6)

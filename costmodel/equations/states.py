@@ -1,0 +1,204 @@
+"""Bytes of weights, gradients and optimizer states by precision and sharding stage."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from costmodel.equation import Number, equation
+
+Zero = Literal[0, 1, 2, 3]
+
+
+@equation
+def weight_bytes(
+    parameters: Number, weight: Number, compute: Number, dp: Number, *, zero: Zero, sharded_master: bool
+) -> Number:
+    """Weights a rank keeps for the whole step.
+
+    zero 3: w Ψ / N; otherwise w Ψ, or w Ψ / N + c Ψ where only the 16-bit copy is whole
+
+    Args:
+        parameters: parameters of the rank before sharding over dp, Ψ [1]
+        weight: bytes of a kept weight, w [B]
+        compute: bytes of a weight as the matmuls read it, c [B]
+        dp: data-parallel degree, N [1]
+        zero: sharding stage
+        sharded_master: the kept weight is the optimizer's, always sharded, and the matmuls read a copy (FSDP)
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> weight_bytes(7.5e9, 2.0, 2.0, 64.0, zero=3, sharded_master=False) / 1e9
+        0.234375
+
+    Source:
+        rajbhandari-2020 table 1; zhao-2023
+
+    Monotone: increasing in parameters, weight
+    """
+    if zero == 3:
+        return weight * parameters / dp
+    if sharded_master and zero > 0:
+        return weight * parameters / dp + compute * parameters
+    return weight * parameters
+
+
+@equation
+def gradient_bytes(parameters: Number, gradient: Number, dp: Number, *, zero: Zero) -> Number:
+    """Gradients a rank keeps until the optimizer step.
+
+    g Ψ, from stage 2 on g Ψ / N
+
+    Args:
+        parameters: parameters of the rank before sharding over dp, Ψ [1]
+        gradient: bytes of an accumulated gradient, g [B]
+        dp: data-parallel degree, N [1]
+        zero: sharding stage
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> gradient_bytes(7.5e9, 2.0, 64.0, zero=2) / 1e9
+        0.234375
+
+    Holds:
+        Megatron's distributed optimizer keeps the whole buffer and counts as stage 1
+
+    Source:
+        rajbhandari-2020 table 1; megatron-lm dist_optimizer.md
+
+    Monotone: increasing in parameters, gradient
+    """
+    return gradient * parameters / (dp if zero >= 2 else 1.0)
+
+
+@equation
+def optimizer_bytes(parameters: Number, state: Number, dp: Number, *, zero: Zero) -> Number:
+    """Master weights and moments a rank keeps.
+
+    o Ψ, from stage 1 on o Ψ / N
+
+    Args:
+        parameters: parameters of the rank before sharding over dp, Ψ [1]
+        state: bytes of master copy and moments, o [B]
+        dp: data-parallel degree, N [1]
+        zero: sharding stage
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> optimizer_bytes(7.5e9, 12.0, 64.0, zero=1) / 1e9
+        1.40625
+
+    Source:
+        rajbhandari-2020 table 1
+
+    Monotone: increasing in parameters, state
+    """
+    return state * parameters / (dp if zero >= 1 else 1.0)
+
+
+@equation
+def gathered_bytes(unit: Number, compute: Number, gradient: Number, prefetch: Number) -> Number:
+    """Unsharded units in flight under stage 3: weights in use and prefetched, gradients being reduced.
+
+    (1 + q) c P + 2 g P
+
+    Args:
+        unit: parameters of one unit, P [1]
+        compute: bytes of a gathered weight, c [B]
+        gradient: bytes of a gradient on the wire, g [B]
+        prefetch: units gathered ahead, q [1]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> gathered_bytes(855654400.0, 2.0, 2.0, 1.0) / 1e9
+        6.8452352
+
+    Source:
+        zhao-2023; torchtitan fsdp.md
+
+    Monotone: increasing in unit, compute, gradient, prefetch
+    """
+    return (1 + prefetch) * compute * unit + 2 * gradient * unit
+
+
+@equation
+def gradient_traffic(parameters: Number, gradient: Number) -> Number:
+    """Gradients handed to the network once, as one buffer.
+
+    g Ψ
+
+    Args:
+        parameters: parameters of the rank before sharding over dp, Ψ [1]
+        gradient: bytes of a gradient on the wire, g [B]
+
+    Returns:
+        buffer [B]
+
+    Example:
+        >>> gradient_traffic(8.03e9, 2.0)
+        16060000000.0
+
+    Source:
+        li-2020; rajbhandari-2020 §7
+
+    Monotone: increasing in parameters, gradient
+    """
+    return gradient * parameters
+
+
+@equation
+def overhead_bytes(context: Number, communicators: Number, communicator: Number) -> Number:
+    """Memory that no tensor holds: driver context, libraries, communicators.
+
+    context + n × communicator
+
+    Args:
+        context: driver context, loaded kernels, workspaces [B]
+        communicators: communicators a rank opens, n [1]
+        communicator: buffers of one [B]
+
+    Returns:
+        bytes outside the caching allocator [B]
+
+    Example:
+        >>> overhead_bytes(2.0**30, 4.0, 4e8) / 2**30
+        2.4901161193847656
+
+    Source:
+        ml-engineering; aiconfigurator
+
+    Monotone: increasing in context, communicators, communicator
+    """
+    return context + communicators * communicator
+
+
+@equation
+def reserved_bytes(allocated: Number, fragmentation: Number) -> Number:
+    """What the caching allocator holds back beyond what tensors use.
+
+    φ × allocated
+
+    Args:
+        allocated: bytes tensors use at the peak [B]
+        fragmentation: share held back, φ [1]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> reserved_bytes(40e9, 0.05)
+        2000000000.0
+
+    Source:
+        composition
+
+    Monotone: increasing in allocated, fragmentation
+    """
+    return fragmentation * allocated

@@ -1,0 +1,259 @@
+"""Bytes each operation moves through the accelerator's memory."""
+
+from __future__ import annotations
+
+from costmodel.equation import Number, equation
+
+
+@equation
+def matmul_bytes(m: Number, n: Number, k: Number, element: Number) -> Number:
+    """Bytes of a matrix product that reads both operands and writes the result once.
+
+    e (m k + k n + m n)
+
+    Args:
+        m: rows of the result [1]
+        n: columns of the result [1]
+        k: inner dimension [1]
+        element: bytes of an element, e [B]
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> matmul_bytes(4096.0, 4096.0, 4096.0, 2.0)
+        100663296.0
+
+    Source:
+        williams-2009; scaling-book
+
+    Monotone: increasing in m, n, k, element
+    """
+    return element * (m * k + k * n + m * n)
+
+
+@equation
+def weight_gradient_bytes(m: Number, n: Number, k: Number, element: Number, gradient: Number) -> Number:
+    """Bytes of a weight-gradient product that adds into the gradient it finds.
+
+    e (m k + m n) + 2 g k n
+
+    Args:
+        m: tokens, the inner dimension here [1]
+        n: columns of the weight [1]
+        k: rows of the weight [1]
+        element: bytes of an activation, e [B]
+        gradient: bytes of an accumulated gradient, g, read and written [B]
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> weight_gradient_bytes(2.0, 3.0, 5.0, 2.0, 4.0)
+        152.0
+
+    Source:
+        megatron-lm gradient_accumulation_fusion
+
+    Monotone: increasing in m, n, k, element, gradient
+    """
+    return element * (m * k + m * n) + 2 * gradient * k * n
+
+
+@equation
+def norm_traffic(tokens: Number, hidden: Number, element: Number, *, dropout: bool, backward: bool) -> Number:
+    """Bytes of the two norms and the two residual additions of a layer.
+
+    forward 10 e h per token (a norm reads and writes, an addition reads two and writes), 11 e h with dropout masks;
+    backward 12 e h (a norm reads two and writes, so does adding the branches' gradients), 17 e h with dropout
+
+    Args:
+        tokens: tokens [1]
+        hidden: width of the residual stream, h [1]
+        element: bytes of a 16-bit element, e [B]
+        dropout: bias and dropout fused into each residual addition, masks of one byte
+        backward: the backward pass
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> norm_traffic(1.0, 8192.0, 2.0, dropout=False, backward=False)
+        163840.0
+
+    Holds:
+        fused kernels
+
+    Source:
+        count of reads and writes; korthikanti-2022 table 4
+
+    Monotone: increasing in tokens, hidden, element
+    """
+    forward_passes, backward_passes = (11.0, 17.0) if dropout else (10.0, 12.0)
+    return (backward_passes if backward else forward_passes) * element * tokens * hidden
+
+
+@equation
+def mlp_traffic(tokens: Number, ffn_hidden: Number, element: Number, *, gated: bool, backward: bool) -> Number:
+    """Bytes of the MLP's activation function.
+
+    gated 3 e f per token forward and 5 e f backward, otherwise 2 e f and 3 e f
+
+    Args:
+        tokens: tokens [1]
+        ffn_hidden: inner width, f [1]
+        element: bytes of an element, e [B]
+        gated: SwiGLU and its kin instead of GELU
+        backward: the backward pass
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> mlp_traffic(1.0, 28672.0, 2.0, gated=True, backward=False)
+        172032.0
+
+    Source:
+        count of reads and writes
+
+    Monotone: increasing in tokens, ffn_hidden, element
+    """
+    forward_passes, backward_passes = (3.0, 5.0) if gated else (2.0, 3.0)
+    return (backward_passes if backward else forward_passes) * element * tokens * ffn_hidden
+
+
+@equation
+def rotary_traffic(tokens: Number, heads: Number, kv_heads: Number, head_dim: Number, element: Number) -> Number:
+    """Bytes of rotating queries and keys; backward rotates back and moves as many.
+
+    2 e (a + k) d per token
+
+    Args:
+        tokens: tokens [1]
+        heads: query heads, a [1]
+        kv_heads: key heads, k [1]
+        head_dim: width of a head, d [1]
+        element: bytes of an element, e [B]
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> rotary_traffic(1.0, 64.0, 8.0, 128.0, 2.0)
+        36864.0
+
+    Source:
+        count of reads and writes
+
+    Monotone: increasing in tokens, heads, kv_heads, head_dim, element
+    """
+    return 2 * element * tokens * (heads + kv_heads) * head_dim
+
+
+@equation
+def score_traffic(micro_batch: Number, sequence: Number, heads: Number, element: Number, *, backward: bool) -> Number:
+    """Bytes of an unfused softmax with mask and dropout.
+
+    3 e b a s² forward, 4 e b a s² backward
+
+    Args:
+        micro_batch: sequences, b [1]
+        sequence: tokens in a sequence, s [1]
+        heads: query heads, a [1]
+        element: bytes of an element, e [B]
+        backward: the backward pass
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> score_traffic(1.0, 2048.0, 12.0, 2.0, backward=False)
+        301989888.0
+
+    Holds:
+        attention that writes the scores out; fused kernels do not
+
+    Source:
+        training-runs-fit
+
+    Monotone: increasing in micro_batch, sequence, heads, element
+    """
+    return (4.0 if backward else 3.0) * element * micro_batch * heads * sequence * sequence
+
+
+@equation
+def loss_traffic(tokens: Number, vocab: Number, element: Number) -> Number:
+    """Bytes of the cross entropy over logits, forward and backward.
+
+    10 e V per token
+
+    Args:
+        tokens: tokens [1]
+        vocab: logits of a rank, V [1]
+        element: bytes of an element, e [B]
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> loss_traffic(1.0, 1000.0, 2.0)
+        20000.0
+
+    Source:
+        training-runs-fit
+
+    Monotone: increasing in tokens, vocab, element
+    """
+    return 10 * element * tokens * vocab
+
+
+@equation
+def embedding_traffic(tokens: Number, hidden: Number, element: Number) -> Number:
+    """Bytes of looking tokens up, forward; the backward adds as many again into the gradient.
+
+    2 e h per token
+
+    Args:
+        tokens: tokens [1]
+        hidden: width of the residual stream, h [1]
+        element: bytes of an element, e [B]
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> embedding_traffic(1.0, 8192.0, 2.0)
+        32768.0
+
+    Source:
+        count of reads and writes; composition
+
+    Monotone: increasing in tokens, hidden, element
+    """
+    return 2 * element * tokens * hidden
+
+
+@equation
+def adam_traffic(updated: Number, held: Number, element: Number) -> Number:
+    """Bytes of an Adam step: the shard that is updated, and clearing and norm of what is held.
+
+    7.5 w per parameter updated (reads and writes of fp32 p, m, v, g and a 16-bit copy), 2 w per parameter held
+
+    Args:
+        updated: parameters this rank updates [1]
+        held: parameters whose gradients this rank holds [1]
+        element: bytes of an fp32 number, w [B]
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> adam_traffic(100.0, 0.0, 4.0)
+        3000.0
+
+    Source:
+        kingma-2015; training-runs-fit
+
+    Monotone: increasing in updated, held, element
+    """
+    return element * (7.5 * updated + 2 * held)

@@ -1,0 +1,65 @@
+"""Faults a person can mend: a code, a sentence, the place, a remedy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something was written: a file, line and column, and the dotted path of the key."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+    path: str = ""
+    text: str = field(default="", repr=False, compare=False)
+    width: int = field(default=1, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        spot = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        return f"{spot}  ({self.path})" if self.path else spot
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong, with its code, its place and how to mend it."""
+
+    code: str
+    sentence: str
+    place: Place | None = None
+    hint: str = ""
+
+
+class CostModelError(Exception):
+    """The input could not be used; carries every fault found, never only the first."""
+
+    def __init__(self, *faults: Fault) -> None:
+        self.faults = faults
+        super().__init__("; ".join(f"{fault.code}: {fault.sentence}" for fault in faults))
+
+
+def fail(code: str, sentence: str, place: Place | None = None, hint: str = "") -> CostModelError:
+    """One fault as an error to raise."""
+    return CostModelError(Fault(code, sentence, place, hint))
+
+
+FAULT_CODES = {
+    "D001": "The file cannot be read: it does not exist, is a directory, is not UTF-8 text, or is over 4 MB.",
+    "D002": "The text is not YAML. The place is where the YAML reader stopped; look just before it.",
+    "D003": "An unknown key. Documents refuse keys they do not know, so that a slip of the pen cannot pass in silence.",
+    "D004": "A key that has no default is missing from the mapping named.",
+    "D005": "The same key stands twice in one mapping; YAML would keep only the last.",
+    "D006": "A value of the wrong kind: a list where one value is wanted, a mapping where text is wanted, and so on.",
+    "D007": "A quantity carries its unit as text, for example '3.35 TB/s' or '80 GiB'; the unit must fit the quantity.",
+    "D008": "A number outside the range in which it makes sense.",
+    "D009": "No document of that name: not a file, not in the working folder, not on COSTMODEL_PATH, not shipped.",
+    "D010": "A choice that is not among the choices of that key.",
+    "D011": "The first key, schema, names the kind of document and its version; this one is missing or another kind.",
+    "D012": "Anchors, aliases and tags are not used in these documents; they are refused because they can hide or run.",
+    "D013": "A name used in one part of a document is not defined in another, for example a source without its entry.",
+    "C001": "--set takes path=value, for example --set plan.tp=4; the path names a key of the scenario.",
+    "C002": "The output file exists or cannot be written. Nothing is overwritten without --force.",
+    "C003": "That word, quantity or code is not known to explain; costmodel explain alone lists what is.",
+    "C004": "The command needs something the scenario does not say, for example a plan.",
+}

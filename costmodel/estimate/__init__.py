@@ -1,0 +1,1 @@
+"""Documents and equations married, for one block of plans."""

@@ -1,0 +1,256 @@
+"""Who talks over which link, how often, how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from costmodel.equation import Number, term
+from costmodel.equations.collectives import (
+    Operation,
+    activation_message,
+    blended_time,
+    group_latency,
+    ring_time,
+    tree_all_reduce_time,
+    wire_bytes,
+)
+from costmodel.equations.counting import divided, micro_batches_per_step, repeated, tokens_in_micro_batch
+from costmodel.equations.overlap import bucket_bytes, bucket_count, exposed_sends, exposed_time
+from costmodel.equations.states import gradient_traffic
+from costmodel.equations.topology import domains_spanned, interface_bandwidth, ranks_inside, two_level_time
+from costmodel.estimate.block import Block
+from costmodel.estimate.kernels import Pass
+from costmodel.estimate.setting import Setting
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ranks that talk to each other, as they lie on the topology."""
+
+    name: str
+    ranks: Number
+    inside: Number
+    domains: Number
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One kind of collective a rank takes part in, and how often in a step."""
+
+    group: Group
+    operation: Operation
+    message: Number
+    time: Number
+    count: Number
+
+    @property
+    def total_time(self) -> Number:
+        """Time of all of them, hidden or not."""
+        return repeated(self.count, self.time)
+
+    @property
+    def volume(self) -> Number:
+        """Bytes a rank sends for all of them."""
+        return repeated(self.count, wire_bytes(self.message, self.group.ranks, operation=self.operation))
+
+
+def group(setting: Setting, name: str, ranks: Number, stride: Number) -> Group:
+    """A group whose neighbours lie `stride` ranks apart."""
+    with term(f"{name} group"):
+        inside = ranks_inside(ranks, stride, setting.domain)
+        return Group(name, ranks, inside, domains_spanned(ranks, inside))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of a plan in the order they are placed, innermost first."""
+
+    tp: Group
+    dp: Group
+    pp: Group
+
+
+def groups(setting: Setting, tp: Number, dp: Number, pp: Number) -> Groups:
+    """Groups placed on the topology innermost first: tensor parallel, then as the order says."""
+    with term("placement"):
+        inner_dp = setting.order == "tp-dp-pp"
+        after_tp = repeated(tp, dp if inner_dp else pp)
+        dp_stride, pp_stride = (tp, after_tp) if inner_dp else (after_tp, tp)
+    return Groups(
+        group(setting, "tp", tp, 1.0), group(setting, "dp", dp, dp_stride), group(setting, "pp", pp, pp_stride)
+    )
+
+
+def _interface(setting: Setting, share: float) -> Number:
+    node, fabric = setting.case.node, setting.case.scale_out
+    return interface_bandwidth(node.scale_out.nics, fabric.bandwidth, node.accelerators, share)
+
+
+def collective_time(setting: Setting, message: Number, group: Group, operation: Operation) -> Number:
+    """Time of a collective over a group: inside the domains and across them, the faster algorithm across."""
+    fit, network = setting.collective(operation), setting.network
+    with term("inside the domain"):
+        latency = group_latency(group.inside, fit.start, fit.hop)
+        wire = wire_bytes(message, group.inside, operation=operation)
+        inside = blended_time(latency, wire, fit.bandwidth, fit.blend)
+    if np.all(group.domains == 1):
+        return inside
+    with term("between domains"):
+        rate = _interface(setting, setting.network_share)
+        part = divided(message, group.inside)
+        across = ring_time(part, group.domains, rate, network.ring_hop, operation=operation)
+        if operation == "all_reduce":
+            across = np.minimum(across, tree_all_reduce_time(part, group.domains, rate, network.tree_hop))
+        across = across + group_latency(group.domains, network.start, 0.0)
+    return two_level_time(inside, across, network.serial_share)
+
+
+def send_time(setting: Setting, message: Number, group: Group) -> Number:
+    """Time of a send to the next stage, over the slowest boundary of the group."""
+    fit, network = setting.collective("send"), setting.network
+    with term("send inside"):
+        near = blended_time(fit.start, message, fit.bandwidth, fit.blend)
+    with term("send across"):
+        far = blended_time(network.start, message, _interface(setting, network.pair_share), fit.blend)
+    return np.where(group.domains > 1, far, near)
+
+
+@dataclass(frozen=True)
+class TensorTraffic:
+    """Exposed tensor-parallel time of a layer and of the ends, for one micro-batch."""
+
+    forward: Number
+    backward: Number
+    recomputed: Number
+    end: Number
+    message: Number
+    transfers: tuple[tuple[Operation, float, Number], ...]
+
+
+def tensor_traffic(
+    setting: Setting, tp: Number, micro_batch: Number, forward: Pass, *, sequence_parallel: bool
+) -> TensorTraffic:
+    """Two exchanges a layer and direction; sequence parallelism halves each and gathers inputs again in backward."""
+    tokens = tokens_in_micro_batch(micro_batch, setting.sequence)
+    message = activation_message(tokens, setting.model.hidden, setting.element)
+    tp_group = group(setting, "tp", tp, 1.0)
+    hideable = setting.overlap_tp
+    if not sequence_parallel:
+        with term("tp all-reduce"):
+            time = collective_time(setting, message, tp_group, "all_reduce")
+        both = repeated(2.0, time)
+        exposed = exposed_time(both, forward.matmul, hideable, 0.0)
+        return TensorTraffic(exposed, exposed, exposed, time, message, (("all_reduce", 4.0, time),))
+    with term("tp all-gather"):
+        gather = collective_time(setting, message, tp_group, "all_gather")
+    with term("tp reduce-scatter"):
+        scatter = collective_time(setting, message, tp_group, "reduce_scatter")
+    both = repeated(2.0, gather) + repeated(2.0, scatter)
+    exposed = exposed_time(both, forward.matmul, hideable, 0.0)
+    with term("tp all-gather again for weight gradients"):
+        again = exposed_time(repeated(2.0, gather), forward.matmul, 1.0, 0.0)
+    transfers: tuple[tuple[Operation, float, Number], ...] = (
+        ("all_gather", 6.0, gather),
+        ("reduce_scatter", 4.0, scatter),
+    )
+    return TensorTraffic(exposed, exposed + again, exposed, gather, message, transfers)
+
+
+@dataclass(frozen=True)
+class DataTraffic:
+    """Data-parallel time of a step that compute does not hide, and sharded gathers within the layers."""
+
+    exposed: Number
+    layer_forward: Number
+    layer_backward: Number
+    transfers: tuple[Transfer, ...] = field(default=())
+
+
+def _bucketed(setting: Setting, message: Number, dp: Group, operation: Operation) -> tuple[Number, Transfer]:
+    """A buffer sent in buckets: time of the last bucket, and all of them."""
+    buckets = setting.stack.buckets
+    bucket = np.minimum(bucket_bytes(buckets.size, buckets.per_rank, dp.ranks), message)
+    count = bucket_count(message, bucket)
+    piece = divided(message, count)
+    time = collective_time(setting, piece, dp, operation)
+    return time, Transfer(dp, operation, piece, time, count)
+
+
+def replicated_traffic(
+    setting: Setting, block: Block, dp: Group, parameters: Number, forward: Number, backward: Number
+) -> DataTraffic:
+    """Gradients once a step, and under a sharded optimizer the weights back; hidden by one micro-batch's passes."""
+    zero, hideable = block.structure.zero, setting.overlap_dp
+    with term("dp gradients"):
+        gradients = gradient_traffic(parameters, setting.gradient)
+        operation: Operation = "all_reduce" if zero == 0 else "reduce_scatter"
+        tail, transfer = _bucketed(setting, gradients, dp, operation)
+        exposed = exposed_time(transfer.total_time, backward, hideable, tail)
+    if zero == 0:
+        return DataTraffic(exposed, 0.0, 0.0, (transfer,))
+    with term("dp weights"):
+        weights = gradient_traffic(parameters, setting.stack.states.compute)
+        tail, gathered = _bucketed(setting, weights, dp, "all_gather")
+        exposed = exposed + exposed_time(gathered.total_time, forward, hideable, tail)
+    return DataTraffic(exposed, 0.0, 0.0, (transfer, gathered))
+
+
+def sharded_traffic(
+    setting: Setting,
+    block: Block,
+    dp: Group,
+    layer: Number,
+    ends: Number,
+    units: Number,
+    forward: Number,
+    backward: Number,
+    *,
+    gathers: float,
+) -> DataTraffic:
+    """Gradients scattered layer by layer in every micro-batch; weights gathered so often in each, or once a step."""
+    hideable = setting.overlap_dp
+    with term("fsdp weights"):
+        message = gradient_traffic(layer, setting.stack.states.compute)
+        gather = collective_time(setting, message, dp, "all_gather")
+    with term("fsdp gradients"):
+        reduced = gradient_traffic(layer, setting.gradient)
+        scatter = collective_time(setting, reduced, dp, "reduce_scatter")
+    with term("fsdp ends"):
+        outer = collective_time(setting, gradient_traffic(ends, setting.stack.states.compute), dp, "all_gather")
+        outer = outer + collective_time(setting, gradient_traffic(ends, setting.gradient), dp, "reduce_scatter")
+    in_forward = gather if gathers else repeated(0.0, gather)
+    in_backward = scatter + gather if gathers > 1 else scatter
+    every = (
+        repeated(gathers, units)
+        if gathers
+        else divided(units, micro_batches_per_step(setting.global_batch, block.dp, block.micro_batch))
+    )
+    return DataTraffic(
+        outer,
+        exposed_time(in_forward, forward, hideable, 0.0),
+        exposed_time(in_backward, backward, hideable, 0.0),
+        (Transfer(dp, "all_gather", message, gather, every), Transfer(dp, "reduce_scatter", reduced, scatter, units)),
+    )
+
+
+@dataclass(frozen=True)
+class PipelineTraffic:
+    """Sends between stages."""
+
+    exposed: Number
+    transfers: tuple[Transfer, ...]
+
+
+def pipeline_traffic(
+    setting: Setting, block: Block, pp: Group, message: Number, micro_batches: Number
+) -> PipelineTraffic:
+    """Activations forward and their gradients backward over each boundary; every tp rank sends its part."""
+    with term("pp send"):
+        part = divided(message, block.tp)
+        time = send_time(setting, part, pp)
+    exposed = exposed_sends(block.pp, micro_batches, block.vpp, time, setting.overlap_pp)
+    crossings = repeated(2.0, repeated(block.vpp, micro_batches))
+    count = np.where(block.pp > 1, crossings, 0.0)
+    return PipelineTraffic(exposed, (Transfer(pp, "send", part, time, count),))

@@ -1,0 +1,92 @@
+"""Costs: columns of results, each with its unit, its meaning and which way is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.equation import Number
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column of results says."""
+
+    unit: str
+    meaning: str
+    better: Literal["lower", "higher", "neither"]
+
+
+COLUMNS: dict[str, Column] = {
+    "step_time": Column("s", "wall-clock time of an optimizer step", "lower"),
+    "tokens_per_s": Column("1/s", "tokens trained a second by the whole job", "higher"),
+    "tokens_per_s_per_gpu": Column("1/s", "tokens trained a second by each accelerator", "higher"),
+    "flop_rate": Column("FLOP/s", "model FLOP a second of each accelerator", "higher"),
+    "mfu": Column("1", "model FLOP over what the peak would allow", "higher"),
+    "hfu": Column("1", "executed FLOP, recomputed ones too, over what the peak would allow", "higher"),
+    "matmul": Column("s", "matrix products of the busiest stage", "lower"),
+    "attention": Column("s", "attention cores of the busiest stage", "lower"),
+    "memory_bound": Column("s", "norms, activation functions, loss: operations bound by memory bandwidth", "lower"),
+    "launch": Column("s", "time the device waits for the host to issue operations", "lower"),
+    "tp_exposed": Column("s", "tensor-parallel communication that compute does not hide", "lower"),
+    "pp_exposed": Column("s", "sends between stages that compute does not hide", "lower"),
+    "dp_exposed": Column("s", "data-parallel communication that compute does not hide", "lower"),
+    "bubble": Column("s", "time the busiest stage waits for others", "lower"),
+    "bubble_share": Column("1", "bubble over the step", "lower"),
+    "optimizer": Column("s", "optimizer step", "lower"),
+    "memory_peak": Column("B", "memory of the worst stage as the driver shows it", "lower"),
+    "memory_share": Column("1", "memory_peak over usable memory", "lower"),
+    "memory_free": Column("B", "usable memory less memory_peak", "higher"),
+    "tp_volume": Column("B", "bytes a rank sends a step for tensor parallelism", "lower"),
+    "pp_volume": Column("B", "bytes a rank sends a step between stages", "lower"),
+    "dp_volume": Column("B", "bytes a rank sends a step for data parallelism", "lower"),
+    "communication_efficiency": Column("1", "compute over compute and exposed communication", "higher"),
+    "scaling_efficiency": Column(
+        "1", "speed over that of as many accelerators without communication, bubble or waiting", "higher"
+    ),
+    "cost_per_mtoken": Column("USD", "rent for a million tokens", "lower"),
+    "run_time": Column("s", "wall-clock time of the token budget, without failures", "lower"),
+    "run_cost": Column("USD", "rent for the token budget", "lower"),
+}
+
+
+def number(value: Number) -> float:
+    """The plain number of a block of one row."""
+    return float(np.asarray(value).flat[0])
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Results of a block of plans, one array a column."""
+
+    columns: dict[str, Number]
+    rows: int
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """One column, as long as the block."""
+        return np.broadcast_to(np.asarray(self.columns[name], dtype=np.float64), (self.rows,))
+
+    def row(self, index: int = 0) -> dict[str, float]:
+        """One plan's results as plain numbers."""
+        return {name: float(self.column(name)[index]) for name in self.columns}
+
+    def frame(self) -> pandas.DataFrame:
+        """All of it as a pandas frame, column names with their unit."""
+        import pandas
+
+        data: dict[str, Any] = {machine_name(name): self.column(name) for name in self.columns}
+        return pandas.DataFrame(data)
+
+
+_SUFFIXES = {"s": "_s", "B": "_bytes", "FLOP/s": "_flop_per_s", "USD": "_usd", "1": "", "1/s": ""}
+
+
+def machine_name(name: str) -> str:
+    """The name of a column in machine output, with its unit as suffix."""
+    return name + _SUFFIXES[COLUMNS[name].unit]

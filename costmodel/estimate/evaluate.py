@@ -1,0 +1,126 @@
+"""A scenario and a block of plans become columns of costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.equation import Number, term
+from costmodel.equations.counting import divided, repeated, world_size
+from costmodel.equations.economics import (
+    communication_efficiency,
+    compute_rate,
+    cost_per_token,
+    flop_utilisation,
+    rate,
+    run_cost,
+    run_time,
+    share,
+    tokens_per_step,
+)
+from costmodel.estimate.block import Block
+from costmodel.estimate.costs import Costs
+from costmodel.estimate.legality import micro_batches
+from costmodel.estimate.memory import Ledger, ledger
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.training import TrainingStep, training_step
+from costmodel.estimate.work import stage_parameters, step_flop
+
+FITS, TIGHT = 0.90, 1.00
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Costs of a block, with the ledger and the step they came from."""
+
+    block: Block
+    costs: Costs
+    ledger: Ledger
+    step: TrainingStep
+
+
+def verdict(memory_share: float) -> str:
+    """fits up to 90 % of usable memory, tight up to all of it, else does not fit."""
+    return "fits" if memory_share <= FITS else "tight" if memory_share <= TIGHT else "does not fit"
+
+
+def price_per_accelerator(setting: Setting) -> Number:
+    """Rent of one accelerator, written or listed; not a number when neither is known."""
+    written, listed = setting.case.scenario.assume.price, setting.case.node.price
+    if written is not None:
+        return written
+    if listed is None:
+        return math.nan
+    with term("list price"):
+        return divided(listed.hourly, setting.case.node.accelerators)
+
+
+def evaluate(setting: Setting, block: Block) -> Evaluation:
+    """Time, memory, communication and cost of every row of a block."""
+    block = block.traced()
+    parameters = stage_parameters(setting, block.tp, block.pp)
+    count = micro_batches(setting, block)
+    memory = ledger(setting, block, parameters, count)
+    step = training_step(setting, block, parameters, count)
+    columns: dict[str, Number] = {"step_time": step.total}
+    columns |= _throughput(setting, block, step)
+    columns |= {
+        "matmul": step.terms["matmul"],
+        "attention": step.terms["attention"],
+        "memory_bound": step.terms["memory_bound"],
+        "launch": step.terms["launch"],
+        "tp_exposed": step.terms["tp"],
+        "pp_exposed": step.terms["pp"],
+        "dp_exposed": step.terms["dp"],
+        "bubble": step.terms["bubble"],
+        "bubble_share": share(step.terms["bubble"], step.total),
+        "optimizer": step.terms["optimizer"],
+        "memory_peak": memory.worst,
+        "memory_share": share(memory.worst, setting.usable),
+        "memory_free": setting.usable - memory.worst,
+    }
+    columns |= _volumes(step)
+    exposed = step.terms["tp"] + step.terms["pp"] + step.terms["dp"]
+    columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
+    columns["scaling_efficiency"] = share(step.compute, step.total)
+    columns |= _money(setting, columns["tokens_per_s"])
+    return Evaluation(block, Costs(columns, len(block)), memory, step)
+
+
+def _ranks(setting: Setting) -> Number:
+    return world_size(setting.case.scenario.cluster.nodes, setting.case.node.accelerators)
+
+
+def _throughput(setting: Setting, block: Block, step: TrainingStep) -> dict[str, Number]:
+    ranks = _ranks(setting)
+    flop = step_flop(setting, block.structure.recompute)
+    tokens = rate(tokens_per_step(setting.global_batch, setting.sequence), step.total)
+    return {
+        "tokens_per_s": tokens,
+        "tokens_per_s_per_gpu": divided(tokens, ranks),
+        "flop_rate": compute_rate(flop.model, step.total, ranks),
+        "mfu": flop_utilisation(flop.model, step.total, ranks, setting.peak),
+        "hfu": flop_utilisation(flop.executed, step.total, ranks, setting.peak),
+    }
+
+
+def _volumes(step: TrainingStep) -> dict[str, Number]:
+    volumes: dict[str, Number] = {"tp_volume": 0.0, "pp_volume": 0.0, "dp_volume": 0.0}
+    for transfer in step.transfers:
+        name = f"{transfer.group.name}_volume"
+        with term(f"{transfer.group.name} {transfer.operation}"):
+            volumes[name] = volumes[name] + transfer.volume
+    return volumes
+
+
+def _money(setting: Setting, tokens_per_s: Number) -> dict[str, Number]:
+    price, ranks = price_per_accelerator(setting), _ranks(setting)
+    budget = setting.case.scenario.workload.tokens
+    money: dict[str, Number] = {"cost_per_mtoken": repeated(1e6, cost_per_token(ranks, price, tokens_per_s))}
+    if budget is None:
+        nothing = np.full_like(np.asarray(tokens_per_s), math.nan)
+        return money | {"run_time": nothing, "run_cost": nothing}
+    duration = run_time(budget, tokens_per_s)
+    return money | {"run_time": duration, "run_cost": run_cost(duration, ranks, price)}

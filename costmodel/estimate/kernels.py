@@ -1,0 +1,207 @@
+"""Time of a layer and of the ends on one accelerator, forward and backward, without communication."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.documents.stack import Recompute
+from costmodel.equation import Number, term
+from costmodel.equations.arithmetic import attention_flop, matmul_flop
+from costmodel.equations.counting import divided, repeated, tokens_in_micro_batch
+from costmodel.equations.roofline import (
+    attention_backward_time,
+    attention_forward_time,
+    attention_rate,
+    host_bound_time,
+    matmul_time,
+    stream_time,
+)
+from costmodel.equations.traffic import (
+    embedding_traffic,
+    loss_traffic,
+    matmul_bytes,
+    mlp_traffic,
+    norm_traffic,
+    rotary_traffic,
+    score_traffic,
+    weight_gradient_bytes,
+)
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.work import Matmul, Shard, matmuls, vocab_per_rank
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Seconds of one micro-batch in one direction, by what they are spent on."""
+
+    matmul: Number = 0.0
+    attention: Number = 0.0
+    memory_bound: Number = 0.0
+    launch: Number = 0.0
+    tp: Number = 0.0
+    dp: Number = 0.0
+
+    def __add__(self, other: Pass) -> Pass:
+        return Pass(*(getattr(self, name) + getattr(other, name) for name in PASS_TERMS))
+
+    def each(self, change: object) -> Pass:
+        """The same change made to every term."""
+        assert callable(change)
+        return Pass(*(change(getattr(self, name)) for name in PASS_TERMS))
+
+    @property
+    def device(self) -> Number:
+        """Time on the device."""
+        return self.matmul + self.attention + self.memory_bound
+
+    @property
+    def total(self) -> Number:
+        """All of it."""
+        return self.device + self.launch + self.tp + self.dp
+
+
+PASS_TERMS = ("matmul", "attention", "memory_bound", "launch", "tp", "dp")
+
+
+@dataclass(frozen=True)
+class Both:
+    """Forward and backward of one thing."""
+
+    forward: Pass
+    backward: Pass
+
+    def __add__(self, other: Both) -> Both:
+        return Both(self.forward + other.forward, self.backward + other.backward)
+
+    def each(self, change: object) -> Both:
+        """The same change made to every term of both."""
+        return Both(self.forward.each(change), self.backward.each(change))
+
+    @property
+    def total(self) -> Number:
+        """Forward and backward."""
+        return self.forward.total + self.backward.total
+
+
+def _product(setting: Setting, flop: Number, nbytes: Number, *, backward: bool = False) -> Number:
+    fit = setting.matmul
+    return matmul_time(
+        flop,
+        nbytes,
+        setting.peak,
+        setting.memory_bandwidth,
+        fit.backward_share if backward else fit.compute_share,
+        fit.memory_share,
+        fit.start,
+        fit.exponent,
+        setting.sustained,
+    )
+
+
+def _stream(setting: Setting, nbytes: Number) -> Number:
+    return stream_time(
+        repeated(setting.stack.kernels.traffic_factor, nbytes), setting.memory_bandwidth, setting.memory_share
+    )
+
+
+def matmul_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Number, Number]:
+    """Forward and backward time of one weight matrix."""
+    flop = matmul_flop(tokens, matrix.n, matrix.k)
+    nbytes = matmul_bytes(tokens, matrix.n, matrix.k, setting.element)
+    with term("forward"):
+        forward = _product(setting, flop, nbytes)
+    with term("input gradient"):
+        inward = _product(setting, flop, nbytes, backward=True)
+    with term("weight gradient"):
+        accumulated = weight_gradient_bytes(tokens, matrix.n, matrix.k, setting.element, setting.gradient)
+        weight = _product(setting, flop, accumulated, backward=True)
+    return forward, inward + weight
+
+
+def attention_pass(setting: Setting, part: Shard, micro_batch: Number) -> tuple[Pass, Pass]:
+    """Forward and backward of the attention core."""
+    head_dim, sequence = part.kind.attention.head_dim, setting.sequence
+    fit = setting.attention
+    if fit is not None:
+        flop = attention_flop(micro_batch, sequence, part.heads, head_dim, causal=True)
+        rate = attention_rate(setting.peak, fit.forward_share, sequence, fit.half_sequence, head_dim)
+        forward = attention_forward_time(flop, rate, setting.sustained)
+        backward = attention_backward_time(flop, rate, fit.backward_share, setting.sustained)
+        return Pass(attention=forward), Pass(attention=backward)
+    batches = repeated(micro_batch, part.heads)
+    with term("scores"):
+        flop = repeated(batches, matmul_flop(sequence, sequence, head_dim))
+        nbytes = repeated(batches, matmul_bytes(sequence, sequence, head_dim, setting.element))
+        product = _product(setting, flop, nbytes)
+    softmax = _stream(setting, score_traffic(micro_batch, sequence, part.heads, setting.element, backward=False))
+    back = _stream(setting, score_traffic(micro_batch, sequence, part.heads, setting.element, backward=True))
+    forward, backward = repeated(2.0, product), repeated(4.0, product)
+    return Pass(attention=forward, memory_bound=softmax), Pass(attention=backward, memory_bound=back)
+
+
+def layer_pass(setting: Setting, part: Shard, micro_batch: Number, split: Number, recompute: Recompute) -> Both:
+    """Forward and backward of one layer, with what recompute adds to backward and what the host cannot keep up with."""
+    tokens = tokens_in_micro_batch(micro_batch, setting.sequence)
+    forward_matmul: Number = 0.0
+    backward_matmul: Number = 0.0
+    for matrix in matmuls(setting, part):
+        with term(matrix.name):
+            forward, backward = matmul_pass(setting, tokens, matrix)
+        forward_matmul, backward_matmul = forward_matmul + forward, backward_matmul + backward
+    with term("attention core"):
+        core_forward, core_backward = attention_pass(setting, part, micro_batch)
+    once = _memory_bound(setting, part, tokens, split, backward=False)
+    twice = _memory_bound(setting, part, tokens, split, backward=True)
+    forward_pass = Pass(matmul=forward_matmul, memory_bound=once) + core_forward
+    backward_pass = Pass(matmul=backward_matmul, memory_bound=twice) + core_backward
+    backward_pass = backward_pass + recomputed(setting, recompute, forward_pass, core_forward)
+    return Both(_launched(setting, forward_pass, 1.0), _launched(setting, backward_pass, 2.0))
+
+
+def _memory_bound(setting: Setting, part: Shard, tokens: Number, split: Number, *, backward: bool) -> Number:
+    """Norms, residual additions, activation function and rotation of one layer in one direction."""
+    model, dropout = setting.model, setting.stack.kernels.dropout
+    with term("memory-bound backward" if backward else "memory-bound forward"):
+        norms = norm_traffic(tokens, model.hidden, setting.element, dropout=dropout, backward=backward)
+        nbytes = divided(norms, split) + mlp_traffic(
+            tokens, part.ffn_hidden, setting.element, gated=part.kind.mlp.gated, backward=backward
+        )
+        if model.positions == "rotary":
+            head_dim = part.kind.attention.head_dim
+            nbytes = nbytes + rotary_traffic(tokens, part.heads, part.kv_heads, head_dim, setting.element)
+        return _stream(setting, nbytes)
+
+
+def recomputed(setting: Setting, recompute: Recompute, forward: Pass, core: Pass) -> Pass:
+    """What backward computes a second time."""
+    if recompute == "full":
+        return forward
+    if recompute == "selective" and setting.stack.kernels.selective == "op-level":
+        return forward.each(lambda value: divided(value, 2.0))
+    if recompute == "selective" and setting.stack.kernels.attention == "unfused":
+        return core
+    return Pass()
+
+
+def _launched(setting: Setting, work: Pass, operations: float) -> Pass:
+    launch = setting.stack.launch
+    host = repeated(repeated(operations, launch.operations), launch.operation)
+    return work + Pass(launch=host_bound_time(work.device, host) - work.device)
+
+
+def head_pass(setting: Setting, tp: Number, micro_batch: Number) -> Both:
+    """The head and the loss."""
+    tokens = tokens_in_micro_batch(micro_batch, setting.sequence)
+    vocab = vocab_per_rank(setting, tp)
+    with term("head"):
+        forward, backward = matmul_pass(setting, tokens, Matmul("head", vocab, setting.model.hidden))
+        loss = _stream(setting, loss_traffic(tokens, vocab, setting.element))
+    return Both(Pass(matmul=forward, memory_bound=loss), Pass(matmul=backward))
+
+
+def embedding_pass(setting: Setting, micro_batch: Number) -> Both:
+    """The lookup and its gradient."""
+    tokens = tokens_in_micro_batch(micro_batch, setting.sequence)
+    with term("embedding"):
+        lookup = _stream(setting, embedding_traffic(tokens, setting.model.hidden, setting.element))
+    return Both(Pass(memory_bound=lookup), Pass(memory_bound=lookup))

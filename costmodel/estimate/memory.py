@@ -1,0 +1,232 @@
+"""The memory ledger of a rank: its first, a middle and its last pipeline stage, and the worst of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.equation import Number, term
+from costmodel.equations.activations import (
+    attention_activations,
+    checkpoint_activations,
+    head_activations,
+    logit_bytes,
+    mask_bytes,
+    mlp_activations,
+    op_level_activations,
+    score_activations,
+    stream_activations,
+)
+from costmodel.equations.counting import divided, layers_per_stage, repeated, tokens_in_micro_batch
+from costmodel.equations.overlap import bucket_bytes
+from costmodel.equations.pipeline import in_flight
+from costmodel.equations.states import (
+    gathered_bytes,
+    gradient_bytes,
+    optimizer_bytes,
+    overhead_bytes,
+    reserved_bytes,
+    weight_bytes,
+)
+from costmodel.estimate.block import Block
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.work import Shard, StageParameters, shard, vocab_per_rank
+
+LINES = (
+    "weights",
+    "gradients",
+    "optimizer",
+    "gathered",
+    "buckets",
+    "activations",
+    "recompute",
+    "logits",
+    "fragmentation",
+    "runtime",
+)
+ALLOCATED = LINES[:8]
+RESERVED = LINES[:9]
+STAGES = ("first", "middle", "last")
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Bytes by line and stage; every line is one entry per stage."""
+
+    lines: dict[str, tuple[Number, Number, Number]]
+    peaks: tuple[Number, Number, Number]
+    worst: Number
+
+    def line(self, name: str, stage: int) -> Number:
+        """One line of one stage."""
+        return self.lines[name][stage]
+
+
+def layer_activations(setting: Setting, block: Block, part: Shard) -> Number:
+    """Bytes one layer keeps for the backward of one micro-batch."""
+    structure, kernels, model = block.structure, setting.stack.kernels, setting.model
+    split = block.tp if structure.sequence_parallel else 1.0
+    tokens = tokens_in_micro_batch(block.micro_batch, setting.sequence)
+    head_dim = part.kind.attention.head_dim
+    if structure.recompute == "full":
+        return checkpoint_activations(tokens, model.hidden, setting.element, split)
+    if structure.recompute == "selective" and kernels.selective == "op-level":
+        return op_level_activations(
+            tokens,
+            model.hidden,
+            part.heads,
+            part.kv_heads,
+            head_dim,
+            part.ffn_hidden,
+            setting.element,
+            split,
+        )
+    return whole_activations(setting, block, part, selective=structure.recompute == "selective")
+
+
+def whole_activations(setting: Setting, block: Block, part: Shard, *, selective: bool) -> Number:
+    """Bytes one layer keeps when nothing, or only the attention core, is computed again."""
+    kernels, model = setting.stack.kernels, setting.model
+    split = block.tp if block.structure.sequence_parallel else 1.0
+    tokens = tokens_in_micro_batch(block.micro_batch, setting.sequence)
+    with term("layer activations"):
+        return (
+            stream_activations(tokens, model.hidden, setting.element, split, dropout=kernels.dropout)
+            + attention_activations(tokens, part.heads, part.kv_heads, part.kind.attention.head_dim, setting.element)
+            + mlp_activations(tokens, part.ffn_hidden, setting.element, gated=part.kind.mlp.gated)
+            + score_activations(
+                block.micro_batch,
+                setting.sequence,
+                part.heads,
+                setting.element,
+                kernel=kernels.attention,
+                dropout=kernels.dropout,
+                recompute="selective" if selective else "none",
+            )
+        )
+
+
+def _stage_parameters(parameters: StageParameters, pp: Number) -> tuple[Number, Number, Number]:
+    """Parameters of the first, a middle and the last stage; one stage holds both ends."""
+    alone = pp == 1
+    head_alone = 0.0 if parameters.tied else parameters.head
+    first = parameters.layers + parameters.embedding + np.where(alone, head_alone, 0.0)
+    last = parameters.layers + parameters.head
+    return first, parameters.layers, np.where(alone, first, last)
+
+
+def ledger(setting: Setting, block: Block, parameters: StageParameters, micro_batches: Number) -> Ledger:
+    """Every line for the first, a middle and the last stage."""
+    last_stage = block.pp - 1
+    stages = (last_stage - last_stage, np.minimum(last_stage, 1.0), last_stage)
+    held = _stage_parameters(parameters, block.pp)
+    columns = [
+        _stage(setting, block, parameters, held[position], stages[position], micro_batches, position)
+        for position in range(3)
+    ]
+    lines = {name: (columns[0][name], columns[1][name], columns[2][name]) for name in LINES}
+    peaks = tuple(_total(column) for column in columns)
+    worst = np.maximum(np.maximum(peaks[0], peaks[1]), peaks[2])
+    return Ledger(lines, (peaks[0], peaks[1], peaks[2]), worst)
+
+
+def _total(column: dict[str, Number]) -> Number:
+    total: Number = column["weights"]
+    for name in LINES[1:]:
+        total = total + column[name]
+    return total
+
+
+def _stage(
+    setting: Setting,
+    block: Block,
+    parameters: StageParameters,
+    held: Number,
+    stage: Number,
+    micro_batches: Number,
+    position: int,
+) -> dict[str, Number]:
+    structure, stack = block.structure, setting.stack
+    zero = structure.zero
+    with term(f"{STAGES[position]} stage"):
+        column: dict[str, Number] = {
+            "weights": weight_bytes(
+                held,
+                stack.states.weights,
+                stack.states.compute,
+                block.dp,
+                zero=zero,
+                sharded_master=stack.states.sharded_master,
+            ),
+            "gradients": gradient_bytes(held, setting.gradient, block.dp, zero=zero),
+            "optimizer": optimizer_bytes(held, stack.states.optimizer, block.dp, zero=zero),
+        }
+        live = in_flight(block.pp, micro_batches, block.vpp, stage, schedule=structure.schedule)
+        activations, extra = _layers(setting, block, live)
+        head = _last(setting, block) if position == 2 else np.where(block.pp == 1, _last(setting, block), 0.0)
+        column["activations"] = activations + (_first(setting, block, live) if position == 0 else 0.0)
+        column["recompute"] = extra
+        column["logits"] = head
+        column["gathered"] = _gathered(setting, block, parameters, position)
+        column["buckets"] = _buckets(setting, block)
+        allocated = column["weights"]
+        for name in ALLOCATED[1:]:
+            allocated = allocated + column[name]
+        column["fragmentation"] = reserved_bytes(allocated, setting.fragmentation)
+        runtime = stack.runtime
+        column["runtime"] = overhead_bytes(runtime.context, runtime.communicators, runtime.communicator)
+    return column
+
+
+def _layers(setting: Setting, block: Block, live: Number) -> tuple[Number, Number]:
+    """Activations of all layers in flight, and the one layer that full recompute holds whole."""
+    kept: Number = 0.0
+    extra: Number = 0.0
+    for kind in setting.model.layers:
+        part = shard(setting.model, kind, block.tp)
+        layers = layers_per_stage(kind.count, block.pp)
+        kept = kept + repeated(live, repeated(layers, layer_activations(setting, block, part)))
+        if block.structure.recompute == "full":
+            extra = np.maximum(extra, whole_activations(setting, block, part, selective=False))
+        elif block.structure.recompute == "selective" and setting.stack.kernels.selective == "op-level":
+            whole = whole_activations(setting, block, part, selective=False)
+            extra = np.maximum(extra, np.maximum(whole - layer_activations(setting, block, part), 0.0))
+    return kept, extra
+
+
+def _first(setting: Setting, block: Block, live: Number) -> Number:
+    if not setting.stack.kernels.dropout:
+        return 0.0
+    split = block.tp if block.structure.sequence_parallel else 1.0
+    tokens = tokens_in_micro_batch(block.micro_batch, setting.sequence)
+    return repeated(live, mask_bytes(tokens, setting.model.hidden, setting.element, split))
+
+
+def _last(setting: Setting, block: Block) -> Number:
+    split = block.tp if block.structure.sequence_parallel else 1.0
+    tokens = tokens_in_micro_batch(block.micro_batch, setting.sequence)
+    logits = logit_bytes(tokens, vocab_per_rank(setting, block.tp), setting.stack.buckets.loss)
+    return logits + head_activations(tokens, setting.model.hidden, setting.element, split)
+
+
+def _gathered(setting: Setting, block: Block, parameters: StageParameters, position: int) -> Number:
+    if block.structure.zero != 3:
+        return 0.0
+    stack = setting.stack
+    with term("largest unit"):
+        ends = (parameters.embedding, 0.0, parameters.head)[position]
+        unit = gathered_bytes(parameters.layer, stack.states.compute, setting.gradient, stack.buckets.prefetch)
+        outer = repeated(stack.states.compute, ends)
+    return np.where(block.dp > 1, unit + outer, 0.0)
+
+
+def _buckets(setting: Setting, block: Block) -> Number:
+    buckets = setting.stack.buckets
+    size = repeated(buckets.live, bucket_bytes(buckets.size, buckets.per_rank, block.dp))
+    return np.where(block.dp > 1, size, 0.0)
+
+
+def spare_share(setting: Setting, peak: Number) -> Number:
+    """Peak over usable memory."""
+    return divided(peak, setting.usable)

@@ -1,0 +1,76 @@
+"""One plan of a scenario as a block of one row, with what was left open filled from the stack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.documents.plan import Plan
+from costmodel.documents.stack import Schedule
+from costmodel.equations.counting import data_parallel_degree, world_size
+from costmodel.errors import Place, fail
+from costmodel.estimate.block import Block, Structure, one_row
+from costmodel.estimate.evaluate import Evaluation, evaluate
+from costmodel.estimate.legality import REFUSALS, REMARKS, refusals, remarks
+from costmodel.estimate.setting import Assumed, Setting
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One plan, evaluated, with what was assumed and what there is to remark."""
+
+    setting: Setting
+    evaluation: Evaluation
+    assumed: tuple[Assumed, ...]
+    refused: tuple[str, ...]
+    remarked: tuple[str, ...]
+
+
+def structure_of(setting: Setting, plan: Plan) -> tuple[Structure, tuple[Assumed, ...]]:
+    """The choices of a plan; those left open are the stack's defaults."""
+    stack = setting.stack
+    named = f"stacks/{stack.name}"
+    schedule: Schedule = plan.schedule or ("interleaved" if plan.vpp > 1 else "1f1b")
+    structure = Structure(
+        zero=stack.zero[0] if plan.zero is None else plan.zero,
+        recompute=plan.recompute or stack.recompute[0],
+        schedule=schedule,
+        sequence_parallel=stack.sequence_parallel if plan.sequence_parallel is None else plan.sequence_parallel,
+    )
+    assumed = tuple(
+        Assumed(
+            f"plan.{name}", str(getattr(structure, name)).lower(), "follows from vpp" if name == "schedule" else named
+        )
+        for name in ("zero", "recompute", "schedule", "sequence_parallel")
+        if getattr(plan, name) is None
+    )
+    return structure, assumed
+
+
+def plan_block(setting: Setting, plan: Plan) -> tuple[Block, tuple[Assumed, ...]]:
+    """A plan as a block of one row."""
+    structure, assumed = structure_of(setting, plan)
+    ranks = world_size(setting.case.scenario.cluster.nodes, setting.case.node.accelerators)
+    dp = plan.dp if plan.dp is not None else float(data_parallel_degree(ranks, plan.tp, plan.pp))
+    return one_row(structure, dp=dp, tp=plan.tp, pp=plan.pp, vpp=plan.vpp, micro_batch=plan.micro_batch), assumed
+
+
+def own_plan(setting: Setting) -> Plan:
+    """The scenario's plan, or a fault when it has none."""
+    plan = setting.case.scenario.plan
+    if plan is None:
+        hint = "add plan: {tp: 8, pp: 1, micro_batch: 1}, or --set plan.tp=8; costmodel search finds one"
+        raise fail("C004", "the scenario has no plan", Place(setting.case.scenario.title), hint)
+    return plan
+
+
+def answer(setting: Setting, plan: Plan) -> Answer:
+    """One plan, checked and evaluated."""
+    block, assumed = plan_block(setting, plan)
+    refused = tuple(dict.fromkeys(code for code, mask in refusals(setting, block, searching=False) if mask.any()))
+    remarked = tuple(code for code, mask in remarks(setting, block) if mask.any())
+    return Answer(setting, evaluate(setting, block), (*assumed, *setting.assumed), refused, remarked)
+
+
+def reason(code: str) -> str:
+    """What a refusal or remark says."""
+    return {**REFUSALS, **REMARKS}[code].meaning

@@ -1,0 +1,150 @@
+"""Documents become numbers: everything the equations need, and what was assumed on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.documents.hardware import AttentionFit, CollectiveFit, MatmulFit, NetworkFit
+from costmodel.documents.library import Case
+from costmodel.documents.model import Model
+from costmodel.documents.scenario import FlopConvention
+from costmodel.documents.stack import Stack
+from costmodel.equations.collectives import Operation
+from costmodel.errors import Place, fail
+from costmodel.units import Figure, show
+
+ELEMENT_BYTES = {
+    "fp32": Figure(4.0, Place("IEEE 754", path="binary32")),
+    "fp16": Figure(2.0, Place("IEEE 754", path="binary16")),
+    "bf16": Figure(2.0, Place("bfloat16", path="16 bits")),
+}
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """A value nobody wrote into the scenario, and where it came from."""
+
+    path: str
+    value: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The numbers of a case, in SI base units, each remembering where it was written."""
+
+    case: Case
+    model: Model
+    stack: Stack
+    sequence: float
+    global_batch: float
+    element: float
+    gradient: float
+    peak: float
+    memory_bandwidth: float
+    usable: float
+    matmul: MatmulFit
+    attention: AttentionFit | None
+    memory_share: float
+    sustained: float
+    domain: float
+    collectives: dict[str, CollectiveFit]
+    network: NetworkFit
+    network_share: float
+    overlap_tp: float
+    overlap_dp: float
+    overlap_pp: float
+    fragmentation: float
+    convention: FlopConvention
+    order: str
+    assumed: tuple[Assumed, ...]
+
+    def collective(self, operation: Operation) -> CollectiveFit:
+        """The fit of a collective inside the scale-up domain; a send is fitted by all-gather."""
+        return self.collectives.get(operation, self.collectives["all_gather"])
+
+
+class _Speaker:
+    """Takes the scenario's value if it has one, else the default, and notes that it did."""
+
+    def __init__(self) -> None:
+        self.assumed: list[Assumed] = []
+
+    def say(self, path: str, value: str, origin: str) -> None:
+        self.assumed.append(Assumed(path, value, origin))
+
+    def choose(self, path: str, written: float | None, default: float, origin: str, unit: str = "1") -> float:
+        if written is not None:
+            return written
+        self.say(path, show(default, unit), origin)
+        return default
+
+
+def setting_of(case: Case) -> Setting:
+    """The numbers of a case."""
+    _complete(case)
+    scenario, stack, efficiency, network = case.scenario, case.stack, case.efficiency, case.network.network
+    workload, assume = scenario.workload, scenario.assume
+    fit, sustained, streams = efficiency.matmul[workload.precision], efficiency.sustained, efficiency.memory
+    assert network is not None and sustained is not None and streams is not None  # noqa: PT018
+    fitted, named = f"efficiencies/{efficiency.of}", f"stacks/{stack.name}"
+    speaker = _Speaker()
+    gradients = workload.gradients or stack.gradients
+    if workload.gradients is None:
+        speaker.say("workload.gradients", gradients, named)
+    speaker.say(
+        "attention and matmul", f"{stack.kernels.attention}; {show(fit.compute_share, '1')} of peak alone", fitted
+    )
+    choose = speaker.choose
+    return Setting(
+        case=case,
+        model=case.model,
+        stack=stack,
+        sequence=workload.sequence,
+        global_batch=workload.global_batch,
+        element=ELEMENT_BYTES[workload.precision],
+        gradient=ELEMENT_BYTES[gradients],
+        peak=getattr(case.accelerator.peak, workload.precision),
+        memory_bandwidth=case.accelerator.memory.bandwidth,
+        usable=case.accelerator.memory.usable,
+        matmul=fit,
+        attention=efficiency.attention.get(stack.kernels.attention),
+        memory_share=streams.share,
+        sustained=choose("assume.sustained", assume.sustained, sustained.factor, fitted),
+        domain=case.node.scale_up.domain,
+        collectives=efficiency.collectives,
+        network=network,
+        network_share=choose("assume.network_share", assume.network_share, network.share, case.network.of),
+        overlap_tp=choose("assume.overlap.tp", assume.overlap.tp, stack.overlap.tp, named),
+        overlap_dp=choose("assume.overlap.dp", assume.overlap.dp, stack.overlap.dp, named),
+        overlap_pp=choose("assume.overlap.pp", assume.overlap.pp, stack.overlap.pp, named),
+        fragmentation=choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
+        convention=assume.flop_convention,
+        order=assume.order,
+        assumed=(*speaker.assumed, *_price(case)),
+    )
+
+
+def _complete(case: Case) -> None:
+    """A fault for what the documents must say before anything can be computed."""
+    precision, efficiency, kernel = case.scenario.workload.precision, case.efficiency, case.stack.kernels.attention
+    name = case.accelerator.name
+    if getattr(case.accelerator.peak, precision) is None or precision not in efficiency.matmul:
+        raise fail("D013", f"{name} has no {precision} rate with a fit", None, "take another precision")
+    if efficiency.memory is None or efficiency.sustained is None:
+        raise fail("D013", f"the efficiency of {name} lacks memory or sustained")
+    if case.network.network is None:
+        raise fail("D013", f"the efficiency of {case.scale_out.name} has no network part")
+    if not {"all_gather", "all_reduce"} <= set(efficiency.collectives):
+        raise fail("D013", f"the efficiency of {name} lacks fits of all_reduce and all_gather")
+    if kernel != "unfused" and kernel not in efficiency.attention:
+        raise fail("D013", f"the efficiency of {name} has no attention class {kernel}")
+
+
+def _price(case: Case) -> tuple[Assumed, ...]:
+    listed = case.node.price
+    if case.scenario.assume.price is not None or listed is None:
+        return ()
+    return (
+        Assumed("assume.price", f"{show(listed.hourly, 'USD/s')} a node", f"nodes/{case.node.name}, {listed.date}"),
+    )

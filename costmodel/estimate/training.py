@@ -1,0 +1,228 @@
+"""The training step: compute, exposed communication, bubble, optimizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.equation import Number, term
+from costmodel.equations.counting import divided, layers_per_stage, repeated
+from costmodel.equations.pipeline import pipeline_time
+from costmodel.equations.roofline import stream_time
+from costmodel.equations.states import gradient_traffic
+from costmodel.equations.traffic import adam_traffic
+from costmodel.estimate.block import Block, pairs
+from costmodel.estimate.communication import (
+    DataTraffic,
+    Groups,
+    PipelineTraffic,
+    TensorTraffic,
+    Transfer,
+    collective_time,
+    group,
+    groups,
+    pipeline_traffic,
+    replicated_traffic,
+    sharded_traffic,
+    tensor_traffic,
+)
+from costmodel.estimate.kernels import PASS_TERMS, Both, Pass, embedding_pass, head_pass, layer_pass
+from costmodel.estimate.setting import ELEMENT_BYTES, Setting
+from costmodel.estimate.work import StageParameters, shard
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A rank's work for one micro-batch: its layers, and what the ends add."""
+
+    layers: Both
+    embedding: Both
+    head: Both
+    tensor: tuple[tuple[float, TensorTraffic], ...]
+
+
+@dataclass(frozen=True)
+class TrainingStep:
+    """Seconds of a step by what they are spent on, and the transfers behind them."""
+
+    terms: dict[str, Number]
+    total: Number
+    compute: Number
+    transfers: tuple[Transfer, ...]
+
+
+def stages(setting: Setting, block: Block) -> Stages:
+    """Layers and ends of a rank for one micro-batch, each distinct pair of tp and micro_batch once."""
+    structure, distinct = block.structure, pairs(block)
+    tp, micro_batch = distinct.tp, distinct.micro_batch
+    split: Number = tp if structure.sequence_parallel else 1.0
+    total = Both(Pass(), Pass())
+    tensor = []
+    for kind in setting.model.layers:
+        layer = layer_pass(setting, shard(setting.model, kind, tp), micro_batch, split, structure.recompute)
+        traffic = tensor_traffic(setting, tp, micro_batch, layer.forward, sequence_parallel=structure.sequence_parallel)
+        again = traffic.recomputed if structure.recompute == "full" else repeated(0.0, traffic.recomputed)
+        layer = layer + Both(Pass(tp=traffic.forward), Pass(tp=traffic.backward + again))
+        layer = layer.each(distinct.spread)
+        layers = layers_per_stage(kind.count, block.pp)
+        with term("stage"):
+            total = total + layer.each(lambda value, layers=layers: repeated(layers, value))
+        tensor.append((kind.count, _spread(traffic, distinct.spread)))
+    ends = Both(Pass(tp=traffic.end), Pass(tp=traffic.end))
+    head = (head_pass(setting, tp, micro_batch) + ends).each(distinct.spread)
+    embedding = (embedding_pass(setting, micro_batch) + Both(Pass(tp=traffic.end), Pass())).each(distinct.spread)
+    return Stages(total, embedding, head, tuple(tensor))
+
+
+def _spread(traffic: TensorTraffic, spread: object) -> TensorTraffic:
+    assert callable(spread)
+    transfers = tuple((operation, count, spread(time)) for operation, count, time in traffic.transfers)
+    return TensorTraffic(
+        spread(traffic.forward),
+        spread(traffic.backward),
+        spread(traffic.recomputed),
+        spread(traffic.end),
+        spread(traffic.message),
+        transfers,
+    )
+
+
+def _if_alone(block: Block, end: Both) -> Both:
+    """An end's work where one stage holds both ends."""
+    return end.each(lambda value: np.where(block.pp == 1, value, 0.0))
+
+
+def training_step(setting: Setting, block: Block, parameters: StageParameters, micro_batches: Number) -> TrainingStep:
+    """Time of an optimizer step and where it goes."""
+    placed = groups(setting, block.tp, block.dp, block.pp)
+    work = stages(setting, block)
+    held = parameters.layers + np.maximum(parameters.embedding, parameters.head)
+    held = np.where(block.pp == 1, parameters.layers + parameters.embedding + parameters.head, held)
+    data = _data(setting, block, placed, parameters, held, work, micro_batches)
+    sends = _sends(setting, block, placed, work, micro_batches)
+    terms = _pipelined(setting, block, work, data, micro_batches)
+    terms["pp"] = sends.exposed
+    terms["dp"] = terms["dp"] + data.exposed + _tied_embedding(setting, block, parameters)
+    terms["optimizer"] = _optimizer(setting, block, held)
+    total = terms["matmul"]
+    for name in TERMS[1:]:
+        total = total + terms[name]
+    compute = terms["matmul"] + terms["attention"] + terms["memory_bound"]
+    transfers = (*_tensor(setting, block, placed, work, micro_batches), *data.transfers, *sends.transfers)
+    return TrainingStep(terms, total, compute, transfers)
+
+
+def _pipelined(
+    setting: Setting, block: Block, work: Stages, data: DataTraffic, micro_batches: Number
+) -> dict[str, Number]:
+    """Seconds from the first forward to the last backward: of the busiest stage, and its waiting for others."""
+    gathered_forward = Pass(dp=_per_stage(setting, block, data.layer_forward))
+    gathered_backward = Pass(dp=_per_stage(setting, block, data.layer_backward))
+    layers = work.layers + Both(gathered_forward, gathered_backward)
+    first = layers + work.embedding + _if_alone(block, work.head)
+    last = layers + work.head + _if_alone(block, work.embedding)
+    with term("pipeline"):
+        whole = pipeline_time(
+            block.pp,
+            micro_batches,
+            block.vpp,
+            first.forward.total,
+            first.backward.total,
+            layers.forward.total,
+            layers.backward.total,
+            last.forward.total,
+            last.backward.total,
+            schedule=block.structure.schedule,
+        )
+    terms = _busiest(first, last, micro_batches)
+    busy = terms["matmul"]
+    for name in PASS_TERMS[1:]:
+        busy = busy + terms[name]
+    terms["bubble"] = whole - busy
+    return terms
+
+
+def _busiest(first: Both, last: Both, micro_batches: Number) -> dict[str, Number]:
+    """A step's seconds of the busier end, by what they are spent on."""
+    at_the_end = np.asarray(last.total >= first.total)
+    terms: dict[str, Number] = {}
+    for name in PASS_TERMS:
+        with term(f"{name} of the busiest stage"):
+            at_last = getattr(last.forward, name) + getattr(last.backward, name)
+            at_first = getattr(first.forward, name) + getattr(first.backward, name)
+            terms[name] = repeated(micro_batches, np.where(at_the_end, at_last, at_first))
+    return terms
+
+
+TERMS = ("matmul", "attention", "memory_bound", "launch", "tp", "pp", "dp", "bubble", "optimizer")
+
+
+def _per_stage(setting: Setting, block: Block, per_layer: Number) -> Number:
+    layers = sum(kind.count for kind in setting.model.layers)
+    return repeated(layers_per_stage(layers, block.pp), per_layer)
+
+
+def _data(
+    setting: Setting,
+    block: Block,
+    placed: Groups,
+    parameters: StageParameters,
+    held: Number,
+    work: Stages,
+    micro_batches: Number,
+) -> DataTraffic:
+    zero, sharded_master = block.structure.zero, setting.stack.states.sharded_master
+    layers = sum(kind.count for kind in setting.model.layers)
+    forward, backward = work.layers.forward.total, work.layers.backward.total
+    if zero < 2:
+        return replicated_traffic(setting, block, placed.dp, held, forward, backward)
+    per_stage = layers_per_stage(layers, block.pp)
+    return sharded_traffic(
+        setting,
+        block,
+        placed.dp,
+        parameters.layer,
+        np.maximum(parameters.embedding, parameters.head),
+        repeated(per_stage, micro_batches),
+        divided(forward, per_stage),
+        divided(backward, per_stage),
+        gathers=(2.0 if zero == 3 else 1.0 if sharded_master else 0.0),
+    )
+
+
+def _sends(setting: Setting, block: Block, placed: Groups, work: Stages, micro_batches: Number) -> PipelineTraffic:
+    return pipeline_traffic(setting, block, placed.pp, work.tensor[0][1].message, micro_batches)
+
+
+def _tied_embedding(setting: Setting, block: Block, parameters: StageParameters) -> Number:
+    """All-reduce of the shared table's gradient between the first and the last stage."""
+    if not parameters.tied:
+        return 0.0
+    with term("tied embedding"):
+        distance = repeated(block.tp, repeated(block.dp, block.pp - 1))
+        pair = group(setting, "embedding", np.where(block.pp > 1, 2.0, 1.0), np.maximum(distance, 1.0))
+        message = gradient_traffic(parameters.embedding, setting.gradient)
+        time = collective_time(setting, message, pair, "all_reduce")
+    return np.where(block.pp > 1, time, 0.0)
+
+
+def _optimizer(setting: Setting, block: Block, held: Number) -> Number:
+    zero = block.structure.zero
+    with term("optimizer"):
+        updated = divided(held, block.dp) if zero >= 1 else held
+        kept = divided(held, block.dp) if zero >= 2 else held
+        nbytes = adam_traffic(updated, kept, ELEMENT_BYTES["fp32"])
+        return stream_time(nbytes, setting.memory_bandwidth, setting.memory_share)
+
+
+def _tensor(setting: Setting, block: Block, placed: Groups, work: Stages, micro_batches: Number) -> list[Transfer]:
+    transfers = []
+    again = 1.5 if block.structure.recompute == "full" else 1.0
+    for count, traffic in work.tensor:
+        layers = layers_per_stage(count, block.pp)
+        for operation, per_layer, time in traffic.transfers:
+            each = repeated(per_layer, repeated(again, repeated(layers, micro_batches)))
+            times = np.where(block.tp > 1, each, 0.0)
+            transfers.append(Transfer(placed.tp, operation, traffic.message, time, times))
+    return transfers

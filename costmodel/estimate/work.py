@@ -1,0 +1,205 @@
+"""What a plan has to do: FLOP and bytes of a layer, of the ends, and of a step. No hardware speeds here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from costmodel.documents.model import Layers, Model
+from costmodel.equation import Number, term
+from costmodel.equations.arithmetic import (
+    attention_flop,
+    korthikanti_recompute_flop,
+    matmul_flop,
+    megatron_flop,
+    palm_flop,
+    six_n_flop,
+    training_flop,
+)
+from costmodel.equations.counting import (
+    divided,
+    kv_heads_per_rank,
+    layers_per_stage,
+    padded_vocab,
+    repeated,
+)
+from costmodel.equations.economics import tokens_per_step
+from costmodel.equations.parameters import (
+    attention_parameters,
+    mlp_parameters,
+    norm_parameters,
+    table_parameters,
+)
+from costmodel.estimate.setting import Setting
+
+
+@dataclass(frozen=True)
+class Matmul:
+    """A weight matrix as one rank multiplies it: so many columns n, inner dimension k."""
+
+    name: str
+    n: Number
+    k: Number
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One layer kind as a tensor-parallel rank holds it."""
+
+    kind: Layers
+    heads: Number
+    kv_heads: Number
+    ffn_hidden: Number
+    parameters: Number
+
+
+def shard(model: Model, kind: Layers, tp: Number) -> Shard:
+    """A layer kind cut over tp ranks."""
+    attention, mlp = kind.attention, kind.mlp
+    heads = divided(attention.heads, tp)
+    kv_heads = kv_heads_per_rank(attention.kv_heads, tp)
+    ffn_hidden = divided(mlp.ffn_hidden, tp)
+    with term("layer"):
+        held = (
+            attention_parameters(
+                model.hidden,
+                heads,
+                kv_heads,
+                attention.head_dim,
+                biases=attention.biases,
+                output_bias=attention.output_bias,
+            )
+            + mlp_parameters(model.hidden, ffn_hidden, gated=mlp.gated, biases=mlp.biases)
+            + repeated(2.0, norm_parameters(model.hidden, norm=model.norm))
+        )
+    return Shard(kind, heads, kv_heads, ffn_hidden, held)
+
+
+def matmuls(setting: Setting, part: Shard) -> Iterator[Matmul]:
+    """The weight matrices of a layer as one rank holds them."""
+    hidden, head_dim = setting.model.hidden, part.kind.attention.head_dim
+    queries = repeated(part.heads, head_dim)
+    keys_and_values = repeated(2.0, repeated(part.kv_heads, head_dim))
+    yield Matmul("qkv", queries + keys_and_values, hidden)
+    yield Matmul("attention out", hidden, queries)
+    up = repeated(2.0, part.ffn_hidden) if part.kind.mlp.gated else part.ffn_hidden
+    yield Matmul("mlp up", up, hidden)
+    yield Matmul("mlp down", hidden, part.ffn_hidden)
+
+
+def vocab_per_rank(setting: Setting, tp: Number) -> Number:
+    """Rows of the padded embedding one rank holds."""
+    return divided(padded_vocab(setting.model.vocab, setting.stack.vocab_multiple, tp), tp)
+
+
+@dataclass(frozen=True)
+class StageParameters:
+    """Parameters of a rank before sharding over dp, at each end of the pipeline and between."""
+
+    layer: Number
+    layers: Number
+    embedding: Number
+    head: Number
+    tied: bool
+
+    @property
+    def middle(self) -> Number:
+        """A stage without embedding or head."""
+        return self.layers
+
+
+def stage_parameters(setting: Setting, tp: Number, pp: Number) -> StageParameters:
+    """Parameters a rank holds in its layers, in the embedding and in the head."""
+    model = setting.model
+    layers: Number = 0.0
+    layer: Number = 0.0
+    for kind in model.layers:
+        layer = shard(model, kind, tp).parameters
+        layers = layers + repeated(layers_per_stage(kind.count, pp), layer)
+    rows = vocab_per_rank(setting, tp)
+    with term("embedding"):
+        embedding = table_parameters(rows, model.hidden)
+    with term("head"):
+        head = table_parameters(rows, model.hidden)
+    last_norm = norm_parameters(model.hidden, norm=model.norm)
+    if model.positions == "learned":
+        with term("positions"):
+            embedding = embedding + table_parameters(model.max_sequence, model.hidden)
+    return StageParameters(layer, layers, embedding, head + last_norm, model.tied)
+
+
+def model_parameters(model: Model) -> Number:
+    """Parameters of the whole model, as published counts have them: no padding, tied once."""
+    total = norm_parameters(model.hidden, norm=model.norm)
+    for kind in model.layers:
+        total = total + repeated(kind.count, shard(model, kind, 1.0).parameters)
+    total = total + repeated(1.0 if model.tied else 2.0, table_parameters(model.vocab, model.hidden))
+    if model.positions == "learned":
+        total = total + table_parameters(model.max_sequence, model.hidden)
+    return total
+
+
+@dataclass(frozen=True)
+class StepFlop:
+    """Work of a whole step: under the convention asked for, and executed."""
+
+    model: Number
+    executed: Number
+
+
+def _forward_flop(setting: Setting, *, causal: bool) -> tuple[Number, Number, Number]:
+    """Forward work of a step: all weight matrices of the layers, the attention core, the head."""
+    model = setting.model
+    tokens = tokens_per_step(setting.global_batch, setting.sequence)
+    linear: Number = 0.0
+    core: Number = 0.0
+    for kind in model.layers:
+        part = shard(model, kind, 1.0)
+        for matrix in matmuls(setting, part):
+            with term(matrix.name):
+                linear = linear + repeated(kind.count, matmul_flop(tokens, matrix.n, matrix.k))
+        heads, head_dim = kind.attention.heads, kind.attention.head_dim
+        core = core + repeated(
+            kind.count, attention_flop(setting.global_batch, setting.sequence, heads, head_dim, causal=causal)
+        )
+    with term("head"):
+        head = matmul_flop(tokens, model.vocab, model.hidden)
+    return linear, core, head
+
+
+def recomputed_flop(setting: Setting, recompute: str, linear: Number, core: Number) -> Number:
+    """Forward work that backward does a second time."""
+    if recompute == "full":
+        return linear + core
+    if recompute == "selective" and setting.stack.kernels.selective == "op-level":
+        return divided(linear, 2.0)
+    if recompute == "selective" and setting.stack.kernels.attention == "unfused":
+        return core
+    return repeated(0.0, core)
+
+
+def step_flop(setting: Setting, recompute: str) -> StepFlop:
+    """Work of a step under the scenario's FLOP convention."""
+    convention, model = setting.convention, setting.model
+    linear, core, head = _forward_flop(setting, causal=convention == "model-causal")
+    useful = training_flop(linear + core + head)
+    again = recomputed_flop(setting, recompute, linear, core)
+    kind = model.layers[0]
+    layers = sum(kind.count for kind in model.layers)
+    tokens = tokens_per_step(setting.global_batch, setting.sequence)
+    if convention == "6n":
+        useful = six_n_flop(model_parameters(model), tokens)
+    elif convention == "palm":
+        attention = kind.attention
+        useful = palm_flop(
+            model_parameters(model), tokens, layers, attention.heads, attention.head_dim, setting.sequence
+        )
+    elif convention in ("korthikanti", "megatron-2021"):
+        whole = convention == "megatron-2021"
+        vocab = padded_vocab(model.vocab, setting.stack.vocab_multiple, 1.0)
+        useful = megatron_flop(setting.global_batch, setting.sequence, layers, model.hidden, vocab, recomputed=whole)
+        if whole:
+            return StepFlop(useful, useful)
+        if recompute == "selective":
+            again = korthikanti_recompute_flop(setting.global_batch, setting.sequence, layers, model.hidden)
+    return StepFlop(useful, useful + again)

@@ -1,0 +1,1 @@
+"""Many plans: search, rank, explain."""

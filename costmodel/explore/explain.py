@@ -1,0 +1,151 @@
+"""Why a figure is what it is: the traced tree of one plan, and pages about words and codes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from costmodel.documents.library import Provenance, bibliography, glossary, provenance
+from costmodel.documents.plan import Plan
+from costmodel.equation import EQUATIONS, Equation, Leaf, Origin, Step, Sum, origin_of, term, trace
+from costmodel.errors import FAULT_CODES, fail
+from costmodel.estimate.costs import COLUMNS
+from costmodel.estimate.evaluate import Evaluation, evaluate
+from costmodel.estimate.legality import REFUSALS, REMARKS
+from costmodel.estimate.memory import LINES
+from costmodel.estimate.plan import plan_block
+from costmodel.estimate.setting import Setting
+
+_SIGNS = {
+    "add": "+",
+    "subtract": "−",
+    "maximum": "the larger of",
+    "minimum": "the smaller of",
+    "where": "whichever applies of",
+}
+
+
+@dataclass
+class Node:
+    """One figure of an explanation and what it was made of."""
+
+    name: str
+    value: float
+    unit: str
+    equation: Equation | None = None
+    labels: tuple[str, ...] = ()
+    choices: dict[str, Any] = field(default_factory=dict)
+    operation: str = ""
+    written: Provenance | None = None
+    beneath: list[Node] = field(default_factory=list)
+
+
+def quantities() -> list[str]:
+    """Everything a plan's explanation can start from."""
+    return [*COLUMNS, *LINES]
+
+
+def explain(setting: Setting, plan: Plan, quantity: str) -> Node:
+    """The tree of one figure of one plan, from the calls that were really made."""
+    if quantity not in quantities():
+        raise unknown(quantity, quantities())
+    with trace():
+        block, _ = plan_block(setting, plan)
+        evaluation = evaluate(setting, block)
+        origin, unit = _origin(evaluation, quantity)
+    return _node(setting, quantity, unit, origin)
+
+
+def _origin(evaluation: Evaluation, quantity: str) -> tuple[Origin, str]:
+    if quantity in COLUMNS:
+        return origin_of(evaluation.costs.columns[quantity], quantity), COLUMNS[quantity].unit
+    peaks = [float(np.asarray(peak).flat[0]) for peak in evaluation.ledger.peaks]
+    with term("worst stage"):
+        return origin_of(evaluation.ledger.line(quantity, peaks.index(max(peaks))), quantity), "B"
+
+
+def _node(setting: Setting, name: str, unit: str, origin: Origin) -> Node:
+    value = float(np.asarray(origin.value).flat[0])
+    if isinstance(origin, Leaf):
+        place = origin.figure.place if origin.figure is not None else None
+        shown = origin.name if origin.name.startswith("plan.") else name
+        return Node(shown, value, unit, written=provenance(setting.case, place) if place else None)
+    if isinstance(origin, Sum):
+        parts = [_node(setting, _name(part), unit, part) for part in _flat(origin)]
+        return Node(name, value, unit, operation=_SIGNS.get(origin.operation, origin.operation), beneath=parts)
+    units = {argument.name: argument.unit or "1" for argument in origin.equation.contract.arguments}
+    inner = [
+        _node(setting, key, unit if units.get(key) == "u" else units.get(key, "1"), part)
+        for key, part in origin.inputs.items()
+    ]
+    return Node(name, value, unit, origin.equation, origin.labels, origin.choices, beneath=inner)
+
+
+def _name(origin: Origin) -> str:
+    if isinstance(origin, Step):
+        return origin.equation.name
+    return origin.name if isinstance(origin, Leaf) and origin.name else "sum" if isinstance(origin, Sum) else "number"
+
+
+def _flat(origin: Sum) -> Iterator[Origin]:
+    """The parts of a sum, nested additions opened, zeros that were never computed left out."""
+    for part in origin.parts:
+        if isinstance(part, Sum) and part.operation == origin.operation == "add":
+            yield from _flat(part)
+        elif isinstance(part, Leaf) and not part.name and part.figure is None and part.value in (0.0, 1.0):
+            continue
+        else:
+            yield part
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a word or a code means."""
+
+    word: str
+    title: str
+    text: str
+    equation: Equation | None = None
+    sources: tuple[tuple[str, str], ...] = ()
+
+
+def page(word: str) -> Page:
+    """The page of a word: a result, an equation, a word of the vocabulary, a code."""
+    if word in FAULT_CODES:
+        return Page(word, "a fault of the input", FAULT_CODES[word])
+    if word in REFUSALS or word in REMARKS:
+        rule = {**REFUSALS, **REMARKS}[word]
+        return Page(word, rule.title, rule.meaning)
+    if word in COLUMNS:
+        column = COLUMNS[word]
+        return Page(word, f"a result, in {column.unit}; {column.better} is better", column.meaning)
+    if word in EQUATIONS:
+        equation = EQUATIONS[word]
+        return Page(word, equation.contract.title, equation.contract.formula, equation, _sources(equation))
+    words = glossary()
+    if word in words:
+        entry = words[word]
+        return Page(word, f"a word of the vocabulary, in {entry['unit']}", str(entry["meaning"]))
+    raise unknown(word, all_words())
+
+
+def all_words() -> list[str]:
+    """Everything `explain WORD` knows."""
+    return [*COLUMNS, *glossary(), *EQUATIONS, *FAULT_CODES, *REFUSALS, *REMARKS]
+
+
+def _sources(equation: Equation) -> tuple[tuple[str, str], ...]:
+    known = bibliography()
+    keys = [part.split()[0] for part in equation.contract.source.split(";") if part.strip()]
+    return tuple((key, str(known[key]["title"])) for key in keys if key in known)
+
+
+def unknown(word: str, known: list[str]) -> Exception:
+    """A fault for a word that cannot be explained, with the nearest that can."""
+    close = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(close)}?" if close else "costmodel explain alone lists what can be explained"
+    return fail("C003", f"'{word}' is not known", None, hint)

@@ -1,0 +1,1 @@
+"""Faces: terminal and machine output."""

@@ -1,0 +1,150 @@
+"""Explanations as trees of lines, and as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.explore.explain import Node, Page
+from costmodel.report.theme import DIM, HEAD, WARN, styled
+from costmodel.units import show
+
+_KNOWN = "from general knowledge, page not re-read"
+
+
+def tree(node: Node, depth: int) -> list[Text]:
+    """The root with its equation, and what lies beneath it down to a depth."""
+    lines = [styled(f"{node.name} {_value(node)}", HEAD)]
+    lines += [styled(f"  {text}", DIM) for text in _how(node)]
+    seen: dict[tuple[str, float, str], int] = {}
+    for position, inner in enumerate(node.beneath):
+        lines += _branch(inner, "", position == len(node.beneath) - 1, depth - 1, seen)
+    return lines
+
+
+def _branch(node: Node, indent: str, last: bool, depth: int, seen: dict[tuple[str, float, str], int]) -> Iterator[Text]:
+    mark = "└── " if last else "├── "
+    rest = indent + ("    " if last else "│   ")
+    label = f" ({', '.join(node.labels[-2:])})" if node.labels else ""
+    line = Text(f"{indent}{mark}{node.name}  {_value(node)}{label}")
+    key = (node.name, node.value, node.equation.name if node.equation else node.operation)
+    if node.written is not None:
+        line.append(f"  ← {_written(node)}", style=WARN if node.written.check == "known" else DIM)
+        yield line
+        return
+    again = key in seen and bool(node.beneath)
+    if again:
+        line.append("  as above", style=DIM)
+        yield line
+        return
+    yield line
+    seen[key] = 1
+    for text in _how(node):
+        yield styled(f"{rest}{'│  ' if node.beneath and depth > 0 else '   '}{text}", DIM)
+    if depth <= 0:
+        if node.beneath:
+            yield styled(f"{rest}… --depth goes further", DIM)
+        return
+    for position, inner in enumerate(node.beneath):
+        yield from _branch(inner, rest, position == len(node.beneath) - 1, depth - 1, seen)
+
+
+def _value(node: Node) -> str:
+    return "unknown" if math.isnan(node.value) else show(node.value, node.unit, 4)
+
+
+def _how(node: Node) -> list[str]:
+    if node.equation is not None:
+        contract = node.equation.contract
+        formula = [line for line in contract.formula.splitlines() if line.strip()]
+        choices = ", ".join(f"{name}={value}" for name, value in node.choices.items())
+        head = contract.title.rstrip(".")
+        return [
+            f"{head}{f' [{choices}]' if choices else ''}",
+            *(f"= {line}" for line in formula),
+            f"source: {contract.source}",
+        ]
+    if node.operation:
+        names = [inner.name for inner in node.beneath]
+        if node.operation in ("+", "−"):
+            return [f"= {f' {node.operation} '.join(names)}"]
+        return [f"= {node.operation} {', '.join(names)}"]
+    return []
+
+
+def _written(node: Node) -> str:
+    written = node.written
+    assert written is not None
+    words = [str(written.place)]
+    if written.source:
+        words.append(f"{written.source}: {written.title}" if written.title else written.source)
+    if written.check == "known":
+        words.append(_KNOWN)
+    return " · ".join(words)
+
+
+def as_json(node: Node) -> dict[str, Any]:
+    """The same tree as plain values."""
+    result: dict[str, Any] = {
+        "name": node.name,
+        "value": None if math.isnan(node.value) else node.value,
+        "unit": node.unit,
+    }
+    if node.equation is not None:
+        contract = node.equation.contract
+        result |= {"equation": node.equation.name, "formula": contract.formula, "source": contract.source}
+        result["choices"] = {name: str(value) for name, value in node.choices.items()}
+        result["label"] = list(node.labels)
+    if node.operation:
+        result["operation"] = node.operation
+    if node.written is not None:
+        written = node.written
+        result["written"] = {
+            "place": str(written.place),
+            "source": written.source,
+            "title": written.title,
+            "check": written.check,
+        }
+    if node.beneath:
+        result["inputs"] = [as_json(inner) for inner in node.beneath]
+    return result
+
+
+def page(about: Page) -> list[Text]:
+    """The page of a word."""
+    lines = [Text.assemble((about.word, HEAD), f"  {about.title}"), Text()]
+    lines += [styled(f"  {line}") for line in about.text.splitlines() if line.strip()]
+    if about.equation is not None:
+        contract = about.equation.contract
+        lines.append(Text())
+        lines += [
+            styled(f"  {item.name}: {item.meaning}{f' [{item.unit}]' if item.unit else ''}")
+            for item in contract.arguments
+        ]
+        lines.append(styled(f"  gives {contract.meaning} [{contract.unit}]"))
+        if contract.holds:
+            lines.append(styled(f"  holds: {contract.holds}"))
+        lines += [Text(), styled(f"  source: {contract.source}", DIM)]
+        lines += [styled(f"    {key}: {title}", DIM) for key, title in about.sources]
+        lines.append(styled(f"  in costmodel/{about.equation.room.replace('.', '/')}.py", DIM))
+    return lines
+
+
+def page_json(about: Page) -> dict[str, Any]:
+    """The page of a word as plain values."""
+    result: dict[str, Any] = {
+        "schema": "costmodel/page/v1",
+        "word": about.word,
+        "title": about.title,
+        "text": about.text,
+    }
+    if about.equation is not None:
+        contract = about.equation.contract
+        result["arguments"] = [
+            {"name": item.name, "meaning": item.meaning, "unit": item.unit} for item in contract.arguments
+        ]
+        result["source"] = contract.source
+    return result

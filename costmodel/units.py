@@ -1,0 +1,194 @@
+"""Quantities as people write them, and SI base units as the equations want them.
+
+Inside the code every number is in B, s, FLOP, J, USD or products of them, without prefix;
+"3.35 TB/s" becomes 3.35e12 at the door and "3.35 TB/s" again on the way out.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from costmodel.errors import Place
+
+Dimension = tuple[tuple[str, int], ...]
+
+_DECIMAL = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+_SMALL = {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_PREFIXES = {"": 1.0, **_DECIMAL, **_SMALL, **_BINARY}
+_COUNT_SUFFIXES = {"": 1.0, **_DECIMAL, "B": 1e9, **_BINARY}
+
+_SYMBOLS: dict[str, tuple[float, dict[str, int]]] = {
+    "B": (1.0, {"B": 1}),
+    "b": (0.125, {"B": 1}),
+    "FLOP": (1.0, {"FLOP": 1}),
+    "OP": (1.0, {"FLOP": 1}),
+    "s": (1.0, {"s": 1}),
+    "J": (1.0, {"J": 1}),
+    "W": (1.0, {"J": 1, "s": -1}),
+    "Hz": (1.0, {"s": -1}),
+    "USD": (1.0, {"USD": 1}),
+    "GPU": (1.0, {}),
+    "token": (1.0, {}),
+}
+_WHOLE = {"min": 60.0, "h": 3600.0, "d": 86400.0}
+_NUMBER = re.compile(
+    r"\s*([-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\d,._])\s*(.*?)\s*\Z"
+)
+
+
+class UnitError(ValueError):
+    """The text is not a quantity of the unit wanted."""
+
+
+class Figure(float):
+    """A number that remembers where it was written."""
+
+    __slots__ = ("place",)
+    place: Place | None
+
+    def __new__(cls, value: float, place: Place | None = None) -> Figure:
+        """A float with its place beside it."""
+        figure = super().__new__(cls, value)
+        figure.place = place
+        return figure
+
+    def __reduce__(self) -> tuple[type[Figure], tuple[float, Place | None]]:
+        return Figure, (float(self), self.place)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Figure:
+        return self
+
+
+def _factor(symbol: str) -> tuple[float, dict[str, int]]:
+    if symbol in _WHOLE:
+        return _WHOLE[symbol], {"s": 1}
+    for length in (0, 1, 2):
+        prefix, base = symbol[:length], symbol[length:]
+        if prefix in _PREFIXES and base in _SYMBOLS:
+            factor, dimension = _SYMBOLS[base]
+            return factor * _PREFIXES[prefix], dimension
+    raise UnitError(f"unknown unit '{symbol}'")
+
+
+def parse_unit(text: str) -> tuple[float, Dimension]:
+    """The factor to SI base units and the dimension of a unit such as "TB/s" or "USD/GPU/h"."""
+    factor = 1.0
+    total: dict[str, int] = {}
+    for position, part in enumerate(text.split("/")):
+        if not part.strip():
+            raise UnitError(f"'{text}' is not a unit")
+        sign = 1 if position == 0 else -1
+        for symbol in part.replace("·", " ").split():
+            if symbol == "1":
+                continue
+            size, dimension = _factor(symbol)
+            factor *= size**sign
+            for base, power in dimension.items():
+                total[base] = total.get(base, 0) + sign * power
+    return factor, tuple(sorted((base, power) for base, power in total.items() if power))
+
+
+def parse(text: str, unit: str) -> float:
+    """The SI value of a written quantity whose unit must have the dimension of `unit`.
+
+    >>> parse("3.35 TB/s", "B/s")
+    3350000000000.0
+    >>> parse("16Ki", "1")
+    16384.0
+    >>> parse("5 %", "1")
+    0.05
+    """
+    match = _NUMBER.match(text)
+    if match is None:
+        raise UnitError(f"'{text}' does not start with a number")
+    value = float(match[1].replace(",", "").replace("_", ""))
+    symbol = match[2]
+    if unit == "1":
+        if symbol == "%":
+            return value / 100
+        if symbol in _COUNT_SUFFIXES:
+            return value * _COUNT_SUFFIXES[symbol]
+    if not symbol:
+        raise UnitError(f"a quantity carries its unit, e.g. '{example(unit)}'")
+    factor, dimension = parse_unit(symbol)
+    if dimension != parse_unit(unit)[1]:
+        raise UnitError(f"'{symbol}' is not a unit of {unit}; write e.g. '{example(unit)}'")
+    return value * factor
+
+
+def example(unit: str) -> str:
+    """A quantity of that unit as one would write it."""
+    samples = {
+        "B": "80 GiB",
+        "B/s": "3.35 TB/s",
+        "FLOP/s": "989 TFLOP/s",
+        "FLOP": "4 GFLOP",
+        "s": "4.2 us",
+        "J/s": "700 W",
+        "USD/s": "2.50 USD/GPU/h",
+        "1": "0.81 or 81 %",
+    }
+    return samples.get(unit, f"1 {unit}")
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """A number with so many significant digits, thousands separated, never in powers of ten when it can be avoided.
+
+    >>> significant(16.04), significant(1071.3), significant(0.0001234), significant(39.45, 4)
+    ('16.0', '1,071', '0.000123', '39.45')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    if abs(value) < 1e-6:
+        return f"{value:.{digits - 1}e}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    if len(text.replace(",", "").replace(".", "").replace("-", "").lstrip("0")) > digits and decimals > 0:
+        text = f"{value:,.{decimals - 1}f}"
+    return text
+
+
+def _scaled(value: float, unit: str, digits: int) -> str:
+    for prefix, factor in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= factor:
+            return f"{significant(value / factor, digits)} {prefix}{unit}"
+    return f"{significant(value, digits)} {unit}"
+
+
+def show_time(value: float, digits: int = 3) -> str:
+    """A duration in the unit one would say it in.
+
+    >>> show_time(17.14), show_time(4.2e-6), show_time(354 * 86400)
+    ('17.1 s', '4.20 us', '354 days')
+    """
+    for limit, factor, unit in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms"), (600.0, 1.0, "s"), (172800.0, 1 / 3600, "h")):
+        if abs(value) < limit:
+            return f"{significant(value * factor, digits)} {unit}" if value else "0 s"
+    return f"{significant(value / 86400, digits)} days"
+
+
+def gib(value: float, digits: int = 3) -> str:
+    """Bytes in GiB, the unit nvidia-smi speaks."""
+    return significant(value / 2**30, digits)
+
+
+def show(value: float, unit: str, digits: int = 3) -> str:
+    """An SI value with a prefix a person reads easily.
+
+    >>> show(3.35e12, "B/s"), show(134217728, "B"), show(0.5, "1"), show(8192, "1")
+    ('3.35 TB/s', '134 MB', '0.500', '8,192')
+    """
+    value = float(value)
+    if unit == "s":
+        return show_time(value, digits)
+    if unit == "1":
+        return f"{value:,.0f}" if value.is_integer() else significant(value, digits)
+    if unit == "J/s":
+        return _scaled(value, "W", digits)
+    if unit == "USD/s":
+        return f"{value * 3600:,.2f} USD/h"
+    if unit == "USD":
+        return f"${value:,.2f}" if abs(value) < 1e4 else f"${_scaled(value, '', digits)}"
+    return _scaled(value, unit, digits)

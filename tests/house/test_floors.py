@@ -1,0 +1,64 @@
+"""The import contract of pyproject.toml is kept, and can still be broken."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .catalogue import ROOT
+
+_LINT = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
+_ROOMS = ("commands", "report", "explore", "estimate", "equations", "documents")
+_GROUND = ("equation", "units", "errors")
+
+
+def _lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    """import-linter on the package `costmodel` in that folder, with that folder's pyproject.toml."""
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r}); {_LINT}"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+
+
+def _house(folder: Path, **planted: str) -> Path:
+    """An empty house of the same plan, with a line planted in some of its rooms."""
+    package = folder / "costmodel"
+    for room in _ROOMS:
+        (package / room).mkdir(parents=True)
+        (package / room / "__init__.py").touch()
+        (package / room / "inside.py").write_text(planted.get(room, ""))
+    for stone in _GROUND:
+        (package / f"{stone}.py").write_text(planted.get(stone, ""))
+    (package / "__init__.py").touch()
+    (folder / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text("utf-8"), "utf-8")
+    return folder
+
+
+def test_contracts_are_kept() -> None:
+    result = _lint(ROOT)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_an_empty_house_keeps_them(tmp_path: Path) -> None:
+    result = _lint(_house(tmp_path))
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("room", "line"),
+    [
+        ("equations", "import pydantic"),
+        ("equations", "from ruamel.yaml import YAML"),
+        ("equations", "import costmodel.documents.inside"),
+        ("documents", "import costmodel.equations.inside"),
+        ("estimate", "import costmodel.explore.inside"),
+        ("explore", "from costmodel.report import inside"),
+        ("report", "import costmodel.commands"),
+        ("units", "import costmodel.equation"),
+    ],
+)
+def test_a_planted_fault_is_caught(tmp_path: Path, room: str, line: str) -> None:
+    result = _lint(_house(tmp_path, **{room: line}))
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "BROKEN" in result.stdout

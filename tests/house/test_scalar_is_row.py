@@ -1,0 +1,130 @@
+"""A scalar call is a row of the array call; results are finite, and monotone where the docstring says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from costmodel.equation import Argument, Equation
+
+from .catalogue import choices, numbers, registered
+from .test_docstrings import monotone_names
+
+ROWS = 3
+RTOL = 1e-12
+
+# A pure number is a count unless its name or the first word of its meaning says otherwise; else the unit decides.
+PURE = {
+    (0.01, 0.99): {"share", "fraction", "probability", "efficiency", "utilisation", "overlap", "bubble", "mfu", "hfu"},
+    (0.001, 0.5): {"residual", "error", "tolerance", "uncertainty"},
+    (1.0, 6.0): {"exponent", "sharpness"},
+    (0.5, 4.0): {"factor", "ratio", "multiplier", "softness", "slow-down"},
+}
+UNITS = {
+    "B": (1.0, 1e12),
+    "B/s": (1e9, 1e15),
+    "FLOP": (1.0, 1e18),
+    "FLOP/s": (1e9, 1e15),
+    "FLOP/B": (1e-2, 1e4),
+    "s": (1e-7, 10.0),
+    "1/s": (1e-3, 1e10),
+    "J/s": (1.0, 1e5),
+    "J": (1.0, 1e9),
+    "USD": (1e-2, 1e9),
+    "USD/s": (1e-6, 1.0),
+    "USD/J": (1e-9, 1e-6),
+}
+DEFAULT = (1e-2, 1e4)
+COUNT = (1, 10_000)
+
+
+def strategy(argument: Argument) -> st.SearchStrategy[float]:
+    """Sensible positive values of an argument."""
+    if argument.unit == "1":
+        words = {*argument.name.split("_"), argument.meaning.split()[0].lower().strip(",;:")}
+        for (low, high), hints in PURE.items():
+            if words & hints:
+                return st.floats(low, high)
+        return st.integers(*COUNT).map(float)
+    return st.floats(*UNITS.get(argument.unit or "", DEFAULT))
+
+
+def columns(arguments: list[Argument]) -> st.SearchStrategy[tuple[list[float], ...]]:
+    """A few rows of every argument."""
+    return st.tuples(*(st.lists(strategy(item), min_size=ROWS, max_size=ROWS) for item in arguments))
+
+
+def _array(values: list[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    array = np.array(values, dtype=np.float64)
+    array.flags.writeable = False  # an equation that writes into its argument is caught here
+    return array
+
+
+def check_rows(function: Callable[..., Any], drawn: tuple[list[float], ...], picked: dict[str, Any]) -> None:
+    """The table's rows are the scalar calls, all finite."""
+    table = np.broadcast_to(function(*map(_array, drawn), **picked), ROWS)
+    rows = [function(*row, **picked) for row in zip(*drawn, strict=True)]
+    assert all(np.ndim(row) == 0 for row in rows), "a scalar call answers with an array"
+    assert np.all(np.isfinite(table)), f"{picked}: not finite: {table}"
+    np.testing.assert_allclose(np.array(rows, dtype=np.float64), table, rtol=RTOL, atol=0.0, err_msg=str(picked))
+
+
+def check_monotone(
+    function: Callable[..., Any], drawn: tuple[list[float], ...], picked: dict[str, Any], position: int, direction: str
+) -> None:
+    """Moving one argument up moves the result the way the tag says, or leaves it."""
+    moved: list[Any] = [column[0] for column in drawn]
+    moved[position] = _array(sorted(drawn[position]))
+    result = np.broadcast_to(function(*moved, **picked), ROWS)
+    slack = 1e-9 * np.max(np.abs(result))
+    steps = np.diff(result) if direction == "increasing" else -np.diff(result)
+    assert np.all(steps >= -slack), f"{picked}: not {direction}: {moved[position]} gives {result}"
+
+
+@pytest.mark.parametrize("equation", registered(), ids=lambda item: item.name)
+def test_scalar_is_row(equation: Equation) -> None:
+    arguments, combinations = numbers(equation), choices(equation)
+    positions = {argument.name: position for position, argument in enumerate(arguments)}
+    monotone = [(positions[name], direction) for name, direction in monotone_names(equation.contract.monotone)]
+
+    @settings(max_examples=25, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(columns(arguments))
+    def check(drawn: tuple[list[float], ...]) -> None:
+        for picked in combinations:
+            check_rows(equation.function, drawn, picked)
+            for position, direction in monotone:
+                check_monotone(equation.function, drawn, picked, position, direction)
+
+    check()
+
+
+def _write_in_place(x: Any) -> Any:
+    x *= 2
+    return x
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.where(x > 2, x / (x - 3), 1.0),  # divides by zero in the row it does not take
+        lambda x: x - np.mean(x),  # looks at the other rows
+        lambda x: np.where(x > 2, np.nan, x),
+        lambda x: np.atleast_1d(x),
+        lambda x: x if x > 2 else 0.0,
+        _write_in_place,
+    ],
+)
+def test_a_planted_fault_is_caught(function: Callable[..., Any]) -> None:
+    with pytest.raises((AssertionError, ValueError, ZeroDivisionError, RuntimeWarning)):
+        check_rows(function, ([1.0, 2.0, 3.0],), {})
+
+
+def test_a_planted_direction_is_caught() -> None:
+    check_monotone(lambda x: 1 / x, ([3.0, 1.0, 2.0],), {}, 0, "decreasing")
+    with pytest.raises(AssertionError, match="not increasing"):
+        check_monotone(lambda x: 1 / x, ([3.0, 1.0, 2.0],), {}, 0, "increasing")

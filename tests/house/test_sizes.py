@@ -1,0 +1,73 @@
+"""Rooms stay small, everything public says what it is, and the top level is as drawn."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .catalogue import PACKAGE, ROOT, python_files, relative
+
+MODULE_LINES = 350
+FUNCTION_LINES = 40
+TOP_LEVEL = {"pyproject.toml", "README.md", "cli.py", "LICENSE", "costmodel", "hardware", "scenarios", "tests"}
+LEFTOVERS = {"__pycache__", "build", "dist"}  # built, and ignored by git
+
+FILES = python_files(PACKAGE)
+every_file = pytest.mark.parametrize("path", FILES, ids=relative)
+
+
+def function_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function from `def` to its end, without its docstring."""
+    length = (function.end_lineno or function.lineno) - function.lineno + 1
+    first = function.body[0]
+    if ast.get_docstring(function) is not None:
+        length -= (first.end_lineno or first.lineno) - first.lineno + 1
+    return length
+
+
+def undocumented(tree: ast.Module | ast.ClassDef) -> Iterator[str]:
+    """Public functions, classes and methods without a docstring."""
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        if not node.name.startswith("_"):
+            if not ast.get_docstring(node):
+                yield f"{node.name} (line {node.lineno})"
+            if isinstance(node, ast.ClassDef):
+                yield from undocumented(node)
+
+
+@every_file
+def test_modules_are_short(path: Path) -> None:
+    lines = path.read_text("utf-8").count("\n")
+    assert lines <= MODULE_LINES
+
+
+@every_file
+def test_functions_are_short(path: Path) -> None:
+    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+    found = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    long = {node.name: lines for node in found if (lines := function_lines(node)) > FUNCTION_LINES}
+    assert long == {}
+
+
+@every_file
+def test_everything_public_has_a_docstring(path: Path) -> None:
+    tree = ast.parse(path.read_text("utf-8"))
+    assert ast.get_docstring(tree)
+    assert list(undocumented(tree)) == []
+
+
+def test_the_top_level_is_as_drawn() -> None:
+    seen = {path.name for path in ROOT.iterdir() if not path.name.startswith(".") and path.suffix != ".egg-info"}
+    assert seen - LEFTOVERS == TOP_LEVEL
+
+
+def test_planted_faults_are_caught() -> None:
+    long = "def f():\n" + '    """Doc.\n\n    more\n    """\n' + "    x = 1\n" * 40
+    assert function_lines(ast.parse(long).body[0]) == 41  # type: ignore[arg-type]
+    bare = "class A:\n    '''A.'''\n    def b(self): pass\ndef _c(): pass"
+    assert list(undocumented(ast.parse(bare))) == ["b (line 3)"]

@@ -1,0 +1,246 @@
+"""Quantities in and out: what people write, what the code holds, and the traps between."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import doctest
+import math
+import pickle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic_core import PydanticCustomError
+
+from costmodel import units
+from costmodel.documents.base import figure
+from costmodel.errors import Place
+from costmodel.units import Figure, UnitError, example, gib, parse, parse_unit, show, show_time, significant
+
+UNITS = ("B", "B/s", "FLOP", "FLOP/s", "FLOP/B", "s", "J", "J/s", "USD", "USD/s", "1", "1/s")
+
+
+def test_docstring_examples_run() -> None:
+    result = doctest.testmod(units)
+    assert result.attempted > 5
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("3.35 TB/s", "B/s", 3.35e12),
+        ("80 GB", "B", 80e9),
+        ("80 GiB", "B", 80 * 2.0**30),
+        ("80GiB", "B", 80 * 2.0**30),
+        ("25 MiB", "B", 25 * 2.0**20),
+        ("1 KiB", "B", 1024.0),
+        ("1 kB", "B", 1000.0),
+        ("1 KB", "B", 1000.0),
+        ("0.5 TiB", "B", 2.0**39),
+        ("400 Gb/s", "B/s", 50e9),
+        ("400 GB/s", "B/s", 400e9),
+        ("900 GB/s/GPU", "B/s", 900e9),
+        ("2 B", "B", 2.0),
+        ("16 b", "B", 2.0),
+        ("989.4 TFLOP/s", "FLOP/s", 989.4e12),
+        ("1.979 PFLOP/s", "FLOP/s", 1.979e15),
+        ("1979 TOP/s", "FLOP/s", 1.979e15),
+        ("1 EFLOP", "FLOP", 1e18),
+        ("4.2 us", "s", 4.2e-6),
+        ("4.2 µs", "s", 4.2e-6),
+        ("750 ns", "s", 750e-9),
+        ("3 ms", "s", 3e-3),
+        ("10 min", "s", 600.0),
+        ("2 h", "s", 7200.0),
+        ("1.5 d", "s", 129600.0),
+        ("700 W", "J/s", 700.0),
+        ("10.2 kW", "J/s", 10200.0),
+        ("1 kW h", "J", 3.6e6),
+        ("1.755 GHz", "1/s", 1.755e9),
+        ("2.50 USD/h", "USD/s", 2.5 / 3600),
+        ("2.50 USD/GPU/h", "USD/s", 2.5 / 3600),
+        ("0.1 USD/kW/h", "USD/J", 0.1 / 3.6e6),
+        ("16Ki", "1", 16384.0),
+        ("128 k", "1", 128e3),
+        ("15.6T", "1", 15.6e12),
+        ("405B", "1", 405e9),
+        ("70 M", "1", 70e6),
+        ("5 %", "1", 0.05),
+        ("81%", "1", 0.81),
+        ("0.81", "1", 0.81),
+        ("1e-3", "1", 1e-3),
+        (".5", "1", 0.5),
+        ("1,024", "1", 1024.0),
+        ("1_000_000", "1", 1e6),
+        ("  8 GB  ", "B", 8e9),
+        ("1e3 GB", "B", 1e12),
+        ("-3 s", "s", -3.0),
+    ],
+)
+def test_what_people_write(text: str, unit: str, value: float) -> None:
+    assert parse(text, unit) == pytest.approx(value, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("80", "B"),
+        ("3.35", "B/s"),
+        ("80 GB", "B/s"),
+        ("400 Gb/s", "B"),
+        ("400 Gbps", "B/s"),
+        ("989 TFLOPS", "FLOP/s"),
+        ("989 TFLOP", "FLOP/s"),
+        ("989 TFLOP/s", "B/s"),
+        ("80 gb", "B"),
+        ("80 GIB", "B"),
+        ("80 GiB GiB", "B"),
+        ("5 %", "B"),
+        ("50 % B", "B"),
+        ("5 parsec", "s"),
+        ("10 seconds", "s"),
+        ("2.50 $/h", "USD/s"),
+        ("2.50 USD", "USD/s"),
+        ("700 W", "J"),
+        ("16 Kib", "1"),
+        ("8 GPUs", "1"),
+        ("two", "1"),
+        ("", "1"),
+        ("GB", "B"),
+        ("- 3 s", "s"),
+        ("3..5 s", "s"),
+        ("1e s", "s"),
+        ("8/", "1"),
+        ("80 GB/", "B"),
+        ("80 GB//s", "B/s"),
+        ("1,5 GB", "B"),
+        ("1,50", "1"),
+    ],
+)
+def test_what_is_refused(text: str, unit: str) -> None:
+    with pytest.raises(UnitError):
+        parse(text, unit)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "NaN", "Infinity", "nan B", "inf B"])
+@pytest.mark.parametrize("unit", ["1", "B"])
+def test_nan_and_infinity_are_no_quantities(text: str, unit: str) -> None:
+    with pytest.raises(UnitError):
+        parse(text, unit)
+
+
+@pytest.mark.parametrize(("text", "unit"), [("1e999", "1"), ("1e999 B", "B"), ("9e307 TB", "B")])
+def test_what_overflows_is_stopped_at_the_door(text: str, unit: str) -> None:
+    with pytest.raises(PydanticCustomError, match="finite"):
+        figure(text, unit)
+
+
+@pytest.mark.parametrize(("bit", "byte"), [("Gb", "GB"), ("Gb/s", "GB/s"), ("Mb", "MB")])
+def test_bits_are_an_eighth_of_bytes(bit: str, byte: str) -> None:
+    (small, dimension), (large, same) = parse_unit(bit), parse_unit(byte)
+    assert large == 8 * small
+    assert dimension == same
+
+
+def test_gib_and_gb_differ_by_seven_percent() -> None:
+    assert parse("1 GiB", "B") / parse("1 GB", "B") == pytest.approx(1.073741824)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_an_error_shows_how_to_write_it(unit: str) -> None:
+    written = example(unit).split(" or ")[-1]
+    assert math.isfinite(parse(written, unit))
+    if unit != "1":
+        with pytest.raises(UnitError, match="carries its unit"):
+            parse("5", unit)
+
+
+def test_units_cancel() -> None:
+    assert parse_unit("B/B") == (1.0, ())
+    assert parse_unit("1") == (1.0, ())
+    assert parse_unit("W s") == parse_unit("W·s") == parse_unit("J")
+    assert parse_unit("GB/GB/s") == parse_unit("Hz")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (3.35e12, "B/s", "3.35 TB/s"),
+        (134217728, "B", "134 MB"),
+        (989.4e12, "FLOP/s", "989 TFLOP/s"),
+        (17.14, "s", "17.1 s"),
+        (4.2e-6, "s", "4.20 us"),
+        (0.0123, "s", "12.3 ms"),
+        (7200.0, "s", "2.00 h"),
+        (0.0, "s", "0 s"),
+        (0.0, "B", "0 B"),
+        (700.0, "J/s", "700 W"),
+        (10200.0, "J/s", "10.2 kW"),
+        (2.5 / 3600, "USD/s", "2.50 USD/h"),
+        (1234.5, "USD", "$1,234.50"),
+        (4.2e6, "USD", "$4.20 M"),
+        (8192.0, "1", "8,192"),
+        (0.4567, "1", "0.457"),
+    ],
+)
+def test_what_people_read(value: float, unit: str, text: str) -> None:
+    assert show(value, unit) == text
+
+
+def test_memory_is_read_in_gib() -> None:
+    assert gib(80 * 2**30) == "80.0"
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("unit", UNITS)
+def test_showing_never_fails(value: float, unit: str) -> None:
+    assert show(value, unit)
+
+
+@pytest.mark.parametrize("unit", ["B", "B/s", "FLOP", "FLOP/s", "J", "J/s", "1", "FLOP/B"])
+@settings(derandomize=True, database=None, deadline=None)
+@given(value=st.floats(1e-3, 1e20))
+def test_what_is_shown_can_be_written(unit: str, value: float) -> None:
+    assert parse(show(value, unit), unit) == pytest.approx(value, rel=6e-3)
+    assert parse(show(value, unit, digits=6), unit) == pytest.approx(value, rel=6e-6)
+
+
+@settings(derandomize=True, database=None, deadline=None)
+@given(st.floats(1e-9, 170_000.0))
+def test_a_shown_time_can_be_written(seconds: float) -> None:
+    assert parse(show_time(seconds), "s") == pytest.approx(seconds, rel=6e-3)
+
+
+@settings(derandomize=True, database=None, deadline=None)
+@given(st.floats(1e-6, 1e9), st.integers(2, 6))
+def test_significant_digits(value: float, digits: int) -> None:
+    text = significant(value, digits)
+    assert float(text.replace(",", "")) == pytest.approx(value, rel=6 * 10.0**-digits)
+    assert len(text.replace(",", "").replace(".", "").lstrip("0")) <= max(digits, len(f"{value:.0f}"))
+
+
+@settings(derandomize=True, database=None, deadline=None)
+@given(st.floats(0, 1e6), st.sampled_from(["", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti"]))
+def test_a_prefix_is_a_factor(value: float, prefix: str) -> None:
+    factor, _ = parse_unit(f"{prefix}B")
+    assert parse(f"{value!r} {prefix}B", "B") == value * factor
+
+
+@settings(derandomize=True, database=None, deadline=None)
+@given(st.text(max_size=20), st.sampled_from(UNITS))
+def test_any_text_is_a_number_or_a_unit_error(text: str, unit: str) -> None:
+    with contextlib.suppress(UnitError):
+        assert isinstance(parse(text, unit), float)
+
+
+def test_a_figure_is_a_number_with_a_place() -> None:
+    place = Place("h200-sxm.yaml", 7, 3, "memory.bandwidth")
+    number = Figure(4.8e12, place)
+    assert number == 4.8e12
+    assert number.place is place
+    assert Figure(1.0).place is None
+    for copied in (copy.copy(number), copy.deepcopy(number), pickle.loads(pickle.dumps(number))):
+        assert (copied, copied.place) == (number, place)
+    assert type(number * 2) is float

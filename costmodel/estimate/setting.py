@@ -8,7 +8,7 @@ from costmodel.documents.hardware import AttentionFit, CollectiveFit, MatmulFit,
 from costmodel.documents.library import Case
 from costmodel.documents.model import Model
 from costmodel.documents.scenario import FlopConvention
-from costmodel.documents.stack import Stack
+from costmodel.documents.stack import GradientType, Stack
 from costmodel.equations.collectives import Operation
 from costmodel.errors import Place, fail
 from costmodel.units import Figure, show
@@ -73,6 +73,12 @@ class _Speaker:
     def say(self, path: str, value: str, origin: str) -> None:
         self.assumed.append(Assumed(path, value, origin))
 
+    def gradients(self, case: Case) -> GradientType:
+        written = case.scenario.workload.gradients
+        if written is None:
+            self.say("workload.gradients", case.stack.gradients, f"stacks/{case.stack.name}")
+        return written or case.stack.gradients
+
     def choose(self, path: str, written: float | None, default: float, origin: str, unit: str = "1") -> float:
         if written is not None:
             return written
@@ -89,9 +95,7 @@ def setting_of(case: Case) -> Setting:
     assert network is not None and sustained is not None and streams is not None  # noqa: PT018
     fitted, named = f"efficiencies/{efficiency.of}", f"stacks/{stack.name}"
     speaker = _Speaker()
-    gradients = workload.gradients or stack.gradients
-    if workload.gradients is None:
-        speaker.say("workload.gradients", gradients, named)
+    gradients = speaker.gradients(case)
     speaker.say(
         "attention and matmul", f"{stack.kernels.attention}; {show(fit.compute_share, '1')} of peak alone", fitted
     )

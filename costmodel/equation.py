@@ -26,7 +26,7 @@ Number = float | NDArray[np.float64]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_SECTIONS = ("Args:", "Returns:", "Example:", "Source:", "Holds:", "Monotone:")
+_SECTIONS = ("Args:", "Returns:", "Example:", "Source:", "Holds:", "Monotone:", "Pitfall:")
 _ARGUMENT = re.compile(r"^(\w+): (.+?)(?: \[(.+)\])?$")
 _RETURN = re.compile(r"^(.*) \[(.+)\]$")
 
@@ -52,6 +52,7 @@ class Contract:
     source: str
     holds: str
     monotone: str
+    pitfall: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +113,7 @@ def parse_contract(doc: str) -> Contract:
         source=" ".join(filter(None, sections.get("Source:", []))),
         holds=" ".join(filter(None, sections.get("Holds:", []))),
         monotone=" ".join(filter(None, sections.get("Monotone:", []))),
+        pitfall=" ".join(filter(None, sections.get("Pitfall:", []))),
     )
 
 

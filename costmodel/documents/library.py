@@ -7,6 +7,7 @@ any leaf: a path that goes through a name writes the named document out first.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import functools
 import hashlib
@@ -20,6 +21,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from costmodel.documents.hardware import Accelerator, Efficiency, Fabric, Node
+from costmodel.documents.measurement import Measured, Run
 from costmodel.documents.model import Model
 from costmodel.documents.reading import MAXIMUM_BYTES, Text, parse, scalar, validate
 from costmodel.documents.scenario import Scenario
@@ -37,6 +39,7 @@ FOLDERS: dict[str, tuple[str, type[BaseModel]]] = {
     "model": ("scenarios/models", Model),
     "stack": ("scenarios/stacks", Stack),
     "scenario": ("scenarios", Scenario),
+    "measured": ("scenarios/measured", Measured),
 }
 
 # Which keys of a document name another document, and of what kind.
@@ -232,9 +235,20 @@ def load(name: str, assignments: Iterable[str] = ()) -> Case:
     tree, shown = _scenario_tree(reader, name)
     if not isinstance(tree, dict):
         raise fail("D006", "a scenario is a mapping of keys to values", Place(shown, 1, 1))
+    return _case(reader, tree, shown, assignments)
+
+
+def _case(reader: _Reader, tree: dict[Any, Any], shown: str, assignments: Iterable[str]) -> Case:
     for assignment in assignments:
         _assign(reader, tree, assignment)
     return case_of(validate(Scenario, tree, shown), reader, tree)
+
+
+def cases(measured: Measured) -> Iterator[tuple[Run, Case]]:
+    """Every run of a measured table with the case it was measured in."""
+    for run in measured.runs:
+        assignments = [f"{path}={value}" for path, value in run.set.items()]
+        yield run, _case(_Reader(), copy.deepcopy(measured.scenario), measured.name, assignments)
 
 
 def case_of(scenario: Scenario, reader: _Reader | None = None, tree: dict[str, Any] | None = None) -> Case:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from costmodel.documents.base import Count, Document
-from costmodel.documents.stack import Recompute, Schedule, Zero
+from costmodel.documents.stack import Order, Recompute, Schedule, Zero
 
 
 class Plan(Document):
@@ -24,6 +24,7 @@ class Plan(Document):
     sequence_parallel: bool | None = Field(
         default=None, description="Shard norms and dropout over tp along the sequence"
     )
+    order: Order = Field(default="tp-dp-pp", description="Placement of groups on the topology, innermost first")
 
 
 class Space(Document):
@@ -38,3 +39,4 @@ class Space(Document):
     recompute: list[Recompute] | None = Field(default=None, min_length=1, description="Recompute modes")
     schedule: list[Schedule] | None = Field(default=None, min_length=1, description="Pipeline schedules")
     sequence_parallel: list[bool] | None = Field(default=None, min_length=1, description="With, without, or both")
+    order: list[Order] | None = Field(default=None, min_length=1, description="Placements of groups, innermost first")

@@ -58,9 +58,6 @@ class Assumptions(Document):
         default=None, description="Share of the interface rate that collectives reach; else the fit's"
     )
     flop_convention: FlopConvention = Field(default="model-causal", description="Which FLOP the MFU counts")
-    order: Literal["tp-dp-pp", "tp-pp-dp"] = Field(
-        default="tp-dp-pp", description="Placement of groups on the topology, innermost first"
-    )
 
 
 class ShareLimit(Document):

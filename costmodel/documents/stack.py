@@ -23,6 +23,7 @@ Zero = Literal[0, 1, 2, 3]
 Recompute = Literal["none", "selective", "full"]
 Schedule = Literal["gpipe", "1f1b", "interleaved"]
 GradientType = Literal["fp32", "bf16", "fp16"]
+Order = Literal["tp-dp-pp", "tp-pp-dp"]
 
 
 class States(Sourced):

@@ -32,6 +32,9 @@ def wire_bytes(message: Number, ranks: Number, *, operation: Operation) -> Numbe
     Source:
         thakur-2005; nccl-tests PERFORMANCE.md
 
+    Pitfall:
+        "a ring moves O(n) bytes" is wrong: a rank sends 2 (n − 1)/n S, under 2 S however large the group
+
     Monotone: increasing in message, ranks
     """
     share = (ranks - 1) / ranks
@@ -91,6 +94,9 @@ def ring_time(message: Number, ranks: Number, bandwidth: Number, latency: Number
 
     Source:
         thakur-2005 §4; nccl-tests PERFORMANCE.md
+
+    Pitfall:
+        "the latency of ring all-reduce is O(log n)" is wrong: 2 (n − 1) steps follow each other; trees take log₂ n
 
     Monotone: increasing in message, ranks, latency; decreasing in bandwidth
     """
@@ -283,6 +289,10 @@ def activation_message(tokens: Number, hidden: Number, element: Number) -> Numbe
 
     Source:
         korthikanti-2022 §4.2
+
+    Pitfall:
+        two all-reduces a layer are the forward pass alone: four with backward, six with full recompute; and the buffer
+        is not what crosses the wire, 2 (t − 1)/t of it does: 1.5 times at t = 4
 
     Monotone: increasing in tokens, hidden, element
     """

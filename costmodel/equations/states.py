@@ -35,6 +35,10 @@ def weight_bytes(
     Source:
         rajbhandari-2020 table 1; zhao-2023
 
+    Pitfall:
+        weights are not the states: 70 B are 140 GB in bf16 but 1120 GB to train (16 B a parameter), 17.5 GB a rank
+        under zero 3 at N = 64, before activations and gathered layers
+
     Monotone: increasing in parameters, weight
     """
     if zero == 3:
@@ -96,6 +100,10 @@ def optimizer_bytes(parameters: Number, state: Number, dp: Number, *, zero: Zero
     Source:
         rajbhandari-2020 table 1
 
+    Pitfall:
+        "zero 1 saves 4×, zero 2 8×" are limits at N → ∞ of 2 + 2 + 12 bytes: 3.82× and 7.21× at N = 64, 2.91× and
+        4.27× at N = 8; with fp32 gradients (2 + 4 + 12) zero 1 never reaches 3×
+
     Monotone: increasing in parameters, state
     """
     return state * parameters / (dp if zero >= 1 else 1.0)
@@ -147,6 +155,10 @@ def gradient_traffic(parameters: Number, gradient: Number) -> Number:
 
     Source:
         li-2020; rajbhandari-2020 §7
+
+    Pitfall:
+        "DDP 2×, FSDP 3× the model" is bytes sent a rank, times (N − 1)/N, of bf16 weights and gradients in one
+        micro-batch; fp32 gradients make both 8 bytes a parameter, more micro-batches repeat FSDP's gathers
 
     Monotone: increasing in parameters, gradient
     """

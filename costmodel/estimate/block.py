@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.stack import Recompute, Schedule, Zero
+from costmodel.documents.stack import Order, Recompute, Schedule, Zero
 from costmodel.equation import Number, leaf, tracing
 
 Rows = NDArray[np.float64]
@@ -22,6 +22,7 @@ class Structure:
     recompute: Recompute = "none"
     schedule: Schedule = "1f1b"
     sequence_parallel: bool = True
+    order: Order = "tp-dp-pp"
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class Block:
     def where(self, keep: NDArray[np.bool_]) -> Block:
         """The rows that a mask keeps."""
         return Block(self.structure, *(getattr(self, name)[keep] for name in SIZES))
+
+    def cut(self, start: int, stop: int) -> Block:
+        """A range of rows."""
+        return Block(self.structure, *(getattr(self, name)[start:stop] for name in SIZES))
 
     def traced(self) -> Block:
         """The same block with columns that know their names, inside a trace."""

@@ -16,7 +16,7 @@ from costmodel.equations.collectives import (
     tree_all_reduce_time,
     wire_bytes,
 )
-from costmodel.equations.counting import divided, micro_batches_per_step, repeated, tokens_in_micro_batch
+from costmodel.equations.counting import divided, repeated, tokens_in_micro_batch
 from costmodel.equations.overlap import bucket_bytes, bucket_count, exposed_sends, exposed_time
 from costmodel.equations.states import gradient_traffic
 from costmodel.equations.topology import domains_spanned, interface_bandwidth, ranks_inside, two_level_time
@@ -72,10 +72,11 @@ class Groups:
     pp: Group
 
 
-def groups(setting: Setting, tp: Number, dp: Number, pp: Number) -> Groups:
-    """Groups placed on the topology innermost first: tensor parallel, then as the order says."""
+def groups(setting: Setting, block: Block) -> Groups:
+    """Groups placed on the topology innermost first: tensor parallel, then as the plan's order says."""
+    tp, dp, pp = block.tp, block.dp, block.pp
     with term("placement"):
-        inner_dp = setting.order == "tp-dp-pp"
+        inner_dp = block.structure.order == "tp-dp-pp"
         after_tp = repeated(tp, dp if inner_dp else pp)
         dp_stride, pp_stride = (tp, after_tp) if inner_dp else (after_tp, tp)
     return Groups(
@@ -190,48 +191,65 @@ def replicated_traffic(
         exposed = exposed_time(transfer.total_time, backward, hideable, tail)
     if zero == 0:
         return DataTraffic(exposed, 0.0, 0.0, (transfer,))
+    shown, gathered = _weights_back(setting, dp, parameters, forward)
+    return DataTraffic(exposed + shown, 0.0, 0.0, (transfer, gathered))
+
+
+def _weights_back(setting: Setting, dp: Group, parameters: Number, forward: Number) -> tuple[Number, Transfer]:
+    """Updated weights gathered once a step, hidden by the next forward of one micro-batch."""
     with term("dp weights"):
         weights = gradient_traffic(parameters, setting.stack.states.compute)
         tail, gathered = _bucketed(setting, weights, dp, "all_gather")
-        exposed = exposed + exposed_time(gathered.total_time, forward, hideable, tail)
-    return DataTraffic(exposed, 0.0, 0.0, (transfer, gathered))
+        return exposed_time(gathered.total_time, forward, setting.overlap_dp, tail), gathered
 
 
-def sharded_traffic(
-    setting: Setting,
-    block: Block,
-    dp: Group,
-    layer: Number,
-    ends: Number,
-    units: Number,
-    forward: Number,
-    backward: Number,
-    *,
-    gathers: float,
-) -> DataTraffic:
-    """Gradients scattered layer by layer in every micro-batch; weights gathered so often in each, or once a step."""
+@dataclass(frozen=True)
+class Units:
+    """What is sharded and moved layer by layer: parameters of a layer and of the ends, layers of a step, one's time."""
+
+    layer: Number
+    ends: Number
+    in_a_step: Number
+    forward: Number
+    backward: Number
+
+
+def _scattered(setting: Setting, dp: Group, units: Units) -> tuple[Number, Number, Transfer]:
+    """A layer's gradients scattered in every micro-batch; those of the ends have nothing to hide behind."""
+    with term("dp gradients of a layer"):
+        message = gradient_traffic(units.layer, setting.gradient)
+        time = collective_time(setting, message, dp, "reduce_scatter")
+    with term("dp gradients of the ends"):
+        ends = collective_time(setting, gradient_traffic(units.ends, setting.gradient), dp, "reduce_scatter")
+    return time, ends, Transfer(dp, "reduce_scatter", message, time, units.in_a_step)
+
+
+def sharded_gradients(setting: Setting, dp: Group, parameters: Number, units: Units, forward: Number) -> DataTraffic:
+    """Zero 2: gradients scattered layer by layer in every micro-batch, weights gathered once a step."""
+    scatter, ends, transfer = _scattered(setting, dp, units)
+    exposed = exposed_time(scatter, units.backward, setting.overlap_dp, 0.0)
+    shown, gathered = _weights_back(setting, dp, parameters, forward)
+    return DataTraffic(ends + shown, 0.0, exposed, (transfer, gathered))
+
+
+def sharded_weights(setting: Setting, dp: Group, units: Units, *, gathered_again: bool) -> DataTraffic:
+    """FSDP: weights gathered layer by layer forward, and again backward if they were dropped; gradients scattered."""
     hideable = setting.overlap_dp
-    with term("fsdp weights"):
-        message = gradient_traffic(layer, setting.stack.states.compute)
+    scatter, ends, transfer = _scattered(setting, dp, units)
+    with term("dp weights of a layer"):
+        message = gradient_traffic(units.layer, setting.stack.states.compute)
         gather = collective_time(setting, message, dp, "all_gather")
-    with term("fsdp gradients"):
-        reduced = gradient_traffic(layer, setting.gradient)
-        scatter = collective_time(setting, reduced, dp, "reduce_scatter")
-    with term("fsdp ends"):
-        outer = collective_time(setting, gradient_traffic(ends, setting.stack.states.compute), dp, "all_gather")
-        outer = outer + collective_time(setting, gradient_traffic(ends, setting.gradient), dp, "reduce_scatter")
-    in_forward = gather if gathers else repeated(0.0, gather)
-    in_backward = scatter + gather if gathers > 1 else scatter
-    every = (
-        repeated(gathers, units)
-        if gathers
-        else divided(units, micro_batches_per_step(setting.global_batch, block.dp, block.micro_batch))
-    )
+    with term("dp weights of the ends"):
+        ends = ends + collective_time(
+            setting, gradient_traffic(units.ends, setting.stack.states.compute), dp, "all_gather"
+        )
+    in_backward = scatter + gather if gathered_again else scatter
+    times = repeated(2.0, units.in_a_step) if gathered_again else units.in_a_step
     return DataTraffic(
-        outer,
-        exposed_time(in_forward, forward, hideable, 0.0),
-        exposed_time(in_backward, backward, hideable, 0.0),
-        (Transfer(dp, "all_gather", message, gather, every), Transfer(dp, "reduce_scatter", reduced, scatter, units)),
+        ends,
+        exposed_time(gather, units.forward, hideable, 0.0),
+        exposed_time(in_backward, units.backward, hideable, 0.0),
+        (Transfer(dp, "all_gather", message, gather, times), transfer),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,35 +79,56 @@ def _rest(amount: Number, parts: Number) -> Mask:
     return np.asarray(remainder(amount, parts) != 0)
 
 
-def refusals(setting: Setting, block: Block, *, searching: bool = True) -> Iterator[tuple[str, Mask]]:
-    """Masks of refused rows by reason, in the order they are asked."""
+def _not_offered(setting: Setting, block: Block) -> Mask:
     structure, stack = block.structure, setting.stack
-    offered = (
-        structure.zero in stack.zero
-        and structure.recompute in stack.recompute
-        and structure.schedule in stack.schedules
-    )
-    yield "L011", np.full(len(block), not offered)
-    node = setting.case.node
-    ranks = world_size(setting.case.scenario.cluster.nodes, node.accelerators)
-    yield "L001", np.asarray(repeated(block.dp, repeated(block.tp, block.pp)) != ranks)
+    offered = structure.zero in stack.zero and structure.recompute in stack.recompute
+    return np.full(len(block), not (offered and structure.schedule in stack.schedules))
+
+
+def _other_world(setting: Setting, block: Block) -> Mask:
+    ranks = world_size(setting.case.scenario.cluster.nodes, setting.case.node.accelerators)
+    return np.asarray(repeated(block.dp, repeated(block.tp, block.pp)) != ranks)
+
+
+def _heads(setting: Setting, block: Block) -> Mask:
+    return _any(_rest(kind.attention.heads, block.tp) for kind in setting.model.layers)
+
+
+def _kv_heads(setting: Setting, block: Block) -> Mask:
+    counts = {kind.attention.kv_heads for kind in setting.model.layers}
+    return _any(_rest(kv_heads, block.tp) & _rest(block.tp, kv_heads) for kv_heads in counts)
+
+
+def _widths(setting: Setting, block: Block) -> Mask:
+    widths = {setting.model.hidden, *(kind.mlp.ffn_hidden for kind in setting.model.layers)}
+    return _any(_rest(width, block.tp) for width in widths)
+
+
+def _sequence(setting: Setting, block: Block) -> Mask:
+    if not block.structure.sequence_parallel:
+        return np.zeros(len(block), dtype=bool)
+    return _rest(setting.sequence, block.tp)
+
+
+def _layers(setting: Setting, block: Block) -> Mask:
     layers = sum(kind.count for kind in setting.model.layers)
-    yield "L002", _rest(layers, repeated(block.pp, block.vpp))
-    for kind in setting.model.layers:
-        kv_heads = kind.attention.kv_heads
-        yield "L003", _rest(kind.attention.heads, block.tp)
-        yield "L004", _rest(kv_heads, block.tp) & _rest(block.tp, kv_heads)
-        yield "L007", _rest(kind.mlp.ffn_hidden, block.tp) | _rest(setting.model.hidden, block.tp)
-    yield "L005", _rest(setting.global_batch, repeated(block.dp, block.micro_batch))
-    if structure.schedule == "interleaved":
-        yield "L009", (block.pp < 2) | (block.vpp < 2)
-        yield "L006", _rest(micro_batches(setting, block), block.pp)
-    else:
-        yield "L009", np.asarray(block.vpp != 1)
-    if structure.sequence_parallel:
-        yield "L008", _rest(setting.sequence, block.tp)
-    if searching:
-        yield "L010", _repeats(setting, block)
+    return _rest(layers, repeated(block.pp, block.vpp))
+
+
+def _chunks(setting: Setting, block: Block) -> Mask:
+    if block.structure.schedule == "interleaved":
+        return np.asarray((block.pp < 2) | (block.vpp < 2))
+    return np.asarray(block.vpp != 1)
+
+
+def _batch(setting: Setting, block: Block) -> Mask:
+    return _rest(setting.global_batch, repeated(block.dp, block.micro_batch))
+
+
+def _interleaved_batches(setting: Setting, block: Block) -> Mask:
+    if block.structure.schedule != "interleaved":
+        return np.zeros(len(block), dtype=bool)
+    return _rest(micro_batches(setting, block), block.pp)
 
 
 def _repeats(setting: Setting, block: Block) -> Mask:
@@ -120,22 +141,66 @@ def _repeats(setting: Setting, block: Block) -> Mask:
         same |= block.dp == 1
     if structure.schedule == "gpipe":
         same |= block.pp == 1
+    if structure.order != "tp-dp-pp":
+        same |= (block.pp == 1) | (block.dp == 1)
     idle = stack.kernels.selective == "core-attention" and stack.kernels.attention != "unfused"
-    if structure.recompute == "selective" and idle:
-        same |= True
-    return same
+    return same | (structure.recompute == "selective" and idle)
 
 
-def legal(setting: Setting, block: Block, *, searching: bool = True) -> tuple[Mask, dict[str, int]]:
-    """The rows that make sense, and how many were refused first for each reason."""
+def _any(masks: Iterator[Mask]) -> Mask:
+    found = next(masks)
+    for mask in masks:
+        found = found | mask
+    return found
+
+
+@dataclass(frozen=True)
+class Check:
+    """A rule's test, and the sizes it looks at: a grid is thinned as soon as those are known."""
+
+    code: str
+    needs: frozenset[str]
+    refused: Callable[[Setting, Block], Mask]
+
+
+def _check(code: str, needs: str, refused: Callable[[Setting, Block], Mask]) -> Check:
+    return Check(code, frozenset(needs.split()), refused)
+
+
+CHECKS = (
+    _check("L011", "", _not_offered),
+    _check("L001", "dp tp pp", _other_world),
+    _check("L003", "tp", _heads),
+    _check("L004", "tp", _kv_heads),
+    _check("L007", "tp", _widths),
+    _check("L008", "tp", _sequence),
+    _check("L010", "dp tp pp", _repeats),
+    _check("L009", "pp vpp", _chunks),
+    _check("L002", "pp vpp", _layers),
+    _check("L005", "dp micro_batch", _batch),
+    _check("L006", "dp pp micro_batch", _interleaved_batches),
+)
+OF_A_SEARCH = frozenset({"L010"})
+
+
+def legal(setting: Setting, block: Block, checks: Iterable[Check]) -> tuple[Mask, dict[str, int]]:
+    """The rows that pass, and how many were refused first for each reason."""
     keep = np.ones(len(block), dtype=bool)
     counts: dict[str, int] = {}
-    for code, refused in refusals(setting, block, searching=searching):
-        fresh = int(np.count_nonzero(keep & refused))
+    for check in checks:
+        refused = keep & check.refused(setting, block)
+        fresh = int(np.count_nonzero(refused))
         if fresh:
-            counts[code] = counts.get(code, 0) + fresh
+            counts[check.code] = fresh
             keep &= ~refused
     return keep, counts
+
+
+def refusals(setting: Setting, block: Block) -> tuple[str, ...]:
+    """Every reason to refuse the plan of a block of one row."""
+    return tuple(
+        check.code for check in CHECKS if check.code not in OF_A_SEARCH and check.refused(setting, block).any()
+    )
 
 
 def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:

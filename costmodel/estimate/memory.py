@@ -110,10 +110,9 @@ def whole_activations(setting: Setting, block: Block, part: Shard, *, selective:
 def _stage_parameters(parameters: StageParameters, pp: Number) -> tuple[Number, Number, Number]:
     """Parameters of the first, a middle and the last stage; one stage holds both ends."""
     alone = pp == 1
-    head_alone = 0.0 if parameters.tied else parameters.head
-    first = parameters.layers + parameters.embedding + np.where(alone, head_alone, 0.0)
-    last = parameters.layers + parameters.head
-    return first, parameters.layers, np.where(alone, first, last)
+    first = parameters.layers + np.where(alone, parameters.both, parameters.embedding)
+    last = parameters.layers + np.where(alone, parameters.both, parameters.head)
+    return first, parameters.layers, last
 
 
 def ledger(setting: Setting, block: Block, parameters: StageParameters, micro_batches: Number) -> Ledger:

@@ -35,6 +35,7 @@ def structure_of(setting: Setting, plan: Plan) -> tuple[Structure, tuple[Assumed
         recompute=plan.recompute or stack.recompute[0],
         schedule=schedule,
         sequence_parallel=stack.sequence_parallel if plan.sequence_parallel is None else plan.sequence_parallel,
+        order=plan.order,
     )
     assumed = tuple(
         Assumed(
@@ -66,9 +67,8 @@ def own_plan(setting: Setting) -> Plan:
 def answer(setting: Setting, plan: Plan) -> Answer:
     """One plan, checked and evaluated."""
     block, assumed = plan_block(setting, plan)
-    refused = tuple(dict.fromkeys(code for code, mask in refusals(setting, block, searching=False) if mask.any()))
     remarked = tuple(code for code, mask in remarks(setting, block) if mask.any())
-    return Answer(setting, evaluate(setting, block), (*assumed, *setting.assumed), refused, remarked)
+    return Answer(setting, evaluate(setting, block), (*assumed, *setting.assumed), refusals(setting, block), remarked)
 
 
 def reason(code: str) -> str:

@@ -56,7 +56,6 @@ class Setting:
     overlap_pp: float
     fragmentation: float
     convention: FlopConvention
-    order: str
     assumed: tuple[Assumed, ...]
 
     def collective(self, operation: Operation) -> CollectiveFit:
@@ -124,7 +123,6 @@ def setting_of(case: Case) -> Setting:
         overlap_pp=choose("assume.overlap.pp", assume.overlap.pp, stack.overlap.pp, named),
         fragmentation=choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
         convention=assume.flop_convention,
-        order=assume.order,
         assumed=(*speaker.assumed, *_price(case)),
     )
 

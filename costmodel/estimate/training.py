@@ -19,12 +19,14 @@ from costmodel.estimate.communication import (
     PipelineTraffic,
     TensorTraffic,
     Transfer,
+    Units,
     collective_time,
     group,
     groups,
     pipeline_traffic,
     replicated_traffic,
-    sharded_traffic,
+    sharded_gradients,
+    sharded_weights,
     tensor_traffic,
 )
 from costmodel.estimate.kernels import PASS_TERMS, Both, Pass, embedding_pass, head_pass, layer_pass
@@ -95,7 +97,7 @@ def _if_alone(block: Block, end: Both) -> Both:
 
 def training_step(setting: Setting, block: Block, parameters: StageParameters, micro_batches: Number) -> TrainingStep:
     """Time of an optimizer step and where it goes."""
-    placed = groups(setting, block.tp, block.dp, block.pp)
+    placed = groups(setting, block)
     work = stages(setting, block)
     held = parameters.layers + np.maximum(parameters.embedding, parameters.head)
     held = np.where(block.pp == 1, parameters.layers + parameters.embedding + parameters.head, held)
@@ -172,23 +174,21 @@ def _data(
     work: Stages,
     micro_batches: Number,
 ) -> DataTraffic:
-    zero, sharded_master = block.structure.zero, setting.stack.states.sharded_master
-    layers = sum(kind.count for kind in setting.model.layers)
+    zero = block.structure.zero
     forward, backward = work.layers.forward.total, work.layers.backward.total
     if zero < 2:
         return replicated_traffic(setting, block, placed.dp, held, forward, backward)
-    per_stage = layers_per_stage(layers, block.pp)
-    return sharded_traffic(
-        setting,
-        block,
-        placed.dp,
+    per_stage = layers_per_stage(sum(kind.count for kind in setting.model.layers), block.pp)
+    units = Units(
         parameters.layer,
         np.maximum(parameters.embedding, parameters.head),
         repeated(per_stage, micro_batches),
         divided(forward, per_stage),
         divided(backward, per_stage),
-        gathers=(2.0 if zero == 3 else 1.0 if sharded_master else 0.0),
     )
+    if zero == 3 or setting.stack.states.sharded_master:
+        return sharded_weights(setting, placed.dp, units, gathered_again=zero == 3)
+    return sharded_gradients(setting, placed.dp, held, units, forward)
 
 
 def _sends(setting: Setting, block: Block, placed: Groups, work: Stages, micro_batches: Number) -> PipelineTraffic:

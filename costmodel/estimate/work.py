@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from costmodel.documents.model import Layers, Model
 from costmodel.equation import Number, term
 from costmodel.equations.arithmetic import (
@@ -100,12 +102,12 @@ class StageParameters:
     layers: Number
     embedding: Number
     head: Number
+    both: Number
     tied: bool
 
-    @property
-    def middle(self) -> Number:
-        """A stage without embedding or head."""
-        return self.layers
+    def ends(self, pp: Number) -> Number:
+        """What the fuller end adds to its layers; the only stage holds both ends, a tied table once."""
+        return np.where(pp == 1, self.both, np.maximum(self.embedding, self.head))
 
 
 def stage_parameters(setting: Setting, tp: Number, pp: Number) -> StageParameters:
@@ -125,7 +127,8 @@ def stage_parameters(setting: Setting, tp: Number, pp: Number) -> StageParameter
     if model.positions == "learned":
         with term("positions"):
             embedding = embedding + table_parameters(model.max_sequence, model.hidden)
-    return StageParameters(layer, layers, embedding, head + last_norm, model.tied)
+    both = embedding + last_norm if model.tied else embedding + head + last_norm
+    return StageParameters(layer, layers, embedding, head + last_norm, both, model.tied)
 
 
 def model_parameters(model: Model) -> Number:

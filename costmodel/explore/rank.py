@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,8 @@ class Ranked:
     @property
     def key(self) -> tuple[object, ...]:
         """Orders equal scores the same way on every machine."""
-        structure = self.structure
-        choices = (structure.zero, structure.recompute, structure.schedule, structure.sequence_parallel)
-        return (self.score, self.costs["memory_peak"], *self.sizes.values(), *map(str, choices))
+        choices = map(str, astuple(self.structure))
+        return (self.score, self.costs["memory_peak"], *self.sizes.values(), *choices)
 
 
 @dataclass

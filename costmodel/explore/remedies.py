@@ -9,7 +9,7 @@ from costmodel.documents.library import Case, case_of, names, read
 from costmodel.errors import CostModelError
 from costmodel.estimate.block import one_row
 from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.legality import legal
+from costmodel.estimate.legality import refusals
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.rank import Ranked
 from costmodel.units import gib
@@ -34,8 +34,7 @@ def _peak(case: Case, plan: Ranked, dp: float) -> tuple[float, float] | None:
         return None
     sizes = {**plan.sizes, "dp": dp}
     block = one_row(plan.structure, **sizes)
-    keep, _ = legal(setting, block, searching=False)
-    if not keep.all():
+    if refusals(setting, block):
         return None
     costs = evaluate(setting, block).costs.row()
     return costs["memory_peak"], float(setting.usable)

@@ -17,15 +17,15 @@ from costmodel.documents.library import Case
 from costmodel.estimate.block import BLOCK_ROWS, SIZES, Block
 from costmodel.estimate.costs import Costs
 from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.legality import legal
 from costmodel.estimate.plan import Answer, answer
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.rank import Ranked, Top
 from costmodel.explore.remedies import what_would_fit
-from costmodel.explore.space import Grid, grids
+from costmodel.explore.space import Grid, grids, leaves, stem
 
-CANDIDATES_A_PIECE = 1 << 20
-POOL_FROM = 4 * CANDIDATES_A_PIECE
+CANDIDATES_AT_ONCE = 1 << 16
+CANDIDATES_A_PIECE = 1 << 19
+POOL_FROM = 1 << 22
 
 
 @dataclass
@@ -86,23 +86,22 @@ def _acceptable(setting: Setting, costs: Costs) -> Iterator[tuple[str, NDArray[n
         yield "T001", costs.column("mfu") < limits.mfu.at_least
 
 
-def legal_blocks(setting: Setting, grid: Grid, start: int, stop: int, tally: Tally) -> Iterator[Block]:
-    """The legal rows of an index range of a grid, gathered into full blocks."""
+def legal_blocks(setting: Setting, grid: Grid, rows: Block, tally: Tally) -> Iterator[Block]:
+    """The legal plans that grow from rows of a grid's stem, gathered into full blocks."""
     waiting: list[Block] = []
-    rows = 0
-    for low in range(start, min(stop, len(grid)), 4 * BLOCK_ROWS):
-        candidates = grid.block(low, min(low + 4 * BLOCK_ROWS, stop))
-        keep, counts = legal(setting, candidates)
-        tally.candidates += len(candidates)
-        tally.refused.update(counts)
-        waiting.append(candidates.where(keep))
-        rows += len(waiting[-1])
-        while rows >= BLOCK_ROWS:
+    ready = 0
+    step = max(1, CANDIDATES_AT_ONCE // len(grid.micro_batch))
+    for start in range(0, len(rows), step):
+        found, refused = leaves(setting, grid, rows.cut(start, start + step))
+        tally.refused.update(refused)
+        waiting.append(found)
+        ready += len(found)
+        while ready >= BLOCK_ROWS:
             joined = _joined(waiting)
-            yield _cut(joined, 0, BLOCK_ROWS)
-            waiting = [_cut(joined, BLOCK_ROWS, rows)]
-            rows -= BLOCK_ROWS
-    if rows:
+            yield joined.cut(0, BLOCK_ROWS)
+            waiting = [joined.cut(BLOCK_ROWS, ready)]
+            ready -= BLOCK_ROWS
+    if ready:
         yield _joined(waiting)
 
 
@@ -111,15 +110,11 @@ def _joined(blocks: list[Block]) -> Block:
     return Block(blocks[0].structure, **columns)
 
 
-def _cut(block: Block, start: int, stop: int) -> Block:
-    return Block(block.structure, **{name: getattr(block, name)[start:stop] for name in SIZES})
-
-
-def stretch(setting: Setting, grid: Grid, start: int, stop: int, size: int, bar: float) -> Tally:
-    """Search an index range of one grid; `bar` is the score of the scenario's own plan."""
+def stretch(setting: Setting, grid: Grid, rows: Block, size: int, bar: float) -> Tally:
+    """Search what grows from rows of one grid's stem; `bar` is the score of the scenario's own plan."""
     objective = setting.case.scenario.objective
     tally = Tally(Top(size, objective), Top(1, "memory_peak"))
-    for block in legal_blocks(setting, grid, start, stop, tally):
+    for block in legal_blocks(setting, grid, rows, tally):
         costs = evaluate(setting, block).costs
         keep = np.ones(len(block), dtype=bool)
         for code, broken in _acceptable(setting, costs):
@@ -142,10 +137,15 @@ def _yours(setting: Setting, top: Top) -> tuple[Answer | None, float]:
     return yours, top.sign * yours.evaluation.costs.row()[top.objective] * (1 - 1e-12)
 
 
-def _pieces(setting: Setting) -> Iterator[tuple[Grid, int, int]]:
+def _pieces(setting: Setting, tally: Tally) -> Iterator[tuple[Grid, Block]]:
+    """The stems of all grids in pieces of bounded size; counts what is refused before micro-batches."""
     for grid in grids(setting):
-        for start in range(0, len(grid), CANDIDATES_A_PIECE):
-            yield grid, start, min(start + CANDIDATES_A_PIECE, len(grid))
+        found = stem(setting, grid)
+        tally.candidates += len(grid)
+        tally.refused.update(found.refused)
+        step = max(1, CANDIDATES_A_PIECE // len(grid.micro_batch))
+        for start in range(0, len(found.rows), step):
+            yield grid, found.rows.cut(start, start + step)
 
 
 _worker_setting: list[Setting] = []
@@ -155,8 +155,8 @@ def _prepare(case: Case) -> None:
     _worker_setting[:] = [setting_of(case)]
 
 
-def _work(grid: Grid, start: int, stop: int, size: int, bar: float) -> Tally:
-    return stretch(_worker_setting[0], grid, start, stop, size, bar)
+def _work(grid: Grid, rows: Block, size: int, bar: float) -> Tally:
+    return stretch(_worker_setting[0], grid, rows, size, bar)
 
 
 def search(case: Case, size: int = 10, *, workers: int | None = None) -> Found:
@@ -168,8 +168,8 @@ def search(case: Case, size: int = 10, *, workers: int | None = None) -> Found:
     total = sum(map(len, grids(setting)))
     workers = workers or (os.cpu_count() or 1)
     if workers == 1 or total < POOL_FROM:
-        for grid, start, stop in _pieces(setting):
-            tally.merge(stretch(setting, grid, start, stop, size, bar))
+        for grid, rows in _pieces(setting, tally):
+            tally.merge(stretch(setting, grid, rows, size, bar))
     else:
         with ProcessPoolExecutor(workers, initializer=_prepare, initargs=(case,)) as pool:
             _share_out(pool, setting, tally, size, bar, 2 * workers)
@@ -181,8 +181,8 @@ def search(case: Case, size: int = 10, *, workers: int | None = None) -> Found:
 def _share_out(pool: Executor, setting: Setting, tally: Tally, size: int, bar: float, ahead: int) -> None:
     """Keep a few pieces in the pool at a time, so that memory does not grow with the space."""
     waiting = []
-    for grid, start, stop in _pieces(setting):
-        waiting.append(pool.submit(_work, grid, start, stop, size, bar))
+    for grid, rows in _pieces(setting, tally):
+        waiting.append(pool.submit(_work, grid, rows, size, bar))
         if len(waiting) >= ahead:
             tally.merge(waiting.pop(0).result())
     for future in waiting:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from costmodel.documents.plan import Space
-from costmodel.documents.stack import Recompute, Schedule
+from costmodel.documents.stack import Order, Recompute, Schedule
 from costmodel.equations.counting import data_parallel_degree, world_size
-from costmodel.estimate.block import Block, Structure
+from costmodel.estimate.block import SIZES, Block, Structure
+from costmodel.estimate.legality import CHECKS, legal
 from costmodel.estimate.setting import Setting
 
 DEFAULT_MICRO_BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0)
 LARGEST_DEFAULT_VPP = 8
+DEFAULT_ORDER: Order = "tp-dp-pp"
 
 
 @dataclass(frozen=True)
 class Grid:
-    """One structure and the lists of sizes to combine with it."""
+    """One structure and the lists of sizes to combine with it; dp follows from the ranks where it is not listed."""
 
     structure: Structure
     ranks: float
@@ -31,23 +34,59 @@ class Grid:
     vpp: tuple[float, ...]
     micro_batch: tuple[float, ...]
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Values along each axis: tp, pp, vpp, micro_batch, and dp where it is listed."""
-        lists = (self.tp, self.pp, self.vpp, self.micro_batch, self.dp or (0.0,))
-        return tuple(map(len, lists))
-
     def __len__(self) -> int:
-        return math.prod(self.shape)
+        return math.prod(map(len, (self.tp, self.pp, self.vpp, self.micro_batch, self.dp or (0.0,))))
 
-    def block(self, start: int, stop: int) -> Block:
-        """The rows of an index range; memory grows with the range only."""
-        places = np.unravel_index(np.arange(start, min(stop, len(self))), self.shape)
-        lists = (self.tp, self.pp, self.vpp, self.micro_batch, self.dp or (0.0,))
-        tp, pp, vpp, micro_batch, dp = (np.asarray(values)[place] for values, place in zip(lists, places, strict=True))
-        if self.dp is None:
-            dp = np.asarray(data_parallel_degree(self.ranks, tp, pp))
-        return Block(self.structure, dp=dp, tp=tp, pp=pp, vpp=vpp, micro_batch=micro_batch)
+
+@dataclass(frozen=True)
+class Stem:
+    """The rows of a grid that are legal before micro-batches are known, and what was refused on the way."""
+
+    grid: Grid
+    rows: Block
+    refused: dict[str, int]
+
+
+def stem(setting: Setting, grid: Grid) -> Stem:
+    """Combine the degrees, then the chunks, and drop what no micro-batch can make legal."""
+    refused: Counter[str] = Counter()
+    rows = _degrees(grid)
+    rows = _thinned(setting, rows, {"dp", "tp", "pp"}, set(), len(grid.vpp) * len(grid.micro_batch), refused)
+    rows = _crossed(rows, "vpp", grid.vpp)
+    rows = _thinned(setting, rows, {"dp", "tp", "pp", "vpp"}, {"dp", "tp", "pp"}, len(grid.micro_batch), refused)
+    return Stem(grid, rows, dict(refused))
+
+
+def leaves(setting: Setting, grid: Grid, rows: Block) -> tuple[Block, dict[str, int]]:
+    """The legal plans that grow from rows of a stem, and what was refused."""
+    grown = _crossed(rows, "micro_batch", grid.micro_batch)
+    refused: Counter[str] = Counter()
+    return _thinned(setting, grown, set(SIZES), {"dp", "tp", "pp", "vpp"}, 1, refused), dict(refused)
+
+
+def _degrees(grid: Grid) -> Block:
+    tp, pp, dp = (axis.ravel() for axis in np.meshgrid(grid.tp, grid.pp, grid.dp or (0.0,), indexing="ij"))
+    if grid.dp is None:
+        dp = np.asarray(data_parallel_degree(grid.ranks, tp, pp))
+    ones = np.ones_like(tp)
+    return Block(grid.structure, dp=dp, tp=tp, pp=pp, vpp=ones, micro_batch=ones)
+
+
+def _crossed(rows: Block, name: str, values: tuple[float, ...]) -> Block:
+    """Every row with every value of one more size."""
+    columns = {size: np.repeat(getattr(rows, size), len(values)) for size in SIZES}
+    columns[name] = np.tile(np.asarray(values), len(rows))
+    return Block(rows.structure, **columns)
+
+
+def _thinned(
+    setting: Setting, rows: Block, known: set[str], before: set[str], behind: int, refused: Counter[str]
+) -> Block:
+    """The rows that pass the checks which can be asked now and could not be asked before."""
+    checks = [check for check in CHECKS if check.needs <= known and not (before and check.needs <= before)]
+    keep, counts = legal(setting, rows, checks)
+    refused.update({code: count * behind for code, count in counts.items()})
+    return rows.where(keep)
 
 
 def divisors(number: float, largest: float) -> tuple[float, ...]:
@@ -74,11 +113,12 @@ def grids(setting: Setting) -> Iterator[Grid]:
         space.recompute or _recompute(setting),
         schedules,
         space.sequence_parallel or [stack.sequence_parallel],
+        space.order or [DEFAULT_ORDER],
     )
-    for zero, recompute, schedule, sequence_parallel in choices:
+    for zero, recompute, schedule, sequence_parallel, order in choices:
         chunks = tuple(value for value in vpp if (value > 1) == (schedule == "interleaved"))
         if chunks:
-            structure = Structure(zero, recompute, schedule, sequence_parallel)
+            structure = Structure(zero, recompute, schedule, sequence_parallel, order)
             yield Grid(structure, ranks, tuple(space.dp) if space.dp else None, tp, pp, chunks, micro_batch)
 
 

@@ -58,6 +58,7 @@ def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]
         "recompute": structure.recompute,
         "schedule": structure.schedule,
         "sequence_parallel": structure.sequence_parallel,
+        "order": structure.order,
         **{machine_name(name): _number(value) for name, value in costs.items()},
         "verdict": verdict(share),
         "fits": share <= 1,

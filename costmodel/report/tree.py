@@ -127,6 +127,8 @@ def page(about: Page) -> list[Text]:
         lines.append(styled(f"  gives {contract.meaning} [{contract.unit}]"))
         if contract.holds:
             lines.append(styled(f"  holds: {contract.holds}"))
+        if contract.pitfall:
+            lines.append(styled(f"  pitfall: {contract.pitfall}", WARN))
         lines += [Text(), styled(f"  source: {contract.source}", DIM)]
         lines += [styled(f"    {key}: {title}", DIM) for key, title in about.sources]
         lines.append(styled(f"  in costmodel/{about.equation.room.replace('.', '/')}.py", DIM))
@@ -147,4 +149,5 @@ def page_json(about: Page) -> dict[str, Any]:
             {"name": item.name, "meaning": item.meaning, "unit": item.unit} for item in contract.arguments
         ]
         result["source"] = contract.source
+        result["pitfall"] = contract.pitfall
     return result

@@ -1,3 +1,34 @@
-"""Closed-form cost model of distributed LLM jobs: time, memory, network, money."""
+"""Closed-form cost model of distributed LLM jobs: time, memory, network, money.
+
+The library's face, each loaded when it is first used:
+
+    case = costmodel.load("llama-3-70b-512", ["plan.tp=4"])
+    costmodel.predict(case).evaluation.costs.row()["step_time"]
+    costmodel.search(case, 5).best
+    costmodel.explain(case, "step_time")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from costmodel.documents.library import load
+    from costmodel.explore.face import explain, predict, search
 
 __version__ = "0.1.0"
+__all__ = ["explain", "load", "predict", "search"]
+
+_ROOMS = {
+    "load": "costmodel.documents.library",
+    "predict": "costmodel.explore.face",
+    "search": "costmodel.explore.face",
+    "explain": "costmodel.explore.face",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module 'costmodel' has no attribute '{name}'")
+    return getattr(import_module(_ROOMS[name]), name)

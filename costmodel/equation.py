@@ -133,6 +133,7 @@ class Sum:
     operation: str
     parts: list[Origin]
     value: Any
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -162,13 +163,14 @@ class Traced(np.ndarray):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         kwargs.pop("out", None)
         result = getattr(ufunc, method)(*map(_bare, inputs), **kwargs)
-        return _with_origin(result, Sum(ufunc.__name__, [origin_of(item) for item in inputs], result))
+        return _with_origin(result, Sum(ufunc.__name__, [origin_of(item) for item in inputs], result, _labels.get()))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         result = function(*_bare_all(args), **{key: _bare(item) for key, item in kwargs.items()})
         if not isinstance(result, np.ndarray | np.generic):
             return result
-        return _with_origin(result, Sum(function.__name__, [origin_of(item) for item in _flat(args)], result))
+        parts = [origin_of(item) for item in _flat(args)]
+        return _with_origin(result, Sum(function.__name__, parts, result, _labels.get()))
 
 
 def _bare(item: Any) -> Any:

@@ -34,7 +34,8 @@ _SYMBOLS: dict[str, tuple[float, dict[str, int]]] = {
 }
 _WHOLE = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = re.compile(
-    r"\s*([-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\d,._])\s*(.*?)\s*\Z"
+    r"\s*([-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\d,._])\s*(.*?)\s*\Z",
+    re.ASCII,
 )
 
 
@@ -128,6 +129,7 @@ def example(unit: str) -> str:
         "s": "4.2 us",
         "J/s": "700 W",
         "USD/s": "2.50 USD/GPU/h",
+        "1/s": "1830 MHz",
         "1": "0.81 or 81 %",
     }
     return samples.get(unit, f"1 {unit}")

@@ -17,15 +17,10 @@ from costmodel.commands.shared import (
     deliver,
 )
 from costmodel.documents.library import load
-from costmodel.estimate.plan import Answer, answer, own_plan
-from costmodel.estimate.setting import setting_of
+from costmodel.estimate.plan import Answer
 from costmodel.explore.alone import alone, is_model
+from costmodel.explore.face import predict
 from costmodel.report import machine, plan
-
-
-def _answer(scenario: str, assignments: list[str] | None) -> Answer:
-    setting = setting_of(load(scenario, assignments or ()))
-    return answer(setting, own_plan(setting))
 
 
 def _exit(asked: Answer) -> None:
@@ -52,7 +47,7 @@ def estimate(
 
     Exit code 1 when the plan does not fit or is not legal. Next: costmodel search SCENARIO
     """
-    asked = _answer(scenario, assignments)
+    asked = predict(load(scenario, assignments or ()))
     deliver(
         lambda: plan.estimate(asked, verbose=verbose),
         lambda: machine.estimate(asked),
@@ -92,7 +87,7 @@ def memory(
             force=force,
         )
         return
-    asked = _answer(scenario, assignments)
+    asked = predict(load(scenario, assignments or ()))
     deliver(
         lambda: plan.memory(asked, verbose=verbose),
         lambda: machine.memory(asked),
@@ -121,7 +116,7 @@ def comm(
 
     Exit code 1 when the plan does not fit or is not legal. Next: costmodel explain SCENARIO tp_exposed
     """
-    asked = _answer(scenario, assignments)
+    asked = predict(load(scenario, assignments or ()))
     deliver(
         lambda: plan.communication(asked),
         lambda: machine.communication(asked),

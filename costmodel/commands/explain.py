@@ -9,11 +9,9 @@ from rich.text import Text
 
 from costmodel.commands.shared import ForceOption, Format, FormatOption, JsonOption, OutputOption, SetOption, deliver
 from costmodel.documents.library import load
-from costmodel.estimate.plan import own_plan
-from costmodel.estimate.setting import setting_of
 from costmodel.explore.explain import all_words, quantities
-from costmodel.explore.explain import explain as explain_figure
 from costmodel.explore.explain import page as page_of
+from costmodel.explore.face import explain as explain_figure
 from costmodel.report import tree
 
 
@@ -53,8 +51,7 @@ def explain(
         about = page_of(what)
         deliver(lambda: tree.page(about), lambda: tree.page_json(about), as_json=written, output=output, force=force)
     else:
-        setting = setting_of(load(what, assignments or ()))
-        node = explain_figure(setting, own_plan(setting), quantity)
+        node = explain_figure(load(what, assignments or ()), quantity)
         deliver(
             lambda: tree.tree(node, depth),
             lambda: {"schema": "costmodel/explanation/v1", **tree.as_json(node)},

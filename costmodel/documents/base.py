@@ -15,48 +15,76 @@ from costmodel.units import Figure, UnitError, example, parse
 class Document(BaseModel):
     """A part of a document: frozen, and closed to keys it does not know."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=False)
 
 
-def figure(value: Any, unit: str) -> Figure:
+_LONGEST = 60
+_HUGE = 1e300  # integers have no largest; floats do
+
+
+def said(value: Any) -> str:
+    """A value as a sentence can name it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    text = str(value) if isinstance(value, str) or abs(value) < _HUGE else "a number of hundreds of digits"
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return f"'{text}'" if isinstance(value, str) else text
+
+
+def figure(value: Any, unit: str, sample: str = "") -> Figure:
     """A written number or quantity in SI base units, remembering where it was written."""
     place: Place | None = getattr(value, "place", None)
+    sample = sample or example(unit)
+    wanted = "number" if unit == "1" else "quantity"
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise PydanticCustomError(
-            "quantity_type", "a quantity is wanted here, e.g. '{sample}'", {"sample": example(unit)}
-        )
+        words = {"wanted": wanted, "sample": sample, "given": said(value)}
+        raise PydanticCustomError("quantity_type", "a {wanted} is wanted here, not {given}; write e.g. {sample}", words)
     if isinstance(value, str):
-        try:
-            number = parse(value, unit)
-        except UnitError as error:
-            raise PydanticCustomError("quantity_unit", "{reason}", {"reason": str(error)}) from None
+        number = _parsed(value, unit, sample)
     elif unit == "1" or isinstance(value, Figure):
-        number = float(value)
+        number = float(value) if abs(value) < _HUGE else math.inf
     else:
-        sample = {"sample": example(unit), "given": str(value)}
-        raise PydanticCustomError("quantity_unit", "{given} has no unit; write e.g. '{sample}'", sample)
+        words = {"sample": sample, "given": said(value)}
+        raise PydanticCustomError("quantity_unit", "{given} has no unit; write e.g. {sample}", words)
     if not math.isfinite(number):
         raise PydanticCustomError("quantity_range", "a finite number is wanted here", {})
     return Figure(number, place)
+
+
+def _parsed(text: str, unit: str, sample: str) -> float:
+    if len(text) > _LONGEST:
+        raise PydanticCustomError("quantity_unit", "this is not a quantity; write e.g. {sample}", {"sample": sample})
+    try:
+        return parse(text, unit)
+    except UnitError as error:
+        reason = f"'{text}' is not a plain number" if unit == "1" else str(error)
+    if "e.g." not in reason:
+        reason += f"; write e.g. {sample}"
+    raise PydanticCustomError("quantity_unit", "{reason}", {"reason": reason})
 
 
 def quantity(
     unit: str, low: float = 0.0, high: float = math.inf, *, above: bool = False, whole: bool = False
 ) -> tuple[PlainValidator, WithJsonSchema]:
     """The validator and JSON Schema of a number in `unit` between `low` and `high`."""
+    sample = f"'{example(unit)}'" if unit != "1" else "8" if whole else "0.81 or 81 %" if high == 1 else "1.5"
+    bounds = f"{'more than' if above else 'at least'} {_bound(low, unit)}"
+    bounds += "" if math.isinf(high) else f" and at most {_bound(high, unit)}"
 
     def validate(value: Any) -> Figure:
-        number = figure(value, unit)
+        number = figure(value, unit, sample)
         if number < low or (above and number <= low) or number > high:
-            bounds = {"low": f"{low:g}", "high": f"{high:g}", "given": f"{float(number):g}"}
-            sentence = (
-                "{given} is out of range: more than {low}" if above else "{given} is out of range: at least {low}"
-            )
-            raise PydanticCustomError(
-                "quantity_range", sentence + ("" if math.isinf(high) else " and at most {high}"), bounds
-            )
+            words = {"given": _bare(value), "bounds": bounds}
+            raise PydanticCustomError("quantity_range", "{given} is out of range: {bounds}", words)
         if whole and not number.is_integer():
-            raise PydanticCustomError("quantity_range", "a whole number is wanted here", {})
+            given = {"given": _bare(value)}
+            raise PydanticCustomError("quantity_range", "a whole number is wanted here, not {given}", given)
         return number
 
     if unit == "1":
@@ -73,6 +101,15 @@ def quantity(
             "examples": [example(unit)],
         }
     return PlainValidator(validate), WithJsonSchema(schema)
+
+
+def _bare(value: Any) -> str:
+    return said(value).strip("'")
+
+
+def _bound(value: float, unit: str) -> str:
+    number = f"{value:g}".replace("e+", "e")
+    return number if unit == "1" or not value else f"{number} {unit}"
 
 
 _count, _count_schema = quantity("1", 1, 1e18, whole=True)

@@ -7,9 +7,9 @@ any leaf: a path that goes through a name writes the named document out first.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import difflib
-import functools
 import hashlib
 import os
 import sys
@@ -20,13 +20,20 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from costmodel.documents.faults import nearest, validate
 from costmodel.documents.hardware import Accelerator, Efficiency, Fabric, Node
 from costmodel.documents.measurement import Measured, Run
 from costmodel.documents.model import Model
-from costmodel.documents.reading import MAXIMUM_BYTES, Text, parse, scalar, validate
+from costmodel.documents.overrides import assign
+from costmodel.documents.reading import COMMAND_LINE, MAXIMUM_BYTES, Mapping, read_tree
 from costmodel.documents.scenario import Scenario
+from costmodel.documents.sources import Provenance as Provenance
+from costmodel.documents.sources import bibliography as bibliography
+from costmodel.documents.sources import glossary as glossary
+from costmodel.documents.sources import provenance as provenance
+from costmodel.documents.sources import uncited
 from costmodel.documents.stack import Stack
-from costmodel.errors import CostModelError, Place, fail
+from costmodel.errors import CostModelError, Fault, Place, fail
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _SHIPPED = _PACKAGE / "_shipped" if (_PACKAGE / "_shipped").is_dir() else _PACKAGE.parent
@@ -40,17 +47,6 @@ FOLDERS: dict[str, tuple[str, type[BaseModel]]] = {
     "stack": ("scenarios/stacks", Stack),
     "scenario": ("scenarios", Scenario),
     "measured": ("scenarios/measured", Measured),
-}
-
-# Which keys of a document name another document, and of what kind.
-_REFERENCES = {
-    "model": "model",
-    "stack": "stack",
-    "cluster.node": "node",
-    "cluster.node.accelerator": "accelerator",
-    "cluster.node.scale_up.fabric": "fabric",
-    "cluster.node.scale_out.fabric": "fabric",
-    "cluster.node.host": "fabric",
 }
 
 
@@ -72,20 +68,10 @@ class Case:
     tree: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Provenance:
-    """Where a figure was written, and the source its group names."""
-
-    place: Place
-    source: str = ""
-    title: str = ""
-    check: str = ""
-    note: str = ""
-
-
 def roots() -> Iterator[Path]:
     """Where documents are looked for, in order."""
-    yield Path.cwd()
+    with contextlib.suppress(OSError):  # the working folder may be gone
+        yield Path.cwd()
     yield from (Path(part) for part in os.environ.get("COSTMODEL_PATH", "").split(os.pathsep) if part)
     yield _SHIPPED
 
@@ -98,38 +84,51 @@ def names(kind: str) -> list[str]:
 
 def find(kind: str, name: str, place: Place | None = None) -> Path:
     """The file a name means."""
-    folder = FOLDERS[kind][0]
     if name.endswith((".yaml", ".yml", ".json")) or os.sep in name:
         return Path(name)
     for root in roots():
-        path = root / folder / f"{name}.yaml"
+        path = root / FOLDERS[kind][0] / f"{name}.yaml"
         if path.is_file():
             return path
-    close = difflib.get_close_matches(name, names(kind), n=1, cutoff=0.4)
-    hint = f"did you mean '{close[0]}'?" if close else f"costmodel list {kind}s shows them all"
-    raise fail("D009", f"there is no {kind} named '{name}'", place, hint)
+    known = names(kind)
+    close = nearest(name, known, 0.6) or next((other for other in known if name and other.startswith(name)), "")
+    hint = f"did you mean '{close}'?" if close else f"costmodel list {plural(kind)} shows them all"
+    other = next((other for other in FOLDERS if other != kind and name in names(other)), None)
+    sentence = f"there is no {kind} named '{name}'" + (f"; '{name}' names a {other}" if other else "")
+    if name and Path(name).is_file():
+        hint = f"for the file write .{os.sep}{name}"
+    raise fail("D009", sentence, place or Place(COMMAND_LINE), hint)
 
 
-def _text(path: str) -> str:
-    if path == "-":
-        data = sys.stdin.buffer.read(MAXIMUM_BYTES + 1)
-    else:
-        try:
+def plural(kind: str) -> str:
+    """A kind as `costmodel list` calls its shelf."""
+    return f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+
+
+def _text(path: str, place: Place | None = None) -> str:
+    try:
+        if path != "-":
             with open(path, "rb") as file:
                 data = file.read(MAXIMUM_BYTES + 1)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise fail("D001", f"the file cannot be read: {reason}", Place(path)) from None
+        elif sys.stdin is None:
+            raise fail("D001", "there is no standard input", Place("<stdin>"))
+        else:
+            data = sys.stdin.buffer.read(MAXIMUM_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        named = f"'{path}'" if place else "the file"
+        raise fail("D001", f"{named} cannot be read: {reason}", place or Place(path)) from None
     if len(data) > MAXIMUM_BYTES:
         raise fail("D001", f"the file is over {MAXIMUM_BYTES / 1e6:.0f} MB", Place(path))
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise fail("D001", f"the file is not UTF-8 text (byte {error.start})", Place(path)) from None
+        line = data.count(b"\n", 0, error.start) + 1
+        raise fail("D001", f"the file is not UTF-8 text (line {line}, byte {error.start})", Place(path)) from None
 
 
 def _shown(path: Path) -> str:
-    for root in (Path.cwd(), _SHIPPED):
+    for root in roots():
         if path.is_absolute() and path.is_relative_to(root):
             return str(path.relative_to(root))
     return str(path)
@@ -142,23 +141,54 @@ class _Reader:
     digests: dict[str, str] = field(default_factory=dict)
     trees: dict[str, Any] = field(default_factory=dict)
 
-    def tree(self, kind: str, name: str, place: Place | None = None) -> tuple[Any, str]:
-        path = Path(name) if name == "-" else find(kind, name, place)
-        text = _text(str(path))
-        shown = "<stdin>" if name == "-" else _shown(path)
+    origin: dict[tuple[str, str], Any] = field(default_factory=dict)
+    found: list[Fault] = field(default_factory=list)
+
+    def tree(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[Any, str]:
+        """The tree of a named document; what was wrong with its text waits in `found`."""
+        piped = piped and name == "-"
+        path = Path(name) if piped else find(kind, name, place)
+        text = _text("-") if piped else _text(str(path), place)
+        shown = "<stdin>" if piped else _shown(path)
         self.digests[shown] = hashlib.sha256(text.encode()).hexdigest()[:12]
-        tree = self.trees[shown] = parse(text, shown)
+        tree, faults = read_tree(text, shown)
+        self.trees[shown] = self.origin[kind, name] = tree
+        self.found += faults
         return tree, shown
 
+    def checked(self, kind: str, tree: Any, shown: str) -> Any:
+        """The tree as a document, with every fault of its text and of its keys at once."""
+        found, self.found = self.found, []
+        document = validate(FOLDERS[kind][1], tree, shown, found)
+        if unknown := list(uncited(tree)):
+            raise CostModelError(*unknown)
+        return document
+
     def document(self, kind: str, reference: Any, place: Place | None = None) -> Any:
+        """A document by name, or the one written out in place."""
         if not isinstance(reference, str):
             return reference
         tree, shown = self.tree(kind, reference, place)
-        document = validate(FOLDERS[kind][1], tree, shown)
+        document = self.checked(kind, tree, shown)
         named = getattr(document, "name", None) or getattr(document, "of", None)
         if named and named != Path(shown).stem:
-            raise fail("D013", f"the file is named {Path(shown).stem} but its name is '{named}'", Place(shown))
+            written = _place_of(tree, "name", "of") or Place(shown)
+            sentence = f"the file is named '{Path(shown).stem}' and the document '{named}'"
+            raise fail("D013", sentence, written, "rename one of the two")
         return document
+
+    def documents(self, *wanted: tuple[str, Any, Place | None]) -> list[Any]:
+        """Documents of these kinds, or the faults of all of them at once."""
+        found: list[Any] = []
+        faults: list[Fault] = []
+        for kind, reference, place in wanted:
+            try:
+                found.append(self.document(kind, reference, place))
+            except CostModelError as error:
+                faults += error.faults
+        if faults:
+            raise CostModelError(*dict.fromkeys(faults))
+        return found
 
 
 def read(kind: str, name: str) -> Any:
@@ -168,10 +198,12 @@ def read(kind: str, name: str) -> Any:
 
 def title_of(kind: str, name: str) -> str:
     """The title a document gives itself, found without checking the rest of it."""
-    for line in _text(str(find(kind, name))).splitlines():
-        if line.startswith("title:"):
-            return line.removeprefix("title:").strip().strip('"')
-    return ""
+    try:
+        lines = _text(str(find(kind, name))).splitlines()
+    except CostModelError as error:
+        return error.faults[0].sentence
+    written = (line.removeprefix("title:").strip() for line in lines if line.startswith("title:"))
+    return next((title.strip(title[:1]) if title[:1] in ("'", '"') else title for title in written), "")
 
 
 def text_of(name: str) -> list[tuple[str, str, str]]:
@@ -181,50 +213,19 @@ def text_of(name: str) -> list[tuple[str, str, str]]:
         known = sorted({known for kind in FOLDERS for known in names(kind)})
         close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         hint = f"did you mean {' or '.join(close)}?" if close else "costmodel list shows them all"
-        raise fail("D009", f"there is no document named '{name}'", None, hint)
+        raise fail("D009", f"there is no document named '{name}'", Place(COMMAND_LINE), hint)
     paths = [(kind, find(kind, name)) for kind in kinds]
     return [(kind, _shown(path), _text(str(path))) for kind, path in paths]
 
 
-def _assign(reader: _Reader, tree: dict[Any, Any], assignment: str) -> None:
-    path, separator, text = assignment.partition("=")
-    parts = path.strip().split(".")
-    if not separator or not all(parts):
-        raise fail("C001", f"'{assignment}' is not path=value", Place("command line"), "for example --set plan.tp=4")
-    here: Any = tree
-    for depth, part in enumerate(parts[:-1]):
-        so_far = ".".join(parts[: depth + 1])
-        inner = here.get(part)
-        if isinstance(inner, str) and so_far in _REFERENCES:
-            inner = reader.tree(_REFERENCES[so_far], inner, getattr(inner, "place", None))[0]
-        if isinstance(inner, list) and depth + 2 < len(parts):
-            inner = dict(enumerate(inner))
-        if inner is None:
-            inner = {}
-        if not isinstance(inner, dict):
-            raise fail(
-                "C001", f"'{so_far}' is a value and has no '{parts[depth + 1]}'", Place("command line", path=path)
-            )
-        here[_key(here, part, path)] = inner
-        here = inner
-    here[_key(here, parts[-1], path)] = scalar(text, path)
-
-
-def _key(mapping: dict[Any, Any], part: str, path: str) -> Any:
-    if part in mapping:
-        return next(key for key in mapping if key == part)
-    key = Text(part)
-    key.place = Place("command line", path=path)
-    return key
-
-
 def _scenario_tree(reader: _Reader, name: str) -> tuple[Any, str]:
-    tree, shown = reader.tree("scenario", name)
+    tree, shown = reader.tree("scenario", name, piped=True)
     if isinstance(tree, dict) and tree.get("schema") in ("costmodel/result/v1", "costmodel/search/v1"):
         inner = tree.get("scenario")
         document = inner.get("document") if isinstance(inner, dict) else None
         if not isinstance(document, dict):
-            raise fail("D004", "this result holds no scenario", Place(shown, 1, 1), "write it again with --json")
+            place = tree.place if isinstance(tree, Mapping) else Place(shown)
+            raise fail("D004", "this result holds no scenario", place, "write it again with --json")
         return document, shown
     return tree, shown
 
@@ -233,15 +234,13 @@ def load(name: str, assignments: Iterable[str] = ()) -> Case:
     """A scenario by name, path or '-', with overrides, and every document it names."""
     reader = _Reader()
     tree, shown = _scenario_tree(reader, name)
-    if not isinstance(tree, dict):
-        raise fail("D006", "a scenario is a mapping of keys to values", Place(shown, 1, 1))
     return _case(reader, tree, shown, assignments)
 
 
 def _case(reader: _Reader, tree: dict[Any, Any], shown: str, assignments: Iterable[str]) -> Case:
-    for assignment in assignments:
-        _assign(reader, tree, assignment)
-    return case_of(validate(Scenario, tree, shown), reader, tree)
+    if isinstance(tree, dict):
+        assign(tree, assignments, lambda kind, name, place: reader.tree(kind, name, place)[0])
+    return case_of(reader.checked("scenario", tree, shown), reader, tree)
 
 
 def cases(measured: Measured) -> Iterator[tuple[Run, Case]]:
@@ -254,25 +253,27 @@ def cases(measured: Measured) -> Iterator[tuple[Run, Case]]:
 def case_of(scenario: Scenario, reader: _Reader | None = None, tree: dict[str, Any] | None = None) -> Case:
     """A checked scenario with every document it names."""
     reader = reader or _Reader()
-    faults: list[CostModelError] = []
-
-    def get(kind: str, reference: Any, key: str) -> Any:
-        try:
-            return reader.document(kind, reference, _place_of(tree, key) if tree else None)
-        except CostModelError as error:
-            faults.append(error)
-            return None
-
-    model = get("model", scenario.model, "model")
-    stack = get("stack", scenario.stack, "stack")
-    node = get("node", scenario.cluster.node, "cluster.node")
-    if faults:
-        raise CostModelError(*(fault for error in faults for fault in error.faults))
-    accelerator = reader.document("accelerator", node.accelerator)
-    scale_up = reader.document("fabric", node.scale_up.fabric)
-    scale_out = reader.document("fabric", node.scale_out.fabric)
-    efficiency = reader.document("efficiency", accelerator.efficiency or accelerator.name)
-    network = reader.document("efficiency", scale_out.efficiency or scale_out.name)
+    written = tree or {}
+    model, stack, node = reader.documents(
+        ("model", scenario.model, _place_of(written, "model")),
+        ("stack", scenario.stack, _place_of(written, "stack")),
+        ("node", scenario.cluster.node, _place_of(written, "cluster.node")),
+    )
+    inner = reader.origin.get(("node", str(scenario.cluster.node))) or (written.get("cluster") or {}).get("node")
+    accelerator, scale_up, scale_out, _ = reader.documents(
+        ("accelerator", node.accelerator, _place_of(inner, "accelerator")),
+        ("fabric", node.scale_up.fabric, _place_of(inner, "scale_up.fabric")),
+        ("fabric", node.scale_out.fabric, _place_of(inner, "scale_out.fabric")),
+        ("fabric", node.host, _place_of(inner, "host")),
+    )
+    chip, port = (
+        reader.origin.get(("accelerator", accelerator.name)) or _under(inner, "accelerator"),
+        reader.origin.get(("fabric", scale_out.name)) or _under(inner, "scale_out.fabric"),
+    )
+    efficiency, network = reader.documents(
+        ("efficiency", accelerator.efficiency or accelerator.name, _place_of(chip, "efficiency", "name")),
+        ("efficiency", scale_out.efficiency or scale_out.name, _place_of(port, "efficiency", "name")),
+    )
     return Case(
         scenario,
         model,
@@ -289,41 +290,13 @@ def case_of(scenario: Scenario, reader: _Reader | None = None, tree: dict[str, A
     )
 
 
-@functools.cache
-def bibliography() -> dict[str, Any]:
-    """The sources that equations and documents name, by key."""
-    file = _PACKAGE / "equations" / "sources.yaml"
-    tree: dict[str, Any] = parse(file.read_text(encoding="utf-8"), "costmodel/equations/sources.yaml")
-    return tree
-
-
-@functools.cache
-def glossary() -> dict[str, Any]:
-    """The words arguments and plans use, with meaning and unit."""
-    file = _PACKAGE / "equations" / "vocabulary.yaml"
-    tree: dict[str, Any] = parse(file.read_text(encoding="utf-8"), "costmodel/equations/vocabulary.yaml")
-    return tree
-
-
-def provenance(case: Case, place: Place) -> Provenance:
-    """The source of the group a figure stands in: the nearest one upward that names a source."""
-    document = case.trees.get(place.file)
-    here, group = document, {}
-    for part in place.path.split("."):
-        if isinstance(here, dict) and "source" in here:
-            group = here
-        here = here.get(part) if isinstance(here, dict) else None
-    if isinstance(here, dict) and "source" in here:
-        group = here
-    key = str(group.get("source", ""))
-    listed = {**bibliography(), **(document.get("sources") or {} if isinstance(document, dict) else {})}
-    entry = listed.get(key) or {}
-    check = str(group.get("check", "seen")) if key else ""
-    return Provenance(place, key, str(entry.get("title", "")), check, str(group.get("note", "")))
-
-
-def _place_of(tree: Any, path: str) -> Place | None:
-    here = tree
+def _under(tree: Any, path: str) -> Any:
     for part in path.split("."):
-        here = here.get(part) if isinstance(here, dict) else None
-    return getattr(here, "place", None)
+        tree = tree.get(part) if isinstance(tree, dict) else None
+    return tree
+
+
+def _place_of(tree: Any, *paths: str) -> Place | None:
+    """Where the first of these paths that is there was written."""
+    places = (getattr(_under(tree, path), "place", None) for path in paths)
+    return next((place for place in places if place is not None), None)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.stack import Order, Recompute, Schedule, Zero
-from costmodel.equation import Number, leaf, tracing
+from costmodel.equation import Number
 
 Rows = NDArray[np.float64]
 BLOCK_ROWS = 16_384  # temporaries of this many rows stay in a core's cache
@@ -46,12 +46,6 @@ class Block:
     def cut(self, start: int, stop: int) -> Block:
         """A range of rows."""
         return Block(self.structure, *(getattr(self, name)[start:stop] for name in SIZES))
-
-    def traced(self) -> Block:
-        """The same block with columns that know their names, inside a trace."""
-        if not tracing():
-            return self
-        return Block(self.structure, *(leaf(getattr(self, name), f"plan.{name}") for name in SIZES))
 
 
 SIZES = tuple(field.name for field in fields(Block) if field.name != "structure")

@@ -31,6 +31,7 @@ class Group:
 
     name: str
     ranks: Number
+    stride: Number
     inside: Number
     domains: Number
 
@@ -44,6 +45,11 @@ class Transfer:
     message: Number
     time: Number
     count: Number
+
+    @property
+    def axis(self) -> str:
+        """The parallelism it belongs to: tp, dp or pp."""
+        return "dp" if self.group.name == "embedding" else self.group.name
 
     @property
     def total_time(self) -> Number:
@@ -60,7 +66,7 @@ def group(setting: Setting, name: str, ranks: Number, stride: Number) -> Group:
     """A group whose neighbours lie `stride` ranks apart."""
     with term(f"{name} group"):
         inside = ranks_inside(ranks, stride, setting.domain)
-        return Group(name, ranks, inside, domains_spanned(ranks, inside))
+        return Group(name, ranks, stride, inside, domains_spanned(ranks, inside))
 
 
 @dataclass(frozen=True)
@@ -120,14 +126,17 @@ def send_time(setting: Setting, message: Number, group: Group) -> Number:
 
 @dataclass(frozen=True)
 class TensorTraffic:
-    """Exposed tensor-parallel time of a layer and of the ends, for one micro-batch."""
+    """Exposed tensor-parallel time of a layer and of the ends, for one micro-batch.
+
+    A transfer is its operation, how often a layer makes it, how often again under full recompute, and its time.
+    """
 
     forward: Number
     backward: Number
     recomputed: Number
     end: Number
     message: Number
-    transfers: tuple[tuple[Operation, float, Number], ...]
+    transfers: tuple[tuple[Operation, float, float, Number], ...]
 
 
 def tensor_traffic(
@@ -143,7 +152,7 @@ def tensor_traffic(
             time = collective_time(setting, message, tp_group, "all_reduce")
         both = repeated(2.0, time)
         exposed = exposed_time(both, forward.matmul, hideable, 0.0)
-        return TensorTraffic(exposed, exposed, exposed, time, message, (("all_reduce", 4.0, time),))
+        return TensorTraffic(exposed, exposed, exposed, time, message, (("all_reduce", 4.0, 2.0, time),))
     with term("tp all-gather"):
         gather = collective_time(setting, message, tp_group, "all_gather")
     with term("tp reduce-scatter"):
@@ -152,9 +161,9 @@ def tensor_traffic(
     exposed = exposed_time(both, forward.matmul, hideable, 0.0)
     with term("tp all-gather again for weight gradients"):
         again = exposed_time(repeated(2.0, gather), forward.matmul, 1.0, 0.0)
-    transfers: tuple[tuple[Operation, float, Number], ...] = (
-        ("all_gather", 6.0, gather),
-        ("reduce_scatter", 4.0, scatter),
+    transfers: tuple[tuple[Operation, float, float, Number], ...] = (
+        ("all_gather", 6.0, 2.0, gather),
+        ("reduce_scatter", 4.0, 2.0, scatter),
     )
     return TensorTraffic(exposed, exposed + again, exposed, gather, message, transfers)
 
@@ -205,51 +214,55 @@ def _weights_back(setting: Setting, dp: Group, parameters: Number, forward: Numb
 
 @dataclass(frozen=True)
 class Units:
-    """What is sharded and moved layer by layer: parameters of a layer and of the ends, layers of a step, one's time."""
+    """What is sharded and moved unit by unit: parameters of a layer and of a table at the ends, how many of each move
+    in a step, and a layer's time.
+    """
 
     layer: Number
-    ends: Number
-    in_a_step: Number
+    table: Number
+    layers: Number
+    tables: Number
     forward: Number
     backward: Number
 
 
-def _scattered(setting: Setting, dp: Group, units: Units) -> tuple[Number, Number, Transfer]:
-    """A layer's gradients scattered in every micro-batch; those of the ends have nothing to hide behind."""
-    with term("dp gradients of a layer"):
-        message = gradient_traffic(units.layer, setting.gradient)
-        time = collective_time(setting, message, dp, "reduce_scatter")
-    with term("dp gradients of the ends"):
-        ends = collective_time(setting, gradient_traffic(units.ends, setting.gradient), dp, "reduce_scatter")
-    return time, ends, Transfer(dp, "reduce_scatter", message, time, units.in_a_step)
+def _moved(
+    setting: Setting, dp: Group, units: Units, element: Number, operation: Operation
+) -> tuple[Transfer, Transfer]:
+    """A layer's weights gathered or gradients scattered, and those of a table at the ends."""
+    with term(f"dp {operation} of a layer"):
+        message = gradient_traffic(units.layer, element)
+        layer = Transfer(dp, operation, message, collective_time(setting, message, dp, operation), units.layers)
+    with term(f"dp {operation} of the ends"):
+        message = gradient_traffic(units.table, element)
+        table = Transfer(dp, operation, message, collective_time(setting, message, dp, operation), units.tables)
+    return layer, table
 
 
 def sharded_gradients(setting: Setting, dp: Group, parameters: Number, units: Units, forward: Number) -> DataTraffic:
     """Zero 2: gradients scattered layer by layer in every micro-batch, weights gathered once a step."""
-    scatter, ends, transfer = _scattered(setting, dp, units)
-    exposed = exposed_time(scatter, units.backward, setting.overlap_dp, 0.0)
+    scatter, table = _moved(setting, dp, units, setting.gradient, "reduce_scatter")
+    exposed = exposed_time(scatter.time, units.backward, setting.overlap_dp, 0.0)
     shown, gathered = _weights_back(setting, dp, parameters, forward)
-    return DataTraffic(ends + shown, 0.0, exposed, (transfer, gathered))
+    return DataTraffic(table.time + shown, 0.0, exposed, (scatter, table, gathered))
 
 
 def sharded_weights(setting: Setting, dp: Group, units: Units, *, gathered_again: bool) -> DataTraffic:
-    """FSDP: weights gathered layer by layer forward, and again backward if they were dropped; gradients scattered."""
+    """FSDP: weights gathered layer by layer forward, and again backward if they were dropped; gradients scattered.
+
+    Of the ends the first gather and the last scatter of a step have nothing to hide behind.
+    """
     hideable = setting.overlap_dp
-    scatter, ends, transfer = _scattered(setting, dp, units)
-    with term("dp weights of a layer"):
-        message = gradient_traffic(units.layer, setting.stack.states.compute)
-        gather = collective_time(setting, message, dp, "all_gather")
-    with term("dp weights of the ends"):
-        ends = ends + collective_time(
-            setting, gradient_traffic(units.ends, setting.stack.states.compute), dp, "all_gather"
-        )
+    gathers = _moved(setting, dp, units, setting.stack.states.compute, "all_gather")
+    scatters = _moved(setting, dp, units, setting.gradient, "reduce_scatter")
+    gather, scatter = gathers[0].time, scatters[0].time
     in_backward = scatter + gather if gathered_again else scatter
-    times = repeated(2.0, units.in_a_step) if gathered_again else units.in_a_step
+    again = gathers if gathered_again else ()
     return DataTraffic(
-        ends,
+        gathers[1].time + scatters[1].time,
         exposed_time(gather, units.forward, hideable, 0.0),
         exposed_time(in_backward, units.backward, hideable, 0.0),
-        (Transfer(dp, "all_gather", message, gather, times), transfer),
+        (*gathers, *again, *scatters),
     )
 
 

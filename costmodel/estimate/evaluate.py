@@ -59,7 +59,6 @@ def price_per_accelerator(setting: Setting) -> Number:
 
 def evaluate(setting: Setting, block: Block) -> Evaluation:
     """Time, memory, communication and cost of every row of a block."""
-    block = block.traced()
     parameters = stage_parameters(setting, block.tp, block.pp)
     count = micro_batches(setting, block)
     memory = ledger(setting, block, parameters, count)
@@ -109,7 +108,7 @@ def _throughput(setting: Setting, block: Block, step: TrainingStep) -> dict[str,
 def _volumes(step: TrainingStep) -> dict[str, Number]:
     volumes: dict[str, Number] = {"tp_volume": 0.0, "pp_volume": 0.0, "dp_volume": 0.0}
     for transfer in step.transfers:
-        name = f"{transfer.group.name}_volume"
+        name = f"{transfer.axis}_volume"
         with term(f"{transfer.group.name} {transfer.operation}"):
             volumes[name] = volumes[name] + transfer.volume
     return volumes

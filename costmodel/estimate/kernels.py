@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from costmodel.documents.stack import Recompute
@@ -44,10 +45,9 @@ class Pass:
     def __add__(self, other: Pass) -> Pass:
         return Pass(*(getattr(self, name) + getattr(other, name) for name in PASS_TERMS))
 
-    def each(self, change: object) -> Pass:
+    def each(self, change: Callable[[Number], Number]) -> Pass:
         """The same change made to every term."""
-        assert callable(change)
-        return Pass(*(change(getattr(self, name)) for name in PASS_TERMS))
+        return Pass(*(_labelled(name, change, getattr(self, name)) for name in PASS_TERMS))
 
     @property
     def device(self) -> Number:
@@ -58,6 +58,11 @@ class Pass:
     def total(self) -> Number:
         """All of it."""
         return self.device + self.launch + self.tp + self.dp
+
+
+def _labelled(label: str, change: Callable[[Number], Number], value: Number) -> Number:
+    with term(label):
+        return change(value)
 
 
 PASS_TERMS = ("matmul", "attention", "memory_bound", "launch", "tp", "dp")
@@ -73,9 +78,13 @@ class Both:
     def __add__(self, other: Both) -> Both:
         return Both(self.forward + other.forward, self.backward + other.backward)
 
-    def each(self, change: object) -> Both:
+    def each(self, change: Callable[[Number], Number]) -> Both:
         """The same change made to every term of both."""
-        return Both(self.forward.each(change), self.backward.each(change))
+        with term("forward"):
+            forward = self.forward.each(change)
+        with term("backward"):
+            backward = self.backward.each(change)
+        return Both(forward, backward)
 
     @property
     def total(self) -> Number:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.documents.plan import Space
 from costmodel.equation import Number
 from costmodel.equations.counting import (
     divided,
@@ -87,7 +88,7 @@ def _not_offered(setting: Setting, block: Block) -> Mask:
 
 def _other_world(setting: Setting, block: Block) -> Mask:
     ranks = world_size(setting.case.scenario.cluster.nodes, setting.case.node.accelerators)
-    return np.asarray(repeated(block.dp, repeated(block.tp, block.pp)) != ranks)
+    return np.asarray(repeated(block.dp, repeated(block.tp, block.pp)) != ranks) | _rest(block.dp, 1.0)
 
 
 def _heads(setting: Setting, block: Block) -> Mask:
@@ -132,18 +133,19 @@ def _interleaved_batches(setting: Setting, block: Block) -> Mask:
 
 
 def _repeats(setting: Setting, block: Block) -> Mask:
-    """Rows that are another row of the same search under a different name."""
-    structure, stack = block.structure, setting.stack
+    """Rows that are another row of the same search under a different name; of each such set one stays."""
+    structure, stack, space = block.structure, setting.stack, setting.case.scenario.search or Space()
     same = np.zeros(len(block), dtype=bool)
     if structure.sequence_parallel != stack.sequence_parallel:
-        same |= block.tp == 1
-    if structure.zero != min(stack.zero):
+        same |= (block.tp == 1) & (stack.sequence_parallel in (space.sequence_parallel or [stack.sequence_parallel]))
+    if structure.zero != min(set(space.zero or stack.zero).intersection(stack.zero)):
         same |= block.dp == 1
     if structure.schedule == "gpipe":
-        same |= block.pp == 1
+        same |= (block.pp == 1) & ("1f1b" in (space.schedule or stack.schedules))
     if structure.order != "tp-dp-pp":
-        same |= (block.pp == 1) | (block.dp == 1)
+        same |= ((block.pp == 1) | (block.dp == 1)) & ("tp-dp-pp" in (space.order or ["tp-dp-pp"]))
     idle = stack.kernels.selective == "core-attention" and stack.kernels.attention != "unfused"
+    idle = idle and "none" in (space.recompute or stack.recompute)
     return same | (structure.recompute == "selective" and idle)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,8 +70,7 @@ def stages(setting: Setting, block: Block) -> Stages:
         layer = layer + Both(Pass(tp=traffic.forward), Pass(tp=traffic.backward + again))
         layer = layer.each(distinct.spread)
         layers = layers_per_stage(kind.count, block.pp)
-        with term("stage"):
-            total = total + layer.each(lambda value, layers=layers: repeated(layers, value))
+        total = total + layer.each(functools.partial(repeated, layers))
         tensor.append((kind.count, _spread(traffic, distinct.spread)))
     ends = Both(Pass(tp=traffic.end), Pass(tp=traffic.end))
     head = (head_pass(setting, tp, micro_batch) + ends).each(distinct.spread)
@@ -77,9 +78,8 @@ def stages(setting: Setting, block: Block) -> Stages:
     return Stages(total, embedding, head, tuple(tensor))
 
 
-def _spread(traffic: TensorTraffic, spread: object) -> TensorTraffic:
-    assert callable(spread)
-    transfers = tuple((operation, count, spread(time)) for operation, count, time in traffic.transfers)
+def _spread(traffic: TensorTraffic, spread: Callable[[Number], Number]) -> TensorTraffic:
+    transfers = tuple((operation, count, again, spread(time)) for operation, count, again, time in traffic.transfers)
     return TensorTraffic(
         spread(traffic.forward),
         spread(traffic.backward),
@@ -99,19 +99,21 @@ def training_step(setting: Setting, block: Block, parameters: StageParameters, m
     """Time of an optimizer step and where it goes."""
     placed = groups(setting, block)
     work = stages(setting, block)
-    held = parameters.layers + np.maximum(parameters.embedding, parameters.head)
-    held = np.where(block.pp == 1, parameters.layers + parameters.embedding + parameters.head, held)
+    held = parameters.layers + parameters.ends(block.pp)
     data = _data(setting, block, placed, parameters, held, work, micro_batches)
     sends = _sends(setting, block, placed, work, micro_batches)
     terms = _pipelined(setting, block, work, data, micro_batches)
     terms["pp"] = sends.exposed
-    terms["dp"] = terms["dp"] + data.exposed + _tied_embedding(setting, block, parameters)
+    terms["dp"] = terms["dp"] + data.exposed
+    tied = (_tied_embedding(setting, block, placed, parameters),) if parameters.tied else ()
+    for transfer in tied:
+        terms["dp"] = terms["dp"] + transfer.total_time
     terms["optimizer"] = _optimizer(setting, block, held)
     total = terms["matmul"]
     for name in TERMS[1:]:
         total = total + terms[name]
     compute = terms["matmul"] + terms["attention"] + terms["memory_bound"]
-    transfers = (*_tensor(setting, block, placed, work, micro_batches), *data.transfers, *sends.transfers)
+    transfers = (*_tensor(setting, block, placed, work, micro_batches), *data.transfers, *tied, *sends.transfers)
     return TrainingStep(terms, total, compute, transfers)
 
 
@@ -179,10 +181,12 @@ def _data(
     if zero < 2:
         return replicated_traffic(setting, block, placed.dp, held, forward, backward)
     per_stage = layers_per_stage(sum(kind.count for kind in setting.model.layers), block.pp)
+    table = np.maximum(parameters.embedding, parameters.head)
     units = Units(
         parameters.layer,
-        np.maximum(parameters.embedding, parameters.head),
+        table,
         repeated(per_stage, micro_batches),
+        repeated(divided(parameters.ends(block.pp), table), micro_batches),
         divided(forward, per_stage),
         divided(backward, per_stage),
     )
@@ -195,16 +199,14 @@ def _sends(setting: Setting, block: Block, placed: Groups, work: Stages, micro_b
     return pipeline_traffic(setting, block, placed.pp, work.tensor[0][1].message, micro_batches)
 
 
-def _tied_embedding(setting: Setting, block: Block, parameters: StageParameters) -> Number:
+def _tied_embedding(setting: Setting, block: Block, placed: Groups, parameters: StageParameters) -> Transfer:
     """All-reduce of the shared table's gradient between the first and the last stage."""
-    if not parameters.tied:
-        return 0.0
     with term("tied embedding"):
-        distance = repeated(block.tp, repeated(block.dp, block.pp - 1))
+        distance = repeated(placed.pp.stride, block.pp - 1)
         pair = group(setting, "embedding", np.where(block.pp > 1, 2.0, 1.0), np.maximum(distance, 1.0))
         message = gradient_traffic(parameters.embedding, setting.gradient)
         time = collective_time(setting, message, pair, "all_reduce")
-    return np.where(block.pp > 1, time, 0.0)
+    return Transfer(pair, "all_reduce", message, time, np.where(block.pp > 1, 1.0, 0.0))
 
 
 def _optimizer(setting: Setting, block: Block, held: Number) -> Number:
@@ -218,11 +220,11 @@ def _optimizer(setting: Setting, block: Block, held: Number) -> Number:
 
 def _tensor(setting: Setting, block: Block, placed: Groups, work: Stages, micro_batches: Number) -> list[Transfer]:
     transfers = []
-    again = 1.5 if block.structure.recompute == "full" else 1.0
+    full = block.structure.recompute == "full"
     for count, traffic in work.tensor:
         layers = layers_per_stage(count, block.pp)
-        for operation, per_layer, time in traffic.transfers:
-            each = repeated(per_layer, repeated(again, repeated(layers, micro_batches)))
+        for operation, per_layer, again, time in traffic.transfers:
+            each = repeated(per_layer + again if full else per_layer, repeated(layers, micro_batches))
             times = np.where(block.tp > 1, each, 0.0)
             transfers.append(Transfer(placed.tp, operation, traffic.message, time, times))
     return transfers

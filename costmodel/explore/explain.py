@@ -11,14 +11,17 @@ import numpy as np
 
 from costmodel.documents.library import Provenance, bibliography, glossary, provenance
 from costmodel.documents.plan import Plan
-from costmodel.equation import EQUATIONS, Equation, Leaf, Origin, Step, Sum, origin_of, term, trace
+from costmodel.equation import EQUATIONS, Equation, Leaf, Origin, Step, Sum, leaf, origin_of, trace
+from costmodel.equations.counting import data_parallel_degree, world_size
 from costmodel.errors import FAULT_CODES, fail
-from costmodel.estimate.costs import COLUMNS
+from costmodel.estimate.block import SIZES, Block
+from costmodel.estimate.costs import COLUMNS, number
 from costmodel.estimate.evaluate import Evaluation, evaluate
 from costmodel.estimate.legality import REFUSALS, REMARKS
 from costmodel.estimate.memory import LINES
 from costmodel.estimate.plan import plan_block
 from costmodel.estimate.setting import Setting
+from costmodel.units import Figure
 
 _SIGNS = {
     "add": "+",
@@ -54,29 +57,44 @@ def explain(setting: Setting, plan: Plan, quantity: str) -> Node:
     if quantity not in quantities():
         raise unknown(quantity, quantities())
     with trace():
-        block, _ = plan_block(setting, plan)
-        evaluation = evaluate(setting, block)
+        evaluation = evaluate(setting, _traced(setting, plan))
         origin, unit = _origin(evaluation, quantity)
     return _node(setting, quantity, unit, origin)
+
+
+def _traced(setting: Setting, plan: Plan) -> Block:
+    """The plan's block with columns that know where they were written, or what they follow from."""
+    block, _ = plan_block(setting, plan)
+    columns: dict[str, Any] = {
+        name: leaf(getattr(block, name), f"plan.{name}", value if isinstance(value, Figure) else None)
+        for name in SIZES
+        for value in [getattr(plan, name)]
+    }
+    if plan.dp is None:
+        ranks = world_size(setting.case.scenario.cluster.nodes, setting.case.node.accelerators)
+        columns["dp"] = np.asanyarray(data_parallel_degree(ranks, columns["tp"], columns["pp"]))
+    return Block(block.structure, **columns)
 
 
 def _origin(evaluation: Evaluation, quantity: str) -> tuple[Origin, str]:
     if quantity in COLUMNS:
         return origin_of(evaluation.costs.columns[quantity], quantity), COLUMNS[quantity].unit
-    peaks = [float(np.asarray(peak).flat[0]) for peak in evaluation.ledger.peaks]
-    with term("worst stage"):
-        return origin_of(evaluation.ledger.line(quantity, peaks.index(max(peaks))), quantity), "B"
+    peaks = [number(peak) for peak in evaluation.ledger.peaks]
+    return origin_of(evaluation.ledger.line(quantity, peaks.index(max(peaks))), quantity), "B"
 
 
 def _node(setting: Setting, name: str, unit: str, origin: Origin) -> Node:
-    value = float(np.asarray(origin.value).flat[0])
+    value = number(origin.value)
     if isinstance(origin, Leaf):
         place = origin.figure.place if origin.figure is not None else None
         shown = origin.name if origin.name.startswith("plan.") else name
         return Node(shown, value, unit, written=provenance(setting.case, place) if place else None)
     if isinstance(origin, Sum):
-        parts = [_node(setting, _name(part), unit, part) for part in _flat(origin)]
-        return Node(name, value, unit, operation=_SIGNS.get(origin.operation, origin.operation), beneath=parts)
+        parts = [part for part in _parts(origin) if origin.operation == "where" or number(part.value) != 0]
+        if len(parts) == 1:
+            return _node(setting, name, unit, parts[0])
+        beneath = [_node(setting, _name(part), unit, part) for part in parts]
+        return Node(name, value, unit, operation=_SIGNS.get(origin.operation, origin.operation), beneath=beneath)
     units = {argument.name: argument.unit or "1" for argument in origin.equation.contract.arguments}
     inner = [
         _node(setting, key, unit if units.get(key) == "u" else units.get(key, "1"), part)
@@ -86,18 +104,26 @@ def _node(setting: Setting, name: str, unit: str, origin: Origin) -> Node:
 
 
 def _name(origin: Origin) -> str:
-    if isinstance(origin, Step):
-        return origin.equation.name
-    return origin.name if isinstance(origin, Leaf) and origin.name else "sum" if isinstance(origin, Sum) else "number"
+    """What to call a part that no argument names: its label, else its equation."""
+    if isinstance(origin, Leaf):
+        return origin.name or "number"
+    if origin.labels and (isinstance(origin, Sum) or origin.equation.name in _PLAIN):
+        return origin.labels[-1]
+    return origin.equation.name if isinstance(origin, Step) else "sum"
 
 
-def _flat(origin: Sum) -> Iterator[Origin]:
-    """The parts of a sum, nested additions opened, zeros that were never computed left out."""
-    for part in origin.parts:
+_PLAIN = ("repeated", "divided")
+
+
+def _parts(origin: Sum) -> Iterator[Origin]:
+    """What a sum was made of: nested additions opened; of a choice, the values and not the question."""
+    parts = origin.parts[1:] if origin.operation == "where" else origin.parts
+    if origin.operation == "where":
+        chosen = [part for part in parts if number(part.value) == number(origin.value)]
+        parts = chosen[:1] or parts
+    for part in parts:
         if isinstance(part, Sum) and part.operation == origin.operation == "add":
-            yield from _flat(part)
-        elif isinstance(part, Leaf) and not part.name and part.figure is None and part.value in (0.0, 1.0):
-            continue
+            yield from _parts(part)
         else:
             yield part
 

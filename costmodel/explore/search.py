@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.library import Case
+from costmodel.errors import fail
 from costmodel.estimate.block import BLOCK_ROWS, SIZES, Block
 from costmodel.estimate.costs import Costs
-from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.evaluate import evaluate, price_per_accelerator
 from costmodel.estimate.plan import Answer, answer
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.rank import Ranked, Top
@@ -134,7 +135,8 @@ def _yours(setting: Setting, top: Top) -> tuple[Answer | None, float]:
     if plan is None:
         return None, -math.inf
     yours = answer(setting, plan)
-    return yours, top.sign * yours.evaluation.costs.row()[top.objective] * (1 - 1e-12)
+    score = top.sign * yours.evaluation.costs.row()[top.objective]
+    return yours, score - 1e-12 * abs(score)
 
 
 def _pieces(setting: Setting, tally: Tally) -> Iterator[tuple[Grid, Block]]:
@@ -163,6 +165,10 @@ def search(case: Case, size: int = 10, *, workers: int | None = None) -> Found:
     """The best plans of a scenario's space; large spaces are shared out over processes."""
     began = time.perf_counter()
     setting = setting_of(case)
+    if case.scenario.objective == "cost_per_mtoken" and math.isnan(float(price_per_accelerator(setting))):
+        raise fail(
+            "C004", "the objective is cost, but no price is known", None, "set assume.price, e.g. 2.50 USD/GPU/h"
+        )
     tally = Tally(Top(size, case.scenario.objective), Top(1, "memory_peak"))
     yours, bar = _yours(setting, tally.top)
     total = sum(map(len, grids(setting)))

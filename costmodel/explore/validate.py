@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from costmodel.documents.library import cases
 from costmodel.documents.measurement import Measured
 from costmodel.equations.economics import share
-from costmodel.estimate.plan import answer, own_plan
-from costmodel.estimate.setting import setting_of
+from costmodel.explore.face import predict
 
 QUANTITIES = ("step_time", "memory_peak")
 
@@ -38,8 +37,7 @@ class Compared:
 def compared(measured: Measured) -> Iterator[Compared]:
     """Every measured figure of a table beside our prediction."""
     for run, case in cases(measured):
-        setting = setting_of(case)
-        costs = answer(setting, own_plan(setting)).evaluation.costs.row()
+        costs = predict(case).evaluation.costs.row()
         for quantity in QUANTITIES:
             value = getattr(run.measured, quantity)
             if value is not None:

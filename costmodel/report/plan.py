@@ -229,7 +229,7 @@ def communication(answer: Answer) -> list[Text]:
     lines += map(styled, columns(rows, right=[False, True, False, False, True, True, True, True, True]))
     lines.append(styled("  algbw, busbw in GB/s", DIM))
     for name in ("tp", "pp", "dp"):
-        total = sum(number(item.total_time) for item in answer.evaluation.step.transfers if item.group.name == name)
+        total = sum(number(item.total_time) for item in answer.evaluation.step.transfers if item.axis == name)
         volume = costs[f"{name}_volume"]
         if volume:
             exposed = show_time(costs[f"{name}_exposed"])

@@ -28,7 +28,8 @@ def tree(node: Node, depth: int) -> list[Text]:
 def _branch(node: Node, indent: str, last: bool, depth: int, seen: dict[tuple[str, float, str], int]) -> Iterator[Text]:
     mark = "└── " if last else "├── "
     rest = indent + ("    " if last else "│   ")
-    label = f" ({', '.join(node.labels[-2:])})" if node.labels else ""
+    labels = [label for label in node.labels[-2:] if label != node.name]
+    label = f" ({', '.join(labels)})" if labels else ""
     line = Text(f"{indent}{mark}{node.name}  {_value(node)}{label}")
     key = (node.name, node.value, node.equation.name if node.equation else node.operation)
     if node.written is not None:
@@ -57,22 +58,23 @@ def _value(node: Node) -> str:
 
 
 def _how(node: Node) -> list[str]:
+    """How a figure was made, in a line or two; counting needs no more than its figures."""
+    inner = node.beneath
+    if node.equation is not None and node.equation.name in _COUNTING:
+        return [f"= {_COUNTING[node.equation.name].join(_value(item) for item in inner)}"]
     if node.equation is not None:
         contract = node.equation.contract
         formula = [line for line in contract.formula.splitlines() if line.strip()]
-        choices = ", ".join(f"{name}={value}" for name, value in node.choices.items())
-        head = contract.title.rstrip(".")
-        return [
-            f"{head}{f' [{choices}]' if choices else ''}",
-            *(f"= {line}" for line in formula),
-            f"source: {contract.source}",
-        ]
-    if node.operation:
-        names = [inner.name for inner in node.beneath]
-        if node.operation in ("+", "−"):
-            return [f"= {f' {node.operation} '.join(names)}"]
-        return [f"= {node.operation} {', '.join(names)}"]
-    return []
+        choices = ", ".join(f"{name} {value}" for name, value in node.choices.items())
+        title = contract.title.rstrip(".")
+        said = f"{node.equation.name}: {title}{f' ({choices})' if choices else ''}"
+        return [said, *(line if " = " in line else f"= {line}" for line in formula), f"source: {contract.source}"]
+    if node.operation in ("+", "−"):
+        return [f"= {f' {node.operation} '.join(_value(item) for item in inner)}"]
+    return [f"= {node.operation} {', '.join(_value(item) for item in inner)}"] if node.operation else []
+
+
+_COUNTING = {"repeated": " × ", "divided": " / ", "share": " / "}
 
 
 def _written(node: Node) -> str:

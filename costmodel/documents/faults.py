@@ -1,0 +1,226 @@
+"""Trees to documents: every fault at its place, in words of ours, with the nearest name and a remedy."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from costmodel.documents.base import said
+from costmodel.documents.reading import Items, Mapping
+from costmodel.errors import CostModelError, Fault, Place, fail
+
+D = TypeVar("D", bound=BaseModel)
+Location = tuple[int | str, ...]
+
+_CODES = {
+    "extra_forbidden": "D003",
+    "missing": "D004",
+    "quantity_unit": "D007",
+    "quantity_range": "D008",
+    "literal_error": "D010",
+}
+_WANTED = {
+    "string_type": "text is wanted here",
+    "list_type": "a list is wanted here",
+    "model_type": "a mapping of keys to values is wanted here",
+    "dict_type": "a mapping of keys to values is wanted here",
+    "bool_type": "true or false is wanted here",
+    "bool_parsing": "true or false is wanted here",
+    "too_short": "the list is empty",
+    "string_pattern_mismatch": "a name is made of small letters, digits and . + -, and begins with a letter or digit",
+    "string_too_long": "a name has at most 64 letters",
+}
+_HINTS = {
+    "too_short": "leave the key out, or name at least one value",
+}
+_SCHEMA = re.compile(r"costmodel/[\w-]+/v\d+")
+_LONGEST = 60
+
+
+def nearest(name: str, known: Sequence[str], cutoff: float = 0.5) -> str:
+    """The known name that looks most like this one, or nothing."""
+    close = difflib.get_close_matches(name[:_LONGEST], known, n=1, cutoff=cutoff)
+    return close[0] if close else ""
+
+
+def validate(kind: type[D], tree: Any, file: str, found: Sequence[Fault] = ()) -> D:
+    """The tree as a document, or every fault in it at once, those found while reading first."""
+    if not isinstance(tree, dict):
+        if found:
+            raise CostModelError(*found)
+        place = getattr(tree, "place", Place(file, 1, 1))
+        raise fail("D006", "a document is a mapping of keys to values", place, "costmodel show llama-3-70b-512")
+    try:
+        document = kind.model_validate(tree)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=True)
+        faults = _Faults(kind, tree, file).of(details)
+        known = {(fault.place.line, fault.place.column) for fault in found if fault.place}
+        fresh = [fault for fault in faults if not fault.place or (fault.place.line, fault.place.column) not in known]
+        raise CostModelError(*found, *dict.fromkeys(fresh)) from None
+    if found:
+        raise CostModelError(*found)
+    return document
+
+
+class _Faults:
+    """Words for what pydantic found in one tree."""
+
+    def __init__(self, kind: type[BaseModel], tree: Any, file: str) -> None:
+        self.kind, self.tree, self.file = kind, tree, file
+
+    def of(self, details: Sequence[ErrorDetails]) -> list[Fault]:
+        located = [(detail, self.inside(detail)) for detail in details]
+        foreign = [where[:-1] for _, where in located if where[-1:] == ("schema",)]
+        mistyped = {(*where[:-1], self.meant(detail, where)) for detail, where in located if _is(detail, "extra")}
+        faults = []
+        for detail, where in located:
+            within = any(where[: len(prefix)] == prefix and where[-1] != "schema" for prefix in foreign)
+            if within or (_is(detail, "missing") and where in mistyped):
+                continue
+            faults.append(self.fault(detail, where))
+        return faults
+
+    def fault(self, detail: ErrorDetails, where: Location) -> Fault:
+        kind, value = detail["type"], detail["input"]
+        if _is(detail, "extra"):
+            return self.unknown(detail, where)
+        if _is(detail, "missing"):
+            return self.missing(detail, where)
+        place = self.spot(where)
+        if where[-1:] == ("schema",):
+            expected = str(detail["ctx"]["expected"]).strip("'")
+            known = isinstance(value, str) and _SCHEMA.fullmatch(value)
+            sentence = f"this is {value}, and {expected} is wanted here" if known else f"{said(value)} is no schema"
+            return Fault("D011", sentence, place, f"schema: {expected}")
+        if kind == "literal_error":
+            return _choice(str(detail["ctx"]["expected"]), value, place)
+        sentence = _WANTED.get(kind, detail["msg"])
+        hint = _HINTS.get(kind, "")
+        if kind == "string_type" and value is not None and not isinstance(value, dict | list):
+            hint = f'write it in quotes: "{str(value).lower() if isinstance(value, bool) else value}"'
+        if kind == "list_type" and value is not None and not isinstance(value, dict):
+            hint = f"one value is a list too: [{str(value).lower() if isinstance(value, bool) else value}]"
+        if kind == "model_type" and detail["loc"][-1:] == ("inline",):
+            hint = "or the name of a document"
+        if kind in _WANTED and kind.endswith("_type"):
+            sentence += f", not {said(value)}"
+        return Fault(_CODES.get(kind, "D006"), sentence, place, hint)
+
+    def unknown(self, detail: ErrorDetails, where: Location) -> Fault:
+        close = self.meant(detail, where)
+        known = self.known(detail["loc"][:-1])
+        hint = f"did you mean '{close}'?" if close else "known: " + ", ".join(known) if known else ""
+        elsewhere = _elsewhere(self.kind, str(where[-1]))
+        if elsewhere and close != where[-1]:
+            hint = f"it belongs to '{elsewhere}'"
+        return Fault("D003", f"unknown key {said(where[-1])}", self.spot(where, key=True), hint)
+
+    def missing(self, detail: ErrorDetails, where: Location) -> Fault:
+        place = self.spot(where[:-1], key=True)
+        path = ".".join(map(str, where))
+        if where[-1] == "schema":
+            properties = _at(self.kind, detail["loc"][:-1]).get("properties", {})
+            return Fault(
+                "D011", f"the key '{path}' is missing", place, f"schema: {properties.get('schema', {}).get('const')}"
+            )
+        text = _at(self.kind, detail["loc"][:-1]).get("properties", {}).get(where[-1], {}).get("description", "")
+        return Fault("D004", f"the key '{path}' is missing", place, f"{where[-1]}: {text}" if text else "")
+
+    def known(self, location: Location) -> list[str]:
+        return list(_at(self.kind, location).get("properties", {}))
+
+    def meant(self, detail: ErrorDetails, where: Location) -> str:
+        return nearest(str(where[-1]), self.known(detail["loc"][:-1]))
+
+    def inside(self, detail: ErrorDetails) -> Location:
+        """The location without the tags pydantic adds for unions."""
+        kept: list[int | str] = []
+        here = self.tree
+        for position, part in enumerate(detail["loc"]):
+            last = position == len(detail["loc"]) - 1
+            if _has(here, part):
+                kept.append(part)
+                here = here[part]
+            elif last and (_is(detail, "missing") or part not in ("name", "inline")):
+                kept.append(part)
+        return tuple(kept)
+
+    def spot(self, where: Location, *, key: bool = False) -> Place:
+        """The place of a value, or of its key, or of the nearest parent that has one."""
+        best = self.tree.place if isinstance(self.tree, Mapping) else Place(self.file, 1, 1)
+        here = self.tree
+        for position, part in enumerate(where):
+            if not _has(here, part):
+                break
+            if isinstance(here, dict):
+                written = next(known for known in here if known == part)
+                wants_key = key and position == len(where) - 1
+                best = getattr(written, "place" if wants_key else "at", best)
+            elif isinstance(here, Items):
+                best = here.places[int(part)]
+            here = here[part]
+        return best
+
+
+def _is(detail: ErrorDetails, start: str) -> bool:
+    return detail["type"].startswith(start)
+
+
+def _has(here: Any, part: int | str) -> bool:
+    if isinstance(here, list):
+        return isinstance(part, int) and part < len(here)
+    return isinstance(here, dict) and part in here
+
+
+def _choice(expected: str, value: Any, place: Place) -> Fault:
+    choices = expected.replace("'", "").replace(" or ", ", ").split(", ")
+    sentence = f"{said(value)} is not {'one of ' if len(choices) > 1 else ''}{expected}"
+    if isinstance(value, dict | list):
+        return Fault("D006", f"one of {expected} is wanted here, not {said(value)}", place)
+    if isinstance(value, str) and value in choices:
+        return Fault("D010", sentence, place, f"write it without quotes: {value}")
+    close = nearest(str(value), choices)
+    return Fault("D010", sentence, place, f"did you mean '{close}'?" if close else "")
+
+
+@functools.cache
+def _schema(kind: type[BaseModel]) -> dict[str, Any]:
+    return TypeAdapter(kind).json_schema(by_alias=True)
+
+
+def _resolved(kind: type[BaseModel], node: dict[str, Any]) -> dict[str, Any]:
+    definitions = _schema(kind).get("$defs", {})
+    while "$ref" in node:
+        node = definitions[node["$ref"].rsplit("/", 1)[-1]]
+    for choice in node.get("anyOf", []) + node.get("oneOf", []):
+        inner = _resolved(kind, choice)
+        if "properties" in inner or "items" in inner or "additionalProperties" in inner:
+            return inner
+    return node
+
+
+def _at(kind: type[BaseModel], location: Location) -> dict[str, Any]:
+    """The JSON Schema of what stands at a location."""
+    node = _resolved(kind, _schema(kind))
+    for part in location:
+        if isinstance(part, int):
+            node = _resolved(kind, node.get("items", node))
+        elif part in node.get("properties", {}):
+            node = _resolved(kind, node["properties"][part])
+        elif isinstance(node.get("additionalProperties"), dict):
+            node = _resolved(kind, node["additionalProperties"])
+    return node
+
+
+def _elsewhere(kind: type[BaseModel], name: str) -> str:
+    """The key of the document's own that holds this name, where only one does."""
+    top = _at(kind, ()).get("properties", {})
+    holders = [key for key, node in top.items() if name in _resolved(kind, node).get("properties", {})]
+    return holders[0] if len(holders) == 1 and "oneOf" not in top[holders[0]] else ""

@@ -1,0 +1,92 @@
+"""--set path=value: any leaf of a scenario, or of a document it names, through the same door as YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from costmodel.documents.reading import COMMAND_LINE, Items, Mapping, assigned, key_at
+from costmodel.errors import CostModelError, Fault, Place, fail
+
+# The tree of a named document: kind, name, where the name was written.
+Fetch = Callable[[str, str, Place | None], Any]
+
+# Which keys of a scenario name another document, and of what kind.
+REFERENCES = {
+    "model": "model",
+    "stack": "stack",
+    "cluster.node": "node",
+    "cluster.node.accelerator": "accelerator",
+    "cluster.node.scale_up.fabric": "fabric",
+    "cluster.node.scale_out.fabric": "fabric",
+    "cluster.node.host": "fabric",
+}
+_EXAMPLE = "for example --set plan.tp=4"
+
+
+def assign(tree: dict[Any, Any], assignments: Iterable[str], fetch: Fetch) -> None:
+    """Put every assignment into the tree, or say everything that is wrong with them."""
+    faults: list[Fault] = []
+    for assignment in assignments:
+        try:
+            _assign(tree, assignment, fetch)
+        except CostModelError as error:
+            faults += error.faults
+    if faults:
+        raise CostModelError(*faults)
+
+
+def _assign(tree: dict[Any, Any], assignment: str, fetch: Fetch) -> None:
+    path, separator, text = assignment.partition("=")
+    path = path.strip()
+    parts = path.split(".")
+    written = f"--set {assignment}"
+    if not separator or not all(part.strip() for part in parts):
+        place = Place(COMMAND_LINE, 0, len("--set ") + 1, "", written, max(1, len(assignment)))
+        raise fail("C001", f"'{assignment}' is not path=value", place, _EXAMPLE)
+    place, value = assigned(path, text)
+    at = Place(COMMAND_LINE, 0, len("--set ") + 1, path, written, len(path))
+    here: Any = tree
+    for depth, part in enumerate(parts[:-1]):
+        here = _inward(here, part, ".".join(parts[: depth + 1]), parts[depth + 1], at, fetch)
+    _put(here, parts[-1], value, at, place)
+
+
+def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch: Fetch) -> Any:
+    """What a key of the path holds: a document written out where it was named, a new mapping where it was open."""
+    inner = here[_index(here, part, at)] if isinstance(here, list) else here.get(part)
+    if isinstance(inner, str) and so_far in REFERENCES:
+        inner = fetch(REFERENCES[so_far], inner, getattr(inner, "place", None))
+    if inner is None:
+        inner = Mapping()
+        inner.place = at
+    if not isinstance(inner, dict | list):
+        raise fail("C001", f"'{so_far}' is a value and has no '{following}'", at, f"--set {so_far}=…")
+    _put(here, part, inner, None, None)
+    return inner
+
+
+def _put(here: Any, part: str, value: Any, at: Place | None, place: Place | None) -> None:
+    """Set a key or an item; with places given, it was written there from now on."""
+    if isinstance(here, list):
+        index = _index(here, part, at)
+        here[index] = value
+        if isinstance(here, Items) and place is not None:
+            here.places[index] = place
+        return
+    known = next((key for key in here if key == part), None)
+    if known is None or (at is not None and place is not None):
+        key = key_at(part, at or Place(COMMAND_LINE, path=part), place)
+        kept = [(key if old == part else old, old_value) for old, old_value in here.items()]
+        here.clear()
+        here.update(kept)
+        known = key
+    here[known] = value
+
+
+def _index(here: list[Any], part: str, at: Place | None) -> int:
+    if part.isascii() and part.isdigit() and len(part) < 10 and int(part) < len(here):
+        return int(part)
+    last = len(here) - 1
+    hint = f"0 to {last} are there" if last >= 0 else "the list is empty"
+    raise fail("C001", f"there is no item '{part}' in that list", at, hint)

@@ -1,0 +1,88 @@
+"""Where figures come from: the bibliography, the glossary, and the source of the group a figure stands in."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costmodel.documents.faults import nearest
+from costmodel.documents.reading import parse
+from costmodel.errors import Fault, Place
+
+if TYPE_CHECKING:
+    from costmodel.documents.library import Case
+
+_EQUATIONS = Path(__file__).resolve().parents[1] / "equations"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a figure was written, and the source its group names."""
+
+    place: Place
+    source: str = ""
+    title: str = ""
+    check: str = ""
+    note: str = ""
+
+
+@functools.cache
+def bibliography() -> dict[str, Any]:
+    """The sources that equations and documents name, by key."""
+    text = (_EQUATIONS / "sources.yaml").read_text(encoding="utf-8")
+    tree: dict[str, Any] = parse(text, "costmodel/equations/sources.yaml")
+    return tree
+
+
+@functools.cache
+def glossary() -> dict[str, Any]:
+    """The words arguments and plans use, with meaning and unit."""
+    text = (_EQUATIONS / "vocabulary.yaml").read_text(encoding="utf-8")
+    tree: dict[str, Any] = parse(text, "costmodel/equations/vocabulary.yaml")
+    return tree
+
+
+def provenance(case: Case, place: Place) -> Provenance:
+    """The source of the group a figure stands in: the nearest one upward that names a source."""
+    here: Any = case.trees.get(place.file)
+    group: dict[str, Any] = {}
+    listed = dict(bibliography())
+    for part in (*place.path.split("."), ""):
+        if isinstance(here, dict):
+            group = here if "source" in here else group
+            listed.update(_own(here))
+        here = _inner(here, part)
+    key = str(group.get("source", ""))
+    entry = listed.get(key) or {}
+    check = str(group.get("check", "seen")) if key else ""
+    return Provenance(place, key, str(entry.get("title", "")), check, str(group.get("note", "")))
+
+
+def uncited(tree: Any, listed: frozenset[str] = frozenset()) -> Iterator[Fault]:
+    """A fault for every group whose source has no entry, in the document or in the bibliography."""
+    if isinstance(tree, dict):
+        listed = listed.union(_own(tree))
+        for key, value in tree.items():
+            if key == "source" and isinstance(value, str) and value not in listed and value not in bibliography():
+                close = nearest(value, sorted(listed), 0.6)
+                hint = f"did you mean '{close}'?" if close else f"add it: sources: {{{value}: {{title: …}}}}"
+                yield Fault("D013", f"the source '{value}' has no entry", getattr(value, "place", None), hint)
+            else:
+                yield from uncited(value, listed)
+    elif isinstance(tree, list):
+        for item in tree:
+            yield from uncited(item, listed)
+
+
+def _own(tree: dict[Any, Any]) -> dict[Any, Any]:
+    sources = tree.get("sources")
+    return sources if isinstance(sources, dict) else {}
+
+
+def _inner(here: Any, part: str) -> Any:
+    if isinstance(here, list) and part.isdigit() and int(part) < len(here):
+        return here[int(part)]
+    return here.get(part) if isinstance(here, dict) else None

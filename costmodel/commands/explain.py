@@ -8,7 +8,8 @@ import typer
 from rich.text import Text
 
 from costmodel.commands.shared import ForceOption, Format, FormatOption, JsonOption, OutputOption, SetOption, deliver
-from costmodel.documents.library import load
+from costmodel.documents.library import load, names
+from costmodel.errors import fail
 from costmodel.explore.explain import all_words, quantities
 from costmodel.explore.explain import page as page_of
 from costmodel.explore.face import explain as explain_figure
@@ -47,6 +48,8 @@ def explain(
             output=output,
             force=force,
         )
+    elif quantity is None and (what == "-" or what in names("scenario") or what.endswith((".yaml", ".yml", ".json"))):
+        raise fail("C003", f"'{what}' is a scenario; say which figure", None, f"costmodel explain {what} step_time")
     elif quantity is None:
         about = page_of(what)
         deliver(lambda: tree.page(about), lambda: tree.page_json(about), as_json=written, output=output, force=force)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import sys
@@ -99,7 +100,7 @@ def _print(answer: str | Sequence[Text]) -> None:
             for line in answer:
                 screen.print(line)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # Rich turns the one into the other
         _discard()
         raise typer.Exit(Exit.YES) from None
     except OSError as error:
@@ -202,10 +203,27 @@ def _window(place: Place) -> tuple[str, str, str]:
     return before, marked, after
 
 
-def interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """Ctrl-C ends with 130 and no traceback; a second one ends at once."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def interrupt(own: int, _signal: int, _frame: FrameType | None) -> NoReturn:
+    """Ctrl-C ends with 130, without a traceback and without waiting for workers that may never answer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.getpid() != own:  # a worker, which inherited this
+        os._exit(Exit.INTERRUPTED)
+    workers = _workers(own)
+    for worker in workers:
+        with contextlib.suppress(OSError):
+            os.kill(worker, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+    if workers:
+        os._exit(Exit.INTERRUPTED)
     raise SystemExit(Exit.INTERRUPTED)
+
+
+def _workers(own: int) -> set[int]:
+    """Processes this one started: as the system knows them where it tells, and as the pool does."""
+    found: set[int] = set()
+    with contextlib.suppress(OSError):
+        found.update(map(int, Path(f"/proc/{own}/task/{own}/children").read_text().split()))
+    pool = sys.modules.get("multiprocessing")
+    return found.union(child.pid for child in pool.active_children() if child.pid) if pool else found
 
 
 def _streams() -> None:
@@ -220,7 +238,7 @@ def _streams() -> None:
 
 def guarded(run: Callable[[], None]) -> NoReturn:
     """Run the program; input that cannot be used exits 2, a crash of ours 3, a closed pipe quietly."""
-    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGINT, functools.partial(interrupt, os.getpid()))
     _streams()
     try:
         run()

@@ -54,15 +54,15 @@ def validate(kind: type[D], tree: Any, file: str, found: Sequence[Fault] = ()) -
     if not isinstance(tree, dict):
         if found:
             raise CostModelError(*found)
-        place = getattr(tree, "place", Place(file, 1, 1))
+        place = tree.places[0] if isinstance(tree, Items) and tree else getattr(tree, "place", Place(file, 1, 1))
         raise fail("D006", "a document is a mapping of keys to values", place, "costmodel show llama-3-70b-512")
     try:
         document = kind.model_validate(tree)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=True)
         faults = _Faults(kind, tree, file).of(details)
-        known = {(fault.place.line, fault.place.column) for fault in found if fault.place}
-        fresh = [fault for fault in faults if not fault.place or (fault.place.line, fault.place.column) not in known]
+        known = {_written_at(fault) for fault in found}
+        fresh = [fault for fault in faults if _written_at(fault) not in known]
         raise CostModelError(*found, *dict.fromkeys(fresh)) from None
     if found:
         raise CostModelError(*found)
@@ -85,7 +85,7 @@ class _Faults:
             if within or (_is(detail, "missing") and where in mistyped):
                 continue
             faults.append(self.fault(detail, where))
-        return faults
+        return sorted(faults, key=_written_at)
 
     def fault(self, detail: ErrorDetails, where: Location) -> Fault:
         kind, value = detail["type"], detail["input"]
@@ -117,9 +117,9 @@ class _Faults:
         close = self.meant(detail, where)
         known = self.known(detail["loc"][:-1])
         hint = f"did you mean '{close}'?" if close else "known: " + ", ".join(known) if known else ""
-        elsewhere = _elsewhere(self.kind, str(where[-1]))
-        if elsewhere and close != where[-1]:
-            hint = f"it belongs to '{elsewhere}'"
+        holders = _holders(self.kind, str(where[-1])) if len(where) == 1 else []
+        if holders:
+            hint = "it belongs to " + " or ".join(f"'{holder}'" for holder in holders)
         return Fault("D003", f"unknown key {said(where[-1])}", self.spot(where, key=True), hint)
 
     def missing(self, detail: ErrorDetails, where: Location) -> Fault:
@@ -169,6 +169,10 @@ class _Faults:
         return best
 
 
+def _written_at(fault: Fault) -> tuple[int, int]:
+    return (fault.place.line, fault.place.column) if fault.place else (0, 0)
+
+
 def _is(detail: ErrorDetails, start: str) -> bool:
     return detail["type"].startswith(start)
 
@@ -181,7 +185,9 @@ def _has(here: Any, part: int | str) -> bool:
 
 def _choice(expected: str, value: Any, place: Place) -> Fault:
     choices = expected.replace("'", "").replace(" or ", ", ").split(", ")
-    sentence = f"{said(value)} is not {'one of ' if len(choices) > 1 else ''}{expected}"
+    sentence = f"{said(value)} is not one of {expected}"
+    if len(choices) == 1:
+        sentence = f"{said(value)} is not a choice here; {expected} is the only one"
     if isinstance(value, dict | list):
         return Fault("D006", f"one of {expected} is wanted here, not {said(value)}", place)
     if isinstance(value, str) and value in choices:
@@ -219,8 +225,8 @@ def _at(kind: type[BaseModel], location: Location) -> dict[str, Any]:
     return node
 
 
-def _elsewhere(kind: type[BaseModel], name: str) -> str:
-    """The key of the document's own that holds this name, where only one does."""
+def _holders(kind: type[BaseModel], name: str) -> list[str]:
+    """The keys at the top of a document that hold a key of this name; not those that name another document."""
     top = _at(kind, ()).get("properties", {})
-    holders = [key for key, node in top.items() if name in _resolved(kind, node).get("properties", {})]
-    return holders[0] if len(holders) == 1 and "oneOf" not in top[holders[0]] else ""
+    own = [key for key, node in top.items() if "oneOf" not in node]
+    return [key for key in own if name in _resolved(kind, top[key]).get("properties", {})]

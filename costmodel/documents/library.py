@@ -94,7 +94,9 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
     close = nearest(name, known, 0.6) or next((other for other in known if name and other.startswith(name)), "")
     hint = f"did you mean '{close}'?" if close else f"costmodel list {plural(kind)} shows them all"
     other = next((other for other in FOLDERS if other != kind and name in names(other)), None)
-    sentence = f"there is no {kind} named '{name}'" + (f"; '{name}' names a {other}" if other else "")
+    sentence = f"there is no {kind} named '{name}'" + (
+        f"; '{name}' is the name of a{'n' if other[0] in 'ae' else ''} {other}" if other else ""
+    )
     if name and Path(name).is_file():
         hint = f"for the file write .{os.sep}{name}"
     raise fail("D009", sentence, place or Place(COMMAND_LINE), hint)
@@ -106,25 +108,27 @@ def plural(kind: str) -> str:
 
 
 def _text(path: str, place: Place | None = None) -> str:
+    """The text of a file, or of standard input."""
+    shown = Place("<stdin>" if path == "-" else path)
     try:
         if path != "-":
             with open(path, "rb") as file:
                 data = file.read(MAXIMUM_BYTES + 1)
         elif sys.stdin is None:
-            raise fail("D001", "there is no standard input", Place("<stdin>"))
+            raise fail("D001", "there is no standard input", shown)
         else:
             data = sys.stdin.buffer.read(MAXIMUM_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         named = f"'{path}'" if place else "the file"
-        raise fail("D001", f"{named} cannot be read: {reason}", place or Place(path)) from None
+        raise fail("D001", f"{named} cannot be read: {reason}", place or shown) from None
     if len(data) > MAXIMUM_BYTES:
-        raise fail("D001", f"the file is over {MAXIMUM_BYTES / 1e6:.0f} MB", Place(path))
+        raise fail("D001", f"the file is over {MAXIMUM_BYTES / 1e6:.0f} MB", shown)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise fail("D001", f"the file is not UTF-8 text (line {line}, byte {error.start})", Place(path)) from None
+        raise fail("D001", f"the file is not UTF-8 text (line {line}, byte {error.start})", shown) from None
 
 
 def _shown(path: Path) -> str:

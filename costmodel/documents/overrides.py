@@ -62,12 +62,12 @@ def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch:
         inner.place = at
     if not isinstance(inner, dict | list):
         raise fail("C001", f"'{so_far}' is a value and has no '{following}'", at, f"--set {so_far}=…")
-    _put(here, part, inner, None, None)
+    _put(here, part, inner, at, None)
     return inner
 
 
-def _put(here: Any, part: str, value: Any, at: Place | None, place: Place | None) -> None:
-    """Set a key or an item; with places given, it was written there from now on."""
+def _put(here: Any, part: str, value: Any, at: Place, place: Place | None) -> None:
+    """Set a key or an item; with a place given, it was written there from now on."""
     if isinstance(here, list):
         index = _index(here, part, at)
         here[index] = value
@@ -75,8 +75,8 @@ def _put(here: Any, part: str, value: Any, at: Place | None, place: Place | None
             here.places[index] = place
         return
     known = next((key for key in here if key == part), None)
-    if known is None or (at is not None and place is not None):
-        key = key_at(part, at or Place(COMMAND_LINE, path=part), place)
+    if known is None or place is not None:
+        key = key_at(part, at, place)
         kept = [(key if old == part else old, old_value) for old, old_value in here.items()]
         here.clear()
         here.update(kept)
@@ -84,9 +84,8 @@ def _put(here: Any, part: str, value: Any, at: Place | None, place: Place | None
     here[known] = value
 
 
-def _index(here: list[Any], part: str, at: Place | None) -> int:
+def _index(here: list[Any], part: str, at: Place) -> int:
     if part.isascii() and part.isdigit() and len(part) < 10 and int(part) < len(here):
         return int(part)
-    last = len(here) - 1
-    hint = f"0 to {last} are there" if last >= 0 else "the list is empty"
+    hint = f"it holds {len(here)}, counted from 0"
     raise fail("C001", f"there is no item '{part}' in that list", at, hint)

@@ -97,7 +97,7 @@ class _Builder:
             self.refuse("anchors and aliases are not used here", place, "write the value out where it is wanted")
             return None
         if depth > _MAXIMUM_DEPTH:
-            self.refuse(f"nested more than {_MAXIMUM_DEPTH} deep", place, "no document is")
+            self.refuse(f"nested more than {_MAXIMUM_DEPTH} deep", place, "")
             return None
         tag = str(node.tag).removeprefix("tag:yaml.org,2002:")
         if tag not in _PLAIN_TAGS:
@@ -120,7 +120,9 @@ class _Builder:
                 self.faults.append(Fault("D006", "a key must be plain text", self.place(key_node, path)))
                 continue
             inner = f"{path}.{key_node.value}" if path else str(key_node.value)
-            key = key_at(key_node.value, self.place(key_node, inner), self.place(value_node, inner))
+            empty = value_node.start_mark.index == value_node.end_mark.index
+            at = self.place(key_node if empty else value_node, inner)
+            key = key_at(key_node.value, self.place(key_node, inner), at)
             if key in first:
                 hint = f"it stands first on line {first[key]}; keep one of the two"
                 self.faults.append(Fault("D005", f"the key '{key}' stands twice", key.place, hint))
@@ -146,7 +148,7 @@ class _Builder:
         return _placed(Text, value, place)
 
 
-def read_tree(text: str, file: str) -> tuple[Any, tuple[Fault, ...]]:
+def read_tree(text: str, file: str, *, or_nothing: bool = False) -> tuple[Any, tuple[Fault, ...]]:
     """The tree of a YAML text, and what was found wrong with it although it could be read."""
     if len(text) > MAXIMUM_BYTES:
         raise fail("D001", f"the text is over {MAXIMUM_BYTES / 1e6:.0f} MB", Place(file))
@@ -155,12 +157,12 @@ def read_tree(text: str, file: str) -> tuple[Any, tuple[Fault, ...]]:
     except YAMLError as error:
         raise CostModelError(_syntax_fault(error, text, file)) from None
     except RecursionError:
-        raise fail("D012", f"nested more than {_MAXIMUM_DEPTH} deep", Place(file), "no document is") from None
+        raise fail("D012", f"nested more than {_MAXIMUM_DEPTH} deep", Place(file)) from None
     except ValueError as error:
         raise fail("D002", f"this is not YAML that can be read: {error}", Place(file)) from None
     builder = _Builder(file, text)
     tree = None if node is None else builder.build(node)
-    if tree is None and not builder.faults:
+    if tree is None and not builder.faults and not (or_nothing and node is not None):
         raise fail("D002", "the document is empty", Place(file), "costmodel show llama-3-70b-512 shows one")
     return tree, tuple(builder.faults)
 
@@ -202,9 +204,11 @@ def assigned(path: str, text: str) -> tuple[Place, Any]:
     if not text.strip():
         raise fail("C001", "nothing stands after the '='", place, "null leaves a key out")
     try:
-        tree = parse(text, COMMAND_LINE)
+        tree, faults = read_tree(text, COMMAND_LINE, or_nothing=True)
     except CostModelError as error:
-        raise fail("C001", f"'{text}' is not a value", place, error.faults[0].sentence) from None
+        faults = error.faults
+    if faults:
+        raise fail("C001", f"'{text}' is not a value", place, faults[0].sentence)
     return place, _at(tree, place)
 
 

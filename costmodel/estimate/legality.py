@@ -138,7 +138,8 @@ def _repeats(setting: Setting, block: Block) -> Mask:
     same = np.zeros(len(block), dtype=bool)
     if structure.sequence_parallel != stack.sequence_parallel:
         same |= (block.tp == 1) & (stack.sequence_parallel in (space.sequence_parallel or [stack.sequence_parallel]))
-    if structure.zero != min(set(space.zero or stack.zero).intersection(stack.zero)):
+    zeros = set(space.zero or stack.zero).intersection(stack.zero)
+    if structure.zero != min(zeros, default=structure.zero):
         same |= block.dp == 1
     if structure.schedule == "gpipe":
         same |= (block.pp == 1) & ("1f1b" in (space.schedule or stack.schedules))

@@ -161,7 +161,7 @@ def _stage(
             "gradients": gradient_bytes(held, setting.gradient, block.dp, zero=zero),
             "optimizer": optimizer_bytes(held, stack.states.optimizer, block.dp, zero=zero),
         }
-        live = in_flight(block.pp, micro_batches, block.vpp, stage, schedule=structure.schedule)
+        live = _live(block, micro_batches, stage)
         activations, extra = _layers(setting, block, live)
         head = _last(setting, block) if position == 2 else np.where(block.pp == 1, _last(setting, block), 0.0)
         column["activations"] = activations + (_first(setting, block, live) if position == 0 else 0.0)
@@ -176,6 +176,13 @@ def _stage(
         runtime = stack.runtime
         column["runtime"] = overhead_bytes(runtime.context, runtime.communicators, runtime.communicator)
     return column
+
+
+def _live(block: Block, micro_batches: Number, stage: Number) -> Number:
+    """Micro-batches in flight; one stage is no pipeline, there each backward follows its forward."""
+    schedule = block.structure.schedule
+    live = in_flight(block.pp, micro_batches, block.vpp, stage, schedule=schedule)
+    return np.where(block.pp == 1, 1.0, live) if schedule == "gpipe" else live
 
 
 def _layers(setting: Setting, block: Block, live: Number) -> tuple[Number, Number]:

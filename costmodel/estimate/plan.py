@@ -9,7 +9,7 @@ from costmodel.documents.stack import Schedule
 from costmodel.equations.counting import data_parallel_degree, world_size
 from costmodel.errors import Place, fail
 from costmodel.estimate.block import Block, Structure, one_row
-from costmodel.estimate.evaluate import Evaluation, evaluate
+from costmodel.estimate.evaluate import Evaluation, evaluate, verdict
 from costmodel.estimate.legality import REFUSALS, REMARKS, refusals, remarks
 from costmodel.estimate.setting import Assumed, Setting
 
@@ -67,8 +67,11 @@ def own_plan(setting: Setting) -> Plan:
 def answer(setting: Setting, plan: Plan) -> Answer:
     """One plan, checked and evaluated."""
     block, assumed = plan_block(setting, plan)
+    evaluation = evaluate(setting, block)
     remarked = tuple(code for code, mask in remarks(setting, block) if mask.any())
-    return Answer(setting, evaluate(setting, block), (*assumed, *setting.assumed), refusals(setting, block), remarked)
+    if verdict(evaluation.costs.row()["memory_share"]) == "tight":
+        remarked = (*remarked, "N003")
+    return Answer(setting, evaluation, (*assumed, *setting.assumed), refusals(setting, block), remarked)
 
 
 def reason(code: str) -> str:

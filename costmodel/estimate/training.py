@@ -33,7 +33,7 @@ from costmodel.estimate.communication import (
 )
 from costmodel.estimate.kernels import PASS_TERMS, Both, Pass, embedding_pass, head_pass, layer_pass
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
-from costmodel.estimate.work import StageParameters, shard
+from costmodel.estimate.work import StageParameters, layer_count, shard
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _pipelined(
     busy = terms["matmul"]
     for name in PASS_TERMS[1:]:
         busy = busy + terms[name]
-    terms["bubble"] = whole - busy
+    terms["bubble"] = np.maximum(whole - busy, 0.0)  # rounding may leave a hair below nothing
     return terms
 
 
@@ -163,7 +163,7 @@ TERMS = ("matmul", "attention", "memory_bound", "launch", "tp", "pp", "dp", "bub
 
 
 def _per_stage(setting: Setting, block: Block, per_layer: Number) -> Number:
-    layers = sum(kind.count for kind in setting.model.layers)
+    layers = layer_count(setting.model)
     return repeated(layers_per_stage(layers, block.pp), per_layer)
 
 
@@ -180,7 +180,7 @@ def _data(
     forward, backward = work.layers.forward.total, work.layers.backward.total
     if zero < 2:
         return replicated_traffic(setting, block, placed.dp, held, forward, backward)
-    per_stage = layers_per_stage(sum(kind.count for kind in setting.model.layers), block.pp)
+    per_stage = layers_per_stage(layer_count(setting.model), block.pp)
     table = np.maximum(parameters.embedding, parameters.head)
     units = Units(
         parameters.layer,

@@ -131,6 +131,12 @@ def stage_parameters(setting: Setting, tp: Number, pp: Number) -> StageParameter
     return StageParameters(layer, layers, embedding, head + last_norm, both, model.tied)
 
 
+def layer_count(model: Model) -> Number:
+    """Layers of all kinds; of a single kind the figure as it was written."""
+    first, *others = (kind.count for kind in model.layers)
+    return sum(others, start=first)
+
+
 def model_parameters(model: Model) -> Number:
     """Parameters of the whole model, as published counts have them: no padding, tied once."""
     total = norm_parameters(model.hidden, norm=model.norm)
@@ -188,7 +194,7 @@ def step_flop(setting: Setting, recompute: str) -> StepFlop:
     useful = training_flop(linear + core + head)
     again = recomputed_flop(setting, recompute, linear, core)
     kind = model.layers[0]
-    layers = sum(kind.count for kind in model.layers)
+    layers = layer_count(model)
     tokens = tokens_per_step(setting.global_batch, setting.sequence)
     if convention == "6n":
         useful = six_n_flop(model_parameters(model), tokens)

@@ -1,0 +1,136 @@
+"""What tests of several folders share: running the command line in process, and rewriting transcripts."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from costmodel.commands.app import main
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the commands took it; pytest wants it back
+
+ROOT = Path(__file__).resolve().parents[1]
+SHELL_VARIABLES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TERM", "COSTMODEL_PATH", "COSTMODEL_DEBUG")
+
+
+class Ran(NamedTuple):
+    """What a run of the command line left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ran]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The flag that rewrites what transcripts expect."""
+    parser.addoption("--update-transcripts", action="store_true", help="write what the commands print into transcripts")
+
+
+def _stream(data: bytes = b"") -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", write_through=True)
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    assert isinstance(stream.buffer, io.BytesIO)
+    return stream.buffer.getvalue().decode("utf-8")
+
+
+def run_here(*args: str, stdin: str | bytes = b"", cwd: Path = ROOT, env: dict[str, str] | None = None) -> Ran:
+    """The command line in this process, as a pipe would see it; an exception that gets out is a traceback."""
+    out, err = _stream(), _stream()
+    given = stdin.encode() if isinstance(stdin, str) else stdin
+    interrupt, hook, folder = signal.getsignal(signal.SIGINT), sys.excepthook, Path.cwd()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            for name in SHELL_VARIABLES:
+                patch.delenv(name, raising=False)
+            for name, value in (env or {}).items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "argv", ["costmodel", *args])
+            patch.setattr(sys, "stdin", _stream(given))
+            patch.setattr(sys, "stdout", out)
+            patch.setattr(sys, "stderr", err)
+            os.chdir(cwd)
+            with pytest.raises(SystemExit) as left:
+                main()
+    finally:
+        os.chdir(folder)
+        signal.signal(signal.SIGINT, interrupt)
+        sys.excepthook = hook
+    return Ran(int(left.value.code or 0), _written(out), _written(err))
+
+
+class Seen(NamedTuple):
+    """One fault as it was printed: `marked` is the text the caret stands under."""
+
+    code: str
+    sentence: str
+    place: str
+    marked: str
+    help: str
+
+
+_FAULT = re.compile(
+    r"error\[(?P<code>[A-Z]\d+)\]: (?P<sentence>.*)\n"
+    r"(?:  --> (?P<place>.*)\n)?"
+    r"(?: +\|\n +\d* \| (?P<source>.*)\n +\| (?P<caret> *\^+)\n)?"
+    r"(?:help: (?P<help>.*)\n)?"
+)
+
+
+def faults_of(ran: Ran) -> list[Seen]:
+    """The faults a run printed; every line of stderr must belong to one, but the last, which counts them."""
+    assert ran.code == 2, ran
+    assert ran.out == ""
+    assert "Traceback" not in ran.err
+    body, last = ran.err.rstrip("\n").rsplit("\n", 1)
+    found, position = [], 0
+    for match in _FAULT.finditer(body + "\n"):
+        assert match.start() == position, ran.err
+        position = match.end()
+        part = match.groupdict(default="")
+        start = part["caret"].find("^")
+        marked = part["source"][start : len(part["caret"])] if part["caret"] else ""
+        found.append(Seen(part["code"], part["sentence"], part["place"], marked, part["help"]))
+    assert position == len(body) + 1, ran.err
+    assert last.startswith(f"{len(found)} fault"), ran.err
+    return found
+
+
+@pytest.fixture(scope="session")
+def run() -> Run:
+    """`run(*args, stdin=…, cwd=…, env=…)` gives code, out and err of the command line."""
+    return run_here
+
+
+@pytest.fixture(scope="session")
+def faults() -> Callable[[Ran], list[Seen]]:
+    """`faults(ran)` takes what was printed apart."""
+    return faults_of
+
+
+@pytest.fixture(scope="session")
+def scenario() -> str:
+    """The text of a shipped scenario, to be broken."""
+    return (ROOT / "scenarios" / "llama-3-70b-512.yaml").read_text("utf-8")
+
+
+@pytest.fixture(scope="session")
+def inline() -> str:
+    """The same with the model written out in place."""
+    text = (ROOT / "scenarios" / "llama-3-70b-512.yaml").read_text("utf-8")
+    model = (ROOT / "scenarios" / "models" / "llama-3-70b.yaml").read_text("utf-8")
+    lines = "".join(f"  {line}\n" for line in model.splitlines()[1:])
+    return re.sub(r"(?m)^model: .*\n", lambda _: f"model:\n{lines}", text)

@@ -1,0 +1,1 @@
+"""Documents married to equations."""

@@ -1,0 +1,127 @@
+"""Small cases, built from plain values, that several folders of tests ask about."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from ruamel.yaml import YAML
+
+from costmodel.documents.library import Case, case_of, find
+from costmodel.documents.plan import Plan
+from costmodel.documents.scenario import Scenario
+from costmodel.estimate.plan import Answer, answer
+from costmodel.estimate.setting import Setting, setting_of
+
+FASTEST = 1e300
+
+
+def model(
+    *,
+    layers: int = 8,
+    hidden: int = 1024,
+    heads: int = 16,
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
+    ffn_hidden: int | None = None,
+    vocab: int = 32768,
+    gated: bool = False,
+    tied: bool = False,
+) -> dict[str, Any]:
+    """A model written out: rotary, no biases, RMSNorm."""
+    attention = {"heads": heads, "kv_heads": kv_heads or heads, "head_dim": head_dim or hidden // heads}
+    return {
+        "schema": "costmodel/model/v1",
+        "name": "inline",
+        "title": "A model written out",
+        "vocab": vocab,
+        "hidden": hidden,
+        "positions": "rotary",
+        "max_sequence": 8192,
+        "tied": tied,
+        "norm": "rmsnorm",
+        "layers": [
+            {"count": layers, "attention": attention, "mlp": {"ffn_hidden": ffn_hidden or 4 * hidden, "gated": gated}}
+        ],
+        "source": "composition",
+    }
+
+
+def case(
+    shape: str | dict[str, Any] = "llama-3-8b",
+    *,
+    node: str | dict[str, Any] = "dgx-h100",
+    nodes: int = 1,
+    sequence: int = 4096,
+    global_batch: int = 64,
+    stack: str | dict[str, Any] = "megatron-core",
+    **more: Any,
+) -> Case:
+    """A case of few words; `more` is any other key of a scenario, `workload` adding to it."""
+    workload = {"kind": "training", "sequence": sequence, "global_batch": global_batch, **more.pop("workload", {})}
+    document = {
+        "schema": "costmodel/scenario/v1",
+        "title": "a case of the tests",
+        "model": shape,
+        "cluster": {"node": node, "nodes": nodes},
+        "workload": workload,
+        "stack": stack,
+        **more,
+    }
+    return _case(json.dumps(document, sort_keys=True))
+
+
+@functools.lru_cache(maxsize=512)
+def _case(document: str) -> Case:
+    return case_of(Scenario.model_validate(json.loads(document)))
+
+
+def setting(shape: str | dict[str, Any] = "llama-3-8b", **more: Any) -> Setting:
+    """The numbers of such a case."""
+    return setting_of(case(shape, **more))
+
+
+def ask(asked: Setting, **plan: Any) -> Answer:
+    """One plan of it, evaluated."""
+    return answer(asked, Plan(**plan))
+
+
+def costs(asked: Setting, **plan: Any) -> dict[str, float]:
+    """The columns of one plan, which must be legal."""
+    given = ask(asked, **plan)
+    assert given.refused == ()
+    return given.evaluation.costs.row()
+
+
+def one(value: Any) -> float:
+    """The plain number of a block of one row."""
+    return float(np.asarray(value).flat[0])
+
+
+def line(given: Answer, name: str) -> float:
+    """A line of the ledger on the worst stage."""
+    ledger = given.evaluation.ledger
+    peaks = [one(peak) for peak in ledger.peaks]
+    return one(ledger.line(name, peaks.index(max(peaks))))
+
+
+def without_network(asked: Setting) -> Setting:
+    """The same case on links of infinite rate and no latency."""
+    fits = {
+        name: fit.model_copy(update={"start": 0.0, "hop": 0.0, "bandwidth": FASTEST})
+        for name, fit in asked.collectives.items()
+    }
+    network = asked.network.model_copy(update={"start": 0.0, "ring_hop": 0.0, "tree_hop": 0.0})
+    fabric = asked.case.scale_out.model_copy(update={"bandwidth": FASTEST})
+    return replace(asked, case=replace(asked.case, scale_out=fabric), collectives=fits, network=network)
+
+
+def written_out(kind: str, of: str, **changes: Any) -> dict[str, Any]:
+    """A shipped document as plain values, with some of its keys changed; a changed group keeps its other keys."""
+    document: dict[str, Any] = YAML(typ="safe", pure=True).load(find(kind, of).read_text("utf-8"))
+    for key, change in changes.items():
+        document[key] = {**document[key], **change} if isinstance(change, dict) else change
+    return document

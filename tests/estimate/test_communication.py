@@ -1,0 +1,273 @@
+"""Communication: groups laid over the topology by hand, what each strategy sends, and times at both levels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costmodel.estimate.communication import Group, Transfer, collective_time, group, groups, send_time
+from costmodel.estimate.plan import plan_block
+from costmodel.estimate.setting import Setting
+from estimate.cases import Plan, ask, costs, model, one, setting, without_network
+
+TOKENS, HIDDEN, LAYERS = 4096, 1024, 8
+MESSAGE = 2 * TOKENS * HIDDEN
+
+
+def placed(asked: Setting, **plan: Any) -> dict[str, Group]:
+    laid = groups(asked, plan_block(asked, Plan(**plan))[0])
+    return {"tp": laid.tp, "dp": laid.dp, "pp": laid.pp}
+
+
+def spans(order: str, tp: int, dp: int, pp: int, domain: int) -> dict[str, tuple[int, int]]:
+    """Most members in one domain, and domains reached, of the group of rank 0: ranks numbered by hand."""
+    sizes = {"tp": tp, "dp": dp, "pp": pp}
+    names = order.split("-")
+    members: dict[str, list[int]] = {name: [] for name in names}
+    for rank in range(tp * dp * pp):
+        rest, place = rank, {}
+        for name in names:
+            rest, place[name] = divmod(rest, sizes[name])
+        for name in names:
+            if all(place[other] == 0 for other in names if other != name):
+                members[name].append(rank)
+    homes = {name: [rank // domain for rank in ranks] for name, ranks in members.items()}
+    return {name: (max(map(homes[name].count, homes[name])), len(set(homes[name]))) for name in names}
+
+
+@pytest.mark.parametrize("order", ["tp-dp-pp", "tp-pp-dp"])
+@pytest.mark.parametrize(("tp", "pp"), [(1, 1), (8, 1), (8, 4), (4, 2), (2, 8), (2, 2), (1, 4), (16, 2)])
+def test_groups_lie_as_ranks_are_numbered(order: str, tp: int, pp: int) -> None:
+    asked = setting(model(hidden=4096, heads=32), nodes=8)
+    laid = placed(asked, tp=tp, pp=pp, order=order)
+    assert {name: (one(each.inside), one(each.domains)) for name, each in laid.items()} == spans(
+        order, tp, 64 // (tp * pp), pp, 8
+    )
+    assert {name: one(each.ranks) for name, each in laid.items()} == {"tp": tp, "dp": 64 // (tp * pp), "pp": pp}
+
+
+def test_tp_8_stays_inside_and_dp_goes_across() -> None:
+    laid = placed(setting(model(), nodes=4), tp=8)
+    assert (one(laid["tp"].inside), one(laid["tp"].domains)) == (8, 1)
+    assert (one(laid["dp"].inside), one(laid["dp"].domains)) == (1, 4)
+
+
+def test_the_order_decides_who_stays_near() -> None:
+    """tp 2 · dp 4 · pp 4 on nodes of eight: the axis next to tp fills the node."""
+    asked = setting(model(), nodes=4)
+    near_dp = placed(asked, tp=2, pp=4, order="tp-dp-pp")
+    near_pp = placed(asked, tp=2, pp=4, order="tp-pp-dp")
+    assert (one(near_dp["dp"].domains), one(near_dp["pp"].domains)) == (1, 4)
+    assert (one(near_pp["dp"].domains), one(near_pp["pp"].domains)) == (4, 1)
+    rows = {order: costs(asked, tp=2, pp=4, order=order) for order in ("tp-dp-pp", "tp-pp-dp")}
+    assert rows["tp-dp-pp"]["dp_exposed"] < rows["tp-pp-dp"]["dp_exposed"]
+    assert rows["tp-dp-pp"]["pp_exposed"] > rows["tp-pp-dp"]["pp_exposed"]
+    assert rows["tp-dp-pp"]["dp_volume"] == rows["tp-pp-dp"]["dp_volume"], "placement changes the way, not the load"
+
+
+# ── What is sent ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def units(**plan: Any) -> float:
+    """Tensor-parallel bytes a layer and micro-batch in units of (t − 1)/t M."""
+    volume = costs(setting(model()), zero=0, **plan)["tp_volume"]
+    micro_batches = 64 * plan["tp"] // 8
+    return volume / micro_batches / LAYERS / ((plan["tp"] - 1) / plan["tp"] * MESSAGE)
+
+
+@pytest.mark.parametrize("tp", [2, 4, 8])
+@pytest.mark.parametrize(
+    ("sequence_parallel", "recompute", "expected"),
+    [
+        (False, "none", 4 * 2),
+        (False, "full", 6 * 2),
+        (True, "none", (2 + 2) + (2 + 2) + 2),
+        (True, "full", (2 + 2) + (2 + 2) + (2 + 2) + 2),
+    ],
+)
+def test_units_of_tensor_parallelism(tp: int, sequence_parallel: bool, recompute: str, expected: int) -> None:
+    """Eight without sequence parallelism, ten with: two gathers repeat for the weight gradients. A forward again adds
+    its own four, whichever way.
+    """
+    assert units(tp=tp, sequence_parallel=sequence_parallel, recompute=recompute) == pytest.approx(expected)
+
+
+def test_a_layer_of_70b_under_tp_8() -> None:
+    """M = 134.2 MB: 939.5 MB a layer without sequence parallelism, 1174.4 MB with."""
+    asked = setting("llama-3-70b", nodes=8, sequence=8192, global_batch=8)
+    for sequence_parallel, megabytes in ((False, 939.5), (True, 1174.4)):
+        row = costs(asked, tp=8, sequence_parallel=sequence_parallel, zero=0)
+        assert row["tp_volume"] / 80 / 1e6 == pytest.approx(megabytes, abs=0.05)
+
+
+def test_pipelines_send_activations_forward_and_their_gradients_back() -> None:
+    """2 b s h bytes each way for every micro-batch, each tensor-parallel rank its part, each chunk again."""
+    asked = setting(model())
+    plain = costs(asked, pp=4)["pp_volume"]
+    assert plain == 2 * (64 / 2) * MESSAGE
+    assert costs(asked, pp=4, tp=2)["pp_volume"] == 2 * 64 * MESSAGE / 2
+    assert costs(asked, pp=4, vpp=2)["pp_volume"] == 2 * plain
+    assert costs(asked, pp=4, micro_batch=2)["pp_volume"] == plain
+    assert costs(asked, tp=4)["pp_volume"] == 0
+
+
+PARAMETERS = 8 * (12 * HIDDEN**2 + 2 * HIDDEN) + 2 * 32768 * HIDDEN + HIDDEN
+
+
+@pytest.mark.parametrize(
+    ("zero", "gradients", "bytes_a_parameter"),
+    [
+        (0, "fp32", lambda m: 2 * 4),
+        (0, "bf16", lambda m: 2 * 2),
+        (1, "fp32", lambda m: 4 + 2),
+        (1, "bf16", lambda m: 2 + 2),
+        (2, "fp32", lambda m: 4 * m + 2),
+        (3, "fp32", lambda m: m * (4 + 2 + 2)),
+    ],
+)
+@pytest.mark.parametrize("micro_batch", [1, 8])
+def test_data_parallel_bytes(zero: int, gradients: str, bytes_a_parameter: Any, micro_batch: int) -> None:
+    """DDP reduces once, ZeRO-1 scatters and gathers once, ZeRO-2 scatters in every micro-batch, ZeRO-3 all of it."""
+    asked = setting(model(), workload={"gradients": gradients})
+    row = costs(asked, zero=zero, micro_batch=micro_batch)
+    expected = 7 / 8 * bytes_a_parameter(64 // 8 // micro_batch) * PARAMETERS
+    assert row["dp_volume"] == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_busiest_stage_sends_its_own_parameters() -> None:
+    """Of two stages the fuller has half of the layers and one table; the head's has the last norm too."""
+    row = costs(setting(model()), pp=2, zero=0)
+    held = 4 * (12 * HIDDEN**2 + 2 * HIDDEN) + 32768 * HIDDEN + HIDDEN
+    assert row["dp_volume"] == pytest.approx(2 * 3 / 4 * 4 * held)
+
+
+def test_tensor_parallel_ranks_send_their_own_part() -> None:
+    row = costs(setting(model()), tp=4, zero=0)
+    held = 8 * (12 * HIDDEN**2 / 4 + 2 * HIDDEN) + 2 * 32768 * HIDDEN / 4 + HIDDEN
+    assert row["dp_volume"] == pytest.approx(2 * 1 / 2 * 4 * held)
+
+
+def embedding(asked: Setting, **plan: Any) -> list[Transfer]:
+    return [each for each in ask(asked, **plan).evaluation.step.transfers if each.group.name == "embedding"]
+
+
+def test_a_tied_table_is_reduced_between_the_ends() -> None:
+    """The first and the last stage add their gradients of one table: an all-reduce of two ranks, g V h / t bytes."""
+    asked = setting(model(tied=True), nodes=2)
+    (each,) = embedding(asked, tp=2, pp=4)
+    assert one(each.group.ranks) == 2
+    assert each.operation == "all_reduce"
+    assert one(each.count) == 1
+    assert one(each.message) == one(each.volume) == 4 * 32768 * HIDDEN / 2
+    tied, untied = costs(asked, tp=2, pp=4), costs(setting(model(), nodes=2), tp=2, pp=4)
+    assert tied["dp_volume"] > untied["dp_volume"]
+    assert tied["dp_exposed"] - untied["dp_exposed"] == pytest.approx(one(each.time), rel=1e-3)
+    assert embedding(setting(model()), pp=4) == []
+    (alone,) = embedding(setting(model(tied=True)), pp=1)
+    assert one(alone.count) == one(alone.volume) == 0
+
+
+@pytest.mark.parametrize(("order", "domains"), [("tp-dp-pp", 2), ("tp-pp-dp", 1)])
+def test_the_ends_are_as_far_apart_as_the_stages(order: str, domains: int) -> None:
+    """tp 2 · pp 2 · dp 4 on two nodes: with the stages next to tp the ends share a node."""
+    (each,) = embedding(setting(model(tied=True), nodes=2), tp=2, pp=2, order=order)
+    assert one(each.group.domains) == domains
+
+
+@pytest.mark.parametrize(
+    "plan", [{"tp": 2, "pp": 2}, {"zero": 3}, {"zero": 2, "tp": 2}, {"tp": 4, "sequence_parallel": False}], ids=str
+)
+@pytest.mark.parametrize("stack", ["megatron-core", "fsdp2"])
+def test_columns_are_the_sums_of_the_transfers(plan: dict[str, Any], stack: str) -> None:
+    given = ask(setting(model(tied=True), nodes=2, stack=stack), **plan)
+    row = given.evaluation.costs.row()
+    for axis in ("tp", "dp", "pp"):
+        sent = [one(each.volume) for each in given.evaluation.step.transfers if each.axis == axis]
+        assert row[f"{axis}_volume"] == pytest.approx(sum(sent))
+
+
+# ── Times ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def laid(asked: Setting, ranks: float, stride: float) -> Group:
+    return group(asked, "any", np.array([ranks]), np.array([stride]))
+
+
+@pytest.mark.parametrize("operation", ["all_reduce", "all_gather", "reduce_scatter"])
+def test_one_domain_is_one_level(operation: Any) -> None:
+    """Inside a domain the fit alone; a domain that holds the whole group never sees the network."""
+    asked = setting(model(), nodes=2)
+    inside = laid(asked, 8.0, 1.0)
+    slow = replace(
+        asked,
+        case=replace(asked.case, scale_out=asked.case.scale_out.model_copy(update={"bandwidth": 1.0})),
+    )
+    fit = asked.collective(operation)
+    share = 7 / 8 * (2 if operation == "all_reduce" else 1)
+    alpha, wire = fit.start + 7 * fit.hop, share * 1e9 / fit.bandwidth
+    expected = alpha + wire + fit.blend * (alpha * wire) ** 0.5
+    assert one(collective_time(asked, 1e9, inside, operation)) == pytest.approx(expected)
+    assert one(collective_time(slow, 1e9, inside, operation)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("operation", ["all_gather", "reduce_scatter"])
+def test_one_rank_a_domain_is_one_level(operation: Any) -> None:
+    """Between domains a ring over the interfaces, each at its share of the rate, and a start."""
+    asked = setting(model(), nodes=8)
+    across = laid(asked, 8.0, 8.0)
+    network, rate = asked.network, 50e9 * asked.network_share
+    expected = network.start + 7 * network.ring_hop + 7 / 8 * 1e9 / rate
+    assert one(collective_time(asked, 1e9, across, operation)) == pytest.approx(expected)
+
+
+def test_all_reduce_takes_the_faster_of_ring_and_tree() -> None:
+    asked = setting(model(), nodes=512, global_batch=4096)
+    network, rate, across = asked.network, 50e9 * asked.network_share, laid(asked, 512.0, 8.0)
+    small = one(collective_time(asked, 1e3, across, "all_reduce"))
+    large = one(collective_time(asked, 1e12, across, "all_reduce"))
+    assert small == pytest.approx(network.start + 2 * 9 * network.tree_hop + 2 * 1e3 / rate)
+    assert large == pytest.approx(network.start + 2 * 511 * network.ring_hop + 2 * 511 / 512 * 1e12 / rate)
+
+
+def test_two_levels_lie_between_the_longer_and_their_sum() -> None:
+    asked = setting(model(), nodes=4)
+    both = one(collective_time(asked, 4e9, laid(asked, 32.0, 1.0), "all_reduce"))
+    inside = one(collective_time(asked, 4e9, laid(asked, 8.0, 1.0), "all_reduce"))
+    across = one(collective_time(asked, 4e9 / 8, laid(asked, 4.0, 8.0), "all_reduce"))
+    assert max(inside, across) < both < inside + across
+    assert both == pytest.approx(max(inside, across) + asked.network.serial_share * min(inside, across))
+
+
+def test_a_row_does_not_know_its_neighbours() -> None:
+    """A group inside a domain takes as long beside groups that leave it."""
+    asked = setting(model(), nodes=4)
+    mixed = group(asked, "any", np.array([8.0, 32.0]), np.array([1.0, 1.0]))
+    times = np.asarray(collective_time(asked, 1e9, mixed, "all_reduce"))
+    alone = [one(collective_time(asked, 1e9, laid(asked, ranks, 1.0), "all_reduce")) for ranks in (8.0, 32.0)]
+    assert times.tolist() == pytest.approx(alone, rel=1e-12)
+
+
+def test_free_links_take_no_time() -> None:
+    asked = without_network(setting(model(), nodes=4))
+    for stride in (1.0, 8.0):
+        assert one(collective_time(asked, 1e9, laid(asked, 4.0, stride), "all_reduce")) == pytest.approx(0, abs=1e-30)
+        assert one(send_time(asked, 1e9, laid(asked, 4.0, stride))) == pytest.approx(0, abs=1e-30)
+
+
+def test_sends_inside_a_node_are_faster() -> None:
+    asked = setting(model(), nodes=4)
+    near, far = (one(send_time(asked, 1e8, laid(asked, 4.0, stride))) for stride in (1.0, 8.0))
+    assert near < far
+    assert far > 1e8 / (50e9 * asked.network.pair_share)
+
+
+def test_fewer_interfaces_than_accelerators_are_shared() -> None:
+    """p4d has four interfaces for eight accelerators."""
+    asked = setting(model(), nodes=2)
+    half = asked.case.node.scale_out.model_copy(update={"nics": asked.case.node.scale_out.nics / 2})
+    shared = replace(asked, case=replace(asked.case, node=asked.case.node.model_copy(update={"scale_out": half})))
+    times = [one(collective_time(each, 1e12, laid(each, 2.0, 8.0), "all_gather")) for each in (asked, shared)]
+    assert times[1] / times[0] == pytest.approx(2, rel=1e-4)

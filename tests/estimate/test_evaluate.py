@@ -1,0 +1,108 @@
+"""Evaluation: a plan alone is its row of a table, a traced one is an untraced one, every column is a number."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costmodel.equation import trace
+from costmodel.estimate.block import SIZES, Block, Structure, one_row
+from costmodel.estimate.costs import COLUMNS, machine_name, number
+from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.legality import micro_batches
+from costmodel.estimate.memory import LINES
+from costmodel.estimate.setting import Setting
+from estimate.cases import model, setting
+
+STRUCTURES = [
+    ("megatron-core", Structure()),
+    ("megatron-core", Structure(zero=0, sequence_parallel=False, order="tp-pp-dp")),
+    ("megatron-core", Structure(zero=2, recompute="full")),
+    ("megatron-core", Structure(zero=3, schedule="gpipe")),
+    ("megatron-2021", Structure(zero=0, recompute="selective", sequence_parallel=False)),
+    ("fsdp2", Structure(zero=3, recompute="selective")),
+    ("fsdp2", Structure(zero=2, schedule="interleaved")),
+]
+every_structure = pytest.mark.parametrize(("stack", "structure"), STRUCTURES, ids=str)
+
+
+def priced(stack: str, **more: Any) -> Setting:
+    shape = model(layers=32, hidden=2048, kv_heads=8, gated=True, tied=True)
+    workload, assume = {"tokens": "1 T"}, {"price": "2 USD/GPU/h"}
+    return setting(shape, nodes=16, global_batch=256, stack=stack, workload=workload, assume=assume, **more)
+
+
+def table(structure: Structure) -> Block:
+    """Over a hundred rows, so that distinct pairs are worked out once and spread."""
+    chunks = (2.0, 4.0) if structure.schedule == "interleaved" else (1.0,)
+    rows = [
+        (128 / (tp * pp), tp, pp, vpp, micro_batch)
+        for tp, pp, vpp, micro_batch in itertools.product((1.0, 2.0, 8.0, 16.0), (1.0, 2.0, 4.0), chunks, (1.0, 2.0))
+    ] * (5 if structure.schedule != "interleaved" else 3)
+    return Block(structure, *(np.array(column) for column in zip(*rows, strict=True)))
+
+
+@every_structure
+def test_a_plan_alone_is_its_row_of_a_table(stack: str, structure: Structure) -> None:
+    asked, block = priced(stack), table(structure)
+    assert len(block) > 100
+    many = evaluate(asked, block)
+    for row in range(0, len(block), 7):
+        alone = evaluate(asked, one_row(structure, **{name: float(getattr(block, name)[row]) for name in SIZES}))
+        assert many.costs.row(row) == pytest.approx(alone.costs.row(), rel=1e-12, abs=1e-15)
+
+
+@every_structure
+def test_a_traced_evaluation_is_an_untraced_one(stack: str, structure: Structure) -> None:
+    asked = priced(stack)
+    block = one_row(structure, dp=8.0, tp=4.0, pp=4.0, vpp=2.0, micro_batch=2.0)
+    plain = evaluate(asked, block)
+    with trace() as recorder:
+        traced = evaluate(asked, block)
+    assert traced.costs.row() == plain.costs.row()
+    assert len(recorder.steps) > 100
+    for name in LINES:
+        for stage in range(3):
+            assert number(traced.ledger.line(name, stage)) == number(plain.ledger.line(name, stage))
+
+
+@every_structure
+def test_every_column_is_there_finite_and_no_less_than_nothing(stack: str, structure: Structure) -> None:
+    given = evaluate(priced(stack), table(structure)).costs
+    assert list(given.columns) == [name for name in COLUMNS if name in given.columns]
+    assert set(given.columns) == set(COLUMNS)
+    for name in COLUMNS:
+        column = given.column(name)
+        assert column.shape == (given.rows,)
+        assert np.all(np.isfinite(column)), name
+        assert np.all(column >= 0) or name == "memory_free"
+
+
+def test_a_run_without_tokens_or_price_says_so() -> None:
+    asked = setting(model())
+    row = evaluate(asked, one_row(Structure(), dp=8.0, tp=1.0, pp=1.0, vpp=1.0, micro_batch=1.0)).costs.row()
+    unknown = {name for name, value in row.items() if np.isnan(value)}
+    assert {"run_time", "run_cost"} <= unknown <= {"run_time", "run_cost", "cost_per_mtoken"}
+
+
+def test_columns_carry_unit_meaning_and_direction() -> None:
+    assert all(column.meaning and column.better in ("lower", "higher", "neither") for column in COLUMNS.values())
+    assert machine_name("step_time") == "step_time_s"
+    assert machine_name("memory_peak") == "memory_peak_bytes"
+    assert machine_name("mfu") == "mfu"
+
+
+def test_a_frame_is_the_columns() -> None:
+    given = evaluate(priced("megatron-core"), table(Structure())).costs
+    frame = given.frame()
+    assert list(frame.columns) == [machine_name(name) for name in given.columns]
+    np.testing.assert_array_equal(frame["step_time_s"], given.column("step_time"))
+
+
+def test_micro_batches_share_out_the_global_batch() -> None:
+    asked, block = priced("megatron-core"), table(Structure())
+    count = np.asarray(micro_batches(asked, block))
+    np.testing.assert_allclose(count * block.dp * block.micro_batch, 256)

@@ -1,0 +1,174 @@
+"""Legality: each reason by a small case that breaks nothing else, the same by brute force, and the remarks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costmodel.estimate.block import Block, Structure
+from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.legality import CHECKS, OF_A_SEARCH, REFUSALS, REMARKS, legal, refusals
+from costmodel.explore.search import search
+from estimate.cases import ask, costs, model, setting
+
+SMALL = model()
+NO_SP = {"sequence_parallel": False}
+
+# code: (case, plan that breaks it, plan beside it that does not)
+CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = {
+    "L001": [
+        ({}, {"dp": 4, "tp": 4}, {"dp": 2, "tp": 4}),
+        ({}, {"dp": 16}, {"dp": 8}),
+        ({"nodes": 3, "global_batch": 48}, {"tp": 16}, {"tp": 8}),  # dp would be 1.5
+    ],
+    "L002": [
+        ({"nodes": 3, "global_batch": 96}, {"pp": 3}, {"pp": 2}),
+        ({}, {"pp": 4, "vpp": 4}, {"pp": 4, "vpp": 2}),
+        ({"shape": model(layers=9)}, {"pp": 2}, {"pp": 1}),
+    ],
+    "L003": [({"shape": model(hidden=1536, heads=12, kv_heads=4)}, {"tp": 8}, {"tp": 4})],
+    "L004": [({"shape": model(hidden=1536, heads=24, kv_heads=6)}, {"tp": 8}, {"tp": 2})],
+    "L005": [({"global_batch": 60}, {}, {"tp": 2}), ({}, {"micro_batch": 16}, {"micro_batch": 8})],
+    "L006": [({"global_batch": 12}, {"pp": 4, "vpp": 2}, {"pp": 4})],
+    "L007": [
+        ({"shape": model(ffn_hidden=4100)}, {"tp": 8}, {"tp": 4}),
+        ({"shape": model(hidden=1028, heads=16, head_dim=64, ffn_hidden=4096)}, {"tp": 8}, {"tp": 4}),
+    ],
+    "L008": [({"sequence": 4100}, {"tp": 8}, {"tp": 8, **NO_SP}), ({"sequence": 4100}, {"tp": 8}, {"tp": 4})],
+    "L009": [
+        ({}, {"pp": 4, "vpp": 2, "schedule": "1f1b"}, {"pp": 4, "vpp": 2}),
+        ({}, {"pp": 4, "vpp": 2, "schedule": "gpipe"}, {"pp": 4, "schedule": "gpipe"}),
+        ({}, {"vpp": 2, "schedule": "interleaved"}, {}),
+        ({}, {"pp": 4, "schedule": "interleaved"}, {"pp": 4}),
+    ],
+    "L011": [
+        ({"stack": "megatron-2021"}, {"zero": 1}, {"zero": 0}),
+        ({"stack": "fsdp2"}, {"zero": 0}, {"zero": 2}),
+    ],
+}
+EACH = [
+    pytest.param(code, *one, id=f"{code}-{position}")
+    for code, many in CASES.items()
+    for position, one in enumerate(many)
+]
+
+
+@pytest.mark.parametrize(("code", "case", "broken", "sound"), EACH)
+def test_each_reason(code: str, case: dict[str, Any], broken: dict[str, Any], sound: dict[str, Any]) -> None:
+    asked = setting(**{"shape": SMALL, **case})
+    assert ask(asked, **broken).refused == (code,)
+    assert ask(asked, **sound).refused == ()
+
+
+def test_every_reason_has_a_case_and_a_meaning() -> None:
+    codes = [check.code for check in CHECKS]
+    assert {*codes} == {*CASES, "L010"}
+    assert len(codes) == len({*codes})
+    assert {*codes, "M001", "M002", "T001"} == {*REFUSALS}
+    assert all(rule.title and rule.meaning.endswith(".") for rule in {**REFUSALS, **REMARKS}.values())
+
+
+def test_a_plan_hears_of_everything_that_is_wrong() -> None:
+    asked = setting(model(layers=9, hidden=1028, heads=16, head_dim=64, ffn_hidden=4096), sequence=4100, global_batch=7)
+    assert {*ask(asked, tp=8, pp=2, vpp=2, dp=1).refused} == {"L001", "L002", "L006", "L007", "L008"}
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2, 6, 8])
+def test_key_value_heads_divide_or_repeat(kv_heads: int) -> None:
+    """Every rank holds the same whole number of them, or every head is held by the same number of ranks."""
+    asked = setting(model(hidden=3072, heads=48, kv_heads=kv_heads))
+    for tp in (1, 2, 4, 8):
+        sizes = {sum(1 for rank in range(tp) if rank * kv_heads // tp == head) for head in range(kv_heads)}
+        held = {sum(1 for head in range(kv_heads) if head * tp // kv_heads == rank) for rank in range(tp)}
+        even = len(sizes) == 1 if tp >= kv_heads else len(held) == 1
+        assert ("L004" not in ask(asked, tp=tp).refused) == even
+
+
+def test_whole_micro_batches_by_counting() -> None:
+    asked = setting(SMALL, global_batch=24)
+    for tp in (1, 2, 4, 8):
+        for micro_batch in (1, 2, 3, 4, 5, 6):
+            dealt = len(range(0, 24, 8 // tp * micro_batch)) * (8 // tp) * micro_batch == 24
+            assert ("L005" not in ask(asked, tp=tp, micro_batch=micro_batch).refused) == dealt
+
+
+def _block(structure: Structure, **columns: list[float]) -> Block:
+    sizes = {"dp": 8.0, "tp": 1.0, "pp": 1.0, "vpp": 1.0, "micro_batch": 1.0}
+    rows = max(map(len, columns.values()))
+    arrays = {name: np.full(rows, value) for name, value in sizes.items()}
+    return Block(structure, **{**arrays, **{name: np.array(values) for name, values in columns.items()}})
+
+
+def test_the_first_reason_is_counted_and_nothing_twice() -> None:
+    asked = setting(SMALL, global_batch=60)
+    block = _block(Structure(), dp=[8.0, 4.0, 2.0, 4.0, 16.0], tp=[1.0, 2.0, 4.0, 4.0, 1.0])
+    keep, counts = legal(asked, block, CHECKS)
+    assert counts == {"L001": 2, "L005": 1}, "60 is no multiple of 8; rows of a wrong world are not asked again"
+    assert keep.tolist() == [False, True, True, False, False]
+    assert sum(counts.values()) + np.count_nonzero(keep) == len(block)
+    assert refusals(asked, block.cut(4, 5)) == ("L001", "L005")
+
+
+# One plan under two names: the structure that differs, the stack's own, the sizes at which they are the same.
+TWINS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    ({"sequence_parallel": False}, {}, {"pp": 2}),
+    ({"zero": 1}, {"zero": 0}, {"tp": 8}),
+    ({"zero": 3}, {"zero": 0}, {"tp": 8}),
+    ({"schedule": "gpipe"}, {"schedule": "1f1b"}, {"tp": 2}),
+    ({"order": "tp-pp-dp"}, {"order": "tp-dp-pp"}, {"tp": 2}),
+    ({"order": "tp-pp-dp"}, {"order": "tp-dp-pp"}, {"tp": 2, "pp": 4}),
+    ({"recompute": "selective"}, {"recompute": "none"}, {"tp": 2}),
+]
+
+
+@pytest.mark.parametrize(("other", "own", "sizes"), TWINS)
+def test_what_a_search_calls_the_same_plan_costs_the_same(
+    other: dict[str, Any], own: dict[str, Any], sizes: dict[str, Any]
+) -> None:
+    asked = setting(SMALL)
+    twice = costs(asked, **other, **sizes), costs(asked, **own, **sizes)
+    assert twice[0] == pytest.approx(twice[1], rel=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize(("other", "own", "sizes"), TWINS)
+def test_of_two_names_a_search_keeps_one(other: dict[str, Any], own: dict[str, Any], sizes: dict[str, Any]) -> None:
+    axes = {**{"tp": 1, "pp": 1, "micro_batch": 1, "recompute": "none", "zero": 0, "schedule": "1f1b"}, **sizes}
+    stack_own = {"sequence_parallel": True, **own}
+    key, value = next(iter(other.items()))
+    space = {name: [given] for name, given in {**axes, **own}.items()}
+    both = search(setting(SMALL, search={**space, key: [stack_own[key], value]}).case, workers=1).tally
+    assert (both.candidates, both.evaluated, both.refused["L010"]) == (2, 1, 1)
+    alone = search(setting(SMALL, search={**space, key: [value]}).case, workers=1).tally
+    assert (alone.candidates, alone.evaluated, alone.refused["L010"]) == (1, 1, 0), "asked for alone, it is no repeat"
+
+
+def test_a_plan_is_never_refused_as_a_repeat() -> None:
+    assert {"L010"} == OF_A_SEARCH
+    assert ask(setting(SMALL), zero=3, tp=8, sequence_parallel=False, schedule="gpipe").refused == ()
+
+
+def test_remarks() -> None:
+    grouped = model(hidden=4096, heads=32, kv_heads=8)
+    asked = setting(grouped, nodes=2)
+    assert ask(asked, tp=8).remarked == ()
+    assert set(ask(asked, tp=16).remarked) == {"N001", "N002"}
+    assert ask(setting(model(hidden=4096, heads=32), nodes=2), tp=16).remarked == ("N001",)
+    assert ask(setting(model(hidden=4096, heads=32, kv_heads=4)), tp=8).remarked == ("N002",)
+    assert ask(setting(model(ffn_hidden=1024)), tp=8).remarked == ("N004",)
+    assert {"N001", "N002", "N004"} <= {*REMARKS}
+
+
+def test_a_wide_domain_is_not_left() -> None:
+    """Where 72 accelerators share a domain, tp = 16 stays inside."""
+    asked = setting(model(hidden=4096, heads=32), node="gb200-nvl72", nodes=4)
+    assert ask(asked, tp=16).remarked == ()
+
+
+def test_refused_rows_are_evaluated_all_the_same() -> None:
+    """Equations never raise; a plan that makes no sense still has numbers beside its reasons."""
+    given = ask(setting(SMALL), tp=8, pp=3, micro_batch=7)
+    assert given.refused
+    assert np.isfinite(given.evaluation.costs.row()["step_time"])
+    assert evaluate(given.setting, given.evaluation.block).costs.row()["step_time"] > 0

@@ -1,0 +1,254 @@
+"""The memory ledger: limits, published figures, and each line derived again from the documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costmodel.documents.library import read
+from costmodel.documents.model import Model
+from costmodel.estimate.evaluate import FITS, TIGHT, verdict
+from costmodel.estimate.memory import ALLOCATED, LINES, RESERVED
+from costmodel.estimate.plan import Answer
+from estimate.cases import ask, line, model, one, setting, written_out
+
+GIB = 2.0**30
+STATES = ("weights", "gradients", "optimizer")
+
+# Korthikanti et al. (2022), figure 1 and the shapes of table 3: one replica on A100, fp16, dropout, unfused attention.
+PAPER: dict[str, tuple[str, int, int, dict[str, Any]]] = {
+    "22B": ("megatron-22b", 1, 4, {"tp": 8, "micro_batch": 4}),
+    "175B": ("gpt-3-175b", 8, 64, {"tp": 8, "pp": 8, "vpp": 3, "micro_batch": 1}),
+}
+
+
+def paper(name: str, recompute: str, *, sequence_parallel: bool) -> Answer:
+    shape, nodes, global_batch, plan = PAPER[name]
+    asked = setting(
+        shape, node="dgx-a100", nodes=nodes, sequence=2048, global_batch=global_batch, stack="megatron-2021"
+    )
+    given = ask(asked, recompute=recompute, sequence_parallel=sequence_parallel, **plan)
+    assert given.refused == ()
+    return given
+
+
+def states(given: Answer) -> float:
+    return sum(line(given, name) for name in STATES)
+
+
+def peak(given: Answer) -> float:
+    return given.evaluation.costs.row()["memory_peak"]
+
+
+# ── The figure of the paper ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "recompute", "sequence_parallel", "gibibytes"),
+    [
+        ("22B", "none", False, 59.25),
+        ("175B", "none", False, 66.84),
+        ("22B", "selective", True, 9.56),
+        ("175B", "selective", True, 12.35),
+    ],
+)
+def test_activations_of_korthikantis_figure_1(
+    name: str, recompute: str, sequence_parallel: bool, gibibytes: float
+) -> None:
+    """Within 0.5 %: our line also holds the masks of the dropout after the embedding, under 0.4 %."""
+    kept = line(paper(name, recompute, sequence_parallel=sequence_parallel), "activations") / GIB
+    assert kept == pytest.approx(gibibytes, rel=5e-3)
+    assert kept > gibibytes - 5e-3, "the masks only add"
+
+
+@pytest.mark.parametrize(("name", "layers", "hidden", "pp"), [("22B", 48, 6144, 1), ("175B", 96, 12288, 8)])
+def test_states_are_18_bytes_a_parameter_and_the_worst_stage_holds_more_than_layers(
+    name: str, layers: int, hidden: int, pp: int
+) -> None:
+    """45.56 GiB = 18 B × 12 L h² / (t p) of both shapes leaves out embeddings, biases and norms."""
+    matrices = 18 * 12 * layers * hidden**2 / (8 * pp)
+    assert matrices / GIB == pytest.approx(45.56, abs=5e-3)
+    t, f = 8, 4 * hidden
+    biases = 3 * hidden / t + hidden + f / t + hidden
+    layer = 12 * hidden**2 / t + biases + 2 * 2 * hidden
+    embedding = 51200 * hidden / t + 2048 * hidden
+    final_norm = 2 * hidden if pp == 1 else 0
+    held = states(paper(name, "full", sequence_parallel=False))
+    assert held == pytest.approx(18 * (layers / pp * layer + embedding + final_norm), rel=1e-12)
+    assert held / matrices == pytest.approx(1.02, abs=0.02)
+
+
+def test_a_tied_table_is_held_once_by_a_stage_with_both_ends() -> None:
+    held = {tied: states(ask(setting(model(tied=tied)), zero=0)) for tied in (True, False)}
+    assert held[False] - held[True] == pytest.approx(18 * 32768 * 1024)
+    split = {tied: states(ask(setting(model(tied=tied)), zero=0, pp=2)) for tied in (True, False)}
+    assert split[True] == split[False], "at either end of a pipeline it is held all the same"
+
+
+def test_one_stage_holds_the_whole_model() -> None:
+    """18 bytes of every published parameter, the vocabulary being a multiple of 128."""
+    for name in ("llama-3-8b", "llama-3.2-1b"):
+        shape: Model = read("model", name)
+        assert shape.published is not None
+        assert states(ask(setting(name), zero=0)) == 18 * shape.published.parameters
+
+
+# ── Limits ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("stack", ["megatron-core", "fsdp2"])
+def test_memory_falls_with_zero(stack: str) -> None:
+    asked = setting(nodes=8, global_batch=512, stack=stack)
+    offered = sorted(asked.stack.zero)
+    given = [ask(asked, zero=zero) for zero in offered]
+    assert np.all(np.diff([states(each) for each in given]) < 0)
+    assert np.all(np.diff([peak(each) for each in given]) < 0)
+
+
+def test_states_under_each_zero() -> None:
+    """Megatron's recipe on 64 ranks: 18, 6 + 12/64, 2 + 16/64, 18/64 bytes a parameter."""
+    asked, parameters = setting(nodes=8, global_batch=512), 8030261248
+    each = [states(ask(asked, zero=zero)) / parameters for zero in range(4)]
+    assert each == pytest.approx([18, 6 + 12 / 64, 2 + 16 / 64, 18 / 64])
+
+
+@pytest.mark.parametrize("sequence_parallel", [True, False])
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_memory_falls_with_tp(sequence_parallel: bool, recompute: str) -> None:
+    asked = setting(nodes=8, global_batch=512)
+    peaks = [
+        peak(ask(asked, tp=tp, sequence_parallel=sequence_parallel, recompute=recompute, zero=1)) for tp in (1, 2, 4, 8)
+    ]
+    assert np.all(np.diff(peaks) < 0)
+
+
+def test_memory_falls_with_pp_in_states_and_not_in_activations() -> None:
+    """1F1B holds p micro-batches of L/p layers on its first stage: activations stay, states go."""
+    asked = setting(model(vocab=1024), global_batch=64)
+    given = {pp: ask(asked, pp=pp, zero=0) for pp in (1, 2, 4, 8)}
+    kept = [one(each.evaluation.ledger.line("activations", 0)) for each in given.values()]
+    assert kept == pytest.approx(kept[0] + np.zeros(4))
+    assert np.all(np.diff([states(each) for each in given.values()]) < 0)
+
+
+@pytest.mark.parametrize("stack", ["megatron-2021", "fsdp2"])
+def test_recompute_keeps_less(stack: str) -> None:
+    asked = setting(stack=stack)
+    modes = [ask(asked, recompute=mode) for mode in ("none", "selective", "full")]
+    kept = [line(each, "activations") + line(each, "recompute") for each in modes]
+    assert kept[0] > kept[1] > kept[2]
+    assert line(modes[0], "recompute") == 0
+
+
+def test_selective_recompute_of_fused_attention_keeps_as_much() -> None:
+    asked = setting()
+    assert peak(ask(asked, recompute="none")) == peak(ask(asked, recompute="selective"))
+
+
+def test_full_recompute_keeps_one_input_a_layer_and_one_layer_whole() -> None:
+    asked = setting(model(), sequence=4096)
+    none, full = ask(asked, recompute="none"), ask(asked, recompute="full")
+    tokens, hidden, layers = 4096, 1024, 8
+    assert line(full, "activations") == 2 * tokens * hidden * layers
+    assert line(full, "recompute") == pytest.approx(line(none, "activations") / layers)
+
+
+def test_sequence_parallelism_splits_what_tensor_parallelism_repeats() -> None:
+    """Of a modern block 8 h a token repeats over tp without it."""
+    asked = setting(model())
+    kept = {on: line(ask(asked, tp=8, sequence_parallel=on), "activations") for on in (True, False)}
+    assert kept[False] - kept[True] == pytest.approx(8 * (8 * 1024 * 4096) * (1 - 1 / 8))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "vpp", "live"),
+    [("1f1b", 1, (4, 3, 1)), ("gpipe", 1, (16, 16, 16)), ("interleaved", 2, (11 / 2, 9 / 2, 5 / 2))],
+)
+def test_live_micro_batches_by_stage(schedule: str, vpp: int, live: tuple[float, ...]) -> None:
+    """First, second and last stage of four with sixteen micro-batches; interleaved counts chunks of half a stage."""
+    asked = setting(model(), global_batch=32)
+    ledger = ask(asked, pp=4, vpp=vpp, schedule=schedule).evaluation.ledger
+    layers = line(ask(asked, pp=1), "activations") / 4
+    assert [one(ledger.line("activations", stage)) / layers for stage in range(3)] == pytest.approx(live)
+
+
+def test_one_stage_holds_one_micro_batch_under_any_schedule() -> None:
+    asked = setting(model(), global_batch=64)
+    assert peak(ask(asked, schedule="gpipe")) == peak(ask(asked, schedule="1f1b"))
+
+
+# ── Lines and verdicts ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("stack", "plan"),
+    [
+        ("megatron-core", {"tp": 2, "pp": 2}),
+        ("megatron-2021", {"tp": 4, "pp": 2, "vpp": 2}),
+        ("fsdp2", {"tp": 2, "recompute": "none"}),
+    ],
+)
+def test_lines_sum_to_the_peak_of_the_worst_stage(stack: str, plan: dict[str, Any]) -> None:
+    given = ask(setting(stack=stack), **plan)
+    ledger, row = given.evaluation.ledger, given.evaluation.costs.row()
+    peaks = [sum(one(ledger.line(name, stage)) for name in LINES) for stage in range(3)]
+    assert peaks == pytest.approx([one(each) for each in ledger.peaks])
+    assert row["memory_peak"] == pytest.approx(max(peaks))
+    assert row["memory_free"] == pytest.approx(given.setting.usable - max(peaks))
+    assert row["memory_share"] == pytest.approx(max(peaks) / given.setting.usable)
+    assert all(one(ledger.line(name, stage)) >= 0 for name in LINES for stage in range(3))
+    assert set(ALLOCATED) < set(RESERVED) < set(LINES)
+
+
+def test_fragmentation_and_runtime() -> None:
+    asked = setting(assume={"fragmentation": 0.1})
+    given = ask(asked, tp=2)
+    assert line(given, "fragmentation") == pytest.approx(0.1 * sum(line(given, name) for name in ALLOCATED))
+    assert line(given, "runtime") == 2**30 + 4 * 400 * 2**20
+    assert line(ask(setting(assume={"fragmentation": 0}), tp=2), "fragmentation") == 0
+
+
+def test_gathered_layers_under_zero_3_alone() -> None:
+    """FSDP holds two layers in bf16 and gradients of one twice, and a table; none of it on one rank."""
+    asked = setting(stack="fsdp2", nodes=2, global_batch=64)
+    layer, head = 218_112_000, 128256 * 4096 + 4096
+    assert line(ask(asked, zero=3), "gathered") == 2 * 2 * layer + 2 * 4 * layer + 2 * head
+    assert line(ask(asked, zero=2), "gathered") == 0
+    assert line(ask(setting(stack="fsdp2"), zero=3, dp=1, tp=8), "gathered") == 0
+
+
+def test_logits_lie_on_the_last_stage() -> None:
+    """6 bytes a logit and the inputs of the last norm and of the head."""
+    ledger = ask(setting(), pp=2, tp=2, micro_batch=2).evaluation.ledger
+    tokens = 2 * 4096
+    assert one(ledger.line("logits", 0)) == 0
+    assert one(ledger.line("logits", 2)) == 6 * tokens * 128256 / 2 + 2 * 2 * tokens * 4096 / 2
+
+
+def test_activations_grow_with_the_micro_batch_and_states_do_not() -> None:
+    asked = setting()
+    one_, two = ask(asked, micro_batch=1), ask(asked, micro_batch=2)
+    assert line(two, "activations") == 2 * line(one_, "activations")
+    assert states(two) == states(one_)
+
+
+def test_written_out_stacks_are_the_shipped_ones() -> None:
+    assert peak(ask(setting(stack=written_out("stack", "megatron-core")), tp=2)) == peak(ask(setting(), tp=2))
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (0.0, "fits"),
+        (0.90, "fits"),
+        (0.9001, "tight"),
+        (1.0, "tight"),
+        (1.0001, "does not fit"),
+        (7.0, "does not fit"),
+    ],
+)
+def test_verdicts(share: float, said: str) -> None:
+    assert verdict(share) == said
+    assert (FITS, TIGHT) == (0.90, 1.00)

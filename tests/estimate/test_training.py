@@ -1,0 +1,290 @@
+"""The training step: limits known on paper, and its parts worked out again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.plan import Answer, answer
+from costmodel.estimate.setting import Setting
+from costmodel.explore.space import grids, leaves, stem
+from estimate.cases import ask, costs, model, one, setting, without_network, written_out
+
+TERMS = (
+    "matmul",
+    "attention",
+    "memory_bound",
+    "launch",
+    "tp_exposed",
+    "pp_exposed",
+    "dp_exposed",
+    "bubble",
+    "optimizer",
+)
+EXPOSED = ("tp_exposed", "pp_exposed", "dp_exposed")
+PLANS: list[dict[str, Any]] = [
+    {"zero": 0},
+    {"tp": 8},
+    {"tp": 2, "pp": 4, "zero": 1},
+    {"tp": 2, "pp": 4, "vpp": 2, "recompute": "full"},
+    {"pp": 2, "zero": 2, "micro_batch": 2},
+    {"zero": 3, "micro_batch": 4},
+    {"tp": 4, "pp": 2, "sequence_parallel": False, "schedule": "gpipe"},
+    {"tp": 2, "pp": 2, "order": "tp-pp-dp"},
+]
+every_plan = pytest.mark.parametrize("plan", PLANS, ids=str)
+
+
+def two_nodes(**more: Any) -> Setting:
+    return setting(nodes=2, global_batch=128, **more)
+
+
+def alone(**more: Any) -> Setting:
+    """A node with one accelerator."""
+    node = written_out("node", "dgx-h100", name="one", accelerators=1, scale_out={"nics": 1})
+    return setting(model(), node=node, **more)
+
+
+def evaluated(asked: Setting) -> Iterator[Any]:
+    """Costs of every legal plan of a space, block by block."""
+    for grid in grids(asked):
+        rows, _ = leaves(asked, grid, stem(asked, grid).rows)
+        if len(rows):
+            yield evaluate(asked, rows).costs
+
+
+# ── Communication ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_one_accelerator_does_not_communicate() -> None:
+    asked = alone()
+    for zero in range(4):
+        row = costs(asked, zero=zero)
+        assert {row[name] for name in (*EXPOSED, "bubble")} == {0}
+        assert {row[f"{name}_volume"] for name in ("tp", "dp", "pp")} == {0}
+        assert row["communication_efficiency"] == 1
+        assert row["step_time"] == pytest.approx(
+            sum(row[name] for name in ("matmul", "attention", "memory_bound", "launch", "optimizer"))
+        )
+
+
+@every_plan
+def test_infinite_links_leave_compute(plan: dict[str, Any]) -> None:
+    asked = two_nodes()
+    real, free = costs(asked, **plan), costs(without_network(asked), **plan)
+    compute = ("matmul", "attention", "memory_bound", "launch", "optimizer")
+    assert sum(free[name] for name in EXPOSED) == pytest.approx(0, abs=1e-9 * free["step_time"])
+    assert [free[name] for name in compute] == pytest.approx([real[name] for name in compute])
+    assert free["step_time"] == pytest.approx(sum(free[name] for name in (*compute, "bubble")))
+    assert free["step_time"] < real["step_time"]
+    assert free["tp_volume"] == real["tp_volume"], "what is sent does not depend on how fast"
+
+
+@every_plan
+@pytest.mark.parametrize("stack", ["megatron-core", "fsdp2"])
+def test_terms_sum_to_the_step(plan: dict[str, Any], stack: str) -> None:
+    row = ask(two_nodes(stack=stack), **plan).evaluation.costs.row()
+    assert row["step_time"] == pytest.approx(sum(row[name] for name in TERMS))
+    assert all(row[name] >= 0 for name in TERMS)
+    assert row["bubble_share"] == pytest.approx(row["bubble"] / row["step_time"])
+
+
+@every_plan
+def test_no_overlap_is_never_faster(plan: dict[str, Any]) -> None:
+    steps = [
+        costs(two_nodes(assume={"overlap": {"tp": share, "dp": share, "pp": share}}), **plan)["step_time"]
+        for share in (0, 0.5, 1)
+    ]
+    assert steps[0] >= steps[1] >= steps[2]
+
+
+def test_overlap_of_each_kind_shrinks_its_own_term() -> None:
+    plan = {"tp": 2, "pp": 2, "zero": 1}
+    for kind in ("tp", "dp", "pp"):
+        shown, hidden = (
+            costs(two_nodes(assume={"overlap": {"tp": 0, "dp": 0, "pp": 0, kind: share}}), **plan) for share in (0, 1)
+        )
+        assert hidden[f"{kind}_exposed"] < shown[f"{kind}_exposed"]
+
+
+def test_exposed_without_overlap_is_all_of_it() -> None:
+    """With nothing hidden, and neither head nor embedding split, dp shows the sum of its transfers."""
+    given = ask(two_nodes(assume={"overlap": {"dp": 0}}), zero=1)
+    sent = [transfer for transfer in given.evaluation.step.transfers if transfer.axis == "dp"]
+    assert len(sent) == 2
+    total = sum(one(transfer.total_time) for transfer in sent)
+    assert given.evaluation.costs.row()["dp_exposed"] == pytest.approx(total)
+
+
+def test_zero_1_sends_what_zero_0_sends() -> None:
+    """A scatter and a gather are an all-reduce when weights and gradients are of one type."""
+    asked = two_nodes(workload={"gradients": "bf16"})
+    assert costs(asked, zero=1)["dp_volume"] == pytest.approx(costs(asked, zero=0)["dp_volume"])
+
+
+# ── Compute ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@every_plan
+def test_slower_clocks_are_never_faster(plan: dict[str, Any]) -> None:
+    steps = [costs(two_nodes(assume={"sustained": factor}), **plan)["step_time"] for factor in (1.0, 1.2, 1.6)]
+    assert steps[0] < steps[1] < steps[2]
+
+
+def test_matmuls_take_as_long_as_their_flop_at_the_fitted_share() -> None:
+    """Far from the ridge the roofline is the peak: forward at c, both backward products at c of backward."""
+    asked = setting("llama-3-8b", assume={"sustained": 1})
+    row, fit = costs(asked, tp=1, micro_batch=4), asked.matmul
+    tokens = 64 * 4096 / 8
+    forward = 2 * tokens * (32 * 218_103_808 + 128256 * 4096)
+    time = forward / asked.peak / fit.compute_share + 2 * forward / asked.peak / fit.backward_share
+    assert row["matmul"] == pytest.approx(time, rel=5e-3)
+    assert row["matmul"] > time
+
+
+def test_full_recompute_adds_a_forward_of_the_layers() -> None:
+    row = {mode: costs(alone(), recompute=mode) for mode in ("none", "full")}
+    longer = row["full"]["attention"] / row["none"]["attention"]
+    backward = 2.5 / setting().attention.backward_share  # type: ignore[union-attr]
+    assert longer == pytest.approx((2 + backward) / (1 + backward))
+    assert row["full"]["step_time"] > row["none"]["step_time"]
+
+
+def test_selective_recompute_adds_a_forward_of_the_core() -> None:
+    """Unfused: two products forward, four backward, two of them once more."""
+    asked = setting(stack="megatron-2021")
+    row = {mode: costs(asked, recompute=mode, zero=0, tp=8) for mode in ("none", "selective")}
+    assert row["selective"]["attention"] / row["none"]["attention"] == pytest.approx(8 / 6)
+    assert row["selective"]["matmul"] == row["none"]["matmul"]
+
+
+def test_twice_the_batch_takes_twice_the_compute() -> None:
+    rows = [costs(setting(global_batch=batch), tp=2) for batch in (64, 128)]
+    for name in ("matmul", "attention", "memory_bound", "launch", "tp_exposed"):
+        assert rows[1][name] == pytest.approx(2 * rows[0][name])
+    assert rows[1]["optimizer"] == rows[0]["optimizer"]
+    assert rows[1]["tokens_per_s"] > rows[0]["tokens_per_s"]
+
+
+def test_optimizer_work_is_shared_under_zero() -> None:
+    """30 bytes of each parameter updated, 8 of each whose gradient is held; 8 replicas."""
+    times = [costs(setting(), zero=zero)["optimizer"] for zero in range(4)]
+    per_parameter = np.array([30 + 8, 30 / 8 + 8, 38 / 8, 38 / 8])
+    assert times == pytest.approx(8030261248 * per_parameter / (3.35e12 * 0.8), rel=1e-3)
+
+
+# ── Utilisation ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("stack", ["megatron-core", "megatron-2021", "fsdp2"])
+def test_mfu_is_at_most_hfu_is_at_most_one(stack: str) -> None:
+    space = {"micro_batch": [1, 4], "vpp": [1, 2, 4], "schedule": ["gpipe", "1f1b", "interleaved"]}
+    rows = 0
+    for table in evaluated(setting("llama-3-8b", nodes=8, global_batch=512, stack=stack, search=space)):
+        mfu, hfu = table.column("mfu"), table.column("hfu")
+        assert np.all((mfu > 0) & (mfu <= hfu * (1 + 1e-12)) & (hfu <= 1))
+        assert np.all(table.column("bubble") >= 0)
+        rows += table.rows
+    assert rows > 100
+
+
+def test_full_recompute_is_four_thirds_on_the_layers() -> None:
+    """Of layers alone 4/3; a head, computed once, brings it down."""
+    row = costs(setting(model(vocab=1)), recompute="full")
+    assert row["hfu"] / row["mfu"] == pytest.approx(4 / 3, rel=1e-5)
+    row = costs(setting(), recompute="full")
+    attention = 32 * 2 * 4097 * 4096
+    layers, head = 2 * 32 * 218_103_808 + attention, 2 * 128256 * 4096
+    assert row["hfu"] / row["mfu"] == pytest.approx(1 + layers / (layers + head) / 3)
+    row = costs(setting(), recompute="none")
+    assert row["hfu"] == row["mfu"]
+
+
+@pytest.mark.parametrize(("shape", "ratio"), [("megatron-22b", 1.0519), ("gpt-3-175b", 1.0269)])
+def test_korthikantis_hfu_of_selective_recompute(shape: str, ratio: float) -> None:
+    """The paper counts the core three times: 1 + (s/6h) / (1 + s/6h + V/12Lh)."""
+    asked = setting(shape, sequence=2048, stack="megatron-2021", assume={"flop_convention": "korthikanti"})
+    row = costs(asked, tp=8, recompute="selective")
+    assert row["hfu"] / row["mfu"] == pytest.approx(ratio, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("convention", "flop"),
+    [
+        ("6n", 6 * 8030261248),
+        ("palm", 6 * 8030261248 + 12 * 32 * 4096 * 4096),
+        ("model-full", 6 * (32 * 218_103_808 + 128256 * 4096) + 12 * 32 * 4096 * 4096),
+        ("model-causal", 6 * (32 * 218_103_808 + 128256 * 4096) + 6 * 32 * 4096 * 4097),
+    ],
+)
+def test_mfu_by_convention(convention: str, flop: float) -> None:
+    """FLOP a token of Llama 3 8B at 4096, over peak and rate."""
+    row = costs(setting(assume={"flop_convention": convention}), tp=2)
+    assert row["mfu"] == pytest.approx(flop * row["tokens_per_s_per_gpu"] / 989.4e12, rel=1e-3)
+    assert row["flop_rate"] == pytest.approx(flop * row["tokens_per_s_per_gpu"])
+
+
+# ── Pipeline ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("vpp", [1, 2])
+def test_the_bubble_vanishes_as_micro_batches_grow(vpp: int) -> None:
+    shares = [
+        costs(setting(model(layers=16, vocab=1024), global_batch=batch), pp=8, vpp=vpp)["bubble_share"]
+        for batch in (8, 64, 4096, 262144)
+    ]
+    assert np.all(np.diff(shares) < 0)
+    assert shares[-1] < 1e-3
+    assert shares[0] == pytest.approx(7 / (8 * vpp + 7), rel=0.08), "sends and optimizer lengthen the step"
+
+
+def test_no_stages_no_bubble() -> None:
+    row = costs(setting(), pp=1)
+    assert row["bubble"] == pytest.approx(0, abs=1e-12 * row["step_time"])
+    assert row["pp_exposed"] == row["pp_volume"] == 0
+
+
+def test_interleaving_shrinks_the_bubble_and_doubles_the_sends() -> None:
+    asked = setting(model(layers=16, vocab=1024))
+    plain, chunks = costs(asked, pp=8), costs(asked, pp=8, vpp=2)
+    assert chunks["bubble"] == pytest.approx(plain["bubble"] / 2, rel=0.05)
+    assert chunks["pp_volume"] == 2 * plain["pp_volume"]
+
+
+def test_the_named_terms_are_those_of_the_busier_end() -> None:
+    """A huge vocabulary makes the last stage the slowest: its head is in matmul, the others wait in the bubble."""
+    wide, narrow = (costs(setting(model(vocab=vocab)), pp=8, zero=0) for vocab in (1 << 20, 1 << 10))
+    head = 64 * 4096 * 2 * 1024 * ((1 << 20) - (1 << 10))
+    fit = setting().matmul
+    rate = 989.4e12 / 1.39
+    added = head / rate / fit.compute_share + 2 * head / rate / fit.backward_share
+    assert wide["matmul"] - narrow["matmul"] == pytest.approx(added, rel=0.02)
+
+
+# ── Derived columns ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_derived_columns() -> None:
+    asked = setting(workload={"tokens": "1 T"}, assume={"price": "2.50 USD/GPU/h"})
+    row = costs(asked, tp=2)
+    tokens = 64 * 4096 / row["step_time"]
+    assert row["tokens_per_s"] == pytest.approx(tokens)
+    assert row["tokens_per_s_per_gpu"] == pytest.approx(tokens / 8)
+    assert row["run_time"] == pytest.approx(1e12 / tokens)
+    assert row["run_cost"] == pytest.approx(1e12 / tokens / 3600 * 8 * 2.5)
+    assert row["cost_per_mtoken"] == pytest.approx(row["run_cost"] / 1e6)
+    compute = row["matmul"] + row["attention"] + row["memory_bound"]
+    exposed = sum(row[name] for name in EXPOSED)
+    assert row["communication_efficiency"] == pytest.approx(compute / (compute + exposed))
+    assert row["scaling_efficiency"] == pytest.approx(compute / row["step_time"])
+
+
+def test_the_scenarios_own_plan_is_asked_like_any_other() -> None:
+    asked = setting(plan={"tp": 4, "pp": 2})
+    assert asked.case.scenario.plan is not None
+    own: Answer = answer(asked, asked.case.scenario.plan)
+    assert own.evaluation.costs.row() == pytest.approx(costs(asked, tp=4, pp=2), nan_ok=True)

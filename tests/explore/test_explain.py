@@ -1,0 +1,192 @@
+"""Explanations: every figure of a plan, from the calls really made, down to where its inputs were written."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from costmodel.documents.library import load
+from costmodel.errors import CostModelError
+from costmodel.estimate.costs import COLUMNS, number
+from costmodel.estimate.memory import LINES
+from costmodel.estimate.plan import Answer, answer, own_plan
+from costmodel.estimate.setting import Setting, setting_of
+from costmodel.explore.explain import Node, explain, quantities
+from costmodel.report import tree
+
+SCENARIOS: dict[str, tuple[str, ...]] = {
+    "llama-3-70b-512": (),
+    "gpt-3-175b-1024": ("stack=megatron-2021", "plan.recompute=selective", "assume.price=2 USD/GPU/h"),
+}
+ASKED = [(name, quantity) for name in SCENARIOS for quantity in quantities()]
+every_figure = pytest.mark.parametrize(("name", "quantity"), ASKED)
+
+# What composition writes itself: how often in a layer, nothing, one of a thing, a million tokens.
+CONSTANTS = {0.0, 1.0, 2.0, 4.0, 6.0, 1e6}
+
+
+@functools.cache
+def asked(name: str) -> Setting:
+    return setting_of(load(name, SCENARIOS[name]))
+
+
+@functools.cache
+def answered(name: str) -> Answer:
+    return answer(asked(name), own_plan(asked(name)))
+
+
+@functools.cache
+def explained(name: str, quantity: str) -> Node:
+    return explain(asked(name), own_plan(asked(name)), quantity)
+
+
+def nodes(node: Node) -> Iterator[Node]:
+    yield node
+    for inner in node.beneath:
+        yield from nodes(inner)
+
+
+def figure(name: str, quantity: str) -> float:
+    """The figure by the evaluation without a trace."""
+    evaluation = answered(name).evaluation
+    if quantity in COLUMNS:
+        return evaluation.costs.row()[quantity]
+    peaks = [number(peak) for peak in evaluation.ledger.peaks]
+    return number(evaluation.ledger.line(quantity, peaks.index(max(peaks))))
+
+
+def remade(node: Node) -> float:
+    """A node's value from what lies beneath it."""
+    values = [inner.value for inner in node.beneath]
+    if node.equation is not None:
+        return float(node.equation.function(*values, **node.choices))
+    if node.operation == "+":
+        return math.fsum(values)
+    if node.operation == "−":
+        return values[0] - math.fsum(values[1:])
+    if node.operation == "the larger of":
+        return max(values)
+    if node.operation == "the smaller of":
+        return min(values)
+    assert node.operation == "whichever applies of", node.operation
+    assert node.value in values
+    return node.value
+
+
+def test_every_column_and_every_line_can_be_asked() -> None:
+    assert set(quantities()) == {*COLUMNS, *LINES}
+
+
+@every_figure
+def test_the_root_is_the_figure(name: str, quantity: str) -> None:
+    root = explained(name, quantity)
+    assert root.value == figure(name, quantity)
+    assert root.name == quantity
+    assert root.unit == (COLUMNS[quantity].unit if quantity in COLUMNS else "B")
+
+
+@every_figure
+def test_every_node_follows_from_what_lies_beneath(name: str, quantity: str) -> None:
+    for node in nodes(explained(name, quantity)):
+        if node.beneath:
+            assert remade(node) == pytest.approx(node.value, rel=1e-9, abs=1e-12), node.name
+
+
+@every_figure
+def test_every_leaf_has_a_place(name: str, quantity: str) -> None:
+    """A leaf was written in a document or the plan, or is a constant of the composition."""
+    for node in nodes(explained(name, quantity)):
+        if node.beneath or node.written is not None or node.name.startswith("plan."):
+            continue
+        assert node.value in CONSTANTS, f"{node.name} = {node.value} came from nowhere"
+
+
+@every_figure
+def test_inputs_of_equations_carry_their_units(name: str, quantity: str) -> None:
+    for node in nodes(explained(name, quantity)):
+        if node.equation is None:
+            continue
+        declared = {item.name: item.unit for item in node.equation.contract.arguments}
+        for inner in node.beneath:
+            if inner.name in declared and declared[inner.name] not in (None, "u"):
+                assert inner.unit == declared[inner.name]
+
+
+def places(node: Node) -> dict[str, str]:
+    return {str(inner.written.place): inner.written.check for inner in nodes(node) if inner.written is not None}
+
+
+def test_leaves_lead_to_the_line_they_were_written_on() -> None:
+    """The peak of the part, the fit, the software and the model, each with file, line, column and path."""
+    found = " ".join(places(explained("llama-3-70b-512", "step_time")))
+    for written in (
+        "hardware/accelerators/h100-sxm.yaml:",
+        "hardware/efficiencies/h100-sxm.yaml:",
+        "hardware/fabrics/ib-ndr.yaml:",
+        "scenarios/models/llama-3-70b.yaml:",
+        "scenarios/stacks/megatron-core.yaml:",
+        "scenarios/llama-3-70b-512.yaml:",
+        "(peak.bf16)",
+        "(hidden)",
+        "(overlap.dp)",
+        "(workload.global_batch)",
+    ):
+        assert written in found, written
+
+
+def test_known_facts_are_flagged() -> None:
+    """The bytes of a context were not read in a source: the tree says so, and of the bandwidth it does not."""
+    root = explained("llama-3-70b-512", "runtime")
+    assert set(places(root).values()) == {"known"}
+    assert any("from general knowledge, page not re-read" in line.plain for line in tree.tree(root, 9))
+    weights = explained("llama-3-70b-512", "weights")
+    assert "known" not in {check for place, check in places(weights).items() if "stacks" in place}
+
+
+def test_an_override_is_a_place_too() -> None:
+    setting = setting_of(load("llama-3-70b-512", ("workload.global_batch=2048",)))
+    root = explain(setting, own_plan(setting), "tokens_per_s")
+    found = [
+        str(node.written.place)
+        for node in nodes(root)
+        if node.name == "global_batch" and node.written is not None and node.value == 2048
+    ]
+    assert found
+    assert all("command line" in place for place in found)
+
+
+def test_trees_name_what_repeats() -> None:
+    """Two calls of one equation can be told apart by their labels."""
+    root = explained("llama-3-70b-512", "step_time")
+    labels = {label for node in nodes(root) for label in node.labels}
+    assert {"mlp up", "mlp down", "attention core", "head"} <= labels
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_tree_is_no_deeper_than_asked(depth: int) -> None:
+    lines = [line.plain for line in tree.tree(explained("llama-3-70b-512", "dp_exposed"), depth)]
+    deepest = max(len(line) - len(line.lstrip("│ ")) for line in lines if "── " in line)
+    assert deepest <= 4 * (depth - 1)
+
+
+def test_json_is_the_same_tree() -> None:
+    root = explained("llama-3-70b-512", "optimizer")
+
+    def check(node: Node, written: dict[str, Any]) -> None:
+        assert written["value"] == node.value
+        assert written["unit"] == node.unit
+        for inner, below in zip(node.beneath, written.get("inputs", []), strict=True):
+            check(inner, below)
+
+    check(root, tree.as_json(root))
+
+
+def test_an_unknown_quantity_is_answered_with_the_nearest() -> None:
+    with pytest.raises(CostModelError) as caught:
+        explained("llama-3-70b-512", "step_tme")
+    assert caught.value.faults[0].code == "C003"
+    assert "step_time" in caught.value.faults[0].hint

@@ -1,0 +1,344 @@
+"""Search: the same answer as asking every plan one by one, alone or in processes; counts that add up; near misses."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import itertools
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from estimate.cases import ask, case, model, setting
+
+from costmodel.documents.library import Case
+from costmodel.documents.plan import Plan
+from costmodel.errors import CostModelError
+from costmodel.estimate.block import Block, Structure
+from costmodel.estimate.costs import Costs
+from costmodel.estimate.plan import Answer, answer
+from costmodel.estimate.setting import setting_of
+from costmodel.explore.rank import Ranked, Top
+from costmodel.explore.search import Found, search
+from costmodel.explore.space import DEFAULT_MICRO_BATCHES, divisors, grids
+
+SPACE: dict[str, list[Any]] = {
+    "tp": [1, 2, 3, 8],
+    "pp": [1, 2, 4],
+    "vpp": [1, 2],
+    "micro_batch": [1, 4],
+    "zero": [0, 1],
+    "recompute": ["none", "full"],
+    "schedule": ["1f1b", "gpipe", "interleaved"],
+    "sequence_parallel": [True, False],
+}
+CHOICES = ("zero", "recompute", "schedule", "sequence_parallel", "order")
+SIZES = ("dp", "tp", "pp", "vpp", "micro_batch")
+SAME_SCORE = 1e-9
+
+
+def same_plan(plan: dict[str, Any]) -> tuple[Any, ...]:
+    """What a plan really does: at dp, pp or tp of one some choices choose nothing."""
+    dp = 8 / plan["tp"] / plan["pp"]
+    return (
+        plan["tp"], plan["pp"], plan["vpp"], plan["micro_batch"], plan["recompute"],
+        plan["zero"] if dp > 1 else 0,
+        plan["sequence_parallel"] or plan["tp"] == 1,
+        "1f1b" if plan["pp"] == 1 and plan["schedule"] == "gpipe" else plan["schedule"],
+    )  # fmt: skip
+
+
+@functools.cache
+def one_by_one() -> dict[tuple[Any, ...], Answer]:
+    """Every legal plan of the space, asked alone."""
+    asked = setting()
+    found: dict[tuple[Any, ...], Answer] = {}
+    for values in itertools.product(*SPACE.values()):
+        plan = dict(zip(SPACE, values, strict=True))
+        if (plan["vpp"] > 1) != (plan["schedule"] == "interleaved"):
+            continue
+        given = ask(asked, **plan)
+        if not given.refused:
+            found.setdefault(same_plan(plan), given)
+    return found
+
+
+def searched(case_: Case, size: int = 1000, *, workers: int = 1) -> Found:
+    return search(case_, size, workers=workers)
+
+
+def spaced(space: dict[str, Any] = SPACE, **more: Any) -> Case:
+    """With tokens and a price, so that every column is a number."""
+    workload, assume = {"tokens": "1 T"}, {"price": "2 USD/GPU/h"}
+    return case(search=space, **{"workload": workload, "assume": assume, **more})
+
+
+def key(row: Ranked) -> tuple[Any, ...]:
+    choices = {name: getattr(row.structure, name) for name in CHOICES}
+    return same_plan({**row.sizes, **choices})
+
+
+def accepted(objective: str, **limits: float) -> list[tuple[float, tuple[Any, ...]]]:
+    """Plans that fit and keep the limits, best first by asking each."""
+    sign = 1 if objective in ("step_time", "cost_per_mtoken") else -1
+    rows = {plan: given.evaluation.costs.row() for plan, given in one_by_one().items()}
+    kept = [
+        (sign * row[objective], plan)
+        for plan, row in rows.items()
+        if row["memory_share"] <= limits.get("memory", 1)
+        and row["step_time"] <= limits.get("step_time", float("inf"))
+        and row["mfu"] >= limits.get("mfu", 0)
+    ]
+    return sorted(kept, key=lambda item: item[0])
+
+
+# ── The answer ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("objective", ["tokens_per_s_per_gpu", "step_time"])
+def test_the_ranking_is_that_of_asking_every_plan(objective: str) -> None:
+    found, expected = searched(spaced(objective=objective)).best, accepted(objective)
+    assert 20 < len(expected) < len(one_by_one()), "some fit, some do not"
+    assert [row.score for row in found] == pytest.approx([score for score, _ in expected], rel=SAME_SCORE)
+    assert {key(row) for row in found} == {plan for _, plan in expected}
+    assert [row.score for row in found] == sorted(row.score for row in found)
+
+
+def test_every_row_is_the_plan_asked_alone() -> None:
+    for row in searched(spaced(), 10).best:
+        alone = ask(setting(), **row.sizes, **{name: getattr(row.structure, name) for name in CHOICES})
+        assert row.costs["step_time"] == pytest.approx(alone.evaluation.costs.row()["step_time"], rel=1e-12)
+        assert row.costs["memory_peak"] == pytest.approx(alone.evaluation.costs.row()["memory_peak"], rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_a_short_list_is_the_head_of_the_long_one(size: int) -> None:
+    assert searched(spaced(), size).best == searched(spaced()).best[:size]
+
+
+@pytest.mark.parametrize(
+    ("limits", "code"),
+    [
+        ({"memory": {"at_most": 0.8}}, "M002"),
+        ({"step_time": {"at_most": "4 s"}}, "T001"),
+        ({"mfu": {"at_least": 0.45}}, "T001"),
+    ],
+)
+def test_limits_are_obeyed_and_counted(limits: dict[str, Any], code: str) -> None:
+    bound = {"memory": 0.8} if "memory" in limits else {"step_time": 4.0} if "step_time" in limits else {"mfu": 0.45}
+    found, expected = searched(spaced(limits=limits)), accepted("tokens_per_s_per_gpu", **bound)
+    assert {key(row) for row in found.best} == {plan for _, plan in expected}
+    everything = accepted("tokens_per_s_per_gpu")
+    assert 0 < len(expected) < len(everything)
+    assert found.tally.refused[code] == len(everything) - len(expected)
+
+
+# ── The counts ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_counts_add_up() -> None:
+    tally = searched(spaced()).tally
+    chunks = {"1f1b": 1, "gpipe": 1, "interleaved": 1}
+    assert tally.candidates == 4 * 3 * 2 * 2 * 2 * 2 * sum(chunks.values())
+    assert tally.candidates == tally.fit + sum(tally.refused.values())
+    assert tally.evaluated == len(one_by_one()) == tally.fit + tally.refused["M001"]
+    assert tally.fit == len(accepted("tokens_per_s_per_gpu"))
+
+
+def test_reasons_are_those_of_the_plans() -> None:
+    """Each candidate is counted under the first of its own reasons, in the order of the rules."""
+    asked = setting()
+    counted: Counter[str] = Counter()
+    for values in itertools.product(*SPACE.values()):
+        plan = dict(zip(SPACE, values, strict=True))
+        if (plan["vpp"] > 1) != (plan["schedule"] == "interleaved"):
+            continue
+        refused = ask(asked, **plan).refused
+        counted[refused[0] if refused else ""] += 1
+    tally = searched(spaced()).tally
+    assert sum(counted.values()) == tally.candidates
+    for code in ("L001", "L003", "L008"):
+        assert tally.refused[code] == counted[code]
+
+
+@pytest.mark.parametrize("stack", ["megatron-core", "fsdp2", "megatron-2021"])
+def test_a_space_left_open_takes_what_makes_sense(stack: str) -> None:
+    found = searched(case(nodes=2, global_batch=128, stack=stack), 5)
+    tally = found.tally
+    assert tally.candidates == tally.fit + sum(tally.refused.values())
+    assert {"L001", "L011"} & {*(+tally.refused)} <= {"L001"}, "a default space offers what the stack offers"
+    assert tally.evaluated > 0
+    assert {grid.micro_batch for grid in grids(found.setting)} == {DEFAULT_MICRO_BATCHES}
+    assert {grid.tp for grid in grids(found.setting)} == {(1.0, 2.0, 4.0, 8.0)}
+    assert {row.structure.zero for row in found.best} <= {*found.setting.stack.zero}
+
+
+@pytest.mark.parametrize("number", [1, 7, 12, 80, 126, 512])
+def test_divisors(number: int) -> None:
+    assert divisors(number, 1e9) == tuple(value for value in range(1, number + 1) if number % value == 0)
+    assert divisors(number, 6) == tuple(value for value in range(1, 7) if number % value == 0)
+
+
+def test_a_world_that_does_not_divide_is_refused() -> None:
+    """Three nodes: tp 8 · pp 2 would leave one and a half replicas."""
+    found = searched(case(nodes=3, global_batch=96, search={"tp": [8], "pp": [2], "zero": [1], "recompute": ["none"]}))
+    assert found.best == []
+    assert +found.tally.refused == Counter({"L001": found.tally.candidates})
+
+
+def test_listed_degrees_must_fill_the_cluster() -> None:
+    found = searched(spaced({"dp": [2, 4], "tp": [2, 4], "pp": [1], "micro_batch": [1], "recompute": ["full"]}))
+    assert {(row.sizes["dp"], row.sizes["tp"]) for row in found.best} <= {(2, 4), (4, 2)}
+    assert found.tally.refused["L001"] == found.tally.candidates / 2
+
+
+def test_a_choice_the_stack_does_not_offer_is_refused() -> None:
+    found = searched(case(search={"zero": [0, 1]}, stack="fsdp2"))
+    assert found.best == []
+    assert +found.tally.refused == Counter({"L011": found.tally.candidates})
+
+
+# ── Yours ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("objective", ["tokens_per_s_per_gpu", "step_time"])
+@pytest.mark.parametrize("place", [0, 5, 17])
+def test_your_rank_is_where_your_plan_stands(objective: str, place: int) -> None:
+    ranking = searched(spaced(objective=objective)).best
+    row = ranking[place]
+    plan = {**row.sizes, **{name: getattr(row.structure, name) for name in CHOICES}}
+    found = searched(spaced(objective=objective, plan=plan), 3)
+    better = sum(1 for other in ranking if other.score < row.score - SAME_SCORE * abs(row.score))
+    assert found.your_rank == better + 1 <= place + 1
+    assert len(found.best) == 3, "the list is as long with a plan as without"
+
+
+def test_a_plan_outside_the_space_ranks_too() -> None:
+    found = searched(spaced(plan={"tp": 4, "pp": 2, "micro_batch": 2, "recompute": "full"}))
+    assert found.your_rank is not None
+    assert 1 <= found.your_rank <= len(found.best) + 1
+
+
+@pytest.mark.parametrize("plan", [{"tp": 3}, {"zero": 0, "tp": 1, "micro_batch": 4, "recompute": "none"}])
+def test_a_plan_that_is_not_legal_or_does_not_fit_has_no_rank(plan: dict[str, Any]) -> None:
+    found = searched(spaced(plan=plan))
+    assert found.your_rank is None
+    assert found.yours is not None
+
+
+def test_without_a_plan_there_is_no_rank() -> None:
+    found = searched(spaced())
+    assert (found.yours, found.your_rank, found.tally.better_than_yours) == (None, None, 0)
+
+
+# ── No plan fits ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def too_large(nodes: int = 1) -> Case:
+    space = {"zero": [1], "recompute": ["full"], "micro_batch": [1], "schedule": ["1f1b"]}
+    return case("llama-3-70b", nodes=nodes, global_batch=64, search=space)
+
+
+def test_when_nothing_fits_the_nearest_is_shown() -> None:
+    found = searched(too_large())
+    asked = found.setting
+    plans = [
+        answer(asked, Plan(tp=tp, pp=pp, zero=1, recompute="full"))
+        for tp, pp in itertools.product((1, 2, 4, 8), (1, 2, 4, 8))
+        if tp * pp <= 8
+    ]
+    peaks = [each.evaluation.costs.row()["memory_peak"] for each in plans if not each.refused]
+    assert found.best == []
+    assert found.tally.fit == 0
+    (nearest,) = found.tally.nearest.rows
+    assert nearest.costs["memory_peak"] == pytest.approx(min(peaks))
+    assert nearest.costs["memory_share"] > 1
+
+
+def test_every_remedy_is_true() -> None:
+    found = searched(too_large())
+    (nearest,) = found.tally.nearest.rows
+    wider = next(text for text in found.remedies if "nodes, dp" in text)
+    nodes, dp = (int(digits) for digits in re.findall(r"(\d+) nodes, dp (\d+)", wider)[0])
+    choices = {name: getattr(nearest.structure, name) for name in CHOICES}
+
+    def share(nodes: int, dp: float, **more: Any) -> float:
+        asked = setting("llama-3-70b", nodes=nodes, global_batch=64, **more)
+        given = ask(asked, **{**nearest.sizes, "dp": dp}, **choices)
+        return float("inf") if given.refused else given.evaluation.costs.row()["memory_share"]
+
+    assert share(nodes, dp) <= 1
+    assert share(nodes // 2, dp // 2) > 1, "and fewer do not do"
+    others = [re.findall(r"^node (\S+) ", text)[0] for text in found.remedies if text.startswith("node ")]
+    assert others
+    assert all(share(1, nearest.sizes["dp"], node=node) <= 1 for node in others)
+
+
+def test_where_something_fits_there_is_nothing_to_remedy() -> None:
+    assert searched(spaced()).remedies == []
+
+
+def test_cost_as_objective_wants_a_price() -> None:
+    with pytest.raises(CostModelError, match="C004"):
+        searched(case(objective="cost_per_mtoken", node="dgx-a100"))
+    found = searched(spaced(objective="cost_per_mtoken")).best
+    assert [row.sizes for row in found] == [row.sizes for row in searched(spaced()).best], (
+        "the rent is the same for all"
+    )
+
+
+# ── In processes ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_processes_find_the_same_bit_for_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("costmodel.explore.search")
+    monkeypatch.setattr(module, "CANDIDATES_A_PIECE", 16)
+    asked = spaced(plan={"tp": 8})
+    alone = searched(asked, 20)
+    monkeypatch.setattr(module, "POOL_FROM", 0)
+    shared = searched(asked, 20, workers=2)
+    assert shared.best == alone.best
+    assert (shared.tally, shared.your_rank) == (alone.tally, alone.your_rank)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 64])
+def test_the_size_of_blocks_does_not_matter(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    module = importlib.import_module("costmodel.explore.search")
+    whole = searched(spaced(), 20)
+    monkeypatch.setattr(module, "BLOCK_ROWS", rows)
+    monkeypatch.setattr(module, "CANDIDATES_AT_ONCE", 3 * rows)
+    cut = searched(spaced(), 20)
+    assert [row.sizes for row in cut.best] == [row.sizes for row in whole.best]
+    assert [row.score for row in cut.best] == pytest.approx([row.score for row in whole.best], rel=1e-12)
+    assert cut.tally.refused == whole.tally.refused
+    assert (cut.tally.candidates, cut.tally.evaluated, cut.tally.fit) == (
+        whole.tally.candidates,
+        whole.tally.evaluated,
+        whole.tally.fit,
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_running_list_is_the_head_of_everything_sorted(seed: int) -> None:
+    """Many ties, cut into blocks anywhere: by score, then memory, then sizes."""
+    random = np.random.default_rng(seed)
+    total, size = 200, int(random.integers(1, 30))
+    table = {name: random.integers(1, 5, total).astype(float) for name in ("step_time", "memory_peak", *SIZES)}
+    keep = random.random(total) < 0.7
+    top = Top(size, "step_time")
+    edges = [0, *sorted(random.integers(0, total, 6)), total]
+    for low, high in itertools.pairwise(edges):
+        part = {name: column[low:high] for name, column in table.items()}
+        costs = Costs({name: part[name] for name in ("step_time", "memory_peak")}, high - low)
+        top.add(Block(Structure(), **{name: part[name] for name in SIZES}), costs, keep[low:high])
+    rows = sorted(zip(*(table[name][keep] for name in ("step_time", "memory_peak", *SIZES)), strict=True))
+    assert [(row.score, row.costs["memory_peak"], *row.sizes.values()) for row in top.rows] == rows[:size]
+
+
+def test_a_small_model_on_one_node_prefers_no_model_parallelism() -> None:
+    """What anyone would say: what fits on one accelerator is replicated."""
+    best = searched(case(model(), global_batch=64), 1).best[0]
+    assert (best.sizes["tp"], best.sizes["pp"]) == (1, 1)
+    assert setting_of(case(model())).domain == 8

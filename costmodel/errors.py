@@ -56,7 +56,7 @@ FAULT_CODES = {
     "D009": "No document of that name: not a file, not in the working folder, not on COSTMODEL_PATH, not shipped.",
     "D010": "A choice that is not among the choices of that key.",
     "D011": "The first key, schema, names the kind of document and its version; this one is missing or another kind.",
-    "D012": "Anchors, aliases and tags are not used in these documents; they are refused because they can hide or run.",
+    "D012": "Anchors, aliases, tags and deep nesting are not used here; they are refused because they can hide or run.",
     "D013": "A name used in one part of a document is not defined in another, for example a source without its entry.",
     "C001": "--set takes path=value, for example --set plan.tp=4; the path names a key of the scenario.",
     "C002": "The output file exists or cannot be written. Nothing is overwritten without --force.",

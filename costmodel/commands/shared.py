@@ -116,11 +116,11 @@ def _discard() -> None:
 
 def _allowed(path: Path, *, force: bool) -> None:
     place = Place(str(path))
-    if path.is_dir():
+    if os.path.isdir(path):
         raise fail("C002", f"{path} is a folder", place, "name a file in it")
     if path.suffix in _OTHER_FORMATS:
         raise fail("C002", f"{path.suffix} is not written yet", place, "take .json, or another suffix for plain text")
-    if path.is_file() and not force:
+    if os.path.isfile(path) and not force:
         raise fail("C002", f"{path} exists", place, "take another name, or add --force")
 
 

@@ -88,7 +88,7 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
         return Path(name)
     for root in roots():
         path = root / FOLDERS[kind][0] / f"{name}.yaml"
-        if path.is_file():
+        if os.path.isfile(path):
             return path
     known = names(kind)
     close = nearest(name, known, 0.6) or next((other for other in known if name and other.startswith(name)), "")
@@ -97,7 +97,7 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
     sentence = f"there is no {kind} named '{name}'" + (
         f"; '{name}' is the name of a{'n' if other[0] in 'ae' else ''} {other}" if other else ""
     )
-    if name and Path(name).is_file():
+    if name and os.path.isfile(name):
         hint = f"for the file write .{os.sep}{name}"
     raise fail("D009", sentence, place or Place(COMMAND_LINE), hint)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -14,6 +15,7 @@ from costmodel.errors import CostModelError, Fault, Place, fail
 MAXIMUM_BYTES = 4_000_000
 COMMAND_LINE = "command line"
 _MAXIMUM_DEPTH = 32
+_WORTH_KEEPING = 50_000
 _PLAIN_TAGS = {"map", "seq", "str", "int", "float", "bool", "null", "timestamp"}
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -148,12 +150,19 @@ class _Builder:
         return _placed(Text, value, place)
 
 
+@functools.lru_cache(maxsize=128)
+def _composed(text: str) -> Node | None:
+    """The nodes of a YAML text; documents are read again for every case that names them, and nobody changes nodes."""
+    node: Node | None = YAML(typ="safe", pure=True).compose(text)
+    return node
+
+
 def read_tree(text: str, file: str, *, or_nothing: bool = False) -> tuple[Any, tuple[Fault, ...]]:
     """The tree of a YAML text, and what was found wrong with it although it could be read."""
     if len(text) > MAXIMUM_BYTES:
         raise fail("D001", f"the text is over {MAXIMUM_BYTES / 1e6:.0f} MB", Place(file))
     try:
-        node = YAML(typ="safe", pure=True).compose(text)
+        node = _composed(text) if len(text) < _WORTH_KEEPING else _composed.__wrapped__(text)
     except YAMLError as error:
         raise CostModelError(_syntax_fault(error, text, file)) from None
     except RecursionError:

@@ -58,7 +58,9 @@ class Launch(Sourced):
     """Host time."""
 
     operation: Seconds = Field(description="Host time to issue one operation")
-    operations: Count = Field(description="Operations a layer issues forward; backward issues twice as many")
+    operations: Count = Field(
+        description="Operations a layer issues forward; backward issues twice as many, recompute again"
+    )
 
 
 class Runtime(Sourced):

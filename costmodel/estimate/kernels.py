@@ -149,7 +149,7 @@ def attention_pass(setting: Setting, part: Shard, micro_batch: Number) -> tuple[
 
 
 def layer_pass(setting: Setting, part: Shard, micro_batch: Number, split: Number, recompute: Recompute) -> Both:
-    """Forward and backward of one layer, with what recompute adds to backward and what the host cannot keep up with."""
+    """Forward and backward of one layer on the device, with what recompute adds to backward."""
     tokens = tokens_in_micro_batch(micro_batch, setting.sequence)
     forward_matmul: Number = 0.0
     backward_matmul: Number = 0.0
@@ -164,7 +164,7 @@ def layer_pass(setting: Setting, part: Shard, micro_batch: Number, split: Number
     forward_pass = Pass(matmul=forward_matmul, memory_bound=once) + core_forward
     backward_pass = Pass(matmul=backward_matmul, memory_bound=twice) + core_backward
     backward_pass = backward_pass + recomputed(setting, recompute, forward_pass, core_forward)
-    return Both(_launched(setting, forward_pass, 1.0), _launched(setting, backward_pass, 2.0))
+    return Both(forward_pass, backward_pass)
 
 
 def _memory_bound(setting: Setting, part: Shard, tokens: Number, split: Number, *, backward: bool) -> Number:
@@ -186,16 +186,23 @@ def recomputed(setting: Setting, recompute: Recompute, forward: Pass, core: Pass
     if recompute == "full":
         return forward
     if recompute == "selective" and setting.stack.kernels.selective == "op-level":
-        return forward.each(lambda value: divided(value, 2.0))
+        return Pass(matmul=divided(forward.matmul, 2.0), memory_bound=forward.memory_bound)
     if recompute == "selective" and setting.stack.kernels.attention == "unfused":
         return core
     return Pass()
 
 
-def _launched(setting: Setting, work: Pass, operations: float) -> Pass:
-    launch = setting.stack.launch
-    host = repeated(repeated(operations, launch.operations), launch.operation)
-    return work + Pass(launch=host_bound_time(work.device, host) - work.device)
+def launched(setting: Setting, recompute: Recompute, layer: Both) -> Both:
+    """A layer with what the host cannot keep up with; backward issues twice as much, and recompute again."""
+    again = {"none": 0.0, "full": 1.0, "selective": 0.5 if setting.stack.kernels.selective == "op-level" else 0.0}
+    backward = 2.0 + again[recompute]
+    return Both(_issued(setting, layer.forward, 1.0), _issued(setting, layer.backward, backward))
+
+
+def _issued(setting: Setting, work: Pass, passes: float) -> Pass:
+    launch, busy = setting.stack.launch, work.device + work.tp
+    host = repeated(repeated(passes, launch.operations), launch.operation)
+    return work + Pass(launch=host_bound_time(busy, host) - busy)
 
 
 def head_pass(setting: Setting, tp: Number, micro_batch: Number) -> Both:

@@ -10,7 +10,7 @@ from costmodel.equations.counting import data_parallel_degree, world_size
 from costmodel.errors import Place, fail
 from costmodel.estimate.block import Block, Structure, one_row
 from costmodel.estimate.evaluate import Evaluation, evaluate, verdict
-from costmodel.estimate.legality import REFUSALS, REMARKS, refusals, remarks
+from costmodel.estimate.legality import refusals, remarks
 from costmodel.estimate.setting import Assumed, Setting
 
 
@@ -72,8 +72,3 @@ def answer(setting: Setting, plan: Plan) -> Answer:
     if verdict(evaluation.costs.row()["memory_share"]) == "tight":
         remarked = (*remarked, "N003")
     return Answer(setting, evaluation, (*assumed, *setting.assumed), refusals(setting, block), remarked)
-
-
-def reason(code: str) -> str:
-    """What a refusal or remark says."""
-    return {**REFUSALS, **REMARKS}[code].meaning

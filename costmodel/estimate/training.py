@@ -31,7 +31,7 @@ from costmodel.estimate.communication import (
     sharded_weights,
     tensor_traffic,
 )
-from costmodel.estimate.kernels import PASS_TERMS, Both, Pass, embedding_pass, head_pass, layer_pass
+from costmodel.estimate.kernels import PASS_TERMS, Both, Pass, embedding_pass, head_pass, launched, layer_pass
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.work import StageParameters, layer_count, shard
 
@@ -68,7 +68,7 @@ def stages(setting: Setting, block: Block) -> Stages:
         traffic = tensor_traffic(setting, tp, micro_batch, layer.forward, sequence_parallel=structure.sequence_parallel)
         again = traffic.recomputed if structure.recompute == "full" else repeated(0.0, traffic.recomputed)
         layer = layer + Both(Pass(tp=traffic.forward), Pass(tp=traffic.backward + again))
-        layer = layer.each(distinct.spread)
+        layer = launched(setting, structure.recompute, layer).each(distinct.spread)
         layers = layers_per_stage(kind.count, block.pp)
         total = total + layer.each(functools.partial(repeated, layers))
         tensor.append((kind.count, _spread(traffic, distinct.spread)))

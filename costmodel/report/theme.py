@@ -28,7 +28,7 @@ def bar(share: float, width: int = 36) -> str:
     """A bar of eighths of a cell.
 
     >>> bar(0.5, 4), bar(0.0, 4), bar(0.3, 4)
-    ('██', '', '█▏')
+    ('██', '', '█▎')
     """
     eighths = round(max(0.0, min(share, 1.0)) * width * 8)
     full, rest = divmod(eighths, 8)

@@ -9,7 +9,6 @@ import typer
 from rich.text import Text
 
 from costmodel.commands.shared import Format, FormatOption, JsonOption, deliver
-from costmodel.documents.library import names, text_of, title_of
 from costmodel.report.theme import HEAD, columns, styled
 
 
@@ -55,6 +54,8 @@ def list_documents(
 
     Next: costmodel show NAME
     """
+    from costmodel.documents.library import names, title_of
+
     kinds = _KINDS[shelf] if shelf else ["scenario", "model", "stack", "node", "accelerator", "fabric"]
     found = {kind: [(name, title_of(kind, name)) for name in names(kind)] for kind in kinds}
     deliver(lambda: _listed(found), lambda: _as_json(found), as_json=as_json or form is Format.JSON)
@@ -92,6 +93,8 @@ def show(
 
     Next: costmodel estimate mine.yaml
     """
+    from costmodel.documents.library import text_of
+
     texts = text_of(name)
     deliver(
         lambda: [Text(line) for _, _, text in texts for line in text.splitlines()],

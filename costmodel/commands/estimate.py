@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from costmodel.commands.shared import (
@@ -16,11 +18,18 @@ from costmodel.commands.shared import (
     VerboseOption,
     deliver,
 )
-from costmodel.documents.library import load
-from costmodel.estimate.plan import Answer
-from costmodel.explore.alone import alone, is_model
-from costmodel.explore.face import predict
-from costmodel.report import machine, plan
+
+if TYPE_CHECKING:
+    from costmodel.estimate.plan import Answer
+
+# Everything heavy is imported by the command that needs it, so that --help is quick.
+
+
+def _predicted(scenario: str, assignments: list[str] | None) -> Answer:
+    from costmodel.documents.library import load
+    from costmodel.explore.face import predict
+
+    return predict(load(scenario, assignments or ()))
 
 
 def _exit(asked: Answer) -> None:
@@ -47,7 +56,9 @@ def estimate(
 
     Exit code 1 when the plan does not fit or is not legal. Next: costmodel search SCENARIO
     """
-    asked = predict(load(scenario, assignments or ()))
+    from costmodel.report import machine, plan
+
+    asked = _predicted(scenario, assignments)
     deliver(
         lambda: plan.estimate(asked, verbose=verbose),
         lambda: machine.estimate(asked),
@@ -77,6 +88,9 @@ def memory(
 
     Exit code 1 when the plan does not fit or is not legal. Next: costmodel explain SCENARIO memory_peak
     """
+    from costmodel.explore.alone import alone, is_model
+    from costmodel.report import machine, plan
+
     if is_model(scenario) and not assignments:
         facts = alone(scenario)
         deliver(
@@ -87,7 +101,7 @@ def memory(
             force=force,
         )
         return
-    asked = predict(load(scenario, assignments or ()))
+    asked = _predicted(scenario, assignments)
     deliver(
         lambda: plan.memory(asked, verbose=verbose),
         lambda: machine.memory(asked),
@@ -116,7 +130,9 @@ def comm(
 
     Exit code 1 when the plan does not fit or is not legal. Next: costmodel explain SCENARIO tp_exposed
     """
-    asked = predict(load(scenario, assignments or ()))
+    from costmodel.report import machine, plan
+
+    asked = _predicted(scenario, assignments)
     deliver(
         lambda: plan.communication(asked),
         lambda: machine.communication(asked),

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from costmodel.commands.shared import ForceOption, Format, FormatOption, JsonOption, OutputOption, SetOption, deliver
-from costmodel.documents.library import load, names
 from costmodel.errors import fail
-from costmodel.explore.explain import all_words, quantities
-from costmodel.explore.explain import page as page_of
-from costmodel.explore.face import explain as explain_figure
-from costmodel.report import tree
 
 
 def explain(
@@ -38,27 +34,25 @@ def explain(
 
     Alone it lists what can be explained. Next: --depth 6 goes further down
     """
-    written = as_json or form is Format.JSON
+    lines, result = _asked(what, quantity, depth, assignments)
+    deliver(lines, result, as_json=as_json or form is Format.JSON, output=output, force=force)
+
+
+def _asked(
+    what: str | None, quantity: str | None, depth: int, assignments: list[str] | None
+) -> tuple[Callable[[], list[Text]], Callable[[], dict[str, Any]]]:
+    """The list of words, the page of one, or the tree of a figure."""
+    from costmodel.documents.library import load, names
+    from costmodel.explore.explain import page
+    from costmodel.explore.face import explain as explain_figure
+    from costmodel.report import tree
+
     if what is None:
-        words = all_words()
-        deliver(
-            lambda: [Text(f"quantities: {', '.join(quantities())}"), Text(), Text(f"words: {', '.join(words)}")],
-            lambda: {"schema": "costmodel/words/v1", "quantities": quantities(), "words": words},
-            as_json=written,
-            output=output,
-            force=force,
-        )
-    elif quantity is None and (what == "-" or what in names("scenario") or what.endswith((".yaml", ".yml", ".json"))):
-        raise fail("C003", f"'{what}' is a scenario; say which figure", None, f"costmodel explain {what} step_time")
-    elif quantity is None:
-        about = page_of(what)
-        deliver(lambda: tree.page(about), lambda: tree.page_json(about), as_json=written, output=output, force=force)
-    else:
+        return tree.words, tree.words_json
+    if quantity is not None:
         node = explain_figure(load(what, assignments or ()), quantity)
-        deliver(
-            lambda: tree.tree(node, depth),
-            lambda: {"schema": "costmodel/explanation/v1", **tree.as_json(node)},
-            as_json=written,
-            output=output,
-            force=force,
-        )
+        return lambda: tree.tree(node, depth), lambda: tree.tree_json(node)
+    if what == "-" or what in names("scenario") or what.endswith((".yaml", ".yml", ".json")):
+        raise fail("C003", f"'{what}' is a scenario; say which figure", None, f"costmodel explain {what} step_time")
+    about = page(what)
+    return lambda: tree.page(about), lambda: tree.page_json(about)

@@ -17,9 +17,6 @@ from costmodel.commands.shared import (
     SetOption,
     deliver,
 )
-from costmodel.documents.library import load
-from costmodel.explore.search import search as run
-from costmodel.report import machine, ranking
 
 
 def search(
@@ -45,6 +42,10 @@ def search(
     Exit code 1 when no plan fits; then the nearest is shown, and what would make it fit.
     Next: costmodel estimate SCENARIO --set plan.tp=…
     """
+    from costmodel.documents.library import load
+    from costmodel.explore.face import search as run
+    from costmodel.report import machine, ranking
+
     found = run(load(scenario, assignments or ()), top, workers=workers)
     deliver(
         lambda: ranking.search(found, top),

@@ -20,7 +20,6 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from costmodel.errors import CostModelError, Fault, Place, fail
-from costmodel.report import machine
 from costmodel.report.theme import BAD, DIM, console
 
 ISSUES = "https://github.com/costmodel/costmodel/issues"
@@ -80,6 +79,8 @@ def deliver(
     force: bool = False,
 ) -> None:
     """Print the answer, or write it whole or not at all."""
+    from costmodel.report import machine
+
     if output is not None:
         _allowed(output, force=force)
     as_json = as_json or (output is not None and output.suffix == ".json")

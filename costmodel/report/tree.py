@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.explore.explain import Node, Page
+from costmodel.explore.explain import Node, Page, all_words, quantities
 from costmodel.report.theme import DIM, HEAD, WARN, styled
 from costmodel.units import show
 
@@ -86,6 +86,21 @@ def _written(node: Node) -> str:
     if written.check == "known":
         words.append(_KNOWN)
     return " · ".join(words)
+
+
+def words() -> list[Text]:
+    """Everything that can be explained."""
+    return [styled(f"quantities: {', '.join(quantities())}"), Text(), styled(f"words: {', '.join(all_words())}")]
+
+
+def words_json() -> dict[str, Any]:
+    """Everything that can be explained, as plain values."""
+    return {"schema": "costmodel/words/v1", "quantities": quantities(), "words": all_words()}
+
+
+def tree_json(node: Node) -> dict[str, Any]:
+    """The tree as a document."""
+    return {"schema": "costmodel/explanation/v1", **as_json(node)}
 
 
 def as_json(node: Node) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import typer
 import costmodel
 from costmodel.commands.documents import list_documents, show
 from costmodel.commands.estimate import comm, estimate, memory
+from costmodel.commands.evidence import validate
 from costmodel.commands.explain import explain
 from costmodel.commands.search import search
 from costmodel.commands.shared import guarded
@@ -22,12 +23,13 @@ app = typer.Typer(
     epilog="First steps: costmodel search llama-3-70b-512 · costmodel explain llama-3-70b-512 step_time",
 )
 
-LOOK, CHOOSE, DOCUMENTS = "Look at one plan", "Choose a plan", "Documents"
+LOOK, CHOOSE, TRUST, DOCUMENTS = "Look at one plan", "Choose a plan", "Trust", "Documents"
 app.command(rich_help_panel=LOOK)(estimate)
 app.command(rich_help_panel=LOOK)(memory)
 app.command(rich_help_panel=LOOK)(comm)
 app.command(rich_help_panel=LOOK)(explain)
 app.command(rich_help_panel=CHOOSE)(search)
+app.command(rich_help_panel=TRUST)(validate)
 app.command("list", rich_help_panel=DOCUMENTS)(list_documents)
 app.command(rich_help_panel=DOCUMENTS)(show)
 
@@ -49,4 +51,4 @@ def root(
 
 def main() -> None:
     """The installed command."""
-    guarded(app)
+    guarded(lambda: app(prog_name="costmodel"))

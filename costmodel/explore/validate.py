@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from costmodel.documents.library import cases
+from costmodel.documents.library import cases, names, read
 from costmodel.documents.measurement import Measured
 from costmodel.equations.economics import share
 from costmodel.explore.face import predict
@@ -42,3 +42,12 @@ def compared(measured: Measured) -> Iterator[Compared]:
             value = getattr(run.measured, quantity)
             if value is not None:
                 yield Compared(run.name, quantity, value, costs[quantity], getattr(measured.tolerance, quantity))
+
+
+Validated = tuple[Measured, list[Compared]]
+
+
+def validated(tables: Sequence[str] | None = None) -> list[Validated]:
+    """Every table named, or every one that can be found, with its figures beside ours."""
+    found = [read("measured", table) for table in tables or names("measured")]
+    return [(table, list(compared(table))) for table in found]

@@ -23,6 +23,7 @@ class Shelf(StrEnum):
     ACCELERATORS = "accelerators"
     FABRICS = "fabrics"
     EFFICIENCIES = "efficiencies"
+    MEASURED = "measured"
 
 
 _KINDS = {
@@ -34,6 +35,7 @@ _KINDS = {
     Shelf.ACCELERATORS: ["accelerator"],
     Shelf.FABRICS: ["fabric"],
     Shelf.EFFICIENCIES: ["efficiency"],
+    Shelf.MEASURED: ["measured"],
 }
 
 

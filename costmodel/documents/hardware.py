@@ -221,6 +221,7 @@ class CollectiveFit(Sourced):
     start: Seconds = Field(description="Fixed time of a call")
     hop: Seconds = Field(description="Added for each further rank")
     bandwidth: Rate = Field(description="Wire rate that large messages reach, one way per rank")
+    link: Rate = Field(description="Rate of the links it was fitted on; other links scale it")
     blend: Positive = Field(description="c, how softly latency and bandwidth regimes meet")
     fitted: Fitted | None = Field(default=None, description="Residual")
 

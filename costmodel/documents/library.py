@@ -38,6 +38,8 @@ from costmodel.errors import CostModelError, Fault, Place, fail
 _PACKAGE = Path(__file__).resolve().parents[1]
 _SHIPPED = _PACKAGE / "_shipped" if (_PACKAGE / "_shipped").is_dir() else _PACKAGE.parent
 
+UNMEASURED = "unmeasured"  # the efficiency of everything that has none
+
 FOLDERS: dict[str, tuple[str, type[BaseModel]]] = {
     "accelerator": ("hardware/accelerators", Accelerator),
     "fabric": ("hardware/fabrics", Fabric),
@@ -61,6 +63,7 @@ class Case:
     accelerator: Accelerator
     scale_up: Fabric
     scale_out: Fabric
+    host: Fabric | None
     efficiency: Efficiency
     network: Efficiency
     digests: dict[str, str] = field(default_factory=dict)
@@ -104,7 +107,7 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
 
 def plural(kind: str) -> str:
     """A kind as `costmodel list` calls its shelf."""
-    return f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+    return f"{kind[:-1]}ies" if kind.endswith("y") else kind if kind == "measured" else f"{kind}s"
 
 
 def _text(path: str, place: Place | None = None) -> str:
@@ -264,7 +267,7 @@ def case_of(scenario: Scenario, reader: _Reader | None = None, tree: dict[str, A
         ("node", scenario.cluster.node, _place_of(written, "cluster.node")),
     )
     inner = reader.origin.get(("node", str(scenario.cluster.node))) or (written.get("cluster") or {}).get("node")
-    accelerator, scale_up, scale_out, _ = reader.documents(
+    accelerator, scale_up, scale_out, host = reader.documents(
         ("accelerator", node.accelerator, _place_of(inner, "accelerator")),
         ("fabric", node.scale_up.fabric, _place_of(inner, "scale_up.fabric")),
         ("fabric", node.scale_out.fabric, _place_of(inner, "scale_out.fabric")),
@@ -275,8 +278,8 @@ def case_of(scenario: Scenario, reader: _Reader | None = None, tree: dict[str, A
         reader.origin.get(("fabric", scale_out.name)) or _under(inner, "scale_out.fabric"),
     )
     efficiency, network = reader.documents(
-        ("efficiency", accelerator.efficiency or accelerator.name, _place_of(chip, "efficiency", "name")),
-        ("efficiency", scale_out.efficiency or scale_out.name, _place_of(port, "efficiency", "name")),
+        ("efficiency", _efficiency(accelerator), _place_of(chip, "efficiency", "name")),
+        ("efficiency", _efficiency(scale_out), _place_of(port, "efficiency", "name")),
     )
     return Case(
         scenario,
@@ -286,12 +289,18 @@ def case_of(scenario: Scenario, reader: _Reader | None = None, tree: dict[str, A
         accelerator,
         scale_up,
         scale_out,
+        host,
         efficiency,
         network,
         reader.digests,
         reader.trees,
         tree or {},
     )
+
+
+def _efficiency(of: Accelerator | Fabric) -> str:
+    """The fit a document names, or the one of its own name, or what is stated for all that were never measured."""
+    return of.efficiency or (of.name if of.name in names("efficiency") else UNMEASURED)
 
 
 def _under(tree: Any, path: str) -> Any:

@@ -56,6 +56,32 @@ def matmul_time(
 
 
 @equation
+def best_matmul_share(best: Number, peak: Number, gain: Number) -> Number:
+    """Share of the peak that large matmuls reach, from the best one measured.
+
+    0.95 g best / peak
+
+    Args:
+        best: best rate measured over many shapes [FLOP/s]
+        peak: datasheet rate [FLOP/s]
+        gain: rate of the products meant over that of forward ones, g [1]
+
+    Returns:
+        share [1]
+
+    Example:
+        >>> round(best_matmul_share(668.4e12, 1307.4e12, 1.0), 3)
+        0.486
+
+    Source:
+        ml-engineering mamf-finder; kernel-fit
+
+    Monotone: increasing in best, gain; decreasing in peak
+    """
+    return 0.95 * gain * best / peak
+
+
+@equation
 def attention_rate(peak: Number, share: Number, sequence: Number, half_sequence: Number, head_dim: Number) -> Number:
     """Rate of a fused attention kernel on causal work.
 

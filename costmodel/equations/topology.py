@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from costmodel.equation import Number, equation
+
+Topology = Literal["switch", "mesh", "pairs", "torus", "none"]
 
 
 @equation
@@ -109,3 +113,67 @@ def two_level_time(inside: Number, across: Number, serial_share: Number) -> Numb
     Monotone: increasing in inside, across, serial_share
     """
     return np.maximum(inside, across) + serial_share * np.minimum(inside, across)
+
+
+@equation
+def link_bandwidth(full: Number, pair: Number, host_link: Number, ranks: Number, *, topology: Topology) -> Number:
+    """Rate at which one rank reaches the others of its group inside the domain.
+
+    switch: full; mesh: min(full, pair (n − 1)); pairs: pair for two, host for more; torus: min(full, 2 pair);
+    none: host
+
+    Args:
+        full: all links of one accelerator, one way [B/s]
+        pair: the link between two neighbours, one way [B/s]
+        host_link: the link to the host, one way [B/s]
+        ranks: members of the group in the domain, n [1]
+        topology: "switch", "mesh", "pairs", "torus" or "none"
+
+    Returns:
+        rate of one rank, one way [B/s]
+
+    Example:
+        >>> float(link_bandwidth(448e9, 64e9, 63e9, 2.0, topology="mesh")) / 1e9
+        64.0
+
+    Holds:
+        a torus group lies along one axis that closes into a ring
+
+    Source:
+        ml-engineering network; scaling-book
+
+    Monotone: increasing in full, pair, host_link
+    """
+    if topology == "mesh":
+        return np.minimum(full, pair * np.maximum(ranks - 1, 1))
+    if topology == "pairs":
+        return np.where(ranks <= 2, pair, host_link)
+    if topology == "torus":
+        return np.minimum(full, 2 * pair)
+    return host_link if topology == "none" else full
+
+
+@equation
+def carried_over(bandwidth: Number, link: Number, fitted_link: Number) -> Number:
+    """Rate that large collectives reach on a link, from a fit on another of its kind.
+
+    B × link / fitted link
+
+    Args:
+        bandwidth: wire rate reached where it was fitted, B [B/s]
+        link: rate of this link, one way [B/s]
+        fitted_link: rate of the link it was fitted on, one way [B/s]
+
+    Returns:
+        wire rate reached here [B/s]
+
+    Example:
+        >>> carried_over(375e9, 200e9, 450e9) / 1e9
+        166.66666666666666
+
+    Source:
+        composition
+
+    Monotone: increasing in bandwidth, link; decreasing in fitted_link
+    """
+    return bandwidth * link / fitted_link

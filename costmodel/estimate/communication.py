@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from costmodel.documents.hardware import CollectiveFit
 from costmodel.equation import Number, term
 from costmodel.equations.collectives import (
     Operation,
@@ -19,7 +20,14 @@ from costmodel.equations.collectives import (
 from costmodel.equations.counting import divided, repeated, tokens_in_micro_batch
 from costmodel.equations.overlap import bucket_bytes, bucket_count, exposed_sends, exposed_time
 from costmodel.equations.states import gradient_traffic
-from costmodel.equations.topology import domains_spanned, interface_bandwidth, ranks_inside, two_level_time
+from costmodel.equations.topology import (
+    carried_over,
+    domains_spanned,
+    interface_bandwidth,
+    link_bandwidth,
+    ranks_inside,
+    two_level_time,
+)
 from costmodel.estimate.block import Block
 from costmodel.estimate.kernels import Pass
 from costmodel.estimate.setting import Setting
@@ -95,13 +103,21 @@ def _interface(setting: Setting, share: float) -> Number:
     return interface_bandwidth(node.scale_out.nics, fabric.bandwidth, node.accelerators, share)
 
 
+def _inside_bandwidth(setting: Setting, fit: CollectiveFit, ranks: Number) -> Number:
+    """What large collectives reach between so many ranks of a domain: the fit, carried over to these links."""
+    full, topology = setting.case.scale_up.bandwidth, setting.case.node.scale_up.topology
+    with term("link"):
+        link = link_bandwidth(full, setting.pair_bandwidth, setting.host_bandwidth, ranks, topology=topology)
+        return carried_over(fit.bandwidth, link, fit.link)
+
+
 def collective_time(setting: Setting, message: Number, group: Group, operation: Operation) -> Number:
     """Time of a collective over a group: inside the domains and across them, the faster algorithm across."""
     fit, network = setting.collective(operation), setting.network
     with term("inside the domain"):
         latency = group_latency(group.inside, fit.start, fit.hop)
         wire = wire_bytes(message, group.inside, operation=operation)
-        inside = blended_time(latency, wire, fit.bandwidth, fit.blend)
+        inside = blended_time(latency, wire, _inside_bandwidth(setting, fit, group.inside), fit.blend)
     if np.all(group.domains == 1):
         return inside
     with term("between domains"):
@@ -118,7 +134,7 @@ def send_time(setting: Setting, message: Number, group: Group) -> Number:
     """Time of a send to the next stage, over the slowest boundary of the group."""
     fit, network = setting.collective("send"), setting.network
     with term("send inside"):
-        near = blended_time(fit.start, message, fit.bandwidth, fit.blend)
+        near = blended_time(fit.start, message, _inside_bandwidth(setting, fit, 2.0), fit.blend)
     with term("send across"):
         far = blended_time(network.start, message, _interface(setting, network.pair_share), fit.blend)
     return np.where(group.domains > 1, far, near)

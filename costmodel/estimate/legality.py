@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.documents.library import UNMEASURED
 from costmodel.documents.plan import Space
 from costmodel.equation import Number
 from costmodel.equations.counting import (
@@ -67,6 +68,10 @@ REMARKS = {
         "kv heads repeat", "tp exceeds the key and value heads; they and their cache repeat on several ranks."
     ),
     "N003": Rule("tight", "Peak memory is between 90 and 100 % of what is usable; a small change may not fit."),
+    "N005": Rule(
+        "never fitted",
+        "No measured kernels of this accelerator were fitted; constants common to all are used, and errors are wider.",
+    ),
     "N004": Rule("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
 }
 
@@ -209,6 +214,7 @@ def refusals(setting: Setting, block: Block) -> tuple[str, ...]:
 def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:
     """What a legal plan should be told."""
     yield "N001", np.asarray(block.tp > setting.domain)
+    yield "N005", np.full(len(block), setting.case.efficiency.of == UNMEASURED)
     kv_heads = min(kind.attention.kv_heads for kind in setting.model.layers)
     yield "N002", np.asarray(block.tp > kv_heads)
     narrow = min(kind.mlp.ffn_hidden for kind in setting.model.layers)

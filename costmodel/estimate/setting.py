@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from costmodel.documents.hardware import AttentionFit, CollectiveFit, MatmulFit, NetworkFit
-from costmodel.documents.library import Case
+from costmodel.documents.library import UNMEASURED, Case
 from costmodel.documents.model import Model
 from costmodel.documents.scenario import FlopConvention
 from costmodel.documents.stack import GradientType, Stack
 from costmodel.equations.collectives import Operation
+from costmodel.equations.economics import share
+from costmodel.equations.roofline import best_matmul_share
 from costmodel.errors import Place, fail
 from costmodel.units import Figure, show
 
@@ -58,6 +60,16 @@ class Setting:
     convention: FlopConvention
     assumed: tuple[Assumed, ...]
 
+    @property
+    def pair_bandwidth(self) -> float:
+        """What one pair of the domain gets; with a switch, all."""
+        return self.case.node.scale_up.pair_bandwidth or self.case.scale_up.bandwidth
+
+    @property
+    def host_bandwidth(self) -> float:
+        """The link to the host, over which accelerators without a common fabric talk."""
+        return (self.case.host or self.case.scale_up).bandwidth
+
     def collective(self, operation: Operation) -> CollectiveFit:
         """The fit of a collective inside the scale-up domain; a send is fitted by all-gather."""
         return self.collectives.get(operation, self.collectives["all_gather"])
@@ -90,7 +102,7 @@ def setting_of(case: Case) -> Setting:
     _complete(case)
     scenario, stack, efficiency, network = case.scenario, case.stack, case.efficiency, case.network.network
     workload, assume = scenario.workload, scenario.assume
-    fit, sustained, streams = efficiency.matmul[workload.precision], efficiency.sustained, efficiency.memory
+    fit, sustained, streams = _matmul_fit(case), efficiency.sustained, efficiency.memory
     assert network is not None and sustained is not None and streams is not None  # noqa: PT018
     fitted, named = f"efficiencies/{efficiency.of}", f"stacks/{stack.name}"
     speaker = _Speaker()
@@ -125,6 +137,22 @@ def setting_of(case: Case) -> Setting:
         convention=assume.flop_convention,
         assumed=(*speaker.assumed, *_price(case)),
     )
+
+
+def _matmul_fit(case: Case) -> MatmulFit:
+    """The fit of the precision; a part never fitted takes its share from its best measured matmul, if there is one."""
+    precision = case.scenario.workload.precision
+    fit, best = case.efficiency.matmul[precision], case.accelerator.best_matmul.get(precision)
+    peak = getattr(case.accelerator.peak, precision)
+    if case.efficiency.of != UNMEASURED or best is None:
+        return fit
+    place = getattr(best, "place", None)
+    gain = share(fit.backward_share, fit.compute_share)
+    shares = {
+        "compute_share": Figure(float(best_matmul_share(best, peak, 1.0)), place),
+        "backward_share": Figure(float(best_matmul_share(best, peak, gain)), place),
+    }
+    return fit.model_copy(update=shares)
 
 
 def _complete(case: Case) -> None:

@@ -143,7 +143,9 @@ def _pipelined(
     busy = terms["matmul"]
     for name in PASS_TERMS[1:]:
         busy = busy + terms[name]
-    terms["bubble"] = np.maximum(whole - busy, 0.0)  # rounding may leave a hair below nothing
+    terms["bubble"] = np.where(
+        block.pp > 1, np.maximum(whole - busy, 0.0), 0.0
+    )  # rounding may leave a hair below nothing
     return terms
 
 

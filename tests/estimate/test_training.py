@@ -76,10 +76,11 @@ def test_one_accelerator_does_not_communicate() -> None:
 def test_infinite_links_leave_compute(plan: dict[str, Any]) -> None:
     asked = two_nodes()
     real, free = costs(asked, **plan), costs(without_network(asked), **plan)
-    compute = ("matmul", "attention", "memory_bound", "launch", "optimizer")
+    compute = ("matmul", "attention", "memory_bound", "optimizer")
     assert sum(free[name] for name in EXPOSED) == pytest.approx(0, abs=1e-9 * free["step_time"])
     assert [free[name] for name in compute] == pytest.approx([real[name] for name in compute])
-    assert free["step_time"] == pytest.approx(sum(free[name] for name in (*compute, "bubble")))
+    assert free["launch"] >= real["launch"], "the host issues as much, and has less to hide behind"
+    assert free["step_time"] == pytest.approx(sum(free[name] for name in (*compute, "launch", "bubble")))
     assert free["step_time"] < real["step_time"]
     assert free["tp_volume"] == real["tp_volume"], "what is sent does not depend on how fast"
 

@@ -1,0 +1,288 @@
+"""Every command's answer: in words, as JSON, in a file, and whether it was yes or no."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.errors import FAULT_CODES
+from costmodel.estimate.legality import REFUSALS, REMARKS
+
+Faults = Callable[[Any], list[Any]]
+
+NAME = "llama-3-70b-512"
+ANSWERS = {
+    "estimate": (("estimate", NAME), "step time", "costmodel/result/v1"),
+    "estimate in full": (("estimate", NAME, "-v"), "assume.network_share", "costmodel/result/v1"),
+    "memory": (("memory", NAME), "activations", "costmodel/result/v1"),
+    "memory of a model": (("memory", "llama-3-70b"), "70,553,706,496 parameters", "costmodel/model-memory/v1"),
+    "comm": (("comm", NAME), "reduce-scatter", "costmodel/result/v1"),
+    "search": (("search", NAME, "--top", "3"), "why not", "costmodel/result/v1"),
+    "explain a figure": (("explain", NAME, "dp_exposed"), "source: ", "costmodel/explanation/v1"),
+    "explain a word": (("explain", "busbw"), "busbw", "costmodel/page/v1"),
+    "explain an equation": (("explain", "ring_time"), "gives", "costmodel/page/v1"),
+    "explain a code": (("explain", "L002"), "layers", "costmodel/page/v1"),
+    "explain alone": (("explain",), "step_time", "costmodel/words/v1"),
+    "list": (("list",), NAME, "costmodel/list/v1"),
+    "list a shelf": (("list", "models"), "llama-3-70b", "costmodel/list/v1"),
+    "show": (("show", "h100-sxm"), "bandwidth: 3.35 TB/s", "costmodel/document/v1"),
+}
+every_answer = pytest.mark.parametrize("name", ANSWERS)
+
+
+@every_answer
+def test_in_words(name: str, run: Any) -> None:
+    args, word, _ = ANSWERS[name]
+    ran = run(*args)
+    assert (ran.code, ran.err) == (0, "")
+    assert word in ran.out
+    assert ran.out.endswith("\n")
+    assert "\x1b" not in ran.out
+    assert not any(line != line.rstrip() for line in ran.out.splitlines())
+
+
+def refuse(constant: str) -> None:
+    """NaN and infinities are no JSON."""
+    raise AssertionError(constant)
+
+
+@every_answer
+def test_as_json(name: str, run: Any) -> None:
+    args, _, schema = ANSWERS[name]
+    if "-v" in args:
+        args = args[:-1]
+    ran = run(*args, "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert json.loads(ran.out, parse_constant=refuse)["schema"] == schema
+    if not schema.startswith("costmodel/result") or args[0] != "search":
+        assert run(*args, "--format", "json") == ran
+
+
+@pytest.mark.parametrize("command", ["estimate", "memory", "comm", "search"])
+def test_a_result_says_what_it_rests_on(command: str, run: Any) -> None:
+    result = json.loads(run(command, NAME, "--json").out)
+    assert set(result) >= {"costmodel", "scenario", "documents", "assumed", "columns", "plans", "refused", "notes"}
+    assert result["flop_convention"] == "model-causal"
+    assert result["scenario"]["document"]["model"] == "llama-3-70b"
+    assert {"name": f"scenarios/{NAME}.yaml"}.items() <= result["documents"][0].items()
+    assert all(len(document["digest"]) == 12 for document in result["documents"])
+    assert all(set(item) == {"path", "value", "from"} for item in result["assumed"])
+    for column in result["columns"]:
+        assert column["meaning"]
+        assert column["unit"]
+        assert all(column["name"] in plan for plan in result["plans"])
+    assert all(plan["verdict"] in ("fits", "tight", "does not fit") for plan in result["plans"])
+
+
+def test_a_search_counts(run: Any) -> None:
+    result = json.loads(run("search", NAME, "--top", "4", "--json").out)
+    assert len(result["plans"]) == 4
+    assert result["candidates"] >= result["evaluated"] >= result["fit"] >= 4
+    assert result["elapsed_s"] > 0
+    assert result["yours"]["rank"] >= 1
+    assert sum(entry["plans"] for entry in result["refused"]) == result["candidates"] - result["fit"]
+    assert {entry["code"] for entry in result["refused"]} <= set(REFUSALS)
+    rates = [plan["tokens_per_s_per_gpu"] for plan in result["plans"]]
+    assert rates == sorted(rates, reverse=True)
+
+
+@pytest.mark.parametrize("code", [*FAULT_CODES, *REFUSALS, *REMARKS])
+def test_every_code_is_explained(code: str, run: Any) -> None:
+    ran = run("explain", code)
+    assert ran.code == 0
+    assert ran.out.startswith(code)
+    assert len(ran.out.splitlines()) > 2
+
+
+NO = {
+    "does not fit": ("estimate", NAME, "--set", "plan.tp=1", "--set", "plan.pp=1"),
+    "memory does not fit": ("memory", NAME, "--set", "plan.tp=1", "--set", "plan.pp=1"),
+    "comm does not fit": ("comm", NAME, "--set", "plan.tp=1", "--set", "plan.pp=1"),
+    "not legal": ("estimate", NAME, "--set", "plan.tp=3"),
+    "no plan fits": ("search", NAME, "--set", "cluster.nodes=1"),
+    "no plan is legal": ("search", NAME, "--set", "search.tp=[3]"),
+}
+
+
+@pytest.mark.parametrize("name", NO)
+def test_the_answer_no(name: str, run: Any) -> None:
+    ran = run(*NO[name])
+    assert (ran.code, ran.err) == (1, "")
+    if NO[name][0] != "comm":
+        assert any(word in ran.out for word in ("does not fit", "✗ L", "No plan fits", "No plan is legal"))
+    as_json = run(*NO[name], "--json")
+    assert as_json.code == 1
+    result = json.loads(as_json.out, parse_constant=refuse)
+    assert result["refused"] or not all(plan["fits"] for plan in result["plans"])
+
+
+def test_predictions_are_held_against_measurements(run: Any, faults: Faults) -> None:
+    ran = run("validate", "korthikanti-2022")
+    assert (ran.code in (0, 1), ran.err) == (True, "")
+    assert "22b-full" in ran.out
+    result = json.loads(run("validate", "korthikanti-2022", "--json").out, parse_constant=refuse)
+    assert result["schema"].startswith("costmodel/")
+    (found,) = faults(run("validate", "korthikanti-2021"))
+    assert (found.code, found.help) == ("D009", "did you mean 'korthikanti-2022'?")
+
+
+def test_limits_are_obeyed(run: Any) -> None:
+    ran = run("search", NAME, "--set", "limits.mfu.at_least=99 %")
+    assert ran.code == 1
+    assert "No plan" in ran.out
+
+
+@pytest.mark.parametrize("command", ["estimate", "memory", "comm", "search"])
+def test_a_result_is_a_scenario_again(command: str, run: Any, tmp_path: Path) -> None:
+    changed = ("--set", "plan.tp=4", "--set", "plan.pp=8", "--set", "cluster.node.accelerator.memory.bandwidth=4 TB/s")
+    (tmp_path / "r.json").write_text(run(command, NAME, *changed, "--json").out, "utf-8")
+    expected = run("estimate", NAME, *changed)
+    assert run("estimate", "r.json", cwd=tmp_path) == expected
+    assert run("estimate", "-", stdin=(tmp_path / "r.json").read_bytes()) == expected
+
+
+def without(result: dict[str, Any], *path: str) -> dict[str, Any]:
+    """The result with one key gone."""
+    copied: dict[str, Any] = json.loads(json.dumps(result))
+    here = copied
+    for part in path[:-1]:
+        here = here[part]
+    del here[path[-1]]
+    return copied
+
+
+def test_broken_results(run: Any, faults: Faults) -> None:
+    result = json.loads(run("estimate", NAME, "--json").out)
+    for path in (("scenario",), ("scenario", "document")):
+        (found,) = faults(run("estimate", "-", stdin=json.dumps(without(result, *path))))
+        assert (found.code, found.sentence) == ("D004", "this result holds no scenario")
+    (found,) = faults(run("estimate", "-", stdin=json.dumps(without(result, "scenario", "document", "workload"))))
+    assert (found.code, found.sentence) == ("D004", "the key 'workload' is missing")
+    (found,) = faults(run("estimate", "-", stdin=json.dumps(without(result, "schema"), indent=1)))
+    assert (found.code, found.sentence) == ("D011", "the key 'schema' is missing")
+    text = json.dumps(result, indent=1)
+    (found,) = faults(run("estimate", "-", stdin=text.replace('"tp": 8', '"tp": 0', 1)))
+    assert (found.code, found.marked, "scenario.document.plan.tp" in found.place) == ("D008", "0", True)
+    assert faults(run("estimate", "-", stdin=text[: len(text) // 2]))[0].code == "D002"
+
+
+def test_words_into_a_file(run: Any, tmp_path: Path) -> None:
+    ran = run("estimate", NAME, "-o", "answer.txt", cwd=tmp_path)
+    assert ran == (0, "", "")
+    assert (tmp_path / "answer.txt").read_text("utf-8") == run("estimate", NAME, cwd=tmp_path).out
+    assert os.listdir(tmp_path) == ["answer.txt"]
+
+
+@pytest.mark.parametrize("args", [("memory", "llama-3-70b"), ("comm", NAME), ("explain", "busbw"), ("memory", NAME)])
+def test_json_into_a_file(args: tuple[str, ...], run: Any, tmp_path: Path) -> None:
+    assert run(*args, "-o", "answer.json", cwd=tmp_path) == (0, "", "")
+    assert (tmp_path / "answer.json").read_text("utf-8") == run(*args, "--json", cwd=tmp_path).out
+
+
+def test_a_file_gets_the_usual_permissions(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "other").touch()
+    run("explain", "busbw", "-o", "a.json", cwd=tmp_path)
+    assert (tmp_path / "a.json").stat().st_mode == (tmp_path / "other").stat().st_mode
+    (tmp_path / "a.json").chmod(0o640)
+    run("explain", "L002", "-o", "a.json", "--force", cwd=tmp_path)
+    assert stat.S_IMODE((tmp_path / "a.json").stat().st_mode) == 0o640
+
+
+def test_the_answer_no_is_written_too(run: Any, tmp_path: Path) -> None:
+    assert run(*NO["not legal"], "-o", "a.json", cwd=tmp_path).code == 1
+    assert json.loads((tmp_path / "a.json").read_text("utf-8"))["refused"]
+
+
+def test_nothing_is_overwritten_without_force(run: Any, faults: Faults, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("mine", "utf-8")
+    (found,) = faults(run("estimate", NAME, "-o", "a.json", cwd=tmp_path))
+    assert (found.code, found.sentence, found.place) == ("C002", "a.json exists", "a.json")
+    assert "--force" in found.help
+    assert (tmp_path / "a.json").read_text("utf-8") == "mine"
+    assert run("estimate", NAME, "-o", "a.json", "--force", cwd=tmp_path).code == 0
+    assert json.loads((tmp_path / "a.json").read_text("utf-8"))
+
+
+def test_a_link_is_followed(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("old", "utf-8")
+    (tmp_path / "link.json").symlink_to("a.json")
+    run("explain", "busbw", "-o", "link.json", "--force", cwd=tmp_path)
+    assert (tmp_path / "link.json").is_symlink()
+    assert json.loads((tmp_path / "a.json").read_text("utf-8"))
+
+
+PLACES = {
+    "folder": (".", "is a folder"),
+    "empty": ("", "is a folder"),
+    "no such folder": ("x/a.json", "cannot be written: No such file or directory"),
+    "below a file": ("file/a.json", "cannot be written: Not a directory"),
+    "format to come": ("a.csv", ".csv is not written yet"),
+    "long name": (f"{'x' * 300}.json", "cannot be written: File name too long"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_places_that_cannot_be_written(name: str, run: Any, faults: Faults, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    path, sentence = PLACES[name]
+    (found,) = faults(run("explain", "busbw", "-o", path, "--force", cwd=tmp_path))
+    assert found.code == "C002"
+    assert sentence in found.sentence
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_nothing_half_written_is_left(
+    run: Any, faults: Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "a.json").write_text("mine", "utf-8")
+    monkeypatch.setattr("os.replace", full)
+    (found,) = faults(run("explain", "busbw", "-o", "a.json", "--force", cwd=tmp_path))
+    assert found.sentence.endswith("a.json cannot be written: No space left on device")
+    assert os.listdir(tmp_path) == ["a.json"]
+    assert (tmp_path / "a.json").read_text("utf-8") == "mine"
+
+
+def test_an_input_that_cannot_be_used_writes_nothing(run: Any, tmp_path: Path) -> None:
+    assert run("estimate", NAME, "--set", "plan.tp=0", "-o", "a.json", cwd=tmp_path).code == 2
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_device_is_written_to_and_not_replaced(run: Any) -> None:
+    assert run("explain", "busbw", "-o", os.devnull) == (0, "", "")
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence", "hint"),
+    [
+        (("explain", "buswb"), "'buswb' is not known", "busbw"),
+        (("explain", NAME, "step_tim"), "'step_tim' is not known", "step_time"),
+        (("explain", NAME), f"'{NAME}' is a scenario; say which figure", f"costmodel explain {NAME} step_time"),
+        (("explain", "mine.yaml"), "'mine.yaml' is a scenario", "costmodel explain mine.yaml step_time"),
+        (("show", "llama-3-70"), "no document named 'llama-3-70'", "llama-3-70b"),
+        (("show", "zzzzzzzz"), "no document named 'zzzzzzzz'", "costmodel list shows them all"),
+    ],
+)
+def test_words_that_are_not_known(args: tuple[str, ...], sentence: str, hint: str, run: Any, faults: Faults) -> None:
+    (found,) = faults(run(*args))
+    assert found.code in ("C003", "D009")
+    assert sentence in found.sentence
+    assert hint in found.help
+
+
+def test_a_scenario_without_a_plan(run: Any, faults: Faults, scenario: str) -> None:
+    bare = scenario[: scenario.index("plan:")]
+    for command in ("estimate", "memory", "comm"):
+        (found,) = faults(run(command, "-", stdin=bare))
+        assert found.code == "C004"
+    assert faults(run("explain", "-", "mfu", stdin=bare))[0].code == "C004"
+    assert run("search", "-", "--top", "1", stdin=bare).code == 0

@@ -1,0 +1,278 @@
+"""The program around the commands: help, options, streams, crashes, signals, the package."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.commands.app import app
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "llama-3-70b-512"
+COMMANDS = {
+    command.name or command.callback.__name__: command.callback
+    for command in app.registered_commands
+    if command.callback
+}
+every_command = pytest.mark.parametrize("name", COMMANDS)
+SPOKEN = re.compile(r"costmodel (\w+)")
+
+
+def commanded(text: str) -> list[str]:
+    """Every `costmodel …` line of a docstring."""
+    return [line.strip() for line in text.splitlines() if line.strip().startswith("costmodel ")]
+
+
+@every_command
+def test_help(name: str, run: Any) -> None:
+    ran = run(name, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran == run(name, "-h")
+    assert f"costmodel {name}" in ran.out
+    assert "Examples:" in ran.out
+    assert "Next:" in ran.out
+
+
+@every_command
+def test_every_example_of_the_help_runs(name: str, run: Any) -> None:
+    examples = commanded(inspect.getdoc(COMMANDS[name]) or "")
+    assert len(examples) >= 2
+    for example in examples:
+        if ">" not in example and "SCENARIO" not in example:
+            ran = run(*shlex.split(example)[1:])
+            assert ran.code in (0, 1), ran.err
+            assert ran.out
+
+
+@every_command
+def test_help_names_commands_that_exist(name: str) -> None:
+    spoken = SPOKEN.findall(inspect.getdoc(COMMANDS[name]) or "")
+    assert set(spoken) <= set(COMMANDS)
+
+
+def test_answers_name_commands_that_exist(run: Any) -> None:
+    spoken: set[str] = set()
+    for args in (
+        ("estimate", NAME),
+        ("memory", NAME),
+        ("memory", "llama-3-70b"),
+        ("comm", NAME),
+        ("search", NAME),
+        ("search", NAME, "--set", "cluster.nodes=1"),
+        ("explain", "D009"),
+        ("--help",),
+    ):
+        spoken.update(SPOKEN.findall(run(*args).out))
+    for args in (("estimate", "nope"), ("show", "nope"), ("explain", "nope"), ("search", "-"), ("explain", NAME)):
+        spoken.update(SPOKEN.findall(run(*args).err))
+    assert {"search", "explain", "estimate"} <= spoken <= set(COMMANDS)
+
+
+def test_the_help_lists_every_command(run: Any) -> None:
+    text = run("--help").out
+    assert all(f"│ {name} " in text for name in COMMANDS)
+    assert run().out.strip() == text.strip()
+
+
+def test_the_version(run: Any) -> None:
+    ran = run("--version")
+    assert ran.code == 0
+    assert re.fullmatch(r"costmodel \d+\.\d+\.\d+\n", ran.out)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("estimat",), "Did you mean 'estimate'?"),
+        (("estimate",), "Missing argument"),
+        (("estimate", NAME, "--st", "x"), "No such option: --st"),
+        (("estimate", NAME, "extra"), "unexpected extra argument"),
+        (("estimate", NAME, "--format", "csv"), "'csv' is not one of 'table'"),
+        (("estimate", NAME, "--set"), "requires an argument"),
+        (("search", NAME, "--top", "0"), "'--top'"),
+        (("search", NAME, "--top", "x"), "'--top'"),
+        (("explain", NAME, "mfu", "--depth", "0"), "'--depth'"),
+        (("list", "everything"), "not one of 'scenarios'"),
+    ],
+)
+def test_wrong_command_lines(args: tuple[str, ...], words: str, run: Any) -> None:
+    ran = run(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert words in re.sub(r"[\s│]+", " ", ran.err)
+    assert "Usage: costmodel " in ran.err or "--set" in ran.err
+    assert "Traceback" not in ran.err
+
+
+def crash(*_: object, **__: object) -> None:
+    """A fault of ours."""
+    raise ZeroDivisionError("division\x1b by zero")
+
+
+def test_a_crash_is_ours(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("costmodel.documents.library.find", crash)
+    ran = run("estimate", NAME)
+    assert (ran.code, ran.out) == (3, "")
+    assert "error[bug]: ZeroDivisionError: division� by zero" in ran.err
+    assert "https://github.com/" in ran.err
+    assert "Traceback" not in ran.err
+    told = run("estimate", NAME, env={"COSTMODEL_DEBUG": "1"})
+    assert told.code == 3
+    assert "Traceback" in told.err
+    assert "in crash" in told.err
+
+
+def test_debugging_changes_nothing_else(run: Any) -> None:
+    assert run("estimate", NAME, env={"COSTMODEL_DEBUG": "1"}) == run("estimate", NAME)
+    ran = run("estimate", "nope", env={"COSTMODEL_DEBUG": "1"})
+    assert (ran.code, "Traceback" in ran.err) == (2, False)
+
+
+@pytest.mark.parametrize("env", [{}, {"COLUMNS": "40"}, {"TERM": "dumb"}, {"COLUMNS": "40", "TERM": "dumb"}])
+def test_what_is_piped_is_never_cut(env: dict[str, str], run: Any) -> None:
+    plain = run("list", "stacks")
+    assert max(map(len, plain.out.splitlines())) > 80
+    assert run("list", "stacks", env=env) == plain
+
+
+def test_colour_is_obeyed(run: Any) -> None:
+    plain = run("estimate", NAME)
+    assert "\x1b" not in plain.out
+    coloured = run("estimate", NAME, env={"FORCE_COLOR": "1"})
+    assert "\x1b[" in coloured.out
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured.out) == plain.out
+    silent = run("estimate", NAME, env={"FORCE_COLOR": "1", "NO_COLOR": "1"})
+    assert not re.search(r"\x1b\[(3|4|9)\d", silent.out)
+
+
+def shell(command: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """A line for bash, in which `costmodel` is this checkout's."""
+    named = command.replace("costmodel ", f"{shlex.quote(sys.executable)} -m costmodel ")
+    return subprocess.run(
+        ["bash", "-c", named], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, **options
+    )
+
+
+@pytest.mark.parametrize("start", [["cli.py"], ["-m", "costmodel"]], ids=["cli.py", "module"])
+def test_the_doors_are_one_program(start: list[str], run: Any) -> None:
+    ran = subprocess.run(
+        [sys.executable, *start, "estimate", NAME], cwd=ROOT, capture_output=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stdout.decode(), ran.stderr.decode()) == run("estimate", NAME)
+
+
+@pytest.mark.parametrize(
+    ("line", "codes"),
+    [
+        ("costmodel explain | head -1", "0 0"),
+        (f"costmodel estimate {NAME} --json | true", "0 0"),
+        ("costmodel show llama-3-70b-512 | true", "0 0"),
+    ],
+)
+def test_a_pipe_closed_early_is_no_fault(line: str, codes: str) -> None:
+    ran = shell(line + '; echo "${PIPESTATUS[@]}" >&2')
+    assert ran.stderr.strip() == codes
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk_is_a_fault_of_the_output() -> None:
+    ran = shell("costmodel list --json > /dev/full")
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("error[C002]: standard output cannot be written: No space left on device\n")
+    assert "Exception ignored" not in ran.stderr
+
+
+def test_closed_streams() -> None:
+    ran = shell(
+        "costmodel explain busbw >&-; echo $?; costmodel estimate - <&-; echo $?; costmodel show x 2>&-; echo $?"
+    )
+    assert ran.stdout.split() == ["0", "2", "2"]
+    assert "there is no standard input" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_narrow_encoding_replaces_what_it_cannot_write() -> None:
+    ran = shell(f"costmodel estimate {NAME}", env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "512 ? h100-sxm" in ran.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("group", [False, True], ids=["program", "group"])
+def test_ctrl_c(group: bool) -> None:
+    """A piped scenario that never comes: the program waits, and Ctrl-C ends it."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "costmodel", "search", "-"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as program:
+        time.sleep(0.3)
+        deadline = time.monotonic() + 20
+        while not _waits(program.pid) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if group:
+            os.killpg(program.pid, signal.SIGINT)
+        else:
+            program.send_signal(signal.SIGINT)
+        out, err = program.communicate(timeout=20)
+    assert (program.returncode, out, err) == (130, b"", b"")
+
+
+def _waits(pid: int) -> bool:
+    """Whether a process sits in a read."""
+    try:
+        return "pipe" in Path(f"/proc/{pid}/wchan").read_text()
+    except OSError:
+        time.sleep(2)
+        return True
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The files of a wheel built from this checkout."""
+    if importlib.util.find_spec("hatchling") is None:
+        pytest.skip("hatchling is not here")
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
+    (built,) = folder.glob("*.whl")
+    with zipfile.ZipFile(built) as packed:
+        return set(packed.namelist())
+
+
+def test_the_wheel_holds_the_documents(wheel: set[str]) -> None:
+    for top in ("hardware", "scenarios"):
+        shipped = {f"costmodel/_shipped/{path.relative_to(ROOT)}" for path in (ROOT / top).rglob("*.yaml")}
+        assert shipped
+        assert shipped <= wheel
+    assert "costmodel/equations/sources.yaml" in wheel
+
+
+def test_the_wheel_holds_the_package_and_nothing_at_the_top(wheel: set[str]) -> None:
+    tops = {name.split("/")[0] for name in wheel}
+    assert tops == {"costmodel", next(top for top in tops if top.endswith(".dist-info"))}
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "costmodel").rglob("*.py")}
+    assert modules <= wheel
+
+
+def test_the_commands_of_the_first_slice_are_there() -> None:
+    assert set(COMMANDS) >= {"estimate", "memory", "comm", "explain", "search", "list", "show"}

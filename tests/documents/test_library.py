@@ -1,0 +1,205 @@
+"""Names to files: what shadows what, and faults of documents that a scenario only names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.documents.library import FOLDERS, find, names, plural, read
+from costmodel.documents.reading import parse
+from costmodel.errors import CostModelError
+
+Faults = Callable[[Any], list[Any]]
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "llama-3-70b-512"
+CHIP = "hardware/accelerators/h100-sxm.yaml"
+NODE = "hardware/nodes/dgx-h100.yaml"
+
+
+@pytest.fixture
+def shadow(tmp_path: Path) -> Callable[..., Path]:
+    """`shadow(file, old, new, …)` puts a changed copy of a shipped document where it hides the shipped one."""
+
+    def put(file: str, *changes: str) -> Path:
+        text = (ROOT / file).read_text("utf-8")
+        for old, new in zip(changes[::2], changes[1::2], strict=True):
+            assert old in text
+            text = text.replace(old, new)
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text, "utf-8")
+        return tmp_path
+
+    return put
+
+
+def test_faults_of_a_named_document_point_into_it(run: Any, faults: Faults, shadow: Callable[..., Path]) -> None:
+    folder = shadow(CHIP, "bandwidth: 3.35 TB/s", "bandwith: 3.35 TB/s", "fp8: 1978.9 TFLOP/s", "fp8: 1979e12")
+    unknown, bare = faults(run("estimate", NAME, cwd=folder))
+    assert (unknown.code, unknown.marked, unknown.help) == ("D003", "bandwith", "did you mean 'bandwidth'?")
+    assert (bare.code, bare.marked) == ("D007", "1979e12")
+    assert unknown.place == f"{CHIP}:11:3  (memory.bandwith)"
+
+
+def test_a_rate_is_no_amount(run: Any, faults: Faults, shadow: Callable[..., Path]) -> None:
+    (found,) = faults(run("estimate", NAME, cwd=shadow(CHIP, "3.35 TB/s", "3.35 TB")))
+    assert (found.code, found.marked) == ("D007", "3.35 TB")
+    assert found.sentence == "'TB' is not a unit of B/s; write e.g. '3.35 TB/s'"
+
+
+def test_names_inside_a_named_document(run: Any, faults: Faults, shadow: Callable[..., Path]) -> None:
+    folder = shadow(NODE, "h100-sxm", "h100-sx", "nvlink4", "nvlink44", "ib-ndr", "ib-nrd", "pcie5x16", "pci")
+    found = faults(run("estimate", NAME, cwd=folder))
+    assert [fault.marked for fault in found] == ["h100-sx", "nvlink44", "ib-nrd", "pci"]
+    assert all(fault.code == "D009" and fault.place.startswith(NODE) and fault.help for fault in found)
+
+
+def test_a_name_that_is_not_the_file_s(run: Any, faults: Faults, shadow: Callable[..., Path]) -> None:
+    (found,) = faults(run("estimate", NAME, cwd=shadow(CHIP, "name: h100-sxm", "name: h100")))
+    assert (found.code, found.marked) == ("D013", "h100")
+
+
+def test_a_source_without_an_entry(run: Any, faults: Faults, shadow: Callable[..., Path]) -> None:
+    folder = shadow(CHIP, "max: 700 W\n  source: ml-engineering-accelerators", "max: 700 W\n  source: nobody")
+    (found,) = faults(run("estimate", NAME, cwd=folder))
+    assert (found.code, found.marked) == ("D013", "nobody")
+    assert "add it: sources:" in found.help
+
+
+def test_an_accelerator_without_efficiency(run: Any, faults: Faults, shadow: Callable[..., Path]) -> None:
+    folder = shadow(CHIP, "year: 2022\nmemory", "efficiency: h100-pcie\nmemory")
+    (found,) = faults(run("estimate", NAME, cwd=folder))
+    assert (found.code, found.marked, found.help) == ("D009", "h100-pcie", "costmodel list efficiencies shows them all")
+
+
+def test_the_working_folder_comes_first_then_the_path(run: Any, tmp_path: Path, shadow: Callable[..., Path]) -> None:
+    folder = shadow("scenarios/llama-3-70b-512.yaml", "title: Llama 3 70B on 512 H100", "title: here")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for cwd, env, expected in (
+        (folder, {}, "here"),
+        (elsewhere, {}, "Llama 3 70B on 512 H100"),
+        (elsewhere, {"COSTMODEL_PATH": f"/nowhere:{folder}"}, "here"),
+    ):
+        assert f"title: {expected}\n" in run("show", NAME, cwd=cwd, env=env).out
+
+
+def test_a_path_is_a_path(run: Any, faults: Faults, tmp_path: Path, scenario: str) -> None:
+    (tmp_path / "plain").write_text(scenario, "utf-8")
+    (tmp_path / "s.yml").write_text(scenario, "utf-8")
+    assert run("estimate", "./plain", cwd=tmp_path).code == 0
+    assert run("estimate", "s.yml", cwd=tmp_path).code == 0
+    assert run("estimate", str(tmp_path / "s.yml")).code == 0
+    (found,) = faults(run("estimate", "plain", cwd=tmp_path))
+    assert (found.code, found.help) == ("D009", "for the file write ./plain")
+
+
+UNREADABLE = {
+    "missing": ("nope.yaml", "No such file"),
+    "missing in a folder": ("a/b/nope", "No such file"),
+    "folder": ("./", "Is a directory"),
+    "folder by suffix": ("folder.yaml", "Is a directory"),
+    "through a file": ("file.yaml/x.yaml", "Not a directory"),
+    "nul": ("a\0.yaml", "null"),
+    "long": ("x" * 300 + ".yaml", "File name too long"),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_files_that_cannot_be_read(name: str, run: Any, faults: Faults, tmp_path: Path) -> None:
+    (tmp_path / "folder.yaml").mkdir()
+    (tmp_path / "file.yaml").touch()
+    path, reason = UNREADABLE[name]
+    (found,) = faults(run("search", path, cwd=tmp_path))
+    assert found.code == "D001"
+    assert reason in found.sentence
+
+
+def test_a_file_one_may_not_read(
+    run: Any, faults: Faults, tmp_path: Path, scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "s.yaml").write_text(scenario, "utf-8")
+
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("costmodel.documents.library.open", refused, raising=False)
+    (found,) = faults(run("estimate", "s.yaml", cwd=tmp_path))
+    assert (found.code, found.sentence) == ("D001", "the file cannot be read: Permission denied")
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence", "hint"),
+    [
+        ("nope", "there is no scenario named 'nope'", "costmodel list scenarios shows them all"),
+        ("llama-3-70b-51", "there is no scenario named", f"did you mean '{NAME}'?"),
+        ("llama-3-70b", "'llama-3-70b' is the name of a model", f"did you mean '{NAME}'?"),
+        ("h100-sxm", "'h100-sxm' is the name of an accelerator", "costmodel list scenarios"),
+        ("", "there is no scenario named ''", "costmodel list scenarios"),
+        (".", "there is no scenario named '.'", "costmodel list scenarios"),
+        ("x" * 300, "there is no scenario named", "costmodel list scenarios"),
+    ],
+)
+def test_scenarios_that_are_not_there(name: str, sentence: str, hint: str, run: Any, faults: Faults) -> None:
+    (found,) = faults(run("estimate", name))
+    assert (found.code, found.place) == ("D009", "command line")
+    assert sentence in found.sentence
+    assert hint in found.help
+
+
+def test_a_broken_neighbour_does_not_stop_the_list(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "scenarios" / "bad.yaml").write_bytes(b"\xff\xfe")
+    (tmp_path / "scenarios" / "folder.yaml").mkdir()
+    ran = run("list", "scenarios", cwd=tmp_path)
+    assert ran.code == 0
+    assert "the file is not UTF-8" in ran.out
+    assert NAME in ran.out
+
+
+def test_a_working_folder_that_is_gone(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone() -> Path:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(Path, "cwd", gone)
+    monkeypatch.setattr("os.getcwd", lambda: str(tmp_path))
+    assert find("scenario", NAME).is_file()
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_an_unknown_name_of_every_kind(kind: str, run: Any) -> None:
+    with pytest.raises(CostModelError) as caught:
+        read(kind, "no-such-thing-at-all")
+    (found,) = caught.value.faults
+    assert (found.code, found.hint) == ("D009", f"costmodel list {plural(kind)} shows them all")
+    assert run("list", plural(kind)).code == 0
+    assert names(kind)
+
+
+def leaves(tree: Any) -> Iterator[Any]:
+    """Every key and value of a tree."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield key
+            yield from leaves(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from leaves(value)
+    else:
+        yield tree
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_every_leaf_of_every_document_knows_its_place(kind: str) -> None:
+    for name in names(kind):
+        path = ROOT / FOLDERS[kind][0] / f"{name}.yaml"
+        lines = path.read_text("utf-8").splitlines()
+        for leaf in leaves(parse(path.read_text("utf-8"), str(path))):
+            place = getattr(leaf, "place", None)
+            if place is not None:
+                assert place.text == lines[place.line - 1]
+                marked = place.text[place.column - 1 : place.column - 1 + place.width]
+                assert marked.strip("\"'")[:1] == str(leaf)[:1] or marked[:1] in "|>0123456789-", (leaf, marked)

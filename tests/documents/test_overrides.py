@@ -1,0 +1,115 @@
+"""--set path=value goes through the same door as YAML, and its faults stand on the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Faults = Callable[[Any], list[Any]]
+
+NAME = "llama-3-70b-512"
+CAPACITY = "cluster.node.accelerator.memory.capacity"
+
+# The assignment; the code, the text under the caret, words of the sentence and of the help.
+FAULTS = {
+    "no equals": ("plan.tp", "C001", "plan.tp", "is not path=value", "for example --set plan.tp=4"),
+    "no path": ("=4", "C001", "=4", "is not path=value", "for example"),
+    "gap in the path": ("plan..tp=4", "C001", "plan..tp=4", "is not path=value", ""),
+    "dot": (".=4", "C001", ".=4", "is not path=value", ""),
+    "no value": ("plan.tp=", "C001", "", "nothing stands after the '='", "null leaves a key out"),
+    "through a value": ("plan.tp.x=4", "C001", "plan.tp.x", "'plan.tp' is a value and has no 'x'", "--set plan.tp=…"),
+    "broken value": ("plan.tp=[", "C001", "[", "'[' is not a value", "not YAML"),
+    "anchor": ("plan.tp=&a 4", "C001", "&a 4", "is not a value", "anchors"),
+    "tag": ("plan.tp=!!python/object:x 1", "C001", "!!python/object:x 1", "is not a value", "the tag"),
+    "second line": ("plan.tp=4\nfoo: 1", "C001", "4 foo: 1", "is not a value", ""),
+    "beyond a list": ("model.layers.5.count=4", "C001", "model.layers.5.count", "no item '5'", "it holds 1"),
+    "word into a list": ("model.layers.x.count=4", "C001", "model.layers.x.count", "no item 'x'", ""),
+    "unknown key": ("plan.tpp=4", "D003", "plan.tpp", "unknown key 'tpp'", "did you mean 'tp'?"),
+    "unknown room": ("foo.x=1", "D003", "foo.x", "unknown key 'foo'", "known: schema"),
+    "unknown key in a list": ("model.layers.0.attention.kvheads=4", "D003", None, "'kvheads'", "'kv_heads'?"),
+    "unknown name": ("model=nope", "D009", "nope", "no model named 'nope'", "costmodel list models"),
+    "unknown inner name": ("cluster.node.accelerator=h100-sx", "D009", "h100-sx", "no accelerator", "'h100-sxm'?"),
+    "unknown name on the way": ("cluster.node=dgx-h10", "D009", "dgx-h10", "no node named", "'dgx-h100'?"),
+    "unknown unit": (f"{CAPACITY}=1 parsec", "D007", "1 parsec", "unknown unit 'parsec'; write e.g. '80 GiB'", ""),
+    "wrong unit": ("cluster.node.scale_up.fabric.bandwidth=1 TB", "D007", "1 TB", "'TB' is not a unit of B/s", ""),
+    "no unit": ("assume.price=3", "D007", "3", "3 has no unit", ""),
+    "zero": ("plan.tp=0", "D008", "0", "0 is out of range: at least 1", ""),
+    "choice": ("plan.recompute=ful", "D010", "ful", "is not one of", "did you mean 'full'?"),
+    "schema": ("schema=x", "D011", "x", "'x' is no schema", "costmodel/scenario/v1"),
+    "value for a list": ("search.zero=3", "D006", "3", "a list is wanted here, not 3", "[3]"),
+    "value for a mapping": ("plan=4", "D006", "4", "a mapping of keys to values is wanted here, not 4", ""),
+    "nothing for a value": ("plan.tp=null", "D006", "null", "a number is wanted here, not nothing", ""),
+    "item of a list not there": ("search.tp.0=5", "D006", "search.tp.0", "a list is wanted here", ""),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault(name: str, run: Any, faults: Faults) -> None:
+    assignment, code, marked, sentence, hint = FAULTS[name]
+    (found,) = faults(run("estimate", NAME, "--set", assignment))
+    assert found.code == code
+    assert sentence in found.sentence
+    assert hint in found.help
+    assert found.place.startswith("command line")
+    assert found.marked.strip() == (assignment.partition("=")[0] if marked is None else marked)
+
+
+def test_all_faults_of_a_command_line_at_once(run: Any, faults: Faults) -> None:
+    broken = ("--set", "plan.tp", "--set", "plan.pp=[", "--set", "plan.tp.x=4")
+    assert [fault.code for fault in faults(run("estimate", NAME, *broken))] == ["C001"] * 3
+
+
+@pytest.mark.parametrize(
+    ("assignment", "path", "expected"),
+    [
+        ("plan.tp=4", "plan.tp", 4),
+        (" plan.tp =4", "plan.tp", 4),
+        ("plan={tp: 4, pp: 8}", "plan", {"tp": 4, "pp": 8}),
+        ("search.tp=[1, 2]", "search.tp", [1, 2]),
+        ("workload.sequence=16Ki", "workload.sequence", "16Ki"),
+        ("assume.overlap.tp=50 %", "assume.overlap.tp", "50 %"),
+        ("model.layers.0.count=40", "model.layers.0.count", 40),
+        ("cluster.node.accelerator.memory.bandwidth=4 TB/s", "cluster.node.accelerator.memory.bandwidth", "4 TB/s"),
+        ("title=a = b", "title", "a = b"),
+        ("plan.sequence_parallel=false", "plan.sequence_parallel", False),
+        ("workload.tokens=null", "workload.tokens", None),
+    ],
+)
+def test_what_is_set_stands_in_the_result(assignment: str, path: str, expected: Any, run: Any) -> None:
+    ran = run("estimate", NAME, "--set", assignment, "--json")
+    assert ran.code in (0, 1), ran.err
+    here = json.loads(ran.out)["scenario"]["document"]
+    for part in path.split("."):
+        here = here[int(part)] if isinstance(here, list) else here[part]
+    assert here == expected
+
+
+def test_the_last_one_holds(run: Any) -> None:
+    twice = run("estimate", NAME, "--set", "plan.tp=2", "--set", "plan.tp=4", "--set", "plan.pp=8")
+    assert twice == run("estimate", NAME, "--set", "plan.pp=8", "--set", "plan.tp=4")
+
+
+def test_leaving_the_plan_out(run: Any, faults: Faults) -> None:
+    (found,) = faults(run("estimate", NAME, "--set", "plan=null"))
+    assert found.code == "C004"
+    assert "--set plan.tp=8" in found.help
+
+
+@pytest.mark.parametrize(
+    ("assignment", "quantity"),
+    [
+        ("workload.global_batch=2048", "bubble"),
+        ("cluster.node.accelerator.peak.bf16=1 PFLOP/s", "mfu"),
+        ("model.layers.0.mlp.ffn_hidden=28672", "matmul"),
+        ("assume.overlap.tp=0.5", "tp_exposed"),
+    ],
+)
+def test_explain_says_what_came_from_the_command_line(assignment: str, quantity: str, run: Any) -> None:
+    path = assignment.partition("=")[0]
+    ran = run("explain", NAME, quantity, "--depth", "20", "--set", assignment)
+    assert f"← command line  ({path})" in ran.out
+    plain = run("explain", NAME, quantity, "--depth", "20")
+    assert "command line" not in plain.out

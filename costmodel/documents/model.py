@@ -17,6 +17,8 @@ class Attention(Document):
     head_dim: Count = Field(description="Width of a head")
     biases: bool = Field(default=False, description="Biases on the query, key and value projections")
     output_bias: bool = Field(default=False, description="Bias on the output projection")
+    qk_norm: bool = Field(default=False, description="Queries and keys normalised head by head before the scores")
+    window: Count | None = Field(default=None, description="Tokens a query sees, its own the last; absent: all")
 
 
 class Mlp(Document):
@@ -31,6 +33,10 @@ class Layers(Document):
     """So many layers of one kind."""
 
     count: Count = Field(description="How many layers")
+    parallel: bool = Field(default=False, description="Both halves read the layer's input and are added in one go")
+    norms: Count = Field(
+        default=2.0, description="Normalisations of the stream: 1 if parallel halves share it, 4 with one behind each"
+    )
     attention: Attention = Field(description="Attention half")
     mlp: Mlp = Field(description="Feed-forward half")
 
@@ -48,12 +54,16 @@ class Model(Sourced):
     schema_: Literal["costmodel/model/v1"] = Field(alias="schema", description="Kind and version of this document")
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="Full name")
-    vocab: Count = Field(description="Vocabulary, before any padding")
+    vocab: Count = Field(description="Rows of the embedding as released, padding included; a stack may pad further")
     hidden: Count = Field(description="Width of the residual stream")
-    positions: Literal["learned", "rotary"] = Field(description="Learned embedding (counts parameters) or rotary")
+    positions: Literal["learned", "rotary", "alibi"] = Field(
+        description="Learned embedding (counts parameters), rotary, or linear biases on the scores"
+    )
     max_sequence: Count = Field(description="Longest sequence trained on; rows of a learned position embedding")
+    position_rows: Count | None = Field(default=None, description="Rows of a learned position embedding if not as many")
+    embedding_norm: bool = Field(default=False, description="Normalisation between the embedding and the first layer")
     tied: bool = Field(description="Whether embedding and head share one matrix")
-    norm: Literal["layernorm", "rmsnorm"] = Field(description="Kind of normalisation")
+    norm: Literal["layernorm", "layernorm-no-bias", "rmsnorm"] = Field(description="Kind of normalisation")
     layers: list[Layers] = Field(min_length=1, description="Layer kinds with counts")
     published: Published | None = Field(default=None, description="Published parameter count")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

@@ -11,14 +11,19 @@ Recompute = Literal["none", "selective", "full"]
 
 
 @equation
-def stream_activations(tokens: Number, hidden: Number, element: Number, split: Number, *, dropout: bool) -> Number:
-    """Inputs of the two norms and of the two halves of a layer, and the dropout masks.
+def stream_activations(
+    tokens: Number, hidden: Number, norms: Number, additions: Number, element: Number, split: Number, *, dropout: bool
+) -> Number:
+    """Inputs of the norms and of the two halves of a layer, and the dropout masks.
 
-    4 e h per token, 5 e h with dropout, whose two masks take a byte an element; over t with sequence parallelism
+    e h (n + r) per token: the stream before each addition, the output of a norm before a half, the input of one behind
+    it; e h more with dropout, whose two masks take a byte an element; over t with sequence parallelism
 
     Args:
         tokens: tokens of a micro-batch [1]
         hidden: width of the residual stream, h [1]
+        norms: normalisations of the stream in a layer, n [1]
+        additions: residual additions, r; one where the halves are parallel [1]
         element: bytes of a 16-bit element, e [B]
         split: ranks the sequence is split over, t with sequence parallelism, else 1 [1]
         dropout: masks of one byte after attention and after the MLP
@@ -27,15 +32,15 @@ def stream_activations(tokens: Number, hidden: Number, element: Number, split: N
         bytes a layer keeps [B]
 
     Example:
-        >>> stream_activations(1.0, 12288.0, 2.0, 1.0, dropout=True) / 12288
+        >>> stream_activations(1.0, 12288.0, 2.0, 2.0, 2.0, 1.0, dropout=True) / 12288
         10.0
 
     Source:
         korthikanti-2022 eq. 1
 
-    Monotone: increasing in tokens, hidden, element; decreasing in split
+    Monotone: increasing in tokens, hidden, norms, additions, element; decreasing in split
     """
-    return (5.0 if dropout else 4.0) * element * hidden * tokens / split
+    return (norms + additions + (1.0 if dropout else 0.0)) * element * hidden * tokens / split
 
 
 @equation
@@ -64,6 +69,34 @@ def attention_activations(tokens: Number, heads: Number, kv_heads: Number, head_
     Monotone: increasing in tokens, heads, kv_heads, head_dim, element
     """
     return 2 * element * (heads + kv_heads) * head_dim * tokens
+
+
+@equation
+def head_norm_activations(tokens: Number, heads: Number, kv_heads: Number, head_dim: Number, element: Number) -> Number:
+    """Queries and keys before they are normalised head by head.
+
+    e (a + k) d per token
+
+    Args:
+        tokens: tokens of a micro-batch [1]
+        heads: query heads of a rank, a [1]
+        kv_heads: key heads of a rank, k [1]
+        head_dim: width of a head, d [1]
+        element: bytes of an element, e [B]
+
+    Returns:
+        bytes a layer keeps [B]
+
+    Example:
+        >>> head_norm_activations(1.0, 32.0, 8.0, 128.0, 2.0)
+        10240.0
+
+    Source:
+        count of tensors
+
+    Monotone: increasing in tokens, heads, kv_heads, head_dim, element
+    """
+    return element * (heads + kv_heads) * head_dim * tokens
 
 
 @equation

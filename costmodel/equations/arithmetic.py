@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from costmodel.equation import Number, equation
 
 FLOP_PER_MAC = 2.0  # a multiply-add is two operations
@@ -60,6 +62,39 @@ def attention_flop(micro_batch: Number, sequence: Number, heads: Number, head_di
     """
     keys = sequence + 1 if causal else 2 * sequence
     return FLOP_PER_MAC * micro_batch * sequence * keys * heads * head_dim
+
+
+@equation
+def windowed_attention_flop(
+    micro_batch: Number, sequence: Number, heads: Number, head_dim: Number, window: Number, *, causal: bool
+) -> Number:
+    """Work of scores and weighted values where a query sees only the last keys, forward.
+
+    causal 4 b a d (w (w + 1) / 2 + (s - w) w), otherwise 4 b s w a d; w never more than s
+
+    Args:
+        micro_batch: sequences, b [1]
+        sequence: tokens in a sequence, s [1]
+        heads: query heads, a [1]
+        head_dim: width of a head, d [1]
+        window: keys a query sees, its own the last, w [1]
+        causal: count the fewer keys of the first queries
+
+    Returns:
+        work [FLOP]
+
+    Example:
+        >>> float(windowed_attention_flop(1.0, 8192.0, 32.0, 128.0, 4096.0, causal=True))
+        412350414848.0
+
+    Source:
+        exact count
+
+    Monotone: increasing in micro_batch, sequence, heads, head_dim, window
+    """
+    seen = np.minimum(window, sequence)
+    keys = seen * (seen + 1) / 2 + (sequence - seen) * seen if causal else sequence * seen
+    return 2 * FLOP_PER_MAC * micro_batch * keys * heads * head_dim
 
 
 @equation

@@ -6,7 +6,7 @@ from typing import Literal
 
 from costmodel.equation import Number, equation
 
-Norm = Literal["layernorm", "rmsnorm"]
+Norm = Literal["layernorm", "layernorm-no-bias", "rmsnorm"]
 
 
 @equation
@@ -76,11 +76,11 @@ def mlp_parameters(hidden: Number, ffn_hidden: Number, *, gated: bool, biases: b
 def norm_parameters(hidden: Number, *, norm: Norm) -> Number:
     """Parameters of one normalisation.
 
-    rmsnorm h, layernorm 2 h
+    layernorm 2 h, without bias or rmsnorm h
 
     Args:
         hidden: width of the residual stream, h [1]
-        norm: "layernorm" or "rmsnorm"
+        norm: "layernorm", "layernorm-no-bias" or "rmsnorm"
 
     Returns:
         parameters [1]
@@ -94,7 +94,7 @@ def norm_parameters(hidden: Number, *, norm: Norm) -> Number:
 
     Monotone: increasing in hidden
     """
-    return hidden if norm == "rmsnorm" else 2 * hidden
+    return 2 * hidden if norm == "layernorm" else hidden
 
 
 @equation

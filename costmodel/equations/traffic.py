@@ -61,15 +61,26 @@ def weight_gradient_bytes(m: Number, n: Number, k: Number, element: Number, grad
 
 
 @equation
-def norm_traffic(tokens: Number, hidden: Number, element: Number, *, dropout: bool, backward: bool) -> Number:
-    """Bytes of the two norms and the two residual additions of a layer.
+def norm_traffic(
+    tokens: Number,
+    hidden: Number,
+    norms: Number,
+    additions: Number,
+    element: Number,
+    *,
+    dropout: bool,
+    backward: bool,
+) -> Number:
+    """Bytes of the norms and the residual additions of a layer of two halves.
 
-    forward 10 e h per token (a norm reads and writes, an addition reads two and writes), 11 e h with dropout masks;
-    backward 12 e h (a norm reads two and writes, so does adding the branches' gradients), 17 e h with dropout
+    forward 2 e h (n + r + 1) per token (a norm reads and writes, an addition reads and writes the stream, and both
+    halves' outputs are read), backward e h (3 n + 2 r + 2) (a norm reads two and writes); dropout adds e h and 5 e h
 
     Args:
         tokens: tokens [1]
         hidden: width of the residual stream, h [1]
+        norms: normalisations of the stream in a layer, n [1]
+        additions: residual additions, r; one where the halves are parallel [1]
         element: bytes of a 16-bit element, e [B]
         dropout: bias and dropout fused into each residual addition, masks of one byte
         backward: the backward pass
@@ -78,7 +89,7 @@ def norm_traffic(tokens: Number, hidden: Number, element: Number, *, dropout: bo
         bytes through memory [B]
 
     Example:
-        >>> norm_traffic(1.0, 8192.0, 2.0, dropout=False, backward=False)
+        >>> norm_traffic(1.0, 8192.0, 2.0, 2.0, 2.0, dropout=False, backward=False)
         163840.0
 
     Holds:
@@ -87,10 +98,45 @@ def norm_traffic(tokens: Number, hidden: Number, element: Number, *, dropout: bo
     Source:
         count of reads and writes; korthikanti-2022 table 4
 
-    Monotone: increasing in tokens, hidden, element
+    Monotone: increasing in tokens, hidden, norms, additions, element
     """
-    forward_passes, backward_passes = (11.0, 17.0) if dropout else (10.0, 12.0)
-    return (backward_passes if backward else forward_passes) * element * tokens * hidden
+    masked = 0.0 if not dropout else 5.0 if backward else 1.0  # masks of one byte, and the branch read and written back
+    each = 3.0 if backward else 2.0
+    return (each * norms + 2 * additions + 2 + masked) * element * tokens * hidden
+
+
+@equation
+def head_norm_traffic(
+    tokens: Number, heads: Number, kv_heads: Number, head_dim: Number, element: Number, *, backward: bool
+) -> Number:
+    """Bytes of normalising queries and keys head by head.
+
+    forward 2 e (a + k) d per token, backward 3 e (a + k) d
+
+    Args:
+        tokens: tokens [1]
+        heads: query heads, a [1]
+        kv_heads: key heads, k [1]
+        head_dim: width of a head, d [1]
+        element: bytes of an element, e [B]
+        backward: the backward pass
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> head_norm_traffic(1.0, 64.0, 8.0, 128.0, 2.0, backward=False)
+        36864.0
+
+    Holds:
+        fused kernels
+
+    Source:
+        count of reads and writes
+
+    Monotone: increasing in tokens, heads, kv_heads, head_dim, element
+    """
+    return (3.0 if backward else 2.0) * element * tokens * (heads + kv_heads) * head_dim
 
 
 @equation

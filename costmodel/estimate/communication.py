@@ -156,30 +156,33 @@ class TensorTraffic:
 
 
 def tensor_traffic(
-    setting: Setting, tp: Number, micro_batch: Number, forward: Pass, *, sequence_parallel: bool
+    setting: Setting, tp: Number, micro_batch: Number, forward: Pass, exchanges: float, *, sequence_parallel: bool
 ) -> TensorTraffic:
-    """Two exchanges a layer and direction; sequence parallelism halves each and gathers inputs again in backward."""
+    """Two exchanges a layer and direction, one where its halves are parallel.
+
+    Sequence parallelism halves each and gathers inputs again in backward.
+    """
     tokens = tokens_in_micro_batch(micro_batch, setting.sequence)
     message = activation_message(tokens, setting.model.hidden, setting.element)
     tp_group = group(setting, "tp", tp, 1.0)
-    hideable = setting.overlap_tp
+    hideable, twice = setting.overlap_tp, exchanges + exchanges
     if not sequence_parallel:
         with term("tp all-reduce"):
             time = collective_time(setting, message, tp_group, "all_reduce")
-        both = repeated(2.0, time)
+        both = repeated(exchanges, time)
         exposed = exposed_time(both, forward.matmul, hideable, 0.0)
-        return TensorTraffic(exposed, exposed, exposed, time, message, (("all_reduce", 4.0, 2.0, time),))
+        return TensorTraffic(exposed, exposed, exposed, time, message, (("all_reduce", twice, exchanges, time),))
     with term("tp all-gather"):
         gather = collective_time(setting, message, tp_group, "all_gather")
     with term("tp reduce-scatter"):
         scatter = collective_time(setting, message, tp_group, "reduce_scatter")
-    both = repeated(2.0, gather) + repeated(2.0, scatter)
+    both = repeated(exchanges, gather) + repeated(exchanges, scatter)
     exposed = exposed_time(both, forward.matmul, hideable, 0.0)
     with term("tp all-gather again for weight gradients"):
-        again = exposed_time(repeated(2.0, gather), forward.matmul, 1.0, 0.0)
+        again = exposed_time(repeated(exchanges, gather), forward.matmul, 1.0, 0.0)
     transfers: tuple[tuple[Operation, float, float, Number], ...] = (
-        ("all_gather", 6.0, 2.0, gather),
-        ("reduce_scatter", 4.0, 2.0, scatter),
+        ("all_gather", twice + exchanges, exchanges, gather),
+        ("reduce_scatter", twice, exchanges, scatter),
     )
     return TensorTraffic(exposed, exposed + again, exposed, gather, message, transfers)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from costmodel.documents.stack import Recompute
 from costmodel.equation import Number, term
-from costmodel.equations.arithmetic import attention_flop, matmul_flop
+from costmodel.equations.arithmetic import matmul_flop
 from costmodel.equations.counting import divided, repeated, tokens_in_micro_batch
 from costmodel.equations.roofline import (
     attention_backward_time,
@@ -19,6 +19,7 @@ from costmodel.equations.roofline import (
 )
 from costmodel.equations.traffic import (
     embedding_traffic,
+    head_norm_traffic,
     loss_traffic,
     matmul_bytes,
     mlp_traffic,
@@ -28,7 +29,7 @@ from costmodel.equations.traffic import (
     weight_gradient_bytes,
 )
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.work import Matmul, Shard, matmuls, vocab_per_rank
+from costmodel.estimate.work import Matmul, Shard, additions, core_flop, matmuls, vocab_per_rank
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def attention_pass(setting: Setting, part: Shard, micro_batch: Number) -> tuple[
     head_dim, sequence = part.kind.attention.head_dim, setting.sequence
     fit = setting.attention
     if fit is not None:
-        flop = attention_flop(micro_batch, sequence, part.heads, head_dim, causal=True)
+        flop = core_flop(part.kind, micro_batch, sequence, part.heads, causal=True)
         rate = attention_rate(setting.peak, fit.forward_share, sequence, fit.half_sequence, head_dim)
         forward = attention_forward_time(flop, rate, setting.sustained)
         backward = attention_backward_time(flop, rate, fit.backward_share, setting.sustained)
@@ -171,13 +172,24 @@ def _memory_bound(setting: Setting, part: Shard, tokens: Number, split: Number, 
     """Norms, residual additions, activation function and rotation of one layer in one direction."""
     model, dropout = setting.model, setting.stack.kernels.dropout
     with term("memory-bound backward" if backward else "memory-bound forward"):
-        norms = norm_traffic(tokens, model.hidden, setting.element, dropout=dropout, backward=backward)
+        norms = norm_traffic(
+            tokens,
+            model.hidden,
+            part.kind.norms,
+            additions(part.kind),
+            setting.element,
+            dropout=dropout,
+            backward=backward,
+        )
         nbytes = divided(norms, split) + mlp_traffic(
             tokens, part.ffn_hidden, setting.element, gated=part.kind.mlp.gated, backward=backward
         )
+        head_dim = part.kind.attention.head_dim
         if model.positions == "rotary":
-            head_dim = part.kind.attention.head_dim
             nbytes = nbytes + rotary_traffic(tokens, part.heads, part.kv_heads, head_dim, setting.element)
+        if part.kind.attention.qk_norm:
+            heads = (part.heads, part.kv_heads, head_dim)
+            nbytes = nbytes + head_norm_traffic(tokens, *heads, setting.element, backward=backward)
         return _stream(setting, nbytes)
 
 

@@ -11,6 +11,7 @@ from costmodel.equations.activations import (
     attention_activations,
     checkpoint_activations,
     head_activations,
+    head_norm_activations,
     logit_bytes,
     mask_bytes,
     mlp_activations,
@@ -31,7 +32,7 @@ from costmodel.equations.states import (
 )
 from costmodel.estimate.block import Block
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.work import Shard, StageParameters, shard, vocab_per_rank
+from costmodel.estimate.work import Shard, StageParameters, additions, shard, vocab_per_rank
 
 LINES = (
     "weights",
@@ -91,8 +92,9 @@ def whole_activations(setting: Setting, block: Block, part: Shard, *, selective:
     split = block.tp if block.structure.sequence_parallel else 1.0
     tokens = tokens_in_micro_batch(block.micro_batch, setting.sequence)
     with term("layer activations"):
-        return (
-            stream_activations(tokens, model.hidden, setting.element, split, dropout=kernels.dropout)
+        norms = (part.kind.norms, additions(part.kind))
+        kept = (
+            stream_activations(tokens, model.hidden, *norms, setting.element, split, dropout=kernels.dropout)
             + attention_activations(tokens, part.heads, part.kv_heads, part.kind.attention.head_dim, setting.element)
             + mlp_activations(tokens, part.ffn_hidden, setting.element, gated=part.kind.mlp.gated)
             + score_activations(
@@ -105,6 +107,10 @@ def whole_activations(setting: Setting, block: Block, part: Shard, *, selective:
                 recompute="selective" if selective else "none",
             )
         )
+        if not part.kind.attention.qk_norm:
+            return kept
+        head_dim = part.kind.attention.head_dim
+        return kept + head_norm_activations(tokens, part.heads, part.kv_heads, head_dim, setting.element)
 
 
 def _stage_parameters(parameters: StageParameters, pp: Number) -> tuple[Number, Number, Number]:

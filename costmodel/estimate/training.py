@@ -33,7 +33,7 @@ from costmodel.estimate.communication import (
 )
 from costmodel.estimate.kernels import PASS_TERMS, Both, Pass, embedding_pass, head_pass, launched, layer_pass
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
-from costmodel.estimate.work import StageParameters, layer_count, shard
+from costmodel.estimate.work import StageParameters, additions, layer_count, shard
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,10 @@ def stages(setting: Setting, block: Block) -> Stages:
     tensor = []
     for kind in setting.model.layers:
         layer = layer_pass(setting, shard(setting.model, kind, tp), micro_batch, split, structure.recompute)
-        traffic = tensor_traffic(setting, tp, micro_batch, layer.forward, sequence_parallel=structure.sequence_parallel)
+        exchanges = additions(kind)
+        traffic = tensor_traffic(
+            setting, tp, micro_batch, layer.forward, exchanges, sequence_parallel=structure.sequence_parallel
+        )
         again = traffic.recomputed if structure.recompute == "full" else repeated(0.0, traffic.recomputed)
         layer = layer + Both(Pass(tp=traffic.forward), Pass(tp=traffic.backward + again))
         layer = launched(setting, structure.recompute, layer).each(distinct.spread)

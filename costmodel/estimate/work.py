@@ -17,6 +17,7 @@ from costmodel.equations.arithmetic import (
     palm_flop,
     six_n_flop,
     training_flop,
+    windowed_attention_flop,
 )
 from costmodel.equations.counting import (
     divided,
@@ -72,9 +73,24 @@ def shard(model: Model, kind: Layers, tp: Number) -> Shard:
                 output_bias=attention.output_bias,
             )
             + mlp_parameters(model.hidden, ffn_hidden, gated=mlp.gated, biases=mlp.biases)
-            + repeated(2.0, norm_parameters(model.hidden, norm=model.norm))
+            + repeated(kind.norms, norm_parameters(model.hidden, norm=model.norm))
         )
+        if attention.qk_norm:
+            held = held + repeated(2.0, norm_parameters(attention.head_dim, norm=model.norm))
     return Shard(kind, heads, kv_heads, ffn_hidden, held)
+
+
+def additions(kind: Layers) -> float:
+    """Residual additions of a layer, and its tensor-parallel exchanges per direction: parallel halves share one."""
+    return 1.0 if kind.parallel else 2.0
+
+
+def core_flop(kind: Layers, sequences: Number, sequence: Number, heads: Number, *, causal: bool) -> Number:
+    """Work of the attention core, forward, within the layer's window if it has one."""
+    attention = kind.attention
+    if attention.window is None:
+        return attention_flop(sequences, sequence, heads, attention.head_dim, causal=causal)
+    return windowed_attention_flop(sequences, sequence, heads, attention.head_dim, attention.window, causal=causal)
 
 
 def matmuls(setting: Setting, part: Shard) -> Iterator[Matmul]:
@@ -126,9 +142,15 @@ def stage_parameters(setting: Setting, tp: Number, pp: Number) -> StageParameter
     last_norm = norm_parameters(model.hidden, norm=model.norm)
     if model.positions == "learned":
         with term("positions"):
-            embedding = embedding + table_parameters(model.max_sequence, model.hidden)
+            embedding = embedding + table_parameters(_position_rows(model), model.hidden)
+    if model.embedding_norm:
+        embedding = embedding + last_norm
     both = embedding + last_norm if model.tied else embedding + head + last_norm
     return StageParameters(layer, layers, embedding, head + last_norm, both, model.tied)
+
+
+def _position_rows(model: Model) -> float:
+    return model.max_sequence if model.position_rows is None else model.position_rows
 
 
 def layer_count(model: Model) -> Number:
@@ -144,7 +166,9 @@ def model_parameters(model: Model) -> Number:
         total = total + repeated(kind.count, shard(model, kind, 1.0).parameters)
     total = total + repeated(1.0 if model.tied else 2.0, table_parameters(model.vocab, model.hidden))
     if model.positions == "learned":
-        total = total + table_parameters(model.max_sequence, model.hidden)
+        total = total + table_parameters(_position_rows(model), model.hidden)
+    if model.embedding_norm:
+        total = total + norm_parameters(model.hidden, norm=model.norm)
     return total
 
 
@@ -167,10 +191,8 @@ def _forward_flop(setting: Setting, *, causal: bool) -> tuple[Number, Number, Nu
         for matrix in matmuls(setting, part):
             with term(matrix.name):
                 linear = linear + repeated(kind.count, matmul_flop(tokens, matrix.n, matrix.k))
-        heads, head_dim = kind.attention.heads, kind.attention.head_dim
-        core = core + repeated(
-            kind.count, attention_flop(setting.global_batch, setting.sequence, heads, head_dim, causal=causal)
-        )
+        each = core_flop(kind, setting.global_batch, setting.sequence, kind.attention.heads, causal=causal)
+        core = core + repeated(kind.count, each)
     with term("head"):
         head = matmul_flop(tokens, model.vocab, model.hidden)
     return linear, core, head

@@ -157,7 +157,14 @@ WRITTEN_OUT = {
         "'model.layers.0.count' is",
         "How many",
     ),
-    "unknown choice": ("rotary", "rotory", "D010", "rotory", "is not one of 'learned' or 'rotary'", "mean 'rotary'?"),
+    "unknown choice": (
+        "rotary",
+        "rotory",
+        "D010",
+        "rotory",
+        "is not one of 'learned', 'rotary' or 'alibi'",
+        "mean 'rotary'?",
+    ),
     "wrong schema": (
         "costmodel/model/v1",
         "costmodel/stack/v1",

@@ -43,7 +43,7 @@ def layer(shape: Shape, tp: float, *, sequence_parallel: bool, recompute: Any) -
         shape.batch, shape.sequence, heads, 2.0, kernel="unfused", dropout=True, recompute=recompute
     )
     return float(
-        stream_activations(tokens, shape.hidden, 2.0, split, dropout=True)
+        stream_activations(tokens, shape.hidden, 2.0, 2.0, 2.0, split, dropout=True)
         + attention_activations(tokens, heads, heads, head_dim, 2.0)
         + mlp_activations(tokens, 4 * shape.hidden / tp, 2.0, gated=False)
         + core
@@ -126,7 +126,7 @@ def test_modern_block_of_llama_3_8b() -> None:
 
     def block(sequence: float) -> float:
         return float(
-            stream_activations(sequence, 4096.0, 2.0, 1.0, dropout=False)
+            stream_activations(sequence, 4096.0, 2.0, 2.0, 2.0, 1.0, dropout=False)
             + attention_activations(sequence, 32.0, 8.0, 128.0, 2.0)
             + mlp_activations(sequence, 14336.0, 2.0, gated=True)
             + score_activations(1.0, sequence, 32.0, 2.0, kernel="flash-3", dropout=False, recompute="none")

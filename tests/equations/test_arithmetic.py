@@ -15,6 +15,7 @@ from costmodel.equations.arithmetic import (
     palm_flop,
     six_n_flop,
     training_flop,
+    windowed_attention_flop,
 )
 
 
@@ -68,6 +69,22 @@ def test_attention_counted_one_key_at_a_time(sequence: int, causal: bool) -> Non
             if key <= query or not causal:
                 counted += batch * heads * 2 * 2 * head_dim  # a dot product, and adding a weighted value
     assert attention_flop(float(batch), float(sequence), heads, head_dim, causal=causal) == counted
+
+
+@pytest.mark.parametrize("sequence", [1, 2, 7])
+@pytest.mark.parametrize("window", [1, 3, 7, 9])
+def test_windowed_attention_counted_one_key_at_a_time(sequence: int, window: int) -> None:
+    batch, heads, head_dim, counted = 2, 3, 4, 0
+    for query in range(sequence):
+        for key in range(sequence):
+            if query - window < key <= query:
+                counted += batch * heads * 2 * 2 * head_dim
+    sizes = (float(batch), float(sequence), heads, head_dim)
+    assert windowed_attention_flop(*sizes, float(window), causal=True) == counted
+    if window >= sequence:
+        for causal in (True, False):
+            whole = attention_flop(*sizes, causal=causal)
+            assert windowed_attention_flop(*sizes, float(window), causal=causal) == whole
 
 
 def test_causal_is_half_of_full_for_long_sequences() -> None:

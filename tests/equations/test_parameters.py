@@ -47,9 +47,11 @@ def tensors(model: Model) -> list[tuple[float, ...]]:
     hidden, norm = model.hidden, [(model.hidden,)] * (2 if model.norm == "layernorm" else 1)
     found: list[tuple[float, ...]] = [(model.vocab, hidden), *norm]
     found += [] if model.tied else [(model.vocab, hidden)]
-    found += [(model.max_sequence, hidden)] if model.positions == "learned" else []
+    found += [(model.position_rows or model.max_sequence, hidden)] if model.positions == "learned" else []
+    found += norm if model.embedding_norm else []
     for kind in model.layers:
-        found += int(kind.count) * [*layer(kind, hidden), *norm, *norm]
+        found += int(kind.count) * [*layer(kind, hidden), *int(kind.norms) * norm]
+        found += int(kind.count) * 2 * [(kind.attention.head_dim,)] if kind.attention.qk_norm else []
     return found
 
 

@@ -18,6 +18,7 @@ class Shelf(StrEnum):
     SCENARIOS = "scenarios"
     MODELS = "models"
     STACKS = "stacks"
+    OPTIMIZERS = "optimizers"
     HARDWARE = "hardware"
     NODES = "nodes"
     ACCELERATORS = "accelerators"
@@ -30,6 +31,7 @@ _KINDS = {
     Shelf.SCENARIOS: ["scenario"],
     Shelf.MODELS: ["model"],
     Shelf.STACKS: ["stack"],
+    Shelf.OPTIMIZERS: ["optimizer"],
     Shelf.HARDWARE: ["node", "accelerator", "fabric"],
     Shelf.NODES: ["node"],
     Shelf.ACCELERATORS: ["accelerator"],
@@ -58,7 +60,7 @@ def list_documents(
     """
     from costmodel.documents.library import names, title_of
 
-    kinds = _KINDS[shelf] if shelf else ["scenario", "model", "stack", "node", "accelerator", "fabric"]
+    kinds = _KINDS[shelf] if shelf else ["scenario", "model", "stack", "optimizer", "node", "accelerator", "fabric"]
     found = {kind: [(name, title_of(kind, name)) for name in names(kind)] for kind in kinds}
     deliver(lambda: _listed(found), lambda: _as_json(found), as_json=as_json or form is Format.JSON)
 

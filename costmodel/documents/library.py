@@ -24,6 +24,7 @@ from costmodel.documents.faults import nearest, validate
 from costmodel.documents.hardware import Accelerator, Efficiency, Fabric, Node
 from costmodel.documents.measurement import Measured, Run
 from costmodel.documents.model import Model
+from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.overrides import assign
 from costmodel.documents.reading import COMMAND_LINE, MAXIMUM_BYTES, Mapping, read_tree
 from costmodel.documents.scenario import Scenario
@@ -47,6 +48,7 @@ FOLDERS: dict[str, tuple[str, type[BaseModel]]] = {
     "efficiency": ("hardware/efficiencies", Efficiency),
     "model": ("scenarios/models", Model),
     "stack": ("scenarios/stacks", Stack),
+    "optimizer": ("scenarios/optimizers", Optimizer),
     "scenario": ("scenarios", Scenario),
     "measured": ("scenarios/measured", Measured),
 }
@@ -59,6 +61,7 @@ class Case:
     scenario: Scenario
     model: Model
     stack: Stack
+    optimizer: Optimizer
     node: Node
     accelerator: Accelerator
     scale_up: Fabric
@@ -261,9 +264,10 @@ def case_of(scenario: Scenario, reader: _Reader | None = None, tree: dict[str, A
     """A checked scenario with every document it names."""
     reader = reader or _Reader()
     written = tree or {}
-    model, stack, node = reader.documents(
+    model, stack, optimizer, node = reader.documents(
         ("model", scenario.model, _place_of(written, "model")),
         ("stack", scenario.stack, _place_of(written, "stack")),
+        ("optimizer", scenario.workload.optimizer, _place_of(written, "workload.optimizer")),
         ("node", scenario.cluster.node, _place_of(written, "cluster.node")),
     )
     inner = reader.origin.get(("node", str(scenario.cluster.node))) or (written.get("cluster") or {}).get("node")
@@ -285,6 +289,7 @@ def case_of(scenario: Scenario, reader: _Reader | None = None, tree: dict[str, A
         scenario,
         model,
         stack,
+        optimizer,
         node,
         accelerator,
         scale_up,

@@ -15,6 +15,7 @@ Fetch = Callable[[str, str, Place | None], Any]
 REFERENCES = {
     "model": "model",
     "stack": "stack",
+    "workload.optimizer": "optimizer",
     "cluster.node": "node",
     "cluster.node.accelerator": "accelerator",
     "cluster.node.scale_up.fabric": "fabric",

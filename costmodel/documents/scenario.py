@@ -9,6 +9,7 @@ from pydantic import Discriminator, Field, Tag
 from costmodel.documents.base import Count, Document, Positive, Price, Seconds, Share
 from costmodel.documents.hardware import Cluster
 from costmodel.documents.model import Model
+from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.plan import Plan, Space
 from costmodel.documents.stack import GradientType, Stack
 
@@ -19,6 +20,10 @@ def _written(value: Any) -> str:
 
 ModelReference = Annotated[Annotated[str, Tag("name")] | Annotated[Model, Tag("inline")], Discriminator(_written)]
 StackReference = Annotated[Annotated[str, Tag("name")] | Annotated[Stack, Tag("inline")], Discriminator(_written)]
+
+OptimizerReference = Annotated[
+    Annotated[str, Tag("name")] | Annotated[Optimizer, Tag("inline")], Discriminator(_written)
+]
 
 FlopConvention = Literal["model-causal", "model-full", "6n", "palm", "megatron-2021", "korthikanti"]
 
@@ -34,7 +39,7 @@ class Training(Document):
     gradients: GradientType | None = Field(
         default=None, description="Type gradients are accumulated and reduced in; else the stack's"
     )
-    optimizer: Literal["adamw"] = Field(default="adamw", description="Optimizer")
+    optimizer: OptimizerReference = Field(default="adamw", description="Optimizer, by name or written out")
 
 
 class OverlapAssumption(Document):

@@ -31,7 +31,7 @@ class States(Sourced):
 
     weights: Bytes = Field(description="The copy the optimizer's shard or the layer keeps for good")
     compute: Bytes = Field(description="A weight as the matmuls read it and the network gathers it")
-    optimizer: Bytes = Field(description="Master copy and moments")
+    master: Bytes = Field(description="fp32 copy the optimizer updates, where the kept weight is not it")
     sharded_master: bool = Field(
         description="The kept weight is the optimizer's, always sharded, and matmuls read a copy"
     )

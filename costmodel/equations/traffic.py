@@ -280,26 +280,28 @@ def embedding_traffic(tokens: Number, hidden: Number, element: Number) -> Number
 
 
 @equation
-def adam_traffic(updated: Number, held: Number, element: Number) -> Number:
-    """Bytes of an Adam step: the shard that is updated, and clearing and norm of what is held.
+def optimizer_traffic(updated: Number, held: Number, moments: Number, element: Number) -> Number:
+    """Bytes of an optimizer step: the shard that is updated, and clearing and norm of what is held.
 
-    7.5 w per parameter updated (reads and writes of fp32 p, m, v, g and a 16-bit copy), 2 w per parameter held
+    (2 (w + s) + 1.5 w) per parameter updated (master and moments read and written, gradient read, 16-bit copy
+    written), 2 w per parameter held
 
     Args:
         updated: parameters this rank updates [1]
         held: parameters whose gradients this rank holds [1]
+        moments: bytes of the optimizer's states for a parameter, s [B]
         element: bytes of an fp32 number, w [B]
 
     Returns:
         bytes through memory [B]
 
     Example:
-        >>> adam_traffic(100.0, 0.0, 4.0)
+        >>> optimizer_traffic(100.0, 0.0, 8.0, 4.0)
         3000.0
 
     Source:
         kingma-2015; training-runs-fit
 
-    Monotone: increasing in updated, held, element
+    Monotone: increasing in updated, held, moments, element
     """
-    return element * (7.5 * updated + 2 * held)
+    return updated * (2 * moments + 3.5 * element) + 2 * held * element

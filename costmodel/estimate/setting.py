@@ -9,6 +9,7 @@ from costmodel.documents.library import UNMEASURED, Case
 from costmodel.documents.model import Model
 from costmodel.documents.scenario import FlopConvention
 from costmodel.documents.stack import GradientType, Stack
+from costmodel.equation import Number
 from costmodel.equations.collectives import Operation
 from costmodel.equations.economics import share
 from costmodel.equations.roofline import best_matmul_share
@@ -59,6 +60,11 @@ class Setting:
     fragmentation: float
     convention: FlopConvention
     assumed: tuple[Assumed, ...]
+
+    @property
+    def optimizer_state(self) -> Number:
+        """Bytes of master copy and moments for a parameter."""
+        return self.stack.states.master + self.case.optimizer.moments
 
     @property
     def pair_bandwidth(self) -> float:

@@ -13,7 +13,7 @@ from costmodel.equations.counting import divided, layers_per_stage, repeated
 from costmodel.equations.pipeline import pipeline_time
 from costmodel.equations.roofline import stream_time
 from costmodel.equations.states import gradient_traffic
-from costmodel.equations.traffic import adam_traffic
+from costmodel.equations.traffic import optimizer_traffic
 from costmodel.estimate.block import Block, pairs
 from costmodel.estimate.communication import (
     DataTraffic,
@@ -219,7 +219,7 @@ def _optimizer(setting: Setting, block: Block, held: Number) -> Number:
     with term("optimizer"):
         updated = divided(held, block.dp) if zero >= 1 else held
         kept = divided(held, block.dp) if zero >= 2 else held
-        nbytes = adam_traffic(updated, kept, ELEMENT_BYTES["fp32"])
+        nbytes = optimizer_traffic(updated, kept, setting.case.optimizer.moments, ELEMENT_BYTES["fp32"])
         return stream_time(nbytes, setting.memory_bandwidth, setting.memory_share)
 
 

@@ -196,7 +196,8 @@ def _ledger_note(answer: Answer, name: str) -> str:
     notes = {
         "weights": f"{states.weights:.0f} B a parameter" + (", sharded over dp" if zero == 3 else ""),
         "gradients": f"{gradients:.0f} B a parameter" + (", sharded over dp" if zero >= 2 else ""),
-        "optimizer": f"{states.optimizer:.0f} B a parameter" + (", sharded over dp" if zero >= 1 else ""),
+        "optimizer": f"{float(answer.setting.optimizer_state):.0f} B a parameter"
+        + (", sharded over dp" if zero >= 1 else ""),
         "activations": f"recompute {answer.evaluation.block.structure.recompute}",
     }
     return notes.get(name, _LEDGER_NOTES.get(name, ""))

@@ -16,7 +16,7 @@ from costmodel.equations.roofline import (
     matmul_time,
     stream_time,
 )
-from costmodel.equations.traffic import adam_traffic, matmul_bytes
+from costmodel.equations.traffic import matmul_bytes, optimizer_traffic
 
 PEAK, BANDWIDTH = 989.4e12, 3.35e12
 SHARP = 1e3  # an exponent at which the corner is a corner
@@ -85,8 +85,8 @@ def test_attention_backward_runs_five_products_for_two() -> None:
 def test_adam_on_h100() -> None:
     """30 bytes a parameter, of 8.03 B on 64 ranks at 80 % of the bandwidth: 1.40 ms."""
     shard = 8.03e9 / 64
-    assert adam_traffic(shard, 0.0, 4.0) == pytest.approx(30 * shard)
-    assert stream_time(adam_traffic(shard, 0.0, 4.0), BANDWIDTH, 0.8) == pytest.approx(1.40e-3, abs=5e-6)
+    assert optimizer_traffic(shard, 0.0, 8.0, 4.0) == pytest.approx(30 * shard)
+    assert stream_time(optimizer_traffic(shard, 0.0, 8.0, 4.0), BANDWIDTH, 0.8) == pytest.approx(1.40e-3, abs=5e-6)
 
 
 def test_weights_of_llama_3_8b_streamed_once() -> None:

@@ -1,0 +1,19 @@
+"""What an optimizer keeps for every parameter beside its master copy."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from costmodel.documents.base import Bytes, Name, Source, Sourced
+
+
+class Optimizer(Sourced):
+    """One optimizer: its states, not its arithmetic, decide memory and the time of its step."""
+
+    schema_: Literal["costmodel/optimizer/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="Full name")
+    moments: Bytes = Field(description="Bytes of its states for a parameter, without the master copy")
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

@@ -1,0 +1,44 @@
+"""Every shipped model on three accelerators with every stack estimates without a fault."""
+
+import math
+
+import pytest
+
+from costmodel.documents.library import case_of, names, read
+from costmodel.documents.plan import Plan
+from costmodel.documents.scenario import Scenario
+from costmodel.estimate.costs import COLUMNS
+from costmodel.estimate.plan import answer
+from costmodel.estimate.setting import setting_of
+
+NODES = ("dgx-a100", "dgx-h100", "hgx-mi300x")
+UNPRICED = {"cost_per_mtoken", "run_time", "run_cost"}
+
+
+def scenario(model: str, node: str, stack: str) -> Scenario:
+    return Scenario.model_validate(
+        {
+            "schema": "costmodel/scenario/v1",
+            "title": "any",
+            "model": model,
+            "cluster": {"node": node, "nodes": 2},
+            "workload": {"kind": "training", "sequence": 2048, "global_batch": 64},
+            "stack": stack,
+            "plan": {"tp": 1},
+        }
+    )
+
+
+@pytest.mark.parametrize("stack", names("stack"))
+@pytest.mark.parametrize("model", names("model"))
+def test_it_estimates(model: str, stack: str) -> None:
+    for node in NODES:
+        setting = setting_of(case_of(scenario(model, node, stack)))
+        costs = answer(setting, Plan(tp=1)).evaluation.costs.row()
+        assert all(math.isfinite(costs[name]) for name in COLUMNS if name not in UNPRICED), (node, costs)
+        assert 0 < costs["mfu"] < costs["hfu"] + 1e-9 < 1
+
+
+def test_every_stack_is_read() -> None:
+    assert {"ddp", "deepspeed", "fsdp1", "fsdp2", "llm-foundry", "maxtext", "megatron-deepspeed"} <= set(names("stack"))
+    assert all(read("stack", name).title for name in names("stack"))

@@ -79,14 +79,15 @@ def gradient_bytes(parameters: Number, gradient: Number, dp: Number, *, zero: Ze
 
 
 @equation
-def optimizer_bytes(parameters: Number, state: Number, dp: Number, *, zero: Zero) -> Number:
+def optimizer_bytes(parameters: Number, master: Number, moments: Number, dp: Number, *, zero: Zero) -> Number:
     """Master weights and moments a rank keeps.
 
-    o Ψ, from stage 1 on o Ψ / N
+    (w + s) Ψ, from stage 1 on (w + s) Ψ / N
 
     Args:
         parameters: parameters of the rank before sharding over dp, Ψ [1]
-        state: bytes of master copy and moments, o [B]
+        master: bytes of the master copy, w; 0 where the kept weight is it [B]
+        moments: bytes of the optimizer's states for a parameter, s [B]
         dp: data-parallel degree, N [1]
         zero: sharding stage
 
@@ -94,7 +95,7 @@ def optimizer_bytes(parameters: Number, state: Number, dp: Number, *, zero: Zero
         bytes [B]
 
     Example:
-        >>> optimizer_bytes(7.5e9, 12.0, 64.0, zero=1) / 1e9
+        >>> optimizer_bytes(7.5e9, 4.0, 8.0, 64.0, zero=1) / 1e9
         1.40625
 
     Source:
@@ -104,9 +105,9 @@ def optimizer_bytes(parameters: Number, state: Number, dp: Number, *, zero: Zero
         "zero 1 saves 4×, zero 2 8×" are limits at N → ∞ of 2 + 2 + 12 bytes: 3.82× and 7.21× at N = 64, 2.91× and
         4.27× at N = 8; with fp32 gradients (2 + 4 + 12) zero 1 never reaches 3×
 
-    Monotone: increasing in parameters, state
+    Monotone: increasing in parameters, master, moments
     """
-    return state * parameters / (dp if zero >= 1 else 1.0)
+    return (master + moments) * parameters / (dp if zero >= 1 else 1.0)
 
 
 @equation

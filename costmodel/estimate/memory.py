@@ -165,7 +165,9 @@ def _stage(
                 sharded_master=stack.states.sharded_master,
             ),
             "gradients": gradient_bytes(held, setting.gradient, block.dp, zero=zero),
-            "optimizer": optimizer_bytes(held, setting.optimizer_state, block.dp, zero=zero),
+            "optimizer": optimizer_bytes(
+                held, stack.states.master, setting.case.optimizer.moments, block.dp, zero=zero
+            ),
         }
         live = _live(block, micro_batches, stage)
         activations, extra = _layers(setting, block, live)

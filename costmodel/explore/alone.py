@@ -11,11 +11,11 @@ from costmodel.equation import Number
 from costmodel.equations.states import gradient_bytes, optimizer_bytes, weight_bytes
 from costmodel.estimate.work import model_parameters
 
-# Bytes of a weight, a gradient, and the optimizer's states of one parameter.
+# Bytes of a weight, a gradient, a master copy and the optimizer's states of one parameter.
 RECIPES = (
-    ("bf16 weights, fp32 gradients, AdamW", 2.0, 4.0, 12.0),
-    ("mixed precision of the ZeRO paper", 2.0, 2.0, 12.0),
-    ("fp32 AdamW", 4.0, 4.0, 8.0),
+    ("bf16 weights, fp32 gradients, AdamW", 2.0, 4.0, 4.0, 8.0),
+    ("mixed precision of the ZeRO paper", 2.0, 2.0, 4.0, 8.0),
+    ("fp32 AdamW", 4.0, 4.0, 0.0, 8.0),
 )
 STAGES: tuple[Zero, ...] = (0, 1, 2, 3)
 DEGREES = (8.0, 64.0)
@@ -51,12 +51,12 @@ def alone(name: str) -> Alone:
     return Alone(model, parameters, tuple(_states(parameters, *recipe) for recipe in RECIPES))
 
 
-def _states(parameters: Number, title: str, weight: float, gradient: float, state: float) -> States:
+def _states(parameters: Number, title: str, weight: float, gradient: float, master: float, moments: float) -> States:
     def kept(dp: float, zero: Zero) -> Number:
         return (
             weight_bytes(parameters, weight, weight, dp, zero=zero, sharded_master=False)
             + gradient_bytes(parameters, gradient, dp, zero=zero)
-            + optimizer_bytes(parameters, state, dp, zero=zero)
+            + optimizer_bytes(parameters, master, moments, dp, zero=zero)
         )
 
     weights = weight_bytes(parameters, weight, weight, 1.0, zero=0, sharded_master=False)

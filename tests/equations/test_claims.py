@@ -130,7 +130,7 @@ def zero_states(parameters: float, dp: float, zero: Any) -> float:
     return float(
         weight_bytes(parameters, 2.0, 2.0, dp, zero=zero, sharded_master=False)
         + gradient_bytes(parameters, 2.0, dp, zero=zero)
-        + optimizer_bytes(parameters, 12.0, dp, zero=zero)
+        + optimizer_bytes(parameters, 4.0, 8.0, dp, zero=zero)
     )
 
 

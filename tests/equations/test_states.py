@@ -27,7 +27,7 @@ def states(parameters: Any, dp: Any, zero: Any, recipe: tuple[float, float, floa
     return (
         weight_bytes(parameters, weight, weight, dp, zero=zero, sharded_master=False)
         + gradient_bytes(parameters, gradient, dp, zero=zero)
-        + optimizer_bytes(parameters, state, dp, zero=zero)
+        + optimizer_bytes(parameters, 4.0, state - 4.0, dp, zero=zero)
     )
 
 

@@ -152,23 +152,9 @@ def _stage(
     micro_batches: Number,
     position: int,
 ) -> dict[str, Number]:
-    structure, stack = block.structure, setting.stack
-    zero = structure.zero
+    stack = setting.stack
     with term(f"{STAGES[position]} stage"):
-        column: dict[str, Number] = {
-            "weights": weight_bytes(
-                held,
-                stack.states.weights,
-                stack.states.compute,
-                block.dp,
-                zero=zero,
-                sharded_master=stack.states.sharded_master,
-            ),
-            "gradients": gradient_bytes(held, setting.gradient, block.dp, zero=zero),
-            "optimizer": optimizer_bytes(
-                held, stack.states.master, setting.case.optimizer.moments, block.dp, zero=zero
-            ),
-        }
+        column = _states(setting, block, held)
         live = _live(block, micro_batches, stage)
         activations, extra = _layers(setting, block, live)
         head = _last(setting, block) if position == 2 else np.where(block.pp == 1, _last(setting, block), 0.0)
@@ -184,6 +170,20 @@ def _stage(
         runtime = stack.runtime
         column["runtime"] = overhead_bytes(runtime.context, runtime.communicators, runtime.communicator)
     return column
+
+
+def _states(setting: Setting, block: Block, held: Number) -> dict[str, Number]:
+    """Weights, gradients and optimizer states of so many parameters."""
+    zero, states = block.structure.zero, setting.stack.states
+    moments = setting.case.optimizer.moments
+    weights = weight_bytes(
+        held, states.weights, states.compute, block.dp, zero=zero, sharded_master=states.sharded_master
+    )
+    return {
+        "weights": weights,
+        "gradients": gradient_bytes(held, setting.gradient, block.dp, zero=zero),
+        "optimizer": optimizer_bytes(held, states.master, moments, block.dp, zero=zero),
+    }
 
 
 def _live(block: Block, micro_batches: Number, stage: Number) -> Number:

@@ -164,10 +164,12 @@ NodeReference = Annotated[Annotated[str, Tag("name")] | Annotated[Node, Tag("inl
 
 
 class Cluster(Document):
-    """Equal nodes on one fabric of full bisection bandwidth."""
+    """Equal nodes on one fabric, of full bisection bandwidth unless a pod is given."""
 
     node: NodeReference = Field(description="Node, by name or written out")
     nodes: Count = Field(description="How many")
+    pod: Count | None = Field(default=None, description="Nodes that reach each other at full rate; absent: all")
+    oversubscription: Positive = Field(default=1.0, description="Rate inside a pod over the rate between pods")
 
 
 class Fitted(Document):

@@ -177,3 +177,33 @@ def carried_over(bandwidth: Number, link: Number, fitted_link: Number) -> Number
     Monotone: increasing in bandwidth, link; decreasing in fitted_link
     """
     return bandwidth * link / fitted_link
+
+
+@equation
+def spine_bandwidth(rate: Number, extent: Number, pod: Number, oversubscription: Number) -> Number:
+    """Network rate of a group, less where it reaches over the end of a pod.
+
+    B inside a pod, B / o across pods
+
+    Args:
+        rate: network rate of one accelerator, B [B/s]
+        extent: ranks from the group's first member to its last [1]
+        pod: ranks that reach each other at full rate [1]
+        oversubscription: rate inside a pod over the rate between pods, o [1]
+
+    Returns:
+        attainable rate of one accelerator, one way [B/s]
+
+    Example:
+        >>> float(spine_bandwidth(40e9, 4096.0, 1024.0, 4.0)) / 1e9
+        10.0
+
+    Holds:
+        members placed one after the other; several pods share the spine evenly
+
+    Source:
+        composition
+
+    Monotone: increasing in rate
+    """
+    return np.where(extent > pod, rate / oversubscription, rate)

@@ -26,6 +26,7 @@ from costmodel.equations.topology import (
     interface_bandwidth,
     link_bandwidth,
     ranks_inside,
+    spine_bandwidth,
     two_level_time,
 )
 from costmodel.estimate.block import Block
@@ -103,6 +104,16 @@ def _interface(setting: Setting, share: float) -> Number:
     return interface_bandwidth(node.scale_out.nics, fabric.bandwidth, node.accelerators, share)
 
 
+def _between_pods(setting: Setting, rate: Number, group: Group) -> Number:
+    """The network's rate for a group, less where it reaches over the end of a pod."""
+    cluster = setting.case.scenario.cluster
+    if cluster.pod is None:
+        return rate
+    with term("pod"):
+        pod = repeated(cluster.pod, setting.case.node.accelerators)
+        return spine_bandwidth(rate, repeated(group.ranks, group.stride), pod, cluster.oversubscription)
+
+
 def _inside_bandwidth(setting: Setting, fit: CollectiveFit, ranks: Number) -> Number:
     """What large collectives reach between so many ranks of a domain: the fit, carried over to these links."""
     full, topology = setting.case.scale_up.bandwidth, setting.case.node.scale_up.topology
@@ -121,7 +132,7 @@ def collective_time(setting: Setting, message: Number, group: Group, operation: 
     if np.all(group.domains == 1):
         return inside
     with term("between domains"):
-        rate = _interface(setting, setting.network_share)
+        rate = _between_pods(setting, _interface(setting, setting.network_share), group)
         part = divided(message, group.inside)
         across = ring_time(part, group.domains, rate, network.ring_hop, operation=operation)
         if operation == "all_reduce":
@@ -136,7 +147,9 @@ def send_time(setting: Setting, message: Number, group: Group) -> Number:
     with term("send inside"):
         near = blended_time(fit.start, message, _inside_bandwidth(setting, fit, 2.0), fit.blend)
     with term("send across"):
-        far = blended_time(network.start, message, _interface(setting, network.pair_share), fit.blend)
+        far = blended_time(
+            network.start, message, _between_pods(setting, _interface(setting, network.pair_share), group), fit.blend
+        )
     return np.where(group.domains > 1, far, near)
 
 

@@ -271,3 +271,17 @@ def test_fewer_interfaces_than_accelerators_are_shared() -> None:
     shared = replace(asked, case=replace(asked.case, node=asked.case.node.model_copy(update={"scale_out": half})))
     times = [one(collective_time(each, 1e12, laid(each, 2.0, 8.0), "all_gather")) for each in (asked, shared)]
     assert times[1] / times[0] == pytest.approx(2, rel=1e-4)
+
+
+def test_a_pod_slows_only_groups_that_leave_it() -> None:
+    """tp 8 stays inside a node; dp 16 of stride 8 reaches over 16 nodes."""
+    steps = {}
+    for pod in (None, 16, 8):
+        cluster = (
+            {} if pod is None else {"cluster": {"node": "dgx-h100", "nodes": 16, "pod": pod, "oversubscription": 4}}
+        )
+        asked = setting(**({"cluster": {"node": "dgx-h100", "nodes": 16}} | cluster))
+        steps[pod] = costs(asked, tp=8, zero=0)
+    assert steps[None]["step_time"] == steps[16]["step_time"]
+    assert steps[8]["dp_exposed"] > 2 * steps[None]["dp_exposed"]
+    assert steps[8]["tp_exposed"] == steps[None]["tp_exposed"]

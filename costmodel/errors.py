@@ -58,8 +58,14 @@ FAULT_CODES = {
     "D011": "The first key, schema, names the kind of document and its version; this one is missing or another kind.",
     "D012": "Anchors, aliases, tags and deep nesting are not used here; they are refused because they can hide or run.",
     "D013": "A name used in one part of a document is not defined in another, for example a source without its entry.",
+    "D014": "The text is not a table of measured runs: cells between commas, a first line that names columns, rows as "
+    "long as it. It has layers, hidden, heads, seq_len, gpus, global_batch, accelerator or gpu, one that says what was "
+    "measured, such as step_time_s, and any of the others; an empty cell is unknown. The columns that are used:",
     "C001": "--set takes path=value, for example --set plan.tp=4; the path names a key of the scenario.",
     "C002": "The output file exists or cannot be written. Nothing is overwritten without --force.",
     "C003": "That word, quantity or code is not known to explain; costmodel explain alone lists what is.",
     "C004": "The command needs something the scenario does not say, for example a plan.",
+    "C005": "--where takes column=value: a column of a table, or one that --by knows, and a value that some run has.",
+    "C006": "--pareto takes two results to weigh against each other, for example --pareto memory_peak,step_time.",
+    "C007": "The answer has no table, so it cannot be written as CSV; JSON and Markdown can hold it.",
 }

@@ -28,6 +28,11 @@ class Ran(NamedTuple):
     out: str
     err: str
 
+    @property
+    def answer(self) -> tuple[int, list[str], str]:
+        """Without the lines of commands to type next: they name the scenario as it was asked for."""
+        return self.code, [line for line in self.out.splitlines() if "costmodel " not in line], self.err
+
 
 Run = Callable[..., Ran]
 

@@ -12,7 +12,8 @@ from costmodel.commands.estimate import comm, estimate, memory
 from costmodel.commands.evidence import validate
 from costmodel.commands.explain import explain
 from costmodel.commands.search import search
-from costmodel.commands.shared import guarded
+from costmodel.commands.shared import answering, guarded
+from costmodel.report.theme import colour
 
 app = typer.Typer(
     name="costmodel",
@@ -24,14 +25,14 @@ app = typer.Typer(
 )
 
 LOOK, CHOOSE, TRUST, DOCUMENTS = "Look at one plan", "Choose a plan", "Trust", "Documents"
-app.command(rich_help_panel=LOOK)(estimate)
-app.command(rich_help_panel=LOOK)(memory)
-app.command(rich_help_panel=LOOK)(comm)
-app.command(rich_help_panel=LOOK)(explain)
-app.command(rich_help_panel=CHOOSE)(search)
+app.command(rich_help_panel=LOOK)(answering(estimate))
+app.command(rich_help_panel=LOOK)(answering(memory))
+app.command(rich_help_panel=LOOK)(answering(comm))
+app.command(rich_help_panel=LOOK)(answering(explain))
+app.command(rich_help_panel=CHOOSE)(answering(search))
 app.command(rich_help_panel=TRUST)(validate)
-app.command("list", rich_help_panel=DOCUMENTS)(list_documents)
-app.command(rich_help_panel=DOCUMENTS)(show)
+app.command("list", rich_help_panel=DOCUMENTS)(answering(list_documents))
+app.command(rich_help_panel=DOCUMENTS)(answering(show))
 
 
 def _version(asked: bool) -> None:
@@ -40,10 +41,17 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
+def _no_colour(asked: bool) -> None:
+    colour(on=not asked)
+
+
 @app.callback()
 def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")
+    ] = False,
+    no_color: Annotated[
+        bool, typer.Option("--no-color", is_eager=True, callback=_no_colour, help="Plain text, whatever the terminal")
     ] = False,
 ) -> None:
     """Time, memory, network and cost of distributed LLM jobs, from closed-form equations."""

@@ -6,10 +6,10 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
-from costmodel.commands.shared import Format, FormatOption, JsonOption, deliver
-from costmodel.report.theme import HEAD, columns, styled
+from costmodel.report.layout import Grid, Line, drawn
+from costmodel.report.reply import Reply
+from costmodel.report.theme import HEAD, styled
 
 
 class Shelf(StrEnum):
@@ -45,9 +45,7 @@ def list_documents(
     shelf: Annotated[
         Shelf | None, typer.Argument(help="What to list; everything if left out", show_default=False)
     ] = None,
-    form: FormatOption = Format.TABLE,
-    as_json: JsonOption = False,
-) -> None:
+) -> Reply:
     """Which scenarios, models, stacks and hardware are known by name.
 
     Examples:
@@ -62,14 +60,14 @@ def list_documents(
 
     kinds = _KINDS[shelf] if shelf else ["scenario", "model", "stack", "optimizer", "node", "accelerator", "fabric"]
     found = {kind: [(name, title_of(kind, name)) for name in names(kind)] for kind in kinds}
-    deliver(lambda: _listed(found), lambda: _as_json(found), as_json=as_json or form is Format.JSON)
+    return Reply(lambda: _listed(found), lambda: _as_json(found), "documents")
 
 
-def _listed(found: dict[str, list[tuple[str, str]]]) -> list[Text]:
-    lines: list[Text] = []
+def _listed(found: dict[str, list[tuple[str, str]]]) -> list[Line]:
+    lines: list[Line] = []
     for kind, entries in found.items():
-        lines.append(styled(f"{kind}", HEAD))
-        lines += map(styled, columns(entries, right=[False, False])) if entries else [styled("  none")]
+        lines.append(styled(kind, HEAD))
+        lines.append(Grid(("name", "title"), entries, "ll", headed=False) if entries else styled("  none"))
     return lines
 
 
@@ -84,9 +82,7 @@ def _as_json(found: dict[str, list[tuple[str, str]]]) -> dict[str, Any]:
 
 def show(
     name: Annotated[str, typer.Argument(help="Name of a document, see costmodel list", show_default=False)],
-    form: FormatOption = Format.TABLE,
-    as_json: JsonOption = False,
-) -> None:
+) -> Reply:
     """What a document says, as it is written; scenarios and models are good starts for one's own.
 
     Examples:
@@ -99,12 +95,15 @@ def show(
     """
     from costmodel.documents.library import text_of
 
-    texts = text_of(name)
-    deliver(
-        lambda: [Text(line) for _, _, text in texts for line in text.splitlines()],
+    return _documents(text_of(name))
+
+
+def _documents(texts: list[tuple[str, str, str]]) -> Reply:
+    """Documents as they are written: kind, file, text."""
+    return Reply(
+        lambda: [drawn(line) for _, _, text in texts for line in text.splitlines()],
         lambda: {
             "schema": "costmodel/document/v1",
             "documents": [{"kind": kind, "file": file, "text": text} for kind, file, text in texts],
         },
-        as_json=as_json or form is Format.JSON,
     )

@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
-from costmodel.commands.shared import (
-    Exit,
-    ForceOption,
-    Format,
-    FormatOption,
-    JsonOption,
-    OutputOption,
-    ScenarioArgument,
-    SetOption,
-    VerboseOption,
-    deliver,
-)
+from costmodel.commands.shared import ScenarioArgument, SetOption, VerboseOption
+from costmodel.report.reply import Reply
 
 if TYPE_CHECKING:
     from costmodel.estimate.plan import Answer
@@ -25,27 +13,20 @@ if TYPE_CHECKING:
 # Everything heavy is imported by the command that needs it, so that --help is quick.
 
 
-def _predicted(scenario: str, assignments: list[str] | None) -> Answer:
+def predicted(scenario: str, assignments: list[str] | None) -> Answer:
+    """The scenario's own plan, evaluated."""
     from costmodel.documents.library import load
     from costmodel.explore.face import predict
 
     return predict(load(scenario, assignments or ()))
 
 
-def _exit(asked: Answer) -> None:
-    if asked.refused or asked.evaluation.costs.row()["memory_share"] > 1:
-        raise typer.Exit(Exit.NO)
+def works(asked: Answer) -> bool:
+    """Whether a plan is legal and fits."""
+    return not asked.refused and asked.evaluation.costs.row()["memory_share"] <= 1
 
 
-def estimate(
-    scenario: ScenarioArgument,
-    assignments: SetOption = None,
-    form: FormatOption = Format.TABLE,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
-    force: ForceOption = False,
-    verbose: VerboseOption = False,
-) -> None:
+def estimate(scenario: ScenarioArgument, assignments: SetOption = None, verbose: VerboseOption = False) -> Reply:
     """How long a step takes, how much memory it needs, what it costs.
 
     Examples:
@@ -58,26 +39,13 @@ def estimate(
     """
     from costmodel.report import machine, plan
 
-    asked = _predicted(scenario, assignments)
-    deliver(
-        lambda: plan.estimate(asked, verbose=verbose),
-        lambda: machine.estimate(asked),
-        as_json=as_json or form is Format.JSON,
-        output=output,
-        force=force,
+    asked = predicted(scenario, assignments)
+    return Reply(
+        lambda: plan.estimate(asked, verbose=verbose), lambda: machine.estimate(asked), "plans", yes=works(asked)
     )
-    _exit(asked)
 
 
-def memory(
-    scenario: ScenarioArgument,
-    assignments: SetOption = None,
-    form: FormatOption = Format.TABLE,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
-    force: ForceOption = False,
-    verbose: VerboseOption = False,
-) -> None:
+def memory(scenario: ScenarioArgument, assignments: SetOption = None, verbose: VerboseOption = False) -> Reply:
     """Where the bytes of the worst stage go, and whether they fit; for a model's name, its weights and states alone.
 
     Examples:
@@ -93,33 +61,12 @@ def memory(
 
     if is_model(scenario) and not assignments:
         facts = alone(scenario)
-        deliver(
-            lambda: plan.model_memory(facts),
-            lambda: machine.model_memory(facts),
-            as_json=as_json or form is Format.JSON,
-            output=output,
-            force=force,
-        )
-        return
-    asked = _predicted(scenario, assignments)
-    deliver(
-        lambda: plan.memory(asked, verbose=verbose),
-        lambda: machine.memory(asked),
-        as_json=as_json or form is Format.JSON,
-        output=output,
-        force=force,
-    )
-    _exit(asked)
+        return Reply(lambda: plan.model_memory(facts), lambda: machine.model_memory(facts), "recipes")
+    asked = predicted(scenario, assignments)
+    return Reply(lambda: plan.memory(asked, verbose=verbose), lambda: machine.memory(asked), "ledger", yes=works(asked))
 
 
-def comm(
-    scenario: ScenarioArgument,
-    assignments: SetOption = None,
-    form: FormatOption = Format.TABLE,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
-    force: ForceOption = False,
-) -> None:
+def comm(scenario: ScenarioArgument, assignments: SetOption = None) -> Reply:
     """Who talks over which link, how often, how long, and what of it is exposed.
 
     Examples:
@@ -132,12 +79,5 @@ def comm(
     """
     from costmodel.report import machine, plan
 
-    asked = _predicted(scenario, assignments)
-    deliver(
-        lambda: plan.communication(asked),
-        lambda: machine.communication(asked),
-        as_json=as_json or form is Format.JSON,
-        output=output,
-        force=force,
-    )
-    _exit(asked)
+    asked = predicted(scenario, assignments)
+    return Reply(lambda: plan.communication(asked), lambda: machine.communication(asked), "transfers", yes=works(asked))

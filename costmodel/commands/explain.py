@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from costmodel.commands.shared import ForceOption, Format, FormatOption, JsonOption, OutputOption, SetOption, deliver
+from costmodel.commands.shared import SetOption
 from costmodel.errors import fail
+from costmodel.report.reply import Reply
 
 
 def explain(
@@ -17,11 +16,7 @@ def explain(
     quantity: Annotated[str | None, typer.Argument(help="A figure of the scenario's plan", show_default=False)] = None,
     depth: Annotated[int, typer.Option("--depth", min=1, max=50, help="How far down the tree")] = 3,
     assignments: SetOption = None,
-    form: FormatOption = Format.TABLE,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
-    force: ForceOption = False,
-) -> None:
+) -> Reply:
     """Why a figure is what it is: equation, inputs, units and source of each; or what a word or code means.
 
     Examples:
@@ -34,25 +29,17 @@ def explain(
 
     Alone it lists what can be explained. Next: --depth 6 goes further down
     """
-    lines, result = _asked(what, quantity, depth, assignments)
-    deliver(lines, result, as_json=as_json or form is Format.JSON, output=output, force=force)
-
-
-def _asked(
-    what: str | None, quantity: str | None, depth: int, assignments: list[str] | None
-) -> tuple[Callable[[], list[Text]], Callable[[], dict[str, Any]]]:
-    """The list of words, the page of one, or the tree of a figure."""
     from costmodel.documents.library import load, names
     from costmodel.explore.explain import page
     from costmodel.explore.face import explain as explain_figure
     from costmodel.report import tree
 
     if what is None:
-        return tree.words, tree.words_json
+        return Reply(tree.words, tree.words_json)
     if quantity is not None:
         node = explain_figure(load(what, assignments or ()), quantity)
-        return lambda: tree.tree(node, depth), lambda: tree.tree_json(node)
+        return Reply(lambda: tree.tree(node, depth), lambda: tree.tree_json(node))
     if what == "-" or what in names("scenario") or what.endswith((".yaml", ".yml", ".json")):
         raise fail("C003", f"'{what}' is a scenario; say which figure", None, f"costmodel explain {what} step_time")
     about = page(what)
-    return lambda: tree.page(about), lambda: tree.page_json(about)
+    return Reply(lambda: tree.page(about), lambda: tree.page_json(about))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import os
 import signal
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from enum import IntEnum, StrEnum
@@ -19,11 +19,13 @@ import typer
 from rich.cells import cell_len
 from rich.text import Text
 
-from costmodel.errors import CostModelError, Fault, Place, fail
-from costmodel.report.theme import BAD, DIM, console
+from costmodel.commands.output import allowed, discard, printed, written
+from costmodel.errors import CostModelError, Fault, Place
+from costmodel.report.layout import laid
+from costmodel.report.reply import Reply
+from costmodel.report.theme import BAD, DIM, colour, console, terminal_width
 
 ISSUES = "https://github.com/costmodel/costmodel/issues"
-_OTHER_FORMATS = {".csv", ".md", ".parquet", ".html", ".xlsx", ".pdf"}
 _MOST_FAULTS = 20
 _WINDOW = 100
 
@@ -43,6 +45,17 @@ class Format(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+
+
+_SUFFIXES = {".json": Format.JSON, ".csv": Format.CSV, ".md": Format.MARKDOWN}
+
+
+def _no_colour(asked: bool) -> bool:
+    if asked:
+        colour(on=False)
+    return asked
 
 
 ScenarioArgument = Annotated[
@@ -60,13 +73,21 @@ SetOption = Annotated[
         show_default=False,
     ),
 ]
-FormatOption = Annotated[Format, typer.Option("--format", help="How to write the answer")]
+FormatOption = Annotated[
+    Format | None,
+    typer.Option("--format", help="How to write the answer; else by the suffix of -o", show_default="table"),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format json")]
 OutputOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write to a file; .json gives JSON", show_default=False),
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Write to a file; .json, .csv and .md say how", show_default=False
+    ),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Let -o overwrite")]
+NoColorOption = Annotated[
+    bool, typer.Option("--no-color", is_eager=True, callback=_no_colour, help="Plain text, whatever the terminal")
+]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show everything assumed")]
 
 
@@ -79,78 +100,55 @@ def deliver(
     force: bool = False,
 ) -> None:
     """Print the answer, or write it whole or not at all."""
-    from costmodel.report import machine
+    if output is not None:
+        allowed(output, force=force)
+    tell(Reply(lines, result), as_json=as_json, output=output)
 
+
+def tell(
+    reply: Reply,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
+    output: OutputOption = None,
+    force: ForceOption = False,
+    no_color: NoColorOption = False,
+) -> None:
+    """Print a reply, or write it whole or not at all; leave with 1 when the answer is no."""
+    form = Format.JSON if as_json else form or _SUFFIXES.get(output.suffix if output else "", Format.TABLE)
+    text = _text(reply, form)
     if output is not None:
-        _allowed(output, force=force)
-    as_json = as_json or (output is not None and output.suffix == ".json")
-    if output is not None:
-        text = machine.text(result()) if as_json else "\n".join(line.plain for line in lines()) + "\n"
-        _write(output, text)
+        written(output, text or "".join(f"{line.plain}\n" for line in laid(reply.lines(), None)))
     else:
-        _print(machine.text(result()) if as_json else lines())
+        printed(text or laid(reply.lines(), terminal_width()))
+    if not reply.yes:
+        raise typer.Exit(Exit.NO)
 
 
-def _print(answer: str | Sequence[Text]) -> None:
-    """To standard output; whoever closed it early has seen enough."""
-    try:
-        if isinstance(answer, str):
-            sys.stdout.write(answer)
-        else:
-            screen = console()
-            for line in answer:
-                screen.print(line)
-        sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # Rich turns the one into the other
-        _discard()
-        raise typer.Exit(Exit.YES) from None
-    except OSError as error:
-        _discard()
-        raise fail("C002", f"standard output cannot be written: {error.strerror}") from None
+def _text(reply: Reply, form: Format) -> str:
+    """The reply in a form for programs; nothing where people read it."""
+    from costmodel.report import formats
+
+    if form is Format.JSON:
+        return formats.json_text(reply.result())
+    if form is Format.CSV:
+        return formats.csv_text(reply)
+    return formats.markdown_text(reply.lines()) if form is Format.MARKDOWN else ""
 
 
-def _discard() -> None:
-    """What is still waiting for standard output goes nowhere, so that Python does not try it again at the end."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def answering(command: Callable[..., Reply]) -> Callable[..., None]:
+    """A command that returns its reply: behind its own options stand those of `tell`, which hands the reply over."""
+    own = inspect.signature(command, eval_str=True)
+    common = list(inspect.signature(tell, eval_str=True).parameters.values())[1:]
 
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        how = {option.name: given.pop(option.name) for option in common}
+        if how["output"] is not None:
+            allowed(how["output"], force=how["force"])
+        tell(command(**given), **how)
 
-def _allowed(path: Path, *, force: bool) -> None:
-    place = Place(str(path))
-    if os.path.isdir(path):
-        raise fail("C002", f"{path} is a folder", place, "name a file in it")
-    if path.suffix in _OTHER_FORMATS:
-        raise fail("C002", f"{path.suffix} is not written yet", place, "take .json, or another suffix for plain text")
-    if os.path.isfile(path) and not force:
-        raise fail("C002", f"{path} exists", place, "take another name, or add --force")
-
-
-def _write(path: Path, text: str) -> None:
-    data = text.encode("utf-8", "replace")
-    temporary = ""
-    try:
-        if path.exists() and not path.is_file():  # a pipe or a device is written to, never replaced
-            path.write_bytes(data)
-            return
-        path = path.resolve()
-        mode = path.stat().st_mode if path.exists() else 0o666 & ~_umask()
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, mode & 0o777)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise fail("C002", f"{path} cannot be written: {error.strerror}", Place(str(path))) from None
-    finally:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    run.__signature__ = own.replace(parameters=[*own.parameters.values(), *common])  # type: ignore[attr-defined]
+    return run
 
 
 def print_faults(error: CostModelError) -> None:
@@ -247,7 +245,7 @@ def guarded(run: Callable[[], None]) -> NoReturn:
         print_faults(error)
         raise SystemExit(Exit.CANNOT) from None
     except BrokenPipeError:
-        _discard()
+        discard()
         raise SystemExit(Exit.YES) from None
     except Exception as error:
         screen = console(stderr=True)

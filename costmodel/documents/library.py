@@ -14,7 +14,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,8 @@ class Case:
     digests: dict[str, str] = field(default_factory=dict)
     trees: dict[str, Any] = field(default_factory=dict)
     tree: dict[str, Any] = field(default_factory=dict)
+    name: str = ""  # as it was asked for, with what was changed on the way in
+    assignments: tuple[str, ...] = ()
 
 
 def roots() -> Iterator[Path]:
@@ -242,9 +244,9 @@ def _scenario_tree(reader: _Reader, name: str) -> tuple[Any, str]:
 
 def load(name: str, assignments: Iterable[str] = ()) -> Case:
     """A scenario by name, path or '-', with overrides, and every document it names."""
-    reader = _Reader()
+    reader, assignments = _Reader(), tuple(assignments)
     tree, shown = _scenario_tree(reader, name)
-    return _case(reader, tree, shown, assignments)
+    return replace(_case(reader, tree, shown, assignments), name=name, assignments=assignments)
 
 
 def _case(reader: _Reader, tree: dict[Any, Any], shown: str, assignments: Iterable[str]) -> Case:

@@ -11,6 +11,7 @@ import numpy as np
 
 from costmodel.documents.library import Provenance, bibliography, glossary, provenance
 from costmodel.documents.plan import Plan
+from costmodel.documents.table import COLUMNS as MEASURED
 from costmodel.equation import EQUATIONS, Equation, Leaf, Origin, Step, Sum, leaf, origin_of, trace
 from costmodel.equations.counting import data_parallel_degree, world_size
 from costmodel.errors import FAULT_CODES, fail
@@ -21,6 +22,8 @@ from costmodel.estimate.legality import REFUSALS, REMARKS
 from costmodel.estimate.memory import LINES
 from costmodel.estimate.plan import plan_block
 from costmodel.estimate.setting import Setting
+from costmodel.explore.fills import RULES
+from costmodel.explore.rows import REASONS
 from costmodel.units import Figure
 
 _SIGNS = {
@@ -142,10 +145,10 @@ class Page:
 def page(word: str) -> Page:
     """The page of a word: a result, an equation, a word of the vocabulary, a code."""
     if word in FAULT_CODES:
-        return Page(word, "a fault of the input", FAULT_CODES[word])
-    if word in REFUSALS or word in REMARKS:
-        rule = {**REFUSALS, **REMARKS}[word]
-        return Page(word, rule.title, rule.meaning)
+        return Page(word, "a fault of the input", FAULT_CODES[word] + _listed(word))
+    if word in (rules := {**REFUSALS, **REMARKS, **REASONS}):
+        rule = rules[word]
+        return Page(word, rule.title, rule.meaning + _listed(word))
     if word in COLUMNS:
         column = COLUMNS[word]
         return Page(word, f"a result, in {column.unit}; {column.better} is better", column.meaning)
@@ -159,9 +162,16 @@ def page(word: str) -> Page:
     raise unknown(word, all_words())
 
 
+def _listed(word: str) -> str:
+    """What belongs under the page of a code: the columns of a table of runs, or how its empty cells are filled."""
+    if word == "D014":
+        return "".join(f"\n{name}: {column.meaning}" for name, column in MEASURED.items())
+    return "".join(f"\n{name}: {rule}" for name, rule in RULES.items()) if word == "V006" else ""
+
+
 def all_words() -> list[str]:
     """Everything `explain WORD` knows."""
-    return [*COLUMNS, *glossary(), *EQUATIONS, *FAULT_CODES, *REFUSALS, *REMARKS]
+    return [*COLUMNS, *glossary(), *EQUATIONS, *FAULT_CODES, *REFUSALS, *REMARKS, *REASONS]
 
 
 def _sources(equation: Equation) -> tuple[tuple[str, str], ...]:

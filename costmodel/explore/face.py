@@ -19,9 +19,9 @@ def predict(case: Case) -> Answer:
     return answer(setting, own_plan(setting))
 
 
-def search(case: Case, size: int = 10, *, workers: int | None = None) -> Found:
-    """The best plans of the scenario's space."""
-    return search_space(case, size, workers=workers)
+def search(case: Case, size: int = 10, *, workers: int | None = None, pareto: str = "") -> Found:
+    """The best plans of the scenario's space; with `pareto="x,y"` also the front of two results."""
+    return search_space(case, size, workers=workers, pareto=pareto)
 
 
 def explain(case: Case, quantity: str) -> Node:

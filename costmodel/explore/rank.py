@@ -1,14 +1,18 @@
-"""The best rows of a stream of blocks."""
+"""The best rows of a stream of blocks: by one result, or by two that are weighed against each other."""
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import astuple, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.errors import fail
 from costmodel.estimate.block import SIZES, Block, Structure
-from costmodel.estimate.costs import COLUMNS, Costs
+from costmodel.estimate.costs import COLUMNS, Costs, machine_name
+
+MOST_ON_A_FRONT = 4096
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Top:
     @property
     def sign(self) -> float:
         """+1 where lower is better."""
-        return -1.0 if COLUMNS[self.objective].better == "higher" else 1.0
+        return sign(self.objective)
 
     def add(self, block: Block, costs: Costs, keep: NDArray[np.bool_]) -> None:
         """Take in a block's rows that the mask keeps."""
@@ -59,6 +63,72 @@ class Top:
     def merge(self, rows: list[Ranked]) -> None:
         """Take in rows that were ranked elsewhere."""
         self.rows = sorted([*self.rows, *rows], key=lambda row: row.key)[: self.size]
+
+
+def sign(result: str) -> float:
+    """+1 where lower is better, −1 where higher is."""
+    return -1.0 if COLUMNS[result].better == "higher" else 1.0
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Two results to weigh against each other, and the objective that tells equals apart."""
+
+    x: str
+    y: str
+    objective: str
+
+    def at(self, row: Ranked) -> tuple[float, float]:
+        """Where a plan lies, lower being better both ways."""
+        return sign(self.x) * row.costs[self.x], sign(self.y) * row.costs[self.y]
+
+
+def axes(text: str, objective: str) -> Axes:
+    """The two results that `--pareto x,y` names."""
+    named = {name: name for name in COLUMNS} | {machine_name(name): name for name in COLUMNS}
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 2 or parts[0] == parts[1]:
+        raise fail("C006", f"'{text}' is not two results", None, "for example --pareto memory_peak,step_time")
+    for part in parts:
+        if part not in named or COLUMNS[named[part]].better == "neither":
+            close = difflib.get_close_matches(part, named, n=1, cutoff=0.4)
+            hint = f"did you mean '{close[0]}'?" if close else f"one of {', '.join(COLUMNS)}"
+            raise fail("C006", f"there is no result named '{part}'", None, hint)
+    return Axes(named[parts[0]], named[parts[1]], objective)
+
+
+@dataclass
+class Front:
+    """A running Pareto front: of the plans seen, those that none beats in both results; best in x first.
+
+    It never holds more than MOST_ON_A_FRONT plans; a longer front is thinned evenly, its ends kept.
+    """
+
+    axes: Axes
+    rows: list[Ranked] = field(default_factory=list)
+    thinned: bool = False
+
+    def add(self, block: Block, costs: Costs, keep: NDArray[np.bool_]) -> None:
+        """Take in a block's rows that the mask keeps and both results are known of."""
+        x, y, score = (sign(name) * costs.column(name) for name in (self.axes.x, self.axes.y, self.axes.objective))
+        places = np.flatnonzero(keep & np.isfinite(x) & np.isfinite(y))
+        sizes = [getattr(block, name)[places] for name in reversed(SIZES)]
+        peak = costs.column("memory_peak")[places]
+        places = places[np.lexsort((*sizes, peak, score[places], y[places], x[places]))]
+        least = np.minimum.accumulate(y[places])
+        ahead = np.concatenate(([True], y[places][1:] < least[:-1])) if len(places) else np.zeros(0, dtype=bool)
+        self.merge([_ranked(block, costs, int(place), float(score[place])) for place in places[ahead]])
+
+    def merge(self, rows: list[Ranked]) -> None:
+        """Take in rows that are on a front of their own."""
+        kept: list[Ranked] = []
+        for row in sorted([*self.rows, *rows], key=lambda row: (self.axes.at(row), row.key)):
+            if not kept or self.axes.at(row)[1] < self.axes.at(kept[-1])[1]:
+                kept.append(row)
+        if len(kept) > MOST_ON_A_FRONT:
+            self.thinned = True
+            kept = [kept[int(place)] for place in np.linspace(0, len(kept) - 1, MOST_ON_A_FRONT)]
+        self.rows = kept
 
 
 def _ranked(block: Block, costs: Costs, place: int, score: float) -> Ranked:

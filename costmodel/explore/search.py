@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from costmodel.estimate.costs import Costs
 from costmodel.estimate.evaluate import evaluate, price_per_accelerator
 from costmodel.estimate.plan import Answer, answer
 from costmodel.estimate.setting import Setting, setting_of
-from costmodel.explore.rank import Ranked, Top
+from costmodel.explore.rank import Axes, Front, Ranked, Top, axes
 from costmodel.explore.remedies import what_would_fit
 from costmodel.explore.space import Grid, grids, leaves, stem
 
@@ -35,6 +35,7 @@ class Tally:
 
     top: Top
     nearest: Top
+    front: Front | None = None
     candidates: int = 0
     evaluated: int = 0
     fit: int = 0
@@ -45,11 +46,27 @@ class Tally:
         """Take in another stretch."""
         self.top.merge(other.top.rows)
         self.nearest.merge(other.nearest.rows)
+        if self.front and other.front:
+            self.front.merge(other.front.rows)
+            self.front.thinned |= other.front.thinned
         self.candidates += other.candidates
         self.evaluated += other.evaluated
         self.fit += other.fit
         self.better_than_yours += other.better_than_yours
         self.refused.update(other.refused)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a stretch of a search is asked for; `bar` is the score of the scenario's own plan."""
+
+    size: int
+    bar: float = -math.inf
+    axes: Axes | None = None
+
+    def tally(self, objective: str) -> Tally:
+        """An empty tally."""
+        return Tally(Top(self.size, objective), Top(1, "memory_peak"), Front(self.axes) if self.axes else None)
 
 
 @dataclass(frozen=True)
@@ -75,7 +92,8 @@ class Found:
         return self.tally.better_than_yours + 1
 
 
-def _acceptable(setting: Setting, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def unacceptable(setting: Setting, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Reasons to refuse a legal plan, each with the rows it is broken by."""
     limits = setting.case.scenario.limits
     share = costs.column("memory_share")
     yield "M001", share > 1
@@ -111,20 +129,22 @@ def _joined(blocks: list[Block]) -> Block:
     return Block(blocks[0].structure, **columns)
 
 
-def stretch(setting: Setting, grid: Grid, rows: Block, size: int, bar: float) -> Tally:
-    """Search what grows from rows of one grid's stem; `bar` is the score of the scenario's own plan."""
+def stretch(setting: Setting, grid: Grid, rows: Block, wanted: Wanted) -> Tally:
+    """Search what grows from rows of one grid's stem."""
     objective = setting.case.scenario.objective
-    tally = Tally(Top(size, objective), Top(1, "memory_peak"))
+    tally = wanted.tally(objective)
     for block in legal_blocks(setting, grid, rows, tally):
         costs = evaluate(setting, block).costs
         keep = np.ones(len(block), dtype=bool)
-        for code, broken in _acceptable(setting, costs):
+        for code, broken in unacceptable(setting, costs):
             tally.refused[code] += int(np.count_nonzero(keep & broken))
             keep &= ~broken
         tally.evaluated += len(block)
         tally.fit += int(np.count_nonzero(keep))
-        tally.better_than_yours += int(np.count_nonzero(tally.top.sign * costs.column(objective)[keep] < bar))
+        tally.better_than_yours += int(np.count_nonzero(tally.top.sign * costs.column(objective)[keep] < wanted.bar))
         tally.top.add(block, costs, keep)
+        if tally.front:
+            tally.front.add(block, costs, keep)
         if not tally.fit:
             tally.nearest.add(block, costs, ~keep)
     return tally
@@ -157,38 +177,40 @@ def _prepare(case: Case) -> None:
     _worker_setting[:] = [setting_of(case)]
 
 
-def _work(grid: Grid, rows: Block, size: int, bar: float) -> Tally:
-    return stretch(_worker_setting[0], grid, rows, size, bar)
+def _work(grid: Grid, rows: Block, wanted: Wanted) -> Tally:
+    return stretch(_worker_setting[0], grid, rows, wanted)
 
 
-def search(case: Case, size: int = 10, *, workers: int | None = None) -> Found:
-    """The best plans of a scenario's space; large spaces are shared out over processes."""
+def search(case: Case, size: int = 10, *, workers: int | None = None, pareto: str = "") -> Found:
+    """The best plans of a scenario's space, and the front of two results; processes share large ones."""
     began = time.perf_counter()
     setting = setting_of(case)
     if case.scenario.objective == "cost_per_mtoken" and math.isnan(float(price_per_accelerator(setting))):
         raise fail(
             "C004", "the objective is cost, but no price is known", None, "set assume.price, e.g. 2.50 USD/GPU/h"
         )
-    tally = Tally(Top(size, case.scenario.objective), Top(1, "memory_peak"))
+    wanted = Wanted(size, axes=axes(pareto, case.scenario.objective) if pareto else None)
+    tally = wanted.tally(case.scenario.objective)
     yours, bar = _yours(setting, tally.top)
+    wanted = replace(wanted, bar=bar)
     total = sum(map(len, grids(setting)))
     workers = workers or (os.cpu_count() or 1)
     if workers == 1 or total < POOL_FROM:
         for grid, rows in _pieces(setting, tally):
-            tally.merge(stretch(setting, grid, rows, size, bar))
+            tally.merge(stretch(setting, grid, rows, wanted))
     else:
         with ProcessPoolExecutor(workers, initializer=_prepare, initargs=(case,)) as pool:
-            _share_out(pool, setting, tally, size, bar, 2 * workers)
+            _share_out(pool, setting, tally, wanted, 2 * workers)
     elapsed = time.perf_counter() - began
     remedies = [] if tally.top.rows else list(what_would_fit(setting, tally.nearest.rows))
     return Found(setting, tally, yours, elapsed, remedies)
 
 
-def _share_out(pool: Executor, setting: Setting, tally: Tally, size: int, bar: float, ahead: int) -> None:
+def _share_out(pool: Executor, setting: Setting, tally: Tally, wanted: Wanted, ahead: int) -> None:
     """Keep a few pieces in the pool at a time, so that memory does not grow with the space."""
     waiting = []
     for grid, rows in _pieces(setting, tally):
-        waiting.append(pool.submit(_work, grid, rows, size, bar))
+        waiting.append(pool.submit(_work, grid, rows, wanted))
         if len(waiting) >= ahead:
             tally.merge(waiting.pop(0).result())
     for future in waiting:

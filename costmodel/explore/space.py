@@ -64,6 +64,14 @@ def leaves(setting: Setting, grid: Grid, rows: Block) -> tuple[Block, dict[str, 
     return _thinned(setting, grown, set(SIZES), {"dp", "tp", "pp", "vpp"}, 1, refused), dict(refused)
 
 
+def candidates(grid: Grid, at_once: int = 1 << 14) -> Iterator[Block]:
+    """Every plan of a grid, legal or not, a block at a time."""
+    degrees = _degrees(grid)
+    step = max(1, at_once // (len(grid.vpp) * len(grid.micro_batch)))
+    for start in range(0, len(degrees), step):
+        yield _crossed(_crossed(degrees.cut(start, start + step), "vpp", grid.vpp), "micro_batch", grid.micro_batch)
+
+
 def _degrees(grid: Grid) -> Block:
     tp, pp, dp = (axis.ravel() for axis in np.meshgrid(grid.tp, grid.pp, grid.dp or (0.0,), indexing="ij"))
     if grid.dp is None:

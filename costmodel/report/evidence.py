@@ -3,53 +3,166 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.text import Text
 
 import costmodel
+from costmodel.documents.measurement import Measured
 from costmodel.estimate.costs import COLUMNS
-from costmodel.explore.validate import Compared, Validated
-from costmodel.report.theme import BAD, HEAD, columns, styled
+from costmodel.explore.fills import RULES
+from costmodel.explore.outcomes import FITS
+from costmodel.explore.rows import REASONS
+from costmodel.explore.validate import (
+    GROUPINGS,
+    Compared,
+    Validated,
+    gathered,
+    outcomes,
+    score,
+    scores,
+    worst,
+)
+from costmodel.report.layout import Grid, Line
+from costmodel.report.theme import DIM, HEAD, styled
 from costmodel.units import show
 
+_SCORE = ("rows", "modelled", "median", "P90", "bias", "")
 
-def validation(found: list[Validated]) -> list[Text]:
-    """Every figure of every table, and how far off they are together."""
-    lines: list[Text] = []
-    for table, figures in found:
-        lines.append(styled(f"{table.title}  [{table.source.key}, {table.source.where}]", HEAD))
-        rows = [("run", "measured", "ours", "error", "")]
-        rows += [_row(figure) for figure in figures]
-        for line, figure in zip(columns(rows, right=[False, True, True, True, False]), [None, *figures], strict=True):
-            lines.append(styled(line, BAD if figure is not None and not figure.within else ""))
-    errors = [abs(figure.error) for _, figures in found for figure in figures]
+
+def validation(found: list[Validated], grouping: str | None = None, count: int = 0) -> list[Line]:
+    """Every figure of every document; of tables what they come to, by group; and the worst, if asked for."""
+    lines: list[Line] = []
+    written = [part for part in found if isinstance(part.table, Measured) and part.figures]
+    for part in written:
+        lines += _document(part)
+    figures = [figure for part in found for figure in part.figures]
+    rowed = any(not isinstance(part.table, Measured) for part in found)
+    if rowed or (grouping and figures):
+        lines += [*([Text()] if lines else []), *_groups(figures, grouping or "source")]
+    if count:
+        lines += [Text(), *_worst(figures, count)]
+    if rowed:
+        return [*lines, *_left(figures)]
+    errors = [abs(figure.error) for figure in figures if figure.error is not None]
+    if not errors:
+        return [*lines, styled("no figures of that quantity")]
     summary = f"{len(errors)} figures: median |error| {statistics.median(errors):.1%}, worst {max(errors):.1%}"
     return [*lines, Text(), styled(summary)]
 
 
-def _row(figure: Compared) -> tuple[str, str, str, str, str]:
-    bound = "" if figure.tolerance is None else f"{'✓' if figure.within else '✗'} {figure.tolerance:.0%}"
-    unit = COLUMNS[figure.quantity].unit
-    measured, predicted = show(figure.measured, unit, 4), show(figure.predicted, unit, 4)
-    return figure.run, measured, predicted, f"{figure.error:+.1%}", bound
+def _document(part: Validated) -> Iterator[Line]:
+    assert isinstance(part.table, Measured)
+    table = part.table
+    yield styled(f"{table.title}  [{table.source.key}, {table.source.where}]", HEAD)
+    rows = [(*_figure(figure), _bound(figure)) for figure in part.figures]
+    yield Grid(("run", "measured", "ours", "error", ""), rows, "lrrrl")
+
+
+def _figure(figure: Compared) -> tuple[str, str, str, str]:
+    """A run, what was measured, ours, and the error."""
+    if figure.quantity == FITS:
+        words = ("does not fit", "fits")
+        measured, predicted = words[int(figure.measured or 0)], words[int(figure.predicted or 0)]
+        return figure.run, measured, predicted, "✗" if figure.error else "✓"
+    unit = COLUMNS[figure.quantity].unit if figure.quantity in COLUMNS else "B"
+    measured, predicted = (show(value, unit, 4) for value in (figure.measured or 0.0, figure.predicted or 0.0))
+    return figure.run, measured, predicted, f"{figure.error or 0.0:+.1%}"
+
+
+def _bound(figure: Compared) -> str:
+    return "" if figure.tolerance is None else f"{'✓' if figure.within else '✗'} {figure.tolerance:.0%}"
+
+
+def _groups(figures: Sequence[Compared], grouping: str) -> Iterator[Line]:
+    """What the figures come to, by the values of a column and together."""
+    named = gathered(figures, grouping)
+    if grouping == "reason":
+        named = {_reason(name): members for name, members in sorted(named.items())}
+    rows = [(name, *_scored(members)) for name, members in named.items()]
+    yield Grid((grouping, *_SCORE), [*rows, ("together", *_scored(figures))], "lrrrrrl", drop=("", "rows"))
+
+
+def _reason(code: str) -> str:
+    return f"{code} {REASONS[code].title}" if code in REASONS else code
+
+
+def _scored(figures: Sequence[Compared]) -> tuple[str, ...]:
+    """Counts and errors; of runs of which only that they fit is known, how many were told wrongly."""
+    part, told = score(figures), outcomes(figures)
+    wrong = told.called_unfit + told.called_fit
+    fits = f"{wrong} of {told.fit + told.unfit} fit or not, wrongly told" if told.fit + told.unfit else ""
+    if part.bias is None:
+        return f"{part.rows}", f"{part.modelled}", "", "", "", fits
+    return (
+        f"{part.rows}",
+        f"{part.modelled}",
+        f"{part.median_error:.1%}",
+        f"{part.p90_error:.1%}",
+        f"{part.bias:+.1%}",
+        fits,
+    )
+
+
+def _worst(figures: Sequence[Compared], count: int) -> Iterator[Line]:
+    rows = [(*_figure(figure), _filled(figure.filled)) for figure in worst(figures, count)]
+    yield Grid(("furthest off", "measured", "ours", "error", "filled by rule"), rows, "lrrrl")
+
+
+def _filled(filled: Mapping[str, str], between: str = " ") -> str:
+    return ", ".join(f"{name}{between}{value}" for name, value in filled.items())
+
+
+def _left(figures: Sequence[Compared]) -> Iterator[Text]:
+    """What could not be modelled, and who was called wrongly."""
+    told = outcomes(figures)
+    if told.fit or told.unfit:
+        yield Text()
+        yield styled(
+            f"{told.fit} runs fitted, {told.called_unfit} of them called too large; "
+            f"{told.unfit} did not fit, {told.called_fit} of them called fitting"
+        )
+    reasons = Counter(figure.refused for figure in figures if figure.refused)
+    if reasons:
+        yield Text()
+        said = " · ".join(f"{_reason(code)} {count}" for code, count in sorted(reasons.items()))
+        yield styled(f"not modelled: {said}", DIM)
 
 
 def validation_json(found: list[Validated]) -> dict[str, Any]:
     """The same as plain values."""
-    return {
+    figures = [figure for part in found for figure in part.figures]
+    result: dict[str, Any] = {
         "schema": "costmodel/validation/v1",
         "costmodel": costmodel.__version__,
-        "rows": [
-            {
-                "id": f"{table.name}/{figure.run}",
-                "quantity": figure.quantity,
-                "measured": float(figure.measured),
-                "predicted": figure.predicted,
-                "error": figure.error,
-                "within": figure.within,
-            }
-            for table, figures in found
-            for figure in figures
-        ],
+        "overall": asdict(score(figures)),
+        "by": {
+            grouping: {name: asdict(part) for name, part in scores(figures, grouping).items()} for grouping in GROUPINGS
+        },
+        "rows": [row for part in found for row in _rows(part)],
     }
+    used = {name for figure in figures for name in figure.filled}
+    result["rules"] = {name: rule for name, rule in RULES.items() if name in used}
+    if any(figure.called_fit is not None for figure in figures):
+        result["fits"] = asdict(outcomes(figures))
+    return result
+
+
+def _rows(part: Validated) -> Iterator[dict[str, Any]]:
+    for figure in part.figures:
+        yield {
+            "id": f"{part.table.name}/{figure.run}" if isinstance(part.table, Measured) else figure.run,
+            "quantity": figure.quantity,
+            "measured": None if figure.measured is None else float(figure.measured),
+            "predicted": figure.predicted,
+            "low": figure.low,
+            "high": figure.high,
+            "error": figure.error,
+            "refused": figure.refused,
+            "why": figure.why,
+            "filled": _filled(figure.filled, "="),
+            "within": None if figure.tolerance is None else figure.within,
+        }

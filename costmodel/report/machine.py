@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import costmodel
@@ -16,7 +16,8 @@ from costmodel.estimate.memory import STAGES
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Setting
 from costmodel.explore.alone import Alone
-from costmodel.explore.rank import Ranked
+from costmodel.explore.rank import Front, Ranked
+from costmodel.explore.refusals import Example
 from costmodel.explore.search import Found
 
 
@@ -53,15 +54,22 @@ def _frame(setting: Setting, schema: str) -> dict[str, Any]:
 def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]) -> dict[str, Any]:
     share = costs["memory_share"]
     return {
+        **_choices(structure, sizes),
+        **{machine_name(name): _number(value) for name, value in costs.items()},
+        "verdict": verdict(share),
+        "fits": share <= 1,
+    }
+
+
+def _choices(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]:
+    """What a plan is."""
+    return {
         **{name: int(value) if float(value).is_integer() else value for name, value in sizes.items()},
         "zero": structure.zero,
         "recompute": structure.recompute,
         "schedule": structure.schedule,
         "sequence_parallel": structure.sequence_parallel,
         "order": structure.order,
-        **{machine_name(name): _number(value) for name, value in costs.items()},
-        "verdict": verdict(share),
-        "fits": share <= 1,
     }
 
 
@@ -79,7 +87,7 @@ def estimate(answer: Answer) -> dict[str, Any]:
     """One plan as costmodel/result/v1."""
     result = _frame(answer.setting, "costmodel/result/v1")
     result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
-    result["plans"] = [_answered(answer)]
+    result["plans"] = [] if answer.refused else [_answered(answer)]
     result["refused"] = [{"code": code, "text": REFUSALS[code].meaning} for code in answer.refused]
     result["notes"] = [{"code": code, "text": REMARKS[code].meaning} for code in answer.remarked]
     return result
@@ -95,7 +103,7 @@ def memory(answer: Answer) -> dict[str, Any]:
             **{f"{name}_bytes": number(values[position]) for name, values in ledger.lines.items()},
             "peak_bytes": number(ledger.peaks[position]),
         }
-        for position, stage in enumerate(STAGES)
+        for position, stage in enumerate(() if answer.refused else STAGES)
     ]
     return result
 
@@ -103,7 +111,7 @@ def memory(answer: Answer) -> dict[str, Any]:
 def communication(answer: Answer) -> dict[str, Any]:
     """One plan with its transfers."""
     result = estimate(answer)
-    result["transfers"] = [_transfer(item) for item in answer.evaluation.step.transfers]
+    result["transfers"] = [_transfer(item) for item in (() if answer.refused else answer.evaluation.step.transfers)]
     return result
 
 
@@ -120,8 +128,8 @@ def _transfer(transfer: Transfer) -> dict[str, Any]:
     }
 
 
-def search(found: Found) -> dict[str, Any]:
-    """A search: its best plans, counts, and the scenario's own plan."""
+def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[str, Any]:
+    """A search: its best plans, counts, the scenario's own plan, the front if one was asked for."""
     tally = found.tally
     result = _frame(found.setting, "costmodel/result/v1")
     result |= {
@@ -136,18 +144,28 @@ def search(found: Found) -> dict[str, Any]:
         "try": found.remedies,
         "yours": None if found.yours is None else {"rank": found.your_rank, **_answered(found.yours)},
         "refused": [
-            {"code": code, "plans": count, "text": REFUSALS[code].title}
-            for code, count in tally.refused.most_common()
-            if count
+            _refused(code, count, tally.candidates, examples) for code, count in tally.refused.most_common() if count
         ],
         "notes": [],
     }
+    if tally.front is not None:
+        result["pareto"] = _front(tally.front)
     return result
 
 
-def text(result: dict[str, Any]) -> str:
-    """JSON as it is written."""
-    return json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+def _front(front: Front) -> dict[str, Any]:
+    named = [front.axes.x, front.axes.y]
+    axes = [{"name": machine_name(name), "better": COLUMNS[name].better} for name in named]
+    return {"axes": axes, "thinned": front.thinned, "plans": [_ranked(plan) for plan in front.rows]}
+
+
+def _refused(code: str, count: int, total: int, examples: Mapping[str, Example] | None) -> dict[str, Any]:
+    """A reason with its count; with an example if those were looked for."""
+    rule = REFUSALS[code]
+    entry = {"code": code, "plans": count, "share": count / total, "text": rule.title, "meaning": rule.meaning}
+    if examples is None or code not in examples:
+        return entry
+    return {**entry, "example": _choices(examples[code].structure, examples[code].sizes)}
 
 
 def model_memory(facts: Alone) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.text import Text
 
 from costmodel.equations.collectives import algorithm_bandwidth, bus_bandwidth
@@ -13,7 +15,9 @@ from costmodel.estimate.memory import ALLOCATED, LINES, RESERVED, STAGES
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Assumed, Setting
 from costmodel.explore.alone import Alone
-from costmodel.report.theme import BAD, DIM, HEAD, VERDICT_STYLE, WARN, bar, columns, styled
+from costmodel.report.layout import Grid, Line, drawn
+from costmodel.report.suggest import command
+from costmodel.report.theme import BAD, DIM, HEAD, VERDICT_STYLE, WARN, bar, styled
 from costmodel.units import gib, show, show_time, significant
 
 TIME_TERMS = (
@@ -37,7 +41,7 @@ def percent(value: float, digits: int = 3) -> str:
 def plan_words(answer: Answer) -> str:
     """The plan in one line."""
     block, structure = answer.evaluation.block, answer.evaluation.block.structure
-    sizes = [f"{name} {float(getattr(block, name)[0]):.0f}" for name in ("tp", "pp", "dp")]
+    sizes = [f"{name} {float(getattr(block, name)[0]):.4g}" for name in ("tp", "pp", "dp")]
     if block.vpp[0] > 1:
         sizes.append(f"vpp {float(block.vpp[0]):.0f}")
     sizes += [f"mb {float(block.micro_batch[0]):.0f}", f"zero {structure.zero}", f"recompute {structure.recompute}"]
@@ -51,42 +55,58 @@ def head(setting: Setting) -> str:
     return f"{case.model.title} on {ranks:,.0f} × {case.accelerator.name}, {case.scenario.cluster.nodes:,.0f} nodes"
 
 
-def estimate(answer: Answer, *, verbose: bool = False) -> list[Text]:
+def titled(answer: Answer) -> list[Line]:
+    """What is asked about, and the plan."""
+    return [styled(head(answer.setting), HEAD), styled(plan_words(answer))]
+
+
+def refusal(answer: Answer) -> list[Line]:
+    """Of a plan that is not legal: why, and nothing else."""
+    said = styled("Not a legal plan; nothing was computed.", BAD)
+    return [*titled(answer), *problems(answer), Text(), said, following(answer, "search")]
+
+
+def following(answer: Answer, verb: str, *words: str, before: str = "Next:") -> Text:
+    """The command to type next."""
+    return drawn(f"{before} {command(answer.setting.case, verb, *words)}")
+
+
+def estimate(answer: Answer, *, verbose: bool = False) -> list[Line]:
     """Time, memory, cost of one plan and where the step goes."""
-    setting, costs = answer.setting, answer.evaluation.costs.row()
-    said = verdict(costs["memory_share"])
-    usable = setting.usable
-    lines = [styled(f"{head(setting)}", HEAD), styled(plan_words(answer)), Text()]
-    facts = [
-        (
-            "step time",
-            show_time(costs["step_time"]),
-            "memory",
-            f"{gib(costs['memory_peak'])} of {gib(usable)} GiB   {said}",
-        ),
-        (
-            "throughput",
-            f"{show(costs['tokens_per_s'], 'token/s')}",
-            "per GPU",
-            f"{significant(costs['tokens_per_s_per_gpu'], 4)} token/s, {show(costs['flop_rate'], 'FLOP/s')}",
-        ),
-        ("MFU", percent(costs["mfu"]), "HFU", percent(costs["hfu"])),
-        (
-            "scaling",
-            percent(costs["scaling_efficiency"]),
-            "communication",
-            f"{percent(costs['communication_efficiency'])} efficient",
-        ),
-    ]
-    lines += map(styled, columns(facts, right=[False] * 4))
-    lines.append(styled(f"  cost        {_cost_words(setting, costs)}"))
-    lines += [*_where_it_goes(costs), Text(), *assumed_lines(answer.assumed, verbose=verbose), *problems(answer)]
+    if answer.refused:
+        return refusal(answer)
+    costs = answer.evaluation.costs.row()
     longest = max(TIME_TERMS, key=lambda item: costs[item[1]])[0]
-    lines += [Text(), styled(f"Bound by {longest}. Next: costmodel search, costmodel explain SCENARIO step_time")]
-    return lines
+    return [
+        *titled(answer),
+        *problems(answer),
+        Text(),
+        Grid([""] * 4, _facts(answer, costs), "llll", headed=False),
+        styled(f"  cost        {_cost_words(answer.setting, costs)}"),
+        *_where_it_goes(costs),
+        Text(),
+        *assumed_lines(answer.assumed, verbose=verbose),
+        Text(),
+        styled(f"Bound by {longest}."),
+        following(answer, "search"),
+        following(answer, "explain", "step_time", before="     "),
+    ]
 
 
-def _where_it_goes(costs: dict[str, float]) -> list[Text]:
+def _facts(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:
+    """The figures one asks for first, two to a line."""
+    peak = f"{gib(costs['memory_peak'])} of {gib(answer.setting.usable)} GiB   {verdict(costs['memory_share'])}"
+    each = f"{significant(costs['tokens_per_s_per_gpu'], 4)} token/s, {show(costs['flop_rate'], 'FLOP/s')}"
+    efficient = f"{percent(costs['communication_efficiency'])} efficient"
+    return [
+        ("step time", show_time(costs["step_time"]), "memory", peak),
+        ("throughput", show(costs["tokens_per_s"], "token/s"), "per GPU", each),
+        ("MFU", percent(costs["mfu"]), "HFU", percent(costs["hfu"])),
+        ("scaling", percent(costs["scaling_efficiency"]), "communication", efficient),
+    ]
+
+
+def _where_it_goes(costs: dict[str, float]) -> list[Line]:
     """The terms of the step, longest first."""
     terms = [(name, costs[key]) for name, key in TIME_TERMS]
     longest = max(value for _, value in terms)
@@ -94,8 +114,8 @@ def _where_it_goes(costs: dict[str, float]) -> list[Text]:
         (name, show_time(value), bar(value / longest, 32), _of_step(value / costs["step_time"]))
         for name, value in sorted(terms, key=lambda item: -item[1])
     ]
-    lines = map(styled, columns(rows, right=[False, True, False, True], indent="    "))
-    return [Text(), styled("  where the step goes", HEAD), *lines]
+    shares = Grid(("term", "time", "", "of the step"), rows, "lrlr", headed=False, drop=("",), indent="    ")
+    return [Text(), styled("  where the step goes", HEAD), shares]
 
 
 def _of_step(value: float) -> str:
@@ -112,22 +132,26 @@ def _cost_words(setting: Setting, costs: dict[str, float]) -> str:
     return f"{words}, {show(costs['run_cost'], 'USD')} and {show_time(costs['run_time'])} for {show(budget, '')} tokens"
 
 
-def assumed_lines(assumed: tuple[Assumed, ...], *, verbose: bool, few: int = 5) -> list[Text]:
+def assumed_lines(assumed: tuple[Assumed, ...], *, verbose: bool, few: int = 5) -> list[Line]:
     """What nobody wrote, and where it came from."""
     shown = assumed if verbose else assumed[:few]
     rows = [(("assumed" if index == 0 else ""), item.path, item.value, item.origin) for index, item in enumerate(shown)]
-    lines = [styled(line, DIM) for line in columns(rows, right=[False] * 4)] if rows else []
+    lines: list[Line] = [Grid(("", "path", "value", "from"), rows, "llll", headed=False, style=DIM)] if rows else []
     if len(shown) < len(assumed):
         lines.append(styled(f"  {len(assumed) - len(shown)} more with -v", DIM))
     return lines
 
 
-def problems(answer: Answer) -> list[Text]:
-    """Refusals and remarks of one plan, with their codes."""
-    lines: list[Text] = []
+def problems(answer: Answer) -> list[Line]:
+    """What speaks against one plan, and what there is to remark, with their codes."""
+    lines: list[Line] = []
     for code in answer.refused:
         lines.append(styled(f"  ✗ {code} {REFUSALS[code].title}: {REFUSALS[code].meaning}", BAD))
-    for code in answer.remarked:
+    costs = answer.evaluation.costs.row()
+    if not answer.refused and costs["memory_share"] > 1:
+        peak = f"{gib(costs['memory_peak'])} of {gib(answer.setting.usable)} GiB usable on the worst stage"
+        lines.append(styled(f"  ✗ M001 {REFUSALS['M001'].title}: {peak}", BAD))
+    for code in () if answer.refused else answer.remarked:
         lines.append(styled(f"  ▲ {code} {REMARKS[code].title}: {REMARKS[code].meaning}", WARN))
     return [Text(), *lines] if lines else []
 
@@ -142,31 +166,38 @@ _LEDGER_NOTES = {
 }
 
 
-def memory(answer: Answer, *, verbose: bool = False) -> list[Text]:
+def memory(answer: Answer, *, verbose: bool = False) -> list[Line]:
     """The ledger of the worst stage, and which lines sum to which total."""
+    if answer.refused:
+        return refusal(answer)
     setting, ledger = answer.setting, answer.evaluation.ledger
     peaks = [number(peak) for peak in ledger.peaks]
     worst = peaks.index(max(peaks))
-    costs = answer.evaluation.costs.row()
     stages = int(answer.evaluation.block.pp[0])
     where = f"stage {[0, min(1, stages - 1), stages - 1][worst]} of {stages}"
-    lines = [
+    others = " · ".join(f"{name} {gib(peak)}" for name, peak in zip(STAGES, peaks, strict=True))
+    return [
         styled(f"Per GPU, worst pipeline stage ({where}, {STAGES[worst]})   {setting.case.accelerator.name}", HEAD),
         styled(plan_words(answer)),
         Text(),
+        Grid(("line", "GiB", "", "note"), _ledger_rows(answer, worst, peaks[worst]), "lrll", headed=False, drop=("",)),
+        _room(answer),
+        Text(),
+        styled(f"  by stage    {others} GiB"),
+        *problems(answer),
+        *([Text(), *assumed_lines(answer.assumed, verbose=True)] if verbose else []),
+        Text(),
+        following(answer, "explain", "memory_peak"),
     ]
-    lines += map(styled, columns(_ledger_rows(answer, worst, peaks[worst]), right=[False, True, False, False]))
-    said = verdict(costs["memory_share"])
-    free = costs["memory_free"]
+
+
+def _room(answer: Answer) -> Text:
+    """Of what is usable, how much is taken and how much free."""
+    costs = answer.evaluation.costs.row()
+    said, free = verdict(costs["memory_share"]), costs["memory_free"]
     margin = f"{gib(free)} GiB free" if free >= 0 else f"{gib(-free)} GiB too much"
-    share = f"  of {gib(setting.usable)} GiB usable: {percent(costs['memory_share'])}, {margin}   {said}"
-    lines.append(styled(share, VERDICT_STYLE[said]))
-    others = " · ".join(f"{name} {gib(peak)}" for name, peak in zip(STAGES, peaks, strict=True))
-    lines += [Text(), styled(f"  by stage    {others} GiB"), *problems(answer)]
-    if verbose:
-        lines += [Text(), *assumed_lines(answer.assumed, verbose=True)]
-    lines += [Text(), styled("Next: costmodel explain SCENARIO memory_peak")]
-    return lines
+    share = f"  of {gib(answer.setting.usable)} GiB usable: {percent(costs['memory_share'])}, {margin}   {said}"
+    return styled(share, VERDICT_STYLE[said])
 
 
 def _ledger_rows(answer: Answer, stage: int, peak: float) -> list[tuple[str, str, str, str]]:
@@ -203,41 +234,52 @@ def _ledger_note(answer: Answer, name: str) -> str:
     return notes.get(name, _LEDGER_NOTES.get(name, ""))
 
 
-def communication(answer: Answer) -> list[Text]:
-    """Who talks over what, in nccl-tests' columns."""
-    rows = [("group", "ranks", "link", "op", "size", "count", "time", "algbw", "busbw")]
-    for transfer in answer.evaluation.step.transfers:
-        count, time, ranks = number(transfer.count), number(transfer.time), number(transfer.group.ranks)
-        if count == 0 or ranks < 2 or time == 0:
-            continue
-        size = number(transfer.message)
-        busbw = bus_bandwidth(size, ranks, time, operation=transfer.operation)
-        rows.append(
-            (
-                transfer.group.name,
-                f"{ranks:.0f}",
-                _link(answer, transfer),
-                transfer.operation.replace("_", "-"),
-                show(size, "B"),
-                f"{count:,.0f}",
-                show_time(time),
-                significant(number(algorithm_bandwidth(size, time)) / 1e9),
-                significant(number(busbw) / 1e9),
-            )
-        )
+def communication(answer: Answer) -> list[Line]:
+    """Who talks over what, in nccl-tests' columns; where the terminal is narrow, algbw goes first, then the link."""
+    if answer.refused:
+        return refusal(answer)
+    rows = [_transfer(answer, item) for item in answer.evaluation.step.transfers if _talks(item)]
+    names = ("group", "ranks", "link", "op", "size", "count", "time", "algbw", "busbw")
+    lines: list[Line] = [
+        styled("Per GPU and step                                  columns as nccl-tests", HEAD),
+        Grid(names, rows, "lrllrrrrr", drop=("algbw", "link")),
+        styled("  algbw, busbw in GB/s", DIM),
+        *_totals(answer),
+    ]
+    if not rows:
+        lines.append(styled("  nothing: one rank in every group"))
+    return [*lines, *problems(answer), Text(), following(answer, "explain", "tp_exposed")]
+
+
+def _talks(transfer: Transfer) -> bool:
+    return number(transfer.count) > 0 and number(transfer.group.ranks) >= 2 and number(transfer.time) > 0
+
+
+def _transfer(answer: Answer, transfer: Transfer) -> tuple[str, ...]:
+    ranks, time, size = number(transfer.group.ranks), number(transfer.time), number(transfer.message)
+    busbw = bus_bandwidth(size, ranks, time, operation=transfer.operation)
+    return (
+        transfer.group.name,
+        f"{ranks:.0f}",
+        _link(answer, transfer),
+        transfer.operation.replace("_", "-"),
+        show(size, "B"),
+        f"{number(transfer.count):,.0f}",
+        show_time(time),
+        significant(number(algorithm_bandwidth(size, time)) / 1e9),
+        significant(number(busbw) / 1e9),
+    )
+
+
+def _totals(answer: Answer) -> Iterator[Text]:
+    """What each axis sends in all, and what of it is exposed."""
     costs = answer.evaluation.costs.row()
-    lines = [styled("Per GPU and step                                  columns as nccl-tests", HEAD)]
-    lines += map(styled, columns(rows, right=[False, True, False, False, True, True, True, True, True]))
-    lines.append(styled("  algbw, busbw in GB/s", DIM))
     for name in ("tp", "pp", "dp"):
         total = sum(number(item.total_time) for item in answer.evaluation.step.transfers if item.axis == name)
         volume = costs[f"{name}_volume"]
         if volume:
             exposed = show_time(costs[f"{name}_exposed"])
-            lines.append(styled(f"  {name}  {show(volume, 'B')} sent, {show_time(total)} in all, {exposed} exposed"))
-    if len(rows) == 1:
-        lines.append(styled("  nothing: one rank in every group"))
-    return [*lines, *problems(answer), Text(), styled("Next: costmodel explain SCENARIO tp_exposed")]
+            yield styled(f"  {name}  {show(volume, 'B')} sent, {show_time(total)} in all, {exposed} exposed")
 
 
 def _link(answer: Answer, transfer: Transfer) -> str:
@@ -245,19 +287,22 @@ def _link(answer: Answer, transfer: Transfer) -> str:
     return case.scale_up.name if number(transfer.group.domains) == 1 else case.scale_out.name
 
 
-def model_memory(facts: Alone) -> list[Text]:
+def model_memory(facts: Alone) -> list[Line]:
     """A model alone: parameters, weights, and states by zero stage."""
-    lines = [
+    lines: list[Line] = [
         styled(
             f"{facts.model.title}: {float(facts.parameters):,.0f} parameters, weights and training states alone", HEAD
         ),
         Text(),
     ]
-    rows = [("GiB a rank", "weights", *(f"zero {stage}, dp {dp:.0f}" for dp, stage in facts.recipes[0].kept if stage))]
+    rows: list[tuple[str, ...]] = [
+        ("GiB a rank", "weights", *(f"zero {stage}, dp {dp:.0f}" for dp, stage in facts.recipes[0].kept if stage))
+    ]
     for recipe in facts.recipes:
         kept = [gib(float(value)) for (_, stage), value in recipe.kept.items() if stage]
         rows.append((recipe.title, gib(float(recipe.weights)), *kept))
-    lines += map(styled, columns(list(zip(*rows, strict=True)), right=[False, True, True, True]))
+    names, *kept_rows = zip(*rows, strict=True)
+    lines.append(Grid(names, kept_rows, "lrrr"))
     whole = " · ".join(gib(float(recipe.kept[8.0, 0])) for recipe in facts.recipes)
     lines.append(styled(f"  all states unsharded: {whole} GiB; activations and buffers come on top"))
     return [*lines, Text(), styled("Next: costmodel memory SCENARIO, with a plan; costmodel list scenarios")]

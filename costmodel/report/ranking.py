@@ -2,72 +2,124 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
 from rich.text import Text
 
+from costmodel.estimate.costs import COLUMNS
 from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.legality import REFUSALS
-from costmodel.explore.rank import Ranked
+from costmodel.explore.rank import Front, Ranked
+from costmodel.explore.refusals import Example
 from costmodel.explore.search import Found
+from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.plan import head, percent, plan_words
-from costmodel.report.theme import BAD, DIM, HEAD, columns, styled
-from costmodel.units import gib, show_time, significant
+from costmodel.report.scatter import Point, scatter
+from costmodel.report.suggest import command, plan_settings
+from costmodel.report.theme import BAD, DIM, HEAD, styled
+from costmodel.units import gib, show, show_time, significant
+
+_NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
+_FRONT_SHOWN = 40
+_RESULTS = ("step", "tok/s/GPU", "MFU", "GiB", "")
 
 
-def search(found: Found, shown: int) -> list[Text]:
-    """The best plans, where one's own stands, and why others were refused."""
+def search(found: Found, shown: int, refused: Mapping[str, Example] | None = None) -> list[Line]:
+    """The best plans, or the front of two results; where one's own stands; why others were refused."""
     tally, setting = found.tally, found.setting
     ranks = setting.case.scenario.cluster.nodes * setting.case.node.accelerators
-    lines = [
-        styled(head(setting), HEAD),
-        styled(
-            f"{ranks:,.0f} GPUs · {tally.candidates:,} plans · {tally.evaluated:,} legal · {tally.fit:,} fit"
-            f" · {found.elapsed:.2f} s"
-        ),
-        Text(),
-    ]
+    counts = f"{tally.candidates:,} plans · {tally.evaluated:,} legal · {tally.fit:,} fit · {found.elapsed:.2f} s"
+    lines: list[Line] = [styled(head(setting), HEAD), styled(f"{ranks:,.0f} GPUs · {counts}"), Text()]
+    why = _refused(found) if refused is None else account(found, refused)
     if not found.best:
-        return [*lines, *_nothing_fits(found)]
-    lines += map(
-        styled, columns(search_rows(found.best[:shown]), right=[True] * 8 + [False] + [True] * 4 + [False], gap=" ")
+        return [*lines, *_nothing_fits(found), *why]
+    if tally.front is not None:
+        lines += front(found, tally.front, shown)
+    else:
+        lines.append(table(found.best[:shown]))
+    lines += [Text(), *_yours(found), *why]
+    best = command(setting.case, "estimate", settings=plan_settings(setting, found.best[0]))
+    return [*lines, Text(), drawn(f"Best: {best}")]
+
+
+def table(plans: Sequence[Ranked]) -> Grid:
+    """Plans in order; where the terminal is narrow, sp goes first, then the MFU, then the rate."""
+    names = (*_NAMES, *_RESULTS)
+    return Grid(names, search_rows(plans), "rrrrrrrrlrrrrl", drop=("sp", "MFU", "tok/s/GPU"), gap=" ")
+
+
+def search_rows(plans: Sequence[Ranked]) -> list[tuple[str, ...]]:
+    """The cells of that table."""
+    return [
+        (
+            *plan_cells(place, plan),
+            show_time(plan.costs["step_time"]),
+            significant(plan.costs["tokens_per_s_per_gpu"], 4),
+            percent(plan.costs["mfu"]),
+            gib(plan.costs["memory_peak"]),
+            "tight" if verdict(plan.costs["memory_share"]) == "tight" else "",
+        )
+        for place, plan in enumerate(plans, 1)
+    ]
+
+
+def plan_cells(place: int, plan: Ranked) -> tuple[str, ...]:
+    """What a plan is, behind its place."""
+    return (
+        str(place),
+        *(f"{plan.sizes[name]:.0f}" for name in ("tp", "pp", "dp", "vpp", "micro_batch")),
+        str(plan.structure.zero),
+        "✓" if plan.structure.sequence_parallel and plan.sizes["tp"] > 1 else "·",
+        plan.structure.recompute,
     )
-    lines += [Text(), *_yours(found), *_refused(found)]
-    best = found.best[0]
-    lines += [Text(), styled(f"Best: {_set_words(best)}")]
+
+
+def front(found: Found, kept: Front, shown: int) -> list[Line]:
+    """The plans that none beats in both results: drawn, and listed best in the first result first."""
+    if not kept.rows:
+        return [styled("No plan has both results; set assume.price, or workload.tokens.", BAD)]
+    axes = kept.axes
+    words = [f"{name} ({COLUMNS[name].better} is better)" for name in (axes.x, axes.y)]
+    points = [Point(plan.costs[axes.x], plan.costs[axes.y], "●") for plan in kept.rows]
+    best, legend = found.best[0].costs, f"● on the front · ◆ best by {axes.objective}"
+    if found.yours is not None and found.your_rank is not None:
+        own = found.yours.evaluation.costs.row()
+        points.append(Point(own[axes.x], own[axes.y], "○"))
+        legend += " · ○ yours"
+    points.append(Point(best[axes.x], best[axes.y], "◆"))
+    rows = [
+        (*plan_cells(place, plan), told(axes.x, plan.costs[axes.x]), told(axes.y, plan.costs[axes.y]))
+        for place, plan in _spread(kept.rows, max(shown, _FRONT_SHOWN))
+    ]
+    lines: list[Line] = [
+        *scatter(points, (words[0], words[1]), (partial(told, axes.x), partial(told, axes.y))),
+        styled(f"  {legend}", DIM),
+        Text(),
+        Grid((*_NAMES, axes.x, axes.y), rows, "rrrrrrrrlrr", drop=("sp",), gap=" "),
+    ]
+    if len(rows) < len(kept.rows):
+        words = f"{len(rows)} of {len(kept.rows):,} on the front, spread evenly; --json has all"
+        lines.append(styled(f"  {words}", DIM))
     return lines
 
 
-def search_rows(best: list[Ranked]) -> list[tuple[str, ...]]:
-    """The table of a search."""
-    rows: list[tuple[str, ...]] = [
-        ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute", "step", "tok/s/GPU", "MFU", "GiB", "")
-    ]
-    for place, plan in enumerate(best, 1):
-        sizes, costs, structure = plan.sizes, plan.costs, plan.structure
-        rows.append(
-            (
-                str(place),
-                *(f"{sizes[name]:.0f}" for name in ("tp", "pp", "dp", "vpp", "micro_batch")),
-                str(structure.zero),
-                "✓" if structure.sequence_parallel and sizes["tp"] > 1 else "·",
-                structure.recompute,
-                show_time(costs["step_time"]),
-                significant(costs["tokens_per_s_per_gpu"], 4),
-                percent(costs["mfu"]),
-                gib(costs["memory_peak"]),
-                "tight" if verdict(costs["memory_share"]) == "tight" else "",
-            )
-        )
-    return rows
+def _spread(plans: Sequence[Ranked], count: int) -> Iterator[tuple[int, Ranked]]:
+    """So many of the plans with their places, the first and the last among them."""
+    last, steps = len(plans) - 1, max(1, min(count, len(plans)) - 1)
+    for place in dict.fromkeys(round(step * last / steps) for step in range(steps + 1)):
+        yield place + 1, plans[place]
 
 
-def _set_words(plan: Ranked) -> str:
-    sizes, structure = plan.sizes, plan.structure
-    words = [f"plan.{name}={sizes[name]:.0f}" for name in ("tp", "pp", "vpp", "micro_batch")]
-    words += [f"plan.zero={structure.zero}", f"plan.recompute={structure.recompute}"]
-    return "costmodel estimate SCENARIO " + " ".join(f"--set {word}" for word in words)
+def told(name: str, value: float) -> str:
+    """A result as people write it."""
+    unit = COLUMNS[name].unit
+    if unit == "B":
+        return f"{gib(value)} GiB"
+    return percent(value) if unit == "1" else significant(value, 4) if unit == "1/s" else show(value, unit)
 
 
-def _yours(found: Found) -> list[Text]:
+def _yours(found: Found) -> list[Line]:
     if found.yours is None:
         return []
     words = plan_words(found.yours)
@@ -85,7 +137,7 @@ def _ordinal(number: int) -> str:
     return f"{number:,}{suffix}"
 
 
-def _refused(found: Found) -> list[Text]:
+def _refused(found: Found) -> list[Line]:
     total = found.tally.candidates
     parts = [
         f"{code} {REFUSALS[code].title} {percent(count / total, 2)}"
@@ -94,20 +146,44 @@ def _refused(found: Found) -> list[Text]:
     ]
     if not parts:
         return []
-    lines = [styled("  why not", DIM)]
-    return lines + [styled(f"    {' · '.join(parts[start : start + 3])}", DIM) for start in range(0, len(parts), 3)]
+    lines: list[Line] = [styled("  why not (--why-not explains)", DIM)]
+    lines += [styled(f"    {' · '.join(parts[start : start + 2])}", DIM) for start in range(0, len(parts), 2)]
+    return lines
 
 
-def _nothing_fits(found: Found) -> list[Text]:
+def account(found: Found, shown: Mapping[str, Example]) -> list[Line]:
+    """Every reason with what it means, how many plans it refused, and one of them."""
+    tally = found.tally
+    lines: list[Line] = [
+        Text(),
+        styled(f"Why not: {tally.candidates - tally.fit:,} of {tally.candidates:,} plans are refused", HEAD),
+        styled("  each is counted under the first reason that applies", DIM),
+    ]
+    for code, count in tally.refused.most_common():
+        if count:
+            share = percent(count / tally.candidates, 2)
+            lines.append(styled(f"  {code}  {REFUSALS[code].title}: {count:,} plans, {share}"))
+            lines.append(styled(f"        {REFUSALS[code].meaning}"))
+            if code in shown:
+                lines.append(styled(f"        e.g. {_example_words(shown[code])}", DIM))
+    return lines
+
+
+def _example_words(example: Example) -> str:
+    sizes = [f"{name} {example.sizes[name]:.4g}" for name in ("tp", "pp", "dp", "vpp", "micro_batch")]
+    structure = example.structure
+    return " · ".join([*sizes, f"zero {structure.zero}", f"recompute {structure.recompute}", structure.schedule])
+
+
+def _nothing_fits(found: Found) -> list[Line]:
     nearest = found.tally.nearest.rows
     if not nearest:
-        return [styled("No plan is legal.", BAD), *_refused(found)]
+        return [styled("No plan is legal.", BAD)]
     plan, setting = nearest[0], found.setting
     sizes, structure = plan.sizes, plan.structure
     words = " ".join(f"{name} {sizes[name]:.0f}" for name in ("tp", "pp", "dp", "micro_batch"))
     words += f" zero {structure.zero} recompute {structure.recompute}"
     need = f"{gib(plan.costs['memory_peak'])} of {gib(setting.usable)} GiB"
     what = "fits" if plan.costs["memory_share"] > 1 else "keeps the limits"
-    lines = [styled(f"No plan {what}.", BAD), styled(f"  nearest   {words} needs {need}")]
-    lines += [styled(f"  try       {remedy}") for remedy in found.remedies]
-    return [*lines, *_refused(found)]
+    lines: list[Line] = [styled(f"No plan {what}.", BAD), styled(f"  nearest   {words} needs {need}")]
+    return [*lines, *(styled(f"  try       {remedy}") for remedy in found.remedies)]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
+from typing import Literal
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -14,14 +17,27 @@ VERDICT_STYLE = {"fits": GOOD, "tight": WARN, "does not fit": BAD}
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
+_switches = {"colour": True}
+
+
+def colour(*, on: bool) -> None:
+    """Whether answers may be coloured at all; NO_COLOR, FORCE_COLOR and TERM are heeded besides."""
+    _switches["colour"] = on
+
+
 def console(*, stderr: bool = False) -> Console:
-    """A console that never cuts: styled on a terminal, the same words in plain text when piped."""
+    """A console that neither cuts nor wraps; without colour it writes plain text."""
     stream = sys.stderr if stderr else sys.stdout
-    dumb = os.environ.get("TERM") == "dumb"
-    width = None if stream.isatty() and not dumb else 10_000
+    plain = not _switches["colour"] or bool(os.environ.get("NO_COLOR"))
+    system: Literal["auto"] | None = None if plain else "auto"
     return Console(
-        file=stream, width=width, height=50 if width else None, soft_wrap=True, highlight=False, markup=False
+        file=stream, color_system=system, width=10_000, height=50, soft_wrap=True, highlight=False, markup=False
     )
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal that is written to; none when it is not one."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def bar(share: float, width: int = 36) -> str:
@@ -37,11 +53,11 @@ def bar(share: float, width: int = 36) -> str:
 
 def columns(rows: Sequence[Sequence[str]], *, right: Sequence[bool], gap: str = "  ", indent: str = "  ") -> list[str]:
     """Rows of cells as aligned lines, each column as wide as its widest cell."""
-    widths = [max(len(row[index]) for row in rows) for index in range(len(right))]
+    widths = [max((cell_len(row[index]) for row in rows), default=0) for index in range(len(right))]
     lines = []
     for row in rows:
         cells = [
-            cell.rjust(width) if flush else cell.ljust(width)
+            " " * (width - cell_len(cell)) + cell if flush else cell + " " * (width - cell_len(cell))
             for cell, width, flush in zip(row, widths, right, strict=True)
         ]
         lines.append((indent + gap.join(cells)).rstrip())

@@ -99,7 +99,7 @@ def test_the_version(run: Any) -> None:
         (("estimate",), "Missing argument"),
         (("estimate", NAME, "--st", "x"), "No such option: --st"),
         (("estimate", NAME, "extra"), "unexpected extra argument"),
-        (("estimate", NAME, "--format", "csv"), "'csv' is not one of 'table'"),
+        (("estimate", NAME, "--format", "xml"), "'xml' is not one of 'table'"),
         (("estimate", NAME, "--set"), "requires an argument"),
         (("search", NAME, "--top", "0"), "'--top'"),
         (("search", NAME, "--top", "x"), "'--top'"),

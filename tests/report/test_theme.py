@@ -13,7 +13,8 @@ from rich.cells import cell_len
 from costmodel.commands.shared import fault_lines
 from costmodel.errors import Fault, Place
 from costmodel.report import theme
-from costmodel.report.machine import plain, text
+from costmodel.report.formats import json_text as text
+from costmodel.report.machine import plain
 from costmodel.report.theme import bar, columns
 
 

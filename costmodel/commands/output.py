@@ -1,0 +1,83 @@
+"""Where an answer goes: standard output, or a file written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import typer
+from rich.text import Text
+
+from costmodel.errors import Place, fail
+from costmodel.report.theme import console
+
+_OTHER_FORMATS = {".parquet", ".html", ".xlsx", ".pdf"}
+
+
+def printed(answer: str | Iterable[Text]) -> None:
+    """To standard output; whoever closed it early has seen enough."""
+    try:
+        if isinstance(answer, str):
+            sys.stdout.write(answer)
+        else:
+            screen = console()
+            for line in answer:
+                screen.print(line)
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # Rich turns the one into the other
+        discard()
+        raise typer.Exit from None
+    except OSError as error:
+        discard()
+        raise fail("C002", f"standard output cannot be written: {error.strerror}") from None
+
+
+def discard() -> None:
+    """What is still waiting for standard output goes nowhere, so that Python does not try it again at the end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def allowed(path: Path, *, force: bool) -> None:
+    """A fault for a place that must not be written to."""
+    place = Place(str(path))
+    if os.path.isdir(path):
+        raise fail("C002", f"{path} is a folder", place, "name a file in it")
+    if path.suffix in _OTHER_FORMATS:
+        hint = "take .json, .csv, .md, or another suffix for plain text"
+        raise fail("C002", f"{path.suffix} is not written yet", place, hint)
+    if os.path.isfile(path) and not force:
+        raise fail("C002", f"{path} exists", place, "take another name, or add --force")
+
+
+def written(path: Path, text: str) -> None:
+    """Into a file, by way of a temporary one beside it."""
+    data = text.encode("utf-8", "replace")
+    temporary = ""
+    try:
+        if path.exists() and not path.is_file():  # a pipe or a device is written to, never replaced
+            path.write_bytes(data)
+            return
+        path = path.resolve()
+        mode = path.stat().st_mode if path.exists() else 0o666 & ~_umask()
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, mode & 0o777)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise fail("C002", f"{path} cannot be written: {error.strerror}", Place(str(path))) from None
+    finally:
+        if temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

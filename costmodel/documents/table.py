@@ -1,0 +1,243 @@
+"""Tables of measured runs: CSV, one run a row, an empty cell where nothing is known.
+
+`COLUMNS` lists every column that is used, with its kind and meaning; any other column is left alone, and can still
+be selected by (`--where tier=core`). A table must have those of `REQUIRED` (their cells may be empty), a column
+that says what it ran on, and one that says what was measured. Header names of a memory table that differ
+(`model`, `seq`, `sp`, `mbs`, `gbs`) are understood too.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from costmodel.documents.base import said
+from costmodel.documents.faults import nearest
+from costmodel.documents.library import _text
+from costmodel.errors import CostModelError, Fault, Place, fail
+
+Kind = Literal["text", "count", "whole", "number", "flag"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column holds: text, a count from one, a whole number from zero, a number above zero, true or false."""
+
+    kind: Kind
+    meaning: str
+
+
+COLUMNS: dict[str, Column] = {
+    "id": Column("text", "name of the run; file and line if left out"),
+    "source": Column("text", "where it was published"),
+    "source_family": Column("text", "sources that are not independent share one; else the source"),
+    "year": Column("whole", "of the software, which decides between the stacks of Megatron"),
+    "framework": Column("text", "training software"),
+    "model_name": Column("text", "model"),
+    "arch": Column("text", "dense or moe"),
+    "layers": Column("count", "transformer layers"),
+    "hidden": Column("count", "width of the residual stream"),
+    "ffn": Column("count", "inner width of the MLP"),
+    "heads": Column("count", "query heads"),
+    "kv_heads": Column("count", "key and value heads"),
+    "head_dim": Column("count", "width of a head"),
+    "vocab": Column("count", "vocabulary"),
+    "glu": Column("flag", "gated MLP of three matrices"),
+    "n_experts": Column("whole", "experts; empty or 0 for a dense model"),
+    "tied_embeddings": Column("flag", "embedding and head share one matrix"),
+    "seq_len": Column("count", "tokens in a sequence"),
+    "gpu": Column("text", "accelerator as the source names it"),
+    "accelerator": Column("text", "accelerator by the name of its document"),
+    "gpus": Column("count", "accelerators"),
+    "gpus_per_node": Column("count", "accelerators in a node"),
+    "nic_gbps_per_gpu": Column("number", "network rate of each accelerator, Gb/s one way"),
+    "tp": Column("count", "tensor-parallel degree"),
+    "pp": Column("count", "pipeline stages"),
+    "vp": Column("count", "model chunks per pipeline rank"),
+    "cp": Column("count", "context-parallel degree"),
+    "dp": Column("count", "data-parallel degree"),
+    "zero_stage": Column("whole", "0 to 3"),
+    "fsdp": Column("flag", "fully sharded data parallel of PyTorch"),
+    "seq_parallel": Column("flag", "sequence parallelism"),
+    "recompute": Column("text", "none, selective or full; what follows a colon is not used"),
+    "micro_batch": Column("count", "sequences in a forward pass of one replica"),
+    "global_batch": Column("count", "sequences in an optimizer step"),
+    "grad_accum": Column("count", "micro-batches in an optimizer step"),
+    "precision": Column("text", "bf16, fp16, or fp16/bf16 where the source leaves it open"),
+    "step_time_s": Column("number", "measured time of a step, s"),
+    "tokens_per_s_per_gpu": Column("number", "measured tokens a second of each accelerator"),
+    "tflops_per_gpu": Column("number", "measured rate of each accelerator, TFLOP/s"),
+    "mfu": Column("number", "measured model FLOP utilisation, percent"),
+    "hfu": Column("number", "measured hardware FLOP utilisation, percent"),
+    "mfu_peak_tflops": Column("number", "peak that mfu and hfu refer to, TFLOP/s"),
+    "flops_convention": Column("text", "which FLOP tflops_per_gpu and mfu count"),
+    "peak_mem_gb": Column("number", "measured memory, 10⁹ bytes"),
+    "mem_metric": Column("text", "what peak_mem_gb is"),
+    "value_gb": Column("number", "measured memory, 10⁹ bytes"),
+    "metric": Column("text", "what value_gb is"),
+    "kind": Column("text", "analytical for a figure that nobody measured"),
+    "scope": Column("text", "which pipeline stage value_gb is of; else the worst"),
+    "fits": Column("flag", "whether the run fitted in memory"),
+    "features": Column("text", "schedule=…, fp32 grads and the like"),
+    "notes": Column("text", "fp32 grads, fp16 grads"),
+}
+ALIASES = {"model": "model_name", "seq": "seq_len", "sp": "seq_parallel", "mbs": "micro_batch", "gbs": "global_batch"}
+REQUIRED = ("layers", "hidden", "heads", "seq_len", "gpus", "global_batch")
+TIMES = ("step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu", "hfu")
+MEMORIES = ("value_gb", "peak_mem_gb", "fits")
+
+_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+_FLAGS = {"true": True, "false": False, "1": True, "0": False}
+_LARGEST = 1e18
+_WANTED = {"count": "a whole number from 1", "whole": "a whole number from 0", "number": "a number above 0"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured run: the cells as written, and those of `COLUMNS` as what they mean."""
+
+    place: Place
+    written: Mapping[str, str]
+    cells: Mapping[str, float | bool]
+
+    @property
+    def id(self) -> str:
+        """Its name, or where it stands."""
+        return self.text("id") or f"{Path(self.place.file).stem}:{self.place.line}"
+
+    def text(self, name: str) -> str:
+        """A cell as it was written; empty when unknown."""
+        return self.written.get(name, "")
+
+    def number(self, name: str) -> float | None:
+        """A count or a number; None when unknown."""
+        return self.cells.get(name)
+
+    def flag(self, name: str) -> bool | None:
+        """True, false, or None when unknown."""
+        value = self.cells.get(name)
+        return None if value is None else bool(value)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of one file."""
+
+    file: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def read_table(path: str) -> Table:
+    """A table of measured runs, or every fault in it at once."""
+    text = _text(path)
+    lines = list(io.StringIO(text, newline=""))
+    records = _records(path, text)
+    start, header = next(records, (1, []))
+    names = _header(path, lines, start, header)
+    faults: list[Fault] = []
+    rows = []
+    for line, record in records:
+        row, wrong = _row(Place(path, line, 1, text=lines[line - 1].rstrip("\r\n")), names, record)
+        rows.append(row)
+        faults += wrong
+    if faults:
+        raise CostModelError(*faults)
+    if not rows:
+        raise fail("D014", "the table has no rows", Place(path, start, 1))
+    return Table(path, tuple(name for name in names if name), tuple(rows))
+
+
+def _records(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    """Every record that is not empty, with the line it begins in."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    line = 1
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield line, [cell.strip() for cell in cells]
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise fail("D014", f"this is not a table of cells between commas: {error}", Place(path, line, 1)) from None
+
+
+def _header(path: str, lines: list[str], line: int, header: list[str]) -> list[str]:
+    """The names of the columns as `COLUMNS` has them, or what is wrong with them."""
+    renamed = [ALIASES[name] if name in ALIASES and ALIASES[name] not in header else name for name in header]
+    place = Place(path, line, 1, text=lines[line - 1].rstrip("\r\n") if lines else "", width=1)
+    if not set(COLUMNS) & set(renamed):
+        hint = "cells are separated by commas; costmodel explain D014 names the columns"
+        raise fail("D014", "the first line names no column of a table of measured runs", place, hint)
+    twice = sorted({name for name in renamed if name and renamed.count(name) > 1})
+    faults = [Fault("D005", f"the column '{name}' stands twice", _cell(place, _last(renamed, name))) for name in twice]
+    for name in REQUIRED:
+        if name not in renamed:
+            close = nearest(name, [other for other in renamed if other not in COLUMNS], 0.7)
+            hint = f"is it '{close}'?" if close else f"{name}: {COLUMNS[name].meaning}; its cells may be empty"
+            faults.append(Fault("D004", f"the column '{name}' is missing", place, hint))
+    for wanted in (("accelerator", "gpu"), (*TIMES, *MEMORIES)):
+        if not set(wanted) & set(renamed):
+            sentence = f"one of the columns {', '.join(wanted)} is needed"
+            faults.append(Fault("D004", sentence, place, f"{wanted[0]}: {COLUMNS[wanted[0]].meaning}"))
+    if faults:
+        raise CostModelError(*faults)
+    return renamed
+
+
+def _last(names: list[str], name: str) -> int:
+    return len(names) - 1 - names[::-1].index(name)
+
+
+def _row(place: Place, names: list[str], record: list[str]) -> tuple[Row, list[Fault]]:
+    if len(record) != len(names):
+        sentence = f"this row has {len(record)} cells and the header {len(names)}"
+        return Row(place, {}, {}), [Fault("D014", sentence, place, "put a cell that holds a comma in quotes")]
+    cells: dict[str, float | bool] = {}
+    faults = []
+    for index, (name, written) in enumerate(zip(names, record, strict=True)):
+        column = COLUMNS.get(name)
+        if column is None or column.kind == "text" or not written:
+            continue
+        value = _value(column.kind, written)
+        if isinstance(value, Fault):
+            faults.append(Fault(value.code, value.sentence, _cell(place, index, name), value.hint))
+        else:
+            cells[name] = value
+    return Row(place, dict(zip(names, record, strict=True)), cells), faults
+
+
+def _value(kind: Kind, written: str) -> float | bool | Fault:
+    """What a cell means, or a fault without its place."""
+    unknown = "leave the cell empty where nothing is known"
+    if kind == "flag":
+        flag = _FLAGS.get(written.lower())
+        return (
+            Fault("D006", f"true or false is wanted here, not {said(written)}", None, unknown) if flag is None else flag
+        )
+    if not _NUMBER.fullmatch(written):
+        return Fault("D006", f"{_WANTED[kind]} is wanted here, not {said(written)}", None, unknown)
+    number = float(written)
+    whole = kind == "number" or number.is_integer()
+    if not whole or number > _LARGEST or number < (0 if kind == "whole" else 1 if kind == "count" else 1 / _LARGEST):
+        return Fault("D008", f"{said(written)} is out of range: {_WANTED[kind]} is wanted here")
+    return number
+
+
+def _cell(place: Place, index: int, name: str = "") -> Place:
+    """The place of a cell of a line; the line itself when the record goes on behind it."""
+    starts, quoted = [0], False
+    for position, letter in enumerate(place.text):
+        if letter == '"':
+            quoted = not quoted
+        elif letter == "," and not quoted:
+            starts.append(position + 1)
+    if index >= len(starts):
+        return Place(place.file, place.line, 1, name)
+    ends = [*(start - 1 for start in starts[1:]), len(place.text)]
+    width = max(1, ends[index] - starts[index])
+    return Place(place.file, place.line, starts[index] + 1, name, place.text, width)

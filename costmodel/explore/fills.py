@@ -1,0 +1,146 @@
+"""Cells of a measured run that nobody stated, filled by stated rules; every row says which of its cells were."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TypeVar
+
+from costmodel.documents.table import Row
+
+T = TypeVar("T", str, float, bool)
+
+RULES = {
+    "accelerator": "from the name of the gpu; an A100 or A800 of unsaid memory has 80 GB",
+    "year": "2022 for BigScience, else that of the source's arXiv number, else the present",
+    "gpus": "tp · pp · dp",
+    "gpus_per_node": "as the node of that accelerator has them",
+    "nic_gbps_per_gpu": "as the node of that accelerator has it",
+    "precision": "bf16 where the source leaves it open",
+    "ffn": "4 · hidden, of an MLP that is not gated",
+    "kv_heads": "as many as heads",
+    "head_dim": "hidden / heads",
+    "vocab": "50257 (GPT-2), gated models 32000 (Llama)",
+    "glu": "not gated",
+    "tied_embeddings": "tied until 2022 where the MLP is not gated",
+    "tp": "1 under fully sharded data parallel",
+    "pp": "1 under fully sharded data parallel",
+    "global_batch": "micro_batch · dp · grad_accum",
+    "micro_batch": "global_batch / (dp · grad_accum); else 1 with a pipeline, without one about 4096 tokens",
+    "vp": "1 without a pipeline, or with DeepSpeed's; else the most chunks, up to 8 (2 until 2021), that divide the "
+    "layers of the fullest stage, where pp divides the micro-batches",
+    "stages": "layers that pp · vp does not divide are taken as evenly spread",
+    "zero_stage": "the stack's default",
+    "seq_parallel": "the stack's default",
+    "recompute": "the stack's default",
+    "gradients": "the stack's default",
+    "flops_convention": "model FLOP with full attention",
+}
+
+GPUS = {
+    "A100-80GB": "a100-sxm-80",
+    "A100": "a100-sxm-80",
+    "A100-40GB": "a100-sxm-40",
+    "A800": "a800-sxm-80",
+    "A800-80GB": "a800-sxm-80",
+    "H100": "h100-sxm",
+    "H100-80GB": "h100-sxm",
+    "H100-96GB": "h100-sxm-96",
+    "H800": "h800-sxm",
+    "H200": "h200-sxm",
+    "B200": "b200-sxm",
+    "B300": "b300-sxm",
+    "GB200": "gb200",
+    "GB300": "gb300",
+    "V100-32GB": "v100-sxm2-32",
+    "MI250X-GCD": "mi250x-gcd",
+    "MI300X": "mi300x",
+    "MI355X": "mi355x",
+}
+PRESENT, LAST_OF_2021, LAST_UNFUSED = 2024.0, 2021, 2022
+USUAL_TOKENS = 4096.0
+_ARXIV = re.compile(r"\b(\d\d)(0[1-9]|1[0-2])\.\d{4,5}\b")
+
+
+class Filling:
+    """The cells of one row, and what was put into those that were empty."""
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+        self.filled: dict[str, str] = {}
+
+    def put(self, name: str, value: T) -> T:
+        """A value nobody stated."""
+        self.filled[name] = f"{value:g}" if isinstance(value, float) else str(value).lower()
+        return value
+
+    def number(self, name: str, default: float) -> float:
+        """The cell, or the default."""
+        value = self.row.number(name)
+        return self.put(name, default) if value is None else value
+
+    def flag(self, name: str, default: bool) -> bool:
+        """The cell, or the default."""
+        value = self.row.flag(name)
+        return self.put(name, default) if value is None else value
+
+    def accelerator(self) -> str:
+        """The document of what the run ran on; empty when the gpu has no known name."""
+        if self.row.text("accelerator"):
+            return self.row.text("accelerator")
+        known = GPUS.get(self.row.text("gpu"), "")
+        return self.put("accelerator", known) if known else ""
+
+    def year(self) -> int:
+        """Of the software."""
+        stated = self.row.number("year")
+        if stated is not None:
+            return int(stated)
+        source = self.row.text("source")
+        if "BigScience" in source:
+            return int(self.put("year", 2022.0))
+        number = _ARXIV.search(source)
+        return int(self.put("year", 2000.0 + float(number[1]) if number else PRESENT))
+
+    def stack(self) -> str:
+        """fsdp2 when fully sharded; deepspeed when the framework names it; else Megatron, by year."""
+        framework = self.row.text("framework") or self.row.text("source")
+        if self.row.flag("fsdp"):
+            return "fsdp2"
+        if "deepspeed" in framework.lower() or "BigScience" in framework:
+            return "deepspeed"
+        return "megatron-2021" if self.year() <= LAST_UNFUSED else "megatron-core"
+
+    def gradients(self, default: str) -> str:
+        """The type of gradients, where features or notes name it."""
+        said = f"{self.row.text('features')} {self.row.text('notes')}"
+        named = next((kind for kind in ("fp32", "fp16", "bf16") if f"{kind} grad" in said), None)
+        return named or self.put("gradients", default)
+
+
+def micro_batch(filling: Filling, global_batch: float, dp: float, pp: float, sequence: float) -> float:
+    """The cell; else what accumulation leaves; else the rule's, reduced until the batch is a whole number of them."""
+    row = filling.row
+    stated, accumulated = row.number("micro_batch"), row.number("grad_accum")
+    if stated is not None:
+        return stated
+    share = global_batch / dp
+    if accumulated is not None and (share / accumulated).is_integer():
+        return filling.put("micro_batch", share / accumulated)
+    wanted = 1.0 if pp > 1 else max(1.0, float(round(USUAL_TOKENS / sequence)))
+    while wanted > 1 and not (share / wanted).is_integer():
+        wanted -= 1
+    return filling.put("micro_batch", wanted)
+
+
+def chunks(filling: Filling, layers: float, pp: float, count: float) -> float:
+    """Model chunks per rank: the cell, or the most that divide a stage's layers where pp divides the micro-batches."""
+    stated = filling.row.number("vp")
+    if pp == 1:
+        return 1.0 if stated in (None, 1.0) else filling.put("vp", 1.0)
+    if stated is not None:
+        return stated
+    most = 2 if filling.year() <= LAST_OF_2021 else 8
+    fullest = math.ceil(layers / pp)
+    legal = filling.stack() != "deepspeed" and math.fmod(count, pp) == 0
+    return filling.put("vp", float(max(v for v in range(1, most + 1) if v == 1 or (legal and fullest % v == 0))))

@@ -1,0 +1,107 @@
+"""The pipeline of one plan: what each schedule would do, how even its stages are, and its clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from costmodel.documents.library import Case
+from costmodel.documents.plan import Plan
+from costmodel.documents.stack import Schedule
+from costmodel.equation import Origin, Step, Sum, origin_of, trace
+from costmodel.equations.pipeline import in_flight
+from costmodel.estimate.costs import number
+from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.legality import micro_batches
+from costmodel.estimate.plan import Answer, answer, own_plan, plan_block
+from costmodel.estimate.setting import Setting, setting_of
+from costmodel.explore.space import LARGEST_DEFAULT_VPP, divisors
+from costmodel.explore.timeline import Pass, Pipeline
+
+SCHEDULES: tuple[Schedule, ...] = ("gpipe", "1f1b", "interleaved")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One schedule for the plan: what it takes, or why it cannot be."""
+
+    schedule: Schedule
+    vpp: int
+    answer: Answer
+    in_flight: float
+    own: bool
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Why it cannot be; that it does not fit is one reason."""
+        full = self.answer.evaluation.costs.row()["memory_share"] > 1
+        return self.answer.refused or (("M001",) if full else ())
+
+
+@dataclass(frozen=True)
+class Pipelines:
+    """A plan's own answer, its schedules, and the times of its stages."""
+
+    own: Answer
+    offers: list[Offer]
+    clock: Pipeline
+
+    @property
+    def fastest(self) -> Offer | None:
+        """Of the schedules that can be, the quickest."""
+        possible = [offer for offer in self.offers if not offer.refused]
+        return min(possible, key=lambda offer: offer.answer.evaluation.costs.row()["step_time"], default=None)
+
+
+def pipelines(case: Case, schedules: Sequence[Schedule] = ()) -> Pipelines:
+    """The scenario's plan under the schedules asked for, or all that its software offers."""
+    setting = setting_of(case)
+    plan = own_plan(setting)
+    own = answer(setting, plan)
+    offers = [] if own.refused else list(_offers(setting, plan, own, schedules or setting.stack.schedules))
+    return Pipelines(own, offers, clock(setting, plan))
+
+
+def _offers(setting: Setting, plan: Plan, own: Answer, schedules: Sequence[Schedule]) -> Iterator[Offer]:
+    """Each schedule; interleaved with the plan's chunks, or with every number of chunks that is legal."""
+    mine = own.evaluation.block.structure.schedule
+    layers = sum(kind.count for kind in setting.model.layers)
+    for schedule in schedules:
+        chunks = [1.0] if schedule != "interleaved" else [plan.vpp] if plan.vpp > 1 else []
+        for vpp in chunks or [value for value in divisors(layers, LARGEST_DEFAULT_VPP) if value > 1]:
+            asked = answer(setting, plan.model_copy(update={"schedule": schedule, "vpp": vpp}))
+            if chunks or not asked.refused:
+                yield Offer(schedule, int(vpp), asked, _live(setting, asked), mine == schedule and vpp == plan.vpp)
+
+
+def _live(setting: Setting, asked: Answer) -> float:
+    """Micro-batches that the first stage holds at its peak."""
+    block = asked.evaluation.block
+    count = micro_batches(setting, block)
+    return number(in_flight(block.pp, count, block.vpp, 0.0, schedule=block.structure.schedule))
+
+
+def clock(setting: Setting, plan: Plan) -> Pipeline:
+    """The plan's pipeline with the times its estimate was made of: those that really went into pipeline_time."""
+    block, _ = plan_block(setting, plan)
+    with trace():
+        bubble = evaluate(setting, block).costs.columns["bubble"]
+        found = next(_calls(origin_of(bubble), "pipeline_time"))
+    times = {name: number(origin.value) for name, origin in found.inputs.items()}
+    first, middle, last = (
+        Pass(times[f"forward_{stage}"], times[f"backward_{stage}"]) for stage in ("first", "middle", "last")
+    )
+    ranks, count = (max(1, math.floor(times[name])) for name in ("pp", "micro_batches"))
+    chunks = int(times["vpp"]) if block.structure.schedule == "interleaved" else 1
+    return Pipeline(ranks, count, chunks, block.structure.schedule, first, middle, last)
+
+
+def _calls(origin: Origin, name: str) -> Iterator[Step]:
+    """Calls of an equation that a figure was made of."""
+    if isinstance(origin, Step):
+        if origin.equation.name == name:
+            yield origin
+        return
+    for part in origin.parts if isinstance(origin, Sum) else ():
+        yield from _calls(part, name)

@@ -1,0 +1,22 @@
+"""A reply: one answer in every form it can take, each made when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from costmodel.report.layout import Line
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a command has to say: lines for people, a result for programs, and whether the answer is yes.
+
+    `rows` is the path in the result to the list that makes a table of the answer, for CSV.
+    """
+
+    lines: Callable[[], Sequence[Line]]
+    result: Callable[[], dict[str, Any]]
+    rows: str = ""
+    yes: bool = True

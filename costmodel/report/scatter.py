@@ -1,0 +1,65 @@
+"""A small scatter for the terminal: points of two results on axes with ticks, at home in 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from costmodel.report.layout import drawn
+
+WIDE, HIGH = 60, 13
+_TICKS = 4
+
+
+@dataclass(frozen=True)
+class Point:
+    """A mark at two values; later points are drawn over earlier ones."""
+
+    x: float
+    y: float
+    mark: str
+
+
+def scatter(
+    points: Sequence[Point], titles: tuple[str, str], told: tuple[Callable[[float], str], Callable[[float], str]]
+) -> list[Text]:
+    """The points, with the y axis on the left and the x axis beneath; `told` says how values are written."""
+    (low_x, high_x), (low_y, high_y) = _range([p.x for p in points]), _range([p.y for p in points])
+    cells = [[" "] * WIDE for _ in range(HIGH)]
+    for point in points:
+        row = HIGH - 1 - _place(point.y, low_y, high_y, HIGH)
+        cells[row][_place(point.x, low_x, high_x, WIDE)] = point.mark
+    labels = {row: told[1](low_y + (high_y - low_y) * (HIGH - 1 - row) / (HIGH - 1)) for row in range(0, HIGH, _TICKS)}
+    margin = max(map(cell_len, labels.values()))
+    lines = [drawn(f"  {titles[1]}")]
+    for row, cell in enumerate(cells):
+        edge = f"{labels[row]:>{margin}} ┤" if row in labels else f"{'':>{margin}} │"
+        lines.append(drawn(f"  {edge}{''.join(cell)}".rstrip()))
+    places = [round(tick * (WIDE - 1) / _TICKS) for tick in range(_TICKS + 1)]
+    axis = "".join("┬" if column in places else "─" for column in range(WIDE))
+    lines.append(drawn(f"  {'':>{margin}} └{axis}"))
+    ticks = [(place, told[0](low_x + (high_x - low_x) * place / (WIDE - 1))) for place in places]
+    lines.append(drawn(f"  {'':>{margin}}  {_under(ticks)}"))
+    return [*lines, drawn(f"  {titles[0]:>{margin + 2 + WIDE}}")]
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    return (low, high) if high > low else (low, low + (abs(low) or 1.0))
+
+
+def _place(value: float, low: float, high: float, cells: int) -> int:
+    return min(cells - 1, max(0, round((value - low) / (high - low) * (cells - 1))))
+
+
+def _under(ticks: Sequence[tuple[int, str]]) -> str:
+    """Labels centred under their ticks, those left out that would touch another."""
+    line = ""
+    for place, label in ticks:
+        start = max(0, place - cell_len(label) // 2)
+        if not line or start > len(line) + 1:
+            line = line.ljust(start) + label
+    return line

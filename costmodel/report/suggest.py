@@ -1,0 +1,42 @@
+"""The command to type next: the scenario as it was asked for, with what was changed on the way in."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import fields
+
+from costmodel.documents.library import Case
+from costmodel.documents.plan import Plan
+from costmodel.estimate.block import SIZES, Structure
+from costmodel.estimate.plan import structure_of
+from costmodel.estimate.setting import Setting
+from costmodel.explore.rank import Ranked
+
+
+def command(case: Case, verb: str, *words: str, settings: Mapping[str, str] | None = None) -> str:
+    """A line of the shell; settings come last and in the place of earlier ones of the same path."""
+    settings = settings or {}
+    kept = [item for item in case.assignments if item.partition("=")[0].strip() not in settings]
+    changed = [*kept, *(f"{path}={value}" for path, value in settings.items())]
+    options = [part for item in changed for part in ("--set", item)]
+    return shlex.join(["costmodel", verb, case.name or "SCENARIO", *words, *options])
+
+
+def plan_settings(setting: Setting, wanted: Ranked) -> dict[str, str]:
+    """What must be set for the scenario's own plan to become another."""
+    written = setting.case.scenario.plan
+    plan = written or Plan()
+    derived = {"dp"} if plan.dp is None else set()
+    needed = {
+        name: f"{wanted.sizes[name]:.0f}"
+        for name in ("tp", "pp", "dp", "vpp", "micro_batch")
+        if name not in derived and (written is None or getattr(plan, name) != wanted.sizes[name])
+    }
+    sized = plan.model_copy(update={name: wanted.sizes[name] for name in SIZES if name != "dp"})
+    follows, _ = structure_of(setting, sized)
+    for choice in fields(Structure):
+        value = getattr(wanted.structure, choice.name)
+        if value != getattr(follows, choice.name):
+            needed[choice.name] = str(value).lower()
+    return {f"plan.{name}": value for name, value in needed.items()}

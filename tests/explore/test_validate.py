@@ -1,0 +1,494 @@
+"""Validate: rows to cases, what is filled and what refused, the figures of a table, and the promise of its JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.documents.shelf import Shelf
+from costmodel.documents.table import COLUMNS, Row, read_table
+from costmodel.explore.fills import RULES
+from costmodel.explore.outcomes import total_of
+from costmodel.explore.rows import REASONS, Refused, modelled
+from costmodel.explore.validate import GROUPINGS, Compared, outcomes, score, scores, validated, worst
+
+# Korthikanti et al. 2022 (arXiv 2205.05198), table 5: Megatron-LM 22B on 8 A100 of 80 GB, batch 4, tensor parallel 8:
+# 1.42 s a step with full recompute, 1.10 s with selective recompute and sequence parallelism.
+BASE = {
+    "id": "22b-full",
+    "source": "Korthikanti et al. 2022 (arXiv 2205.05198) Table 5",
+    "source_family": "korthikanti",
+    "year": 2022,
+    "framework": "Megatron-LM",
+    "model_name": "GPT-22B",
+    "arch": "dense",
+    "layers": 48,
+    "hidden": 6144,
+    "ffn": 24576,
+    "heads": 64,
+    "kv_heads": 64,
+    "head_dim": 96,
+    "vocab": 51200,
+    "glu": "false",
+    "tied_embeddings": "true",
+    "seq_len": 2048,
+    "gpu": "A100-80GB",
+    "accelerator": "a100-sxm-80",
+    "gpus": 8,
+    "gpus_per_node": 8,
+    "tp": 8,
+    "pp": 1,
+    "vp": 1,
+    "cp": 1,
+    "zero_stage": 0,
+    "fsdp": "false",
+    "seq_parallel": "false",
+    "recompute": "full",
+    "micro_batch": 4,
+    "global_batch": 4,
+    "precision": "fp16",
+    "step_time_s": 1.42,
+    "features": "fp32 grads",
+}
+SELECTIVE = {"id": "22b-selective", "recompute": "selective", "seq_parallel": "true", "step_time_s": 1.10}
+EMPTY = ""
+OTHERS = {"nic_gbps_per_gpu", "dp", "grad_accum", "n_experts", "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu", "hfu"}
+OTHERS |= {"mfu_peak_tflops", "flops_convention", "peak_mem_gb", "mem_metric", "value_gb", "metric", "kind", "scope"}
+NAMES = [*BASE, *sorted(OTHERS | {"fits", "notes", "tier"})]
+
+
+def table(folder: Path, *rows: dict[str, Any]) -> str:
+    """A table of rows that differ from the base in these cells."""
+    path = folder / "runs.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, NAMES, restval="")
+        writer.writeheader()
+        writer.writerows({**BASE, **row} for row in rows)
+    return str(path)
+
+
+@pytest.fixture
+def row(tmp_path: Path) -> Any:
+    """`row(cell=…)` is the base row with other cells."""
+    return lambda **cells: read_table(table(tmp_path, cells)).rows[0]
+
+
+SHELF = Shelf()
+
+
+def figure(row: Row, quantity: Any = "time") -> Compared:
+    (found,) = validated([row.place.file], quantity=quantity)[0].figures
+    return found
+
+
+def test_a_stated_row_is_modelled_as_stated(row: Any) -> None:
+    found = modelled(row(), SHELF)
+    block, case = found.answer.evaluation.block, found.answer.setting.case
+    assert found.filled == {}
+    assert [float(column[0]) for column in (block.dp, block.tp, block.pp, block.vpp, block.micro_batch)] == [
+        1,
+        8,
+        1,
+        1,
+        4,
+    ]
+    assert (block.structure.zero, block.structure.recompute, block.structure.sequence_parallel) == (0, "full", False)
+    assert (case.stack.name, case.accelerator.name, case.scenario.workload.precision) == (
+        "megatron-2021", "a100-sxm-80", "fp16",
+    )  # fmt: skip
+    assert (case.scenario.workload.gradients, case.model.vocab, case.model.tied) == ("fp32", 51200, True)
+    assert figure(row()).error == pytest.approx(0.068, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("cells", "stack"),
+    [
+        ({"fsdp": "true", "zero_stage": 3}, "fsdp2"),
+        ({"framework": "Megatron-DeepSpeed", "zero_stage": 1}, "deepspeed"),
+        ({"framework": "GPT-NeoX (DeepSpeed)", "year": 2024, "zero_stage": 1}, "deepspeed"),
+        ({"year": 2022}, "megatron-2021"),
+        ({"year": 2023, "zero_stage": 1}, "megatron-core"),
+        ({"framework": "NeMo", "year": 2024}, "megatron-core"),
+    ],
+)
+def test_the_stack_follows_from_framework_and_year(row: Any, cells: dict[str, Any], stack: str) -> None:
+    assert modelled(row(**cells), SHELF).answer.setting.stack.name == stack
+
+
+MODERN = {"year": 2024, "framework": "NeMo", "zero_stage": EMPTY, "precision": "bf16"}
+PIPELINE = {"gpus": 16, "tp": 2, "pp": 4, "dp": EMPTY, "vp": EMPTY, "micro_batch": EMPTY, "global_batch": 16}
+
+
+@pytest.mark.parametrize(
+    ("cells", "filled"),
+    [
+        ({"accelerator": EMPTY}, {"accelerator": "a100-sxm-80"}),
+        ({"accelerator": EMPTY, "gpu": "A100"}, {"accelerator": "a100-sxm-80"}),
+        ({"year": EMPTY}, {"year": "2022"}),
+        ({"gpus": EMPTY, "dp": 1}, {"gpus": "8"}),
+        ({"gpus": 16, "gpus_per_node": EMPTY, "nic_gbps_per_gpu": 100, "global_batch": 8}, {"gpus_per_node": "8"}),
+        ({"gpus": 16, "global_batch": 8}, {"nic_gbps_per_gpu": "200"}),
+        ({"precision": "fp16/bf16"}, {"precision": "bf16"}),
+        ({"precision": EMPTY}, {"precision": "bf16"}),
+        ({"ffn": EMPTY}, {"ffn": "24576"}),
+        ({"kv_heads": EMPTY, "head_dim": EMPTY}, {"kv_heads": "64", "head_dim": "96"}),
+        ({"vocab": EMPTY}, {"vocab": "50257"}),
+        ({"vocab": EMPTY, "glu": "true"}, {"vocab": "32000"}),
+        ({"glu": EMPTY}, {"glu": "false"}),
+        ({"tied_embeddings": EMPTY}, {"tied_embeddings": "true"}),
+        ({"tied_embeddings": EMPTY, "glu": "true"}, {"tied_embeddings": "false"}),
+        ({"fsdp": "true", "tp": EMPTY, "pp": EMPTY, "zero_stage": 3, "global_batch": 32}, {"tp": "1", "pp": "1"}),
+        ({"global_batch": EMPTY, "grad_accum": 2}, {"global_batch": "8"}),
+        ({"micro_batch": EMPTY, "grad_accum": 4}, {"micro_batch": "1"}),
+        ({"micro_batch": EMPTY}, {"micro_batch": "2"}),
+        ({"micro_batch": EMPTY, "global_batch": 3}, {"micro_batch": "1"}),
+        ({**PIPELINE, "nic_gbps_per_gpu": 200}, {"micro_batch": "1", "vp": "6"}),
+        ({**PIPELINE, "nic_gbps_per_gpu": 200, "year": 2021}, {"micro_batch": "1", "vp": "2"}),
+        ({**PIPELINE, "nic_gbps_per_gpu": 200, "global_batch": 6}, {"micro_batch": "1", "vp": "1"}),
+        ({"vp": 2}, {"vp": "1"}),
+        ({"layers": 47, "pp": 2, "gpus": 16, "nic_gbps_per_gpu": 200}, {"stages": "even"}),
+        (MODERN, {"zero_stage": "1"}),
+        ({**MODERN, "zero_stage": 1, "seq_parallel": EMPTY}, {"seq_parallel": "true"}),
+        ({**MODERN, "zero_stage": 1, "recompute": EMPTY}, {"recompute": "none"}),
+        ({"recompute": EMPTY}, {"recompute": "full"}),
+        ({"features": EMPTY}, {"gradients": "fp32"}),
+    ],
+)
+def test_empty_cells_are_filled_and_told(row: Any, cells: dict[str, Any], filled: dict[str, str]) -> None:
+    found = modelled(row(**cells), SHELF)
+    assert found.filled == filled
+    assert set(filled) <= set(RULES)
+    assert set(found.answer.refused) <= {"L002"}
+
+
+def test_the_network_is_the_row_s(row: Any) -> None:
+    case = modelled(row(gpus=16, gpus_per_node=4, nic_gbps_per_gpu=50, global_batch=8), SHELF).answer.setting.case
+    assert (case.scenario.cluster.nodes, case.node.accelerators, case.node.scale_up.domain) == (4, 4, 4)
+    assert (case.scale_out.bandwidth, case.node.scale_out.nics, case.network.of) == (6.25e9, 4, "ib-hdr")
+    rack = {"accelerator": "gb200", "gpus": 72, "gpus_per_node": 4, "global_batch": 36, "tp": 8}
+    assert modelled(row(**MODERN, **rack), SHELF).answer.setting.domain == 72
+    odd = modelled(row(gpus=12, tp=4, global_batch=12), SHELF).answer.setting.case
+    assert (odd.node.accelerators, odd.scenario.cluster.nodes) == (4, 3)
+
+
+def test_notes_that_change_the_model(row: Any) -> None:
+    assert modelled(row(notes="with parallel transformer block"), SHELF).answer.setting.model.layers[0].parallel
+    assert not modelled(row(), SHELF).answer.setting.model.layers[0].parallel
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
+    # Chowdhery et al. 2022: PaLM on 6144 TPU v4; no node of it is named here
+    "another accelerator": ({"gpu": "TPU v4", "accelerator": EMPTY, "gpus": 6144}, "V001", "TPU v4"),
+    "a typing slip": ({"accelerator": "h100-sxn"}, "V001", "h100-sxn"),
+    "no accelerator": ({"gpu": EMPTY, "accelerator": EMPTY}, "V001", "nobody named"),
+    "experts": ({"n_experts": 8}, "V002", "8 experts"),  # Mixtral 8x7B has 8
+    "a mixture unsaid": ({"arch": "moe"}, "V002", "experts"),
+    "context parallel": ({"cp": 16}, "V003", "cp 16"),  # Llama 3, table 4: 16 at 131,072 tokens
+    "fp8": ({"precision": "fp8"}, "V004", "fp8"),
+    "fp8 by feature": ({"features": "torch.compile;float8 linear"}, "V004", ""),
+    "nothing measured": ({"step_time_s": EMPTY}, "V005", "step_time_s"),
+    "no sequence": ({"seq_len": EMPTY}, "V006", "seq_len empty"),
+    "no shape": ({"layers": EMPTY, "heads": EMPTY}, "V006", "layers, heads empty"),
+    "gated of unknown width": ({"glu": "true", "ffn": EMPTY}, "V006", "ffn empty"),
+    "no layout": ({"tp": EMPTY, "pp": EMPTY}, "V006", "tp, pp empty"),
+    "no batch": ({"global_batch": EMPTY}, "V006", "global_batch empty"),
+    "no count": ({"gpus": EMPTY}, "V006", "dp empty"),
+    "heads of no whole width": ({"heads": 7, "kv_heads": 7, "head_dim": EMPTY}, "V006", "whole number"),
+    "stage 4": ({"zero_stage": 4}, "V006", ""),
+    "degrees that do not divide": ({"gpus": 12}, "V007", "L001"),
+    "degrees of another world": ({"dp": 2}, "V007", "L001"),
+    "heads that tp does not divide": ({"heads": 63, "kv_heads": 63}, "V007", "L003"),
+    "a batch of another size": ({"global_batch": 6}, "V007", "L005"),
+    "not in the stack": ({"zero_stage": 3}, "V007", "L011"),
+    "zero bubble": ({"features": "schedule=ZB-1p"}, "V008", "ZB-1p"),
+    "zero bubble by framework": ({"framework": "Megatron-LM + ZB-2p"}, "V008", "ZB"),
+    "recompute unknown": ({"recompute": "every-other"}, "V009", "every-other"),
+    "offload": ({"features": "cpu_activation_offload_layers=40"}, "V009", "offloaded"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_modelled_says_why(name: str, row: Any) -> None:
+    cells, code, why = REFUSED[name]
+    given = row(**cells)
+    found = figure(given)
+    assert (found.refused, found.predicted, found.error) == (code, None, None)
+    assert found.measured == (1.42 if "step_time_s" not in cells else None)
+    assert why in found.why
+    if code != "V005":
+        with pytest.raises(Refused, match=code):
+            modelled(given, SHELF)
+
+
+def test_columns_and_rules_are_told(run: Any) -> None:
+    told = run("explain", "D014").out
+    assert all(f"  {name}: {column.meaning}" in told for name, column in COLUMNS.items())
+    told = run("explain", "V006").out
+    assert all(f"  {name}: {rule}" in told for name, rule in RULES.items())
+
+
+def test_every_reason_is_tried_and_explained(run: Any) -> None:
+    assert {code for _, code, _ in REFUSED.values()} == set(REASONS)
+    for code, reason in REASONS.items():
+        ran = run("explain", code)
+        assert (ran.code, ran.err) == (0, "")
+        assert reason.meaning in ran.out
+        assert code in run("explain").out
+
+
+TOKENS = 4 * 2048
+MODEL_FLOP = (
+    72 * TOKENS * 48 * 6144**2 * (1 + 2048 / (6 * 6144) + 51200 / (12 * 6144 * 48))
+)  # Korthikanti eq. 7 at full
+HARDWARE_FLOP = 96 * TOKENS * 48 * 6144**2 * (1 + 2048 / (6 * 6144) + 51200 / (16 * 6144 * 48))  # Narayanan eq. 3
+CAUSAL_FLOP = 72 * TOKENS * 48 * 6144**2 * (1 + 2048 / (12 * 6144) + 51200 / (12 * 6144 * 48))
+PEAK = 312e12
+
+
+@pytest.mark.parametrize(
+    ("cells", "seconds"),
+    [
+        ({"tokens_per_s_per_gpu": 512}, TOKENS / 8 / 512),
+        ({"tflops_per_gpu": 150, "flops_convention": "HARDWARE incl. full recompute"}, HARDWARE_FLOP / 8 / 150e12),
+        ({"tflops_per_gpu": 150, "flops_convention": "model FLOPs, full attention"}, MODEL_FLOP / 8 / 150e12),
+        ({"tflops_per_gpu": 150, "flops_convention": "model: causal-halved attention"}, CAUSAL_FLOP / 8 / 150e12),
+        ({"tflops_per_gpu": 150, "flops_convention": "full (non-causal) attention"}, MODEL_FLOP / 8 / 150e12),
+        ({"tflops_per_gpu": 150}, MODEL_FLOP / 8 / 150e12),
+        ({"mfu": 40, "flops_convention": "model FLOPs full attention"}, MODEL_FLOP / 8 / (0.40 * PEAK)),
+        ({"mfu": 40, "mfu_peak_tflops": 300}, MODEL_FLOP / 8 / (0.40 * 300e12)),
+        ({"hfu": 50}, HARDWARE_FLOP / 8 / (0.50 * PEAK)),
+        ({"mfu": 40, "hfu": 50, "tokens_per_s_per_gpu": 512}, TOKENS / 8 / 512),
+    ],
+)
+def test_measured_time_from_what_is_stated(row: Any, cells: dict[str, Any], seconds: float) -> None:
+    found = figure(row(**{"step_time_s": EMPTY, **cells}))
+    assert found.measured == pytest.approx(seconds, rel=2e-3)
+    open_question = {"mfu", "hfu", "tflops_per_gpu"} & set(cells) and "flops_convention" not in cells
+    told = "tokens_per_s_per_gpu" not in cells and bool(open_question)
+    assert ("flops_convention" in found.filled) == told
+
+
+def test_6n_and_korthikanti_are_conventions_too(row: Any) -> None:
+    measured = {
+        words: figure(row(step_time_s=EMPTY, mfu=40, flops_convention=words)).measured
+        for words in ("model 6N+12*L*d*s (full attention)", "MFU model FLOPs=72BLsh^2(1+s/6h+V/12hL)")
+    }
+    for seconds in measured.values():
+        assert seconds == pytest.approx(MODEL_FLOP / 8 / (0.4 * PEAK), rel=0.01)
+    assert len(set(measured.values())) == 2
+
+
+def test_metrics_are_totals_of_the_ledger() -> None:
+    told = {
+        "torch.cuda.max_allocated": "memory_allocated",
+        "max_allocated of busiest rank (reported 66.55 GiB; reserved 70.88 GiB)": "memory_allocated",
+        "mem-max-allocated-bytes (median over steps)": "memory_allocated",
+        "peak_memory_usage": "memory_allocated",
+        "memory_allocated (steady, between steps)": "memory_states",
+        "mem-allocated-bytes (median over steps)": "memory_states",
+        "torch.cuda.max_reserved": "memory_reserved",
+        "max_reserved, reported 82.4 GiB": "memory_reserved",
+        "nvidia-smi used": "memory_peak",
+        'reported "Memory (GB)"': "memory_peak",
+        "": "memory_peak",
+    }
+    assert {metric: total_of(metric) for metric in told} == told
+
+
+def test_memory_is_the_total_its_metric_means(row: Any) -> None:
+    ledger = modelled(row(), SHELF).answer.evaluation.ledger
+    for metric in ("steady allocated", "max_allocated", "max_reserved", "nvidia-smi used"):
+        found = figure(row(value_gb=50, metric=metric), "memory")
+        assert (found.quantity, found.measured) == (total_of(metric), 50e9)
+        assert found.predicted is not None
+        assert found.predicted <= float(ledger.worst[0])
+    assert found.predicted == float(ledger.worst[0])
+    assert figure(row(peak_mem_gb=50), "memory").measured == 50e9
+    assert figure(row(value_gb=50, kind="analytical"), "memory").refused == "V005"
+    assert figure(row(micro_batch=EMPTY), "memory").refused == "V005"
+
+
+def test_a_scope_names_a_stage(row: Any) -> None:
+    cells = {"pp": 2, "tp": 4, "micro_batch": 1, "value_gb": 50, "metric": "max_allocated"}
+    first, last, worst_ = (
+        figure(row(**cells, scope=scope), "memory").predicted
+        for scope in ("pp_stage 0/2 (max over its ranks)", "pp_stage 1/2 (max over its ranks)", "max over GPUs")
+    )
+    assert first is not None
+    assert last is not None
+    assert first != last
+    assert worst_ == max(first, last)
+    assert figure(row(**cells, scope="rank 0 log"), "memory").predicted == first
+
+
+def test_what_ran_fitted(row: Any) -> None:
+    assert figure(row(), "memory") == figure(row(fits=1), "memory")
+    large = {"tp": 1, "gpus": 1, "zero_stage": 0}
+    assert [figure(row(**cells), "memory").predicted for cells in ({}, large)] == [1.0, 0.0]
+    found = [
+        figure(row(**cells), "memory") for cells in ({}, large, {"fits": 0}, {**large, "fits": 0}, {"value_gb": 9})
+    ]
+    told = outcomes(found)
+    assert (told.fit, told.called_unfit, told.unfit, told.called_fit) == (3, 1, 2, 1)
+    assert [item.error for item in found[:4]] == [0.0, -1.0, 1.0, 0.0]
+    assert score(found).median_error == abs(found[4].error or 0)
+    alone = score(found[:4])
+    assert (alone.median_error, alone.bias) == (0.5, None)
+
+
+def compared(ratio: float | None, group: str = "a", **more: Any) -> Compared:
+    predicted = None if ratio is None else 2 * ratio
+    return Compared("run", "step_time", 2.0, predicted, groups={"source": group}, **more)
+
+
+def test_statistics_by_hand() -> None:
+    """Errors −20, −10, +5, +10, +40 %: |error| 5, 10, 10, 20, 40; P90 lies 0.6 of the way from 20 to 40."""
+    figures = [compared(ratio) for ratio in (0.8, 0.9, 1.05, 1.1, 1.4)] + [compared(None, refused="V004")]
+    found = score(figures)
+    assert (found.rows, found.modelled, found.inside_band) == (6, 5, None)
+    assert found.median_error == pytest.approx(0.10)
+    assert found.p90_error == pytest.approx(0.32)
+    assert found.bias == pytest.approx(0.05)
+    nothing = score(figures[5:])
+    assert (nothing.rows, nothing.modelled, nothing.median_error, nothing.p90_error, nothing.bias) == (
+        1,
+        0,
+        None,
+        None,
+        None,
+    )
+    banded = [compared(1.0, low=1.5, high=2.5), compared(1.0, low=2.1, high=3.0)]
+    assert score(banded).inside_band == 0.5
+
+
+def test_groups_keep_the_order_of_the_table() -> None:
+    figures = [compared(1.1, "b"), compared(0.8, "a"), compared(1.3, "b")]
+    found = scores(figures, "source")
+    assert list(found) == ["b", "a"]
+    assert [part.rows for part in found.values()] == [2, 1]
+    assert found["b"].bias == pytest.approx(0.2)
+    assert [item.predicted for item in worst(figures, 2)] == [pytest.approx(2.6), pytest.approx(1.6)]
+
+
+SCORE = {"rows", "modelled", "median_error", "p90_error", "bias", "inside_band"}
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> str:
+    refused = {"id": "fp8", "precision": "fp8", "tier": "bulk"}
+    filled = {"id": "filled", "micro_batch": EMPTY, "tier": "core", "source": "another", "source_family": EMPTY}
+    return table(tmp_path, {"tier": "core"}, {**SELECTIVE, "tier": "core"}, refused, filled)
+
+
+def test_the_json_keeps_its_promise(runs: str, run: Any) -> None:
+    ran = run("validate", runs, "--json")
+    assert (ran.code, ran.err) == (0, "")
+    result = json.loads(ran.out)
+    assert result["schema"] == "costmodel/validation/v1"
+    assert set(result["overall"]) == SCORE
+    assert set(result["by"]) == set(GROUPINGS)
+    for groups in result["by"].values():
+        assert all(set(part) == SCORE for part in groups.values())
+        assert sum(part["rows"] for part in groups.values()) == 4
+    assert [entry["id"] for entry in result["rows"]] == ["22b-full", "22b-selective", "fp8", "filled"]
+    full, _, fp8, filled = result["rows"]
+    assert set(full) >= {"id", "quantity", "measured", "predicted", "low", "high", "error", "refused"}
+    assert (full["quantity"], full["measured"], full["refused"], full["filled"]) == ("step_time", 1.42, None, "")
+    assert full["error"] == pytest.approx(full["predicted"] / 1.42 - 1)
+    assert (fp8["predicted"], fp8["error"], fp8["refused"], fp8["measured"]) == (None, None, "V004", 1.42)
+    assert filled["filled"] == "micro_batch=2"
+    assert result["rules"] == {"micro_batch": RULES["micro_batch"]}
+    errors = sorted(abs(entry["error"]) for entry in result["rows"] if entry["error"] is not None)
+    assert result["overall"]["median_error"] == pytest.approx(errors[1])
+    assert (result["overall"]["rows"], result["overall"]["modelled"]) == (4, 3)
+    assert set(result["by"]["reason"]) == {"modelled", "V004"}
+    assert set(result["by"]["source_family"]) == {"korthikanti", "another"}
+    assert result["by"]["precision"]["fp8"]["modelled"] == 0
+
+
+def test_the_csv_has_the_same_rows(runs: str, run: Any) -> None:
+    rows = json.loads(run("validate", runs, "--json").out)["rows"]
+    ran = run("validate", runs, "--format", "csv")
+    assert (ran.code, ran.err) == (0, "")
+    found = list(csv.DictReader(io.StringIO(ran.out)))
+    assert list(found[0]) == list(rows[0])
+    for line, entry in zip(found, rows, strict=True):
+        assert line["id"] == entry["id"]
+        assert line["error"] == ("" if entry["error"] is None else repr(entry["error"]))
+        assert line["refused"] == (entry["refused"] or "")
+
+
+def test_the_table_for_people(runs: str, run: Any) -> None:
+    plain = run("validate", runs)
+    assert plain.code == 0
+    assert "another" in plain.out
+    assert "not modelled: V004 precision without a fit 1" in plain.out
+    told = run("validate", runs, "--by", "reason", "--worst", "2").out
+    assert "V004 precision without a fit" in told
+    assert told.count("22b-") == 2 or "micro_batch 2" in told
+    memory = run("validate", runs, "--quantity", "memory").out
+    assert "2 runs fitted, 0 of them called too large" in memory
+
+
+def test_rows_are_chosen_by_their_cells(runs: str, run: Any) -> None:
+    def ids(*where: str) -> list[str]:
+        options = [word for part in where for word in ("--where", part)]
+        return [entry["id"] for entry in json.loads(run("validate", runs, "--json", *options).out)["rows"]]
+
+    assert ids("tier=bulk") == ["fp8"]
+    assert ids("tier=core", "precision=fp16", "step_time_s=1.10") == ["22b-selective"]
+    assert ids("tier=core", "tier=bulk") == ["22b-full", "22b-selective", "fp8", "filled"]
+    assert ids("source_family=another") == ["filled"]
+    assert ids("model=GPT-22B", "gpus=8.0", "tier=bulk") == ["fp8"]
+
+
+@pytest.mark.parametrize(
+    ("where", "sentence"),
+    [("tier", "not column=value"), ("=core", "not column=value"), ("teir=core", "no table has"), ("tier=x", "tier=x")],
+)
+def test_a_choice_of_nothing_is_a_fault(where: str, sentence: str, runs: str, run: Any, faults: Any) -> None:
+    (found,) = faults(run("validate", runs, "--where", where))
+    assert found.code == "C005"
+    assert sentence in found.sentence
+
+
+def test_documents_and_tables_stand_together(runs: str, run: Any) -> None:
+    result = json.loads(run("validate", "korthikanti-2022", runs, "--json").out)
+    assert result["overall"]["rows"] == 8
+    assert result["rows"][0]["id"] == "korthikanti-2022/22b-full"
+    assert (result["rows"][0]["within"], result["rows"][4]["within"]) == (True, None)
+    assert set(result["by"]["framework"]) == {"megatron-2021", "Megatron-LM"} | set(result["by"]["framework"])
+    chosen = json.loads(run("validate", "korthikanti-2022", "--where", "model=gpt-3-175b", "--json").out)
+    assert chosen["overall"]["rows"] == 2
+    assert run("validate", "korthikanti-2022", "--quantity", "memory").out == "no figures of that quantity\n"
+
+
+def test_a_table_out_of_bounds_is_no_failure(row: Any, run: Any) -> None:
+    assert run("validate", row(step_time_s=1000).place.file).code == 0
+
+
+def test_cells_at_their_limits_do_not_crash(row: Any) -> None:
+    for cells in (
+        {"layers": 10**18}, {"hidden": 64 * 10**16}, {"seq_len": 10**18}, {"global_batch": 10**18, "micro_batch": ""},
+        {"gpus": 10**18, "global_batch": 10**18}, {"nic_gbps_per_gpu": 1e-17, "gpus": 16}, {"vocab": 1},
+        {"step_time_s": 1e-17}, {"heads": 1, "kv_heads": 1, "tp": 1, "gpus": 1}, {"gpus_per_node": 10**18},
+    ):  # fmt: skip
+        found = figure(row(**cells))
+        assert found.refused or found.error is not None
+
+
+def test_a_thousand_rows_share_their_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = table(tmp_path, *({"id": str(index)} for index in range(1000)))
+    reads = []
+    original = Shelf.tree
+    monkeypatch.setattr(
+        Shelf, "tree", lambda self, *given, **more: reads.append(given) or original(self, *given, **more)
+    )
+    (found,) = validated([path])
+    assert (len(found.figures), len(reads)) == (1000, len(set(reads)))
+    assert len(reads) < 12

@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 import costmodel
-from costmodel.commands.documents import list_documents, show
+from costmodel.commands.documents import init, list_documents, schema, show
 from costmodel.commands.estimate import comm, estimate, memory
 from costmodel.commands.evidence import validate
 from costmodel.commands.explain import explain
+from costmodel.commands.pipeline import pipeline
 from costmodel.commands.search import search
-from costmodel.commands.shared import answering, guarded
+from costmodel.commands.shared import guarded
 from costmodel.report.theme import colour
 
 app = typer.Typer(
@@ -21,18 +22,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Time, memory, network and cost of distributed LLM jobs, from closed-form equations.",
-    epilog="First steps: costmodel search llama-3-70b-512 · costmodel explain llama-3-70b-512 step_time",
+    epilog="First steps: costmodel search llama-3-70b-512 · costmodel init > mine.yaml · costmodel search mine.yaml",
 )
 
 LOOK, CHOOSE, TRUST, DOCUMENTS = "Look at one plan", "Choose a plan", "Trust", "Documents"
-app.command(rich_help_panel=LOOK)(answering(estimate))
-app.command(rich_help_panel=LOOK)(answering(memory))
-app.command(rich_help_panel=LOOK)(answering(comm))
-app.command(rich_help_panel=LOOK)(answering(explain))
-app.command(rich_help_panel=CHOOSE)(answering(search))
+app.command(rich_help_panel=LOOK)(estimate)
+app.command(rich_help_panel=LOOK)(memory)
+app.command(rich_help_panel=LOOK)(comm)
+app.command(rich_help_panel=LOOK)(pipeline)
+app.command(rich_help_panel=LOOK)(explain)
+app.command(rich_help_panel=CHOOSE)(search)
 app.command(rich_help_panel=TRUST)(validate)
-app.command("list", rich_help_panel=DOCUMENTS)(answering(list_documents))
-app.command(rich_help_panel=DOCUMENTS)(answering(show))
+app.command("list", rich_help_panel=DOCUMENTS)(list_documents)
+app.command(rich_help_panel=DOCUMENTS)(show)
+app.command(rich_help_panel=DOCUMENTS)(init)
+app.command(rich_help_panel=DOCUMENTS)(schema)
 
 
 def _version(asked: bool) -> None:

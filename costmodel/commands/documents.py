@@ -1,4 +1,4 @@
-"""list, show: what is there, and what it says."""
+"""list, show, init, schema: what is there, what it says, a start of one's own, and help for editors."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from costmodel.commands import completion
+from costmodel.commands.shared import answering
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.reply import Reply
 from costmodel.report.theme import HEAD, styled
@@ -27,6 +29,20 @@ class Shelf(StrEnum):
     MEASURED = "measured"
 
 
+class Kind(StrEnum):
+    """Kinds of documents, each with a schema."""
+
+    SCENARIO = "scenario"
+    MODEL = "model"
+    STACK = "stack"
+    OPTIMIZER = "optimizer"
+    NODE = "node"
+    ACCELERATOR = "accelerator"
+    FABRIC = "fabric"
+    EFFICIENCY = "efficiency"
+    MEASURED = "measured"
+
+
 _KINDS = {
     Shelf.SCENARIOS: ["scenario"],
     Shelf.MODELS: ["model"],
@@ -41,6 +57,7 @@ _KINDS = {
 }
 
 
+@answering
 def list_documents(
     shelf: Annotated[
         Shelf | None, typer.Argument(help="What to list; everything if left out", show_default=False)
@@ -80,8 +97,14 @@ def _as_json(found: dict[str, list[tuple[str, str]]]) -> dict[str, Any]:
     }
 
 
+@answering
 def show(
-    name: Annotated[str, typer.Argument(help="Name of a document, see costmodel list", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Name of a document, see costmodel list", show_default=False, autocompletion=completion.documents
+        ),
+    ],
 ) -> Reply:
     """What a document says, as it is written; scenarios and models are good starts for one's own.
 
@@ -107,3 +130,47 @@ def _documents(texts: list[tuple[str, str, str]]) -> Reply:
             "documents": [{"kind": kind, "file": file, "text": text} for kind, file, text in texts],
         },
     )
+
+
+_START = "quickstart"
+
+
+@answering
+def init() -> Reply:
+    """A commented scenario to start from; it runs as it is.
+
+    Examples:
+
+      costmodel init
+
+      costmodel init > mine.yaml
+
+    Next: costmodel search mine.yaml
+    """
+    from costmodel.documents.library import text_of
+
+    ((kind, file, text),) = text_of(_START)
+    _, _, rest = text.partition("\n")  # the first line leads to the schema beside the shipped file
+    return _documents([(kind, file, rest)])
+
+
+@answering
+def schema(
+    kind: Annotated[Kind, typer.Argument(help="Kind of document", show_default=False)],
+) -> Reply:
+    """The JSON Schema of a kind of document, for completion and checks in an editor.
+
+    Examples:
+
+      costmodel schema scenario
+
+      costmodel schema accelerator > schema.json
+
+    A YAML file whose first line is '# yaml-language-server: $schema=schema.json' is then checked as it is typed.
+    Next: costmodel init > mine.yaml
+    """
+    from costmodel.documents.schema import schema_of
+    from costmodel.report.formats import json_text
+
+    told = schema_of(kind)
+    return Reply(lambda: [drawn(line) for line in json_text(told).splitlines()], lambda: told)

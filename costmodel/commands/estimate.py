@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from costmodel.commands.shared import ScenarioArgument, SetOption, VerboseOption
+import typer
+
+from costmodel.commands import completion
+from costmodel.commands.shared import ScenarioArgument, SetOption, VerboseOption, answering
 from costmodel.report.reply import Reply
 
 if TYPE_CHECKING:
@@ -23,9 +26,10 @@ def predicted(scenario: str, assignments: list[str] | None) -> Answer:
 
 def works(asked: Answer) -> bool:
     """Whether a plan is legal and fits."""
-    return not asked.refused and asked.evaluation.costs.row()["memory_share"] <= 1
+    return not (asked.refused or asked.broken)
 
 
+@answering
 def estimate(scenario: ScenarioArgument, assignments: SetOption = None, verbose: VerboseOption = False) -> Reply:
     """How long a step takes, how much memory it needs, what it costs.
 
@@ -35,7 +39,7 @@ def estimate(scenario: ScenarioArgument, assignments: SetOption = None, verbose:
 
       costmodel estimate llama-3-70b-512 --set plan.tp=4 --set plan.pp=8
 
-    Exit code 1 when the plan does not fit or is not legal. Next: costmodel search SCENARIO
+    Exit code 1 when the plan is not legal, does not fit or breaks a limit. Next: costmodel search SCENARIO
     """
     from costmodel.report import machine, plan
 
@@ -45,7 +49,19 @@ def estimate(scenario: ScenarioArgument, assignments: SetOption = None, verbose:
     )
 
 
-def memory(scenario: ScenarioArgument, assignments: SetOption = None, verbose: VerboseOption = False) -> Reply:
+@answering
+def memory(
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            help="A scenario, or the name of a model",
+            show_default=False,
+            autocompletion=completion.scenarios_and_models,
+        ),
+    ],
+    assignments: SetOption = None,
+    verbose: VerboseOption = False,
+) -> Reply:
     """Where the bytes of the worst stage go, and whether they fit; for a model's name, its weights and states alone.
 
     Examples:
@@ -54,7 +70,7 @@ def memory(scenario: ScenarioArgument, assignments: SetOption = None, verbose: V
 
       costmodel memory llama-3-70b
 
-    Exit code 1 when the plan does not fit or is not legal. Next: costmodel explain SCENARIO memory_peak
+    Exit code 1 when the plan is not legal, does not fit or breaks a limit. Next: costmodel explain SCENARIO memory_peak
     """
     from costmodel.explore.alone import alone, is_model
     from costmodel.report import machine, plan
@@ -66,6 +82,7 @@ def memory(scenario: ScenarioArgument, assignments: SetOption = None, verbose: V
     return Reply(lambda: plan.memory(asked, verbose=verbose), lambda: machine.memory(asked), "ledger", yes=works(asked))
 
 
+@answering
 def comm(scenario: ScenarioArgument, assignments: SetOption = None) -> Reply:
     """Who talks over which link, how often, how long, and what of it is exposed.
 
@@ -75,7 +92,7 @@ def comm(scenario: ScenarioArgument, assignments: SetOption = None) -> Reply:
 
       costmodel comm llama-3-70b-512 --set plan.zero=3 --json
 
-    Exit code 1 when the plan does not fit or is not legal. Next: costmodel explain SCENARIO tp_exposed
+    Exit code 1 when the plan is not legal, does not fit or breaks a limit. Next: costmodel explain SCENARIO tp_exposed
     """
     from costmodel.report import machine, plan
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from costmodel.commands import completion
 from costmodel.commands.shared import answering
 from costmodel.errors import Place, fail
 from costmodel.report.reply import Reply
@@ -39,6 +40,7 @@ TablesArgument = Annotated[
         metavar="MEASURED",
         help="Measured documents, or CSV files of measured runs; all documents shipped if left out",
         show_default=False,
+        autocompletion=completion.measured,
     ),
 ]
 QuantityOption = Annotated[

@@ -6,14 +6,24 @@ from typing import Annotated
 
 import typer
 
-from costmodel.commands.shared import SetOption
+from costmodel.commands import completion
+from costmodel.commands.shared import SetOption, answering
 from costmodel.errors import fail
 from costmodel.report.reply import Reply
 
 
+@answering
 def explain(
-    what: Annotated[str | None, typer.Argument(help="A scenario, or a word or code", show_default=False)] = None,
-    quantity: Annotated[str | None, typer.Argument(help="A figure of the scenario's plan", show_default=False)] = None,
+    what: Annotated[
+        str | None,
+        typer.Argument(help="A scenario, or a word or code", show_default=False, autocompletion=completion.explained),
+    ] = None,
+    quantity: Annotated[
+        str | None,
+        typer.Argument(
+            help="A figure of the scenario's plan", show_default=False, autocompletion=completion.quantities
+        ),
+    ] = None,
     depth: Annotated[int, typer.Option("--depth", min=1, max=50, help="How far down the tree")] = 3,
     assignments: SetOption = None,
 ) -> Reply:

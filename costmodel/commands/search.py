@@ -6,10 +6,12 @@ from typing import Annotated
 
 import typer
 
-from costmodel.commands.shared import ScenarioArgument, SetOption
+from costmodel.commands import completion
+from costmodel.commands.shared import ScenarioArgument, SetOption, answering
 from costmodel.report.reply import Reply
 
 
+@answering
 def search(
     scenario: ScenarioArgument,
     top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="How many plans to show")] = 10,
@@ -20,6 +22,7 @@ def search(
             metavar="X,Y",
             help="Weigh two results against each other: the plans that none beats in both",
             show_default=False,
+            autocompletion=completion.pairs,
         ),
     ] = "",
     why_not: Annotated[bool, typer.Option("--why-not", help="Every reason to refuse, with an example")] = False,
@@ -28,7 +31,7 @@ def search(
         int | None, typer.Option("--workers", min=1, max=1024, help="Processes for large spaces; all cores if left out")
     ] = None,
 ) -> Reply:
-    """Which plan is best: every legal DP × TP × PP layout, ranked.
+    """Which plan is best: the legal DP × TP × PP layouts worth trying, or those the scenario lists, ranked.
 
     Examples:
 

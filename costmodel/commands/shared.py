@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import IntEnum, StrEnum
 from pathlib import Path
 from types import FrameType
@@ -19,11 +19,12 @@ import typer
 from rich.cells import cell_len
 from rich.text import Text
 
+from costmodel.commands import completion
 from costmodel.commands.output import allowed, discard, printed, written
 from costmodel.errors import CostModelError, Fault, Place
 from costmodel.report.layout import laid
 from costmodel.report.reply import Reply
-from costmodel.report.theme import BAD, DIM, colour, console, terminal_width
+from costmodel.report.theme import BAD, DIM, colour, console, terminal_width, visible
 
 ISSUES = "https://github.com/costmodel/costmodel/issues"
 _MOST_FAULTS = 20
@@ -61,7 +62,9 @@ def _no_colour(asked: bool) -> bool:
 ScenarioArgument = Annotated[
     str,
     typer.Argument(
-        help="A scenario: a shipped name, a path, '-' for stdin, or a result written with --json", show_default=False
+        help="A scenario: a shipped name, a path, '-' for stdin, or a result written with --json",
+        show_default=False,
+        autocompletion=completion.scenarios,
     ),
 ]
 SetOption = Annotated[
@@ -92,20 +95,6 @@ VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show every
 
 
 def deliver(
-    lines: Callable[[], Sequence[Text]],
-    result: Callable[[], dict[str, Any]],
-    *,
-    as_json: bool,
-    output: Path | None = None,
-    force: bool = False,
-) -> None:
-    """Print the answer, or write it whole or not at all."""
-    if output is not None:
-        allowed(output, force=force)
-    tell(Reply(lines, result), as_json=as_json, output=output)
-
-
-def tell(
     reply: Reply,
     form: FormatOption = None,
     as_json: JsonOption = False,
@@ -136,16 +125,16 @@ def _text(reply: Reply, form: Format) -> str:
 
 
 def answering(command: Callable[..., Reply]) -> Callable[..., None]:
-    """A command that returns its reply: behind its own options stand those of `tell`, which hands the reply over."""
+    """A command that returns its reply: behind its own options stand those of `deliver`."""
     own = inspect.signature(command, eval_str=True)
-    common = list(inspect.signature(tell, eval_str=True).parameters.values())[1:]
+    common = list(inspect.signature(deliver, eval_str=True).parameters.values())[1:]
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
         how = {option.name: given.pop(option.name) for option in common}
         if how["output"] is not None:
             allowed(how["output"], force=how["force"])
-        tell(command(**given), **how)
+        deliver(command(**given), **how)
 
     run.__signature__ = own.replace(parameters=[*own.parameters.values(), *common])  # type: ignore[attr-defined]
     return run
@@ -166,10 +155,10 @@ def print_faults(error: CostModelError) -> None:
 
 def fault_lines(fault: Fault) -> list[Text]:
     """One fault as cargo would print it."""
-    lines = [Text.assemble((f"error[{fault.code}]", BAD), f": {_visible(fault.sentence)}")]
+    lines = [Text.assemble((f"error[{fault.code}]", BAD), f": {visible(fault.sentence)}")]
     place = fault.place
     if place is not None:
-        lines.append(Text(f"  --> {_visible(str(place))}", style=DIM))
+        lines.append(Text(f"  --> {visible(str(place))}", style=DIM))
         if place.text:
             number = str(place.line or "")
             margin = " " * len(number)
@@ -178,20 +167,15 @@ def fault_lines(fault: Fault) -> list[Text]:
             lines.append(Text(f" {number} | {before}{marked}{after}"))
             lines.append(Text.assemble(f" {margin} | {' ' * cell_len(before)}", ("^" * (cell_len(marked) or 1), BAD)))
     if fault.hint:
-        lines.append(Text(f"help: {_visible(fault.hint)}"))
+        lines.append(Text(f"help: {visible(fault.hint)}"))
     return lines
-
-
-def _visible(text: str) -> str:
-    """Text without anything that moves the cursor or hides."""
-    return "".join(letter if letter.isprintable() else " " if letter in "\t\n\r\xa0\u3000" else "�" for letter in text)
 
 
 def _window(place: Place) -> tuple[str, str, str]:
     """The line before, under and after the caret, cut where it is long."""
     start, end = place.column - 1, place.column - 1 + place.width
     before, marked, after = (
-        _visible(part.replace("\t", "    ")) for part in (place.text[:start], place.text[start:end], place.text[end:])
+        visible(part.replace("\t", "    ")) for part in (place.text[:start], place.text[start:end], place.text[end:])
     )
     if len(before) > _WINDOW:
         before = "…" + before[-_WINDOW // 2 :]
@@ -251,7 +235,7 @@ def guarded(run: Callable[[], None]) -> NoReturn:
         screen = console(stderr=True)
         if os.environ.get("COSTMODEL_DEBUG") == "1":
             traceback.print_exc()
-        screen.print(Text(f"error[bug]: {type(error).__name__}: {_visible(str(error))}", style=BAD))
+        screen.print(Text(f"error[bug]: {type(error).__name__}: {visible(str(error))}", style=BAD))
         screen.print(Text(f"This is our fault, not yours. COSTMODEL_DEBUG=1 shows where; please report it: {ISSUES}"))
         raise SystemExit(Exit.BUG) from None
     raise SystemExit(Exit.YES)

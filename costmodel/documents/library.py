@@ -7,7 +7,6 @@ any leaf: a path that goes through a name writes the named document out first.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import difflib
 import hashlib
@@ -21,6 +20,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from costmodel.documents.faults import nearest, validate
+from costmodel.documents.folders import FOLDER_OF
+from costmodel.documents.folders import names as names
+from costmodel.documents.folders import roots as roots
 from costmodel.documents.hardware import Accelerator, Efficiency, Fabric, Node
 from costmodel.documents.measurement import Measured, Run
 from costmodel.documents.model import Model
@@ -36,22 +38,20 @@ from costmodel.documents.sources import uncited
 from costmodel.documents.stack import Stack
 from costmodel.errors import CostModelError, Fault, Place, fail
 
-_PACKAGE = Path(__file__).resolve().parents[1]
-_SHIPPED = _PACKAGE / "_shipped" if (_PACKAGE / "_shipped").is_dir() else _PACKAGE.parent
-
 UNMEASURED = "unmeasured"  # the efficiency of everything that has none
 
-FOLDERS: dict[str, tuple[str, type[BaseModel]]] = {
-    "accelerator": ("hardware/accelerators", Accelerator),
-    "fabric": ("hardware/fabrics", Fabric),
-    "node": ("hardware/nodes", Node),
-    "efficiency": ("hardware/efficiencies", Efficiency),
-    "model": ("scenarios/models", Model),
-    "stack": ("scenarios/stacks", Stack),
-    "optimizer": ("scenarios/optimizers", Optimizer),
-    "scenario": ("scenarios", Scenario),
-    "measured": ("scenarios/measured", Measured),
+_MODELS: dict[str, type[BaseModel]] = {
+    "accelerator": Accelerator,
+    "fabric": Fabric,
+    "node": Node,
+    "efficiency": Efficiency,
+    "model": Model,
+    "stack": Stack,
+    "optimizer": Optimizer,
+    "scenario": Scenario,
+    "measured": Measured,
 }
+FOLDERS = {kind: (folder, _MODELS[kind]) for kind, folder in FOLDER_OF.items()}
 
 
 @dataclass(frozen=True)
@@ -74,20 +74,6 @@ class Case:
     tree: dict[str, Any] = field(default_factory=dict)
     name: str = ""  # as it was asked for, with what was changed on the way in
     assignments: tuple[str, ...] = ()
-
-
-def roots() -> Iterator[Path]:
-    """Where documents are looked for, in order."""
-    with contextlib.suppress(OSError):  # the working folder may be gone
-        yield Path.cwd()
-    yield from (Path(part) for part in os.environ.get("COSTMODEL_PATH", "").split(os.pathsep) if part)
-    yield _SHIPPED
-
-
-def names(kind: str) -> list[str]:
-    """The names of all documents of a kind that can be found."""
-    folder = FOLDERS[kind][0]
-    return sorted({path.stem for root in roots() for path in (root / folder).glob("*.yaml") if path.is_file()})
 
 
 def find(kind: str, name: str, place: Place | None = None) -> Path:

@@ -1,6 +1,6 @@
 """JSON Schemas of the documents, for editors: one file for hardware, one for scenarios.
 
-They are generated, never edited; a test keeps them fresh. To write them again:
+They are generated, never edited; a test keeps them fresh; `costmodel schema KIND` prints one kind. To write them again:
 
     python -m costmodel.documents.schema
 """
@@ -23,6 +23,12 @@ def schemas() -> dict[str, str]:
     """The text of every schema file, by its path from the root of a checkout."""
     tops = dict.fromkeys(folder.split("/")[0] for folder, _ in FOLDERS.values())
     return {f"{top}/schema.json": _text(top) for top in tops}
+
+
+def schema_of(kind: str) -> dict[str, object]:
+    """The schema of one kind of document, with everything it holds."""
+    model = FOLDERS[kind][1].model_json_schema(by_alias=True, mode="validation")
+    return {"$schema": _DRAFT, **model, "title": f"costmodel: {kind}"}
 
 
 def _text(top: str) -> str:

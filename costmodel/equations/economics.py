@@ -210,26 +210,27 @@ def run_cost(time: Number, ranks: Number, price: Number) -> Number:
 
 
 @equation
-def cost_per_token(ranks: Number, price: Number, tokens_per_second: Number) -> Number:
-    """Rent over tokens.
+def token_cost(tokens: Number, ranks: Number, price: Number, tokens_per_second: Number) -> Number:
+    """Rent for so many tokens.
 
-    N price / rate
+    T N price / rate
 
     Args:
+        tokens: tokens to pay for, T [1]
         ranks: accelerators, N [1]
         price: of one accelerator [USD/s]
         tokens_per_second: of the whole job [1/s]
 
     Returns:
-        cost of a token [USD]
+        cost [USD]
 
     Example:
-        >>> round(cost_per_token(1.0, 2 / 3600, 2500.0) * 1e6, 3)
+        >>> round(token_cost(1e6, 1.0, 2 / 3600, 2500.0), 3)
         0.222
 
     Source:
         composition
 
-    Monotone: increasing in ranks, price; decreasing in tokens_per_second
+    Monotone: increasing in tokens, ranks, price; decreasing in tokens_per_second
     """
-    return ranks * price / tokens_per_second
+    return tokens * ranks * price / tokens_per_second

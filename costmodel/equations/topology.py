@@ -63,6 +63,30 @@ def domains_spanned(ranks: Number, inside: Number) -> Number:
 
 
 @equation
+def fewest_inside(ranks: Number, inside: Number, domains: Number) -> Number:
+    """Members in the domain that holds the fewest, whose interfaces carry the most each.
+
+    max(n − g (k − 1), 1)
+
+    Args:
+        ranks: ranks in the group, n [1]
+        inside: members in a full domain, g [1]
+        domains: domains the group reaches across, k [1]
+
+    Returns:
+        members, g where every domain is full [1]
+
+    Example:
+        >>> float(fewest_inside(12.0, 8.0, 2.0))
+        4.0
+
+    Source:
+        composition
+    """
+    return np.maximum(ranks - inside * (domains - 1), 1)
+
+
+@equation
 def interface_bandwidth(nics: Number, port: Number, accelerators: Number, share: Number) -> Number:
     """Network rate of one accelerator when all of a node send at once.
 

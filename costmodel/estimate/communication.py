@@ -23,6 +23,7 @@ from costmodel.equations.states import gradient_traffic
 from costmodel.equations.topology import (
     carried_over,
     domains_spanned,
+    fewest_inside,
     interface_bandwidth,
     link_bandwidth,
     ranks_inside,
@@ -58,7 +59,7 @@ class Transfer:
     @property
     def axis(self) -> str:
         """The parallelism it belongs to: tp, dp or pp."""
-        return "dp" if self.group.name == "embedding" else self.group.name
+        return {"embedding": "dp", "ends": "tp"}.get(self.group.name, self.group.name)
 
     @property
     def total_time(self) -> Number:
@@ -133,7 +134,7 @@ def collective_time(setting: Setting, message: Number, group: Group, operation: 
         return inside
     with term("between domains"):
         rate = _between_pods(setting, _interface(setting, setting.network_share), group)
-        part = divided(message, group.inside)
+        part = divided(message, fewest_inside(group.ranks, group.inside, group.domains))
         across = ring_time(part, group.domains, rate, network.ring_hop, operation=operation)
         if operation == "all_reduce":
             across = np.minimum(across, tree_all_reduce_time(part, group.domains, rate, network.tree_hop))

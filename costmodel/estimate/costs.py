@@ -48,7 +48,7 @@ COLUMNS: dict[str, Column] = {
     "dp_volume": Column("B", "bytes a rank sends a step for data parallelism", "lower"),
     "communication_efficiency": Column("1", "compute over compute and exposed communication", "higher"),
     "scaling_efficiency": Column(
-        "1", "speed over that of as many accelerators without communication, bubble or waiting", "higher"
+        "1", "speed over that of as many accelerators without exposed communication and bubble", "higher"
     ),
     "cost_per_mtoken": Column("USD", "rent for a million tokens", "lower"),
     "run_time": Column("s", "wall-clock time of the token budget, without failures", "lower"),

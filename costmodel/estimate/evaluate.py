@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.equation import Number, term
-from costmodel.equations.counting import divided, repeated, world_size
+from costmodel.equations.counting import divided, world_size
 from costmodel.equations.economics import (
     communication_efficiency,
     compute_rate,
-    cost_per_token,
     flop_utilisation,
     rate,
     run_cost,
     run_time,
     share,
+    token_cost,
     tokens_per_step,
 )
 from costmodel.estimate.block import Block
@@ -83,7 +83,7 @@ def evaluate(setting: Setting, block: Block) -> Evaluation:
     columns |= _volumes(step)
     exposed = step.terms["tp"] + step.terms["pp"] + step.terms["dp"]
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
-    columns["scaling_efficiency"] = share(step.compute, step.total)
+    columns["scaling_efficiency"] = share(step.total - exposed - step.terms["bubble"], step.total)
     columns |= _money(setting, columns["tokens_per_s"])
     return Evaluation(block, Costs(columns, len(block)), memory, step)
 
@@ -117,7 +117,7 @@ def _volumes(step: TrainingStep) -> dict[str, Number]:
 def _money(setting: Setting, tokens_per_s: Number) -> dict[str, Number]:
     price, ranks = price_per_accelerator(setting), _ranks(setting)
     budget = setting.case.scenario.workload.tokens
-    money: dict[str, Number] = {"cost_per_mtoken": repeated(1e6, cost_per_token(ranks, price, tokens_per_s))}
+    money: dict[str, Number] = {"cost_per_mtoken": token_cost(1e6, ranks, price, tokens_per_s)}
     if budget is None:
         nothing = np.full_like(np.asarray(tokens_per_s), math.nan)
         return money | {"run_time": nothing, "run_cost": nothing}

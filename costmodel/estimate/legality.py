@@ -55,6 +55,9 @@ REFUSALS = {
     "L011": Rule(
         "not in the stack", "The training software does not offer this zero stage, recompute mode or schedule."
     ),
+    "L012": Rule(
+        "sequence too long", "The sequence has more tokens than the model has learned positions for (max_sequence)."
+    ),
     "M001": Rule("does not fit", "Peak memory of the worst stage is over what is usable."),
     "M002": Rule("memory limit", "Peak memory is over the limit the scenario sets."),
     "T001": Rule("time or MFU limit", "The step is longer, or the MFU lower, than the scenario allows."),
@@ -64,13 +67,15 @@ REMARKS = {
     "N001": Rule(
         "tp leaves the domain", "Tensor parallelism reaches across nodes, where its many small collectives are slow."
     ),
-    "N002": Rule(
-        "kv heads repeat", "tp exceeds the key and value heads; they and their cache repeat on several ranks."
-    ),
+    "N002": Rule("kv heads repeat", "tp exceeds the key and value heads; they repeat on several ranks."),
     "N003": Rule("tight", "Peak memory is between 90 and 100 % of what is usable; a small change may not fit."),
     "N005": Rule(
         "never fitted",
         "No measured kernels of this accelerator were fitted; constants common to all are used, and errors are wider.",
+    ),
+    "N006": Rule(
+        "longer than trained",
+        "The sequence is longer than the model's max_sequence; rotary positions may need scaling.",
     ),
     "N004": Rule("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
 }
@@ -94,6 +99,11 @@ def _not_offered(setting: Setting, block: Block) -> Mask:
 def _other_world(setting: Setting, block: Block) -> Mask:
     ranks = world_size(setting.case.scenario.cluster.nodes, setting.case.node.accelerators)
     return np.asarray(repeated(block.dp, repeated(block.tp, block.pp)) != ranks) | _rest(block.dp, 1.0)
+
+
+def _too_long(setting: Setting, block: Block) -> Mask:
+    learned = setting.model.positions == "learned"
+    return np.full(len(block), learned and setting.sequence > setting.model.max_sequence)
 
 
 def _heads(setting: Setting, block: Block) -> Mask:
@@ -177,6 +187,7 @@ def _check(code: str, needs: str, refused: Callable[[Setting, Block], Mask]) -> 
 
 CHECKS = (
     _check("L011", "", _not_offered),
+    _check("L012", "", _too_long),
     _check("L001", "dp tp pp", _other_world),
     _check("L003", "tp", _heads),
     _check("L004", "tp", _kv_heads),
@@ -217,5 +228,13 @@ def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:
     yield "N005", np.full(len(block), setting.case.efficiency.of == UNMEASURED)
     kv_heads = min(kind.attention.kv_heads for kind in setting.model.layers)
     yield "N002", np.asarray(block.tp > kv_heads)
-    narrow = min(kind.mlp.ffn_hidden for kind in setting.model.layers)
-    yield "N004", np.asarray(divided(narrow, block.tp) < 256)
+    yield "N004", _any(np.asarray(divided(width, block.tp) < 256) for width in _inner_widths(setting))
+    longer = setting.sequence > setting.model.max_sequence
+    yield "N006", np.full(len(block), longer and setting.model.positions != "learned")
+
+
+def _inner_widths(setting: Setting) -> Iterator[Number]:
+    """Sides of a layer's matmuls that tensor parallelism cuts."""
+    for kind in setting.model.layers:
+        yield kind.mlp.ffn_hidden
+        yield repeated(kind.attention.heads, kind.attention.head_dim)

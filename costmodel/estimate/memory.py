@@ -19,7 +19,7 @@ from costmodel.equations.activations import (
     score_activations,
     stream_activations,
 )
-from costmodel.equations.counting import divided, layers_per_stage, repeated, tokens_in_micro_batch
+from costmodel.equations.counting import layers_per_stage, repeated, tokens_in_micro_batch
 from costmodel.equations.overlap import bucket_bytes
 from costmodel.equations.pipeline import in_flight
 from costmodel.equations.states import (
@@ -229,8 +229,8 @@ def _gathered(setting: Setting, block: Block, parameters: StageParameters, posit
         return 0.0
     stack = setting.stack
     with term("largest unit"):
-        ends = (parameters.embedding, 0.0, parameters.head)[position]
-        unit = gathered_bytes(parameters.layer, stack.states.compute, setting.gradient, stack.buckets.prefetch)
+        ends = np.where(block.pp == 1, parameters.both, (parameters.embedding, 0.0, parameters.head)[position])
+        unit = gathered_bytes(parameters.largest, stack.states.compute, setting.gradient, stack.buckets.prefetch)
         outer = repeated(stack.states.compute, ends)
     return np.where(block.dp > 1, unit + outer, 0.0)
 
@@ -239,8 +239,3 @@ def _buckets(setting: Setting, block: Block) -> Number:
     buckets = setting.stack.buckets
     size = repeated(buckets.live, bucket_bytes(buckets.size, buckets.per_rank, block.dp))
     return np.where(block.dp > 1, size, 0.0)
-
-
-def spare_share(setting: Setting, peak: Number) -> Number:
-    """Peak over usable memory."""
-    return divided(peak, setting.usable)

@@ -11,6 +11,7 @@ from costmodel.errors import Place, fail
 from costmodel.estimate.block import Block, Structure, one_row
 from costmodel.estimate.evaluate import Evaluation, evaluate, verdict
 from costmodel.estimate.legality import refusals, remarks
+from costmodel.estimate.limits import unacceptable
 from costmodel.estimate.setting import Assumed, Setting
 
 
@@ -22,6 +23,7 @@ class Answer:
     evaluation: Evaluation
     assumed: tuple[Assumed, ...]
     refused: tuple[str, ...]
+    broken: tuple[str, ...]
     remarked: tuple[str, ...]
 
 
@@ -71,4 +73,6 @@ def answer(setting: Setting, plan: Plan) -> Answer:
     remarked = tuple(code for code, mask in remarks(setting, block) if mask.any())
     if verdict(evaluation.costs.row()["memory_share"]) == "tight":
         remarked = (*remarked, "N003")
-    return Answer(setting, evaluation, (*assumed, *setting.assumed), refusals(setting, block), remarked)
+    broken = dict.fromkeys(code for code, mask in unacceptable(setting, evaluation.costs) if mask.any())
+    spoken = (*assumed, *setting.assumed)
+    return Answer(setting, evaluation, spoken, refusals(setting, block), tuple(broken), remarked)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from costmodel.equation import Number, term
+from costmodel.equations.collectives import Operation
 from costmodel.equations.counting import divided, layers_per_stage, repeated
 from costmodel.equations.pipeline import pipeline_time
 from costmodel.equations.roofline import stream_time
@@ -209,7 +210,7 @@ def _tied_embedding(setting: Setting, block: Block, placed: Groups, parameters: 
     with term("tied embedding"):
         distance = repeated(placed.pp.stride, block.pp - 1)
         pair = group(setting, "embedding", np.where(block.pp > 1, 2.0, 1.0), np.maximum(distance, 1.0))
-        message = gradient_traffic(parameters.embedding, setting.gradient)
+        message = gradient_traffic(parameters.table, setting.gradient)
         time = collective_time(setting, message, pair, "all_reduce")
     return Transfer(pair, "all_reduce", message, time, np.where(block.pp > 1, 1.0, 0.0))
 
@@ -232,4 +233,13 @@ def _tensor(setting: Setting, block: Block, placed: Groups, work: Stages, micro_
             each = repeated(per_layer + again if full else per_layer, repeated(layers, micro_batches))
             times = np.where(block.tp > 1, each, 0.0)
             transfers.append(Transfer(placed.tp, operation, traffic.message, time, times))
-    return transfers
+    return [*transfers, _ends(block, placed, work, micro_batches)]
+
+
+def _ends(block: Block, placed: Groups, work: Stages, micro_batches: Number) -> Transfer:
+    """The exchanges of the head, forward and backward, and where it is the same stage of the embedding."""
+    traffic = work.tensor[0][1]
+    operation: Operation = "all_gather" if block.structure.sequence_parallel else "all_reduce"
+    each = repeated(np.where(block.pp == 1, 3.0, 2.0), micro_batches)
+    ends = replace(placed.tp, name="ends")
+    return Transfer(ends, operation, traffic.message, traffic.end, np.where(block.tp > 1, each, 0.0))

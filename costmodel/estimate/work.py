@@ -112,10 +112,12 @@ def vocab_per_rank(setting: Setting, tp: Number) -> Number:
 
 @dataclass(frozen=True)
 class StageParameters:
-    """Parameters of a rank before sharding over dp, at each end of the pipeline and between."""
+    """Parameters of a rank before sharding over dp: of a layer (mean and largest), of all layers, of the ends."""
 
     layer: Number
+    largest: Number
     layers: Number
+    table: Number
     embedding: Number
     head: Number
     both: Number
@@ -129,14 +131,17 @@ class StageParameters:
 def stage_parameters(setting: Setting, tp: Number, pp: Number) -> StageParameters:
     """Parameters a rank holds in its layers, in the embedding and in the head."""
     model = setting.model
-    layers: Number = 0.0
-    layer: Number = 0.0
-    for kind in model.layers:
+    first, *others = model.layers
+    largest = shard(model, first, tp).parameters
+    layers = repeated(layers_per_stage(first.count, pp), largest)
+    for kind in others:
         layer = shard(model, kind, tp).parameters
+        largest = np.maximum(largest, layer)
         layers = layers + repeated(layers_per_stage(kind.count, pp), layer)
+    mean = divided(layers, layers_per_stage(layer_count(model), pp)) if others else largest
     rows = vocab_per_rank(setting, tp)
     with term("embedding"):
-        embedding = table_parameters(rows, model.hidden)
+        table = embedding = table_parameters(rows, model.hidden)
     with term("head"):
         head = table_parameters(rows, model.hidden)
     last_norm = norm_parameters(model.hidden, norm=model.norm)
@@ -146,7 +151,7 @@ def stage_parameters(setting: Setting, tp: Number, pp: Number) -> StageParameter
     if model.embedding_norm:
         embedding = embedding + last_norm
     both = embedding + last_norm if model.tied else embedding + head + last_norm
-    return StageParameters(layer, layers, embedding, head + last_norm, both, model.tied)
+    return StageParameters(mean, largest, layers, table, embedding, head + last_norm, both, model.tied)
 
 
 def _position_rows(model: Model) -> float:

@@ -13,9 +13,9 @@ from costmodel.estimate.work import model_parameters
 
 # Bytes of a weight, a gradient, a master copy and the optimizer's states of one parameter.
 RECIPES = (
-    ("bf16 weights, fp32 gradients, AdamW", 2.0, 4.0, 4.0, 8.0),
-    ("mixed precision of the ZeRO paper", 2.0, 2.0, 4.0, 8.0),
-    ("fp32 AdamW", 4.0, 4.0, 0.0, 8.0),
+    ("bf16, fp32 gradients", 2.0, 4.0, 4.0, 8.0),
+    ("mixed (ZeRO paper)", 2.0, 2.0, 4.0, 8.0),
+    ("fp32", 4.0, 4.0, 0.0, 8.0),
 )
 STAGES: tuple[Zero, ...] = (0, 1, 2, 3)
 DEGREES = (8.0, 64.0)

@@ -144,6 +144,8 @@ class Page:
 
 def page(word: str) -> Page:
     """The page of a word: a result, an equation, a word of the vocabulary, a code."""
+    if word.upper() in (*FAULT_CODES, *REFUSALS, *REMARKS, *REASONS):
+        word = word.upper()
     if word in FAULT_CODES:
         return Page(word, "a fault of the input", FAULT_CODES[word] + _listed(word))
     if word in (rules := {**REFUSALS, **REMARKS, **REASONS}):
@@ -171,7 +173,8 @@ def _listed(word: str) -> str:
 
 def all_words() -> list[str]:
     """Everything `explain WORD` knows."""
-    return [*COLUMNS, *glossary(), *EQUATIONS, *FAULT_CODES, *REFUSALS, *REMARKS, *REASONS]
+    words = [*COLUMNS, *glossary(), *EQUATIONS, *FAULT_CODES, *REFUSALS, *REMARKS, *REASONS]
+    return list(dict.fromkeys(words))
 
 
 def _sources(equation: Equation) -> tuple[tuple[str, str], ...]:

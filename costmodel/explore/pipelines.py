@@ -11,6 +11,7 @@ from costmodel.documents.plan import Plan
 from costmodel.documents.stack import Schedule
 from costmodel.equation import Origin, Step, Sum, origin_of, trace
 from costmodel.equations.pipeline import in_flight
+from costmodel.errors import Place, fail
 from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.legality import micro_batches
@@ -34,9 +35,8 @@ class Offer:
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """Why it cannot be; that it does not fit is one reason."""
-        full = self.answer.evaluation.costs.row()["memory_share"] > 1
-        return self.answer.refused or (("M001",) if full else ())
+        """Why it cannot be: not legal, too large, or over a limit."""
+        return self.answer.refused or self.answer.broken
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Pipelines:
 
     own: Answer
     offers: list[Offer]
-    clock: Pipeline
+    clock: Pipeline | None  # none of a plan that is not legal
 
     @property
     def fastest(self) -> Offer | None:
@@ -59,25 +59,46 @@ def pipelines(case: Case, schedules: Sequence[Schedule] = ()) -> Pipelines:
     setting = setting_of(case)
     plan = own_plan(setting)
     own = answer(setting, plan)
-    offers = [] if own.refused else list(_offers(setting, plan, own, schedules or setting.stack.schedules))
+    if own.refused:
+        return Pipelines(own, [], None)
+    offers = list(_offers(setting, plan, own, schedules or setting.stack.schedules))
     return Pipelines(own, offers, clock(setting, plan))
+
+
+def named(text: str) -> list[Schedule]:
+    """The schedules that `--schedule a,b` names."""
+    known: dict[str, Schedule] = {name: name for name in SCHEDULES}
+    words = [word.strip().lower() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word not in known:
+            raise fail("D010", f"'{word}' is no schedule", Place("command line"), f"one of {', '.join(SCHEDULES)}")
+    return [known[word] for word in dict.fromkeys(words)]
 
 
 def _offers(setting: Setting, plan: Plan, own: Answer, schedules: Sequence[Schedule]) -> Iterator[Offer]:
     """Each schedule; interleaved with the plan's chunks, or with every number of chunks that is legal."""
     mine = own.evaluation.block.structure.schedule
-    layers = sum(kind.count for kind in setting.model.layers)
     for schedule in schedules:
-        chunks = [1.0] if schedule != "interleaved" else [plan.vpp] if plan.vpp > 1 else []
-        for vpp in chunks or [value for value in divisors(layers, LARGEST_DEFAULT_VPP) if value > 1]:
-            asked = answer(setting, plan.model_copy(update={"schedule": schedule, "vpp": vpp}))
-            if chunks or not asked.refused:
-                yield Offer(schedule, int(vpp), asked, _live(setting, asked), mine == schedule and vpp == plan.vpp)
+        asked = {vpp: answer(setting, plan.model_copy(update={"schedule": schedule, "vpp": vpp}))
+                 for vpp in _chunks(setting, plan, schedule)}  # fmt: skip
+        legal = {vpp: found for vpp, found in asked.items() if not found.refused}
+        for vpp, found in (legal or dict(list(asked.items())[:1])).items():
+            yield Offer(schedule, int(vpp), found, _live(setting, found), mine == schedule and vpp == plan.vpp)
+
+
+def _chunks(setting: Setting, plan: Plan, schedule: Schedule) -> list[float]:
+    """Numbers of chunks to try."""
+    if schedule != "interleaved":
+        return [1.0]
+    layers = sum(kind.count for kind in setting.model.layers)
+    return [plan.vpp] if plan.vpp > 1 else [value for value in divisors(layers, LARGEST_DEFAULT_VPP) if value > 1]
 
 
 def _live(setting: Setting, asked: Answer) -> float:
     """Micro-batches that the first stage holds at its peak."""
     block = asked.evaluation.block
+    if block.pp[0] == 1:
+        return 1.0
     count = micro_batches(setting, block)
     return number(in_flight(block.pp, count, block.vpp, 0.0, schedule=block.structure.schedule))
 

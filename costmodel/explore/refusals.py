@@ -10,8 +10,9 @@ import numpy as np
 from costmodel.estimate.block import SIZES, Block, Structure
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.legality import CHECKS
+from costmodel.estimate.limits import unacceptable
 from costmodel.estimate.setting import Setting
-from costmodel.explore.search import Found, unacceptable
+from costmodel.explore.search import Found
 from costmodel.explore.space import candidates, grids
 
 

@@ -41,16 +41,20 @@ def _peak(case: Case, plan: Ranked, dp: float) -> tuple[float, float] | None:
 
 
 def _more_nodes(setting: Setting, plan: Ranked) -> Iterator[str]:
+    """The fewest nodes, doubled, on which the plan fits with more replicas, sharded as far as that takes."""
     case = setting.case
     factor = 2
     while factor <= MOST_NODES:
         cluster = case.scenario.cluster.model_copy(update={"nodes": case.scenario.cluster.nodes * factor})
         larger = replace(case, scenario=case.scenario.model_copy(update={"cluster": cluster}))
-        found = _peak(larger, plan, plan.sizes["dp"] * factor)
-        if found and found[0] <= found[1]:
-            wider = f"{cluster.nodes:,.0f} nodes, dp {plan.sizes['dp'] * factor:.0f}"
-            yield f"{wider} → fits at {gib(found[0])} of {gib(found[1])} GiB"
-            return
+        dp = plan.sizes["dp"] * factor
+        for zero in dict.fromkeys((plan.structure.zero, *sorted(setting.stack.zero))):
+            sharded = replace(plan, structure=replace(plan.structure, zero=zero))
+            found = _peak(larger, sharded, dp)
+            if found and found[0] <= found[1]:
+                wider = f"{cluster.nodes:,.0f} nodes, dp {dp:.0f}, zero {zero}"
+                yield f"{wider} → fits at {gib(found[0])} of {gib(found[1])} GiB"
+                return
         factor *= 2
 
 

@@ -11,13 +11,12 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from costmodel.documents.library import Case
 from costmodel.errors import fail
 from costmodel.estimate.block import BLOCK_ROWS, SIZES, Block
-from costmodel.estimate.costs import Costs
 from costmodel.estimate.evaluate import evaluate, price_per_accelerator
+from costmodel.estimate.limits import unacceptable
 from costmodel.estimate.plan import Answer, answer
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.rank import Axes, Front, Ranked, Top, axes
@@ -87,22 +86,9 @@ class Found:
     @property
     def your_rank(self) -> int | None:
         """Where the scenario's own plan would stand, when it is legal and fits."""
-        if self.yours is None or self.yours.refused or self.yours.evaluation.costs.row()["memory_share"] > 1:
+        if self.yours is None or self.yours.refused or self.yours.broken:
             return None
         return self.tally.better_than_yours + 1
-
-
-def unacceptable(setting: Setting, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Reasons to refuse a legal plan, each with the rows it is broken by."""
-    limits = setting.case.scenario.limits
-    share = costs.column("memory_share")
-    yield "M001", share > 1
-    if limits.memory.at_most is not None:
-        yield "M002", share > limits.memory.at_most
-    if limits.step_time.at_most is not None:
-        yield "T001", costs.column("step_time") > limits.step_time.at_most
-    if limits.mfu.at_least is not None:
-        yield "T001", costs.column("mfu") < limits.mfu.at_least
 
 
 def legal_blocks(setting: Setting, grid: Grid, rows: Block, tally: Tally) -> Iterator[Block]:

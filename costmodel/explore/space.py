@@ -17,7 +17,7 @@ from costmodel.estimate.block import SIZES, Block, Structure
 from costmodel.estimate.legality import CHECKS, legal
 from costmodel.estimate.setting import Setting
 
-DEFAULT_MICRO_BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0)
+DEFAULT_MICRO_BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 LARGEST_DEFAULT_VPP = 8
 DEFAULT_ORDER: Order = "tp-dp-pp"
 
@@ -99,10 +99,7 @@ def _thinned(
 
 def divisors(number: float, largest: float) -> tuple[float, ...]:
     """Divisors of a whole number up to a bound, ascending."""
-    whole = int(number)
-    small = [value for value in range(1, math.isqrt(whole) + 1) if whole % value == 0]
-    both = sorted({*small, *(whole // value for value in small)})
-    return tuple(float(value) for value in both if value <= largest)
+    return tuple(float(value) for value in range(1, int(min(number, largest)) + 1) if number % value == 0)
 
 
 def grids(setting: Setting) -> Iterator[Grid]:
@@ -124,10 +121,9 @@ def grids(setting: Setting) -> Iterator[Grid]:
         space.order or [DEFAULT_ORDER],
     )
     for zero, recompute, schedule, sequence_parallel, order in choices:
-        chunks = tuple(value for value in vpp if (value > 1) == (schedule == "interleaved"))
-        if chunks:
-            structure = Structure(zero, recompute, schedule, sequence_parallel, order)
-            yield Grid(structure, ranks, tuple(space.dp) if space.dp else None, tp, pp, chunks, micro_batch)
+        chunks = tuple(value for value in vpp if (value > 1) == (schedule == "interleaved")) or vpp
+        structure = Structure(zero, recompute, schedule, sequence_parallel, order)
+        yield Grid(structure, ranks, tuple(space.dp) if space.dp else None, tp, pp, chunks, micro_batch)
 
 
 def _recompute(setting: Setting) -> list[Recompute]:

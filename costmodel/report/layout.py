@@ -9,17 +9,21 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
-from costmodel.report.theme import columns, styled
+from costmodel.report.theme import columns, styled, visible
 
 NARROWEST = 24
-_LEAST_ROOM = 20
+_LEAST_ROOM, _NO_ROOM = 16, 8
 _GUIDES = re.compile(r"[ │├└─]*")
 _RAILS = str.maketrans("├└─", "│  ")
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: cells under named columns. Where the terminal is narrow, `drop` says which columns go, first to last."""
+    """A table: cells under named columns.
+
+    Where the terminal is narrow the widest column of words wraps; where that would leave it too little room, columns
+    go in the order of `drop`.
+    """
 
     names: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -31,25 +35,38 @@ class Grid:
     style: str = ""
 
     def lines(self, width: int | None = None) -> list[Text]:
-        """As aligned lines; too wide still, the last column wraps."""
+        """As aligned lines."""
         kept = list(range(len(self.names)))
         for name in self.drop:
-            if width is None or self._width(kept) <= width:
+            if width is None or self._width(kept) <= width or self._room(kept, width)[1] >= _LEAST_ROOM:
                 break
             kept.remove(list(self.names).index(name))
         rows = [[row[index] for index in kept] for row in self._all()]
-        if width is not None and self._width(kept) > width and self.align[kept[-1]] == "l":
-            room = width - self._width(kept[:-1]) - len(self.gap)
-            rows = [part for row in rows for part in _wrapped_row(row, room)] if room >= _LEAST_ROOM else rows
+        if width is not None and self._width(kept) > width:
+            column, room = self._room(kept, width)
+            rows = [part for row in rows for part in _wrapped_row(row, column, room)] if room >= _NO_ROOM else rows
         right = [self.align[index] == "r" for index in kept]
         return [styled(line, self.style) for line in columns(rows, right=right, gap=self.gap, indent=self.indent)]
 
     def _all(self) -> list[Sequence[str]]:
         return [self.names, *self.rows] if self.headed else list(self.rows)
 
+    def _room(self, kept: Sequence[int], width: int) -> tuple[int, int]:
+        """The widest column of words among those kept, and the cells that the others leave it."""
+        words = [place for place, index in enumerate(kept) if self.align[index] == "l" and self._stays(index)]
+        if not words:
+            return 0, 0
+        widest = max(words, key=lambda place: self._widest(kept[place]))
+        return widest, width - self._width(kept) + self._widest(kept[widest])
+
+    def _stays(self, index: int) -> bool:
+        return self.names[index] not in self.drop
+
+    def _widest(self, index: int) -> int:
+        return max((cell_len(row[index]) for row in self._all()), default=0)
+
     def _width(self, kept: Sequence[int]) -> int:
-        widest = [max((cell_len(row[index]) for row in self._all()), default=0) for index in kept]
-        return len(self.indent) + sum(widest) + len(self.gap) * max(0, len(kept) - 1)
+        return len(self.indent) + sum(map(self._widest, kept)) + len(self.gap) * max(0, len(kept) - 1)
 
 
 Line = Text | Grid
@@ -61,10 +78,12 @@ def drawn(line: str, style: str = "") -> Text:
 
 
 def laid(items: Iterable[Line], width: int | None) -> Iterator[Text]:
-    """Everything as lines of text no wider than the terminal; without one, as it is."""
+    """Everything as lines of text no wider than the terminal, and harmless to it; without one, as it is."""
     width = None if width is None else max(width, NARROWEST)
     for item in items:
         for line in item.lines(width) if isinstance(item, Grid) else [item]:
+            if width is not None and not line.plain.isprintable():
+                line.plain = visible(line.plain)
             if width is None or line.no_wrap or cell_len(line.plain) <= width:
                 yield line
             else:
@@ -94,8 +113,10 @@ def _breaks(text: str, width: int, inset: int) -> Iterator[tuple[int, int]]:
     yield start, len(text)
 
 
-def _wrapped_row(row: Sequence[str], room: int) -> Iterator[list[str]]:
-    """A row whose last cell is broken at words: what follows stands under it."""
-    *cells, last = row
-    for position, (start, end) in enumerate(_breaks(last, room, 0)):
-        yield [*(cells if position == 0 else [""] * len(cells)), last[start:end].rstrip()]
+def _wrapped_row(row: Sequence[str], column: int, room: int) -> Iterator[list[str]]:
+    """A row with one cell broken at words: what follows stands under it."""
+    words = row[column]
+    for position, (start, end) in enumerate(_breaks(words, room, 0)):
+        cells = list(row) if position == 0 else [""] * len(row)
+        cells[column] = words[start:end].rstrip()
+        yield cells

@@ -88,7 +88,7 @@ def estimate(answer: Answer) -> dict[str, Any]:
     result = _frame(answer.setting, "costmodel/result/v1")
     result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
     result["plans"] = [] if answer.refused else [_answered(answer)]
-    result["refused"] = [{"code": code, "text": REFUSALS[code].meaning} for code in answer.refused]
+    result["refused"] = [{"code": code, "text": REFUSALS[code].meaning} for code in answer.refused or answer.broken]
     result["notes"] = [{"code": code, "text": REMARKS[code].meaning} for code in answer.remarked]
     return result
 

@@ -144,16 +144,21 @@ def assumed_lines(assumed: tuple[Assumed, ...], *, verbose: bool, few: int = 5) 
 
 def problems(answer: Answer) -> list[Line]:
     """What speaks against one plan, and what there is to remark, with their codes."""
-    lines: list[Line] = []
-    for code in answer.refused:
-        lines.append(styled(f"  ✗ {code} {REFUSALS[code].title}: {REFUSALS[code].meaning}", BAD))
-    costs = answer.evaluation.costs.row()
-    if not answer.refused and costs["memory_share"] > 1:
-        peak = f"{gib(costs['memory_peak'])} of {gib(answer.setting.usable)} GiB usable on the worst stage"
-        lines.append(styled(f"  ✗ M001 {REFUSALS['M001'].title}: {peak}", BAD))
+    lines: list[Line] = [
+        styled(f"  ✗ {code} {REFUSALS[code].title}: {_reason(answer, code)}", BAD)
+        for code in answer.refused or answer.broken
+    ]
     for code in () if answer.refused else answer.remarked:
         lines.append(styled(f"  ▲ {code} {REMARKS[code].title}: {REMARKS[code].meaning}", WARN))
     return [Text(), *lines] if lines else []
+
+
+def _reason(answer: Answer, code: str) -> str:
+    """What a code means, with the figures where it is about memory."""
+    if code not in ("M001", "M002"):
+        return REFUSALS[code].meaning
+    peak = f"{gib(answer.evaluation.costs.row()['memory_peak'])} of {gib(answer.setting.usable)} GiB usable"
+    return f"{peak} on the worst stage" if code == "M001" else f"{peak}; {REFUSALS[code].meaning}"
 
 
 _LEDGER_NOTES = {
@@ -248,7 +253,9 @@ def communication(answer: Answer) -> list[Line]:
     ]
     if not rows:
         lines.append(styled("  nothing: one rank in every group"))
-    return [*lines, *problems(answer), Text(), following(answer, "explain", "tp_exposed")]
+    costs = answer.evaluation.costs.row()
+    most = max(("tp_exposed", "dp_exposed", "pp_exposed"), key=lambda name: costs[name])
+    return [*lines, *problems(answer), Text(), following(answer, "explain", most)]
 
 
 def _talks(transfer: Transfer) -> bool:
@@ -290,9 +297,7 @@ def _link(answer: Answer, transfer: Transfer) -> str:
 def model_memory(facts: Alone) -> list[Line]:
     """A model alone: parameters, weights, and states by zero stage."""
     lines: list[Line] = [
-        styled(
-            f"{facts.model.title}: {float(facts.parameters):,.0f} parameters, weights and training states alone", HEAD
-        ),
+        styled(f"{facts.model.title}: {float(facts.parameters):,.0f} parameters; weights and AdamW states alone", HEAD),
         Text(),
     ]
     rows: list[tuple[str, ...]] = [
@@ -305,4 +310,4 @@ def model_memory(facts: Alone) -> list[Line]:
     lines.append(Grid(names, kept_rows, "lrrr"))
     whole = " · ".join(gib(float(recipe.kept[8.0, 0])) for recipe in facts.recipes)
     lines.append(styled(f"  all states unsharded: {whole} GiB; activations and buffers come on top"))
-    return [*lines, Text(), styled("Next: costmodel memory SCENARIO, with a plan; costmodel list scenarios")]
+    return [*lines, Text(), drawn("Next: costmodel list scenarios")]

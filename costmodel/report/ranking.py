@@ -80,7 +80,7 @@ def front(found: Found, kept: Front, shown: int) -> list[Line]:
     if not kept.rows:
         return [styled("No plan has both results; set assume.price, or workload.tokens.", BAD)]
     axes = kept.axes
-    words = [f"{name} ({COLUMNS[name].better} is better)" for name in (axes.x, axes.y)]
+    titles = [f"{name} ({COLUMNS[name].better} is better)" for name in (axes.x, axes.y)]
     points = [Point(plan.costs[axes.x], plan.costs[axes.y], "●") for plan in kept.rows]
     best, legend = found.best[0].costs, f"● on the front · ◆ best by {axes.objective}"
     if found.yours is not None and found.your_rank is not None:
@@ -93,7 +93,7 @@ def front(found: Found, kept: Front, shown: int) -> list[Line]:
         for place, plan in _spread(kept.rows, max(shown, _FRONT_SHOWN))
     ]
     lines: list[Line] = [
-        *scatter(points, (words[0], words[1]), (partial(told, axes.x), partial(told, axes.y))),
+        *scatter(points, (titles[0], titles[1]), (partial(told, axes.x), partial(told, axes.y))),
         styled(f"  {legend}", DIM),
         Text(),
         Grid((*_NAMES, axes.x, axes.y), rows, "rrrrrrrrlrr", drop=("sp",), gap=" "),
@@ -124,7 +124,7 @@ def _yours(found: Found) -> list[Line]:
         return []
     words = plan_words(found.yours)
     if found.your_rank is None:
-        code = found.yours.refused[0] if found.yours.refused else "M001"
+        code = (*found.yours.refused, *found.yours.broken)[0]
         return [styled(f"  yours ({words}) is refused: {code} {REFUSALS[code].title}", BAD)]
     costs = found.yours.evaluation.costs.row()
     gain = costs["step_time"] / found.best[0].costs["step_time"]

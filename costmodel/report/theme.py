@@ -67,3 +67,8 @@ def columns(rows: Sequence[Sequence[str]], *, right: Sequence[bool], gap: str = 
 def styled(line: str, style: str = "") -> Text:
     """A line of text in a style."""
     return Text(line, style=style)
+
+
+def visible(text: str) -> str:
+    """Text without anything that moves the cursor or hides."""
+    return "".join(letter if letter.isprintable() else " " if letter in "\t\n\r\xa0\u3000" else "�" for letter in text)

@@ -73,10 +73,10 @@ def test_tp_4_makes_128_all_reduces_a_training_step(recompute: str, count: int) 
 
 
 def test_tp_4_sends_5_gb_a_step() -> None:
-    """The same by the column of results: 1.5 × 3.36 GB."""
+    """The same by the column of results: 1.5 × 3.36 GB; embedding and head make three more exchanges of that size."""
     row = tp_4("none").evaluation.costs.row()
-    assert row["tp_volume"] == pytest.approx(1.5 * 3.355e9, rel=1e-3)
-    assert row["tp_volume"] == pytest.approx(5.03e9, rel=1e-3)
+    assert row["tp_volume"] - 1.5 * 3 * 26_214_400 == pytest.approx(1.5 * 3.355e9, rel=1e-3)
+    assert row["tp_volume"] == pytest.approx(5.15e9, rel=1e-3)
 
 
 def test_tp_4_by_the_equations() -> None:

@@ -8,12 +8,12 @@ from costmodel.equations.arithmetic import six_n_flop
 from costmodel.equations.economics import (
     communication_efficiency,
     compute_rate,
-    cost_per_token,
     flop_utilisation,
     rate,
     run_cost,
     run_time,
     share,
+    token_cost,
     tokens_per_step,
 )
 
@@ -43,14 +43,14 @@ def test_deepseek_v3() -> None:
 
 
 def test_price_of_a_million_tokens() -> None:
-    assert cost_per_token(1.0, 2 / HOUR, 2500.0) * 1e6 == pytest.approx(0.222, abs=5e-4)
+    assert token_cost(1e6, 1.0, 2 / HOUR, 2500.0) == pytest.approx(0.222, abs=5e-4)
 
 
 def test_a_token_costs_the_same_by_either_way() -> None:
     """Rent of the whole run over its tokens, and rent of a second over the tokens of a second."""
     tokens, speed, ranks, price = 300e9, 1.5e5, 512.0, 2.5 / HOUR
     whole = run_cost(run_time(tokens, speed), ranks, price)
-    assert whole / tokens == pytest.approx(float(cost_per_token(ranks, price, speed)))
+    assert whole / tokens == pytest.approx(float(token_cost(1.0, ranks, price, speed)))
 
 
 def test_utilisation_is_achieved_over_peak() -> None:

@@ -64,7 +64,7 @@ def test_each_reason(code: str, case: dict[str, Any], broken: dict[str, Any], so
 
 def test_every_reason_has_a_case_and_a_meaning() -> None:
     codes = [check.code for check in CHECKS]
-    assert {*codes} == {*CASES, "L010"}
+    assert {*codes} == {*CASES, "L010", "L012"}
     assert len(codes) == len({*codes})
     assert {*codes, "M001", "M002", "T001"} == {*REFUSALS}
     assert all(rule.title and rule.meaning.endswith(".") for rule in {**REFUSALS, **REMARKS}.values())
@@ -172,3 +172,16 @@ def test_refused_rows_are_evaluated_all_the_same() -> None:
     assert given.refused
     assert np.isfinite(given.evaluation.costs.row()["step_time"])
     assert evaluate(given.setting, given.evaluation.block).costs.row()["step_time"] > 0
+
+
+def test_learned_positions_end() -> None:
+    """GPT-2 has 1,024 of them; rotary positions only remark."""
+    assert ask(setting("gpt-2-small", sequence=1024)).refused == ()
+    assert ask(setting("gpt-2-small", sequence=2048)).refused == ("L012",)
+    assert "N006" in ask(setting("llama-3-8b", sequence=16384), tp=8).remarked
+    assert "N006" not in ask(setting("llama-3-8b", sequence=8192), tp=8).remarked
+
+
+def test_limits_refuse_a_plan() -> None:
+    assert ask(setting(limits={"step_time": {"at_most": "1 us"}}), tp=8).broken == ("T001",)
+    assert ask(setting(limits={"memory": {"at_most": "1 %"}}), tp=8).broken == ("M002",)

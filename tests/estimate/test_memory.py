@@ -211,10 +211,10 @@ def test_fragmentation_and_runtime() -> None:
 
 
 def test_gathered_layers_under_zero_3_alone() -> None:
-    """FSDP holds two layers in bf16 and gradients of one twice, and a table; none of it on one rank."""
+    """FSDP holds two layers in bf16 and gradients of one twice, and both tables; none of it on one rank."""
     asked = setting(stack="fsdp2", nodes=2, global_batch=64)
-    layer, head = 218_112_000, 128256 * 4096 + 4096
-    assert line(ask(asked, zero=3), "gathered") == 2 * 2 * layer + 2 * 4 * layer + 2 * head
+    layer, both_tables = 218_112_000, 2 * 128256 * 4096 + 4096
+    assert line(ask(asked, zero=3), "gathered") == 2 * 2 * layer + 2 * 4 * layer + 2 * both_tables
     assert line(ask(asked, zero=2), "gathered") == 0
     assert line(ask(setting(stack="fsdp2"), zero=3, dp=1, tp=8), "gathered") == 0
 

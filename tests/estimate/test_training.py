@@ -281,7 +281,8 @@ def test_derived_columns() -> None:
     compute = row["matmul"] + row["attention"] + row["memory_bound"]
     exposed = sum(row[name] for name in EXPOSED)
     assert row["communication_efficiency"] == pytest.approx(compute / (compute + exposed))
-    assert row["scaling_efficiency"] == pytest.approx(compute / row["step_time"])
+    lost = exposed + row["bubble"]
+    assert row["scaling_efficiency"] == pytest.approx(1 - lost / row["step_time"])
 
 
 def test_the_scenarios_own_plan_is_asked_like_any_other() -> None:

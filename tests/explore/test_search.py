@@ -261,8 +261,8 @@ def test_every_remedy_is_true() -> None:
     found = searched(too_large())
     (nearest,) = found.tally.nearest.rows
     wider = next(text for text in found.remedies if "nodes, dp" in text)
-    nodes, dp = (int(digits) for digits in re.findall(r"(\d+) nodes, dp (\d+)", wider)[0])
-    choices = {name: getattr(nearest.structure, name) for name in CHOICES}
+    nodes, dp, zero = (int(digits) for digits in re.findall(r"(\d+) nodes, dp (\d+), zero (\d)", wider)[0])
+    choices = {name: getattr(nearest.structure, name) for name in CHOICES} | {"zero": zero}
 
     def share(nodes: int, dp: float, **more: Any) -> float:
         asked = setting("llama-3-70b", nodes=nodes, global_batch=64, **more)

@@ -1,0 +1,71 @@
+"""What the shell may complete: names of documents, results, words and codes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from glob import escape, iglob
+
+from costmodel.documents.folders import FOLDER_OF, names
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def _beginning(known: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in dict.fromkeys(known) if name.startswith(incomplete)]
+
+
+def _files(incomplete: str, suffixes: tuple[str, ...] = _SUFFIXES) -> list[str]:
+    """Files and folders that a path may go on to."""
+    paths = sorted(iglob(f"{escape(incomplete)}*"))
+    return [
+        f"{path}/" if os.path.isdir(path) else path for path in paths if path.endswith(suffixes) or os.path.isdir(path)
+    ]
+
+
+def scenarios(incomplete: str) -> list[str]:
+    """Scenarios by name, or by path."""
+    return _beginning(names("scenario"), incomplete) + _files(incomplete)
+
+
+def scenarios_and_models(incomplete: str) -> list[str]:
+    """Scenarios, or models alone."""
+    return _beginning([*names("scenario"), *names("model")], incomplete) + _files(incomplete)
+
+
+def documents(incomplete: str) -> list[str]:
+    """Documents of every kind."""
+    return _beginning((name for kind in FOLDER_OF for name in names(kind)), incomplete)
+
+
+def measured(incomplete: str) -> list[str]:
+    """Measured tables: documents by name, CSV files by path."""
+    return _beginning(names("measured"), incomplete) + _files(incomplete, (".csv", *_SUFFIXES))
+
+
+def explained(incomplete: str) -> list[str]:
+    """What `explain` takes first: a scenario, a word or a code."""
+    from costmodel.explore.explain import all_words
+
+    return _beginning([*names("scenario"), *all_words()], incomplete) + _files(incomplete)
+
+
+def quantities(incomplete: str) -> list[str]:
+    """Figures of a plan."""
+    from costmodel.explore.explain import quantities
+
+    return _beginning(quantities(), incomplete)
+
+
+def pairs(incomplete: str) -> list[str]:
+    """Two results with a comma between."""
+    from costmodel.estimate.costs import COLUMNS
+
+    first, comma, _ = incomplete.partition(",")
+    return _beginning((f"{first}{comma}{name}" if comma else name for name in COLUMNS), incomplete)
+
+
+def schedules(incomplete: str) -> list[str]:
+    """Schedules with commas between."""
+    before, comma, _ = incomplete.rpartition(",")
+    return _beginning((f"{before}{comma}{name}" for name in ("gpipe", "1f1b", "interleaved")), incomplete)

@@ -1,0 +1,47 @@
+"""pipeline: how a plan's stages wait for each other."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from costmodel.commands import completion
+from costmodel.commands.estimate import works
+from costmodel.commands.shared import ScenarioArgument, SetOption, answering
+from costmodel.report.reply import Reply
+
+
+@answering
+def pipeline(
+    scenario: ScenarioArgument,
+    schedule: Annotated[
+        str,
+        typer.Option(
+            "--schedule",
+            metavar="A,B",
+            help="Schedules to set side by side: gpipe, 1f1b, interleaved; else those of the stack",
+            show_default=False,
+            autocompletion=completion.schedules,
+        ),
+    ] = "",
+    assignments: SetOption = None,
+) -> Reply:
+    """How a plan's stages wait for each other: bubble, micro-batches in flight, balance, and a timeline.
+
+    Examples:
+
+      costmodel pipeline llama-3-70b-512
+
+      costmodel pipeline llama-3-70b-512 --schedule 1f1b,interleaved --set plan.pp=8
+
+    Bubbles are shares of the whole step. Exit code 1 when the plan is not legal, does not fit or breaks a limit.
+    Next: costmodel explain SCENARIO bubble
+    """
+    from costmodel.documents.library import load
+    from costmodel.explore.pipelines import named, pipelines
+    from costmodel.report import pipeline as report
+
+    schedules = named(schedule)
+    found = pipelines(load(scenario, assignments or ()), schedules)
+    return Reply(lambda: report.pipeline(found), lambda: report.pipeline_json(found), "schedules", yes=works(found.own))

@@ -1,0 +1,40 @@
+"""Where documents lie, and the names of those that can be found; quick, because completion asks at every key.
+
+A name is looked for in the working folder, then in the folders of COSTMODEL_PATH, then among the shipped documents.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_SHIPPED = _PACKAGE / "_shipped" if (_PACKAGE / "_shipped").is_dir() else _PACKAGE.parent
+
+FOLDER_OF = {
+    "accelerator": "hardware/accelerators",
+    "fabric": "hardware/fabrics",
+    "node": "hardware/nodes",
+    "efficiency": "hardware/efficiencies",
+    "model": "scenarios/models",
+    "stack": "scenarios/stacks",
+    "optimizer": "scenarios/optimizers",
+    "scenario": "scenarios",
+    "measured": "scenarios/measured",
+}
+
+
+def roots() -> Iterator[Path]:
+    """Where documents are looked for, in order."""
+    with contextlib.suppress(OSError):  # the working folder may be gone
+        yield Path.cwd()
+    yield from (Path(part) for part in os.environ.get("COSTMODEL_PATH", "").split(os.pathsep) if part)
+    yield _SHIPPED
+
+
+def names(kind: str) -> list[str]:
+    """The names of all documents of a kind that can be found."""
+    folder = FOLDER_OF[kind]
+    return sorted({path.stem for root in roots() for path in (root / folder).glob("*.yaml") if path.is_file()})

@@ -1,0 +1,90 @@
+"""CSV and Markdown: nothing lost, nothing that a cell holds can break the table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from rich.text import Text
+
+from costmodel.errors import CostModelError
+from costmodel.report.formats import csv_text, markdown_text
+from costmodel.report.layout import Grid, drawn
+from costmodel.report.reply import Reply
+from costmodel.report.theme import HEAD, styled
+
+
+def read(rows: list[dict[str, Any]], **more: Any) -> list[dict[str, str]]:
+    """The rows as CSV, read again."""
+    return list(csv.DictReader(io.StringIO(csv_text(Reply(list, lambda: {"rows": rows, **more}, "rows")))))
+
+
+def test_plain_values() -> None:
+    assert read([{"a": 1, "b": 0.1, "c": True, "d": None, "e": 'x,"y"\nz'}]) == [
+        {"a": "1", "b": "0.1", "c": "true", "d": "", "e": 'x,"y"\nz'}
+    ]
+
+
+def test_what_is_nested_is_spread_out() -> None:
+    rows = [
+        {"name": "a", "inner": {"x": 1, "deep": {"y": False}}, "list": [{"k": 1}, {"k": 2}]},
+        {"name": "b", "list": []},
+    ]
+    assert read(rows) == [
+        {"name": "a", "inner.x": "1", "inner.deep.y": "false", "k": "1"},
+        {"name": "a", "inner.x": "1", "inner.deep.y": "false", "k": "2"},
+        {"name": "b", "inner.x": "", "inner.deep.y": "", "k": ""},
+    ]
+
+
+def test_an_empty_table_still_has_its_names() -> None:
+    written = csv_text(Reply(list, lambda: {"plans": [], "columns": [{"name": "a_s"}, {"name": "b"}]}, "plans"))
+    assert written == "a_s,b\n"
+
+
+def test_a_table_further_in() -> None:
+    assert csv_text(Reply(list, lambda: {"pareto": {"plans": [{"a": 1}]}}, "pareto.plans")) == "a\n1\n"
+
+
+def test_an_answer_without_a_table() -> None:
+    with pytest.raises(CostModelError) as caught:
+        csv_text(Reply(list, dict))
+    assert caught.value.faults[0].code == "C007"
+
+
+cells = some.text(some.characters(blacklist_categories=("Cs", "Cc")), max_size=9)
+
+
+@given(some.lists(some.fixed_dictionaries({"a": cells, "b": cells}), min_size=1))
+def test_text_survives_csv(rows: list[dict[str, str]]) -> None:
+    assert read(rows) == rows
+
+
+@given(some.lists(some.tuples(cells, cells), min_size=1, max_size=5))
+def test_a_row_of_markdown_has_as_many_cells_as_names(rows: list[tuple[str, str]]) -> None:
+    lines = markdown_text([Grid(("one", "two"), rows, "lr")]).splitlines()
+    assert lines[:2] == ["| one | two |", "| --- | ---: |"]
+    assert len(lines) == len(rows) + 2
+    for line in lines:
+        assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) == 3
+
+
+def test_markdown() -> None:
+    items = [
+        styled("Head of it", HEAD),
+        Text(),
+        styled("  a line_with *marks*"),
+        Grid(("", "x"), [("<b>", "1")], "lr", headed=False),
+        Text(),
+        drawn("Next: costmodel search x"),
+    ]
+    assert markdown_text(items) == (
+        "**Head of it**\n\na line\\_with \\*marks\\*\n\n|  | x |\n| --- | ---: |\n| \\<b\\> | 1 |\n\n"
+        "```\nNext: costmodel search x\n```\n"
+    )
+    assert markdown_text([]) == "\n"

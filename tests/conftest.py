@@ -38,8 +38,9 @@ Run = Callable[..., Ran]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The flag that rewrites what transcripts expect."""
+    """The flag that rewrites what transcripts expect, and how long to fuzz."""
     parser.addoption("--update-transcripts", action="store_true", help="write what the commands print into transcripts")
+    parser.addoption("--fuzz", type=int, default=0, metavar="N", help="cases test_fuzz tries in all, instead of a few")
 
 
 def _stream(data: bytes = b"") -> io.TextIOWrapper:

@@ -105,6 +105,7 @@ def show(
             help="Name of a document, see costmodel list", show_default=False, autocompletion=completion.documents
         ),
     ],
+    fitted: Annotated[bool, typer.Option("--fitted", help="Its efficiency: what was fitted, beside the facts")] = False,
 ) -> Reply:
     """What a document says, as it is written; scenarios and models are good starts for one's own.
 
@@ -112,13 +113,15 @@ def show(
 
       costmodel show h100-sxm
 
+      costmodel show h100-sxm --fitted
+
       costmodel show llama-3-70b-512 > mine.yaml
 
     Next: costmodel estimate mine.yaml
     """
     from costmodel.documents.library import text_of
 
-    return _documents(text_of(name))
+    return _documents(text_of(name, fitted=fitted))
 
 
 def _documents(texts: list[tuple[str, str, str]]) -> Reply:

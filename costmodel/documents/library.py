@@ -204,9 +204,10 @@ def title_of(kind: str, name: str) -> str:
     return next((title.strip(title[:1]) if title[:1] in ("'", '"') else title for title in written), "")
 
 
-def text_of(name: str) -> list[tuple[str, str, str]]:
-    """Kind, file and text of every document of that name."""
-    kinds = [kind for kind in FOLDERS if name in names(kind)]
+def text_of(name: str, *, fitted: bool = False) -> list[tuple[str, str, str]]:
+    """Kind, file and text of every document of that name; its fit when asked for, or when there is nothing else."""
+    kinds = [kind for kind in FOLDERS if name in names(kind) and (kind == "efficiency") == fitted]
+    kinds = kinds or [kind for kind in FOLDERS if name in names(kind)]
     if not kinds:
         known = sorted({known for kind in FOLDERS for known in names(kind)})
         close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)

@@ -30,10 +30,11 @@ POOL_FROM = 1 << 22
 
 @dataclass
 class Tally:
-    """What a stretch of a search found: counts, the best, the nearest miss."""
+    """What a stretch of a search found: counts, the best, the least memory, the best that only breaks a limit."""
 
     top: Top
     nearest: Top
+    closest: Top
     front: Front | None = None
     candidates: int = 0
     evaluated: int = 0
@@ -45,6 +46,7 @@ class Tally:
         """Take in another stretch."""
         self.top.merge(other.top.rows)
         self.nearest.merge(other.nearest.rows)
+        self.closest.merge(other.closest.rows)
         if self.front and other.front:
             self.front.merge(other.front.rows)
             self.front.thinned |= other.front.thinned
@@ -65,7 +67,9 @@ class Wanted:
 
     def tally(self, objective: str) -> Tally:
         """An empty tally."""
-        return Tally(Top(self.size, objective), Top(1, "memory_peak"), Front(self.axes) if self.axes else None)
+        return Tally(
+            Top(self.size, objective), Top(1, "memory_peak"), Top(1, objective), Front(self.axes) if self.axes else None
+        )
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,7 @@ def stretch(setting: Setting, grid: Grid, rows: Block, wanted: Wanted) -> Tally:
             tally.front.add(block, costs, keep)
         if not tally.fit:
             tally.nearest.add(block, costs, ~keep)
+            tally.closest.add(block, costs, ~keep & (costs.column("memory_share") <= 1))
     return tally
 
 

@@ -176,14 +176,17 @@ def _example_words(example: Example) -> str:
 
 
 def _nothing_fits(found: Found) -> list[Line]:
-    nearest = found.tally.nearest.rows
+    nearest, closest = found.tally.nearest.rows, found.tally.closest.rows
     if not nearest:
         return [styled("No plan is legal.", BAD)]
-    plan, setting = nearest[0], found.setting
+    plan, setting = (closest or nearest)[0], found.setting
     sizes, structure = plan.sizes, plan.structure
     words = " ".join(f"{name} {sizes[name]:.0f}" for name in ("tp", "pp", "dp", "micro_batch"))
     words += f" zero {structure.zero} recompute {structure.recompute}"
-    need = f"{gib(plan.costs['memory_peak'])} of {gib(setting.usable)} GiB"
-    what = "fits" if plan.costs["memory_share"] > 1 else "keeps the limits"
-    lines: list[Line] = [styled(f"No plan {what}.", BAD), styled(f"  nearest   {words} needs {need}")]
+    costs = plan.costs
+    need = f"needs {gib(costs['memory_peak'])} of {gib(setting.usable)} GiB"
+    if closest:
+        need = f"{need}, takes {show_time(costs['step_time'])} at {percent(costs['mfu'])} MFU"
+    what = "keeps the limits" if closest else "fits"
+    lines: list[Line] = [styled(f"No plan {what}.", BAD), styled(f"  nearest   {words} {need}")]
     return [*lines, *(styled(f"  try       {remedy}") for remedy in found.remedies)]

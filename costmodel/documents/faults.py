@@ -77,12 +77,12 @@ class _Faults:
 
     def of(self, details: Sequence[ErrorDetails]) -> list[Fault]:
         located = [(detail, self.inside(detail)) for detail in details]
-        foreign = [where[:-1] for _, where in located if where[-1:] == ("schema",)]
         mistyped = {(*where[:-1], self.meant(detail, where)) for detail, where in located if _is(detail, "extra")}
+        located = [(detail, where) for detail, where in located if not _is(detail, "missing") or where not in mistyped]
+        foreign = [where[:-1] for _, where in located if where[-1:] == ("schema",)]
         faults = []
         for detail, where in located:
-            within = any(where[: len(prefix)] == prefix and where[-1] != "schema" for prefix in foreign)
-            if within or (_is(detail, "missing") and where in mistyped):
+            if any(where[: len(prefix)] == prefix and where[-1] != "schema" for prefix in foreign):
                 continue
             faults.append(self.fault(detail, where))
         return sorted(faults, key=_written_at)

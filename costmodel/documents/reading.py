@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
+import warnings
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.composer import Composer
+from ruamel.yaml.error import YAMLError, YAMLWarning
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from costmodel.errors import CostModelError, Fault, Place, fail
@@ -15,6 +17,7 @@ from costmodel.errors import CostModelError, Fault, Place, fail
 MAXIMUM_BYTES = 4_000_000
 COMMAND_LINE = "command line"
 _MAXIMUM_DEPTH = 32
+_HOPELESS_DEPTH = 4 * _MAXIMUM_DEPTH
 _WORTH_KEEPING = 50_000
 _PLAIN_TAGS = {"map", "seq", "str", "int", "float", "bool", "null", "timestamp"}
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -150,10 +153,30 @@ class _Builder:
         return _placed(Text, value, place)
 
 
+class _Shallow(Composer):
+    """Stops at nesting nobody writes, before the time it takes grows with its square."""
+
+    depth = 0
+
+    def compose_node(self, parent: Any, index: int) -> Any:
+        """One node, unless it lies too deep."""
+        if self.depth > _HOPELESS_DEPTH:
+            raise RecursionError
+        self.depth += 1
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self.depth -= 1
+
+
 @functools.lru_cache(maxsize=128)
 def _composed(text: str) -> Node | None:
     """The nodes of a YAML text; documents are read again for every case that names them, and nobody changes nodes."""
-    node: Node | None = YAML(typ="safe", pure=True).compose(text)
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Composer = _Shallow
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", YAMLWarning)  # an anchor that stands twice: anchors are refused below
+        node: Node | None = yaml.compose(text)
     return node
 
 

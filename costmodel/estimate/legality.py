@@ -77,6 +77,9 @@ REMARKS = {
         "longer than trained",
         "The sequence is longer than the model's max_sequence; rotary positions may need scaling.",
     ),
+    "N007": Rule(
+        "convention of GPT blocks", "That FLOP convention counts multi-head attention and an MLP of four times hidden."
+    ),
     "N004": Rule("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
 }
 
@@ -229,8 +232,18 @@ def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:
     kv_heads = min(kind.attention.kv_heads for kind in setting.model.layers)
     yield "N002", np.asarray(block.tp > kv_heads)
     yield "N004", _any(np.asarray(divided(width, block.tp) < 256) for width in _inner_widths(setting))
+    yield "N007", np.full(len(block), setting.convention in ("megatron-2021", "korthikanti") and not _gpt(setting))
     longer = setting.sequence > setting.model.max_sequence
     yield "N006", np.full(len(block), longer and setting.model.positions != "learned")
+
+
+def _gpt(setting: Setting) -> bool:
+    """Whether every layer is what Megatron's closed forms count."""
+    wide = float(repeated(4.0, setting.model.hidden))
+    return all(
+        not kind.mlp.gated and kind.mlp.ffn_hidden == wide and kind.attention.kv_heads == kind.attention.heads
+        for kind in setting.model.layers
+    )
 
 
 def _inner_widths(setting: Setting) -> Iterator[Number]:

@@ -177,18 +177,18 @@ def memory(answer: Answer, *, verbose: bool = False) -> list[Line]:
         return refusal(answer)
     setting, ledger = answer.setting, answer.evaluation.ledger
     peaks = [number(peak) for peak in ledger.peaks]
-    worst = peaks.index(max(peaks))
     stages = int(answer.evaluation.block.pp[0])
-    where = f"stage {[0, min(1, stages - 1), stages - 1][worst]} of {stages}"
-    others = " · ".join(f"{name} {gib(peak)}" for name, peak in zip(STAGES, peaks, strict=True))
+    there = {1: (0,), 2: (0, 2)}.get(stages, (0, 1, 2))
+    worst = max(there, key=lambda position: peaks[position])
+    where = f"stage {(0, 1, stages - 1)[worst]} of {stages}, {STAGES[worst]}" if stages > 1 else "the only one"
+    others = " · ".join(f"{STAGES[position]} {gib(peaks[position])}" for position in there)
     return [
-        styled(f"Per GPU, worst pipeline stage ({where}, {STAGES[worst]})   {setting.case.accelerator.name}", HEAD),
+        styled(f"Per GPU, worst pipeline stage ({where})   {setting.case.accelerator.name}", HEAD),
         styled(plan_words(answer)),
         Text(),
         Grid(("line", "GiB", "", "note"), _ledger_rows(answer, worst, peaks[worst]), "lrll", headed=False, drop=("",)),
         _room(answer),
-        Text(),
-        styled(f"  by stage    {others} GiB"),
+        *([Text(), styled(f"  by stage    {others} GiB")] if stages > 1 else []),
         *problems(answer),
         *([Text(), *assumed_lines(answer.assumed, verbose=True)] if verbose else []),
         Text(),

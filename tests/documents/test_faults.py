@@ -99,6 +99,14 @@ ONE = {
     ),
     "schema of another kind": ("/scenario/v1", "/model/v1", "D011", "costmodel/model/v1", "this is costmodel/mod", ""),
     "schema of nothing": ("costmodel/scenario/v1", "x", "D011", "x", "'x' is no schema", "schema: costmodel/sc"),
+    "misspelt schema": (
+        "schema: cost",
+        "chema: cost",
+        "D003",
+        "chema",
+        "unknown key 'chema'",
+        "did you mean 'schema'?",
+    ),
     "no schema": (
         "schema: costmodel/scenario/v1\n",
         "",
@@ -264,7 +272,12 @@ def test_an_alias_bomb_does_not_go_off(run: Any, faults: Faults) -> None:
     assert {fault.code for fault in found} == {"D012", "D011"}
 
 
-@pytest.mark.parametrize("depth", [33, 100, 500])
+def test_an_anchor_that_stands_twice_is_two_faults(run: Any, faults: Faults, scenario: str) -> None:
+    found = faults(run("estimate", "-", stdin=scenario.replace("tp: 8", "tp: &a 8").replace("pp: 4", "pp: &a 4")))
+    assert [(fault.code, fault.marked) for fault in found] == [("D012", "&a 8"), ("D012", "&a 4")]
+
+
+@pytest.mark.parametrize("depth", [33, 100, 500, 100_000])
 @pytest.mark.parametrize("brackets", ["[]", "{}"])
 def test_deep_nesting(depth: int, brackets: str, run: Any, faults: Faults, scenario: str) -> None:
     nest = brackets[0] * depth + (brackets[1] * depth if brackets == "[]" else "")

@@ -190,6 +190,8 @@ def _broken(draw: Any, kind: str) -> str:
             held[last]
         except (LookupError, TypeError):  # broken away already
             continue
+        if not isinstance(held, dict | list):
+            continue
         what = draw(st.sampled_from(["value"] * 7 + ["key", "without", "more", "elsewhere"]))
         if what == "value":
             held[last] = draw(hostile)
@@ -276,7 +278,8 @@ def _audit(event: str, given: tuple[Any, ...]) -> None:
     if event == "open" and not (isinstance(given[2], int) and given[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)):
         return
     path = str(given[0])
-    if not OWN.fullmatch(Path(path).name) and "__pycache__" not in path and path != os.devnull:
+    known = isinstance(given[0], int) or OWN.fullmatch(path.rpartition(os.sep)[2])
+    if not known and "__pycache__" not in path and path != os.devnull:
         _watched.append(f"{event} {path}")
 
 
@@ -329,7 +332,7 @@ def _misbehaviour(run: Callable[..., Any], case: tuple[tuple[str, ...], bytes], 
     if written:
         return f"written: {written[0]}"
     if ran.code == 2 and (ran.out or not re.search(r"^error\[[CD]\d+\]|^Usage", ran.err)):
-        return "code 2 without a fault"
+        return f"code 2 without a fault: {ran.err[:200]!r} {ran.out[:200]!r}"
     if ran.code != 2 and ran.err:
         return f"stderr: {ran.err[:200]}"
     return "an answer of nothing" if ran.code != 2 and not ran.out and "--output" not in arguments else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.documents.hardware import CollectiveFit
 from costmodel.equation import Number, term
@@ -247,56 +248,73 @@ def _weights_back(setting: Setting, dp: Group, parameters: Number, forward: Numb
 
 @dataclass(frozen=True)
 class Units:
-    """What is sharded and moved unit by unit: parameters of a layer and of a table at the ends, how many of each move
-    in a step, and a layer's time.
+    """What is sharded and moved unit by unit: parameters of a layer and of a table at the ends, layers and tables of a
+    stage, micro-batches of a step, whether there is a pipeline, and a layer's time.
     """
 
     layer: Number
     table: Number
     layers: Number
     tables: Number
+    micro_batches: Number
+    pipelined: NDArray[np.bool_]
     forward: Number
     backward: Number
 
+    @property
+    def once(self) -> Number:
+        """How often a step moves what a pipeline's micro-batches share: once with a pipeline, else in each."""
+        return np.where(self.pipelined, 1.0, self.micro_batches)
+
+    def placed(self, each: Number) -> tuple[Number, Number]:
+        """A layer's exposed time of what a pipeline's micro-batches share: in every micro-batch, and once a step."""
+        return np.where(self.pipelined, 0.0, each), np.where(self.pipelined, repeated(self.layers, each), 0.0)
+
 
 def _moved(
-    setting: Setting, dp: Group, units: Units, element: Number, operation: Operation
+    setting: Setting, dp: Group, units: Units, element: Number, operation: Operation, times: Number
 ) -> tuple[Transfer, Transfer]:
-    """A layer's weights gathered or gradients scattered, and those of a table at the ends."""
+    """A layer's weights gathered or gradients scattered, and those of a table at the ends, so many times a step."""
     with term(f"dp {operation} of a layer"):
         message = gradient_traffic(units.layer, element)
-        layer = Transfer(dp, operation, message, collective_time(setting, message, dp, operation), units.layers)
+        time = collective_time(setting, message, dp, operation)
+        layer = Transfer(dp, operation, message, time, repeated(units.layers, times))
     with term(f"dp {operation} of the ends"):
         message = gradient_traffic(units.table, element)
-        table = Transfer(dp, operation, message, collective_time(setting, message, dp, operation), units.tables)
+        time = collective_time(setting, message, dp, operation)
+        table = Transfer(dp, operation, message, time, repeated(units.tables, times))
     return layer, table
 
 
 def sharded_gradients(setting: Setting, dp: Group, parameters: Number, units: Units, forward: Number) -> DataTraffic:
-    """Zero 2: gradients scattered layer by layer in every micro-batch, weights gathered once a step."""
-    scatter, table = _moved(setting, dp, units, setting.gradient, "reduce_scatter")
-    exposed = exposed_time(scatter.time, units.backward, setting.overlap_dp, 0.0)
+    """Zero 2: gradients scattered layer by layer, in every micro-batch or with a pipeline in the last; weights once."""
+    scatter, table = _moved(setting, dp, units, setting.gradient, "reduce_scatter", units.once)
+    each, once = units.placed(exposed_time(scatter.time, units.backward, setting.overlap_dp, 0.0))
     shown, gathered = _weights_back(setting, dp, parameters, forward)
-    return DataTraffic(table.time + shown, 0.0, exposed, (scatter, table, gathered))
+    return DataTraffic(table.time + shown + once, 0.0, each, (scatter, table, gathered))
 
 
 def sharded_weights(setting: Setting, dp: Group, units: Units, *, gathered_again: bool) -> DataTraffic:
     """FSDP: weights gathered layer by layer forward, and again backward if they were dropped; gradients scattered.
 
-    Of the ends the first gather and the last scatter of a step have nothing to hide behind.
+    With a pipeline the gradients wait for the last micro-batch, and weights that are not dropped are gathered once. Of
+    the ends the first gather and the last scatter of a step have nothing to hide behind.
     """
     hideable = setting.overlap_dp
-    gathers = _moved(setting, dp, units, setting.stack.states.compute, "all_gather")
-    scatters = _moved(setting, dp, units, setting.gradient, "reduce_scatter")
+    times = units.micro_batches if gathered_again else units.once
+    gathers = _moved(setting, dp, units, setting.stack.states.compute, "all_gather", times)
+    scatters = _moved(setting, dp, units, setting.gradient, "reduce_scatter", units.once)
     gather, scatter = gathers[0].time, scatters[0].time
-    in_backward = scatter + gather if gathered_again else scatter
-    again = gathers if gathered_again else ()
-    return DataTraffic(
-        gathers[1].time + scatters[1].time,
-        exposed_time(gather, units.forward, hideable, 0.0),
-        exposed_time(in_backward, units.backward, hideable, 0.0),
-        (*gathers, *again, *scatters),
-    )
+    ends = gathers[1].time + scatters[1].time
+    forward = exposed_time(gather, units.forward, hideable, 0.0)
+    if not gathered_again:
+        each_forward, once_forward = units.placed(forward)
+        each, once = units.placed(exposed_time(scatter, units.backward, hideable, 0.0))
+        return DataTraffic(ends + once_forward + once, each_forward, each, (*gathers, *scatters))
+    _, once = units.placed(exposed_time(scatter, units.backward, hideable, 0.0))
+    both = exposed_time(scatter + gather, units.backward, hideable, 0.0)
+    backward = np.where(units.pipelined, exposed_time(gather, units.backward, hideable, 0.0), both)
+    return DataTraffic(ends + once, forward, backward, (*gathers, *gathers, *scatters))
 
 
 @dataclass(frozen=True)

@@ -173,15 +173,19 @@ def _stage(
 
 
 def _states(setting: Setting, block: Block, held: Number) -> dict[str, Number]:
-    """Weights, gradients and optimizer states of so many parameters."""
+    """Weights, gradients and optimizer states of so many parameters; FSDP's gradients stay whole in a pipeline."""
     zero, states = block.structure.zero, setting.stack.states
     moments = setting.case.optimizer.moments
     weights = weight_bytes(
         held, states.weights, states.compute, block.dp, zero=zero, sharded_master=states.sharded_master
     )
+    gradients = gradient_bytes(held, setting.gradient, block.dp, zero=zero)
+    if states.sharded_master and zero >= 2:
+        whole = gradient_bytes(held, setting.gradient, block.dp, zero=1)
+        gradients = np.where(block.pp > 1, whole, gradients)
     return {
         "weights": weights,
-        "gradients": gradient_bytes(held, setting.gradient, block.dp, zero=zero),
+        "gradients": gradients,
         "optimizer": optimizer_bytes(held, states.master, moments, block.dp, zero=zero),
     }
 

@@ -191,8 +191,10 @@ def _data(
     units = Units(
         parameters.layer,
         table,
-        repeated(per_stage, micro_batches),
-        repeated(divided(parameters.ends(block.pp), table), micro_batches),
+        per_stage,
+        divided(parameters.ends(block.pp), table),
+        micro_batches,
+        np.asarray(block.pp > 1),
         divided(forward, per_stage),
         divided(backward, per_stage),
     )

@@ -292,3 +292,17 @@ def test_a_pod_slows_only_groups_that_leave_it() -> None:
     assert steps[None]["step_time"] == steps[16]["step_time"]
     assert steps[8]["dp_exposed"] > 2 * steps[None]["dp_exposed"]
     assert steps[8]["tp_exposed"] == steps[None]["tp_exposed"]
+
+
+def test_sharded_gradients_wait_for_the_last_micro_batch_of_a_pipeline() -> None:
+    """PyTorch synchronises gradients in the last backward of a pipeline only, and keeps them whole till then."""
+    asked = setting(model(), stack="fsdp2", nodes=2)
+
+    def scatters(**plan: Any) -> float:
+        sent = [item for item in ask(asked, **plan).evaluation.step.transfers if item.operation == "reduce_scatter"]
+        return min((one(item.message), one(item.count)) for item in sent if item.axis == "dp")[1]
+
+    assert scatters(pp=1, zero=3) == LAYERS * 64 / 16, "8 layers in each of 4 micro-batches on 16 ranks"
+    assert scatters(pp=2, zero=3) == LAYERS / 2, "4 layers, once"
+    ledger = ask(asked, pp=2, zero=3).evaluation.ledger
+    assert one(ledger.line("gradients", 1)) == 8 * one(ledger.line("weights", 1)), "4 Ψ beside 4 Ψ / 8"

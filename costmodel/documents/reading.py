@@ -21,7 +21,8 @@ _HOPELESS_DEPTH = 4 * _MAXIMUM_DEPTH
 _WORTH_KEEPING = 50_000
 _PLAIN_TAGS = {"map", "seq", "str", "int", "float", "bool", "null", "timestamp"}
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # and halves of characters, which nothing prints
+_HALF = re.compile(r"[\ud800-\udfff]")
 _NOT_FINITE = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
 
 
@@ -121,7 +122,7 @@ class _Builder:
         built: Mapping = _placed(Mapping, (), self.place(node, path))
         first: dict[str, int] = {}
         for key_node, value_node in node.value:
-            if not isinstance(key_node, ScalarNode) or key_node.anchor:
+            if not isinstance(key_node, ScalarNode) or key_node.anchor or _HALF.search(key_node.value):
                 self.faults.append(Fault("D006", "a key must be plain text", self.place(key_node, path)))
                 continue
             inner = f"{path}.{key_node.value}" if path else str(key_node.value)

@@ -17,6 +17,7 @@ from costmodel.documents.base import (
     Share,
     Source,
     Sourced,
+    Width,
 )
 
 Zero = Literal[0, 1, 2, 3]
@@ -29,8 +30,8 @@ Order = Literal["tp-dp-pp", "tp-pp-dp"]
 class States(Sourced):
     """Bytes a parameter costs, before any sharding."""
 
-    weights: Bytes = Field(description="The copy the optimizer's shard or the layer keeps for good")
-    compute: Bytes = Field(description="A weight as the matmuls read it and the network gathers it")
+    weights: Width = Field(description="The copy the optimizer's shard or the layer keeps for good")
+    compute: Width = Field(description="A weight as the matmuls read it and the network gathers it")
     master: Bytes = Field(description="fp32 copy the optimizer updates, where the kept weight is not it")
     sharded_master: bool = Field(
         description="The kept weight is the optimizer's, always sharded, and matmuls read a copy"
@@ -89,9 +90,9 @@ class Stack(Document):
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="Full name and version")
     gradients: GradientType = Field(description="Type gradients are accumulated and reduced in")
-    zero: list[Zero] = Field(description="Sharding stages it offers, its default first")
-    recompute: list[Recompute] = Field(description="Recompute modes it offers, its default first")
-    schedules: list[Schedule] = Field(description="Pipeline schedules it offers")
+    zero: list[Zero] = Field(min_length=1, description="Sharding stages it offers, its default first")
+    recompute: list[Recompute] = Field(min_length=1, description="Recompute modes it offers, its default first")
+    schedules: list[Schedule] = Field(min_length=1, description="Pipeline schedules it offers")
     sequence_parallel: bool = Field(description="Whether tensor parallelism comes with sequence parallelism by default")
     vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this times tp")
     states: States = Field(description="Bytes per parameter")

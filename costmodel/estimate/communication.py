@@ -287,11 +287,11 @@ def _moved(
 
 
 def sharded_gradients(setting: Setting, dp: Group, parameters: Number, units: Units, forward: Number) -> DataTraffic:
-    """Zero 2: gradients scattered layer by layer, in every micro-batch or with a pipeline in the last; weights once."""
-    scatter, table = _moved(setting, dp, units, setting.gradient, "reduce_scatter", units.once)
-    each, once = units.placed(exposed_time(scatter.time, units.backward, setting.overlap_dp, 0.0))
+    """Zero 2: gradients scattered layer by layer in every micro-batch, weights gathered once a step."""
+    scatter, table = _moved(setting, dp, units, setting.gradient, "reduce_scatter", units.micro_batches)
+    exposed = exposed_time(scatter.time, units.backward, setting.overlap_dp, 0.0)
     shown, gathered = _weights_back(setting, dp, parameters, forward)
-    return DataTraffic(table.time + shown + once, 0.0, each, (scatter, table, gathered))
+    return DataTraffic(table.time + shown, 0.0, exposed, (scatter, table, gathered))
 
 
 def sharded_weights(setting: Setting, dp: Group, units: Units, *, gathered_again: bool) -> DataTraffic:

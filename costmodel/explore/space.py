@@ -19,6 +19,7 @@ from costmodel.estimate.setting import Setting
 
 DEFAULT_MICRO_BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 LARGEST_DEFAULT_VPP = 8
+LARGEST_DEGREE = 1 << 17
 DEFAULT_ORDER: Order = "tp-dp-pp"
 
 
@@ -98,8 +99,9 @@ def _thinned(
 
 
 def divisors(number: float, largest: float) -> tuple[float, ...]:
-    """Divisors of a whole number up to a bound, ascending."""
-    return tuple(float(value) for value in range(1, int(min(number, largest)) + 1) if number % value == 0)
+    """Divisors of a whole number up to a bound, ascending; none beyond what any group of ranks has."""
+    bound = int(min(number, largest, LARGEST_DEGREE))
+    return tuple(float(value) for value in range(1, bound + 1) if number % value == 0)
 
 
 def grids(setting: Setting) -> Iterator[Grid]:

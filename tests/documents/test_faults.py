@@ -99,6 +99,8 @@ ONE = {
     ),
     "schema of another kind": ("/scenario/v1", "/model/v1", "D011", "costmodel/model/v1", "this is costmodel/mod", ""),
     "schema of nothing": ("costmodel/scenario/v1", "x", "D011", "x", "'x' is no schema", "schema: costmodel/sc"),
+    "half a character": ("tp: 8", 'tp: "\\uD800"', "D006", '"\\uD800"', "control characters", "write plain text"),
+    "half a character as a key": (PLAN, keys('  "\\uD800": 1\n'), "D006", '"\\uD800"', "a key must be plain", ""),
     "misspelt schema": (
         "schema: cost",
         "chema: cost",

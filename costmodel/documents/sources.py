@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from costmodel.documents.faults import nearest
 from costmodel.documents.reading import parse
 from costmodel.errors import Fault, Place
-
-if TYPE_CHECKING:
-    from costmodel.documents.library import Case
 
 _EQUATIONS = Path(__file__).resolve().parents[1] / "equations"
 
@@ -45,9 +42,9 @@ def glossary() -> dict[str, Any]:
     return tree
 
 
-def provenance(case: Case, place: Place) -> Provenance:
-    """The source of the group a figure stands in: the nearest one upward that names a source."""
-    here: Any = case.trees.get(place.file)
+def provenance(trees: Mapping[str, Any], place: Place) -> Provenance:
+    """The source of the group a figure stands in: the nearest one upward in its document that names a source."""
+    here: Any = trees.get(place.file)
     group: dict[str, Any] = {}
     listed = dict(bibliography())
     for part in (*place.path.split("."), ""):

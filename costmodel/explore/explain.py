@@ -91,7 +91,7 @@ def _node(setting: Setting, name: str, unit: str, origin: Origin) -> Node:
     if isinstance(origin, Leaf):
         place = origin.figure.place if origin.figure is not None else None
         shown = origin.name if origin.name.startswith("plan.") else name
-        return Node(shown, value, unit, written=provenance(setting.case, place) if place else None)
+        return Node(shown, value, unit, written=provenance(setting.case.trees, place) if place else None)
     if isinstance(origin, Sum):
         parts = [part for part in _parts(origin) if origin.operation == "where" or number(part.value) != 0]
         if len(parts) == 1:

@@ -68,7 +68,9 @@ def _how(node: Node) -> list[str]:
         choices = ", ".join(f"{name} {value}" for name, value in node.choices.items())
         title = contract.title.rstrip(".")
         said = f"{node.equation.name}: {title}{f' ({choices})' if choices else ''}"
-        return [said, *(line if " = " in line else f"= {line}" for line in formula), f"source: {contract.source}"]
+        if formula and " = " not in formula[0]:
+            formula = [f"= {formula[0]}", *(f"  {line}" for line in formula[1:])]
+        return [said, *formula, f"source: {contract.source}"]
     if node.operation in ("+", "−"):
         return [f"= {f' {node.operation} '.join(_value(item) for item in inner)}"]
     return [f"= {node.operation} {', '.join(_value(item) for item in inner)}"] if node.operation else []

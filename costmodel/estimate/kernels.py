@@ -195,19 +195,18 @@ def _memory_bound(setting: Setting, part: Shard, tokens: Number, split: Number, 
 
 def recomputed(setting: Setting, recompute: Recompute, forward: Pass, core: Pass) -> Pass:
     """What backward computes a second time."""
-    if recompute == "full":
-        return forward
-    if recompute == "selective" and setting.stack.kernels.selective == "op-level":
+    dropped = setting.dropped(recompute)
+    if dropped == "operations":
         return Pass(matmul=divided(forward.matmul, 2.0), memory_bound=forward.memory_bound)
-    if recompute == "selective" and setting.stack.kernels.attention == "unfused":
-        return core
-    return Pass()
+    return {"layer": forward, "core": core, "nothing": Pass()}[dropped]
+
+
+ISSUED_AGAIN = {"nothing": 0.0, "core": 0.0, "operations": 0.5, "layer": 1.0}
 
 
 def launched(setting: Setting, recompute: Recompute, layer: Both) -> Both:
     """A layer with what the host cannot keep up with; backward issues twice as much, and recompute again."""
-    again = {"none": 0.0, "full": 1.0, "selective": 0.5 if setting.stack.kernels.selective == "op-level" else 0.0}
-    backward = 2.0 + again[recompute]
+    backward = 2.0 + ISSUED_AGAIN[setting.dropped(recompute)]
     return Both(_issued(setting, layer.forward, 1.0), _issued(setting, layer.backward, backward))
 
 

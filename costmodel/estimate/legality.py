@@ -163,9 +163,8 @@ def _repeats(setting: Setting, block: Block) -> Mask:
         same |= (block.pp == 1) & ("1f1b" in (space.schedule or stack.schedules))
     if structure.order != "tp-dp-pp":
         same |= ((block.pp == 1) | (block.dp == 1)) & ("tp-dp-pp" in (space.order or ["tp-dp-pp"]))
-    idle = stack.kernels.selective == "core-attention" and stack.kernels.attention != "unfused"
-    idle = idle and "none" in (space.recompute or stack.recompute)
-    return same | (structure.recompute == "selective" and idle)
+    idle = structure.recompute == "selective" and setting.dropped(structure.recompute) == "nothing"
+    return same | (idle and "none" in (space.recompute or stack.recompute))
 
 
 def _any(masks: Iterator[Mask]) -> Mask:

@@ -66,13 +66,14 @@ class Ledger:
 
 def layer_activations(setting: Setting, block: Block, part: Shard) -> Number:
     """Bytes one layer keeps for the backward of one micro-batch."""
-    structure, kernels, model = block.structure, setting.stack.kernels, setting.model
+    structure, model = block.structure, setting.model
     split = block.tp if structure.sequence_parallel else 1.0
     tokens = tokens_in_micro_batch(block.micro_batch, setting.sequence)
     head_dim = part.kind.attention.head_dim
-    if structure.recompute == "full":
+    dropped = setting.dropped(structure.recompute)
+    if dropped == "layer":
         return checkpoint_activations(tokens, model.hidden, setting.element, split)
-    if structure.recompute == "selective" and kernels.selective == "op-level":
+    if dropped == "operations":
         return op_level_activations(
             tokens,
             model.hidden,
@@ -83,7 +84,7 @@ def layer_activations(setting: Setting, block: Block, part: Shard) -> Number:
             setting.element,
             split,
         )
-    return whole_activations(setting, block, part, selective=structure.recompute == "selective")
+    return whole_activations(setting, block, part, selective=dropped == "core")
 
 
 def whole_activations(setting: Setting, block: Block, part: Shard, *, selective: bool) -> Number:
@@ -205,9 +206,10 @@ def _layers(setting: Setting, block: Block, live: Number) -> tuple[Number, Numbe
         part = shard(setting.model, kind, block.tp)
         layers = layers_per_stage(kind.count, block.pp)
         kept = kept + repeated(live, repeated(layers, layer_activations(setting, block, part)))
-        if block.structure.recompute == "full":
+        dropped = setting.dropped(block.structure.recompute)
+        if dropped == "layer":
             extra = np.maximum(extra, whole_activations(setting, block, part, selective=False))
-        elif block.structure.recompute == "selective" and setting.stack.kernels.selective == "op-level":
+        elif dropped == "operations":
             whole = whole_activations(setting, block, part, selective=False)
             extra = np.maximum(extra, np.maximum(whole - layer_activations(setting, block, part), 0.0))
     return kept, extra

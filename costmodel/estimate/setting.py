@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from costmodel.documents.hardware import AttentionFit, CollectiveFit, MatmulFit, NetworkFit
 from costmodel.documents.library import UNMEASURED, Case
 from costmodel.documents.model import Model
 from costmodel.documents.scenario import FlopConvention
-from costmodel.documents.stack import GradientType, Stack
+from costmodel.documents.stack import GradientType, Recompute, Stack
 from costmodel.equation import Number
 from costmodel.equations.collectives import Operation
 from costmodel.equations.economics import share
 from costmodel.equations.roofline import best_matmul_share
 from costmodel.errors import Place, fail
 from costmodel.units import Figure, show
+
+Dropped = Literal["nothing", "core", "operations", "layer"]
 
 ELEMENT_BYTES = {
     "fp32": Figure(4.0, Place("IEEE 754", path="binary32")),
@@ -65,6 +68,15 @@ class Setting:
     def optimizer_state(self) -> Number:
         """Bytes of master copy and moments for a parameter."""
         return self.stack.states.master + self.case.optimizer.moments
+
+    def dropped(self, recompute: Recompute) -> Dropped:
+        """What a recompute mode drops in this stack: with fused attention there is no core to drop."""
+        if recompute != "selective":
+            return "layer" if recompute == "full" else "nothing"
+        kernels = self.stack.kernels
+        if kernels.selective == "op-level":
+            return "operations"
+        return "core" if kernels.attention == "unfused" else "nothing"
 
     @property
     def pair_bandwidth(self) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.documents.model import Layers, Model
+from costmodel.documents.stack import Recompute
 from costmodel.equation import Number, term
 from costmodel.equations.arithmetic import (
     attention_flop,
@@ -203,18 +204,17 @@ def _forward_flop(setting: Setting, *, causal: bool) -> tuple[Number, Number, Nu
     return linear, core, head
 
 
-def recomputed_flop(setting: Setting, recompute: str, linear: Number, core: Number) -> Number:
+def recomputed_flop(setting: Setting, recompute: Recompute, linear: Number, core: Number) -> Number:
     """Forward work that backward does a second time."""
-    if recompute == "full":
+    dropped = setting.dropped(recompute)
+    if dropped == "layer":
         return linear + core
-    if recompute == "selective" and setting.stack.kernels.selective == "op-level":
+    if dropped == "operations":
         return divided(linear, 2.0)
-    if recompute == "selective" and setting.stack.kernels.attention == "unfused":
-        return core
-    return repeated(0.0, core)
+    return core if dropped == "core" else repeated(0.0, core)
 
 
-def step_flop(setting: Setting, recompute: str) -> StepFlop:
+def step_flop(setting: Setting, recompute: Recompute) -> StepFlop:
     """Work of a step under the scenario's FLOP convention."""
     convention, model = setting.convention, setting.model
     linear, core, head = _forward_flop(setting, causal=convention == "model-causal")

@@ -129,7 +129,5 @@ def grids(setting: Setting) -> Iterator[Grid]:
 
 
 def _recompute(setting: Setting) -> list[Recompute]:
-    """Recompute modes that differ: with fused attention there is no core to drop."""
-    kernels = setting.stack.kernels
-    idle = kernels.selective == "core-attention" and kernels.attention != "unfused"
-    return [mode for mode in setting.stack.recompute if not (idle and mode == "selective")]
+    """The stack's recompute modes, without those that drop nothing."""
+    return [mode for mode in setting.stack.recompute if mode == "none" or setting.dropped(mode) != "nothing"]

@@ -87,7 +87,7 @@ def switch_reduce_time(message: Number, ranks: Number, bandwidth: Number, latenc
 
     Monotone: increasing in message, latency; decreasing in bandwidth
     """
-    return 2 * latency + (ranks + 1) / ranks * message / bandwidth
+    return 2 * latency + switch_reduce_bytes(message, ranks) / bandwidth
 
 
 @equation

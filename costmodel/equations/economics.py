@@ -109,6 +109,32 @@ def compute_rate(flop: Number, time: Number, ranks: Number) -> Number:
 
 
 @equation
+def work_time(flop: Number, rate: Number, ranks: Number) -> Number:
+    """Time of work at a known rate of each accelerator, as papers state it.
+
+    F / (R N)
+
+    Args:
+        flop: work, F [FLOP]
+        rate: reached by one accelerator, R [FLOP/s]
+        ranks: accelerators, N [1]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> work_time(4e18, 4e14, 1000.0)
+        10.0
+
+    Source:
+        narayanan-2021 §5.1
+
+    Monotone: increasing in flop; decreasing in rate, ranks
+    """
+    return flop / (rate * ranks)
+
+
+@equation
 def share(part: Number, whole: Number) -> Number:
     """A part over the whole.
 

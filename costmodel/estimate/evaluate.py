@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.equation import Number, term
-from costmodel.equations.counting import divided, world_size
+from costmodel.equations.counting import divided
 from costmodel.equations.economics import (
     communication_efficiency,
     compute_rate,
@@ -88,12 +88,8 @@ def evaluate(setting: Setting, block: Block) -> Evaluation:
     return Evaluation(block, Costs(columns, len(block)), memory, step)
 
 
-def _ranks(setting: Setting) -> Number:
-    return world_size(setting.case.scenario.cluster.nodes, setting.case.node.accelerators)
-
-
 def _throughput(setting: Setting, block: Block, step: TrainingStep) -> dict[str, Number]:
-    ranks = _ranks(setting)
+    ranks = setting.ranks
     flop = step_flop(setting, block.structure.recompute)
     tokens = rate(tokens_per_step(setting.global_batch, setting.sequence), step.total)
     return {
@@ -115,7 +111,7 @@ def _volumes(step: TrainingStep) -> dict[str, Number]:
 
 
 def _money(setting: Setting, tokens_per_s: Number) -> dict[str, Number]:
-    price, ranks = price_per_accelerator(setting), _ranks(setting)
+    price, ranks = price_per_accelerator(setting), setting.ranks
     budget = setting.case.scenario.workload.tokens
     money: dict[str, Number] = {"cost_per_mtoken": token_cost(1e6, ranks, price, tokens_per_s)}
     if budget is None:

@@ -16,7 +16,6 @@ from costmodel.equations.counting import (
     micro_batches_per_step,
     remainder,
     repeated,
-    world_size,
 )
 from costmodel.estimate.block import Block
 from costmodel.estimate.setting import Setting
@@ -100,7 +99,7 @@ def _not_offered(setting: Setting, block: Block) -> Mask:
 
 
 def _other_world(setting: Setting, block: Block) -> Mask:
-    ranks = world_size(setting.case.scenario.cluster.nodes, setting.case.node.accelerators)
+    ranks = setting.ranks
     return np.asarray(repeated(block.dp, repeated(block.tp, block.pp)) != ranks) | _rest(block.dp, 1.0)
 
 

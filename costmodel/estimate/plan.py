@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from costmodel.documents.plan import Plan
 from costmodel.documents.stack import Schedule
-from costmodel.equations.counting import data_parallel_degree, world_size
+from costmodel.equations.counting import data_parallel_degree
 from costmodel.errors import Place, fail
 from costmodel.estimate.block import Block, Structure, one_row
 from costmodel.estimate.evaluate import Evaluation, evaluate, verdict
@@ -52,7 +52,7 @@ def structure_of(setting: Setting, plan: Plan) -> tuple[Structure, tuple[Assumed
 def plan_block(setting: Setting, plan: Plan) -> tuple[Block, tuple[Assumed, ...]]:
     """A plan as a block of one row."""
     structure, assumed = structure_of(setting, plan)
-    ranks = world_size(setting.case.scenario.cluster.nodes, setting.case.node.accelerators)
+    ranks = setting.ranks
     dp = plan.dp if plan.dp is not None else float(data_parallel_degree(ranks, plan.tp, plan.pp))
     return one_row(structure, dp=dp, tp=plan.tp, pp=plan.pp, vpp=plan.vpp, micro_batch=plan.micro_batch), assumed
 

@@ -12,6 +12,7 @@ from costmodel.documents.scenario import FlopConvention
 from costmodel.documents.stack import GradientType, Recompute, Stack
 from costmodel.equation import Number
 from costmodel.equations.collectives import Operation
+from costmodel.equations.counting import world_size
 from costmodel.equations.economics import share
 from costmodel.equations.roofline import best_matmul_share
 from costmodel.errors import Place, fail
@@ -68,6 +69,11 @@ class Setting:
     def optimizer_state(self) -> Number:
         """Bytes of master copy and moments for a parameter."""
         return self.stack.states.master + self.case.optimizer.moments
+
+    @property
+    def ranks(self) -> Number:
+        """Accelerators of the whole cluster; a job takes them all."""
+        return world_size(self.case.scenario.cluster.nodes, self.case.node.accelerators)
 
     def dropped(self, recompute: Recompute) -> Dropped:
         """What a recompute mode drops in this stack: with fused attention there is no core to drop."""

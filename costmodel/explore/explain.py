@@ -13,7 +13,7 @@ from costmodel.documents.library import Provenance, bibliography, glossary, prov
 from costmodel.documents.plan import Plan
 from costmodel.documents.table import COLUMNS as MEASURED
 from costmodel.equation import EQUATIONS, Equation, Leaf, Origin, Step, Sum, leaf, origin_of, trace
-from costmodel.equations.counting import data_parallel_degree, world_size
+from costmodel.equations.counting import data_parallel_degree
 from costmodel.errors import FAULT_CODES, fail
 from costmodel.estimate.block import SIZES, Block
 from costmodel.estimate.costs import COLUMNS, number
@@ -74,7 +74,7 @@ def _traced(setting: Setting, plan: Plan) -> Block:
         for value in [getattr(plan, name)]
     }
     if plan.dp is None:
-        ranks = world_size(setting.case.scenario.cluster.nodes, setting.case.node.accelerators)
+        ranks = setting.ranks
         columns["dp"] = np.asanyarray(data_parallel_degree(ranks, columns["tp"], columns["pp"]))
     return Block(block.structure, **columns)
 

@@ -9,7 +9,8 @@ from typing import Literal
 
 from costmodel.documents.scenario import FlopConvention
 from costmodel.documents.table import MEMORIES, TIMES, Row
-from costmodel.equations.economics import run_time, tokens_per_step
+from costmodel.equations.counting import repeated
+from costmodel.equations.economics import run_time, tokens_per_step, work_time
 from costmodel.estimate.costs import number
 from costmodel.estimate.memory import ALLOCATED, LINES, RESERVED
 from costmodel.estimate.plan import Answer
@@ -92,14 +93,14 @@ def step_time(row: Row, model: Modelled) -> float:
     seconds, tokens = row.number("step_time_s"), row.number("tokens_per_s_per_gpu")
     if seconds is not None:
         return seconds
-    setting, block = model.answer.setting, model.answer.evaluation.block
-    ranks = float(block.dp[0] * block.tp[0] * block.pp[0])
+    setting = model.answer.setting
     if tokens is not None:
-        return number(run_time(tokens_per_step(setting.global_batch, setting.sequence), tokens * ranks))
-    return _from_flop(row, model, ranks)
+        step = tokens_per_step(setting.global_batch, setting.sequence)
+        return number(run_time(step, repeated(setting.ranks, tokens)))
+    return _from_flop(row, model)
 
 
-def _from_flop(row: Row, model: Modelled, ranks: float) -> float:
+def _from_flop(row: Row, model: Modelled) -> float:
     """Time of a step at a stated rate or utilisation."""
     convention, executed = _convention(row, model)
     setting = replace(model.answer.setting, convention=convention)
@@ -109,7 +110,7 @@ def _from_flop(row: Row, model: Modelled, ranks: float) -> float:
         used, executed = row.number("hfu"), True
     peak = (row.number("mfu_peak_tflops") or setting.peak / 1e12) * 1e12
     per_second = achieved * 1e12 if achieved is not None else (used or 0.0) / 100 * peak
-    return number(flop.executed if executed else flop.model) / (per_second * ranks)
+    return number(work_time(flop.executed if executed else flop.model, per_second, setting.ranks))
 
 
 def _convention(row: Row, model: Modelled) -> tuple[FlopConvention, bool]:

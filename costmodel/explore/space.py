@@ -12,7 +12,7 @@ import numpy as np
 
 from costmodel.documents.plan import Space
 from costmodel.documents.stack import Order, Recompute, Schedule
-from costmodel.equations.counting import data_parallel_degree, world_size
+from costmodel.equations.counting import data_parallel_degree
 from costmodel.estimate.block import SIZES, Block, Structure
 from costmodel.estimate.legality import CHECKS, legal
 from costmodel.estimate.setting import Setting
@@ -108,7 +108,7 @@ def grids(setting: Setting) -> Iterator[Grid]:
     """Every structure of the scenario's space, each with its grid of sizes."""
     scenario, stack = setting.case.scenario, setting.stack
     space = scenario.search or Space()
-    ranks = float(world_size(scenario.cluster.nodes, setting.case.node.accelerators))
+    ranks = float(setting.ranks)
     layers = float(sum(kind.count for kind in setting.model.layers))
     tp = tuple(space.tp or divisors(ranks, setting.domain))
     pp = tuple(space.pp or divisors(ranks, layers))

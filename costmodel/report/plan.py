@@ -51,8 +51,8 @@ def plan_words(answer: Answer) -> str:
 def head(setting: Setting) -> str:
     """What is asked about, in one line."""
     case = setting.case
-    ranks = case.scenario.cluster.nodes * case.node.accelerators
-    return f"{case.model.title} on {ranks:,.0f} × {case.accelerator.name}, {case.scenario.cluster.nodes:,.0f} nodes"
+    parts = f"{number(setting.ranks):,.0f} × {case.accelerator.name}, {case.scenario.cluster.nodes:,.0f} nodes"
+    return f"{case.model.title} on {parts}"
 
 
 def titled(answer: Answer) -> list[Line]:

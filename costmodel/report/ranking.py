@@ -28,9 +28,8 @@ _RESULTS = ("step", "tok/s/GPU", "MFU", "GiB", "")
 def search(found: Found, shown: int, refused: Mapping[str, Example] | None = None) -> list[Line]:
     """The best plans, or the front of two results; where one's own stands; why others were refused."""
     tally, setting = found.tally, found.setting
-    ranks = setting.case.scenario.cluster.nodes * setting.case.node.accelerators
     counts = f"{tally.candidates:,} plans · {tally.evaluated:,} legal · {tally.fit:,} fit · {found.elapsed:.2f} s"
-    lines: list[Line] = [styled(head(setting), HEAD), styled(f"{ranks:,.0f} GPUs · {counts}"), Text()]
+    lines: list[Line] = [styled(head(setting), HEAD), styled(f"{float(setting.ranks):,.0f} GPUs · {counts}"), Text()]
     why = _refused(found) if refused is None else account(found, refused)
     if not found.best:
         return [*lines, *_nothing_fits(found), *why]

@@ -140,6 +140,9 @@ class ListPrice(Sourced):
     """A price seen on a date; prices vary several times over for the same part."""
 
     hourly: Price = Field(description="Of the whole node")
+    sold: Literal["on demand", "capacity block"] = Field(
+        default="on demand", description="By the hour at any time, or reserved ahead for a stretch of days"
+    )
     date: str = Field(description="Date seen")
 
 

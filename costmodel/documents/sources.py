@@ -1,4 +1,4 @@
-"""Where figures come from: the bibliography, the glossary, and the source of the group a figure stands in."""
+"""Where figures come from: bibliography, glossary, strategies, and the source of the group a figure stands in."""
 
 from __future__ import annotations
 
@@ -27,19 +27,24 @@ class Provenance:
 
 
 @functools.cache
+def _beside_the_equations(name: str) -> dict[str, Any]:
+    tree: dict[str, Any] = parse((_EQUATIONS / name).read_text(encoding="utf-8"), f"costmodel/equations/{name}")
+    return tree
+
+
 def bibliography() -> dict[str, Any]:
     """The sources that equations and documents name, by key."""
-    text = (_EQUATIONS / "sources.yaml").read_text(encoding="utf-8")
-    tree: dict[str, Any] = parse(text, "costmodel/equations/sources.yaml")
-    return tree
+    return _beside_the_equations("sources.yaml")
 
 
-@functools.cache
 def glossary() -> dict[str, Any]:
     """The words arguments and plans use, with meaning and unit."""
-    text = (_EQUATIONS / "vocabulary.yaml").read_text(encoding="utf-8")
-    tree: dict[str, Any] = parse(text, "costmodel/equations/vocabulary.yaml")
-    return tree
+    return _beside_the_equations("vocabulary.yaml")
+
+
+def strategies() -> dict[str, Any]:
+    """Ways to lay out and run a job: what each is, when it pays, what it costs."""
+    return _beside_the_equations("strategies.yaml")
 
 
 def provenance(trees: Mapping[str, Any], place: Place) -> Provenance:

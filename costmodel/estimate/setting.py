@@ -200,6 +200,5 @@ def _price(case: Case) -> tuple[Assumed, ...]:
     listed = case.node.price
     if case.scenario.assume.price is not None or listed is None:
         return ()
-    return (
-        Assumed("assume.price", f"{show(listed.hourly, 'USD/s')} a node", f"nodes/{case.node.name}, {listed.date}"),
-    )
+    origin = f"nodes/{case.node.name}, {listed.sold}, {listed.date}"
+    return (Assumed("assume.price", f"{show(listed.hourly, 'USD/s')} a node", origin),)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.documents.library import Provenance, bibliography, glossary, provenance
+from costmodel.documents.library import Provenance, bibliography, glossary, provenance, strategies
 from costmodel.documents.plan import Plan
 from costmodel.documents.table import COLUMNS as MEASURED
 from costmodel.equation import EQUATIONS, Equation, Leaf, Origin, Step, Sum, leaf, origin_of, trace
@@ -140,10 +140,11 @@ class Page:
     text: str
     equation: Equation | None = None
     sources: tuple[tuple[str, str], ...] = ()
+    formulas: tuple[Equation, ...] = ()
 
 
 def page(word: str) -> Page:
-    """The page of a word: a result, an equation, a word of the vocabulary, a code."""
+    """The page of a word: a result, an equation, a strategy, a word of the vocabulary, a code."""
     if word.upper() in (*FAULT_CODES, *REFUSALS, *REMARKS, *REASONS):
         word = word.upper()
     if word in FAULT_CODES:
@@ -156,12 +157,28 @@ def page(word: str) -> Page:
         return Page(word, f"a result, in {column.unit}; {column.better} is better", column.meaning)
     if word in EQUATIONS:
         equation = EQUATIONS[word]
-        return Page(word, equation.contract.title, equation.contract.formula, equation, _sources(equation))
+        return Page(
+            word, equation.contract.title, equation.contract.formula, equation, _titles(equation.contract.source)
+        )
     words = glossary()
+    if word.lower() in (named := _strategies()):
+        return _strategy(named[word.lower()])
     if word in words:
         entry = words[word]
         return Page(word, f"a word of the vocabulary, in {entry['unit']}", str(entry["meaning"]))
     raise unknown(word, all_words())
+
+
+def _strategies() -> dict[str, str]:
+    """The name of a strategy by each of its names."""
+    return {name: word for word, entry in strategies().items() for name in (word, *entry.get("also", ()))}
+
+
+def _strategy(word: str) -> Page:
+    entry = strategies()[word]
+    said = (entry["what"], f"When it pays: {entry['pays']}", f"What it costs: {entry['costs']}")
+    formulas = tuple(EQUATIONS[name] for name in entry["equations"])
+    return Page(word, entry["title"], "\n".join(said), None, _titles(entry["source"]), formulas)
 
 
 def _listed(word: str) -> str:
@@ -173,13 +190,14 @@ def _listed(word: str) -> str:
 
 def all_words() -> list[str]:
     """Everything `explain WORD` knows."""
-    words = [*COLUMNS, *glossary(), *EQUATIONS, *FAULT_CODES, *REFUSALS, *REMARKS, *REASONS]
+    words = [*COLUMNS, *_strategies(), *glossary(), *EQUATIONS, *FAULT_CODES, *REFUSALS, *REMARKS, *REASONS]
     return list(dict.fromkeys(words))
 
 
-def _sources(equation: Equation) -> tuple[tuple[str, str], ...]:
+def _titles(source: str) -> tuple[tuple[str, str], ...]:
+    """Keys of the bibliography a source names, with their titles."""
     known = bibliography()
-    keys = [part.split()[0] for part in equation.contract.source.split(";") if part.strip()]
+    keys = [part.split()[0] for part in source.split(";") if part.strip()]
     return tuple((key, str(known[key]["title"])) for key in keys if key in known)
 
 

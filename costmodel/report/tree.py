@@ -149,7 +149,13 @@ def page(about: Page) -> list[Text]:
         if contract.pitfall:
             lines.append(styled(f"  pitfall: {contract.pitfall}", WARN))
         lines += [Text(), styled(f"  source: {contract.source}", DIM)]
-        lines += [styled(f"    {key}: {title}", DIM) for key, title in about.sources]
+    for formula in about.formulas:
+        lines += [Text(), Text.assemble(("  " + formula.name, HEAD), f"  {formula.contract.title}")]
+        lines += [styled(f"    {line}") for line in formula.contract.formula.splitlines() if line.strip()]
+    if about.formulas:
+        lines += [Text(), styled("  sources", DIM)]
+    lines += [styled(f"    {key}: {title}", DIM) for key, title in about.sources]
+    if about.equation is not None:
         lines.append(styled(f"  in costmodel/{about.equation.room.replace('.', '/')}.py", DIM))
     return lines
 
@@ -162,6 +168,8 @@ def page_json(about: Page) -> dict[str, Any]:
         "title": about.title,
         "text": about.text,
     }
+    if about.formulas:
+        result["equations"] = {formula.name: formula.contract.formula for formula in about.formulas}
     if about.equation is not None:
         contract = about.equation.contract
         result["arguments"] = [

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.library import FOLDERS, find, names, plural, read
+from costmodel.documents.library import FOLDERS, find, load, names, plural, read
 from costmodel.documents.reading import parse
 from costmodel.errors import CostModelError
+from costmodel.estimate.setting import setting_of
 
 Faults = Callable[[Any], list[Any]]
 
@@ -203,3 +204,17 @@ def test_every_leaf_of_every_document_knows_its_place(kind: str) -> None:
                 assert place.text == lines[place.line - 1]
                 marked = place.text[place.column - 1 : place.column - 1 + place.width]
                 assert marked.strip("\"'")[:1] == str(leaf)[:1] or marked[:1] in "|>0123456789-", (leaf, marked)
+
+
+def test_how_a_price_is_sold_is_said() -> None:
+    """A capacity block is not rented by the hour: the answer names it beside the price."""
+    said = {
+        node: next(
+            item.origin
+            for item in setting_of(load("gpt-3-175b-1024", (f"cluster.node={node}",))).assumed
+            if item.path == "assume.price"
+        )
+        for node in ("p5", "p5e")
+    }
+    assert "capacity block" in said["p5e"]
+    assert "on demand" in said["p5"]

@@ -1,0 +1,42 @@
+"""Every strategy says what it is, when it pays and what it costs, with equations and sources that exist."""
+
+from __future__ import annotations
+
+import pytest
+
+from costmodel.documents.library import bibliography, strategies
+from costmodel.equation import EQUATIONS
+from costmodel.explore.explain import all_words, page
+
+KEYS = {"title", "what", "pays", "costs", "equations", "source"}
+every = pytest.mark.parametrize("word", strategies())
+
+
+def test_they_are_sorted_and_no_name_is_used_twice() -> None:
+    assert list(strategies()) == sorted(strategies())
+    names = [name for word, entry in strategies().items() for name in (word, *entry.get("also", ()))]
+    assert len(names) == len(set(names))
+
+
+@every
+def test_an_entry_is_complete(word: str) -> None:
+    entry = strategies()[word]
+    assert set(entry) - {"also"} == KEYS
+    assert entry["equations"]
+    assert [name for name in entry["equations"] if name not in EQUATIONS] == []
+    assert [key.split()[0] for key in entry["source"].split(";") if key.split()[0] not in bibliography()] == []
+
+
+@every
+def test_its_page_shows_the_formulas(word: str) -> None:
+    entry = strategies()[word]
+    for name in (word, *entry.get("also", ())):
+        shown = page(name)
+        assert shown.word == word
+        assert entry["pays"] in shown.text
+        assert [formula.name for formula in shown.formulas] == entry["equations"]
+
+
+@pytest.mark.parametrize("word", all_words())
+def test_every_word_has_a_page(word: str) -> None:
+    assert page(word).text

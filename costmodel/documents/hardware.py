@@ -217,6 +217,7 @@ class SustainedFit(Sourced):
     """Power and clocks: what hours of work add to an isolated kernel."""
 
     factor: Positive = Field(description="Tensor-core time in a real step over that of the isolated kernel")
+    narrow: Positive = Field(default=1.0, description="The factor of products in fp8 and narrower, over that one")
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 

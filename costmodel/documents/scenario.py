@@ -11,6 +11,7 @@ from costmodel.documents.hardware import Cluster
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.plan import Plan, Space
+from costmodel.documents.precision import Precision
 from costmodel.documents.stack import GradientType, Stack
 
 
@@ -35,7 +36,7 @@ class Training(Document):
     sequence: Count = Field(description="Tokens in a sequence")
     global_batch: Count = Field(description="Sequences in an optimizer step")
     tokens: Count | None = Field(default=None, description="Tokens of the whole run; gives days and cost")
-    precision: Literal["bf16", "fp16"] = Field(default="bf16", description="Type the matmuls read")
+    precision: Precision = Field(default="bf16", description="Type the matmuls read, and how they are scaled")
     gradients: GradientType | None = Field(
         default=None, description="Type gradients are accumulated and reduced in; else the stack's"
     )
@@ -61,6 +62,9 @@ class Assumptions(Document):
     )
     network_share: Share | None = Field(
         default=None, description="Share of the interface rate that collectives reach; else the fit's"
+    )
+    mfu_peak: Literal["bf16", "fp16", "fp8", "fp4"] | None = Field(
+        default=None, description="Type whose peak the MFU is a share of; else that of the matmuls"
     )
     flop_convention: FlopConvention = Field(default="model-causal", description="Which FLOP the MFU counts")
 

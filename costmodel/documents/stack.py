@@ -19,6 +19,7 @@ from costmodel.documents.base import (
     Sourced,
     Width,
 )
+from costmodel.documents.precision import Narrow
 
 Zero = Literal[0, 1, 2, 3]
 Recompute = Literal["none", "selective", "full"]
@@ -36,6 +37,16 @@ class States(Sourced):
     sharded_master: bool = Field(
         description="The kept weight is the optimizer's, always sharded, and matmuls read a copy"
     )
+
+
+class LowPrecision(Sourced):
+    """How linear maps in fp8 or narrower are trained."""
+
+    recipes: list[Narrow] = Field(min_length=1, description="Recipes it offers; its default first")
+    cached: bool = Field(description="Whether converted weights and their transposes are kept for the whole step")
+    primary: bool = Field(description="Whether they stand in for the 16-bit weights, which are then not kept")
+    gather: bool = Field(description="Whether weights of the layers cross the network in the narrow type")
+    saved: bool = Field(description="Whether inputs of linear maps are kept for backward in the narrow type")
 
 
 class Kernels(Sourced):
@@ -97,6 +108,9 @@ class Stack(Document):
     vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this times tp")
     states: States = Field(description="Bytes per parameter")
     kernels: Kernels = Field(description="Which kernels run")
+    low_precision: LowPrecision | None = Field(
+        default=None, description="Linear maps in fp8 and narrower; absent: it has none"
+    )
     overlap: Overlap = Field(description="What hides behind compute")
     launch: Launch = Field(description="Host time")
     runtime: Runtime = Field(description="Memory beside the model's tensors")

@@ -223,7 +223,7 @@ def _bucketed(setting: Setting, message: Number, dp: Group, operation: Operation
 
 
 def replicated_traffic(
-    setting: Setting, block: Block, dp: Group, parameters: Number, forward: Number, backward: Number
+    setting: Setting, block: Block, dp: Group, parameters: Number, ends: Number, forward: Number, backward: Number
 ) -> DataTraffic:
     """Gradients once a step, and under a sharded optimizer the weights back; hidden by one micro-batch's passes."""
     zero, hideable = block.structure.zero, setting.overlap_dp
@@ -234,14 +234,21 @@ def replicated_traffic(
         exposed = exposed_time(transfer.total_time, backward, hideable, tail)
     if zero == 0:
         return DataTraffic(exposed, 0.0, 0.0, (transfer,))
-    shown, gathered = _weights_back(setting, dp, parameters, forward)
+    shown, gathered = _weights_back(setting, dp, parameters, ends, forward)
     return DataTraffic(exposed + shown, 0.0, 0.0, (transfer, gathered))
 
 
-def _weights_back(setting: Setting, dp: Group, parameters: Number, forward: Number) -> tuple[Number, Transfer]:
-    """Updated weights gathered once a step, hidden by the next forward of one micro-batch."""
+def _weights_back(
+    setting: Setting, dp: Group, parameters: Number, ends: Number, forward: Number
+) -> tuple[Number, Transfer]:
+    """Updated weights gathered once a step, hidden by the next forward of one micro-batch; the ends stay wide."""
+    compute = setting.stack.states.compute
     with term("dp weights"):
-        weights = gradient_traffic(parameters, setting.stack.states.compute)
+        if setting.gathered == compute:
+            weights = gradient_traffic(parameters, compute)
+        else:
+            layers = gradient_traffic(parameters - ends, setting.gathered)
+            weights = layers + gradient_traffic(ends, compute)
         tail, gathered = _bucketed(setting, weights, dp, "all_gather")
         return exposed_time(gathered.total_time, forward, setting.overlap_dp, tail), gathered
 
@@ -272,25 +279,30 @@ class Units:
 
 
 def _moved(
-    setting: Setting, dp: Group, units: Units, element: Number, operation: Operation, times: Number
+    setting: Setting, dp: Group, units: Units, element: Number, wide: Number, operation: Operation, times: Number
 ) -> tuple[Transfer, Transfer]:
-    """A layer's weights gathered or gradients scattered, and those of a table at the ends, so many times a step."""
+    """A layer's weights gathered or gradients scattered, and those of a table at the ends, so many times a step.
+
+    The ends are wide where the layer is narrow.
+    """
     with term(f"dp {operation} of a layer"):
         message = gradient_traffic(units.layer, element)
         time = collective_time(setting, message, dp, operation)
         layer = Transfer(dp, operation, message, time, repeated(units.layers, times))
     with term(f"dp {operation} of the ends"):
-        message = gradient_traffic(units.table, element)
+        message = gradient_traffic(units.table, wide)
         time = collective_time(setting, message, dp, operation)
         table = Transfer(dp, operation, message, time, repeated(units.tables, times))
     return layer, table
 
 
-def sharded_gradients(setting: Setting, dp: Group, parameters: Number, units: Units, forward: Number) -> DataTraffic:
+def sharded_gradients(
+    setting: Setting, dp: Group, parameters: Number, ends: Number, units: Units, forward: Number
+) -> DataTraffic:
     """Zero 2: gradients scattered layer by layer in every micro-batch, weights gathered once a step."""
-    scatter, table = _moved(setting, dp, units, setting.gradient, "reduce_scatter", units.micro_batches)
+    scatter, table = _moved(setting, dp, units, setting.gradient, setting.gradient, "reduce_scatter", units.micro_batches)
     exposed = exposed_time(scatter.time, units.backward, setting.overlap_dp, 0.0)
-    shown, gathered = _weights_back(setting, dp, parameters, forward)
+    shown, gathered = _weights_back(setting, dp, parameters, ends, forward)
     return DataTraffic(table.time + shown, 0.0, exposed, (scatter, table, gathered))
 
 
@@ -302,8 +314,8 @@ def sharded_weights(setting: Setting, dp: Group, units: Units, *, gathered_again
     """
     hideable = setting.overlap_dp
     times = units.micro_batches if gathered_again else units.once
-    gathers = _moved(setting, dp, units, setting.stack.states.compute, "all_gather", times)
-    scatters = _moved(setting, dp, units, setting.gradient, "reduce_scatter", units.once)
+    gathers = _moved(setting, dp, units, setting.gathered, setting.stack.states.compute, "all_gather", times)
+    scatters = _moved(setting, dp, units, setting.gradient, setting.gradient, "reduce_scatter", units.once)
     gather, scatter = gathers[0].time, scatters[0].time
     ends = gathers[1].time + scatters[1].time
     forward = exposed_time(gather, units.forward, hideable, 0.0)

@@ -96,8 +96,8 @@ def _throughput(setting: Setting, block: Block, step: TrainingStep) -> dict[str,
         "tokens_per_s": tokens,
         "tokens_per_s_per_gpu": divided(tokens, ranks),
         "flop_rate": compute_rate(flop.model, step.total, ranks),
-        "mfu": flop_utilisation(flop.model, step.total, ranks, setting.peak),
-        "hfu": flop_utilisation(flop.executed, step.total, ranks, setting.peak),
+        "mfu": flop_utilisation(flop.model, step.total, ranks, setting.mfu_peak),
+        "hfu": flop_utilisation(flop.executed, step.total, ranks, setting.mfu_peak),
     }
 
 

@@ -9,6 +9,7 @@ from costmodel.documents.stack import Recompute
 from costmodel.equation import Number, term
 from costmodel.equations.arithmetic import matmul_flop
 from costmodel.equations.counting import divided, repeated, tokens_in_micro_batch
+from costmodel.equations.precision import narrow_matmul_bytes, quantise_traffic
 from costmodel.equations.roofline import (
     attention_backward_time,
     attention_forward_time,
@@ -93,18 +94,20 @@ class Both:
         return self.forward.total + self.backward.total
 
 
-def _product(setting: Setting, flop: Number, nbytes: Number, *, backward: bool = False) -> Number:
-    fit = setting.matmul
+def _product(
+    setting: Setting, flop: Number, nbytes: Number, *, backward: bool = False, narrow: bool = False
+) -> Number:
+    fit = setting.linear if narrow else setting.matmul
     return matmul_time(
         flop,
         nbytes,
-        setting.peak,
+        setting.narrow_peak if narrow else setting.peak,
         setting.memory_bandwidth,
         fit.backward_share if backward else fit.compute_share,
         fit.memory_share,
         fit.start,
         fit.exponent,
-        setting.sustained,
+        repeated(setting.narrow_sustained, setting.sustained) if narrow else setting.sustained,
     )
 
 
@@ -126,6 +129,29 @@ def matmul_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Numbe
         accumulated = weight_gradient_bytes(tokens, matrix.n, matrix.k, setting.element, setting.gradient)
         weight = _product(setting, flop, accumulated, backward=True)
     return forward, inward + weight
+
+
+def linear_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Pass, Pass]:
+    """Forward and backward of one linear map of a layer; in a narrow type its input and its gradient are converted."""
+    if not setting.recipe.narrow:
+        forward, backward = matmul_pass(setting, tokens, matrix)
+        return Pass(matmul=forward), Pass(matmul=backward)
+    operand, quantised = setting.recipe.operand, setting.recipe.quantised
+    flop = matmul_flop(tokens, matrix.n, matrix.k)
+    with term("forward"):
+        nbytes = narrow_matmul_bytes(tokens, matrix.n, matrix.k, operand, setting.element)
+        forward = _product(setting, flop, nbytes, narrow=True)
+    with term("input gradient"):
+        nbytes = narrow_matmul_bytes(tokens, matrix.k, matrix.n, operand, setting.element)
+        inward = _product(setting, flop, nbytes, backward=True, narrow=True)
+    with term("weight gradient"):
+        accumulated = weight_gradient_bytes(tokens, matrix.n, matrix.k, operand, setting.gradient)
+        weight = _product(setting, flop, accumulated, backward=True, narrow=True)
+    with term("convert input"):
+        once = _stream(setting, quantise_traffic(repeated(tokens, matrix.k), quantised))
+    with term("convert gradient"):
+        back = _stream(setting, quantise_traffic(repeated(tokens, matrix.n), quantised))
+    return Pass(matmul=forward, memory_bound=once), Pass(matmul=inward + weight, memory_bound=back)
 
 
 def attention_pass(setting: Setting, part: Shard, micro_batch: Number) -> tuple[Pass, Pass]:
@@ -152,18 +178,17 @@ def attention_pass(setting: Setting, part: Shard, micro_batch: Number) -> tuple[
 def layer_pass(setting: Setting, part: Shard, micro_batch: Number, split: Number, recompute: Recompute) -> Both:
     """Forward and backward of one layer on the device, with what recompute adds to backward."""
     tokens = tokens_in_micro_batch(micro_batch, setting.sequence)
-    forward_matmul: Number = 0.0
-    backward_matmul: Number = 0.0
+    forward_linear, backward_linear = Pass(), Pass()
     for matrix in matmuls(setting, part):
         with term(matrix.name):
-            forward, backward = matmul_pass(setting, tokens, matrix)
-        forward_matmul, backward_matmul = forward_matmul + forward, backward_matmul + backward
+            forward, backward = linear_pass(setting, tokens, matrix)
+        forward_linear, backward_linear = forward_linear + forward, backward_linear + backward
     with term("attention core"):
         core_forward, core_backward = attention_pass(setting, part, micro_batch)
     once = _memory_bound(setting, part, tokens, split, backward=False)
     twice = _memory_bound(setting, part, tokens, split, backward=True)
-    forward_pass = Pass(matmul=forward_matmul, memory_bound=once) + core_forward
-    backward_pass = Pass(matmul=backward_matmul, memory_bound=twice) + core_backward
+    forward_pass = forward_linear + Pass(memory_bound=once) + core_forward
+    backward_pass = backward_linear + Pass(memory_bound=twice) + core_backward
     backward_pass = backward_pass + recomputed(setting, recompute, forward_pass, core_forward)
     return Both(forward_pass, backward_pass)
 

@@ -22,6 +22,7 @@ from costmodel.equations.activations import (
 from costmodel.equations.counting import layers_per_stage, repeated, tokens_in_micro_batch
 from costmodel.equations.overlap import bucket_bytes
 from costmodel.equations.pipeline import in_flight
+from costmodel.equations.precision import linear_inputs, narrow_copy_bytes
 from costmodel.equations.states import (
     gathered_bytes,
     gradient_bytes,
@@ -108,10 +109,23 @@ def whole_activations(setting: Setting, block: Block, part: Shard, *, selective:
                 recompute="selective" if selective else "none",
             )
         )
+        if setting.narrow is not None and setting.narrow.saved:
+            kept = kept + _narrow_inputs(setting, part, tokens, split)
         if not part.kind.attention.qk_norm:
             return kept
         head_dim = part.kind.attention.head_dim
         return kept + head_norm_activations(tokens, part.heads, part.kv_heads, head_dim, setting.element)
+
+
+def _narrow_inputs(setting: Setting, part: Shard, tokens: Number, split: Number) -> Number:
+    """What keeping inputs narrow saves; the attention output is kept wide by its core and narrow beside it."""
+    halves, hidden = additions(part.kind), setting.model.hidden
+    out = repeated(part.heads, part.kind.attention.head_dim)
+    with term("inputs kept narrow"):
+        narrow = linear_inputs(tokens, hidden, halves, part.ffn_hidden + out, setting.recipe.operand, split)
+    with term("inputs kept wide"):
+        wide = linear_inputs(tokens, hidden, halves, part.ffn_hidden, setting.element, split)
+    return narrow - wide
 
 
 def _stage_parameters(parameters: StageParameters, pp: Number) -> tuple[Number, Number, Number]:
@@ -156,6 +170,7 @@ def _stage(
     stack = setting.stack
     with term(f"{STAGES[position]} stage"):
         column = _states(setting, block, held)
+        column["weights"] = column["weights"] + _converted(setting, block, parameters.layers)
         live = _live(block, micro_batches, stage)
         activations, extra = _layers(setting, block, live)
         head = _last(setting, block) if position == 2 else np.where(block.pp == 1, _last(setting, block), 0.0)
@@ -189,6 +204,19 @@ def _states(setting: Setting, block: Block, held: Number) -> dict[str, Number]:
         "gradients": gradients,
         "optimizer": optimizer_bytes(held, states.master, moments, block.dp, zero=zero),
     }
+
+
+def _converted(setting: Setting, block: Block, layers: Number) -> Number:
+    """What converted weights of the layers add to the kept ones, or take from them where they stand in for them."""
+    narrow, zero = setting.narrow, block.structure.zero
+    if narrow is None or not narrow.cached:
+        return 0.0
+    states = setting.stack.states
+    with term("converted weights"):
+        copies = narrow_copy_bytes(layers, setting.recipe.copies, block.dp, sharded=zero == 3)
+    if not narrow.primary:
+        return copies
+    return copies - weight_bytes(layers, states.weights, states.compute, block.dp, zero=zero, sharded_master=False)
 
 
 def _live(block: Block, micro_batches: Number, stage: Number) -> Number:
@@ -236,7 +264,7 @@ def _gathered(setting: Setting, block: Block, parameters: StageParameters, posit
     stack = setting.stack
     with term("largest unit"):
         ends = np.where(block.pp == 1, parameters.both, (parameters.embedding, 0.0, parameters.head)[position])
-        unit = gathered_bytes(parameters.largest, stack.states.compute, setting.gradient, stack.buckets.prefetch)
+        unit = gathered_bytes(parameters.largest, setting.gathered, setting.gradient, stack.buckets.prefetch)
         outer = repeated(stack.states.compute, ends)
     return np.where(block.dp > 1, unit + outer, 0.0)
 

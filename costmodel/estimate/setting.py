@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from costmodel.documents.hardware import AttentionFit, CollectiveFit, MatmulFit, NetworkFit
+from costmodel.documents.hardware import Accelerator, AttentionFit, CollectiveFit, MatmulFit, NetworkFit
 from costmodel.documents.library import UNMEASURED, Case
 from costmodel.documents.model import Model
+from costmodel.documents.precision import RECIPES, Recipe
 from costmodel.documents.scenario import FlopConvention
-from costmodel.documents.stack import GradientType, Recompute, Stack
+from costmodel.documents.stack import GradientType, LowPrecision, Recompute, Stack
 from costmodel.equation import Number
 from costmodel.equations.collectives import Operation
 from costmodel.equations.counting import world_size
@@ -47,13 +48,18 @@ class Setting:
     global_batch: float
     element: float
     gradient: float
+    recipe: Recipe
     peak: float
+    narrow_peak: float
+    mfu_peak: float
     memory_bandwidth: float
     usable: float
     matmul: MatmulFit
+    linear: MatmulFit
     attention: AttentionFit | None
     memory_share: float
     sustained: float
+    narrow_sustained: float
     domain: float
     collectives: dict[str, CollectiveFit]
     network: NetworkFit
@@ -69,6 +75,17 @@ class Setting:
     def optimizer_state(self) -> Number:
         """Bytes of master copy and moments for a parameter."""
         return self.stack.states.master + self.case.optimizer.moments
+
+    @property
+    def gathered(self) -> float:
+        """Bytes of a layer's weight as the network gathers it."""
+        narrow = self.narrow
+        return self.recipe.operand if narrow is not None and narrow.gather else self.stack.states.compute
+
+    @property
+    def narrow(self) -> LowPrecision | None:
+        """What the stack does about narrow types; nothing where the recipe has none."""
+        return self.stack.low_precision if self.recipe.narrow else None
 
     @property
     def ranks(self) -> Number:
@@ -114,6 +131,16 @@ class _Speaker:
             self.say("workload.gradients", case.stack.gradients, f"stacks/{case.stack.name}")
         return written or case.stack.gradients
 
+    def mfu_peak(self, case: Case, recipe: Recipe) -> float:
+        """The rate an MFU is a share of: of the type the matmuls read, unless the scenario names another."""
+        written, peaks = case.scenario.assume.mfu_peak, case.accelerator.peak
+        peak: float | None = getattr(peaks, written or recipe.type)
+        if peak is None:
+            raise fail("D013", f"{case.accelerator.name} has no {written} peak", None, "take another assume.mfu_peak")
+        if recipe.narrow and written is None:
+            self.say("assume.mfu_peak", f"{recipe.type}, {show(peak, 'FLOP/s')}", f"precision {recipe.name}")
+        return peak
+
     def choose(self, path: str, written: float | None, default: float, origin: str, unit: str = "1") -> float:
         if written is not None:
             return written
@@ -123,10 +150,12 @@ class _Speaker:
 
 def setting_of(case: Case) -> Setting:
     """The numbers of a case."""
-    _complete(case)
+    recipe = RECIPES[case.scenario.workload.precision]
+    _possible(case, recipe)
+    _complete(case, recipe)
     scenario, stack, efficiency, network = case.scenario, case.stack, case.efficiency, case.network.network
     workload, assume = scenario.workload, scenario.assume
-    fit, sustained, streams = _matmul_fit(case), efficiency.sustained, efficiency.memory
+    fit, sustained, streams = _matmul_fit(case, recipe.fit, recipe.type), efficiency.sustained, efficiency.memory
     assert network and sustained and streams  # noqa: PT018 (narrowing three at once)
     fitted, crossed = (f"efficiencies/{document.of}" for document in (efficiency, case.network))
     named = f"stacks/{stack.name}"
@@ -135,6 +164,7 @@ def setting_of(case: Case) -> Setting:
     speaker.say(
         "attention and matmul", f"{stack.kernels.attention}; {show(fit.compute_share, '1')} of peak alone", fitted
     )
+    counted = speaker.mfu_peak(case, recipe)
     choose = speaker.choose
     return Setting(
         case=case,
@@ -142,15 +172,20 @@ def setting_of(case: Case) -> Setting:
         stack=stack,
         sequence=workload.sequence,
         global_batch=workload.global_batch,
-        element=ELEMENT_BYTES[workload.precision],
+        element=ELEMENT_BYTES[recipe.wide],
         gradient=ELEMENT_BYTES[gradients],
-        peak=getattr(case.accelerator.peak, workload.precision),
+        recipe=recipe,
+        peak=getattr(case.accelerator.peak, recipe.wide),
+        narrow_peak=getattr(case.accelerator.peak, recipe.type),
+        mfu_peak=counted,
         memory_bandwidth=case.accelerator.memory.bandwidth,
         usable=case.accelerator.memory.usable,
-        matmul=fit,
+        matmul=_matmul_fit(case, recipe.wide, recipe.wide),
+        linear=fit,
         attention=efficiency.attention.get(stack.kernels.attention),
         memory_share=streams.share,
         sustained=choose("assume.sustained", assume.sustained, sustained.factor, fitted),
+        narrow_sustained=sustained.narrow,
         domain=case.node.scale_up.domain,
         collectives=efficiency.collectives,
         network=network,
@@ -164,11 +199,10 @@ def setting_of(case: Case) -> Setting:
     )
 
 
-def _matmul_fit(case: Case) -> MatmulFit:
-    """The fit of the precision; a part never fitted takes its share from its best measured matmul, if there is one."""
-    precision = case.scenario.workload.precision
-    fit, best = case.efficiency.matmul[precision], case.accelerator.best_matmul.get(precision)
-    peak = getattr(case.accelerator.peak, precision)
+def _matmul_fit(case: Case, key: str, kind: str) -> MatmulFit:
+    """The fit of a type; a part never fitted takes its share from its best measured matmul, if there is one."""
+    fit, best = case.efficiency.matmul[key], case.accelerator.best_matmul.get(kind)
+    peak = getattr(case.accelerator.peak, kind)
     if case.efficiency.of != UNMEASURED or best is None:
         return fit
     place = getattr(best, "place", None)
@@ -180,12 +214,29 @@ def _matmul_fit(case: Case) -> MatmulFit:
     return fit.model_copy(update=shares)
 
 
-def _complete(case: Case) -> None:
+def _possible(case: Case, recipe: Recipe) -> None:
+    """A fault for a precision that the accelerator or the stack lacks."""
+    chip, stack = case.accelerator, case.stack
+    if not _runs(chip, recipe):
+        has = [other.name for other in RECIPES.values() if _runs(chip, other)]
+        raise fail("D013", f"{chip.name} cannot multiply in {recipe.name}", None, f"it has {', '.join(has) or 'none'}")
+    if recipe.narrow and (stack.low_precision is None or recipe.name not in stack.low_precision.recipes):
+        offered = ", ".join(stack.low_precision.recipes if stack.low_precision else ()) or "bf16 and fp16 only"
+        raise fail("D013", f"the stack {stack.name} does not train in {recipe.name}", None, f"it offers {offered}")
+
+
+def _runs(chip: Accelerator, recipe: Recipe) -> bool:
+    """Whether the accelerator has the type and, where the recipe needs it, scales blocks in hardware."""
+    return getattr(chip.peak, recipe.type) is not None and (not recipe.families or chip.family in recipe.families)
+
+
+def _complete(case: Case, recipe: Recipe) -> None:
     """A fault for what the documents must say before anything can be computed."""
-    precision, efficiency, kernel = case.scenario.workload.precision, case.efficiency, case.stack.kernels.attention
+    efficiency, kernel = case.efficiency, case.stack.kernels.attention
     name = case.accelerator.name
-    if getattr(case.accelerator.peak, precision) is None or precision not in efficiency.matmul:
-        raise fail("D013", f"{name} has no {precision} rate with a fit", None, "take another precision")
+    for kind, key in ((recipe.wide, recipe.wide), (recipe.type, recipe.fit)):
+        if getattr(case.accelerator.peak, kind) is None or key not in efficiency.matmul:
+            raise fail("D013", f"{name} has no {key} rate with a fit", None, "take another precision")
     if efficiency.memory is None or efficiency.sustained is None:
         raise fail("D013", f"the efficiency of {name} lacks memory or sustained")
     if case.network.network is None:

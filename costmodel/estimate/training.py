@@ -12,6 +12,7 @@ from costmodel.equation import Number, term
 from costmodel.equations.collectives import Operation
 from costmodel.equations.counting import divided, layers_per_stage, repeated
 from costmodel.equations.pipeline import pipeline_time
+from costmodel.equations.precision import quantise_traffic
 from costmodel.equations.roofline import stream_time
 from costmodel.equations.states import gradient_traffic
 from costmodel.equations.traffic import optimizer_traffic
@@ -113,6 +114,8 @@ def training_step(setting: Setting, block: Block, parameters: StageParameters, m
     for transfer in tied:
         terms["dp"] = terms["dp"] + transfer.total_time
     terms["optimizer"] = _optimizer(setting, block, held)
+    if setting.recipe.narrow:
+        terms["memory_bound"] = terms["memory_bound"] + _converted_weights(setting, block, parameters, micro_batches)
     total = terms["matmul"]
     for name in TERMS[1:]:
         total = total + terms[name]
@@ -185,7 +188,7 @@ def _data(
     zero = block.structure.zero
     forward, backward = work.layers.forward.total, work.layers.backward.total
     if zero < 2:
-        return replicated_traffic(setting, block, placed.dp, held, forward, backward)
+        return replicated_traffic(setting, block, placed.dp, held, parameters.ends(block.pp), forward, backward)
     per_stage = layers_per_stage(layer_count(setting.model), block.pp)
     table = np.maximum(parameters.embedding, parameters.head)
     units = Units(
@@ -200,7 +203,7 @@ def _data(
     )
     if zero == 3 or setting.stack.states.sharded_master:
         return sharded_weights(setting, placed.dp, units, gathered_again=zero == 3)
-    return sharded_gradients(setting, placed.dp, held, units, forward)
+    return sharded_gradients(setting, placed.dp, held, parameters.ends(block.pp), units, forward)
 
 
 def _sends(setting: Setting, block: Block, placed: Groups, work: Stages, micro_batches: Number) -> PipelineTraffic:
@@ -224,6 +227,21 @@ def _optimizer(setting: Setting, block: Block, held: Number) -> Number:
         kept = divided(held, block.dp) if zero >= 2 else held
         nbytes = optimizer_traffic(updated, kept, setting.case.optimizer.moments, ELEMENT_BYTES["fp32"])
         return stream_time(nbytes, setting.memory_bandwidth, setting.memory_share)
+
+
+def _converted_weights(
+    setting: Setting, block: Block, parameters: StageParameters, micro_batches: Number
+) -> Number:
+    """Weights converted after an update where the copies are kept, else in every micro-batch; a shard before it is
+    gathered narrow.
+    """
+    narrow = setting.narrow
+    shards = narrow is not None and narrow.gather and block.structure.zero >= 1
+    held = divided(parameters.layers, block.dp) if shards else parameters.layers
+    with term("convert weights"):
+        nbytes = quantise_traffic(held, setting.recipe.quantised)
+        once = stream_time(nbytes, setting.memory_bandwidth, setting.memory_share)
+    return once if narrow is not None and narrow.cached else repeated(micro_batches, once)
 
 
 def _tensor(setting: Setting, block: Block, placed: Groups, work: Stages, micro_batches: Number) -> list[Transfer]:

@@ -6,6 +6,7 @@ import math
 import re
 from typing import TypeVar
 
+from costmodel.documents.stack import Stack
 from costmodel.documents.table import Row
 
 T = TypeVar("T", str, float, bool)
@@ -16,7 +17,8 @@ RULES = {
     "gpus": "tp · pp · dp",
     "gpus_per_node": "as the node of that accelerator has them",
     "nic_gbps_per_gpu": "as the node of that accelerator has it",
-    "precision": "bf16 where the source leaves it open",
+    "precision": "bf16 where the source leaves it open; fp8 of no recipe is the stack's own, fp8-row where features "
+    "name it",
     "ffn": "4 · hidden, of an MLP that is not gated",
     "kv_heads": "as many as heads",
     "head_dim": "hidden / heads",
@@ -110,6 +112,15 @@ class Filling:
         if "deepspeed" in framework.lower() or "BigScience" in framework:
             return "deepspeed"
         return "megatron-2021" if self.year() <= LAST_UNFUSED else "megatron-core"
+
+    def precision(self, stack: Stack) -> str:
+        """The cell; fp8 alone is scaled as the stack does it."""
+        written, features = self.row.text("precision"), self.row.text("features")
+        if written != "fp8" and "float8" not in features:
+            return written
+        if "rowwise" in features:
+            return "fp8-row"
+        return stack.low_precision.recipes[0] if stack.low_precision else "fp8"
 
     def gradients(self, default: str) -> str:
         """The type of gradients, where features or notes name it."""

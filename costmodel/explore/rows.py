@@ -11,6 +11,7 @@ from typing import Any
 from costmodel.documents.faults import validate
 from costmodel.documents.hardware import Accelerator, Fabric, Node
 from costmodel.documents.library import Case, case_of
+from costmodel.documents.precision import RECIPES
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.stack import Stack
@@ -25,7 +26,7 @@ REASONS = {
     "V001": Rule("accelerator unknown", "No document describes the row's accelerator, or no node that holds it."),
     "V002": Rule("experts", "The model has experts, which are not modelled yet."),
     "V003": Rule("context parallel", "The sequence is split over ranks (cp above 1), which is not modelled yet."),
-    "V004": Rule("precision without a fit", "No matmuls of that precision, fp8 for example, were fitted."),
+    "V004": Rule("precision without a fit", "The accelerator or the stack does not have it, or no matmuls of it were fitted."),
     "V005": Rule("nothing measured", "The row has no measured cell of the quantity asked for."),
     "V006": Rule(
         "shape incomplete", "A cell that no rule fills is empty: of the model, the batch or the layout. The rules:"
@@ -54,7 +55,7 @@ NODES = {
     "mi355x": "mi355x-8",
 }
 LINKS = {"a800-sxm-80": "200 GB/s", "h800-sxm": "200 GB/s"}  # 8 NVLinks of 25 GB/s one way
-PRECISIONS = {"bf16": "bf16", "fp16": "fp16", "fp16/bf16": "bf16"}
+PRECISIONS = {"fp16/bf16": "bf16", **{name: name for name in RECIPES}}
 SCHEDULES = {"1f1b": "1f1b", "1f1b-i": "interleaved", "interleaved": "interleaved", "gpipe": "gpipe"}
 RECOMPUTE = ("none", "selective", "full")
 TOLERATED = {"L002"}  # uneven stages ran; they are taken as even
@@ -145,7 +146,7 @@ def _accelerator(filling: Filling, shelf: Shelf) -> Accelerator:
 def _features(row: Row) -> None:
     """Refuse what the run did that nothing here knows."""
     features, precision = row.text("features"), row.text("precision")
-    if (precision and precision not in PRECISIONS) or "float8" in features:
+    if precision and precision not in PRECISIONS:
         raise Refused("V004", f"precision {precision}")
     schedule = _SCHEDULE.search(features)
     named = schedule[1] if schedule else "ZB" if "+ ZB-" in row.text("framework") else "1F1B"
@@ -279,11 +280,10 @@ def _workload(filling: Filling, accelerator: Accelerator, stack: Stack, layout: 
         if share is None or steps is None:
             raise Refused("V006", "global_batch empty")
         batch = filling.put("global_batch", share * layout.dp * steps)
-    written = row.text("precision")
-    precision = PRECISIONS.get(written, "bf16")
-    if written != precision:
+    precision = PRECISIONS.get(filling.precision(stack), "bf16")
+    if row.text("precision") != precision:
         filling.put("precision", precision)
-    if getattr(accelerator.peak, precision) is None:
+    if getattr(accelerator.peak, RECIPES[precision].type) is None:
         raise Refused("V004", f"{accelerator.name} has no {precision}")
     return {
         "kind": "training",

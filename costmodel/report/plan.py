@@ -226,11 +226,14 @@ def _ledger_rows(answer: Answer, stage: int, peak: float) -> list[tuple[str, str
 
 
 def _ledger_note(answer: Answer, name: str) -> str:
-    states = answer.setting.stack.states
+    setting, states = answer.setting, answer.setting.stack.states
+    narrow = setting.narrow
+    kept = 0.0 if narrow and narrow.primary else states.weights
+    copies = f" + {setting.recipe.copies:.3g} {setting.recipe.name}" if narrow and narrow.cached else ""
     zero = answer.evaluation.block.structure.zero
     gradients = answer.setting.gradient
     notes = {
-        "weights": f"{states.weights:.0f} B a parameter" + (", sharded over dp" if zero == 3 else ""),
+        "weights": f"{kept:.0f}{copies} B a parameter" + (", sharded over dp" if zero == 3 else ""),
         "gradients": f"{gradients:.0f} B a parameter" + (", sharded over dp" if zero >= 2 else ""),
         "optimizer": f"{float(answer.setting.optimizer_state):.0f} B a parameter"
         + (", sharded over dp" if zero >= 1 else ""),

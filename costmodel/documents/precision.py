@@ -24,7 +24,6 @@ class Recipe(Sourced):
     quantised: Bytes = Field(default=0.0, description="Bytes read and written to convert an element both ways")
     copies: Bytes = Field(default=0.0, description="Bytes of a weight's two converted copies")
     families: tuple[str, ...] = Field(default=(), description="Families that scale by block in hardware; empty: any")
-    pays: str = Field(default="", description="When it pays, and what it costs")
 
     @property
     def narrow(self) -> bool:
@@ -32,109 +31,87 @@ class Recipe(Sourced):
         return self.type != self.wide
 
 
-_STAYS = (
-    "Forward, input gradient and weight gradient of the layers' linear maps run in it; attention core, embedding, "
-    "head, norms, residual stream, router, gradients and optimizer stay wide."
-)
-
-
-def _scaled(share: str, pays: str) -> str:
-    return f"{share} {_STAYS} {pays}"
-
-
 _RECIPES: tuple[dict[str, Any], ...] = (
-        dict(name="bf16", title="brain float, 16 bits", type="bf16", fit="bf16", operand="2 B", source="exact"),
-        dict(
-            name="fp16", title="IEEE half", type="fp16", fit="fp16", wide="fp16", operand="2 B", source="exact"
-        ),
-        dict(
-            name="fp8",
-            title="fp8 with one scale a tensor, taken from the steps before (delayed scaling)",
-            type="fp8",
-            fit="fp8",
-            operand="1 B",
-            quantised="4 B",  # read 2, write the copy and its transpose
-            copies="2 B",
-            pays=_scaled(
-                "E4M3 forward, E5M2 for gradients in Transformer Engine's hybrid.",
-                "Pays where products are large; converting each input moves 4 bytes an element.",
-            ),
-            source="transformer-engine",
-        ),
-        dict(
-            name="fp8-cs",
-            title="fp8 with one scale a tensor, taken from the tensor itself (current scaling)",
-            type="fp8",
-            fit="fp8",
-            operand="1 B",
-            quantised="6 B",  # the largest value is looked for first: 2 more
-            copies="2 B",
-            pays=_scaled(
-                "No history of scales; float8 tensorwise of torchao is this.",
-                "A pass over each tensor more than fp8 to find its largest value: 6 bytes an element.",
-            ),
-            source="transformer-engine",
-        ),
-        dict(
-            name="fp8-row",
-            title="fp8 with one scale a row and a column",
-            type="fp8",
-            fit="fp8",
-            operand="1 B",
-            quantised="10 B",  # each direction has its own scales: twice 2 to look, 2 to read, 1 to write
-            copies="2 B",
-            pays=_scaled(
-                "float8 rowwise of torchao.",
-                "Finer than a scale a tensor; both directions are scaled apart, 10 bytes an element.",
-            ),
-            source="torchao",
-            note="Kernels of early releases were much slower than this (torchtitan issue 1207)",
-        ),
-        dict(
-            name="fp8-block",
-            title="fp8 with one scale for 1 × 128 activations and 128 × 128 weights",
-            type="fp8",
-            fit="fp8",
-            operand="1.03125 B",  # 4 bytes for 128
-            quantised="4.0625 B",  # read 2, write two copies
-            copies="2.0005 B",  # 4 bytes for 128 × 128, twice
-            pays=_scaled(
-                "DeepSeek-V3's recipe; a 4-byte scale for each block.",
-                "Finer than a scale a tensor; on Hopper the sums leave the tensor core every 128 products.",
-            ),
-            source="deepseek-2024",
-        ),
-        dict(
-            name="mxfp8",
-            title="fp8 with one 8-bit scale for each 32 elements, in hardware",
-            type="fp8",
-            fit="fp8",
-            operand="1.03125 B",  # 1 byte for 32
-            quantised="4.0625 B",  # read 2, write two copies
-            copies="2.0625 B",
-            families=("blackwell", "cdna4", "trainium"),
-            pays=_scaled(
-                "The OCP microscaling format.",
-                "Blocks run along the inner dimension, so each tensor is converted once for each direction.",
-            ),
-            source="rouhani-2023",
-        ),
-        dict(
-            name="nvfp4",
-            title="4-bit floats with one 8-bit scale for each 16 elements",
-            type="fp4",
-            fit="nvfp4",
-            operand="0.5625 B",  # 1 byte for 16
-            quantised="5.125 B",  # 2 to look for the largest, read 2, write two copies
-            copies="1.125 B",
-            families=("blackwell",),
-            pays=_scaled(
-                "A second scale a tensor, random Hadamard transforms, stochastic rounding.",
-                "Twice or more the peak of fp8, of which training kernels reach little more than half; some layers "
-                "are usually left in bf16, which is not counted here.",
-            ),
-            source="nvidia-nvfp4",
-        ),
-    )
+    {
+        "name": "bf16",
+        "title": "brain float, 16 bits",
+        "type": "bf16",
+        "fit": "bf16",
+        "operand": "2 B",
+        "source": "exact",
+    },
+    {
+        "name": "fp16",
+        "title": "IEEE half",
+        "type": "fp16",
+        "fit": "fp16",
+        "wide": "fp16",
+        "operand": "2 B",
+        "source": "exact",
+    },
+    {
+        "name": "fp8",
+        "title": "fp8 with one scale a tensor, taken from the steps before (delayed scaling)",
+        "type": "fp8",
+        "fit": "fp8",
+        "operand": "1 B",
+        "quantised": "4 B",  # read 2, write the copy and its transpose
+        "copies": "2 B",
+        "source": "transformer-engine",
+    },
+    {
+        "name": "fp8-cs",
+        "title": "fp8 with one scale a tensor, taken from the tensor itself (current scaling)",
+        "type": "fp8",
+        "fit": "fp8",
+        "operand": "1 B",
+        "quantised": "6 B",  # the largest value is looked for first: 2 more
+        "copies": "2 B",
+        "source": "transformer-engine",
+    },
+    {
+        "name": "fp8-row",
+        "title": "fp8 with one scale a row and a column",
+        "type": "fp8",
+        "fit": "fp8",
+        "operand": "1 B",
+        "quantised": "10 B",  # each direction has its own scales: twice 2 to look, 2 to read, 1 to write
+        "copies": "2 B",
+        "source": "torchao",
+        "note": "Kernels of early releases were much slower than this (torchtitan issue 1207)",
+    },
+    {
+        "name": "fp8-block",
+        "title": "fp8 with one scale for 1 × 128 activations and 128 × 128 weights",
+        "type": "fp8",
+        "fit": "fp8",
+        "operand": "1.03125 B",  # 4 bytes for 128
+        "quantised": "4.0625 B",  # read 2, write two copies
+        "copies": "2.0005 B",  # 4 bytes for 128 × 128, twice
+        "source": "deepseek-2024",
+    },
+    {
+        "name": "mxfp8",
+        "title": "fp8 with one 8-bit scale for each 32 elements, in hardware",
+        "type": "fp8",
+        "fit": "fp8",
+        "operand": "1.03125 B",  # 1 byte for 32
+        "quantised": "4.0625 B",  # read 2, write two copies
+        "copies": "2.0625 B",
+        "families": ("blackwell", "cdna4", "trainium"),
+        "source": "rouhani-2023",
+    },
+    {
+        "name": "nvfp4",
+        "title": "4-bit floats with one 8-bit scale for each 16 elements",
+        "type": "fp4",
+        "fit": "nvfp4",
+        "operand": "0.5625 B",  # 1 byte for 16
+        "quantised": "5.125 B",  # 2 to look for the largest, read 2, write two copies
+        "copies": "1.125 B",
+        "families": ("blackwell",),
+        "source": "nvidia-nvfp4",
+    },
+)
 
 RECIPES: dict[str, Recipe] = {entry["name"]: Recipe.model_validate(entry) for entry in _RECIPES}

@@ -68,7 +68,7 @@ COLUMNS: dict[str, Column] = {
     "micro_batch": Column("count", "sequences in a forward pass of one replica"),
     "global_batch": Column("count", "sequences in an optimizer step"),
     "grad_accum": Column("count", "micro-batches in an optimizer step"),
-    "precision": Column("text", "bf16, fp16, or fp16/bf16 where the source leaves it open"),
+    "precision": Column("text", "as a workload names it, bf16 or fp8-cs; fp16/bf16 where the source leaves it open"),
     "step_time_s": Column("number", "measured time of a step, s"),
     "tokens_per_s_per_gpu": Column("number", "measured tokens a second of each accelerator"),
     "tflops_per_gpu": Column("number", "measured rate of each accelerator, TFLOP/s"),

@@ -281,10 +281,7 @@ class Units:
 def _moved(
     setting: Setting, dp: Group, units: Units, element: Number, wide: Number, operation: Operation, times: Number
 ) -> tuple[Transfer, Transfer]:
-    """A layer's weights gathered or gradients scattered, and those of a table at the ends, so many times a step.
-
-    The ends are wide where the layer is narrow.
-    """
+    """A layer's weights gathered or gradients scattered, and those of a table at the ends, wide, so often a step."""
     with term(f"dp {operation} of a layer"):
         message = gradient_traffic(units.layer, element)
         time = collective_time(setting, message, dp, operation)
@@ -300,7 +297,9 @@ def sharded_gradients(
     setting: Setting, dp: Group, parameters: Number, ends: Number, units: Units, forward: Number
 ) -> DataTraffic:
     """Zero 2: gradients scattered layer by layer in every micro-batch, weights gathered once a step."""
-    scatter, table = _moved(setting, dp, units, setting.gradient, setting.gradient, "reduce_scatter", units.micro_batches)
+    scatter, table = _moved(
+        setting, dp, units, setting.gradient, setting.gradient, "reduce_scatter", units.micro_batches
+    )
     exposed = exposed_time(scatter.time, units.backward, setting.overlap_dp, 0.0)
     shown, gathered = _weights_back(setting, dp, parameters, ends, forward)
     return DataTraffic(table.time + shown, 0.0, exposed, (scatter, table, gathered))

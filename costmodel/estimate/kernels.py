@@ -94,20 +94,18 @@ class Both:
         return self.forward.total + self.backward.total
 
 
-def _product(
-    setting: Setting, flop: Number, nbytes: Number, *, backward: bool = False, narrow: bool = False
-) -> Number:
-    fit = setting.linear if narrow else setting.matmul
+def _product(setting: Setting, flop: Number, nbytes: Number, *, backward: bool = False, narrow: bool = False) -> Number:
+    fit = setting.linear.fit if narrow else setting.matmul
     return matmul_time(
         flop,
         nbytes,
-        setting.narrow_peak if narrow else setting.peak,
+        setting.linear.peak if narrow else setting.peak,
         setting.memory_bandwidth,
         fit.backward_share if backward else fit.compute_share,
         fit.memory_share,
         fit.start,
         fit.exponent,
-        repeated(setting.narrow_sustained, setting.sustained) if narrow else setting.sustained,
+        repeated(setting.linear.sustained, setting.sustained) if narrow else setting.sustained,
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from costmodel.documents.hardware import Accelerator, AttentionFit, CollectiveFit, MatmulFit, NetworkFit
-from costmodel.documents.library import UNMEASURED, Case
+from costmodel.documents.hardware import AttentionFit, CollectiveFit, MatmulFit, NetworkFit
+from costmodel.documents.library import Case
 from costmodel.documents.model import Model
 from costmodel.documents.precision import RECIPES, Recipe
 from costmodel.documents.scenario import FlopConvention
@@ -14,9 +14,8 @@ from costmodel.documents.stack import GradientType, LowPrecision, Recompute, Sta
 from costmodel.equation import Number
 from costmodel.equations.collectives import Operation
 from costmodel.equations.counting import world_size
-from costmodel.equations.economics import share
-from costmodel.equations.roofline import best_matmul_share
 from costmodel.errors import Place, fail
+from costmodel.estimate.precision import Linear, linear_of, matmul_fit, possible
 from costmodel.units import Figure, show
 
 Dropped = Literal["nothing", "core", "operations", "layer"]
@@ -48,18 +47,15 @@ class Setting:
     global_batch: float
     element: float
     gradient: float
-    recipe: Recipe
     peak: float
-    narrow_peak: float
     mfu_peak: float
     memory_bandwidth: float
     usable: float
     matmul: MatmulFit
-    linear: MatmulFit
+    linear: Linear
     attention: AttentionFit | None
     memory_share: float
     sustained: float
-    narrow_sustained: float
     domain: float
     collectives: dict[str, CollectiveFit]
     network: NetworkFit
@@ -75,6 +71,11 @@ class Setting:
     def optimizer_state(self) -> Number:
         """Bytes of master copy and moments for a parameter."""
         return self.stack.states.master + self.case.optimizer.moments
+
+    @property
+    def recipe(self) -> Recipe:
+        """The precision of the layers' linear maps."""
+        return self.linear.recipe
 
     @property
     def gathered(self) -> float:
@@ -131,6 +132,10 @@ class _Speaker:
             self.say("workload.gradients", case.stack.gradients, f"stacks/{case.stack.name}")
         return written or case.stack.gradients
 
+    def rates(self, stack: Stack, linear: Linear, origin: str) -> None:
+        share = show(linear.fit.compute_share, "1")
+        self.say("attention and matmul", f"{stack.kernels.attention}; {share} of peak alone", origin)
+
     def mfu_peak(self, case: Case, recipe: Recipe) -> float:
         """The rate an MFU is a share of: of the type the matmuls read, unless the scenario names another."""
         written, peaks = case.scenario.assume.mfu_peak, case.accelerator.peak
@@ -150,21 +155,16 @@ class _Speaker:
 
 def setting_of(case: Case) -> Setting:
     """The numbers of a case."""
-    recipe = RECIPES[case.scenario.workload.precision]
-    _possible(case, recipe)
-    _complete(case, recipe)
+    _complete(case, RECIPES[case.scenario.workload.precision])
     scenario, stack, efficiency, network = case.scenario, case.stack, case.efficiency, case.network.network
     workload, assume = scenario.workload, scenario.assume
-    fit, sustained, streams = _matmul_fit(case, recipe.fit, recipe.type), efficiency.sustained, efficiency.memory
+    linear, sustained, streams = linear_of(case), efficiency.sustained, efficiency.memory
     assert network and sustained and streams  # noqa: PT018 (narrowing three at once)
     fitted, crossed = (f"efficiencies/{document.of}" for document in (efficiency, case.network))
     named = f"stacks/{stack.name}"
     speaker = _Speaker()
     gradients = speaker.gradients(case)
-    speaker.say(
-        "attention and matmul", f"{stack.kernels.attention}; {show(fit.compute_share, '1')} of peak alone", fitted
-    )
-    counted = speaker.mfu_peak(case, recipe)
+    speaker.rates(stack, linear, fitted)
     choose = speaker.choose
     return Setting(
         case=case,
@@ -172,20 +172,17 @@ def setting_of(case: Case) -> Setting:
         stack=stack,
         sequence=workload.sequence,
         global_batch=workload.global_batch,
-        element=ELEMENT_BYTES[recipe.wide],
+        element=ELEMENT_BYTES[linear.recipe.wide],
         gradient=ELEMENT_BYTES[gradients],
-        recipe=recipe,
-        peak=getattr(case.accelerator.peak, recipe.wide),
-        narrow_peak=getattr(case.accelerator.peak, recipe.type),
-        mfu_peak=counted,
+        peak=getattr(case.accelerator.peak, linear.recipe.wide),
+        mfu_peak=speaker.mfu_peak(case, linear.recipe),
         memory_bandwidth=case.accelerator.memory.bandwidth,
         usable=case.accelerator.memory.usable,
-        matmul=_matmul_fit(case, recipe.wide, recipe.wide),
-        linear=fit,
+        matmul=matmul_fit(case, linear.recipe.wide, linear.recipe.wide),
+        linear=linear,
         attention=efficiency.attention.get(stack.kernels.attention),
         memory_share=streams.share,
         sustained=choose("assume.sustained", assume.sustained, sustained.factor, fitted),
-        narrow_sustained=sustained.narrow,
         domain=case.node.scale_up.domain,
         collectives=efficiency.collectives,
         network=network,
@@ -199,39 +196,9 @@ def setting_of(case: Case) -> Setting:
     )
 
 
-def _matmul_fit(case: Case, key: str, kind: str) -> MatmulFit:
-    """The fit of a type; a part never fitted takes its share from its best measured matmul, if there is one."""
-    fit, best = case.efficiency.matmul[key], case.accelerator.best_matmul.get(kind)
-    peak = getattr(case.accelerator.peak, kind)
-    if case.efficiency.of != UNMEASURED or best is None:
-        return fit
-    place = getattr(best, "place", None)
-    gain = share(fit.backward_share, fit.compute_share)
-    shares = {
-        "compute_share": Figure(float(best_matmul_share(best, peak, 1.0)), place),
-        "backward_share": Figure(float(best_matmul_share(best, peak, gain)), place),
-    }
-    return fit.model_copy(update=shares)
-
-
-def _possible(case: Case, recipe: Recipe) -> None:
-    """A fault for a precision that the accelerator or the stack lacks."""
-    chip, stack = case.accelerator, case.stack
-    if not _runs(chip, recipe):
-        has = [other.name for other in RECIPES.values() if _runs(chip, other)]
-        raise fail("D013", f"{chip.name} cannot multiply in {recipe.name}", None, f"it has {', '.join(has) or 'none'}")
-    if recipe.narrow and (stack.low_precision is None or recipe.name not in stack.low_precision.recipes):
-        offered = ", ".join(stack.low_precision.recipes if stack.low_precision else ()) or "bf16 and fp16 only"
-        raise fail("D013", f"the stack {stack.name} does not train in {recipe.name}", None, f"it offers {offered}")
-
-
-def _runs(chip: Accelerator, recipe: Recipe) -> bool:
-    """Whether the accelerator has the type and, where the recipe needs it, scales blocks in hardware."""
-    return getattr(chip.peak, recipe.type) is not None and (not recipe.families or chip.family in recipe.families)
-
-
 def _complete(case: Case, recipe: Recipe) -> None:
     """A fault for what the documents must say before anything can be computed."""
+    possible(case, recipe)
     efficiency, kernel = case.efficiency, case.stack.kernels.attention
     name = case.accelerator.name
     for kind, key in ((recipe.wide, recipe.wide), (recipe.type, recipe.fit)):

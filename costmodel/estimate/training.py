@@ -229,9 +229,7 @@ def _optimizer(setting: Setting, block: Block, held: Number) -> Number:
         return stream_time(nbytes, setting.memory_bandwidth, setting.memory_share)
 
 
-def _converted_weights(
-    setting: Setting, block: Block, parameters: StageParameters, micro_batches: Number
-) -> Number:
+def _converted_weights(setting: Setting, block: Block, parameters: StageParameters, micro_batches: Number) -> Number:
     """Weights converted after an update where the copies are kept, else in every micro-batch; a shard before it is
     gathered narrow.
     """

@@ -26,7 +26,7 @@ REASONS = {
     "V001": Rule("accelerator unknown", "No document describes the row's accelerator, or no node that holds it."),
     "V002": Rule("experts", "The model has experts, which are not modelled yet."),
     "V003": Rule("context parallel", "The sequence is split over ranks (cp above 1), which is not modelled yet."),
-    "V004": Rule("precision without a fit", "The accelerator or the stack does not have it, or no matmuls of it were fitted."),
+    "V004": Rule("precision without a fit", "Accelerator or stack lack it, or no matmuls of it were fitted."),
     "V005": Rule("nothing measured", "The row has no measured cell of the quantity asked for."),
     "V006": Rule(
         "shape incomplete", "A cell that no rule fills is empty: of the model, the batch or the layout. The rules:"

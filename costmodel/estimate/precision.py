@@ -1,0 +1,61 @@
+"""Which types a case multiplies in: the layers' linear maps, all other products, and who lacks what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.documents.hardware import Accelerator, MatmulFit
+from costmodel.documents.library import UNMEASURED, Case
+from costmodel.documents.precision import RECIPES, Recipe
+from costmodel.equations.economics import share
+from costmodel.equations.roofline import best_matmul_share
+from costmodel.errors import fail
+from costmodel.units import Figure
+
+
+@dataclass(frozen=True)
+class Linear:
+    """What the linear maps of the layers run in, their rate, and their sustained factor over that of the rest."""
+
+    recipe: Recipe
+    fit: MatmulFit
+    peak: float
+    sustained: float
+
+
+def linear_of(case: Case) -> Linear:
+    """The recipe of a case with the numbers of its type."""
+    recipe, sustained = RECIPES[case.scenario.workload.precision], case.efficiency.sustained
+    peak: float = getattr(case.accelerator.peak, recipe.type)
+    return Linear(recipe, matmul_fit(case, recipe.fit, recipe.type), peak, sustained.narrow if sustained else 1.0)
+
+
+def matmul_fit(case: Case, key: str, kind: str) -> MatmulFit:
+    """The fit of a type; a part never fitted takes its share from its best measured matmul, if there is one."""
+    fit, best = case.efficiency.matmul[key], case.accelerator.best_matmul.get(kind)
+    peak = getattr(case.accelerator.peak, kind)
+    if case.efficiency.of != UNMEASURED or best is None:
+        return fit
+    place = getattr(best, "place", None)
+    gain = share(fit.backward_share, fit.compute_share)
+    shares = {
+        "compute_share": Figure(float(best_matmul_share(best, peak, 1.0)), place),
+        "backward_share": Figure(float(best_matmul_share(best, peak, gain)), place),
+    }
+    return fit.model_copy(update=shares)
+
+
+def possible(case: Case, recipe: Recipe) -> None:
+    """A fault for a precision that the accelerator or the stack lacks."""
+    chip, stack = case.accelerator, case.stack
+    if not _runs(chip, recipe):
+        has = [other.name for other in RECIPES.values() if _runs(chip, other)]
+        raise fail("D013", f"{chip.name} cannot multiply in {recipe.name}", None, f"it has {', '.join(has) or 'none'}")
+    if recipe.narrow and (stack.low_precision is None or recipe.name not in stack.low_precision.recipes):
+        offered = ", ".join(stack.low_precision.recipes if stack.low_precision else ()) or "bf16 and fp16 only"
+        raise fail("D013", f"the stack {stack.name} does not train in {recipe.name}", None, f"it offers {offered}")
+
+
+def _runs(chip: Accelerator, recipe: Recipe) -> bool:
+    """Whether the accelerator has the type and, where the recipe needs it, scales blocks in hardware."""
+    return getattr(chip.peak, recipe.type) is not None and (not recipe.families or chip.family in recipe.families)

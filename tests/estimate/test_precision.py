@@ -1,0 +1,135 @@
+"""Narrow types through time, memory and network: their limits, their worked examples, and who lacks them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from costmodel.documents.library import names, read
+from costmodel.documents.precision import RECIPES
+from costmodel.errors import CostModelError
+from costmodel.estimate.precision import Linear
+from costmodel.estimate.setting import Setting, setting_of
+from tests.estimate.cases import ask, case, costs, line, one, setting, written_out
+
+NARROW = [recipe.name for recipe in RECIPES.values() if recipe.narrow]
+NODES = {read("node", name).accelerator: name for name in names("node")}
+
+
+def asked(precision: str, **more: Any) -> Setting:
+    return setting(workload={"precision": precision}, **more)
+
+
+def with_bf16_rates(narrow: Setting, wide: Setting) -> Setting:
+    """A narrow setting whose products run like bf16's, and whose conversion and copies cost nothing."""
+    recipe = narrow.recipe.model_copy(update={"operand": 2.0, "quantised": 0.0, "copies": 0.0})
+    return replace(narrow, linear=Linear(recipe, wide.matmul, wide.peak, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("stack", "plan"),
+    [
+        ("megatron-core", {"tp": 2, "zero": 1, "recompute": "none"}),
+        ("megatron-core", {"pp": 2, "zero": 2, "recompute": "full"}),
+        ("megatron-core", {"zero": 0, "recompute": "none"}),
+        ("fsdp2", {"tp": 2, "zero": 3, "recompute": "selective"}),
+        ("fsdp2", {"pp": 2, "zero": 2, "recompute": "none"}),
+    ],
+)
+def test_at_the_rate_of_bf16_it_is_bf16(stack: str, plan: dict[str, Any]) -> None:
+    wide, narrow = asked("bf16", stack=stack), asked("fp8-cs", stack=stack)
+    mine = costs(with_bf16_rates(narrow, wide), micro_batch=1, **plan)
+    theirs = costs(wide, micro_batch=1, **plan)
+    for name in ("step_time", "matmul", "memory_bound", "dp_volume", "dp_exposed", "optimizer"):
+        assert mine[name] == theirs[name], name
+
+
+@pytest.mark.parametrize("precision", NARROW)
+def test_narrow_is_faster_and_converts(precision: str) -> None:
+    node, stack = "dgx-b200", _stack(precision)
+    wide, narrow = (costs(asked(kind, node=node, stack=stack), tp=1) for kind in ("bf16", precision))
+    assert narrow["matmul"] < wide["matmul"]
+    assert narrow["attention"] == wide["attention"]
+    assert narrow["memory_bound"] > wide["memory_bound"]
+
+
+def _stack(precision: str) -> str:
+    return "fsdp2" if precision == "fp8-row" else "megatron-core"
+
+
+def test_copies_of_weights_add_two_bytes_of_every_layer_parameter() -> None:
+    """20 B a parameter of the layers where bf16 has 18; the table and the head are as they were."""
+    plan: dict[str, Any] = {"tp": 8, "zero": 0, "recompute": "full"}
+    wide, narrow = ask(asked("bf16"), **plan), ask(asked("fp8"), **plan)
+    layers = 8_030_261_248 - 2 * 128256 * 4096 - 4096
+    held = layers / 8 + 32 * 2 * 4096 * 7 / 8  # norms are on every rank
+    assert line(narrow, "weights") - line(wide, "weights") == pytest.approx(2 * held, rel=1e-6)
+    for name in ("gradients", "optimizer", "gathered"):
+        assert line(narrow, name) == line(wide, name)
+
+
+def test_copies_that_stand_in_for_weights_save_them() -> None:
+    """1 + 1 bytes where bf16 keeps 2: nothing is added."""
+    stack = written_out("stack", "megatron-core", low_precision={"primary": True})
+    primary, wide = ask(asked("fp8", stack=stack), tp=8, zero=0), ask(asked("bf16"), tp=8, zero=0)
+    assert line(primary, "weights") == pytest.approx(line(wide, "weights"))
+
+
+def test_inputs_kept_narrow() -> None:
+    """A layer keeps its four inputs in a byte; the attention output stays in two beside that byte."""
+    plan: dict[str, Any] = {"tp": 1, "recompute": "none", "micro_batch": 1}
+    wide, narrow = ask(asked("bf16"), **plan), ask(asked("fp8"), **plan)
+    saved = 32 * 4096 * ((2 - 1) * (2 * 4096 + 14336) - 4096)
+    assert line(wide, "activations") - line(narrow, "activations") == pytest.approx(saved)
+
+
+def test_weights_gathered_narrow_halve_the_gathers_of_layers() -> None:
+    layer = 218_112_000
+    wide, narrow = ask(asked("bf16", stack="fsdp2"), zero=3), ask(asked("fp8-cs", stack="fsdp2"), zero=3)
+    sizes = [
+        {one(transfer.message) for transfer in given.evaluation.step.transfers if transfer.operation == "all_gather"}
+        for given in (wide, narrow)
+    ]
+    assert 2.0 * layer in sizes[0]
+    assert 1.0 * layer in sizes[1]
+    gradients = [
+        {one(t.message) for t in given.evaluation.step.transfers if t.operation == "reduce_scatter"}
+        for given in (wide, narrow)
+    ]
+    assert gradients[0] == gradients[1]
+
+
+def test_the_mfu_says_which_peak() -> None:
+    """Of the type the matmuls read, unless the scenario names another."""
+    own, of_bf16 = asked("fp8"), asked("fp8", assume={"mfu_peak": "bf16"})
+    assert costs(of_bf16, tp=1)["mfu"] == pytest.approx(2 * costs(own, tp=1)["mfu"], rel=1e-3)
+    assert [item.value for item in own.assumed if item.path == "assume.mfu_peak"] == ["fp8, 1.98 PFLOP/s"]
+    assert not [item for item in asked("bf16").assumed if item.path == "assume.mfu_peak"]
+    with pytest.raises(CostModelError, match="no fp4 peak"):
+        asked("fp8", assume={"mfu_peak": "fp4"})
+
+
+@pytest.mark.parametrize("precision", NARROW)
+@pytest.mark.parametrize("accelerator", sorted(NODES))
+def test_every_accelerator_has_it_or_says_not(accelerator: str, precision: str) -> None:
+    recipe, chip = RECIPES[precision], read("accelerator", accelerator)
+    has = getattr(chip.peak, recipe.type) is not None and (not recipe.families or chip.family in recipe.families)
+    posed = case(node=NODES[accelerator], stack=_stack(precision), workload={"precision": precision})
+    if has:
+        assert costs(setting_of(posed), tp=1)["step_time"] > 0
+        return
+    with pytest.raises(CostModelError) as raised:
+        setting_of(posed)
+    fault = raised.value.faults[0]
+    assert fault.sentence == f"{accelerator} cannot multiply in {precision}"
+    assert "bf16" in fault.hint or "fp16" in fault.hint
+
+
+def test_a_stack_without_narrow_types_says_what_it_offers() -> None:
+    with pytest.raises(CostModelError) as raised:
+        asked("fp8", stack="megatron-2021")
+    assert raised.value.faults[0].hint == "it offers bf16 and fp16 only"
+    with pytest.raises(CostModelError, match="does not train in fp8-row"):
+        asked("fp8-row")

@@ -61,6 +61,8 @@ FAULT_CODES = {
     "D014": "The text is not a table of measured runs: cells between commas, a first line that names columns, rows as "
     "long as it. It has layers, hidden, heads, seq_len, gpus, global_batch, accelerator or gpu, one that says what was "
     "measured, such as step_time_s, and any of the others; an empty cell is unknown. The columns that are used:",
+    "D015": "The text is neither a table of timed kernels, whose first line names its columns, nor what nccl-tests "
+    "printed with its header and the lines above it. Which kind of table it is, its columns tell:",
     "C001": "--set takes path=value, for example --set plan.tp=4; the path names a key of the scenario.",
     "C002": "The output file exists or cannot be written. Nothing is overwritten without --force.",
     "C003": "That word, quantity or code is not known to explain; costmodel explain alone lists what is.",

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import costmodel
+from costmodel.commands.calibrate import calibrate
 from costmodel.commands.documents import init, list_documents, schema, show
 from costmodel.commands.estimate import comm, estimate, memory
 from costmodel.commands.evidence import validate
@@ -33,6 +34,7 @@ app.command(rich_help_panel=LOOK)(pipeline)
 app.command(rich_help_panel=LOOK)(explain)
 app.command(rich_help_panel=CHOOSE)(search)
 app.command(rich_help_panel=TRUST)(validate)
+app.command(rich_help_panel=TRUST)(calibrate)
 app.command("list", rich_help_panel=DOCUMENTS)(list_documents)
 app.command(rich_help_panel=DOCUMENTS)(show)
 app.command(rich_help_panel=DOCUMENTS)(init)

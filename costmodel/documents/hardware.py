@@ -12,6 +12,7 @@ from costmodel.documents.base import (
     Document,
     FlopRate,
     Name,
+    NonNegative,
     Positive,
     Price,
     Rate,
@@ -184,6 +185,7 @@ class Fitted(Document):
     out_of: Literal["sample", "fit"] | None = Field(
         default=None, description="sample: on shapes held out; fit: on its own"
     )
+    range: str | None = Field(default=None, description="Shapes it was fitted on")
 
 
 class MatmulFit(Sourced):
@@ -197,12 +199,24 @@ class MatmulFit(Sourced):
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 
+class KernelFit(Sourced):
+    """t = t0 + F / (a P) + S / (b W): one attention kernel alone, as an engine calls it."""
+
+    forward_share: Share = Field(description="a, share of the peak on causal FLOP, head dimension 128")
+    memory_share: Share = Field(description="b, share of memory bandwidth")
+    start: Seconds = Field(description="t0, fixed time of a call")
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
 class AttentionFit(Sourced):
     """What fused attention kernels of one class reach, as a share of the bf16 peak on causal FLOP."""
 
     forward_share: Share = Field(description="Long sequences, head dimension 128")
     backward_share: Share = Field(description="Backward rate over forward rate")
     half_sequence: Count = Field(description="Sequence at which half of the rate is reached")
+    alone: dict[str, KernelFit] = Field(
+        default_factory=dict, description="Kernels of the class as measured alone, by name; a step does not use them"
+    )
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 
@@ -222,13 +236,14 @@ class SustainedFit(Sourced):
 
 
 class CollectiveFit(Sourced):
-    """t = α + w + c √(α w) inside a scale-up domain, α = start + hop (n − 1), w = wire bytes / bandwidth."""
+    """t = α + w + c √(α w) inside a scale-up domain, α = start + hop (n − 1), w = handled bytes / bandwidth."""
 
     start: Seconds = Field(description="Fixed time of a call")
     hop: Seconds = Field(description="Added for each further rank")
     bandwidth: Rate = Field(description="Wire rate that large messages reach, one way per rank")
     link: Rate = Field(description="Rate of the links it was fitted on; other links scale it")
     blend: Positive = Field(description="c, how softly latency and bandwidth regimes meet")
+    own: NonNegative = Field(default=0.0, description="Cost of a byte that a rank keeps over that of one it sends")
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 

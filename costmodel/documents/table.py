@@ -193,14 +193,16 @@ def _last(names: list[str], name: str) -> int:
     return len(names) - 1 - names[::-1].index(name)
 
 
-def _row(place: Place, names: list[str], record: list[str]) -> tuple[Row, list[Fault]]:
+def _row(
+    place: Place, names: list[str], record: list[str], columns: Mapping[str, Column] = COLUMNS
+) -> tuple[Row, list[Fault]]:
     if len(record) != len(names):
         sentence = f"this row has {len(record)} cells and the header {len(names)}"
         return Row(place, {}, {}), [Fault("D014", sentence, place, "put a cell that holds a comma in quotes")]
     cells: dict[str, float | bool] = {}
     faults = []
     for index, (name, written) in enumerate(zip(names, record, strict=True)):
-        column = COLUMNS.get(name)
+        column = columns.get(name)
         if column is None or column.kind == "text" or not written:
             continue
         value = _value(column.kind, written)

@@ -164,6 +164,40 @@ def attention_backward_time(flop: Number, rate: Number, backward_share: Number, 
 
 
 @equation
+def attention_kernel_time(
+    flop: Number, rate: Number, nbytes: Number, bandwidth: Number, memory_share: Number, start: Number
+) -> Number:
+    """Time of one call of a fused attention kernel, alone on the device.
+
+    t₀ + F / R + S / (b W)
+
+    Args:
+        flop: causal work, F [FLOP]
+        rate: attainable rate at long sequences, R [FLOP/s]
+        nbytes: queries, keys, values and result, S [B]
+        bandwidth: datasheet memory bandwidth, W [B/s]
+        memory_share: share of the bandwidth that the part which does not overlap reaches, b [1]
+        start: fixed time of a call, t₀ [s]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> round(float(attention_kernel_time(1.3744e11, 179e12, 8.389e7, 2.039e12, .427, 25.7e-6)) * 1e6)
+        890
+
+    Holds:
+        sequences of 512 and more
+
+    Source:
+        kernel-fit
+
+    Monotone: increasing in flop, nbytes, start; decreasing in rate, bandwidth, memory_share
+    """
+    return start + flop / rate + nbytes / (memory_share * bandwidth)
+
+
+@equation
 def stream_time(nbytes: Number, bandwidth: Number, share: Number) -> Number:
     """Time of a memory-bound operation.
 

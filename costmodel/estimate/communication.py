@@ -14,6 +14,7 @@ from costmodel.equations.collectives import (
     activation_message,
     blended_time,
     group_latency,
+    handled_bytes,
     ring_time,
     tree_all_reduce_time,
     wire_bytes,
@@ -129,7 +130,7 @@ def collective_time(setting: Setting, message: Number, group: Group, operation: 
     fit, network = setting.collective(operation), setting.network
     with term("inside the domain"):
         latency = group_latency(group.inside, fit.start, fit.hop)
-        wire = wire_bytes(message, group.inside, operation=operation)
+        wire = handled_bytes(wire_bytes(message, group.inside, operation=operation), group.inside, fit.own)
         inside = blended_time(latency, wire, _inside_bandwidth(setting, fit, group.inside), fit.blend)
     if np.all(group.domains == 1):
         return inside

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from costmodel.documents.kernels import told_kinds
 from costmodel.documents.library import Provenance, bibliography, glossary, provenance, strategies
 from costmodel.documents.plan import Plan
 from costmodel.documents.table import COLUMNS as MEASURED
@@ -182,9 +183,11 @@ def _strategy(word: str) -> Page:
 
 
 def _listed(word: str) -> str:
-    """What belongs under the page of a code: the columns of a table of runs, or how its empty cells are filled."""
+    """What belongs under the page of a code: the columns of a table, or how empty cells are filled."""
     if word == "D014":
         return "".join(f"\n{name}: {column.meaning}" for name, column in MEASURED.items())
+    if word == "D015":
+        return "".join(f"\n{told}" for told in told_kinds())
     return "".join(f"\n{name}: {rule}" for name, rule in RULES.items()) if word == "V006" else ""
 
 

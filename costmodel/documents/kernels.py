@@ -1,0 +1,210 @@
+"""Tables of measured kernels: CSV, one timing a row. The columns say of what.
+
+A table is of the first kind of `KINDS` whose columns it has; one with the columns of training runs is read as such.
+Any other column is left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from costmodel.documents.faults import nearest
+from costmodel.documents.library import _text
+from costmodel.documents.nccl_text import is_nccl_text, nccl_rows
+from costmodel.documents.table import COLUMNS as RUN_COLUMNS
+from costmodel.documents.table import REQUIRED as RUN_REQUIRED
+from costmodel.documents.table import Column, Row, _cell, _last, _records, _row
+from costmodel.errors import CostModelError, Fault, Place, fail
+
+Kind = Literal[
+    "matmul", "attention", "decode", "collective", "cluster", "operator", "experts", "grouped", "dispatch", "runs"
+]
+
+_TIME = Column("number", "time of one call, µs")
+_GPU = Column("text", "accelerator: the name of its document, or one that explain D015 lists")
+_TYPE = Column("text", "type of the elements")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns a kind of table has: those it must have, with a value in every row, and those it may have."""
+
+    meaning: str
+    columns: dict[str, Column]
+    optional: dict[str, Column]
+
+
+def _counts(**meanings: str) -> dict[str, Column]:
+    return {name: Column("count", meaning) for name, meaning in meanings.items()}
+
+
+_MATMUL = _counts(m="rows of the result", n="its columns", k="inner dimension")
+_ATTENTION = _counts(
+    batch="sequences", seq="tokens of each", heads="query heads", kv_heads="key and value heads", head_dim="their width"
+)
+KINDS: dict[Kind, Layout] = {
+    "grouped": Layout(
+        "matmuls of experts",
+        {"gpu": _GPU, "dtype": _TYPE, "stage": Column("text", "fwd, bwd_grad_act or bwd_grad_w")}
+        | _counts(groups="matmuls in one call")
+        | _MATMUL
+        | {"time_us": _TIME},
+        {},
+    ),
+    "operator": Layout(
+        "operators of a training step, forward and backward",
+        {"gpu": _GPU, "op": Column("text", "operator")},
+        _counts(
+            mp="tensor-parallel degree", b="sequences", h="heads", l="tokens of each", dim="hidden", layers="layers"
+        )
+        | _MATMUL
+        | {"fwd_us": Column("number", "forward, µs"), "bwd_us": Column("number", "backward, µs")},
+    ),
+    "experts": Layout(
+        "fused layers of experts",
+        {"gpu": _GPU, "dtype": _TYPE}
+        | _counts(tokens="tokens", hidden="hidden", inter="inner width", topk="experts of a token", experts="experts")
+        | {"time_us": _TIME},
+        _counts(tp="tensor-parallel degree", ep="expert-parallel degree"),
+    ),
+    "dispatch": Layout(
+        "tokens sent to experts and back",
+        {"gpu": _GPU}
+        | _counts(node_num="nodes", hidden_size="hidden", num_token="tokens", num_topk="experts of a token")
+        | {name: Column("number", "µs") for name in ("dispatch_transmit_us", "combine_transmit_us")},
+        {},
+    ),
+    "matmul": Layout("matmuls", {"gpu": _GPU, "dtype": _TYPE, **_MATMUL, "time_us": _TIME}, {}),
+    "attention": Layout(
+        "prefill attention, causal",
+        {"gpu": _GPU, "q_dtype": _TYPE, "kv_dtype": _TYPE, **_ATTENTION, "kernel": Column("text", "kernel")}
+        | {"time_us": _TIME},
+        {},
+    ),
+    "decode": Layout("decode attention; only the name of the file tells it from prefill", {"gpu": _GPU}, {}),
+    "collective": Layout(
+        "collectives inside a node",
+        {"gpu": _GPU, "op": Column("text", "operation, as nccl-tests names it")}
+        | {"n_gpus": Column("count", "ranks"), "bytes": Column("number", "size, as nccl-tests counts it")}
+        | {"time_us": _TIME},
+        {"kernel": Column("text", "kernel, where it is not NCCL's")},
+    ),
+    "cluster": Layout(
+        "collectives inside and across nodes",
+        {"gpu": _GPU, "op": Column("text", "operation"), **_counts(gpus="ranks", nodes="nodes")},
+        {
+            "bytes": Column("number", "size, as nccl-tests counts it"),
+            "time_us": _TIME,
+            "busbw_gbps": Column("text", "bus bandwidth, GB/s, where there is no time"),
+            "link": Column("text", "links, in words that explain D015 lists"),
+            "node": Column("text", "node by the name of its document"),
+            "confidence": Column("text", "low for figures that are not to be fitted"),
+        },
+    ),
+}
+_MARKS: dict[Kind, tuple[str, ...]] = {
+    "grouped": ("groups", "stage"),
+    "operator": ("fwd_us", "op"),
+    "experts": ("experts", "inter"),
+    "dispatch": ("dispatch_transmit_us",),
+    "attention": ("heads", "head_dim", "kernel"),
+    "collective": ("op", "n_gpus"),
+    "cluster": ("op", "gpus", "nodes"),
+    "matmul": ("m", "n", "k"),
+}
+
+
+@dataclass(frozen=True)
+class Timings:
+    """The rows of one file, and what kind of timings they are."""
+
+    file: str
+    kind: Kind
+    digest: str
+    rows: tuple[Row, ...]
+
+
+def read_timings(path: str) -> Timings:
+    """A kernel table, or the text of nccl-tests; every fault in it at once."""
+    text = _text(path)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    if is_nccl_text(text):
+        return Timings(path, "cluster", digest, nccl_rows(path, text))
+    lines = list(io.StringIO(text, newline=""))
+    records = _records(path, text)
+    start, names = next(records, (1, []))
+    place = Place(path, start, 1, text=lines[start - 1].rstrip("\r\n") if lines else "")
+    if {*RUN_REQUIRED[:3]} <= set(names):
+        return Timings(path, "runs", digest, ())
+    kind = _kind_of(place, names)
+    if kind == "attention" and "decode" in Path(path).name:
+        kind = "decode"
+    _checked(place, names, KINDS[kind])
+    faults: list[Fault] = []
+    rows = []
+    for line, record in records:
+        where = Place(path, line, 1, text=lines[line - 1].rstrip("\r\n"))
+        row, wrong = _row(where, names, record, {**KINDS[kind].columns, **KINDS[kind].optional})
+        rows.append(row)
+        faults += wrong or _empty(where, names, row, KINDS[kind])
+    if faults:
+        raise CostModelError(*faults)
+    if not rows:
+        raise fail("D015", "the table has no rows", place)
+    return Timings(path, kind, digest, tuple(rows))
+
+
+def _kind_of(place: Place, names: list[str]) -> Kind:
+    """The kind whose marks are all among the columns; of none, what is nearest."""
+    for kind, marks in _MARKS.items():
+        if set(marks) <= set(names):
+            return kind
+    shared = {kind: len(set(names) & {*layout.columns, *layout.optional}) for kind, layout in KINDS.items()}
+    best = max(shared, key=lambda kind: shared[kind])
+    if shared[best] < 2:
+        hint = "a CSV of timings, or what nccl-tests printed; costmodel explain D015 names the columns"
+        if set(names) & set(RUN_COLUMNS):
+            hint = f"a table of training runs also needs {', '.join(RUN_REQUIRED)}"
+        raise fail("D015", "the first line names no columns of a table of kernels", place, hint)
+    missing = ", ".join(f"'{name}'" for name in _MARKS[best] if name not in names)
+    close = nearest(next(name for name in _MARKS[best] if name not in names), names, 0.5)
+    hint = f"is it '{close}'?" if close else "costmodel explain D015 names the columns"
+    raise fail("D015", f"for a table of {KINDS[best].meaning} the column {missing} is missing", place, hint)
+
+
+def _checked(place: Place, names: list[str], layout: Layout) -> None:
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    faults = [Fault("D005", f"the column '{name}' stands twice", _cell(place, _last(names, name))) for name in twice]
+    for name, column in layout.columns.items():
+        if name not in names:
+            close = nearest(name, [other for other in names if other not in layout.columns], 0.6)
+            hint = f"is it '{close}'?" if close else f"{name}: {column.meaning}"
+            faults.append(Fault("D004", f"a table of {layout.meaning} needs the column '{name}'", place, hint))
+    if faults:
+        raise CostModelError(*faults)
+
+
+def _empty(place: Place, names: list[str], row: Row, layout: Layout) -> list[Fault]:
+    """A fault for every cell that must hold a value and is empty."""
+    return [
+        Fault("D006", f"'{name}' is empty: {column.meaning}", _cell(place, names.index(name), name), "fill it in")
+        for name, column in layout.columns.items()
+        if not row.text(name)
+    ]
+
+
+def stem(path: str) -> str:
+    """The name of a file without its folders."""
+    return "standard input" if path == "-" else Path(path).name
+
+
+def told_kinds() -> Iterator[str]:
+    """Every kind of table with its columns, those it may lack in brackets."""
+    for layout in KINDS.values():
+        if len(layout.columns) > 1:
+            yield f"{layout.meaning}: {', '.join([*layout.columns, *(f'({name})' for name in layout.optional)])}"

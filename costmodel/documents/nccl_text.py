@@ -1,0 +1,146 @@
+"""What nccl-tests print: `all_reduce_perf` and its sisters, one or several runs in a text, other lines between them.
+
+A header names the columns, first those of the out-of-place run, then again those in place; which columns there are
+differs from version to version. The ranks, their hosts and the device stand above it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from costmodel.documents.base import said
+from costmodel.documents.table import Row
+from costmodel.errors import CostModelError, Fault, Place, fail
+
+OPERATIONS = {
+    "all_reduce": "all_reduce",
+    "all_gather": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+    "sendrecv": "send",
+    "gather": "gather",
+    "scatter": "scatter",
+    "hypercube": "hypercube",
+    "alltoallv": "all_to_all_v",
+}
+_NAME = re.compile(r"(" + "|".join(sorted(OPERATIONS, key=len, reverse=True)) + r")_perf\w*")
+_STARTS = re.compile(r"#\s*(nThread\s+\d+|nccl-tests version)")
+_LAUNCH = re.compile(r"#\s*nThread\s+(\d+)\s+nGpus\s+(\d+)")
+_RANK = re.compile(r"#\s*Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*\S)")
+_HEADER = re.compile(r"#\s*size\s+count\s")
+_RESULT = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
+_CPU = "cputime"
+
+
+@dataclass
+class _Run:
+    """What has been read of one run so far."""
+
+    operation: str = ""
+    ranks: set[int] = field(default_factory=set)
+    hosts: set[str] = field(default_factory=set)
+    device: str = ""
+    launched: int = 0
+    columns: list[str] = field(default_factory=list)
+
+
+def is_nccl_text(text: str) -> bool:
+    """Whether a text is what one of the nccl-tests printed."""
+    return any(_HEADER.match(line) or _LAUNCH.match(line) for line in text.splitlines())
+
+
+def nccl_rows(path: str, text: str) -> tuple[Row, ...]:
+    """A row for every size, with the better known columns of a table of collectives; every fault at once."""
+    found = _NAME.search(Path(path).name)
+    run = _Run(operation=found[1] if found else "")
+    rows: list[Row] = []
+    faults: list[Fault] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        place = Place(path, number, 1, text=line, width=max(1, len(line.rstrip())))
+        if _STARTS.match(line) and run.columns:
+            run = _Run(operation=run.operation)
+        if line.startswith("#") or not run.columns or not _RESULT.match(line):
+            _heard(run, line)
+            continue
+        try:
+            rows += _result(run, line, place)
+        except CostModelError as error:
+            faults += error.faults
+    if faults:
+        raise CostModelError(*faults)
+    if not rows:
+        hint = "the sizes and times stand under the header that begins with '# size count'"
+        raise fail("D015", "this output of nccl-tests holds no results", Place(path, 1, 1), hint)
+    return tuple(rows)
+
+
+def _heard(run: _Run, line: str) -> None:
+    """What a line that is no result says of the run."""
+    named, launch, rank = _NAME.search(line), _LAUNCH.match(line), _RANK.match(line)
+    if named:
+        run.operation = named[1]
+    if launch:
+        run.launched = int(launch[1]) * int(launch[2])
+    if rank:
+        run.ranks.add(int(rank[1]))
+        run.hosts.add(rank[2])
+        run.device = run.device or rank[3]
+    if _HEADER.match(line):
+        run.columns = line.lstrip("# ").split()
+
+
+def _result(run: _Run, line: str, place: Place) -> Iterator[Row]:
+    """The out-of-place figures of a size; in-place ones where there are no others. Size 0 times nothing."""
+    cells = line.split()
+    names = run.columns
+    if len(cells) < len(names) - ("timestamp" in names):
+        sentence = f"this line has {len(cells)} figures and its header {len(names)}"
+        raise fail("D015", sentence, place, "the output was cut; leave the line out, or run the test again")
+    if "time" not in names:
+        hint = "run it without -C: the time of the device is wanted" if _CPU in names else "run the test again"
+        raise fail("D015", "the header names no column 'time'", place, hint)
+    _known(run, place)
+    at = names.index("time")
+    size, time, busbw = (_number(cells[index], place) for index in (0, at, at + names[at:].index("busbw")))
+    wrong = cells[at + 3] if names[at + 3 : at + 4] == ["#wrong"] else "0"
+    if wrong not in ("0", "N/A"):
+        raise fail("D015", f"{wrong} elements of this result are wrong", place, "a broken run says nothing of its time")
+    if size == 0:
+        return
+    ranks = len(run.ranks) or run.launched
+    written = {
+        "gpu": run.device,
+        "op": OPERATIONS[run.operation],
+        "gpus": str(ranks),
+        "nodes": str(len(run.hosts) or 1),
+        "dtype": cells[2],
+        "bytes": cells[0],
+        "time_us": cells[at],
+    }
+    numbers: dict[str, float | bool] = {"gpus": ranks, "nodes": len(run.hosts) or 1, "bytes": size, "busbw": busbw}
+    if time <= 0:
+        raise fail("D008", f"a time of {said(cells[at])} µs is out of range", place, "run more iterations (-n)")
+    yield Row(place, written, {**numbers, "time_us": time})
+
+
+def _known(run: _Run, place: Place) -> None:
+    """A fault for a run that does not say which test it was, or on how many ranks."""
+    if not run.operation:
+        hint = "keep the line that started it, or name the file after it, for example all_reduce_perf.txt"
+        raise fail("D015", "nothing says which of the nccl-tests this was", place, hint)
+    if not (run.ranks or run.launched):
+        raise fail("D015", "nothing says how many ranks took part", place, "keep the lines '#  Rank 0 …' above it")
+
+
+def _number(text: str, place: Place) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        column = place.text.find(text) + 1
+        where = Place(place.file, place.line, column, "", place.text, len(text))
+        raise fail("D006", f"a number is wanted here, not {said(text)}", where, "the output was cut or mixed") from None

@@ -35,7 +35,7 @@ SourceOption = Annotated[
     typer.Option(
         "--source",
         metavar="KEY",
-        help="Source to cite: a key of the document or bibliography",
+        help="Source to cite, a key of the document",
         show_default="calibrate",
     ),
 ]

@@ -35,13 +35,20 @@ def rewritten(text: str, changes: Changes, dropped: tuple[str, ...] = ()) -> str
         for name, value in values.items():
             if value is None:
                 entry.pop(name, None)
-            elif isinstance(value, Mapping):
-                entry[name] = CommentedMap(value)
             else:
-                entry[name] = value
+                _set(entry, name, CommentedMap(value) if isinstance(value, Mapping) else value, list(values))
     written = io.StringIO()
     yaml.dump(tree, written)
     return written.getvalue()
+
+
+def _set(entry: Any, name: str, value: Any, order: list[str]) -> None:
+    """A key where it stands, or a new one behind those it follows."""
+    if name in entry:
+        entry[name] = value
+        return
+    before = [known for known in order[: order.index(name)] if known in entry]
+    entry.insert(list(entry).index(before[-1]) + 1 if before else len(entry), name, value)
 
 
 def _entry(tree: Any, path: tuple[str, ...]) -> Any:

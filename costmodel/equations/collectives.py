@@ -219,7 +219,7 @@ def blended_time(latency: Number, wire: Number, bandwidth: Number, blend: Number
 
 @equation
 def handled_bytes(wire: Number, ranks: Number, own: Number) -> Number:
-    """Bytes a rank sends, and with them the part of the buffer that stays its own and is copied or added up all the same.
+    """Bytes a rank sends, and the part of the buffer that it keeps, which is copied or added up all the same.
 
     w (1 + κ / (n − 1)): of n parts n − 1 are sent and one stays
 

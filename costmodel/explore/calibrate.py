@@ -33,6 +33,7 @@ from costmodel.units import show
 
 MICROSECOND = 1e-6
 LEAST_POINTS = 12
+WRITTEN = ("bf16", "fp16")  # a step's narrower types are not those of inference kernels, which quantise as they go
 _RANGES = {
     "m": "1",
     "n": "1",
@@ -66,7 +67,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Fit:
-    """Fitted constants, their error on the rows they were fitted on and on halves held out, and that of those in use."""
+    """Fitted constants, their error on their own rows and on halves held out, and the error of those in use."""
 
     sample: Sample
     constants: dict[str, float]
@@ -169,22 +170,12 @@ def _matmul(
     now = {name: float(getattr(entry, name)) for name in names} if entry else None
     groups = _grouped_by(table, "n", "k")
     if key.detail == "backward":
-        assert entry  # every efficiency has fp16
+        back = {"backward_share": float(entry.backward_share)} if entry else None
         columns |= {name: now[name] for name in names[1:]} if now else {}
-        return [
-            Sample(
-                key,
-                accelerator.name,
-                BACKWARD,
-                columns,
-                groups=groups,
-                now={"backward_share": float(entry.backward_share)},
-                **common,
-            )
-        ]
-    path = () if key.detail else ("matmul", key.entry)
+        return [Sample(key, accelerator.name, BACKWARD, columns, groups=groups, now=back, **common)]
+    path = ("matmul", key.entry) if key.entry in WRITTEN and not key.detail else ()
     found = [Sample(key, accelerator.name, MATMUL, columns, groups=groups, now=now, path=path, **common)]
-    if key.entry not in ("bf16", "fp16") and not key.detail:
+    if key.entry not in WRITTEN and not key.detail:
         found.append(Sample(key, accelerator.name, QUANTISED, columns, groups=groups, now=None, **common))
     return found
 
@@ -208,11 +199,8 @@ def _attention(
     entry, groups = efficiency.attention.get(key.entry), _grouped_by(table, "batch", "heads", "kv_heads", "head_dim")
     alone = entry.alone.get(kernel.replace("_", "-")) if entry and not rest else None
     now = {name: float(getattr(alone, name)) for name in ("forward_share", "memory_share", "start")} if alone else None
-    rate = (
-        {name: float(getattr(entry, name)) for name in ("forward_share", "half_sequence")}
-        if entry and not rest
-        else None
-    )
+    shares = ("forward_share", "half_sequence")
+    rate = {name: float(getattr(entry, name)) for name in shares} if entry and not rest else None
     path = () if rest else ("attention", key.entry, "alone", kernel.replace("_", "-"))
     return [
         Sample(key, accelerator.name, ATTENTION, columns, groups=groups, now=now, path=path, **common),

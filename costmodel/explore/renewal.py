@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from costmodel.documents.hardware import Accelerator, Efficiency, Fabric
-from costmodel.documents.library import UNMEASURED, names
+from costmodel.documents.library import UNMEASURED, bibliography, names
 from costmodel.documents.rewriting import document_text, place_of, rewritten
 from costmodel.documents.shelf import Shelf
 from costmodel.equations.counting import repeated
 from costmodel.equations.economics import share
 from costmodel.equations.roofline import best_matmul_share
+from costmodel.errors import Place, fail
 from costmodel.explore.calibrate import Calibrated, Fit, link_of
 from costmodel.units import significant
 
 JUDGED = "training-runs-fit"  # the source of entries that were set from whole steps, not from kernels
 OWN_SOURCE = "calibrate"
-WORST_MEDIAN, WORST_P90, SLACK = 0.25, 0.60, 1.5
+WORST_MEDIAN, WORST_P90, SLACK = 0.25, 0.60, 2.0
 _HEAD = """# yaml-language-server: $schema=../schema.json
 # Opinions, fitted; the facts are in ../{folder}/. What was not measured is that of {base}.
 """
+
+
+_COMMENT = re.compile(r"\s+#\s.*$")
 
 
 @dataclass(frozen=True)
@@ -93,16 +98,24 @@ def _text_of(kind: str, name: str, fits: list[Fit], source: str | None) -> str:
         changes |= _best_known(shelf.document("accelerator", name)) if kind == "accelerator" else {}
     for fit in fits:
         changes |= _changes(fit, source or OWN_SOURCE, shelf, new=new)
-    if source is None:
+    if source is not None:
+        _defined(source, name, [] if new else shelf.document("efficiency", name).sources)
+    else:
         files = sorted({f"{file} {digest}" for fit in fits for file, digest in fit.sample.files.items()})
         title = "Fit of costmodel calibrate on one's own tables"
         changes["sources", OWN_SOURCE] = {"title": title, "where": ", ".join(files)}
     text = document_text("efficiency", UNMEASURED if new else name)
     if new:
-        body = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
+        body = "".join(f"{_COMMENT.sub('', line)}\n" for line in text.splitlines() if not line.startswith("#"))
         text = _HEAD.format(folder="accelerators" if kind == "accelerator" else "fabrics", base=UNMEASURED) + body
     others = ("matmul", "attention", "memory", "sustained", "collectives") if kind == "fabric" else ("network",)
     return rewritten(text, changes, others if new else ())
+
+
+def _defined(source: str, name: str, own: Iterable[str]) -> None:
+    if source not in own and source not in bibliography():
+        hint = f"define it under sources in efficiencies/{name}.yaml, or leave --source out"
+        raise fail("D013", f"'{source}' is no source of {name}, nor of the bibliography", Place("command line"), hint)
 
 
 def _best_known(accelerator: Accelerator) -> dict[tuple[str, ...], dict[str, Any]]:
@@ -127,7 +140,8 @@ def _changes(fit: Fit, source: str, shelf: Shelf, *, new: bool) -> dict[tuple[st
         "range": fit.sample.range,
     }
     entry = {**values, "fitted": fitted, "source": source, "check": None}
-    entry |= {"note": None} if new else {}
+    if new or _source_at(shelf.document("efficiency", fit.sample.of), path) != source:
+        entry["note"] = None  # it spoke of figures from elsewhere
     found = {path: entry}
     if part == "matmul" and path[1] == "bf16" and _twin(fit, shelf):
         found["matmul", "fp16"] = entry

@@ -165,7 +165,7 @@ def _kind_of(place: Place, names: list[str]) -> Kind:
         if set(marks) <= set(names):
             return kind
     shared = {kind: len(set(names) & {*layout.columns, *layout.optional}) for kind, layout in KINDS.items()}
-    best = max(shared, key=lambda kind: shared[kind])
+    best = max(_MARKS, key=lambda kind: (len(set(names) & set(_MARKS[kind])) / len(_MARKS[kind]), shared[kind]))
     if shared[best] < 2:
         hint = "a CSV of timings, or what nccl-tests printed; costmodel explain D015 names the columns"
         if set(names) & set(RUN_COLUMNS):

@@ -31,15 +31,43 @@ def rewritten(text: str, changes: Changes, dropped: tuple[str, ...] = ()) -> str
     for name in dropped:
         tree.pop(name, None)
     for path, values in changes.items():
-        entry = _entry(tree, path)
-        for name, value in values.items():
-            if value is None:
-                entry.pop(name, None)
-            else:
-                _set(entry, name, CommentedMap(value) if isinstance(value, Mapping) else value, list(values))
+        _change(_entry(tree, path), values)
     written = io.StringIO()
     yaml.dump(tree, written)
     return written.getvalue()
+
+
+def _change(entry: Any, values: Mapping[str, Any]) -> None:
+    """An entry with these values: a mapping inside it keeps its comments and loses the keys it no longer has."""
+    for name, value in values.items():
+        if value is None:
+            _remove(entry, name)
+        elif isinstance(value, Mapping):
+            _set(entry, name, entry.get(name) or CommentedMap(), list(values))
+            gone = {known: None for known in entry[name] if known not in value}
+            _change(entry[name], {**value, **gone})
+        else:
+            _set(entry, name, value, list(values))
+
+
+def _remove(entry: Any, name: str) -> None:
+    """Without a key; the comment that stood behind it, often the heading of what follows, stays."""
+    if name not in entry:
+        return
+    position = list(entry).index(name)
+    holder, key = _tail(entry, name)
+    comment = holder.ca.items.pop(key, None)
+    entry.pop(name)
+    if comment and position:
+        holder, key = _tail(entry, list(entry)[position - 1])
+        holder.ca.items.setdefault(key, comment)
+
+
+def _tail(entry: Any, name: str) -> tuple[Any, str]:
+    """The mapping and key of the last line of what stands under a key."""
+    while isinstance(entry[name], Mapping) and entry[name]:
+        entry, name = entry[name], list(entry[name])[-1]
+    return entry, name
 
 
 def _set(entry: Any, name: str, value: Any, order: list[str]) -> None:

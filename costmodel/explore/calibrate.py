@@ -16,6 +16,7 @@ from costmodel.equations.arithmetic import attention_flop, matmul_flop
 from costmodel.equations.counting import repeated
 from costmodel.equations.economics import share
 from costmodel.equations.traffic import attention_traffic, mixed_matmul_bytes
+from costmodel.errors import Place, fail
 from costmodel.explore.forms import (
     ATTENTION,
     ATTENTION_RATE,
@@ -97,6 +98,10 @@ def calibrated(paths: Sequence[str], node: str | None = None) -> Calibrated:
 
 def calibration(tables: list[Timings], node: str | None = None) -> Calibrated:
     """Every fit that these timings allow, in the order of documents, parts and entries."""
+    for table in tables:
+        if table.kind == "runs":
+            hint = f"costmodel validate {table.file} holds it against predictions"
+            raise fail("D015", "this is a table of training runs, not of kernels", Place(table.file, 1, 1), hint)
     shelf = Shelf()
     found = gathered(tables, shelf, node)
     fits = []
@@ -145,7 +150,7 @@ def _range(table: Mapping[str, Array]) -> str:
     return ", ".join(
         f"{name} {show(float(values.min()), unit)} to {show(float(values.max()), unit)}"
         for name, values in table.items()
-        if (unit := _RANGES.get(name))
+        if (unit := _RANGES.get(name)) and values.min() < values.max()
     )
 
 

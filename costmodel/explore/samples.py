@@ -81,7 +81,6 @@ UNFITTED = {
     "decode": "decode attention: serving is not modelled yet",
     "experts": "fused expert layers: no closed form describes them well enough",
     "dispatch": "dispatch of tokens to experts: depends on a routing that the table does not say",
-    "runs": "training runs",
 }
 
 

@@ -1,0 +1,181 @@
+"""Tables of kernels and the output of nccl-tests: what is read, and what is said of what cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.documents.kernels import KINDS, read_timings, told_kinds
+from costmodel.documents.nccl_text import OPERATIONS
+from costmodel.errors import CostModelError
+
+GEMM = "gpu,dtype,m,n,k,time_us,src\nh100_sxm,bfloat16,8,4096,4096,11.5,x\n"
+CLUSTER = "op,gpu,link,gpus,nodes,bytes,time_us\nall_reduce,H100,x,16,2,1048576,90.5\n"
+NOW = """# nccl-tests version 2.18.0 nccl-headers=22900 nccl-library=22900
+# Collective test starting: all_gather_perf
+# nThread 1 nGpus 1 minBytes 1024 maxBytes 4096 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 graph: 0
+#
+# Using devices
+#  Rank  0 Group  0 Pid   4001 on     node01 device  0 [0000:18:00] NVIDIA H100 80GB HBM3
+#  Rank  1 Group  0 Pid   4002 on     node02 device  0 [0000:18:00] NVIDIA H100 80GB HBM3
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
+           0             0     float    none      -1     6.00    0.00    0.00       0     6.00    0.00    0.00       0
+        1024           128     float    none      -1    21.50    0.05    0.02       0    21.00    0.05    0.02     N/A
+        2048           256     float    none      -1    22.50    0.09    0.05     N/A    21.00    0.10    0.05     N/A
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 0.03
+#
+# Collective test concluded: all_gather_perf
+"""
+OLD = """$ mpirun -np 1 ./build/reduce_scatter_perf -b 8M -e 8M -g 4
+# nThread 1 nGpus 4 minBytes 8388608 maxBytes 8388608 step: 1048576(bytes) warmup iters: 5 iters: 20 validation: 1
+#
+# Using devices
+#   Rank  0 Pid  1234 on gpu-box device  0 [0x07] A100-SXM4-40GB
+#
+#                                                     out-of-place                       in-place
+#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error
+#        (B)    (elements)                     (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+node: NCCL INFO Launch mode Parallel
+     8388608        524288   float     sum    84.10   99.75   74.81  2e-07    83.90   99.98   74.99  2e-07
+"""
+STAMPED = NOW.replace("#wrong\n", "#wrong timestamp\n").replace("N/A\n", "N/A 2026-01-02 03:04:05\n")
+
+
+def written(folder: Path, text: str | bytes, name: str = "table.csv") -> str:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (GEMM, "matmul"),
+        (CLUSTER, "cluster"),
+        ("gpu,op,n_gpus,dtype,bytes,time_us\nx,all_reduce,2,half,8,9\n", "collective"),
+        ("gpu,op,mp,b,fwd_us,bwd_us\nx,gelu,1,2,3.5,\n", "operator"),
+        ("gpu,dtype,stage,groups,m,n,k,time_us\nx,bf16,fwd,4,8,16,32,9\n", "grouped"),
+        ("gpu,dtype,tokens,hidden,inter,topk,experts,time_us\nx,bf16,4,8,16,2,8,9\n", "experts"),
+        ("layers,hidden,heads,seq_len\n1,2,3,4\n", "runs"),
+        (NOW, "cluster"),
+        (OLD, "cluster"),
+    ],
+)
+def test_a_table_is_known_by_its_columns(tmp_path: Path, text: str, kind: str) -> None:
+    assert read_timings(written(tmp_path, text)).kind == kind
+
+
+def test_decode_is_known_by_the_name_of_the_file(tmp_path: Path) -> None:
+    text = "gpu,q_dtype,kv_dtype,batch,seq,heads,kv_heads,head_dim,time_us,kernel\nx,bf16,bf16,1,2,3,3,128,9,k\n"
+    assert read_timings(written(tmp_path, text, "attention.csv")).kind == "attention"
+    assert read_timings(written(tmp_path, text, "attention_decode.csv")).kind == "decode"
+
+
+def test_nccl_tests_of_today(tmp_path: Path) -> None:
+    rows = read_timings(written(tmp_path, NOW)).rows
+    assert [row.number("bytes") for row in rows] == [1024.0, 2048.0]
+    assert [row.number("time_us") for row in rows] == [21.5, 22.5]
+    assert {(row.text("op"), row.number("gpus"), row.number("nodes")) for row in rows} == {("all_gather", 2.0, 2.0)}
+    assert rows[0].text("gpu") == "NVIDIA H100 80GB HBM3"
+    assert rows[0].place.line == 13
+
+
+def test_nccl_tests_of_2021(tmp_path: Path) -> None:
+    (row,) = read_timings(written(tmp_path, OLD)).rows
+    assert (row.text("op"), row.number("bytes"), row.number("time_us")) == ("reduce_scatter", 8388608.0, 84.1)
+    assert row.number("gpus") == 1  # one rank is named although four were started: what stands there counts
+
+
+def test_nccl_tests_with_timestamps(tmp_path: Path) -> None:
+    assert [row.number("time_us") for row in read_timings(written(tmp_path, STAMPED)).rows] == [21.5, 22.5]
+
+
+def test_several_runs_in_one_text(tmp_path: Path) -> None:
+    rows = read_timings(written(tmp_path, NOW + OLD)).rows
+    assert [row.text("op") for row in rows] == ["all_gather", "all_gather", "reduce_scatter"]
+    assert [row.number("gpus") for row in rows] == [2.0, 2.0, 1.0]
+
+
+def test_the_name_of_the_file_tells_the_test(tmp_path: Path) -> None:
+    text = NOW.replace("all_gather_perf", "the test")
+    (row, _) = read_timings(written(tmp_path, text, "alltoall_perf.out")).rows
+    assert row.text("op") == "all_to_all"
+
+
+FAULTS: dict[str, tuple[str, str, str, str]] = {
+    "empty": ("", "D015", "names no columns", ":1:1"),
+    "words": ("to whom it may concern\n", "D015", "names no columns", ":1:1"),
+    "no rows": ("gpu,dtype,m,n,k,time_us\n", "D015", "has no rows", ":1:1"),
+    "missing column": (GEMM.replace(",k,", ",kk,"), "D015", "the column 'k' is missing", ":1:1"),
+    "no time": (GEMM.replace("time_us", "seconds"), "D004", "needs the column 'time_us'", ":1:1"),
+    "column twice": (GEMM.replace(",src", ",m"), "D005", "'m' stands twice", ":1:25"),
+    "ragged": (GEMM.replace("11.5,x", "11.5"), "D014", "6 cells and the header 7", ":2:1"),
+    "not a number": (GEMM.replace("11.5", "fast"), "D006", "not 'fast'", ":2:31"),
+    "not a count": (GEMM.replace(",8,", ",8.5,"), "D008", "out of range", ":2:19"),
+    "negative": (GEMM.replace("11.5", "-11.5"), "D008", "out of range", ":2:31"),
+    "zero": (GEMM.replace("11.5", "0"), "D008", "out of range", ":2:31"),
+    "infinite": (GEMM.replace("11.5", "inf"), "D006", "not 'inf'", ":2:31"),
+    "empty cell": (GEMM.replace("11.5", ""), "D006", "'time_us' is empty", ":2:31"),
+    "open quote": (GEMM.replace("bfloat16", '"bfloat16'), "D014", "not a table of cells", ":2:1"),
+    "runs without columns": ("layers,step_time_s\n4,1.5\n", "D015", "names no columns", ":1:1"),
+    "text cut": (
+        NOW.replace("    22.50    0.09    0.05     N/A    21.00    0.10    0.05     N/A", ""),
+        "D015",
+        "5 figures",
+        ":14:1",
+    ),
+    "text garbled": (NOW.replace("22.50", "2x.50"), "D006", "not '2x.50'", ":14:"),
+    "text of no time": (NOW.replace("    22.50", "     0.00"), "D008", "out of range", ":14:1"),
+    "text of wrong results": (NOW.replace("0.02       0", "0.02      17"), "D015", "17 elements", ":13:1"),
+    "text without results": (NOW[: NOW.index("           0   ")], "D015", "holds no results", ":1:1"),
+    "text of no test": (NOW.replace("all_gather_perf", "it"), "D015", "which of the nccl-tests", ":12:1"),
+    "text without ranks": (
+        "\n".join(line for line in NOW.splitlines() if "Rank" not in line and "nThread" not in line),
+        "D015",
+        "how many ranks",
+        ":",
+    ),
+    "text of the host's clock": (NOW.replace("   time ", "cputime"), "D015", "no column 'time'", ":12:1"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_say_what_where_and_how_to_mend_it(tmp_path: Path, name: str, run: Any) -> None:
+    text, code, said, where = FAULTS[name]
+    path = written(tmp_path, text)
+    with pytest.raises(CostModelError) as raised:
+        read_timings(path)
+    fault = raised.value.faults[0]
+    assert (fault.code, said in fault.sentence) == (code, True), fault.sentence
+    assert where in str(fault.place).removeprefix(path), str(fault.place)
+    ran = run("calibrate", path)
+    assert ran.code == 2
+    assert f"error[{code}]" in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_every_fault_at_once(tmp_path: Path) -> None:
+    text = GEMM + "h100_sxm,bfloat16,x,4096,4096,11.5,x\nh100_sxm,bfloat16,8,y,4096,,x\n"
+    with pytest.raises(CostModelError) as raised:
+        read_timings(written(tmp_path, text))
+    assert [fault.place.line for fault in raised.value.faults if fault.place] == [3, 4]
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe\x00", b"gpu,dtype,m,n,k,time_us\n\x00,\x00,1,1,1,1\n", b"\n" * 1000])
+def test_no_bytes_break_it(tmp_path: Path, data: bytes, run: Any) -> None:
+    ran = run("calibrate", written(tmp_path, data))
+    assert ran.code in (0, 2)
+    assert "Traceback" not in ran.err
+
+
+def test_every_kind_is_told(run: Any) -> None:
+    told = run("explain", "D015").out
+    assert all(line in told for line in told_kinds())
+    assert len(list(told_kinds())) == len(KINDS) - 1  # decode has the columns of prefill
+    assert set(OPERATIONS) >= {"all_reduce", "all_gather", "reduce_scatter", "alltoall"}

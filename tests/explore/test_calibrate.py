@@ -1,0 +1,259 @@
+"""Calibrate: constants are recovered, the same input gives the same file, comments survive."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from costmodel.documents.kernels import read_timings
+from costmodel.documents.library import read
+from costmodel.documents.rewriting import document_text, rewritten
+from costmodel.equations.arithmetic import attention_flop, matmul_flop
+from costmodel.equations.collectives import wire_bytes
+from costmodel.equations.traffic import attention_traffic, matmul_bytes
+from costmodel.explore.calibrate import calibrated, calibration
+from costmodel.explore.forms import ATTENTION, COLLECTIVE, MATMUL, Form
+from costmodel.explore.regression import DRAWS, error_of, fitted, held_out, second_half
+from costmodel.explore.renewal import decided, renewed
+
+from .measured import write
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = Path(__file__).parent / "measured"
+GEMM, NCCL = str(SAMPLES / "gemm.csv"), str(SAMPLES / "all_reduce_perf.txt")
+SHAPES = np.array(list(product((1.0, 64.0, 1024.0, 8192.0), (4096.0, 14336.0, 28672.0), (4096.0, 8192.0)))).T
+MESSAGES = np.array(list(product((2.0, 4.0, 8.0), 8192.0 * 4.0 ** np.arange(10)))).T
+PREFILL = np.array(list(product((1.0, 8.0), (512.0, 2048.0, 8192.0, 16384.0), (8.0, 32.0), (4.0, 8.0)))).T
+
+
+def columns_of(form: Form) -> dict[str, Any]:
+    """Shapes over which every constant of the form matters."""
+    if form is MATMUL:
+        m, n, k = SHAPES
+        flop, nbytes = matmul_flop(m, n, k), matmul_bytes(m, n, k, 2.0)
+        return {"flop": flop, "nbytes": nbytes, "peak": 989.4e12, "bandwidth": 4.8e12}
+    if form is COLLECTIVE:
+        ranks, size = MESSAGES
+        return {"ranks": ranks, "wire": wire_bytes(size, ranks, operation="all_gather"), "link": 450e9}
+    batch, sequence, heads, kv_heads = PREFILL
+    head_dim = np.full_like(batch, 128.0)
+    return {
+        "flop": attention_flop(batch, sequence, heads, head_dim, causal=True),
+        "nbytes": attention_traffic(batch, sequence, heads, kv_heads, head_dim, 2.0),
+        "sequence": sequence,
+        "head_dim": head_dim,
+        "peak": 989.4e12,
+        "bandwidth": 4.8e12,
+    }
+
+
+def first(columns: dict[str, Any], count: int) -> dict[str, Any]:
+    """The first rows of the columns."""
+    return {name: value[:count] if isinstance(value, np.ndarray) else value for name, value in columns.items()}
+
+
+DRAWN = {
+    MATMUL.title: st.tuples(
+        st.floats(0.4, 0.9), st.floats(0.5, 0.95), st.floats(5e-6, 2e-5), st.floats(1.2, 4.0), st.integers(0, 99)
+    ),
+    COLLECTIVE.title: st.tuples(
+        st.floats(3e-6, 2e-5),
+        st.floats(5e-7, 4e-6),
+        st.floats(0.4, 0.95),
+        st.floats(0.6, 2.0),
+        st.floats(0.2, 0.9),
+        st.integers(0, 99),
+    ),
+    ATTENTION.title: st.tuples(st.floats(0.3, 0.8), st.floats(0.1, 0.6), st.floats(5e-6, 4e-5), st.integers(0, 99)),
+}
+
+
+@pytest.mark.parametrize("form", [MATMUL, COLLECTIVE, ATTENTION], ids=lambda form: form.title)
+@settings(max_examples=8, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_constants_are_recovered_from_noisy_times(form: Form, data: st.DataObject) -> None:
+    *values, seed = data.draw(DRAWN[form.title])
+    names = [constant.name for constant in form.constants]
+    true = dict(zip(names, values, strict=True))
+    columns = columns_of(form)
+    exact = form.time(true, columns)
+    measured = exact * np.exp(np.random.default_rng(seed).normal(0, 0.01, exact.shape))
+    found = fitted(form, columns, measured)
+    assert error_of(form.time(found, columns), exact).p90 < 0.02
+    loose = {"exponent", "blend", "own", "hop", "memory_share", "start"}
+    for name in names:
+        assert found[name] == pytest.approx(true[name], rel=0.35 if name in loose else 0.08), name
+
+
+def test_rows_far_off_do_not_bend_the_fit() -> None:
+    columns = columns_of(MATMUL)
+    true = {"compute_share": 0.7, "memory_share": 0.8, "start": 6e-6, "exponent": 2.5}
+    measured = MATMUL.time(true, columns).copy()
+    measured[::8] *= 3.0
+    found = fitted(MATMUL, columns, measured)
+    assert found["compute_share"] == pytest.approx(0.7, rel=0.03)
+
+
+def test_what_rows_cannot_tell_stays_usual() -> None:
+    columns = first(columns_of(MATMUL), 1)
+    found = fitted(MATMUL, columns, np.array([7e-6 + columns["nbytes"][0] / (0.8 * 4.8e12)]))
+    assert found["compute_share"] == pytest.approx(0.7, rel=1e-3)
+    assert found["exponent"] == pytest.approx(2.0, rel=0.05)
+
+
+def test_halves_are_halves_of_groups_and_always_the_same() -> None:
+    groups = [f"{n} {k}" for n in range(20) for k in range(5) for _ in range(3)]
+    for draw in range(DRAWS):
+        second = second_half(groups, draw)
+        assert second.sum() == len(groups) / 2
+        assert len({group for group, chosen in zip(groups, second, strict=True) if chosen}) == 50
+        assert (second_half(groups, draw) == second).all()
+    assert (second_half(groups, 0) != second_half(groups, 1)).any()
+
+
+def test_held_out_needs_two_halves_larger_than_the_constants() -> None:
+    columns = first(columns_of(MATMUL), 6)
+    assert held_out(MATMUL, columns, np.full(6, 1e-3), list("abcdef")) is None
+
+
+def test_samples_are_what_their_script_writes() -> None:
+    assert (SAMPLES / "gemm.csv").read_text("utf-8") == write.gemm(np.random.default_rng(1))
+    assert (SAMPLES / "all_reduce_perf.txt").read_text("utf-8") == write.all_reduce(np.random.default_rng(2))
+
+
+def test_samples_give_back_the_constants_they_were_made_with() -> None:
+    collective, matmul = calibrated([GEMM, NCCL]).fits
+    for name, value in write.MATMUL.items():
+        assert matmul.constants[name] == pytest.approx(value, rel=0.15 if name == "exponent" else 0.04), name
+    for name, value in write.COLLECTIVE.items():
+        assert collective.constants[name] == pytest.approx(value, rel=0.08), name
+    assert matmul.outside is not None
+    assert matmul.inside.median < matmul.outside.median < 0.03
+    assert (matmul.points, collective.points) == (36, 30)
+
+
+def written_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[Path, str]:
+    monkeypatch.chdir(folder)
+    return renewed(decided(calibrated([GEMM, NCCL]), replace=False), None)
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = written_files(tmp_path, monkeypatch), written_files(tmp_path, monkeypatch)
+    assert first == second
+    assert [str(path) for path in first] == ["hardware/efficiencies/h200-sxm.yaml"]
+
+
+def test_written_again_nothing_changes(run: Any, tmp_path: Path) -> None:
+    assert run("calibrate", GEMM, NCCL, "--write", cwd=tmp_path).code == 0
+    path = tmp_path / "hardware/efficiencies/h200-sxm.yaml"
+    first = path.read_bytes()
+    assert run("calibrate", GEMM, NCCL, "--write", cwd=tmp_path).code == 0
+    assert path.read_bytes() == first
+
+
+def test_comments_order_and_what_was_not_measured_survive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = document_text("efficiency", "h200-sxm")
+    (text,) = written_files(tmp_path, monkeypatch).values()
+    comments = [line for line in before.splitlines() if line.startswith("#")]
+    assert [line for line in text.splitlines() if line.startswith("#")] == comments
+    assert "# 1.06 × forward" in text
+    keys = [line.split(":")[0] for line in before.splitlines() if line[:1].isalpha()]
+    assert [line.split(":")[0] for line in text.splitlines() if line[:1].isalpha()] == keys
+    attention = before[before.index("attention:") : before.index("collectives:")]
+    assert attention in text
+    path = tmp_path / "h200-sxm.yaml"
+    path.write_text(text, "utf-8")
+    old, new = read("efficiency", "h200-sxm"), read("efficiency", str(path))
+    assert new.matmul["bf16"].compute_share == pytest.approx(0.70, rel=0.02)
+    assert new.matmul["bf16"].fitted.points == 36
+    assert new.matmul["bf16"].source == "calibrate"
+    assert "gemm.csv" in new.sources["calibrate"].where
+    assert new.collectives["all_gather"] == old.collectives["all_gather"]
+    assert new.sustained == old.sustained
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "hardware/efficiencies").glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_document_without_changes_is_written_as_it_was(path: Path) -> None:
+    text = document_text("efficiency", path.stem)
+    assert rewritten(text, {}) == text
+
+
+def test_an_accelerator_without_a_fit_gets_a_file_that_works(run: Any, tmp_path: Path) -> None:
+    table = tmp_path / "gemm.csv"
+    table.write_text(Path(GEMM).read_text("utf-8").replace("h200-sxm", "mi300x"), "utf-8")
+    assert run("calibrate", "gemm.csv", "--write", cwd=tmp_path).code == 0
+    text = (tmp_path / "hardware/efficiencies/mi300x.yaml").read_text("utf-8")
+    assert "of: mi300x" in text
+    assert "network:" not in text
+    ran = run("estimate", "quickstart", "--set", "cluster.node=hgx-mi300x", "--json", cwd=tmp_path)
+    assert ran.code in (0, 1), ran.err
+    documents = [entry["name"] for entry in json.loads(ran.out)["documents"]]
+    assert "hardware/efficiencies/mi300x.yaml" in documents
+
+
+def test_what_was_set_from_training_runs_stays_unless_asked(run: Any, tmp_path: Path) -> None:
+    lines = ["gpu,op,gpus,nodes,bytes,time_us,node"]
+    for ranks, power in product((16, 32), range(9)):
+        time = 60 + 8192 * 4**power / 0.2e6 + 2 * ranks
+        lines.append(f"h100-sxm,all_reduce,{ranks},{ranks // 8},{8192 * 4**power},{time},dgx-h100")
+    table = tmp_path / "across.csv"
+    table.write_text("\n".join(lines) + "\n", "utf-8")
+    (fit,) = json.loads(run("calibrate", str(table), "--json").out)["fits"]
+    assert (fit["part"], fit["write"]) == ("network", False)
+    assert "--replace" in fit["why_not"] or "describe" in fit["why_not"]
+
+
+def test_a_fit_that_describes_nothing_is_not_written(tmp_path: Path) -> None:
+    lines = Path(GEMM).read_text("utf-8").splitlines()
+    noise = np.random.default_rng(0).normal(0, 2.0, len(lines) - 1)
+    wild = [
+        f"{line.rsplit(',', 1)[0]},{float(line.rsplit(',', 1)[1]) * np.exp(off):.3f}"
+        for line, off in zip(lines[1:], noise, strict=True)
+    ]
+    table = tmp_path / "wild.csv"
+    table.write_text("\n".join([lines[0], *wild]) + "\n", "utf-8")
+    (decision,) = decided(calibrated([str(table)]), replace=True)
+    assert not decision.written
+    assert decision.why == "the form does not describe it"
+
+
+def test_no_row_is_dropped_in_silence(tmp_path: Path) -> None:
+    table = tmp_path / "gemm.csv"
+    more = [
+        "h200-sxm,bfloat16,8,64,4096,9.0",
+        "h200-sxm,bfloat16,8,512,512,9.0",
+        "h200-sxm,int3,8,4096,4096,9.0",
+        "abacus,bfloat16,8,4096,4096,9.0",
+    ]
+    table.write_text(Path(GEMM).read_text("utf-8") + "\n".join(more) + "\n", "utf-8")
+    found = calibration([read_timings(str(table))])
+    assert sum(found.left_out.values()) == 4
+    assert sum(fit.points for fit in found.fits) + 4 == 40
+    assert any("abacus" in reason for reason in found.left_out)
+
+
+def test_tables_of_training_runs_are_sent_to_validate(run: Any, tmp_path: Path) -> None:
+    table = tmp_path / "runs.csv"
+    table.write_text(
+        "layers,hidden,heads,seq_len,gpus,global_batch,gpu,step_time_s\n48,6144,64,2048,8,4,A100,1.4\n", "utf-8"
+    )
+    ran = run("calibrate", str(table))
+    assert ran.code == 2
+    assert "costmodel validate" in ran.err
+
+
+def test_json_has_every_fit_and_what_was_left_out(run: Any) -> None:
+    told = json.loads(run("calibrate", GEMM, NCCL, "--json").out)
+    assert told["schema"] == "costmodel/calibration/v1"
+    assert [fit["part"] for fit in told["fits"]] == ["collectives", "matmul"]
+    matmul = told["fits"][1]
+    assert {constant["name"] for constant in matmul["constants"]} == set(write.MATMUL)
+    assert matmul["held_out_median"] < matmul["in_use_median"]
+    assert told["written"] == []

@@ -54,9 +54,11 @@ def calibrate(
 
     Examples:
 
-      costmodel calibrate gemm.csv nccl.csv
+      costmodel calibrate gemm.csv all_reduce_perf.txt
 
-      costmodel calibrate all_reduce_perf.txt --node dgx-h100 --write
+      costmodel calibrate all_reduce_perf.txt --node dgx-h200 --json
+
+      costmodel calibrate all_reduce_perf.txt --write > told.txt
 
     A table has a timing in each row: costmodel explain D015 names the columns. The error held out is that of one half
     of the shapes under constants fitted on the other. --write keeps comments and order; what is in use stays where a

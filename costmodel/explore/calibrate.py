@@ -15,7 +15,7 @@ from costmodel.documents.shelf import Shelf
 from costmodel.equations.arithmetic import attention_flop, matmul_flop
 from costmodel.equations.counting import repeated
 from costmodel.equations.economics import share
-from costmodel.equations.traffic import attention_traffic, mixed_matmul_bytes
+from costmodel.equations.kernel_traffic import attention_traffic, mixed_matmul_bytes
 from costmodel.errors import Place, fail
 from costmodel.explore.forms import (
     ATTENTION,

@@ -20,6 +20,7 @@ import pytest
 from costmodel.commands.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "tests/explore/measured"
 NAME = "llama-3-70b-512"
 COMMANDS = {
     command.name or command.callback.__name__: command.callback
@@ -51,7 +52,7 @@ def test_every_example_of_the_help_runs(name: str, run: Any) -> None:
     assert len(examples) >= 2
     for example in examples:
         if ">" not in example and "SCENARIO" not in example:
-            ran = run(*shlex.split(example)[1:])
+            ran = run(*shlex.split(example)[1:], cwd=SAMPLES if name == "calibrate" else ROOT)
             assert ran.code in (0, 1), ran.err
             assert ran.out
 

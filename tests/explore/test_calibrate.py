@@ -17,7 +17,8 @@ from costmodel.documents.library import read
 from costmodel.documents.rewriting import document_text, rewritten
 from costmodel.equations.arithmetic import attention_flop, matmul_flop
 from costmodel.equations.collectives import wire_bytes
-from costmodel.equations.traffic import attention_traffic, matmul_bytes
+from costmodel.equations.kernel_traffic import attention_traffic
+from costmodel.equations.traffic import matmul_bytes
 from costmodel.explore.calibrate import calibrated, calibration
 from costmodel.explore.forms import ATTENTION, COLLECTIVE, MATMUL, Form
 from costmodel.explore.regression import DRAWS, error_of, fitted, held_out, second_half
@@ -188,7 +189,7 @@ def test_a_document_without_changes_is_written_as_it_was(path: Path) -> None:
 def test_an_accelerator_without_a_fit_gets_a_file_that_works(run: Any, tmp_path: Path) -> None:
     table = tmp_path / "gemm.csv"
     table.write_text(Path(GEMM).read_text("utf-8").replace("h200-sxm", "mi300x"), "utf-8")
-    assert run("calibrate", "gemm.csv", "--write", cwd=tmp_path).code == 0
+    assert run("calibrate", str(table), "--write", cwd=tmp_path).code == 0
     text = (tmp_path / "hardware/efficiencies/mi300x.yaml").read_text("utf-8")
     assert "of: mi300x" in text
     assert "network:" not in text

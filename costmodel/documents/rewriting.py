@@ -76,7 +76,7 @@ def _set(entry: Any, name: str, value: Any, order: list[str]) -> None:
         entry[name] = value
         return
     before = [known for known in order[: order.index(name)] if known in entry]
-    entry.insert(list(entry).index(before[-1]) + 1 if before else len(entry), name, value)
+    entry.insert(list(entry).index(before[-1]) + 1 if before else 0, name, value)
 
 
 def _entry(tree: Any, path: tuple[str, ...]) -> Any:

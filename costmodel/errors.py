@@ -70,4 +70,5 @@ FAULT_CODES = {
     "C005": "--where takes column=value: a column of a table, or one that --by knows, and a value that some run has.",
     "C006": "--pareto takes two results to weigh against each other, for example --pareto memory_peak,step_time.",
     "C007": "The answer has no table, so it cannot be written as CSV; JSON and Markdown can hold it.",
+    "C009": "The command needs PyTorch or a device that this machine has not; pip install 'llm-costmodel[measure]'.",
 }

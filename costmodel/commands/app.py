@@ -12,6 +12,7 @@ from costmodel.commands.documents import init, list_documents, schema, show
 from costmodel.commands.estimate import comm, estimate, memory
 from costmodel.commands.evidence import validate
 from costmodel.commands.explain import explain
+from costmodel.commands.measure import measure
 from costmodel.commands.pipeline import pipeline
 from costmodel.commands.search import search
 from costmodel.commands.shared import guarded
@@ -34,6 +35,7 @@ app.command(rich_help_panel=LOOK)(pipeline)
 app.command(rich_help_panel=LOOK)(explain)
 app.command(rich_help_panel=CHOOSE)(search)
 app.command(rich_help_panel=TRUST)(validate)
+app.command(rich_help_panel=TRUST)(measure)
 app.command(rich_help_panel=TRUST)(calibrate)
 app.command("list", rich_help_panel=DOCUMENTS)(list_documents)
 app.command(rich_help_panel=DOCUMENTS)(show)

@@ -63,6 +63,8 @@ KINDS: dict[Kind, Layout] = {
             mp="tensor-parallel degree", b="sequences", h="heads", l="tokens of each", dim="hidden", layers="layers"
         )
         | _MATMUL
+        | {"dtype": Column("text", "type of the elements; fp16 if left out")}
+        | {"kind": Column("text", "processor if it was no accelerator")}
         | {"fwd_us": Column("number", "forward, µs"), "bwd_us": Column("number", "backward, µs")},
     ),
     "experts": Layout(

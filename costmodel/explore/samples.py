@@ -249,15 +249,22 @@ def _time_of(row: Row, ranks: float, size: float, operation: str) -> float:
 
 
 def _operator(row: Row, shelf: Shelf) -> Shapes:
-    """Backward products of linear layers, and operators that only stream."""
+    """Linear layers and their backward products, fused attention, and operators that only stream."""
     accelerator, operator = accelerator_of(row, shelf), row.text("op")
+    if row.text("kind") == "processor":
+        raise LeftOut("times of a processor")
+    precision, detail = (_precision(row), "") if row.text("dtype") else ("fp16", "linear layers")
+    times = {column: float(row.number(column) or 0) for column in ("fwd_us", "bwd_us")}
     if operator in LINEAR and row.number("m") and row.number("bwd_us"):
         shape = _numbers(row, "m", "n", "k")
-        _weight_checked(accelerator, "fp16", shape)
-        forward = {**shape, **{"time_us": float(row.number("fwd_us") or 0)}}
-        yield Key(accelerator.name, "matmul", "fp16", "linear layers"), forward
-        backward = {**shape, "time_us": float(row.number("bwd_us") or 0)}
-        yield Key(accelerator.name, "matmul", "fp16", "backward"), backward
+        _weight_checked(accelerator, precision, shape)
+        yield Key(accelerator.name, "matmul", precision, detail), {**shape, "time_us": times["fwd_us"]}
+        yield Key(accelerator.name, "matmul", precision, "backward"), {**shape, "time_us": times["bwd_us"]}
+    elif operator == "attention" and row.number("h") and (row.number("l") or 0) >= SHORTEST:
+        size = _numbers(row, "b", "h", "l", "dim")
+        shape = {"batch": size["b"], "seq": size["l"], "heads": size["h"], "kv_heads": size["h"]}
+        shape |= {"head_dim": size["dim"] / size["h"], "time_us": times["fwd_us"]}
+        yield Key(accelerator.name, "attention", "flash-2", f"sdpa d{shape['head_dim']:.0f}"), shape
     elif operator in STREAMED:
         yield from _streamed(row, accelerator.name, operator)
     else:

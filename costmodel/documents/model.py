@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from costmodel.documents.base import Count, Document, Name, Source, Sourced
 
@@ -18,7 +19,31 @@ class Attention(Document):
     biases: bool = Field(default=False, description="Biases on the query, key and value projections")
     output_bias: bool = Field(default=False, description="Bias on the output projection")
     qk_norm: bool = Field(default=False, description="Queries and keys normalised head by head before the scores")
+    qk_norm_whole: bool = Field(default=False, description="Queries and keys normalised over all their heads at once")
+    sinks: bool = Field(default=False, description="A learned score for every head that no token takes")
     window: Count | None = Field(default=None, description="Tokens a query sees, its own the last; absent: all")
+
+
+class LatentAttention(Document):
+    """Multi-head latent attention: keys and values grow from one narrow vector a token."""
+
+    heads: Count = Field(description="Heads")
+    query_rank: Count | None = Field(default=None, description="Width queries are compressed to; absent: they are not")
+    kv_rank: Count = Field(description="Width keys and values are compressed to")
+    nope_dim: Count = Field(description="Width of a head's query and key without positions")
+    rope_dim: Count = Field(description="Width of a head's query and key with rotary positions; one key for all heads")
+    value_dim: Count = Field(description="Width of a head's value")
+
+
+class StateSpace(Document):
+    """A Mamba-2 mixer."""
+
+    heads: Count = Field(description="Heads")
+    head_dim: Count = Field(description="Width of a head")
+    groups: Count = Field(description="Groups of heads that share input and output matrices of the state")
+    state: Count = Field(description="Size of a state for each channel")
+    conv: Count = Field(default=4.0, description="Taps of the short convolution")
+    chunk: Count = Field(default=128.0, description="Tokens a kernel works on at once")
 
 
 class Mlp(Document):
@@ -29,6 +54,20 @@ class Mlp(Document):
     biases: bool = Field(default=False, description="Biases on every matrix")
 
 
+class Experts(Document):
+    """A mixture of experts in the place of an MLP."""
+
+    count: Count = Field(description="Routed experts")
+    top_k: Count = Field(description="Routed experts a token goes to")
+    ffn_hidden: Count = Field(description="Inner width of a routed expert")
+    gated: bool = Field(description="Three matrices (SwiGLU and its kin) instead of two")
+    biases: bool = Field(default=False, description="Biases on every matrix of an expert")
+    router_bias: bool = Field(default=False, description="A bias for every expert in the router")
+    shared: Mlp | None = Field(default=None, description="Shared experts as one MLP of their whole width")
+    shared_gate: bool = Field(default=False, description="A learned gate on the shared expert")
+    node_limit: Count | None = Field(default=None, description="Most nodes the experts of a token lie on; absent: any")
+
+
 class Layers(Document):
     """So many layers of one kind."""
 
@@ -37,8 +76,46 @@ class Layers(Document):
     norms: Count = Field(
         default=2.0, description="Normalisations of the stream: 1 if parallel halves share it, 4 with one behind each"
     )
-    attention: Attention = Field(description="Attention half")
-    mlp: Mlp = Field(description="Feed-forward half")
+    attention: Attention | None = Field(default=None, description="Attention half")
+    latent: LatentAttention | None = Field(default=None, description="Latent attention in its place")
+    state_space: StateSpace | None = Field(default=None, description="A state-space mixer in its place")
+    mlp: Mlp | None = Field(default=None, description="Feed-forward half")
+    experts: Experts | None = Field(default=None, description="Experts in its place")
+
+    @model_validator(mode="after")
+    def _halves(self) -> Self:
+        mixers = [half for half in (self.attention, self.latent, self.state_space) if half is not None]
+        feeds = [half for half in (self.mlp, self.experts) if half is not None]
+        if len(mixers) > 1 or len(feeds) > 1 or not (mixers or feeds):
+            raise PydanticCustomError(
+                "layer_halves",
+                "a layer has one of attention, latent and state_space, one of mlp and experts, or only one of all",
+                {},
+            )
+        if self.experts is not None and self.experts.top_k > self.experts.count:
+            words = {"top_k": f"{self.experts.top_k:g}", "count": f"{self.experts.count:g}"}
+            raise PydanticCustomError(
+                "layer_experts", "top_k {top_k} is more than the {count} experts there are", words
+            )
+        return self
+
+    @property
+    def heads(self) -> float | None:
+        """Heads of the mixer, if there is one."""
+        mixer = self.attention or self.latent or self.state_space
+        return None if mixer is None else mixer.heads
+
+    @property
+    def dense(self) -> Mlp | None:
+        """What every token goes through in the feed-forward half: the MLP, or the shared experts."""
+        return self.experts.shared if self.experts is not None else self.mlp
+
+
+class Prediction(Document):
+    """Multi-token prediction: modules behind the last layer that guess tokens further ahead, in training only."""
+
+    depth: Count = Field(description="Modules, each one token further ahead")
+    layer: Layers = Field(description="Layer of a module, count 1; two norms and a projection join it")
 
 
 class Published(Sourced):
@@ -46,6 +123,8 @@ class Published(Sourced):
 
     parameters: Count = Field(description="Exact or as rounded in the source")
     exact: bool = Field(default=True, description="Exact to the digit, or a rounded headline figure")
+    active: Count | None = Field(default=None, description="Parameters a token meets, all tables included")
+    active_exact: bool = Field(default=True, description="That figure exact to the digit, or rounded")
 
 
 class Model(Sourced):
@@ -65,5 +144,6 @@ class Model(Sourced):
     tied: bool = Field(description="Whether embedding and head share one matrix")
     norm: Literal["layernorm", "layernorm-no-bias", "rmsnorm"] = Field(description="Kind of normalisation")
     layers: list[Layers] = Field(min_length=1, description="Layer kinds with counts")
+    prediction: Prediction | None = Field(default=None, description="Multi-token prediction; not in the count below")
     published: Published | None = Field(default=None, description="Published parameter count")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

@@ -16,6 +16,8 @@ class Plan(Document):
     pp: Count = Field(default=1, description="Pipeline stages")
     vpp: Count = Field(default=1, description="Model chunks per pipeline rank")
     micro_batch: Count = Field(default=1, description="Sequences in a forward pass of one replica")
+    ep: Count = Field(default=1, description="Expert-parallel degree; the same ranks cut a second way, not more ranks")
+    etp: Count = Field(default=1, description="Expert-tensor-parallel degree: ranks that share each expert")
     zero: Zero | None = Field(
         default=None, description="What is sharded over dp: 1 optimizer, 2 + gradients, 3 + weights"
     )
@@ -35,6 +37,8 @@ class Space(Document):
     pp: list[Count] | None = Field(default=None, min_length=1, description="Pipeline stages")
     vpp: list[Count] | None = Field(default=None, min_length=1, description="Model chunks per pipeline rank")
     micro_batch: list[Count] | None = Field(default=None, min_length=1, description="Sequences in a forward pass")
+    ep: list[Count] | None = Field(default=None, min_length=1, description="Expert-parallel degrees")
+    etp: list[Count] | None = Field(default=None, min_length=1, description="Expert-tensor-parallel degrees; else 1")
     zero: list[Zero] | None = Field(default=None, min_length=1, description="Sharding stages")
     recompute: list[Recompute] | None = Field(default=None, min_length=1, description="Recompute modes")
     schedule: list[Schedule] | None = Field(default=None, min_length=1, description="Pipeline schedules")

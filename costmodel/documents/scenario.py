@@ -12,7 +12,7 @@ from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.plan import Plan, Space
 from costmodel.documents.precision import Precision
-from costmodel.documents.stack import GradientType, Stack
+from costmodel.documents.stack import DispatchType, GradientType, Stack
 
 
 def _written(value: Any) -> str:
@@ -49,12 +49,25 @@ class OverlapAssumption(Document):
     tp: Share | None = Field(default=None, description="Tensor parallelism")
     dp: Share | None = Field(default=None, description="Data parallelism")
     pp: Share | None = Field(default=None, description="Sends between pipeline stages")
+    ep: Share | None = Field(default=None, description="Dispatch to experts and combine")
+
+
+class ExpertAssumption(Document):
+    """How tokens spread over experts, and how they get there; left out, evenly, and as the stack does it."""
+
+    imbalance: Positive | None = Field(default=None, description="Rows of the busiest rank's experts over the mean")
+    capacity: Positive | None = Field(
+        default=None, description="Capacity factor experts are padded to, tokens over it dropped; absent: dropless"
+    )
+    dispatch: DispatchType | None = Field(default=None, description="Type tokens are sent to their experts in")
+    host: Seconds | None = Field(default=None, description="Host time for each expert of a rank, layer and direction")
 
 
 class Assumptions(Document):
     """Opinions, each of which has a default that is spoken."""
 
     overlap: OverlapAssumption = Field(default_factory=OverlapAssumption, description="What hides behind compute")
+    experts: ExpertAssumption = Field(default_factory=ExpertAssumption, description="Mixture of experts")
     fragmentation: Share | None = Field(default=None, description="What the caching allocator adds; else the stack's")
     price: Price | None = Field(default=None, description="Of one accelerator; else the node's list price")
     sustained: Positive | None = Field(

@@ -25,6 +25,7 @@ Zero = Literal[0, 1, 2, 3]
 Recompute = Literal["none", "selective", "full"]
 Schedule = Literal["gpipe", "1f1b", "interleaved"]
 GradientType = Literal["fp32", "bf16", "fp16"]
+DispatchType = Literal["bf16", "fp8"]
 Order = Literal["tp-dp-pp", "tp-pp-dp"]
 
 
@@ -84,6 +85,21 @@ class Runtime(Sourced):
     fragmentation: Share = Field(description="What the caching allocator reserves beyond what is allocated")
 
 
+class ExpertKernels(Sourced):
+    """How a mixture of experts runs: grouped matmuls, and how tokens get to their experts and back."""
+
+    half_rows: NonNegative = Field(description="Rows of an expert at which its matmuls reach half of their rate")
+    host: Seconds = Field(description="Host time for each expert of a rank, layer and direction")
+    permute: NonNegative = Field(description="Bytes of ordering tokens by expert, over reading and writing each once")
+    deduplicated: bool = Field(description="One copy of a token to a node, or rank, that holds several of its experts")
+    dispatch: DispatchType = Field(description="Type tokens are sent to their experts in")
+    inside_share: Share = Field(description="Share of the link inside a domain that dispatch and combine reach")
+    across_share: Share = Field(description="Share of the network interface that they reach")
+    start: Seconds = Field(description="Fixed time of a dispatch or combine")
+    overlap: Share = Field(description="Dispatch and combine that can hide behind the compute of their layer")
+    tp_overlap: Share = Field(description="Tensor-parallel traffic of such a model that can hide behind its matmuls")
+
+
 class Buckets(Sourced):
     """How gradients and weights are grouped for the network, and what the loss keeps."""
 
@@ -114,5 +130,6 @@ class Stack(Document):
     overlap: Overlap = Field(description="What hides behind compute")
     launch: Launch = Field(description="Host time")
     runtime: Runtime = Field(description="Memory beside the model's tensors")
+    experts: ExpertKernels | None = Field(default=None, description="Mixture of experts; absent: not offered")
     buckets: Buckets = Field(description="Grouping of traffic, and the loss")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

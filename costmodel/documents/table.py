@@ -49,6 +49,10 @@ COLUMNS: dict[str, Column] = {
     "vocab": Column("count", "vocabulary"),
     "glu": Column("flag", "gated MLP of three matrices"),
     "n_experts": Column("whole", "experts; empty or 0 for a dense model"),
+    "topk": Column("count", "experts a token is sent to"),
+    "moe_ffn": Column("count", "inner width of an expert"),
+    "n_shared_experts": Column("whole", "shared experts"),
+    "n_dense_layers": Column("whole", "first layers, which have an MLP in place of experts"),
     "tied_embeddings": Column("flag", "embedding and head share one matrix"),
     "seq_len": Column("count", "tokens in a sequence"),
     "gpu": Column("text", "accelerator as the source names it"),
@@ -61,6 +65,8 @@ COLUMNS: dict[str, Column] = {
     "vp": Column("count", "model chunks per pipeline rank"),
     "cp": Column("count", "context-parallel degree"),
     "dp": Column("count", "data-parallel degree"),
+    "ep": Column("count", "expert-parallel degree"),
+    "etp": Column("count", "expert-tensor-parallel degree"),
     "zero_stage": Column("whole", "0 to 3"),
     "fsdp": Column("flag", "fully sharded data parallel of PyTorch"),
     "seq_parallel": Column("flag", "sequence parallelism"),
@@ -84,7 +90,7 @@ COLUMNS: dict[str, Column] = {
     "scope": Column("text", "which pipeline stage value_gb is of; else the worst"),
     "fits": Column("flag", "whether the run fitted in memory"),
     "features": Column("text", "schedule=…, fp32 grads and the like"),
-    "notes": Column("text", "fp32 grads, fp16 grads"),
+    "notes": Column("text", "fp32 grads, fp16 grads, token drop, capacity factor 1.0"),
 }
 ALIASES = {"model": "model_name", "seq": "seq_len", "sp": "seq_parallel", "mbs": "micro_batch", "gbs": "global_batch"}
 REQUIRED = ("layers", "hidden", "heads", "seq_len", "gpus", "global_batch")

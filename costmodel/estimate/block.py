@@ -35,6 +35,8 @@ class Block:
     pp: Rows
     vpp: Rows
     micro_batch: Rows
+    ep: Rows
+    etp: Rows
 
     def __len__(self) -> int:
         return len(self.tp)
@@ -53,10 +55,13 @@ SIZES = tuple(field.name for field in fields(Block) if field.name != "structure"
 
 @dataclass(frozen=True)
 class Pairs:
-    """The distinct pairs of tp and micro_batch of a block: what a layer's cost depends on."""
+    """The distinct sizes of a block that a layer's cost depends on: tp, micro_batch, and with experts how they lie."""
 
     tp: Rows
     micro_batch: Rows
+    ep: Rows
+    etp: Rows
+    pp: Rows
     index: NDArray[np.intp] | None
 
     def spread(self, value: Number) -> Number:
@@ -67,15 +72,38 @@ class Pairs:
         return spread
 
 
+OF_A_LAYER = ("tp", "micro_batch", "ep", "etp")
+PIPELINE_INSIDE: Order = "tp-pp-dp"
+
+
 def pairs(block: Block) -> Pairs:
-    """What a layer's cost depends on, each pair once."""
+    """What a layer's cost depends on, each combination once."""
     if len(block) < 64:
-        return Pairs(block.tp, block.micro_batch, None)
-    key = np.stack((block.tp, block.micro_batch), axis=1).view(np.complex128).ravel()
-    _, first, index = np.unique(key, return_index=True, return_inverse=True)
-    return Pairs(block.tp[first], block.micro_batch[first], index)
+        return Pairs(block.tp, block.micro_batch, block.ep, block.etp, block.pp, None)
+    spread = block.structure.order == PIPELINE_INSIDE and bool(np.any(block.ep > 1))
+    key, *others = (getattr(block, name) for name in (*OF_A_LAYER, *(["pp"] if spread else [])))
+    first = index = np.zeros(len(block), dtype=np.intp)
+    for column in others:
+        if np.all(column == column[0]) and column is not others[0]:
+            continue
+        both = np.stack((key, column), axis=1).view(np.complex128).ravel()
+        _, first, index = np.unique(both, return_index=True, return_inverse=True)
+        key = index.astype(np.float64)
+    kept = {name: getattr(block, name)[first] for name in (*OF_A_LAYER, "pp")}
+    return Pairs(**kept, index=index)
 
 
-def one_row(structure: Structure, *, dp: float, tp: float, pp: float, vpp: float, micro_batch: float) -> Block:
+def one_row(
+    structure: Structure,
+    *,
+    dp: float,
+    tp: float,
+    pp: float,
+    vpp: float,
+    micro_batch: float,
+    ep: float = 1.0,
+    etp: float = 1.0,
+) -> Block:
     """A block of a single plan."""
-    return Block(structure, *(np.array([value], dtype=np.float64) for value in (dp, tp, pp, vpp, micro_batch)))
+    sizes = (dp, tp, pp, vpp, micro_batch, ep, etp)
+    return Block(structure, *(np.array([value], dtype=np.float64) for value in sizes))

@@ -60,8 +60,8 @@ class Transfer:
 
     @property
     def axis(self) -> str:
-        """The parallelism it belongs to: tp, dp or pp."""
-        return {"embedding": "dp", "ends": "tp"}.get(self.group.name, self.group.name)
+        """The parallelism it belongs to: tp, ep, dp or pp."""
+        return {"embedding": "dp", "ends": "tp", "etp": "ep", "edp": "dp"}.get(self.group.name, self.group.name)
 
     @property
     def total_time(self) -> Number:
@@ -102,12 +102,13 @@ def groups(setting: Setting, block: Block) -> Groups:
     )
 
 
-def _interface(setting: Setting, share: float) -> Number:
+def interface(setting: Setting, share: float) -> Number:
+    """What one accelerator gets of its node's interfaces."""
     node, fabric = setting.case.node, setting.case.scale_out
     return interface_bandwidth(node.scale_out.nics, fabric.bandwidth, node.accelerators, share)
 
 
-def _between_pods(setting: Setting, rate: Number, group: Group) -> Number:
+def between_pods(setting: Setting, rate: Number, group: Group) -> Number:
     """The network's rate for a group, less where it reaches over the end of a pod."""
     cluster = setting.case.scenario.cluster
     if cluster.pod is None:
@@ -117,12 +118,16 @@ def _between_pods(setting: Setting, rate: Number, group: Group) -> Number:
         return spine_bandwidth(rate, repeated(group.ranks, group.stride), pod, cluster.oversubscription)
 
 
-def _inside_bandwidth(setting: Setting, fit: CollectiveFit, ranks: Number) -> Number:
-    """What large collectives reach between so many ranks of a domain: the fit, carried over to these links."""
+def link_of(setting: Setting, ranks: Number) -> Number:
+    """The link of one of so many ranks of a domain."""
     full, topology = setting.case.scale_up.bandwidth, setting.case.node.scale_up.topology
     with term("link"):
-        link = link_bandwidth(full, setting.pair_bandwidth, setting.host_bandwidth, ranks, topology=topology)
-        return carried_over(fit.bandwidth, link, fit.link)
+        return link_bandwidth(full, setting.pair_bandwidth, setting.host_bandwidth, ranks, topology=topology)
+
+
+def _inside_bandwidth(setting: Setting, fit: CollectiveFit, ranks: Number) -> Number:
+    """What large collectives reach between so many ranks of a domain: the fit, carried over to these links."""
+    return carried_over(fit.bandwidth, link_of(setting, ranks), fit.link)
 
 
 def collective_time(setting: Setting, message: Number, group: Group, operation: Operation) -> Number:
@@ -135,7 +140,7 @@ def collective_time(setting: Setting, message: Number, group: Group, operation: 
     if np.all(group.domains == 1):
         return inside
     with term("between domains"):
-        rate = _between_pods(setting, _interface(setting, setting.network_share), group)
+        rate = between_pods(setting, interface(setting, setting.network_share), group)
         part = divided(message, fewest_inside(group.ranks, group.inside, group.domains))
         across = ring_time(part, group.domains, rate, network.ring_hop, operation=operation)
         if operation == "all_reduce":
@@ -151,7 +156,7 @@ def send_time(setting: Setting, message: Number, group: Group) -> Number:
         near = blended_time(fit.start, message, _inside_bandwidth(setting, fit, 2.0), fit.blend)
     with term("send across"):
         far = blended_time(
-            network.start, message, _between_pods(setting, _interface(setting, network.pair_share), group), fit.blend
+            network.start, message, between_pods(setting, interface(setting, network.pair_share), group), fit.blend
         )
     return np.where(group.domains > 1, far, near)
 
@@ -289,7 +294,7 @@ def _moved(
         layer = Transfer(dp, operation, message, time, repeated(units.layers, times))
     with term(f"dp {operation} of the ends"):
         message = gradient_traffic(units.table, wide)
-        time = collective_time(setting, message, dp, operation)
+        time = np.where(units.tables > 0, collective_time(setting, message, dp, operation), 0.0)
         table = Transfer(dp, operation, message, time, repeated(units.tables, times))
     return layer, table
 

@@ -59,7 +59,7 @@ def price_per_accelerator(setting: Setting) -> Number:
 
 def evaluate(setting: Setting, block: Block) -> Evaluation:
     """Time, memory, communication and cost of every row of a block."""
-    parameters = stage_parameters(setting, block.tp, block.pp)
+    parameters = stage_parameters(setting, block)
     count = micro_batches(setting, block)
     memory = ledger(setting, block, parameters, count)
     step = training_step(setting, block, parameters, count)
@@ -72,6 +72,7 @@ def evaluate(setting: Setting, block: Block) -> Evaluation:
         "launch": step.terms["launch"],
         "tp_exposed": step.terms["tp"],
         "pp_exposed": step.terms["pp"],
+        "ep_exposed": step.terms["ep"],
         "dp_exposed": step.terms["dp"],
         "bubble": step.terms["bubble"],
         "bubble_share": share(step.terms["bubble"], step.total),
@@ -81,7 +82,7 @@ def evaluate(setting: Setting, block: Block) -> Evaluation:
         "memory_free": setting.usable - memory.worst,
     }
     columns |= _volumes(step)
-    exposed = step.terms["tp"] + step.terms["pp"] + step.terms["dp"]
+    exposed = step.terms["tp"] + step.terms["ep"] + step.terms["pp"] + step.terms["dp"]
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
     columns["scaling_efficiency"] = share(step.total - exposed - step.terms["bubble"], step.total)
     columns |= _money(setting, columns["tokens_per_s"])
@@ -102,7 +103,7 @@ def _throughput(setting: Setting, block: Block, step: TrainingStep) -> dict[str,
 
 
 def _volumes(step: TrainingStep) -> dict[str, Number]:
-    volumes: dict[str, Number] = {"tp_volume": 0.0, "pp_volume": 0.0, "dp_volume": 0.0}
+    volumes: dict[str, Number] = {"tp_volume": 0.0, "ep_volume": 0.0, "pp_volume": 0.0, "dp_volume": 0.0}
     for transfer in step.transfers:
         name = f"{transfer.axis}_volume"
         with term(f"{transfer.group.name} {transfer.operation}"):

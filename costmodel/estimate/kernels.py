@@ -20,17 +20,16 @@ from costmodel.equations.roofline import (
 )
 from costmodel.equations.traffic import (
     embedding_traffic,
-    head_norm_traffic,
     loss_traffic,
     matmul_bytes,
     mlp_traffic,
     norm_traffic,
-    rotary_traffic,
     score_traffic,
     weight_gradient_bytes,
 )
+from costmodel.estimate.mixers import Matmul, core_flop, mixer_traffic
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.work import Matmul, Shard, additions, core_flop, matmuls, vocab_per_rank
+from costmodel.estimate.work import Shard, additions, matmuls, vocab_per_rank
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,7 @@ class Pass:
     memory_bound: Number = 0.0
     launch: Number = 0.0
     tp: Number = 0.0
+    ep: Number = 0.0
     dp: Number = 0.0
 
     def __add__(self, other: Pass) -> Pass:
@@ -59,7 +59,7 @@ class Pass:
     @property
     def total(self) -> Number:
         """All of it."""
-        return self.device + self.launch + self.tp + self.dp
+        return self.device + self.launch + self.tp + self.ep + self.dp
 
 
 def _labelled(label: str, change: Callable[[Number], Number], value: Number) -> Number:
@@ -67,7 +67,7 @@ def _labelled(label: str, change: Callable[[Number], Number], value: Number) -> 
         return change(value)
 
 
-PASS_TERMS = ("matmul", "attention", "memory_bound", "launch", "tp", "dp")
+PASS_TERMS = ("matmul", "attention", "memory_bound", "launch", "tp", "ep", "dp")
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,8 @@ class Both:
         return self.forward.total + self.backward.total
 
 
-def _product(setting: Setting, flop: Number, nbytes: Number, *, backward: bool = False, narrow: bool = False) -> Number:
+def product(setting: Setting, flop: Number, nbytes: Number, *, backward: bool = False, narrow: bool = False) -> Number:
+    """Time of a matrix product, by the fit of the accelerator for that type."""
     fit = setting.linear.fit if narrow else setting.matmul
     return matmul_time(
         flop,
@@ -109,7 +110,8 @@ def _product(setting: Setting, flop: Number, nbytes: Number, *, backward: bool =
     )
 
 
-def _stream(setting: Setting, nbytes: Number) -> Number:
+def stream(setting: Setting, nbytes: Number) -> Number:
+    """Time of memory-bound operations of so many bytes, were they fully fused."""
     return stream_time(
         repeated(setting.stack.kernels.traffic_factor, nbytes), setting.memory_bandwidth, setting.memory_share
     )
@@ -120,12 +122,12 @@ def matmul_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Numbe
     flop = matmul_flop(tokens, matrix.n, matrix.k)
     nbytes = matmul_bytes(tokens, matrix.n, matrix.k, setting.element)
     with term("forward"):
-        forward = _product(setting, flop, nbytes)
+        forward = product(setting, flop, nbytes)
     with term("input gradient"):
-        inward = _product(setting, flop, nbytes, backward=True)
+        inward = product(setting, flop, nbytes, backward=True)
     with term("weight gradient"):
         accumulated = weight_gradient_bytes(tokens, matrix.n, matrix.k, setting.element, setting.gradient)
-        weight = _product(setting, flop, accumulated, backward=True)
+        weight = product(setting, flop, accumulated, backward=True)
     return forward, inward + weight
 
 
@@ -138,38 +140,40 @@ def linear_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Pass,
     flop = matmul_flop(tokens, matrix.n, matrix.k)
     with term("forward"):
         nbytes = narrow_matmul_bytes(tokens, matrix.n, matrix.k, operand, setting.element)
-        forward = _product(setting, flop, nbytes, narrow=True)
+        forward = product(setting, flop, nbytes, narrow=True)
     with term("input gradient"):
         nbytes = narrow_matmul_bytes(tokens, matrix.k, matrix.n, operand, setting.element)
-        inward = _product(setting, flop, nbytes, backward=True, narrow=True)
+        inward = product(setting, flop, nbytes, backward=True, narrow=True)
     with term("weight gradient"):
         accumulated = weight_gradient_bytes(tokens, matrix.n, matrix.k, operand, setting.gradient)
-        weight = _product(setting, flop, accumulated, backward=True, narrow=True)
+        weight = product(setting, flop, accumulated, backward=True, narrow=True)
     with term("convert input"):
-        once = _stream(setting, quantise_traffic(repeated(tokens, matrix.k), quantised))
+        once = stream(setting, quantise_traffic(repeated(tokens, matrix.k), quantised))
     with term("convert gradient"):
-        back = _stream(setting, quantise_traffic(repeated(tokens, matrix.n), quantised))
+        back = stream(setting, quantise_traffic(repeated(tokens, matrix.n), quantised))
     return Pass(matmul=forward, memory_bound=once), Pass(matmul=inward + weight, memory_bound=back)
 
 
 def attention_pass(setting: Setting, part: Shard, micro_batch: Number) -> tuple[Pass, Pass]:
     """Forward and backward of the attention core."""
-    head_dim, sequence = part.kind.attention.head_dim, setting.sequence
-    fit = setting.attention
+    mixer, sequence = part.mixer, setting.sequence
+    if mixer is None:
+        return Pass(), Pass()
+    head_dim, fit = mixer.head_dim, setting.attention
     if fit is not None:
-        flop = core_flop(part.kind, micro_batch, sequence, part.heads, causal=True)
+        flop = core_flop(part.kind, mixer, micro_batch, sequence, mixer.heads, causal=True)
         rate = attention_rate(setting.peak, fit.forward_share, sequence, fit.half_sequence, head_dim)
         forward = attention_forward_time(flop, rate, setting.sustained)
         backward = attention_backward_time(flop, rate, fit.backward_share, setting.sustained)
         return Pass(attention=forward), Pass(attention=backward)
-    batches = repeated(micro_batch, part.heads)
+    batches = repeated(micro_batch, mixer.heads)
     with term("scores"):
         flop = repeated(batches, matmul_flop(sequence, sequence, head_dim))
         nbytes = repeated(batches, matmul_bytes(sequence, sequence, head_dim, setting.element))
-        product = _product(setting, flop, nbytes)
-    softmax = _stream(setting, score_traffic(micro_batch, sequence, part.heads, setting.element, backward=False))
-    back = _stream(setting, score_traffic(micro_batch, sequence, part.heads, setting.element, backward=True))
-    forward, backward = repeated(2.0, product), repeated(4.0, product)
+        scores = product(setting, flop, nbytes)
+    softmax = stream(setting, score_traffic(micro_batch, sequence, mixer.heads, setting.element, backward=False))
+    back = stream(setting, score_traffic(micro_batch, sequence, mixer.heads, setting.element, backward=True))
+    forward, backward = repeated(2.0, scores), repeated(4.0, scores)
     return Pass(attention=forward, memory_bound=softmax), Pass(attention=backward, memory_bound=back)
 
 
@@ -204,16 +208,14 @@ def _memory_bound(setting: Setting, part: Shard, tokens: Number, split: Number, 
             dropout=dropout,
             backward=backward,
         )
-        nbytes = divided(norms, split) + mlp_traffic(
-            tokens, part.ffn_hidden, setting.element, gated=part.kind.mlp.gated, backward=backward
-        )
-        head_dim = part.kind.attention.head_dim
-        if model.positions == "rotary":
-            nbytes = nbytes + rotary_traffic(tokens, part.heads, part.kv_heads, head_dim, setting.element)
-        if part.kind.attention.qk_norm:
-            heads = (part.heads, part.kv_heads, head_dim)
-            nbytes = nbytes + head_norm_traffic(tokens, *heads, setting.element, backward=backward)
-        return _stream(setting, nbytes)
+        nbytes = divided(norms, split)
+        if part.kind.dense is not None:
+            nbytes = nbytes + mlp_traffic(
+                tokens, part.ffn_hidden, setting.element, gated=part.kind.dense.gated, backward=backward
+            )
+        if part.mixer is not None:
+            nbytes = nbytes + mixer_traffic(model, part.kind, part.mixer, tokens, setting.element, backward=backward)
+        return stream(setting, nbytes)
 
 
 def recomputed(setting: Setting, recompute: Recompute, forward: Pass, core: Pass) -> Pass:
@@ -227,15 +229,19 @@ def recomputed(setting: Setting, recompute: Recompute, forward: Pass, core: Pass
 ISSUED_AGAIN = {"nothing": 0.0, "core": 0.0, "operations": 0.5, "layer": 1.0}
 
 
-def launched(setting: Setting, recompute: Recompute, layer: Both) -> Both:
-    """A layer with what the host cannot keep up with; backward issues twice as much, and recompute again."""
-    backward = 2.0 + ISSUED_AGAIN[setting.dropped(recompute)]
-    return Both(_issued(setting, layer.forward, 1.0), _issued(setting, layer.backward, backward))
+def launched(setting: Setting, recompute: Recompute, layer: Both, experts: Number = 0.0) -> Both:
+    """A layer with what the host cannot keep up with; backward issues twice as much, and recompute again.
+
+    Experts are dealt with one by one, once in each direction.
+    """
+    again = ISSUED_AGAIN[setting.dropped(recompute)]
+    forward = _issued(setting, layer.forward, 1.0, experts)
+    return Both(forward, _issued(setting, layer.backward, 2.0 + again, repeated(1.0 + again, experts)))
 
 
-def _issued(setting: Setting, work: Pass, passes: float) -> Pass:
-    launch, busy = setting.stack.launch, work.device + work.tp
-    host = repeated(repeated(passes, launch.operations), launch.operation)
+def _issued(setting: Setting, work: Pass, passes: float, experts: Number) -> Pass:
+    launch, busy = setting.stack.launch, work.device + work.tp + work.ep
+    host = repeated(repeated(passes, launch.operations), launch.operation) + experts
     return work + Pass(launch=host_bound_time(busy, host) - busy)
 
 
@@ -245,7 +251,7 @@ def head_pass(setting: Setting, tp: Number, micro_batch: Number) -> Both:
     vocab = vocab_per_rank(setting, tp)
     with term("head"):
         forward, backward = matmul_pass(setting, tokens, Matmul("head", vocab, setting.model.hidden))
-        loss = _stream(setting, loss_traffic(tokens, vocab, setting.element))
+        loss = stream(setting, loss_traffic(tokens, vocab, setting.element))
     return Both(Pass(matmul=forward, memory_bound=loss), Pass(matmul=backward))
 
 
@@ -253,5 +259,5 @@ def embedding_pass(setting: Setting, micro_batch: Number) -> Both:
     """The lookup and its gradient."""
     tokens = tokens_in_micro_batch(micro_batch, setting.sequence)
     with term("embedding"):
-        lookup = _stream(setting, embedding_traffic(tokens, setting.model.hidden, setting.element))
+        lookup = stream(setting, embedding_traffic(tokens, setting.model.hidden, setting.element))
     return Both(Pass(memory_bound=lookup), Pass(memory_bound=lookup))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.library import UNMEASURED
+from costmodel.documents.model import Layers
 from costmodel.documents.plan import Space
 from costmodel.equation import Number
 from costmodel.equations.counting import (
@@ -18,6 +20,7 @@ from costmodel.equations.counting import (
     repeated,
 )
 from costmodel.estimate.block import Block
+from costmodel.estimate.expert_legality import expert_ranks, expert_widths, no_experts, whole_experts, whole_sequences
 from costmodel.estimate.setting import Setting
 
 Mask = NDArray[np.bool_]
@@ -57,6 +60,17 @@ REFUSALS = {
     "L012": Rule(
         "sequence too long", "The sequence has more tokens than the model has learned positions for (max_sequence)."
     ),
+    "L020": Rule("experts % ep", "Every rank holds whole experts, so ep must divide the experts of a layer."),
+    "L021": Rule(
+        "tp dp % (ep etp)",
+        "Experts cut the ranks of a pipeline stage a second way, so ep · etp must divide tp · dp; EP adds no ranks.",
+    ),
+    "L022": Rule("expert width % etp", "etp must divide the inner width of an expert."),
+    "L023": Rule(
+        "experts, whole sequences",
+        "With tp ≥ 2 a model with experts needs sequence parallelism: every rank sends its own tokens to the experts.",
+    ),
+    "L024": Rule("no experts", "The model has no experts for ep or etp to cut."),
     "M001": Rule("does not fit", "Peak memory of the worst stage is over what is usable."),
     "M002": Rule("memory limit", "Peak memory is over the limit the scenario sets."),
     "T001": Rule("time or MFU limit", "The step is longer, or the MFU lower, than the scenario allows."),
@@ -109,16 +123,16 @@ def _too_long(setting: Setting, block: Block) -> Mask:
 
 
 def _heads(setting: Setting, block: Block) -> Mask:
-    return _any(_rest(kind.attention.heads, block.tp) for kind in setting.model.layers)
+    return _any(_rest(heads, block.tp) for kind in _kinds(setting) if (heads := kind.heads) is not None)
 
 
 def _kv_heads(setting: Setting, block: Block) -> Mask:
-    counts = {kind.attention.kv_heads for kind in setting.model.layers}
+    counts = {kind.attention.kv_heads for kind in _kinds(setting) if kind.attention is not None}
     return _any(_rest(kv_heads, block.tp) & _rest(block.tp, kv_heads) for kv_heads in counts)
 
 
 def _widths(setting: Setting, block: Block) -> Mask:
-    widths = {setting.model.hidden, *(kind.mlp.ffn_hidden for kind in setting.model.layers)}
+    widths = {setting.model.hidden, *(kind.dense.ffn_hidden for kind in _kinds(setting) if kind.dense is not None)}
     return _any(_rest(width, block.tp) for width in widths)
 
 
@@ -166,8 +180,15 @@ def _repeats(setting: Setting, block: Block) -> Mask:
     return same | (idle and "none" in (space.recompute or stack.recompute))
 
 
+def _kinds(setting: Setting) -> Iterator[Layers]:
+    """Every kind of layer, that of multi-token prediction too."""
+    yield from setting.model.layers
+    if setting.model.prediction is not None:
+        yield setting.model.prediction.layer
+
+
 def _any(masks: Iterator[Mask]) -> Mask:
-    found = next(masks)
+    found: Mask = np.asarray(False)
     for mask in masks:
         found = found | mask
     return found
@@ -195,6 +216,11 @@ CHECKS = (
     _check("L007", "tp", _widths),
     _check("L008", "tp", _sequence),
     _check("L010", "dp tp pp", _repeats),
+    _check("L023", "tp", whole_sequences),
+    _check("L024", "ep etp", no_experts),
+    _check("L020", "ep", whole_experts),
+    _check("L022", "etp", expert_widths),
+    _check("L021", "dp tp ep etp", expert_ranks),
     _check("L009", "pp vpp", _chunks),
     _check("L002", "pp vpp", _layers),
     _check("L005", "dp micro_batch", _batch),
@@ -227,8 +253,8 @@ def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:
     """What a legal plan should be told."""
     yield "N001", np.asarray(block.tp > setting.domain)
     yield "N005", np.full(len(block), setting.case.efficiency.of == UNMEASURED)
-    kv_heads = min(kind.attention.kv_heads for kind in setting.model.layers)
-    yield "N002", np.asarray(block.tp > kv_heads)
+    counts = [kind.attention.kv_heads for kind in setting.model.layers if kind.attention is not None]
+    yield "N002", np.asarray(block.tp > min(counts, default=math.inf))
     yield "N004", _any(np.asarray(divided(width, block.tp) < 256) for width in _inner_widths(setting))
     yield "N007", np.full(len(block), setting.convention in ("megatron-2021", "korthikanti") and not _gpt(setting))
     longer = setting.sequence > setting.model.max_sequence
@@ -238,14 +264,20 @@ def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:
 def _gpt(setting: Setting) -> bool:
     """Whether every layer is what Megatron's closed forms count."""
     wide = float(repeated(4.0, setting.model.hidden))
-    return all(
-        not kind.mlp.gated and kind.mlp.ffn_hidden == wide and kind.attention.kv_heads == kind.attention.heads
-        for kind in setting.model.layers
-    )
+    return all(_gpt_layer(kind, wide) for kind in setting.model.layers)
+
+
+def _gpt_layer(kind: Layers, wide: float) -> bool:
+    mlp, attention = kind.mlp, kind.attention
+    if mlp is None or attention is None:
+        return False
+    return not mlp.gated and mlp.ffn_hidden == wide and attention.kv_heads == attention.heads
 
 
 def _inner_widths(setting: Setting) -> Iterator[Number]:
     """Sides of a layer's matmuls that tensor parallelism cuts."""
     for kind in setting.model.layers:
-        yield kind.mlp.ffn_hidden
-        yield repeated(kind.attention.heads, kind.attention.head_dim)
+        if kind.dense is not None:
+            yield kind.dense.ffn_hidden
+        if kind.attention is not None:
+            yield repeated(kind.attention.heads, kind.attention.head_dim)

@@ -8,10 +8,8 @@ import numpy as np
 
 from costmodel.equation import Number, term
 from costmodel.equations.activations import (
-    attention_activations,
     checkpoint_activations,
     head_activations,
-    head_norm_activations,
     logit_bytes,
     mask_bytes,
     mlp_activations,
@@ -19,7 +17,7 @@ from costmodel.equations.activations import (
     score_activations,
     stream_activations,
 )
-from costmodel.equations.counting import layers_per_stage, repeated, tokens_in_micro_batch
+from costmodel.equations.counting import divided, layers_per_stage, repeated, tokens_in_micro_batch
 from costmodel.equations.overlap import bucket_bytes
 from costmodel.equations.pipeline import in_flight
 from costmodel.equations.precision import linear_inputs, narrow_copy_bytes
@@ -32,6 +30,9 @@ from costmodel.equations.states import (
     weight_bytes,
 )
 from costmodel.estimate.block import Block
+from costmodel.estimate.expert_traffic import expert_data
+from costmodel.estimate.experts import expert_activations, rows_of
+from costmodel.estimate.mixers import mixer_activations
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.work import Shard, StageParameters, additions, shard, vocab_per_rank
 
@@ -70,21 +71,14 @@ def layer_activations(setting: Setting, block: Block, part: Shard) -> Number:
     structure, model = block.structure, setting.model
     split = block.tp if structure.sequence_parallel else 1.0
     tokens = tokens_in_micro_batch(block.micro_batch, setting.sequence)
-    head_dim = part.kind.attention.head_dim
+    mixer = part.mixer
     dropped = setting.dropped(structure.recompute)
     if dropped == "layer":
         return checkpoint_activations(tokens, model.hidden, setting.element, split)
     if dropped == "operations":
-        return op_level_activations(
-            tokens,
-            model.hidden,
-            part.heads,
-            part.kv_heads,
-            head_dim,
-            part.ffn_hidden,
-            setting.element,
-            split,
-        )
+        sizes = (mixer.heads, mixer.kv_heads, mixer.head_dim) if mixer is not None else (0.0, 0.0, 0.0)
+        kept = op_level_activations(tokens, model.hidden, *sizes, part.ffn_hidden, setting.element, split)
+        return kept + divided(_expert_activations(setting, part, block), 2.0) if part.routed is not None else kept
     return whole_activations(setting, block, part, selective=dropped == "core")
 
 
@@ -95,32 +89,48 @@ def whole_activations(setting: Setting, block: Block, part: Shard, *, selective:
     tokens = tokens_in_micro_batch(block.micro_batch, setting.sequence)
     with term("layer activations"):
         norms = (part.kind.norms, additions(part.kind))
-        kept = (
-            stream_activations(tokens, model.hidden, *norms, setting.element, split, dropout=kernels.dropout)
-            + attention_activations(tokens, part.heads, part.kv_heads, part.kind.attention.head_dim, setting.element)
-            + mlp_activations(tokens, part.ffn_hidden, setting.element, gated=part.kind.mlp.gated)
-            + score_activations(
-                block.micro_batch,
-                setting.sequence,
-                part.heads,
-                setting.element,
-                kernel=kernels.attention,
-                dropout=kernels.dropout,
-                recompute="selective" if selective else "none",
-            )
-        )
+        kept = stream_activations(tokens, model.hidden, *norms, setting.element, split, dropout=kernels.dropout)
         if setting.narrow is not None and setting.narrow.saved:
             kept = kept + _narrow_inputs(setting, part, tokens, split)
-        if not part.kind.attention.qk_norm:
+        if part.mixer is not None:
+            kept = kept + mixer_activations(part.kind, part.mixer, tokens, setting.element, split)
+        if part.kind.dense is not None:
+            kept = kept + mlp_activations(tokens, part.ffn_hidden, setting.element, gated=part.kind.dense.gated)
+        if part.routed is not None:
+            kept = kept + _expert_activations(setting, part, block)
+        if part.mixer is None or part.kind.state_space is not None:
             return kept
-        head_dim = part.kind.attention.head_dim
-        return kept + head_norm_activations(tokens, part.heads, part.kv_heads, head_dim, setting.element)
+        return kept + score_activations(
+            block.micro_batch,
+            setting.sequence,
+            part.mixer.heads,
+            setting.element,
+            kernel=kernels.attention,
+            dropout=kernels.dropout,
+            recompute="selective" if selective else "none",
+        )
+
+
+def _expert_activations(setting: Setting, part: Shard, block: Block) -> Number:
+    """What the routed experts of a layer keep for the backward of one micro-batch."""
+    if part.routed is None or setting.experts is None:
+        return 0.0
+    tokens = divided(tokens_in_micro_batch(block.micro_batch, setting.sequence), block.tp)
+    rows = rows_of(part.routed, tokens, setting.experts.load)
+    kept = expert_activations(setting.model.hidden, part.routed, rows, setting.element)
+    if setting.narrow is None or not setting.narrow.saved:
+        return kept
+    sizes = (rows, setting.model.hidden, 1.0, part.routed.ffn_hidden)
+    with term("experts' inputs kept narrow"):
+        narrow = linear_inputs(*sizes, setting.recipe.operand, 1.0)
+    with term("experts' inputs kept wide"):
+        return kept + narrow - linear_inputs(*sizes, setting.element, 1.0)
 
 
 def _narrow_inputs(setting: Setting, part: Shard, tokens: Number, split: Number) -> Number:
     """What keeping inputs narrow saves; the attention output is kept wide by its core and narrow beside it."""
     halves, hidden = additions(part.kind), setting.model.hidden
-    out = repeated(part.heads, part.kind.attention.head_dim)
+    out = 0.0 if part.mixer is None else repeated(part.mixer.heads, part.mixer.head_dim)
     with term("inputs kept narrow"):
         narrow = linear_inputs(tokens, hidden, halves, part.ffn_hidden + out, setting.recipe.operand, split)
     with term("inputs kept wide"):
@@ -169,8 +179,7 @@ def _stage(
 ) -> dict[str, Number]:
     stack = setting.stack
     with term(f"{STAGES[position]} stage"):
-        column = _states(setting, block, held)
-        column["weights"] = column["weights"] + _converted(setting, block, parameters.layers)
+        column = _all_states(setting, block, parameters, held, position)
         live = _live(block, micro_batches, stage)
         activations, extra = _layers(setting, block, live)
         head = _last(setting, block) if position == 2 else np.where(block.pp == 1, _last(setting, block), 0.0)
@@ -188,35 +197,52 @@ def _stage(
     return column
 
 
-def _states(setting: Setting, block: Block, held: Number) -> dict[str, Number]:
-    """Weights, gradients and optimizer states of so many parameters; FSDP's gradients stay whole in a pipeline."""
+def _states(setting: Setting, block: Block, held: Number, over: Number) -> dict[str, Number]:
+    """Weights, gradients and optimizer states of so many parameters sharded over so many ranks.
+
+    FSDP's gradients stay whole in a pipeline.
+    """
     zero, states = block.structure.zero, setting.stack.states
     moments = setting.case.optimizer.moments
-    weights = weight_bytes(
-        held, states.weights, states.compute, block.dp, zero=zero, sharded_master=states.sharded_master
-    )
-    gradients = gradient_bytes(held, setting.gradient, block.dp, zero=zero)
+    weights = weight_bytes(held, states.weights, states.compute, over, zero=zero, sharded_master=states.sharded_master)
+    gradients = gradient_bytes(held, setting.gradient, over, zero=zero)
     if states.sharded_master and zero >= 2:
-        whole = gradient_bytes(held, setting.gradient, block.dp, zero=1)
+        whole = gradient_bytes(held, setting.gradient, over, zero=1)
         gradients = np.where(block.pp > 1, whole, gradients)
     return {
         "weights": weights,
         "gradients": gradients,
-        "optimizer": optimizer_bytes(held, states.master, moments, block.dp, zero=zero),
+        "optimizer": optimizer_bytes(held, states.master, moments, over, zero=zero),
     }
 
 
-def _converted(setting: Setting, block: Block, layers: Number) -> Number:
+def _converted(setting: Setting, block: Block, layers: Number, over: Number) -> Number:
     """What converted weights of the layers add to the kept ones, or take from them where they stand in for them."""
     narrow, zero = setting.narrow, block.structure.zero
     if narrow is None or not narrow.cached:
         return 0.0
     states = setting.stack.states
     with term("converted weights"):
-        copies = narrow_copy_bytes(layers, setting.recipe.copies, block.dp, sharded=zero == 3)
+        copies = narrow_copy_bytes(layers, setting.recipe.copies, over, sharded=zero == 3)
     if not narrow.primary:
         return copies
-    return copies - weight_bytes(layers, states.weights, states.compute, block.dp, zero=zero, sharded_master=False)
+    return copies - weight_bytes(layers, states.weights, states.compute, over, zero=zero, sharded_master=False)
+
+
+def _all_states(
+    setting: Setting, block: Block, parameters: StageParameters, held: Number, position: int
+) -> dict[str, Number]:
+    """States of a stage: routed experts are sharded over the ranks that hold the same, all else over dp."""
+    found = _states(setting, block, held, block.dp)
+    found["weights"] = found["weights"] + _converted(setting, block, parameters.layers, block.dp)
+    if setting.experts is None:
+        return found
+    with term("experts"):
+        edp = expert_data(setting, block)
+        ahead = parameters.routed_head if position == 2 else np.where(block.pp == 1, parameters.routed_head, 0.0)
+        routed = _states(setting, block, parameters.routed + ahead, edp)
+        routed["weights"] = routed["weights"] + _converted(setting, block, parameters.routed, edp)
+    return {name: value + routed[name] for name, value in found.items()}
 
 
 def _live(block: Block, micro_batches: Number, stage: Number) -> Number:
@@ -231,7 +257,7 @@ def _layers(setting: Setting, block: Block, live: Number) -> tuple[Number, Numbe
     kept: Number = 0.0
     extra: Number = 0.0
     for kind in setting.model.layers:
-        part = shard(setting.model, kind, block.tp)
+        part = shard(setting.model, kind, block.tp, block.ep, block.etp)
         layers = layers_per_stage(kind.count, block.pp)
         kept = kept + repeated(live, repeated(layers, layer_activations(setting, block, part)))
         dropped = setting.dropped(block.structure.recompute)
@@ -264,7 +290,8 @@ def _gathered(setting: Setting, block: Block, parameters: StageParameters, posit
     stack = setting.stack
     with term("largest unit"):
         ends = np.where(block.pp == 1, parameters.both, (parameters.embedding, 0.0, parameters.head)[position])
-        unit = gathered_bytes(parameters.largest, setting.gathered, setting.gradient, stack.buckets.prefetch)
+        largest = parameters.largest + parameters.routed_layer
+        unit = gathered_bytes(largest, setting.gathered, setting.gradient, stack.buckets.prefetch)
         outer = repeated(stack.states.compute, ends)
     return np.where(block.dp > 1, unit + outer, 0.0)
 

@@ -8,7 +8,7 @@ from costmodel.documents.plan import Plan
 from costmodel.documents.stack import Schedule
 from costmodel.equations.counting import data_parallel_degree
 from costmodel.errors import Place, fail
-from costmodel.estimate.block import Block, Structure, one_row
+from costmodel.estimate.block import SIZES, Block, Structure, one_row
 from costmodel.estimate.evaluate import Evaluation, evaluate, verdict
 from costmodel.estimate.legality import refusals, remarks
 from costmodel.estimate.limits import unacceptable
@@ -54,7 +54,8 @@ def plan_block(setting: Setting, plan: Plan) -> tuple[Block, tuple[Assumed, ...]
     structure, assumed = structure_of(setting, plan)
     ranks = setting.ranks
     dp = plan.dp if plan.dp is not None else float(data_parallel_degree(ranks, plan.tp, plan.pp))
-    return one_row(structure, dp=dp, tp=plan.tp, pp=plan.pp, vpp=plan.vpp, micro_batch=plan.micro_batch), assumed
+    sizes = {name: getattr(plan, name) for name in SIZES if name != "dp"}
+    return one_row(structure, dp=dp, **sizes), assumed
 
 
 def own_plan(setting: Setting) -> Plan:

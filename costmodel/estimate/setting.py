@@ -10,7 +10,7 @@ from costmodel.documents.library import Case
 from costmodel.documents.model import Model
 from costmodel.documents.precision import RECIPES, Recipe
 from costmodel.documents.scenario import FlopConvention
-from costmodel.documents.stack import GradientType, LowPrecision, Recompute, Stack
+from costmodel.documents.stack import ExpertKernels, GradientType, LowPrecision, Recompute, Stack
 from costmodel.equation import Number
 from costmodel.equations.collectives import Operation
 from costmodel.equations.counting import world_size
@@ -27,6 +27,12 @@ ELEMENT_BYTES = {
 }
 
 
+DISPATCH_BYTES = {
+    "bf16": ELEMENT_BYTES["bf16"],
+    "fp8": Figure(1.03125, Place("DeepEP", path="a byte, and an fp32 scale for 128 of them")),
+}
+
+
 @dataclass(frozen=True)
 class Assumed:
     """A value nobody wrote into the scenario, and where it came from."""
@@ -34,6 +40,17 @@ class Assumed:
     path: str
     value: str
     origin: str
+
+
+@dataclass(frozen=True)
+class ExpertSetting:
+    """What is said about a model's experts: rows of a rank over the mean, overlap, host time, bytes on the network."""
+
+    kernels: ExpertKernels
+    load: float
+    overlap: float
+    host: float
+    dispatch: float
 
 
 @dataclass(frozen=True)
@@ -65,6 +82,7 @@ class Setting:
     overlap_pp: float
     fragmentation: float
     convention: FlopConvention
+    experts: ExpertSetting | None
     assumed: tuple[Assumed, ...]
 
     @property
@@ -187,12 +205,43 @@ def setting_of(case: Case) -> Setting:
         collectives=efficiency.collectives,
         network=network,
         network_share=choose("assume.network_share", assume.network_share, network.share, crossed),
-        overlap_tp=choose("assume.overlap.tp", assume.overlap.tp, stack.overlap.tp, named),
+        overlap_tp=choose("assume.overlap.tp", assume.overlap.tp, _tensor_overlap(case), named),
         overlap_dp=choose("assume.overlap.dp", assume.overlap.dp, stack.overlap.dp, named),
         overlap_pp=choose("assume.overlap.pp", assume.overlap.pp, stack.overlap.pp, named),
         fragmentation=choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
         convention=assume.flop_convention,
+        experts=_experts(case, speaker),
         assumed=(*speaker.assumed, *_price(case)),
+    )
+
+
+def _has_experts(case: Case) -> bool:
+    return any(kind.experts is not None for kind in case.model.layers)
+
+
+def _tensor_overlap(case: Case) -> float:
+    """The stack's overlap of tensor parallelism, of which a model with experts has one of its own."""
+    experts = case.stack.experts
+    return case.stack.overlap.tp if experts is None or not _has_experts(case) else experts.tp_overlap
+
+
+def _experts(case: Case, speaker: _Speaker) -> ExpertSetting | None:
+    """What is said about experts; nothing for a model without."""
+    if not _has_experts(case):
+        return None
+    kernels, said, named = case.stack.experts, case.scenario.assume.experts, f"stacks/{case.stack.name}"
+    if kernels is None:
+        raise fail("D013", f"the stack {case.stack.name} says nothing of experts, which {case.model.name} has")
+    choose = speaker.choose
+    if said.dispatch is None:
+        speaker.say("assume.experts.dispatch", kernels.dispatch, named)
+    load = said.capacity or choose("assume.experts.imbalance", said.imbalance, 1.0, "routed evenly")
+    return ExpertSetting(
+        kernels=kernels,
+        load=load,
+        overlap=choose("assume.overlap.ep", case.scenario.assume.overlap.ep, kernels.overlap, named),
+        host=choose("assume.experts.host", said.host, kernels.host, named, "s"),
+        dispatch=DISPATCH_BYTES[said.dispatch or kernels.dispatch],
     )
 
 

@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from costmodel.documents.model import Prediction
 from costmodel.equation import Number, term
 from costmodel.equations.collectives import Operation
-from costmodel.equations.counting import divided, layers_per_stage, repeated
+from costmodel.equations.counting import divided, layers_per_stage, repeated, tokens_in_micro_batch
 from costmodel.equations.pipeline import pipeline_time
 from costmodel.equations.precision import quantise_traffic
 from costmodel.equations.roofline import stream_time
 from costmodel.equations.states import gradient_traffic
 from costmodel.equations.traffic import optimizer_traffic
-from costmodel.estimate.block import Block, pairs
+from costmodel.estimate.block import Block, Pairs, Structure, pairs
 from costmodel.estimate.communication import (
     DataTraffic,
     Groups,
@@ -31,11 +32,14 @@ from costmodel.estimate.communication import (
     replicated_traffic,
     sharded_gradients,
     sharded_weights,
-    tensor_traffic,
 )
-from costmodel.estimate.kernels import PASS_TERMS, Both, Pass, embedding_pass, head_pass, launched, layer_pass
+from costmodel.estimate.expert_data import expert_data_traffic, together
+from costmodel.estimate.expert_traffic import ExpertTraffic, expert_data, expert_groups, expert_transfers
+from costmodel.estimate.kernels import PASS_TERMS, Both, Pass, embedding_pass, head_pass, matmul_pass
+from costmodel.estimate.layer import layer_work
+from costmodel.estimate.mixers import Matmul
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
-from costmodel.estimate.work import StageParameters, additions, layer_count, shard
+from costmodel.estimate.work import StageParameters, layer_count
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class Stages:
     embedding: Both
     head: Both
     tensor: tuple[tuple[float, TensorTraffic], ...]
+    experts: tuple[tuple[float, ExpertTraffic], ...]
 
 
 @dataclass(frozen=True)
@@ -59,28 +64,34 @@ class TrainingStep:
 
 
 def stages(setting: Setting, block: Block) -> Stages:
-    """Layers and ends of a rank for one micro-batch, each distinct pair of tp and micro_batch once."""
+    """Layers and ends of a rank for one micro-batch, each distinct combination of what they depend on once."""
     structure, distinct = block.structure, pairs(block)
     tp, micro_batch = distinct.tp, distinct.micro_batch
-    split: Number = tp if structure.sequence_parallel else 1.0
     total = Both(Pass(), Pass())
-    tensor = []
+    tensor, experts = [], []
     for kind in setting.model.layers:
-        layer = layer_pass(setting, shard(setting.model, kind, tp), micro_batch, split, structure.recompute)
-        exchanges = additions(kind)
-        traffic = tensor_traffic(
-            setting, tp, micro_batch, layer.forward, exchanges, sequence_parallel=structure.sequence_parallel
-        )
-        again = traffic.recomputed if structure.recompute == "full" else repeated(0.0, traffic.recomputed)
-        layer = layer + Both(Pass(tp=traffic.forward), Pass(tp=traffic.backward + again))
-        layer = launched(setting, structure.recompute, layer).each(distinct.spread)
+        work = layer_work(setting, structure, kind, distinct)
         layers = layers_per_stage(kind.count, block.pp)
-        total = total + layer.each(functools.partial(repeated, layers))
-        tensor.append((kind.count, _spread(traffic, distinct.spread)))
-    ends = Both(Pass(tp=traffic.end), Pass(tp=traffic.end))
-    head = (head_pass(setting, tp, micro_batch) + ends).each(distinct.spread)
-    embedding = (embedding_pass(setting, micro_batch) + Both(Pass(tp=traffic.end), Pass())).each(distinct.spread)
-    return Stages(total, embedding, head, tuple(tensor))
+        total = total + work.both.each(distinct.spread).each(functools.partial(repeated, layers))
+        tensor.append((kind.count, _spread(work.tensor, distinct.spread)))
+        experts.append((kind.count, work.experts.spread(distinct.spread)))
+    end = work.tensor.end
+    head = head_pass(setting, tp, micro_batch) + Both(Pass(tp=end), Pass(tp=end))
+    if setting.model.prediction is not None:
+        head = head + _prediction(setting, structure, setting.model.prediction, distinct, head)
+    embedding = (embedding_pass(setting, micro_batch) + Both(Pass(tp=end), Pass())).each(distinct.spread)
+    return Stages(total, embedding, head.each(distinct.spread), tuple(tensor), tuple(experts))
+
+
+def _prediction(setting: Setting, structure: Structure, ahead: Prediction, distinct: Pairs, head: Both) -> Both:
+    """Multi-token prediction beside the head: for each module a projection of both inputs, a layer, a head again."""
+    with term("multi-token prediction"):
+        layer = layer_work(setting, structure, ahead.layer, distinct).both
+        hidden, tokens = setting.model.hidden, tokens_in_micro_batch(distinct.micro_batch, setting.sequence)
+        joined = Matmul("projection", divided(hidden, distinct.tp), repeated(2.0, hidden))
+        forward, backward = matmul_pass(setting, tokens, joined)
+        each = layer + Both(Pass(matmul=forward), Pass(matmul=backward)) + head
+        return each.each(functools.partial(repeated, ahead.depth))
 
 
 def _spread(traffic: TensorTraffic, spread: Callable[[Number], Number]) -> TensorTraffic:
@@ -113,7 +124,7 @@ def training_step(setting: Setting, block: Block, parameters: StageParameters, m
     tied = (_tied_embedding(setting, block, placed, parameters),) if parameters.tied else ()
     for transfer in tied:
         terms["dp"] = terms["dp"] + transfer.total_time
-    terms["optimizer"] = _optimizer(setting, block, held)
+    terms["optimizer"] = _optimizer(setting, block, held, parameters.routed_held)
     if setting.recipe.narrow:
         terms["memory_bound"] = terms["memory_bound"] + _converted_weights(setting, block, parameters, micro_batches)
     total = terms["matmul"]
@@ -168,7 +179,7 @@ def _busiest(first: Both, last: Both, micro_batches: Number) -> dict[str, Number
     return terms
 
 
-TERMS = ("matmul", "attention", "memory_bound", "launch", "tp", "pp", "dp", "bubble", "optimizer")
+TERMS = ("matmul", "attention", "memory_bound", "launch", "tp", "ep", "pp", "dp", "bubble", "optimizer")
 
 
 def _per_stage(setting: Setting, block: Block, per_layer: Number) -> Number:
@@ -187,11 +198,31 @@ def _data(
 ) -> DataTraffic:
     zero = block.structure.zero
     forward, backward = work.layers.forward.total, work.layers.backward.total
+    units = _units(setting, block, parameters, micro_batches, forward, backward)
     if zero < 2:
-        return replicated_traffic(setting, block, placed.dp, held, parameters.ends(block.pp), forward, backward)
+        data = replicated_traffic(setting, block, placed.dp, held, parameters.ends(block.pp), forward, backward)
+    elif zero == 3 or setting.stack.states.sharded_master:
+        data = sharded_weights(setting, placed.dp, units, gathered_again=zero == 3)
+    else:
+        data = sharded_gradients(setting, placed.dp, held, parameters.ends(block.pp), units, forward)
+    if setting.experts is None:
+        return data
+    edp = expert_groups(setting, block, block.structure.order).edp
+    return together(data, expert_data_traffic(setting, block, edp, parameters, units, data))
+
+
+def _units(
+    setting: Setting,
+    block: Block,
+    parameters: StageParameters,
+    micro_batches: Number,
+    forward: Number,
+    backward: Number,
+) -> Units:
+    """What is sharded layer by layer, and the times of a layer it hides behind."""
     per_stage = layers_per_stage(layer_count(setting.model), block.pp)
     table = np.maximum(parameters.embedding, parameters.head)
-    units = Units(
+    return Units(
         parameters.layer,
         table,
         per_stage,
@@ -201,9 +232,6 @@ def _data(
         divided(forward, per_stage),
         divided(backward, per_stage),
     )
-    if zero == 3 or setting.stack.states.sharded_master:
-        return sharded_weights(setting, placed.dp, units, gathered_again=zero == 3)
-    return sharded_gradients(setting, placed.dp, held, parameters.ends(block.pp), units, forward)
 
 
 def _sends(setting: Setting, block: Block, placed: Groups, work: Stages, micro_batches: Number) -> PipelineTraffic:
@@ -220,11 +248,15 @@ def _tied_embedding(setting: Setting, block: Block, placed: Groups, parameters: 
     return Transfer(pair, "all_reduce", message, time, np.where(block.pp > 1, 1.0, 0.0))
 
 
-def _optimizer(setting: Setting, block: Block, held: Number) -> Number:
+def _optimizer(setting: Setting, block: Block, held: Number, routed: Number) -> Number:
     zero = block.structure.zero
     with term("optimizer"):
         updated = divided(held, block.dp) if zero >= 1 else held
         kept = divided(held, block.dp) if zero >= 2 else held
+        if setting.experts is not None:
+            edp = expert_data(setting, block)
+            updated = updated + (divided(routed, edp) if zero >= 1 else routed)
+            kept = kept + (divided(routed, edp) if zero >= 2 else routed)
         nbytes = optimizer_traffic(updated, kept, setting.case.optimizer.moments, ELEMENT_BYTES["fp32"])
         return stream_time(nbytes, setting.memory_bandwidth, setting.memory_share)
 
@@ -236,6 +268,9 @@ def _converted_weights(setting: Setting, block: Block, parameters: StageParamete
     narrow = setting.narrow
     shards = narrow is not None and narrow.gather and block.structure.zero >= 1
     held = divided(parameters.layers, block.dp) if shards else parameters.layers
+    if setting.experts is not None:
+        routed = parameters.routed
+        held = held + (divided(routed, expert_data(setting, block)) if shards else routed)
     with term("convert weights"):
         nbytes = quantise_traffic(held, setting.recipe.quantised)
         once = stream_time(nbytes, setting.memory_bandwidth, setting.memory_share)
@@ -251,7 +286,19 @@ def _tensor(setting: Setting, block: Block, placed: Groups, work: Stages, micro_
             each = repeated(per_layer + again if full else per_layer, repeated(layers, micro_batches))
             times = np.where(block.tp > 1, each, 0.0)
             transfers.append(Transfer(placed.tp, operation, traffic.message, time, times))
-    return [*transfers, _ends(block, placed, work, micro_batches)]
+    return [*transfers, _ends(block, placed, work, micro_batches), *_experts(setting, block, work, micro_batches)]
+
+
+def _experts(setting: Setting, block: Block, work: Stages, micro_batches: Number) -> list[Transfer]:
+    """Dispatch and combine forward and backward, and forward again where all is recomputed."""
+    if setting.experts is None:
+        return []
+    placed = expert_groups(setting, block, block.structure.order)
+    passes = repeated(3.0 if block.structure.recompute == "full" else 2.0, micro_batches)
+    found = []
+    for count, traffic in work.experts:
+        found += expert_transfers(placed, traffic, layers_per_stage(count, block.pp), passes)
+    return found
 
 
 def _ends(block: Block, placed: Groups, work: Stages, micro_batches: Number) -> Transfer:

@@ -11,99 +11,90 @@ from costmodel.documents.model import Layers, Model
 from costmodel.documents.stack import Recompute
 from costmodel.equation import Number, term
 from costmodel.equations.arithmetic import (
-    attention_flop,
     korthikanti_recompute_flop,
     matmul_flop,
     megatron_flop,
     palm_flop,
     six_n_flop,
     training_flop,
-    windowed_attention_flop,
 )
 from costmodel.equations.counting import (
     divided,
-    kv_heads_per_rank,
     layers_per_stage,
     padded_vocab,
     repeated,
 )
 from costmodel.equations.economics import tokens_per_step
+from costmodel.equations.experts import active_parameters
 from costmodel.equations.parameters import (
-    attention_parameters,
     mlp_parameters,
     norm_parameters,
     table_parameters,
 )
+from costmodel.estimate.block import Block
+from costmodel.estimate.experts import Routed, expert_flop, expert_parameters, routed, routing_parameters
+from costmodel.estimate.mixers import Matmul, Mixer, core_flop, mixer, mixer_matmuls
 from costmodel.estimate.setting import Setting
 
 
 @dataclass(frozen=True)
-class Matmul:
-    """A weight matrix as one rank multiplies it: so many columns n, inner dimension k."""
-
-    name: str
-    n: Number
-    k: Number
-
-
-@dataclass(frozen=True)
 class Shard:
-    """One layer kind as a tensor-parallel rank holds it."""
+    """One layer kind as a rank holds it: its mixing half, the MLP or shared experts, its routed experts.
+
+    Of the parameters those of the routed experts are held apart: they are sharded over other ranks.
+    """
 
     kind: Layers
-    heads: Number
-    kv_heads: Number
+    tp: Number
+    mixer: Mixer | None
     ffn_hidden: Number
     parameters: Number
+    routed: Routed | None
+
+    @property
+    def routed_parameters(self) -> Number:
+        """Parameters of the routed experts of a rank."""
+        return 0.0 if self.routed is None else self.routed.parameters
 
 
-def shard(model: Model, kind: Layers, tp: Number) -> Shard:
-    """A layer kind cut over tp ranks."""
-    attention, mlp = kind.attention, kind.mlp
-    heads = divided(attention.heads, tp)
-    kv_heads = kv_heads_per_rank(attention.kv_heads, tp)
-    ffn_hidden = divided(mlp.ffn_hidden, tp)
+def shard(model: Model, kind: Layers, tp: Number, ep: Number = 1.0, etp: Number = 1.0) -> Shard:
+    """A layer kind cut over tp ranks, its routed experts over ep and etp."""
+    mlp = kind.dense
+    ffn_hidden: Number = 0.0 if mlp is None else divided(mlp.ffn_hidden, tp)
     with term("layer"):
-        held = (
-            attention_parameters(
-                model.hidden,
-                heads,
-                kv_heads,
-                attention.head_dim,
-                biases=attention.biases,
-                output_bias=attention.output_bias,
-            )
-            + mlp_parameters(model.hidden, ffn_hidden, gated=mlp.gated, biases=mlp.biases)
-            + repeated(kind.norms, norm_parameters(model.hidden, norm=model.norm))
-        )
-        if attention.qk_norm:
-            held = held + repeated(2.0, norm_parameters(attention.head_dim, norm=model.norm))
-    return Shard(kind, heads, kv_heads, ffn_hidden, held)
+        part = mixer(model, kind, tp)
+        held = repeated(kind.norms, norm_parameters(model.hidden, norm=model.norm))
+        if part is not None:
+            held = held + part.parameters
+        if mlp is not None:
+            held = held + mlp_parameters(model.hidden, ffn_hidden, gated=mlp.gated, biases=mlp.biases)
+        if kind.experts is not None:
+            held = held + routing_parameters(model.hidden, kind.experts)
+    return Shard(kind, tp, part, ffn_hidden, held, routed(model.hidden, kind, ep, etp))
 
 
 def additions(kind: Layers) -> float:
-    """Residual additions of a layer, and its tensor-parallel exchanges per direction: parallel halves share one."""
-    return 1.0 if kind.parallel else 2.0
+    """Residual additions of a layer: one for each half, parallel halves share it."""
+    halves = (kind.heads is not None, kind.mlp is not None or kind.experts is not None)
+    return 1.0 if kind.parallel else float(sum(halves))
 
 
-def core_flop(kind: Layers, sequences: Number, sequence: Number, heads: Number, *, causal: bool) -> Number:
-    """Work of the attention core, forward, within the layer's window if it has one."""
-    attention = kind.attention
-    if attention.window is None:
-        return attention_flop(sequences, sequence, heads, attention.head_dim, causal=causal)
-    return windowed_attention_flop(sequences, sequence, heads, attention.head_dim, attention.window, causal=causal)
+def exchanges(kind: Layers) -> float:
+    """Tensor-parallel exchanges of a layer per direction: one for each half that tp cuts, parallel halves share it."""
+    halves = (kind.heads is not None, kind.dense is not None)
+    return 1.0 if kind.parallel else float(sum(halves))
 
 
 def matmuls(setting: Setting, part: Shard) -> Iterator[Matmul]:
-    """The weight matrices of a layer as one rank holds them."""
-    hidden, head_dim = setting.model.hidden, part.kind.attention.head_dim
-    queries = repeated(part.heads, head_dim)
-    keys_and_values = repeated(2.0, repeated(part.kv_heads, head_dim))
-    yield Matmul("qkv", queries + keys_and_values, hidden)
-    yield Matmul("attention out", hidden, queries)
-    up = repeated(2.0, part.ffn_hidden) if part.kind.mlp.gated else part.ffn_hidden
-    yield Matmul("mlp up", up, hidden)
-    yield Matmul("mlp down", hidden, part.ffn_hidden)
+    """The weight matrices of a layer as one rank holds them, without the routed experts'."""
+    hidden, kind = setting.model.hidden, part.kind
+    if part.mixer is not None:
+        yield from mixer_matmuls(hidden, kind, part.mixer, part.tp)
+    if kind.dense is not None:
+        yield Matmul("mlp up", repeated(2.0, part.ffn_hidden) if kind.dense.gated else part.ffn_hidden, hidden)
+        yield Matmul("mlp down", hidden, part.ffn_hidden)
+    if kind.experts is not None and kind.experts.count > 1:
+        yield Matmul("router", divided(kind.experts.count, part.tp), hidden)
 
 
 def vocab_per_rank(setting: Setting, tp: Number) -> Number:
@@ -113,7 +104,10 @@ def vocab_per_rank(setting: Setting, tp: Number) -> Number:
 
 @dataclass(frozen=True)
 class StageParameters:
-    """Parameters of a rank before sharding over dp: of a layer (mean and largest), of all layers, of the ends."""
+    """Parameters of a rank before sharding over dp: of a layer (mean and largest), of all layers, of the ends.
+
+    Routed experts are apart, since they are sharded over fewer ranks: of a layer, of all, and beside the head.
+    """
 
     layer: Number
     largest: Number
@@ -123,22 +117,37 @@ class StageParameters:
     head: Number
     both: Number
     tied: bool
+    routed_layer: Number = 0.0
+    routed: Number = 0.0
+    routed_head: Number = 0.0
+
+    @property
+    def routed_held(self) -> Number:
+        """Routed experts of the fullest rank: those of its layers, and of what predicts further tokens."""
+        return self.routed + self.routed_head
 
     def ends(self, pp: Number) -> Number:
         """What the fuller end adds to its layers; the only stage holds both ends, a tied table once."""
         return np.where(pp == 1, self.both, np.maximum(self.embedding, self.head))
 
 
-def stage_parameters(setting: Setting, tp: Number, pp: Number) -> StageParameters:
+def stage_parameters(setting: Setting, block: Block) -> StageParameters:
     """Parameters a rank holds in its layers, in the embedding and in the head."""
-    model = setting.model
+    model, tp, pp = setting.model, block.tp, block.pp
     first, *others = model.layers
-    largest = shard(model, first, tp).parameters
-    layers = repeated(layers_per_stage(first.count, pp), largest)
+    held = shard(model, first, tp, block.ep, block.etp)
+    largest, largest_routed = held.parameters, held.routed_parameters
+    count = layers_per_stage(first.count, pp)
+    layers, routed_layers = repeated(count, largest), repeated(count, largest_routed)
     for kind in others:
-        layer = shard(model, kind, tp).parameters
-        largest = np.maximum(largest, layer)
-        layers = layers + repeated(layers_per_stage(kind.count, pp), layer)
+        held = shard(model, kind, tp, block.ep, block.etp)
+        count = layers_per_stage(kind.count, pp)
+        largest, largest_routed = (
+            np.maximum(largest, held.parameters),
+            np.maximum(largest_routed, held.routed_parameters),
+        )
+        layers = layers + repeated(count, held.parameters)
+        routed_layers = routed_layers + repeated(count, held.routed_parameters)
     mean = divided(layers, layers_per_stage(layer_count(model), pp)) if others else largest
     rows = vocab_per_rank(setting, tp)
     with term("embedding"):
@@ -152,7 +161,29 @@ def stage_parameters(setting: Setting, tp: Number, pp: Number) -> StageParameter
     if model.embedding_norm:
         embedding = embedding + last_norm
     both = embedding + last_norm if model.tied else embedding + head + last_norm
-    return StageParameters(mean, largest, layers, table, embedding, head + last_norm, both, model.tied)
+    extra = prediction_parameters(model, tp)
+    head, both = head + extra, both + extra
+    ends = (table, embedding, head + last_norm, both, model.tied)
+    return StageParameters(mean, largest, layers, *ends, largest_routed, routed_layers, _routed_ahead(setting, block))
+
+
+def _routed_ahead(setting: Setting, block: Block) -> Number:
+    """Routed experts of multi-token prediction, on the last stage."""
+    ahead = setting.model.prediction
+    if ahead is None:
+        return 0.0
+    return repeated(ahead.depth, shard(setting.model, ahead.layer, block.tp, block.ep, block.etp).routed_parameters)
+
+
+def prediction_parameters(model: Model, tp: Number) -> Number:
+    """Parameters of multi-token prediction that dp replicates: its layers', two norms, a last one, a projection."""
+    if model.prediction is None:
+        return 0.0
+    with term("multi-token prediction"):
+        joined = table_parameters(repeated(2.0, model.hidden), model.hidden)
+        norms = repeated(3.0, norm_parameters(model.hidden, norm=model.norm))
+        layer = shard(model, model.prediction.layer, tp).parameters
+        return repeated(model.prediction.depth, joined + norms + layer)
 
 
 def _position_rows(model: Model) -> float:
@@ -169,13 +200,24 @@ def model_parameters(model: Model) -> Number:
     """Parameters of the whole model, as published counts have them: no padding, tied once."""
     total = norm_parameters(model.hidden, norm=model.norm)
     for kind in model.layers:
-        total = total + repeated(kind.count, shard(model, kind, 1.0).parameters)
+        held = shard(model, kind, 1.0)
+        total = total + repeated(kind.count, held.parameters + held.routed_parameters)
     total = total + repeated(1.0 if model.tied else 2.0, table_parameters(model.vocab, model.hidden))
     if model.positions == "learned":
         total = total + table_parameters(_position_rows(model), model.hidden)
     if model.embedding_norm:
         total = total + norm_parameters(model.hidden, norm=model.norm)
     return total
+
+
+def model_active_parameters(model: Model) -> Number:
+    """Parameters one token meets, embedding and head included."""
+    found = model_parameters(model)
+    for kind in model.layers:
+        if kind.experts is not None:
+            each = expert_parameters(model.hidden, kind.experts)
+            found = active_parameters(found, kind.count, kind.experts.count, kind.experts.top_k, each)
+    return found
 
 
 @dataclass(frozen=True)
@@ -193,15 +235,32 @@ def _forward_flop(setting: Setting, *, causal: bool) -> tuple[Number, Number, Nu
     linear: Number = 0.0
     core: Number = 0.0
     for kind in model.layers:
-        part = shard(model, kind, 1.0)
-        for matrix in matmuls(setting, part):
-            with term(matrix.name):
-                linear = linear + repeated(kind.count, matmul_flop(tokens, matrix.n, matrix.k))
-        each = core_flop(kind, setting.global_batch, setting.sequence, kind.attention.heads, causal=causal)
-        core = core + repeated(kind.count, each)
+        matrices, cores = _layer_flop(setting, kind, tokens, causal=causal)
+        linear, core = linear + repeated(kind.count, matrices), core + repeated(kind.count, cores)
     with term("head"):
         head = matmul_flop(tokens, model.vocab, model.hidden)
+    if model.prediction is not None:
+        with term("multi-token prediction"):
+            depth = model.prediction.depth
+            matrices, cores = _layer_flop(setting, model.prediction.layer, tokens, causal=causal)
+            joined = matmul_flop(tokens, model.hidden, repeated(2.0, model.hidden))
+            linear, core = linear + repeated(depth, matrices + joined), core + repeated(depth, cores)
+            head = head + repeated(depth, head)
     return linear, core, head
+
+
+def _layer_flop(setting: Setting, kind: Layers, tokens: Number, *, causal: bool) -> tuple[Number, Number]:
+    """Forward work of a layer on all tokens of a step: its weight matrices, its core."""
+    part = shard(setting.model, kind, 1.0)
+    linear: Number = 0.0
+    for matrix in matmuls(setting, part):
+        with term(matrix.name):
+            linear = linear + matmul_flop(tokens, matrix.n, matrix.k)
+    if kind.experts is not None:
+        linear = linear + expert_flop(setting.model.hidden, kind.experts, tokens)
+    if part.mixer is None:
+        return linear, 0.0
+    return linear, core_flop(kind, part.mixer, setting.global_batch, setting.sequence, part.mixer.heads, causal=causal)
 
 
 def recomputed_flop(setting: Setting, recompute: Recompute, linear: Number, core: Number) -> Number:
@@ -220,16 +279,14 @@ def step_flop(setting: Setting, recompute: Recompute) -> StepFlop:
     linear, core, head = _forward_flop(setting, causal=convention == "model-causal")
     useful = training_flop(linear + core + head)
     again = recomputed_flop(setting, recompute, linear, core)
-    kind = model.layers[0]
     layers = layer_count(model)
     tokens = tokens_per_step(setting.global_batch, setting.sequence)
     if convention == "6n":
-        useful = six_n_flop(model_parameters(model), tokens)
+        useful = six_n_flop(model_active_parameters(model), tokens)
     elif convention == "palm":
-        attention = kind.attention
-        useful = palm_flop(
-            model_parameters(model), tokens, layers, attention.heads, attention.head_dim, setting.sequence
-        )
+        part = next((part for kind in model.layers if (part := mixer(model, kind, 1.0))), None)
+        heads, head_dim = (part.heads, part.head_dim) if part else (0.0, 0.0)
+        useful = palm_flop(model_active_parameters(model), tokens, layers, heads, head_dim, setting.sequence)
     elif convention in ("korthikanti", "megatron-2021"):
         whole = convention == "megatron-2021"
         vocab = padded_vocab(model.vocab, setting.stack.vocab_multiple, 1.0)

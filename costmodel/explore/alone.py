@@ -9,7 +9,7 @@ from costmodel.documents.model import Model
 from costmodel.documents.stack import Zero
 from costmodel.equation import Number
 from costmodel.equations.states import gradient_bytes, optimizer_bytes, weight_bytes
-from costmodel.estimate.work import model_parameters
+from costmodel.estimate.work import model_active_parameters, model_parameters
 
 # Bytes of a weight, a gradient, a master copy and the optimizer's states of one parameter.
 RECIPES = (
@@ -36,6 +36,7 @@ class Alone:
 
     model: Model
     parameters: Number
+    active: Number | None
     recipes: tuple[States, ...]
 
 
@@ -48,7 +49,9 @@ def alone(name: str) -> Alone:
     """Parameters and states of a model by name."""
     model = read("model", name)
     parameters = model_parameters(model)
-    return Alone(model, parameters, tuple(_states(parameters, *recipe) for recipe in RECIPES))
+    mixed = any(kind.experts is not None for kind in model.layers)
+    active = model_active_parameters(model) if mixed else None
+    return Alone(model, parameters, active, tuple(_states(parameters, *recipe) for recipe in RECIPES))
 
 
 def _states(parameters: Number, title: str, weight: float, gradient: float, master: float, moments: float) -> States:

@@ -36,6 +36,14 @@ RULES = {
     "seq_parallel": "the stack's default",
     "recompute": "the stack's default",
     "gradients": "the stack's default",
+    "shape": "what no column says of a model with experts is as in the shipped model of that name, where "
+    "hidden, n_experts, topk and moe_ffn agree: latent attention, shared experts, node limit",
+    "mtp": "multi-token prediction as in that model, where all its layers are there",
+    "moe_ffn": "ffn",
+    "ep": "1",
+    "etp": "1 with Megatron-Bridge and NeMo from 2025, else tp",
+    "imbalance": "1, tokens spread evenly over experts",
+    "expert_host": "the stack's; three tenths of it where tokens over a capacity are dropped, half in a partial graph",
     "flops_convention": "model FLOP with full attention",
 }
 

@@ -20,11 +20,12 @@ from costmodel.errors import CostModelError
 from costmodel.estimate.legality import REFUSALS, Rule
 from costmodel.estimate.plan import Answer, answer, own_plan
 from costmodel.estimate.setting import setting_of
+from costmodel.explore.expert_rows import expert_assumptions, expert_degrees, expert_layers, has_experts
 from costmodel.explore.fills import Filling, chunks, micro_batch
 
 REASONS = {
     "V001": Rule("accelerator unknown", "No document describes the row's accelerator, or no node that holds it."),
-    "V002": Rule("experts", "The model has experts, which are not modelled yet."),
+    "V002": Rule("experts", "The model has experts, and the training software's document says nothing of them."),
     "V003": Rule("context parallel", "The sequence is split over ranks (cp above 1), which is not modelled yet."),
     "V004": Rule("precision without a fit", "Accelerator or stack lack it, or no matmuls of it were fitted."),
     "V005": Rule("nothing measured", "The row has no measured cell of the quantity asked for."),
@@ -96,13 +97,16 @@ def modelled(row: Row, shelf: Shelf) -> Modelled:
     _features(row)
     layout = _layout(filling)
     stack: Stack = shelf.document("stack", filling.stack())
+    if has_experts(row) and stack.experts is None:
+        raise Refused("V002", f"the stack {stack.name} says nothing of experts")
     tree = {
         "schema": "costmodel/scenario/v1",
         "title": row.id,
-        "model": _model(filling),
+        "model": _model(filling, shelf),
         "cluster": _cluster(filling, shelf, accelerator, layout),
         "workload": _workload(filling, accelerator, stack, layout),
         "stack": stack.name,
+        "assume": expert_assumptions(filling, stack),
     }
     case = _case({**tree, "plan": _plan(filling, stack, layout, tree)}, shelf, row)
     try:
@@ -135,8 +139,6 @@ def _accelerator(filling: Filling, shelf: Shelf) -> Accelerator:
         raise Refused(
             "V001", f"no document of the accelerator {name or row.text('gpu') or 'nobody named'} and its node"
         )
-    if row.text("arch") == "moe" or (row.number("n_experts") or 0) > 0:
-        raise Refused("V002", f"{row.text('n_experts') or 'some'} experts")
     if (row.number("cp") or 1) > 1:
         raise Refused("V003", f"cp {row.number('cp'):g}")
     accelerator: Accelerator = shelf.document("accelerator", name)
@@ -184,15 +186,14 @@ def _layout(filling: Filling) -> Layout:
     return Layout(ranks, tp, pp, dp)
 
 
-def _model(filling: Filling) -> dict[str, Any]:
+def _model(filling: Filling, shelf: Shelf) -> dict[str, Any]:
     row = filling.row
-    layers, hidden, heads, sequence = _needed(row, "layers", "hidden", "heads", "seq_len")
+    _, hidden, _, sequence = _needed(row, "layers", "hidden", "heads", "seq_len")
     gated = filling.flag("glu", False)
     if gated:
         (ffn,) = _needed(row, "ffn")
     else:
         ffn = filling.number("ffn", 4 * hidden)
-    kv_heads, head_dim = filling.number("kv_heads", heads), filling.number("head_dim", hidden / heads)
     vocab = filling.number("vocab", 32000.0 if gated else 50257.0)
     tied = row.flag("tied_embeddings")
     if tied is None:
@@ -207,22 +208,31 @@ def _model(filling: Filling) -> dict[str, Any]:
         "max_sequence": sequence,
         "tied": tied,
         "norm": "rmsnorm" if gated else "layernorm",
-        "layers": [
-            {
-                "count": layers,
-                "parallel": any(f"parallel {half}" in row.text("notes") for half in ("residual", "transformer block")),
-                "attention": {
-                    "heads": heads,
-                    "kv_heads": kv_heads,
-                    "head_dim": head_dim,
-                    "biases": not gated,
-                    "output_bias": not gated,
-                },
-                "mlp": {"ffn_hidden": ffn, "gated": gated, "biases": not gated},
-            }
-        ],
+        **_layers(filling, shelf, ffn=ffn, gated=gated),
         "source": _SOURCE,
     }
+
+
+def _layers(filling: Filling, shelf: Shelf, *, ffn: float, gated: bool) -> dict[str, Any]:
+    """The layers of a row: all alike, or with experts in most of them."""
+    row = filling.row
+    layers, hidden, heads = _needed(row, "layers", "hidden", "heads")
+    dense = {
+        "count": layers,
+        "parallel": any(f"parallel {half}" in row.text("notes") for half in ("residual", "transformer block")),
+        "attention": {
+            "heads": heads,
+            "kv_heads": filling.number("kv_heads", heads),
+            "head_dim": filling.number("head_dim", hidden / heads),
+            "biases": not gated,
+            "output_bias": not gated,
+        },
+        "mlp": {"ffn_hidden": ffn, "gated": gated, "biases": not gated},
+    }
+    if not has_experts(row):
+        return {"layers": [dense]}
+    next(_needed(row, "n_experts", "topk"))
+    return expert_layers(filling, shelf, dense)
 
 
 def _cluster(filling: Filling, shelf: Shelf, accelerator: Accelerator, layout: Layout) -> dict[str, Any]:
@@ -298,7 +308,7 @@ def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) 
     row = filling.row
     batch, sequence = tree["workload"]["global_batch"], tree["workload"]["sequence"]
     size = micro_batch(filling, batch, layout.dp, layout.pp, sequence)
-    layers = tree["model"]["layers"][0]["count"]
+    layers = sum(kind["count"] for kind in tree["model"]["layers"])
     vpp = chunks(filling, layers, layout.pp, batch / (layout.dp * size))
     named = _SCHEDULE.search(row.text("features"))
     schedule = SCHEDULES[named[1].lower()] if named else "1f1b"
@@ -314,8 +324,9 @@ def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) 
         "pp": layout.pp,
         "vpp": vpp,
         "micro_batch": size,
+        **expert_degrees(filling, layout.tp),
         "zero": int(zero),
         "recompute": mode,
         "schedule": "interleaved" if vpp > 1 else schedule,
-        "sequence_parallel": bool(parallel) and layout.tp > 1,
+        "sequence_parallel": (bool(parallel) or has_experts(row)) and layout.tp > 1,
     }

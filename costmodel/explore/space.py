@@ -19,6 +19,7 @@ from costmodel.estimate.setting import Setting
 
 DEFAULT_MICRO_BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 LARGEST_DEFAULT_VPP = 8
+DEGREES = {"dp", "tp", "pp", "ep", "etp"}
 LARGEST_DEGREE = 1 << 17
 DEFAULT_ORDER: Order = "tp-dp-pp"
 
@@ -34,9 +35,16 @@ class Grid:
     pp: tuple[float, ...]
     vpp: tuple[float, ...]
     micro_batch: tuple[float, ...]
+    ep: tuple[float, ...] = (1.0,)
+    etp: tuple[float, ...] = (1.0,)
+
+    @property
+    def degrees(self) -> int:
+        """Combinations of the degrees for each of tp, pp and dp."""
+        return len(self.ep) * len(self.etp)
 
     def __len__(self) -> int:
-        return math.prod(map(len, (self.tp, self.pp, self.vpp, self.micro_batch, self.dp or (0.0,))))
+        return math.prod(map(len, (self.tp, self.pp, self.vpp, self.micro_batch, self.ep, self.etp, self.dp or (0.0,))))
 
 
 @dataclass(frozen=True)
@@ -52,9 +60,12 @@ def stem(setting: Setting, grid: Grid) -> Stem:
     """Combine the degrees, then the chunks, and drop what no micro-batch can make legal."""
     refused: Counter[str] = Counter()
     rows = _degrees(grid)
-    rows = _thinned(setting, rows, {"dp", "tp", "pp"}, set(), len(grid.vpp) * len(grid.micro_batch), refused)
+    behind = len(grid.vpp) * len(grid.micro_batch)
+    rows = _thinned(setting, rows, {"dp", "tp", "pp"}, set(), behind * grid.degrees, refused)
+    rows = _crossed(_crossed(rows, "ep", grid.ep), "etp", grid.etp)
+    rows = _thinned(setting, rows, DEGREES, {"dp", "tp", "pp"}, behind, refused)
     rows = _crossed(rows, "vpp", grid.vpp)
-    rows = _thinned(setting, rows, {"dp", "tp", "pp", "vpp"}, {"dp", "tp", "pp"}, len(grid.micro_batch), refused)
+    rows = _thinned(setting, rows, DEGREES | {"vpp"}, DEGREES, len(grid.micro_batch), refused)
     return Stem(grid, rows, dict(refused))
 
 
@@ -62,12 +73,12 @@ def leaves(setting: Setting, grid: Grid, rows: Block) -> tuple[Block, dict[str, 
     """The legal plans that grow from rows of a stem, and what was refused."""
     grown = _crossed(rows, "micro_batch", grid.micro_batch)
     refused: Counter[str] = Counter()
-    return _thinned(setting, grown, set(SIZES), {"dp", "tp", "pp", "vpp"}, 1, refused), dict(refused)
+    return _thinned(setting, grown, set(SIZES), DEGREES | {"vpp"}, 1, refused), dict(refused)
 
 
 def candidates(grid: Grid, at_once: int = 1 << 14) -> Iterator[Block]:
     """Every plan of a grid, legal or not, a block at a time."""
-    degrees = _degrees(grid)
+    degrees = _crossed(_crossed(_degrees(grid), "ep", grid.ep), "etp", grid.etp)
     step = max(1, at_once // (len(grid.vpp) * len(grid.micro_batch)))
     for start in range(0, len(degrees), step):
         yield _crossed(_crossed(degrees.cut(start, start + step), "vpp", grid.vpp), "micro_batch", grid.micro_batch)
@@ -78,7 +89,7 @@ def _degrees(grid: Grid) -> Block:
     if grid.dp is None:
         dp = np.asarray(data_parallel_degree(grid.ranks, tp, pp))
     ones = np.ones_like(tp)
-    return Block(grid.structure, dp=dp, tp=tp, pp=pp, vpp=ones, micro_batch=ones)
+    return Block(grid.structure, dp=dp, tp=tp, pp=pp, vpp=ones, micro_batch=ones, ep=ones, etp=ones)
 
 
 def _crossed(rows: Block, name: str, values: tuple[float, ...]) -> Block:
@@ -114,6 +125,7 @@ def grids(setting: Setting) -> Iterator[Grid]:
     pp = tuple(space.pp or divisors(ranks, layers))
     vpp = tuple(space.vpp or divisors(layers, LARGEST_DEFAULT_VPP))
     micro_batch = tuple(space.micro_batch or DEFAULT_MICRO_BATCHES)
+    etp = tuple(space.etp or (1.0,))
     schedules: list[Schedule] = space.schedule or [name for name in stack.schedules if name != "gpipe"]
     choices = itertools.product(
         space.zero or stack.zero,
@@ -125,7 +137,16 @@ def grids(setting: Setting) -> Iterator[Grid]:
     for zero, recompute, schedule, sequence_parallel, order in choices:
         chunks = tuple(value for value in vpp if (value > 1) == (schedule == "interleaved")) or vpp
         structure = Structure(zero, recompute, schedule, sequence_parallel, order)
-        yield Grid(structure, ranks, tuple(space.dp) if space.dp else None, tp, pp, chunks, micro_batch)
+        dp = tuple(space.dp) if space.dp else None
+        yield Grid(structure, ranks, dp, tp, pp, chunks, micro_batch, _expert_degrees(setting, space), etp)
+
+
+def _expert_degrees(setting: Setting, space: Space) -> tuple[float, ...]:
+    """Degrees that divide the experts of every layer; 1 for a model without."""
+    counts = [kind.experts.count for kind in setting.model.layers if kind.experts is not None]
+    if space.ep is not None or not counts:
+        return tuple(space.ep or (1.0,))
+    return divisors(float(math.gcd(*map(int, counts))), float(setting.ranks))
 
 
 def _recompute(setting: Setting) -> list[Recompute]:

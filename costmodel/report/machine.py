@@ -175,6 +175,7 @@ def model_memory(facts: Alone) -> dict[str, Any]:
         "costmodel": costmodel.__version__,
         "model": facts.model.name,
         "parameters": int(float(facts.parameters)),
+        "active_parameters": int(float(facts.parameters if facts.active is None else facts.active)),
         "recipes": [
             {
                 "title": recipe.title,

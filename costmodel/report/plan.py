@@ -26,6 +26,7 @@ TIME_TERMS = (
     ("memory-bound ops", "memory_bound"),
     ("launch", "launch"),
     ("tp exposed", "tp_exposed"),
+    ("ep exposed", "ep_exposed"),
     ("pp exposed", "pp_exposed"),
     ("dp exposed", "dp_exposed"),
     ("pipeline bubble", "bubble"),
@@ -42,6 +43,7 @@ def plan_words(answer: Answer) -> str:
     """The plan in one line."""
     block, structure = answer.evaluation.block, answer.evaluation.block.structure
     sizes = [f"{name} {float(getattr(block, name)[0]):.4g}" for name in ("tp", "pp", "dp")]
+    sizes += [f"{name} {degree:.0f}" for name in ("ep", "etp") if (degree := float(getattr(block, name)[0])) > 1]
     if block.vpp[0] > 1:
         sizes.append(f"vpp {float(block.vpp[0]):.0f}")
     sizes += [f"mb {float(block.micro_batch[0]):.0f}", f"zero {structure.zero}", f"recompute {structure.recompute}"]
@@ -108,7 +110,7 @@ def _facts(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str, str,
 
 def _where_it_goes(costs: dict[str, float]) -> list[Line]:
     """The terms of the step, longest first."""
-    terms = [(name, costs[key]) for name, key in TIME_TERMS]
+    terms = [(name, costs[key]) for name, key in TIME_TERMS if key != "ep_exposed" or costs[key]]
     longest = max(value for _, value in terms)
     rows = [
         (name, show_time(value), bar(value / longest, 32), _of_step(value / costs["step_time"]))
@@ -257,7 +259,7 @@ def communication(answer: Answer) -> list[Line]:
     if not rows:
         lines.append(styled("  nothing: one rank in every group"))
     costs = answer.evaluation.costs.row()
-    most = max(("tp_exposed", "dp_exposed", "pp_exposed"), key=lambda name: costs[name])
+    most = max(("tp_exposed", "dp_exposed", "ep_exposed", "pp_exposed"), key=lambda name: costs[name])
     return [*lines, *problems(answer), Text(), following(answer, "explain", most)]
 
 
@@ -284,7 +286,7 @@ def _transfer(answer: Answer, transfer: Transfer) -> tuple[str, ...]:
 def _totals(answer: Answer) -> Iterator[Text]:
     """What each axis sends in all, and what of it is exposed."""
     costs = answer.evaluation.costs.row()
-    for name in ("tp", "pp", "dp"):
+    for name in ("tp", "ep", "pp", "dp"):
         total = sum(number(item.total_time) for item in answer.evaluation.step.transfers if item.axis == name)
         volume = costs[f"{name}_volume"]
         if volume:
@@ -297,10 +299,17 @@ def _link(answer: Answer, transfer: Transfer) -> str:
     return case.scale_up.name if number(transfer.group.domains) == 1 else case.scale_out.name
 
 
+def _active(facts: Alone) -> Iterator[Text]:
+    """What one token meets of a model with experts."""
+    if facts.active is not None:
+        yield styled(f"  {float(facts.active):,.0f} active: met by one token, embedding and head included")
+
+
 def model_memory(facts: Alone) -> list[Line]:
     """A model alone: parameters, weights, and states by zero stage."""
     lines: list[Line] = [
         styled(f"{facts.model.title}: {float(facts.parameters):,.0f} parameters; weights and AdamW states alone", HEAD),
+        *_active(facts),
         Text(),
     ]
     rows: list[tuple[str, ...]] = [

@@ -44,15 +44,26 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
 
 def table(plans: Sequence[Ranked]) -> Grid:
     """Plans in order; where the terminal is narrow, sp goes first, then the MFU, then the rate."""
-    names = (*_NAMES, *_RESULTS)
-    return Grid(names, search_rows(plans), "rrrrrrrrlrrrrl", drop=("sp", "MFU", "tok/s/GPU"), gap=" ")
+    cut = _cut(plans)
+    names = (*_names(cut), *_RESULTS)
+    drop = ("sp", "MFU", "tok/s/GPU")
+    return Grid(names, search_rows(plans, cut), "r" * len(cut) + "rrrrrrrrlrrrrl", drop=drop, gap=" ")
 
 
-def search_rows(plans: Sequence[Ranked]) -> list[tuple[str, ...]]:
+def _cut(plans: Sequence[Ranked]) -> tuple[str, ...]:
+    """How experts are cut, where any plan cuts them."""
+    return tuple(name for name in ("ep", "etp") if any(plan.sizes[name] > 1 for plan in plans))
+
+
+def _names(cut: Sequence[str]) -> tuple[str, ...]:
+    return ("#", "tp", *cut, *_NAMES[2:])
+
+
+def search_rows(plans: Sequence[Ranked], cut: Sequence[str] = ()) -> list[tuple[str, ...]]:
     """The cells of that table."""
     return [
         (
-            *plan_cells(place, plan),
+            *plan_cells(place, plan, cut),
             show_time(plan.costs["step_time"]),
             significant(plan.costs["tokens_per_s_per_gpu"], 4),
             percent(plan.costs["mfu"]),
@@ -63,11 +74,11 @@ def search_rows(plans: Sequence[Ranked]) -> list[tuple[str, ...]]:
     ]
 
 
-def plan_cells(place: int, plan: Ranked) -> tuple[str, ...]:
+def plan_cells(place: int, plan: Ranked, cut: Sequence[str] = ()) -> tuple[str, ...]:
     """What a plan is, behind its place."""
     return (
         str(place),
-        *(f"{plan.sizes[name]:.0f}" for name in ("tp", "pp", "dp", "vpp", "micro_batch")),
+        *(f"{plan.sizes[name]:.0f}" for name in ("tp", *cut, "pp", "dp", "vpp", "micro_batch")),
         str(plan.structure.zero),
         "✓" if plan.structure.sequence_parallel and plan.sizes["tp"] > 1 else "·",
         plan.structure.recompute,
@@ -87,15 +98,16 @@ def front(found: Found, kept: Front, shown: int) -> list[Line]:
         points.append(Point(own[axes.x], own[axes.y], "○"))
         legend += " · ○ yours"
     points.append(Point(best[axes.x], best[axes.y], "◆"))
+    cut = _cut(kept.rows)
     rows = [
-        (*plan_cells(place, plan), told(axes.x, plan.costs[axes.x]), told(axes.y, plan.costs[axes.y]))
+        (*plan_cells(place, plan, cut), told(axes.x, plan.costs[axes.x]), told(axes.y, plan.costs[axes.y]))
         for place, plan in _spread(kept.rows, max(shown, _FRONT_SHOWN))
     ]
     lines: list[Line] = [
         *scatter(points, (titles[0], titles[1]), (partial(told, axes.x), partial(told, axes.y))),
         styled(f"  {legend}", DIM),
         Text(),
-        Grid((*_NAMES, axes.x, axes.y), rows, "rrrrrrrrlrr", drop=("sp",), gap=" "),
+        Grid((*_names(cut), axes.x, axes.y), rows, "r" * len(cut) + "rrrrrrrrlrr", drop=("sp",), gap=" "),
     ]
     if len(rows) < len(kept.rows):
         words = f"{len(rows)} of {len(kept.rows):,} on the front, spread evenly; --json has all"
@@ -170,6 +182,7 @@ def account(found: Found, shown: Mapping[str, Example]) -> list[Line]:
 
 def _example_words(example: Example) -> str:
     sizes = [f"{name} {example.sizes[name]:.4g}" for name in ("tp", "pp", "dp", "vpp", "micro_batch")]
+    sizes += [f"{name} {example.sizes[name]:.4g}" for name in ("ep", "etp") if example.sizes[name] > 1]
     structure = example.structure
     return " · ".join([*sizes, f"zero {structure.zero}", f"recompute {structure.recompute}", structure.schedule])
 

@@ -30,7 +30,7 @@ def plan_settings(setting: Setting, wanted: Ranked) -> dict[str, str]:
     derived = {"dp"} if plan.dp is None else set()
     needed = {
         name: f"{wanted.sizes[name]:.0f}"
-        for name in ("tp", "pp", "dp", "vpp", "micro_batch")
+        for name in ("tp", "pp", "dp", "vpp", "micro_batch", "ep", "etp")
         if name not in derived and (written is None or getattr(plan, name) != wanted.sizes[name])
     }
     sized = plan.model_copy(update={name: wanted.sizes[name] for name in SIZES if name != "dp"})

@@ -8,13 +8,14 @@ from math import prod
 import pytest
 
 from costmodel.documents.library import names, read
-from costmodel.documents.model import Layers, Model
+from costmodel.documents.model import Attention, Experts, LatentAttention, Layers, Mlp, Model, StateSpace
 from costmodel.equations.parameters import attention_parameters, mlp_parameters, norm_parameters, table_parameters
-from costmodel.estimate.work import model_parameters
+from costmodel.estimate.work import model_active_parameters, model_parameters, shard
 
 MODELS: dict[str, Model] = {name: read("model", name) for name in names("model")}
 EXACT = [name for name, model in MODELS.items() if model.published and model.published.exact]
 ROUNDED = [name for name, model in MODELS.items() if model.published and not model.published.exact]
+MIXED = [name for name, model in MODELS.items() if any(kind.experts for kind in model.layers)]
 # Counted by hand, or from the tensors of the published checkpoint.
 KNOWN = {
     "gpt-2-small": 124_439_808,
@@ -24,6 +25,12 @@ KNOWN = {
     "llama-3.2-1b": 1_235_814_400,
     "llama-3-70b": 70_553_706_496,
     "llama-3.1-405b": 405_853_388_800,
+    "mixtral-8x7b": 46_702_792_704,
+    "deepseek-v3": 671_026_419_200,
+}
+ACTIVE = {
+    "mixtral-8x7b": 12_879_925_248,
+    "deepseek-v3": 37_552_297_472,
 }
 _SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
@@ -51,20 +58,65 @@ def tensors(model: Model) -> list[tuple[float, ...]]:
     found += norm if model.embedding_norm else []
     for kind in model.layers:
         found += int(kind.count) * [*layer(kind, hidden), *int(kind.norms) * norm]
-        found += int(kind.count) * 2 * [(kind.attention.head_dim,)] if kind.attention.qk_norm else []
     return found
 
 
 def layer(kind: Layers, hidden: float) -> list[tuple[float, ...]]:
     """Shapes of the tensors of one layer, without its norms."""
-    attention, mlp = kind.attention, kind.mlp
+    shapes = attention_tensors(kind.attention, hidden) if kind.attention else []
+    shapes += latent_tensors(kind.latent, hidden) if kind.latent else []
+    shapes += state_space_tensors(kind.state_space, hidden) if kind.state_space else []
+    shapes += mlp_tensors(kind.mlp, hidden) if kind.mlp else []
+    return shapes + (expert_tensors(kind.experts, hidden) if kind.experts else [])
+
+
+def attention_tensors(attention: Attention, hidden: float) -> list[tuple[float, ...]]:
     query, key = attention.heads * attention.head_dim, attention.kv_heads * attention.head_dim
     shapes: list[tuple[float, ...]] = [(query, hidden), (key, hidden), (key, hidden), (hidden, query)]
     shapes += [(query,), (key,), (key,)] if attention.biases else []
     shapes += [(hidden,)] if attention.output_bias else []
+    shapes += 2 * [(attention.head_dim,)] if attention.qk_norm else []
+    shapes += [(query,), (key,)] if attention.qk_norm_whole else []
+    return shapes + ([(attention.heads,)] if attention.sinks else [])
+
+
+def latent_tensors(latent: LatentAttention, hidden: float) -> list[tuple[float, ...]]:
+    query = latent.heads * (latent.nope_dim + latent.rope_dim)
+    rank, narrow = latent.query_rank, latent.kv_rank
+    down: list[tuple[float, ...]] = [(query, hidden)] if rank is None else [(rank, hidden), (rank,), (query, rank)]
+    down += [(narrow + latent.rope_dim, hidden), (narrow,)]
+    return [
+        *down,
+        (latent.heads * (latent.nope_dim + latent.value_dim), narrow),
+        (hidden, latent.heads * latent.value_dim),
+    ]
+
+
+def state_space_tensors(space: StateSpace, hidden: float) -> list[tuple[float, ...]]:
+    """Input projection, convolution and its bias, A, D, bias of the step, norm, output projection."""
+    inner, mixed = space.heads * space.head_dim, space.heads * space.head_dim + 2 * space.groups * space.state
+    return [
+        (inner + mixed + space.heads, hidden),
+        (mixed, 1, space.conv),
+        (mixed,),
+        *3 * [(space.heads,)],
+        (inner,),
+        (hidden, inner),
+    ]
+
+
+def mlp_tensors(mlp: Mlp, hidden: float) -> list[tuple[float, ...]]:
     into = 2 if mlp.gated else 1
-    shapes += into * [(mlp.ffn_hidden, hidden)] + [(hidden, mlp.ffn_hidden)]
+    shapes: list[tuple[float, ...]] = into * [(mlp.ffn_hidden, hidden)] + [(hidden, mlp.ffn_hidden)]
     return shapes + (into * [(mlp.ffn_hidden,)] + [(hidden,)] if mlp.biases else [])
+
+
+def expert_tensors(experts: Experts, hidden: float) -> list[tuple[float, ...]]:
+    one = mlp_tensors(Mlp(ffn_hidden=experts.ffn_hidden, gated=experts.gated, biases=experts.biases), hidden)
+    shapes: list[tuple[float, ...]] = int(experts.count) * one + [(experts.count, hidden)]
+    shapes += [(experts.count,)] if experts.router_bias else []
+    shapes += mlp_tensors(experts.shared, hidden) if experts.shared else []
+    return shapes + ([(1, hidden)] if experts.shared_gate else [])
 
 
 def test_there_is_something_to_hold_against() -> None:
@@ -86,6 +138,33 @@ def test_rounded_counts_round_to_what_was_printed(name: str) -> None:
     assert published is not None
     allowed = half_of_the_last_digit(written(MODELS[name]))
     assert abs(float(model_parameters(MODELS[name])) - published.parameters) <= allowed
+
+
+@pytest.mark.parametrize("name", ACTIVE)
+def test_active_parameters_known_by_heart(name: str) -> None:
+    assert model_active_parameters(MODELS[name]) == ACTIVE[name]
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in MIXED])
+def test_every_parameter_of_a_dense_model_is_active(name: str) -> None:
+    assert model_active_parameters(MODELS[name]) == model_parameters(MODELS[name])
+
+
+@pytest.mark.parametrize("name", [name for name in MIXED if (shown := MODELS[name].published) and shown.active])
+def test_active_parameters_round_to_what_was_printed(name: str) -> None:
+    published = MODELS[name].published
+    assert published is not None
+    assert published.active is not None
+    place = getattr(published.active, "place", None)
+    figure = str(place.text).partition(":")[2].partition("#")[0].strip() if place else ""
+    allowed = 0.0 if published.active_exact else half_of_the_last_digit(figure)
+    assert abs(float(model_active_parameters(MODELS[name])) - published.active) <= allowed
+
+
+def test_latent_attention_of_deepseek_v3() -> None:
+    part = shard(MODELS["deepseek-v3"], MODELS["deepseek-v3"].layers[0], 1.0).mixer
+    assert part is not None
+    assert part.parameters == 187_107_328
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -50,6 +50,14 @@ def model(
     }
 
 
+def mixed(*, layers: int = 8, count: int = 8, top_k: int = 2, ffn_hidden: int = 1024, **experts: Any) -> dict[str, Any]:
+    """The same with gated experts in the place of its MLPs."""
+    shape = model(layers=layers, gated=True)
+    kind = {name: value for name, value in shape["layers"][0].items() if name != "mlp"}
+    kind["experts"] = {"count": count, "top_k": top_k, "ffn_hidden": ffn_hidden, "gated": True, **experts}
+    return {**shape, "layers": [kind]}
+
+
 def case(
     shape: str | dict[str, Any] = "llama-3-8b",
     *,

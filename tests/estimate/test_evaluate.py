@@ -39,7 +39,7 @@ def table(structure: Structure) -> Block:
     """Over a hundred rows, so that distinct pairs are worked out once and spread."""
     chunks = (2.0, 4.0) if structure.schedule == "interleaved" else (1.0,)
     rows = [
-        (128 / (tp * pp), tp, pp, vpp, micro_batch)
+        (128 / (tp * pp), tp, pp, vpp, micro_batch, 1.0, 1.0)
         for tp, pp, vpp, micro_batch in itertools.product((1.0, 2.0, 8.0, 16.0), (1.0, 2.0, 4.0), chunks, (1.0, 2.0))
     ] * (5 if structure.schedule != "interleaved" else 3)
     return Block(structure, *(np.array(column) for column in zip(*rows, strict=True)))

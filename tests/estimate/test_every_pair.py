@@ -7,6 +7,7 @@ import pytest
 from costmodel.documents.library import case_of, names, read
 from costmodel.documents.plan import Plan
 from costmodel.documents.scenario import Scenario
+from costmodel.errors import CostModelError
 from costmodel.estimate.costs import COLUMNS
 from costmodel.estimate.plan import answer
 from costmodel.estimate.setting import setting_of
@@ -29,9 +30,22 @@ def scenario(model: str, node: str, stack: str) -> Scenario:
     )
 
 
+MIXED = [name for name in names("model") if any(kind.experts for kind in read("model", name).layers)]
+WITHOUT_EXPERTS = [name for name in names("stack") if read("stack", name).experts is None]
+
+
+@pytest.mark.parametrize("stack", WITHOUT_EXPERTS)
+def test_a_stack_that_says_nothing_of_experts_is_a_fault(stack: str) -> None:
+    with pytest.raises(CostModelError, match="says nothing of experts") as raised:
+        setting_of(case_of(scenario("mixtral-8x7b", NODES[0], stack)))
+    assert raised.value.faults[0].code == "D013"
+
+
 @pytest.mark.parametrize("stack", names("stack"))
 @pytest.mark.parametrize("model", names("model"))
 def test_it_estimates(model: str, stack: str) -> None:
+    if model in MIXED and stack in WITHOUT_EXPERTS:
+        return
     for node in NODES:
         setting = setting_of(case_of(scenario(model, node, stack)))
         costs = answer(setting, Plan(tp=1)).evaluation.costs.row()

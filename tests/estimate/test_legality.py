@@ -11,7 +11,7 @@ from costmodel.estimate.block import Block, Structure
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.legality import CHECKS, OF_A_SEARCH, REFUSALS, REMARKS, legal, refusals
 from costmodel.explore.search import search
-from estimate.cases import ask, costs, model, setting
+from estimate.cases import ask, costs, mixed, model, setting
 
 SMALL = model()
 NO_SP = {"sequence_parallel": False}
@@ -47,6 +47,15 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
         ({"stack": "megatron-2021"}, {"zero": 1}, {"zero": 0}),
         ({"stack": "fsdp2"}, {"zero": 0}, {"zero": 2}),
     ],
+    "L020": [({"shape": mixed(count=6)}, {"ep": 4}, {"ep": 2})],
+    "L021": [
+        ({"shape": mixed(count=16)}, {"ep": 16}, {"ep": 8}),
+        ({"shape": mixed(count=16)}, {"pp": 2, "ep": 8}, {"pp": 2, "ep": 4}),
+        ({"shape": mixed()}, {"tp": 2, "ep": 8, "etp": 2}, {"tp": 2, "ep": 4, "etp": 2}),
+    ],
+    "L022": [({"shape": mixed(ffn_hidden=1028)}, {"etp": 8}, {"etp": 4})],
+    "L023": [({"shape": mixed()}, {"tp": 2, **NO_SP}, {"tp": 2}), ({"shape": mixed()}, {"tp": 2, **NO_SP}, {**NO_SP})],
+    "L024": [({}, {"ep": 2}, {}), ({}, {"etp": 2}, {})],
 }
 EACH = [
     pytest.param(code, *one, id=f"{code}-{position}")
@@ -95,7 +104,7 @@ def test_whole_micro_batches_by_counting() -> None:
 
 
 def _block(structure: Structure, **columns: list[float]) -> Block:
-    sizes = {"dp": 8.0, "tp": 1.0, "pp": 1.0, "vpp": 1.0, "micro_batch": 1.0}
+    sizes = {"dp": 8.0, "tp": 1.0, "pp": 1.0, "vpp": 1.0, "micro_batch": 1.0, "ep": 1.0, "etp": 1.0}
     rows = max(map(len, columns.values()))
     arrays = {name: np.full(rows, value) for name, value in sizes.items()}
     return Block(structure, **{**arrays, **{name: np.array(values) for name, values in columns.items()}})

@@ -20,6 +20,7 @@ TERMS = (
     "memory_bound",
     "launch",
     "tp_exposed",
+    "ep_exposed",
     "pp_exposed",
     "dp_exposed",
     "bubble",

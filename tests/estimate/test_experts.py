@@ -1,0 +1,169 @@
+"""Mixture of experts: limits known on paper, sharding, exchanges, and a row of a table against a plan alone."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costmodel.equations.collectives import wire_bytes
+from costmodel.estimate.block import Block, Structure, one_row
+from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.setting import Setting
+from estimate.cases import ask, costs, line, mixed, model, one, setting, without_network, written_out
+
+EQUAL = pytest.approx
+LAYER = ("matmul", "attention", "memory_bound", "launch", "optimizer", "memory_peak")
+STATES = ("weights", "gradients", "optimizer", "activations", "recompute")
+DEEPSEEK = {"nodes": 256, "global_batch": 4096}
+
+
+def alone(shape: dict[str, Any], **more: Any) -> Setting:
+    """A node with one accelerator."""
+    node = written_out("node", "dgx-h100", name="one", accelerators=1, scale_out={"nics": 1})
+    return setting(shape, node=node, **more)
+
+
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+def test_one_expert_is_an_mlp(recompute: str) -> None:
+    """To the last bit but for the order of additions."""
+    dense, single = (alone(shape) for shape in (model(gated=True), mixed(count=1, top_k=1, ffn_hidden=4096)))
+    assert costs(single, recompute=recompute) == EQUAL(costs(dense, recompute=recompute), rel=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+@pytest.mark.parametrize("pp", [1, 2])
+def test_one_expert_is_sharded_as_an_mlp(zero: int, pp: int) -> None:
+    dense, single = (setting(shape) for shape in (model(gated=True), mixed(count=1, top_k=1, ffn_hidden=4096)))
+    found, known = (ask(asked, zero=zero, pp=pp) for asked in (single, dense))
+    for name in STATES:
+        assert line(found, name) == EQUAL(line(known, name), rel=1e-12)
+    for name in LAYER:
+        assert found.evaluation.costs.row()[name] == EQUAL(known.evaluation.costs.row()[name], rel=1e-12)
+
+
+def test_one_expert_over_tp_ranks_does_the_work_of_an_mlp() -> None:
+    dense, single = (setting(shape) for shape in (model(gated=True), mixed(count=1, top_k=1, ffn_hidden=4096)))
+    found, known = costs(single, tp=4, etp=4), costs(dense, tp=4)
+    for name in ("matmul", "memory_bound"):
+        assert found[name] == EQUAL(known[name], rel=1e-12)
+    assert line(ask(single, tp=4, etp=4), "weights") == line(ask(dense, tp=4), "weights")
+
+
+def test_without_expert_parallelism_nothing_is_sent() -> None:
+    asked = setting(mixed())
+    found = ask(asked, ep=1)
+    assert found.evaluation.costs.row()["ep_volume"] == found.evaluation.costs.row()["ep_exposed"] == 0
+    assert costs(asked, ep=8)["ep_volume"] > 0
+
+
+def test_infinite_links_leave_only_the_start_of_a_dispatch() -> None:
+    asked = without_network(setting(mixed(count=16), nodes=2))
+    fast = replace(asked.case, scale_up=asked.case.scale_up.model_copy(update={"bandwidth": 1e300}))
+    assert asked.experts is not None
+    kernels = asked.experts.kernels.model_copy(update={"start": 0.0})
+    free = replace(asked, case=fast, experts=replace(asked.experts, kernels=kernels))
+    assert costs(asked, ep=16)["ep_exposed"] > 0
+    assert costs(free, ep=16)["ep_exposed"] == EQUAL(0, abs=1e-12)
+
+
+def test_overlap_hides_what_the_scenario_says() -> None:
+    exposed = [costs(setting(mixed(), assume={"overlap": {"ep": share}}), ep=8)["ep_exposed"] for share in (0, 0.5, 1)]
+    assert exposed[0] > exposed[1] > exposed[2]
+    assert exposed[1] == EQUAL((exposed[0] + exposed[2]) / 2, rel=1e-9)
+
+
+def test_experts_are_sharded_over_the_ranks_that_hold_the_same() -> None:
+    """16 ranks: ep 8 leaves 2 ranks with the same experts, so 12 bytes of optimizer states are cut in two, not 16."""
+    asked = setting(mixed(layers=8, count=8, ffn_hidden=4096), nodes=2)
+    expert = 3 * 1024 * 4096
+    whole, cut = (line(ask(asked, ep=ep, zero=1), "optimizer") for ep in (1, 8))
+    assert whole == EQUAL(cut, rel=1e-12)  # 8 experts over 16 ranks, or 1 over 2: the same share
+    weights = [line(ask(asked, ep=ep, zero=1), "weights") for ep in (1, 8)]
+    assert weights[0] - weights[1] == EQUAL(2 * 8 * 7 * expert)
+
+
+def test_ep_adds_no_ranks() -> None:
+    asked = setting(mixed(), nodes=2)
+    assert ask(asked, ep=8, tp=2).evaluation.block.dp[0] == 8
+    assert ask(asked, ep=8, tp=2).refused == ()
+
+
+def test_volume_of_dispatch_and_combine() -> None:
+    """DeepSeek-V3, 4096 tokens of a rank, ep 64: 8 copies sent, one a byte wide and one two, in both directions."""
+    stack = written_out("stack", "megatron-core", experts={"deduplicated": False, "dispatch": "fp8"})
+    asked = setting("deepseek-v3", stack=stack, **DEEPSEEK)
+    found = [item for item in ask(asked, pp=1, ep=64).evaluation.step.transfers if item.group.name == "ep"]
+    dispatch, combine = found[-2:]
+    assert one(dispatch.message) / 1.03125 == EQUAL(4096 * 7168 * 8)
+    assert one(combine.message) == EQUAL(2 * 4096 * 7168 * 8)
+    assert one(combine.volume) == EQUAL(one(combine.count * wire_bytes(combine.message, 64.0, operation="all_to_all")))
+
+
+def test_deduplicated_copies_send_less() -> None:
+    plain = written_out("stack", "megatron-core", experts={"deduplicated": False})
+    sent = [costs(setting(mixed(top_k=8, count=64), nodes=4, stack=stack), ep=32)["ep_volume"] for stack in
+            (plain, "megatron-core")]  # fmt: skip
+    assert sent[1] < sent[0]
+
+
+def test_fp8_dispatch_halves_what_is_dispatched() -> None:
+    sent = [
+        costs(setting(mixed(), assume={"experts": {"dispatch": kind}}), ep=8)["ep_volume"] for kind in ("bf16", "fp8")
+    ]
+    assert sent[1] / sent[0] == EQUAL((2 + 1.03125) / 4)
+
+
+def test_imbalance_and_capacity_stretch_the_busiest_rank() -> None:
+    even, uneven, padded = (
+        costs(setting(mixed(), assume={"experts": said}), ep=8) for said in ({}, {"imbalance": 1.5}, {"capacity": 1.5})
+    )
+    assert uneven["matmul"] > even["matmul"]
+    assert uneven["memory_peak"] > even["memory_peak"]
+    assert uneven["ep_volume"] == EQUAL(1.5 * even["ep_volume"])
+    assert padded == EQUAL(uneven, nan_ok=True)
+
+
+def test_short_groups_run_slower() -> None:
+    """The same work in more experts takes longer."""
+    few, many = (costs(setting(mixed(count=count, top_k=2)), ep=1)["matmul"] for count in (4, 64))
+    assert many > few
+
+
+def test_host_time_grows_with_the_experts_of_a_rank() -> None:
+    asked = setting(mixed(count=64, ffn_hidden=128))
+    assert costs(asked, ep=1)["launch"] > costs(asked, ep=8)["launch"] > 0
+
+
+def test_multi_token_prediction_costs_a_layer_and_a_head() -> None:
+    shape = mixed()
+    ahead = {**shape, "prediction": {"depth": 1, "layer": {**shape["layers"][0], "count": 1}}}
+    without, with_it = (costs(alone(one_of)) for one_of in (shape, ahead))
+    each = (with_it["matmul"] - without["matmul"]) / without["matmul"]
+    head = 32768 * 1024
+    layer = 4 * 1024 * 1024 + 2 * 3 * 1024 * 1024 + 1024 * 8
+    assert each == EQUAL((head + layer + 2 * 1024 * 1024) / (head + 8 * layer), rel=0.12)
+    assert with_it["memory_peak"] > without["memory_peak"]
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+@pytest.mark.parametrize("order", ["tp-dp-pp", "tp-pp-dp"])
+def test_a_plan_alone_is_its_row_of_a_table(zero: Any, order: Any) -> None:
+    asked = setting("deepseek-v2", nodes=16, global_batch=256)
+    structure = Structure(zero=zero, order=order, recompute="full" if zero == 2 else "none")
+    rows = [
+        (128 / (tp * pp), tp, pp, 1.0, micro_batch, ep, etp)
+        for tp, pp, micro_batch, ep, etp in itertools.product(
+            (1.0, 2.0, 4.0), (1.0, 2.0, 4.0), (1.0, 2.0), (1.0, 4.0, 16.0), (1.0, 2.0)
+        )
+    ]
+    block = Block(structure, *(np.array(column) for column in zip(*rows, strict=True)))
+    assert len(block) > 64
+    many = evaluate(asked, block)
+    for row in range(0, len(block), 5):
+        names = ("dp", "tp", "pp", "vpp", "micro_batch", "ep", "etp")
+        single = one_row(structure, **{name: float(getattr(block, name)[row]) for name in names})
+        assert many.costs.row(row) == EQUAL(evaluate(asked, single).costs.row(), rel=1e-12, abs=1e-15, nan_ok=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.hardware import CollectiveFit
 from costmodel.equation import Number, term
 from costmodel.equations.collectives import (
     Operation,
@@ -23,17 +22,14 @@ from costmodel.equations.counting import divided, repeated, tokens_in_micro_batc
 from costmodel.equations.overlap import bucket_bytes, bucket_count, exposed_sends, exposed_time
 from costmodel.equations.states import gradient_traffic
 from costmodel.equations.topology import (
-    carried_over,
     domains_spanned,
     fewest_inside,
-    interface_bandwidth,
-    link_bandwidth,
     ranks_inside,
-    spine_bandwidth,
     two_level_time,
 )
 from costmodel.estimate.block import Block
 from costmodel.estimate.kernels import Pass
+from costmodel.estimate.links import between_pods, inside_bandwidth, interface
 from costmodel.estimate.setting import Setting
 
 
@@ -102,45 +98,17 @@ def groups(setting: Setting, block: Block) -> Groups:
     )
 
 
-def interface(setting: Setting, share: float) -> Number:
-    """What one accelerator gets of its node's interfaces."""
-    node, fabric = setting.case.node, setting.case.scale_out
-    return interface_bandwidth(node.scale_out.nics, fabric.bandwidth, node.accelerators, share)
-
-
-def between_pods(setting: Setting, rate: Number, group: Group) -> Number:
-    """The network's rate for a group, less where it reaches over the end of a pod."""
-    cluster = setting.case.scenario.cluster
-    if cluster.pod is None:
-        return rate
-    with term("pod"):
-        pod = repeated(cluster.pod, setting.case.node.accelerators)
-        return spine_bandwidth(rate, repeated(group.ranks, group.stride), pod, cluster.oversubscription)
-
-
-def link_of(setting: Setting, ranks: Number) -> Number:
-    """The link of one of so many ranks of a domain."""
-    full, topology = setting.case.scale_up.bandwidth, setting.case.node.scale_up.topology
-    with term("link"):
-        return link_bandwidth(full, setting.pair_bandwidth, setting.host_bandwidth, ranks, topology=topology)
-
-
-def _inside_bandwidth(setting: Setting, fit: CollectiveFit, ranks: Number) -> Number:
-    """What large collectives reach between so many ranks of a domain: the fit, carried over to these links."""
-    return carried_over(fit.bandwidth, link_of(setting, ranks), fit.link)
-
-
 def collective_time(setting: Setting, message: Number, group: Group, operation: Operation) -> Number:
     """Time of a collective over a group: inside the domains and across them, the faster algorithm across."""
     fit, network = setting.collective(operation), setting.network
     with term("inside the domain"):
         latency = group_latency(group.inside, fit.start, fit.hop)
         wire = handled_bytes(wire_bytes(message, group.inside, operation=operation), group.inside, fit.own)
-        inside = blended_time(latency, wire, _inside_bandwidth(setting, fit, group.inside), fit.blend)
+        inside = blended_time(latency, wire, inside_bandwidth(setting, fit, group.inside), fit.blend)
     if np.all(group.domains == 1):
         return inside
     with term("between domains"):
-        rate = between_pods(setting, interface(setting, setting.network_share), group)
+        rate = between_pods(setting, interface(setting, setting.network_share), repeated(group.ranks, group.stride))
         part = divided(message, fewest_inside(group.ranks, group.inside, group.domains))
         across = ring_time(part, group.domains, rate, network.ring_hop, operation=operation)
         if operation == "all_reduce":
@@ -153,10 +121,13 @@ def send_time(setting: Setting, message: Number, group: Group) -> Number:
     """Time of a send to the next stage, over the slowest boundary of the group."""
     fit, network = setting.collective("send"), setting.network
     with term("send inside"):
-        near = blended_time(fit.start, message, _inside_bandwidth(setting, fit, 2.0), fit.blend)
+        near = blended_time(fit.start, message, inside_bandwidth(setting, fit, 2.0), fit.blend)
     with term("send across"):
         far = blended_time(
-            network.start, message, between_pods(setting, interface(setting, network.pair_share), group), fit.blend
+            network.start,
+            message,
+            between_pods(setting, interface(setting, network.pair_share), repeated(group.ranks, group.stride)),
+            fit.blend,
         )
     return np.where(group.domains > 1, far, near)
 

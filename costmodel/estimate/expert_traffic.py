@@ -16,9 +16,10 @@ from costmodel.equations.overlap import exposed_time
 from costmodel.equations.roofline import stream_time
 from costmodel.equations.topology import two_level_time
 from costmodel.estimate.block import PIPELINE_INSIDE, Block, Pairs
-from costmodel.estimate.communication import Group, Transfer, between_pods, collective_time, group, interface, link_of
+from costmodel.estimate.communication import Group, Transfer, collective_time, group
 from costmodel.estimate.experts import Routed, rows_of
 from costmodel.estimate.kernels import Both, Pass
+from costmodel.estimate.links import between_pods, interface, link_of
 from costmodel.estimate.setting import ELEMENT_BYTES, ExpertSetting, Setting
 from costmodel.estimate.work import Shard
 
@@ -138,7 +139,7 @@ def _all_to_all(
         if held.of.node_limit is not None:
             copies = np.minimum(copies, held.of.node_limit)
         far = dispatch_bytes(tokens, hidden, copies, ep.domains, element)
-        rate = between_pods(setting, interface(setting, kernels.across_share), ep)
+        rate = between_pods(setting, interface(setting, kernels.across_share), repeated(ep.ranks, ep.stride))
         across = stream_time(far, rate, 1.0)
     return two_level_time(inside, across, setting.network.serial_share) + start
 

@@ -178,8 +178,7 @@ def setting_of(case: Case) -> Setting:
     workload, assume = scenario.workload, scenario.assume
     linear, sustained, streams = linear_of(case), efficiency.sustained, efficiency.memory
     assert network and sustained and streams  # noqa: PT018 (narrowing three at once)
-    fitted, crossed = (f"efficiencies/{document.of}" for document in (efficiency, case.network))
-    named = f"stacks/{stack.name}"
+    fitted, crossed, named = f"efficiencies/{efficiency.of}", f"efficiencies/{case.network.of}", f"stacks/{stack.name}"
     speaker = _Speaker()
     gradients = speaker.gradients(case)
     speaker.rates(stack, linear, fitted)

@@ -123,12 +123,9 @@ def send_time(setting: Setting, message: Number, group: Group) -> Number:
     with term("send inside"):
         near = blended_time(fit.start, message, inside_bandwidth(setting, fit, 2.0), fit.blend)
     with term("send across"):
-        far = blended_time(
-            network.start,
-            message,
-            between_pods(setting, interface(setting, network.pair_share), repeated(group.ranks, group.stride)),
-            fit.blend,
-        )
+        extent = repeated(group.ranks, group.stride)
+        rate = between_pods(setting, interface(setting, network.pair_share), extent)
+        far = blended_time(network.start, message, rate, fit.blend)
     return np.where(group.domains > 1, far, near)
 
 

@@ -235,32 +235,32 @@ def _forward_flop(setting: Setting, *, causal: bool) -> tuple[Number, Number, Nu
     linear: Number = 0.0
     core: Number = 0.0
     for kind in model.layers:
-        matrices, cores = _layer_flop(setting, kind, tokens, causal=causal)
-        linear, core = linear + repeated(kind.count, matrices), core + repeated(kind.count, cores)
+        linear, core = _with_layers(setting, kind, kind.count, tokens, linear, core, causal=causal)
     with term("head"):
         head = matmul_flop(tokens, model.vocab, model.hidden)
     if model.prediction is not None:
+        depth = model.prediction.depth
         with term("multi-token prediction"):
-            depth = model.prediction.depth
-            matrices, cores = _layer_flop(setting, model.prediction.layer, tokens, causal=causal)
-            joined = matmul_flop(tokens, model.hidden, repeated(2.0, model.hidden))
-            linear, core = linear + repeated(depth, matrices + joined), core + repeated(depth, cores)
+            linear, core = _with_layers(setting, model.prediction.layer, depth, tokens, linear, core, causal=causal)
+            linear = linear + repeated(depth, matmul_flop(tokens, model.hidden, repeated(2.0, model.hidden)))
             head = head + repeated(depth, head)
     return linear, core, head
 
 
-def _layer_flop(setting: Setting, kind: Layers, tokens: Number, *, causal: bool) -> tuple[Number, Number]:
-    """Forward work of a layer on all tokens of a step: its weight matrices, its core."""
+def _with_layers(
+    setting: Setting, kind: Layers, count: Number, tokens: Number, linear: Number, core: Number, *, causal: bool
+) -> tuple[Number, Number]:
+    """Forward work with so many layers of a kind more: weight matrices, cores."""
     part = shard(setting.model, kind, 1.0)
-    linear: Number = 0.0
     for matrix in matmuls(setting, part):
         with term(matrix.name):
-            linear = linear + matmul_flop(tokens, matrix.n, matrix.k)
+            linear = linear + repeated(count, matmul_flop(tokens, matrix.n, matrix.k))
     if kind.experts is not None:
-        linear = linear + expert_flop(setting.model.hidden, kind.experts, tokens)
+        linear = linear + repeated(count, expert_flop(setting.model.hidden, kind.experts, tokens))
     if part.mixer is None:
-        return linear, 0.0
-    return linear, core_flop(kind, part.mixer, setting.global_batch, setting.sequence, part.mixer.heads, causal=causal)
+        return linear, core
+    sizes = (setting.global_batch, setting.sequence, part.mixer.heads)
+    return linear, core + repeated(count, core_flop(kind, part.mixer, *sizes, causal=causal))
 
 
 def recomputed_flop(setting: Setting, recompute: Recompute, linear: Number, core: Number) -> Number:

@@ -100,7 +100,8 @@ def compared(table: Measured, quantity: Quantity | None = None) -> Iterator[Comp
 
 def _groups_of_case(table: Measured, case: Case) -> dict[str, str]:
     found = (table.source.key, table.name, case.accelerator.name, case.accelerator.name, case.model.name)
-    groups = (*found, case.scenario.workload.precision, case.stack.name, "dense", "modelled")
+    kind = "moe" if any(layers.experts for layers in case.model.layers) else "dense"
+    groups = (*found, case.scenario.workload.precision, case.stack.name, kind, "modelled")
     return dict(zip(GROUPINGS, groups, strict=True))
 
 

@@ -23,6 +23,9 @@ def command(case: Case, verb: str, *words: str, settings: Mapping[str, str] | No
     return shlex.join(["costmodel", verb, case.name or "SCENARIO", *words, *options])
 
 
+EXPERT_DEGREES = ("ep", "etp")
+
+
 def plan_settings(setting: Setting, wanted: Ranked) -> dict[str, str]:
     """What must be set for the scenario's own plan to become another."""
     written = setting.case.scenario.plan
@@ -31,7 +34,8 @@ def plan_settings(setting: Setting, wanted: Ranked) -> dict[str, str]:
     needed = {
         name: f"{wanted.sizes[name]:.0f}"
         for name in ("tp", "pp", "dp", "vpp", "micro_batch", "ep", "etp")
-        if name not in derived and (written is None or getattr(plan, name) != wanted.sizes[name])
+        if name not in derived
+        and ((written is None and name not in EXPERT_DEGREES) or getattr(plan, name) != wanted.sizes[name])
     }
     sized = plan.model_copy(update={name: wanted.sizes[name] for name in SIZES if name != "dp"})
     follows, _ = structure_of(setting, sized)

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from costmodel.documents.library import read
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.table import COLUMNS, Row, read_table
+from costmodel.estimate.work import model_parameters
 from costmodel.explore.fills import RULES
 from costmodel.explore.outcomes import total_of
 from costmodel.explore.rows import REASONS, Refused, modelled
@@ -59,7 +61,8 @@ SELECTIVE = {"id": "22b-selective", "recompute": "selective", "seq_parallel": "t
 EMPTY = ""
 OTHERS = {"nic_gbps_per_gpu", "dp", "grad_accum", "n_experts", "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu", "hfu"}
 OTHERS |= {"mfu_peak_tflops", "flops_convention", "peak_mem_gb", "mem_metric", "value_gb", "metric", "kind", "scope"}
-NAMES = [*BASE, *sorted(OTHERS | {"fits", "notes", "tier"})]
+EXPERTS = {"topk", "moe_ffn", "n_shared_experts", "n_dense_layers", "ep", "etp"}
+NAMES = [*BASE, *sorted(OTHERS | EXPERTS | {"fits", "notes", "tier"})]
 
 
 def table(folder: Path, *rows: dict[str, Any]) -> str:
@@ -181,12 +184,107 @@ def test_notes_that_change_the_model(row: Any) -> None:
     assert not modelled(row(), SHELF).answer.setting.model.layers[0].parallel
 
 
+MIXTRAL = {
+    "year": 2025,
+    "framework": "Megatron-Core",
+    "model_name": "Mixtral-8x22B",
+    "arch": "moe",
+    "layers": 56,
+    "hidden": 6144,
+    "ffn": 16384,
+    "heads": 48,
+    "kv_heads": 8,
+    "head_dim": 128,
+    "vocab": 32768,
+    "glu": "true",
+    "tied_embeddings": "false",
+    "n_experts": 8,
+    "topk": 2,
+    "moe_ffn": 16384,
+    "gpu": "H100",
+    "accelerator": "h100-sxm",
+    "gpus": 128,
+    "seq_len": 4096,
+    "global_batch": 256,
+    "micro_batch": 1,
+    "tp": 2,
+    "pp": 8,
+    "vp": 7,
+    "ep": 8,
+    "etp": 1,
+    "zero_stage": 1,
+    "seq_parallel": "true",
+    "recompute": "none",
+    "precision": "bf16",
+    "step_time_s": 4.211,
+    "nic_gbps_per_gpu": 400,
+    "notes": "token-drop training with capacity factor 1",
+}
+DEEPSEEK = {
+    "model_name": "DeepSeek-V3",
+    "layers": 61,
+    "hidden": 7168,
+    "ffn": 18432,
+    "heads": 128,
+    "kv_heads": 128,
+    "n_experts": 256,
+    "topk": 8,
+    "moe_ffn": 2048,
+    "n_shared_experts": 1,
+    "n_dense_layers": 3,
+    "vocab": 129280,
+    "ep": 16,
+    "vp": 1,
+    "notes": "dropless",
+}
+
+
+def test_a_row_with_experts_is_the_shipped_scenario(row: Any) -> None:
+    """Mixtral 8x22B, the same run as a row and as a document: the same prediction."""
+    found = modelled(row(**MIXTRAL), SHELF)
+    assert set(found.filled) <= {"gradients", "expert_host"}
+    ours = next(figure for figure in validated(["liu-2025"])[0].figures if figure.run == "128-gpus").predicted
+    assert float(found.answer.evaluation.costs.column("step_time")[0]) == pytest.approx(ours, rel=1e-3)
+
+
+def test_what_no_column_says_is_the_shipped_model(row: Any) -> None:
+    found = modelled(row(**{**MIXTRAL, **DEEPSEEK}), SHELF)
+    shape = found.answer.setting.model
+    assert (found.filled["shape"], found.filled["mtp"]) == ("deepseek-v3", "1")
+    assert model_parameters(shape) == model_parameters(read("model", "deepseek-v3"))
+    assert shape.prediction is not None
+
+
+def test_a_truncated_model_has_no_prediction_and_another_no_shape(row: Any) -> None:
+    short = modelled(row(**{**MIXTRAL, **DEEPSEEK, "layers": 8}), SHELF)
+    assert short.answer.setting.model.prediction is None
+    other = modelled(row(**{**MIXTRAL, **DEEPSEEK, "hidden": 8192, "head_dim": 64}), SHELF)
+    assert "shape" not in other.filled
+    assert other.answer.setting.model.layers[1].experts.shared.ffn_hidden == 2048
+
+
+def test_tokens_dropped_pad_to_a_capacity(row: Any) -> None:
+    padded, even = (modelled(row(**{**MIXTRAL, "notes": notes}), SHELF) for notes in
+                    ("MoE tokendrop, capacity factor 1.25", ""))  # fmt: skip
+    said = [found.answer.setting.experts for found in (padded, even)]
+    assert [part.load for part in said] == [1.25, 1.0]
+    assert said[0].host == pytest.approx(0.3 * said[1].host)
+
+
+@pytest.mark.parametrize(
+    ("framework", "year", "etp"), [("Megatron-Core", 2025, 2), ("Megatron-Bridge 26.02", 2026, 1), ("NeMo", 2024, 2)]
+)
+def test_etp_unsaid(framework: str, year: int, etp: int, row: Any) -> None:
+    found = modelled(row(**{**MIXTRAL, "framework": framework, "year": year, "etp": EMPTY}), SHELF)
+    assert found.answer.evaluation.block.etp[0] == etp
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     # Chowdhery et al. 2022: PaLM on 6144 TPU v4; no node of it is named here
     "another accelerator": ({"gpu": "TPU v4", "accelerator": EMPTY, "gpus": 6144}, "V001", "TPU v4"),
     "a typing slip": ({"accelerator": "h100-sxn"}, "V001", "h100-sxn"),
     "no accelerator": ({"gpu": EMPTY, "accelerator": EMPTY}, "V001", "nobody named"),
-    "experts": ({"n_experts": 8}, "V002", "8 experts"),  # Mixtral 8x7B has 8
+    "experts": ({"n_experts": 8}, "V002", "says nothing of experts"),  # Mixtral 8x7B has 8
     "a mixture unsaid": ({"arch": "moe"}, "V002", "experts"),
     "context parallel": ({"cp": 16}, "V003", "cp 16"),  # Llama 3, table 4: 16 at 131,072 tokens
     "fp8": ({"precision": "fp8"}, "V004", "fp8"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -12,12 +12,16 @@ from costmodel.commands.shared import answering
 from costmodel.errors import Place, fail
 from costmodel.report.reply import Reply
 
+if TYPE_CHECKING:
+    from costmodel.explore.validate import Validated
+
 
 class Asked(StrEnum):
     """What is held against the measurement."""
 
     TIME = "time"
     MEMORY = "memory"
+    REGRET = "regret"
 
 
 class Grouping(StrEnum):
@@ -44,7 +48,12 @@ TablesArgument = Annotated[
     ),
 ]
 QuantityOption = Annotated[
-    Asked | None, typer.Option("--quantity", help="What to compare; time of a table that has it", show_default=False)
+    Asked | None,
+    typer.Option(
+        "--quantity",
+        help="What to compare; time of a table that has it; regret: how well layouts are chosen",
+        show_default=False,
+    ),
 ]
 ByOption = Annotated[Grouping | None, typer.Option("--by", help="Gather the figures", show_default=False)]
 WorstOption = Annotated[int, typer.Option("--worst", min=0, max=100_000, help="Show so many that are furthest off")]
@@ -80,18 +89,37 @@ def validate(
     A CSV file has a run in each row: costmodel explain D014 names its columns. Cells left empty are filled by stated
     rules, which --json tells; what cannot be modelled is counted and named, for example V002.
 
+    --quantity regret takes runs of one model, batch and cluster that were measured in five layouts or more, picks the
+    layout that is predicted fastest, and tells how much longer that one ran than the fastest did.
+
     Exit code 1 when a figure is out of its tolerance; CSV files have none. Next: costmodel show korthikanti-2022
     """
     from costmodel.explore.validate import validated
     from costmodel.report import evidence
 
-    kinds: dict[Asked, Literal["time", "memory"]] = {Asked.TIME: "time", Asked.MEMORY: "memory"}
+    kinds: dict[Asked, Literal["time", "memory"]] = {
+        Asked.TIME: "time", Asked.MEMORY: "memory", Asked.REGRET: "time"
+    }  # fmt: skip
     found = validated(tables, quantity=kinds[quantity] if quantity else None, where=_where(where or []))
+    if quantity is Asked.REGRET:
+        return _regret(found, by, worst)
     return Reply(
         lambda: evidence.validation(found, by.value if by else None, worst),
         lambda: evidence.validation_json(found),
         rows="rows",
         yes=all(figure.within for part in found for figure in part.figures),
+    )
+
+
+def _regret(found: list[Validated], by: Grouping | None, worst: int) -> Reply:
+    from costmodel.explore.regret import sweeps
+    from costmodel.report import regret
+
+    made = sweeps(found)
+    return Reply(
+        lambda: regret.choosing(made, by.value if by else "source", worst),
+        lambda: regret.choosing_json(made),
+        rows="rows",
     )
 
 

@@ -41,6 +41,7 @@ class Compared:
     why: str = ""
     filled: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
+    subject: Row | Case | None = field(default=None, repr=False, compare=False)
 
     @property
     def error(self) -> float | None:
@@ -95,7 +96,8 @@ def compared(table: Measured, quantity: Quantity | None = None) -> Iterator[Comp
             value = getattr(run.measured, name)
             if value is not None and quantity in (None, kind):
                 tolerance = getattr(table.tolerance, name)
-                yield Compared(run.name, name, value, costs[name], tolerance, groups=_groups_of_case(table, case))
+                groups = _groups_of_case(table, case)
+                yield Compared(run.name, name, value, costs[name], tolerance, groups=groups, subject=case)
 
 
 def _groups_of_case(table: Measured, case: Case) -> dict[str, str]:
@@ -114,7 +116,7 @@ def compared_row(row: Row, quantity: Quantity, shelf: Shelf) -> Compared:
     except Refused as refused:
         groups = _groups_of_row(row, refused.code)
         name, value = measured(row, quantity)
-        return Compared(row.id, name, value, None, refused=refused.code, why=refused.why, groups=groups)
+        return Compared(row.id, name, value, None, refused=refused.code, why=refused.why, groups=groups, subject=row)
     groups = _groups_of_row(row, "modelled")
     return Compared(
         row.id,
@@ -124,6 +126,7 @@ def compared_row(row: Row, quantity: Quantity, shelf: Shelf) -> Compared:
         called_fit=found.called_fit,
         filled=model.filled,
         groups=groups,
+        subject=row,
     )
 
 

@@ -1,12 +1,16 @@
-"""calibrate: efficiencies from measured kernels."""
+"""calibrate: constants from measured kernels, or from measured runs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from costmodel.commands import completion
+from costmodel.commands.evidence import WhereOption, chosen_values
 from costmodel.commands.output import written as written_whole
 from costmodel.commands.shared import VerboseOption, answering
 from costmodel.report.reply import Reply
@@ -14,7 +18,9 @@ from costmodel.report.reply import Reply
 FilesArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="MEASURED", help="CSV tables of kernels, or what nccl-tests printed; '-' for stdin", show_default=False
+        metavar="MEASURED",
+        help="CSV tables of kernels, or what nccl-tests printed; or CSV tables of runs; '-' for stdin",
+        show_default=False,
     ),
 ]
 WriteOption = Annotated[bool, typer.Option("--write", help="Write the fits marked ✓ to hardware/efficiencies/ here")]
@@ -41,6 +47,31 @@ SourceOption = Annotated[
 ]
 
 
+class LeftOut(StrEnum):
+    """What is left out of a fit of runs in turn."""
+
+    SOURCE_FAMILY = "source_family"
+    SOURCE = "source"
+    ACCELERATOR_FAMILY = "accelerator_family"
+    ACCELERATOR = "accelerator"
+    FRAMEWORK = "framework"
+    MODEL_NAME = "model_name"
+    PRECISION = "precision"
+
+
+LeaveOutOption = Annotated[
+    LeftOut | None,
+    typer.Option(
+        "--leave-out",
+        help="Of runs: also fit without each value of a column, and predict its runs unseen",
+        show_default=False,
+    ),
+]
+AfreshOption = Annotated[
+    bool, typer.Option("--afresh", help="Of runs: fit every constant from what is believed before any; many are needed")
+]
+
+
 @answering
 def calibrate(
     files: FilesArgument,
@@ -48,9 +79,12 @@ def calibrate(
     replace: ReplaceOption = False,
     node: NodeOption = None,
     source: SourceOption = None,
+    leave_out: LeaveOutOption = None,
+    afresh: AfreshOption = False,
+    where: WhereOption = None,
     verbose: VerboseOption = False,
 ) -> Reply:
-    """Efficiencies fitted from measured kernels: how well each closed form describes them, and the constants.
+    """Constants fitted from measured kernels, or from measured runs: three of your own sharpen its predictions.
 
     Examples:
 
@@ -60,24 +94,54 @@ def calibrate(
 
       costmodel calibrate all_reduce_perf.txt --write > told.txt
 
-    A table has a timing in each row: costmodel explain D015 names the columns. The error held out is that of one half
-    of the shapes under constants fitted on the other. --write keeps comments and order; what is in use stays where a
-    fit is no better, or where it was set from whole training steps.
+      costmodel calibrate mine.csv
+
+      costmodel calibrate runs.csv --leave-out source_family
+
+    A table of kernels has a timing in each row: costmodel explain D015 names the columns. The error held out is that
+    of one half of the shapes under constants fitted on the other. --write keeps comments and order; what is in use
+    stays where a fit is no better, or where it was set from whole training steps.
+
+    A table of runs has a run in each row: costmodel explain D014 names the columns. Fitted are the slow-down of a real
+    step, the share of the network and the host's time, near what is shipped; what runs do not tell stays as it is.
 
     Next: costmodel show h100-sxm --fitted
     """
     from costmodel.explore.calibrate import calibrated
     from costmodel.explore.renewal import decided, renewed
+    from costmodel.explore.sharpened import of_runs
     from costmodel.report import calibration
 
+    if of_runs(files):
+        return _runs(files, leave_out, chosen_values(where or []), afresh=afresh, write=write)
     found = calibrated(files, node)
     decisions = decided(found, replace=replace)
     texts = renewed(decisions, source) if write else {}
-    for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        written_whole(path, text)
+    _written(texts)
     return Reply(
         lambda: calibration.calibration(found, decisions, list(texts), verbose),
         lambda: calibration.calibration_json(found, decisions, list(texts)),
         rows="fits",
     )
+
+
+def _runs(
+    files: list[str], leave_out: LeftOut | None, where: dict[str, list[str]], *, afresh: bool, write: bool
+) -> Reply:
+    from costmodel.explore.sharpened import sharpened, texts
+    from costmodel.report import steps
+
+    found = sharpened(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)
+    documents = texts(found) if write else {}
+    _written(documents)
+    return Reply(
+        lambda: steps.sharpening(found, documents),
+        lambda: steps.sharpening_json(found, documents),
+        rows="constants",
+    )
+
+
+def _written(texts: Mapping[Path, str]) -> None:
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written_whole(path, text)

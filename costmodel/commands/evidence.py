@@ -100,7 +100,7 @@ def validate(
     kinds: dict[Asked, Literal["time", "memory"]] = {
         Asked.TIME: "time", Asked.MEMORY: "memory", Asked.REGRET: "time"
     }  # fmt: skip
-    found = validated(tables, quantity=kinds[quantity] if quantity else None, where=_where(where or []))
+    found = validated(tables, quantity=kinds[quantity] if quantity else None, where=chosen_values(where or []))
     if quantity is Asked.REGRET:
         return _regret(found, by, worst)
     return Reply(
@@ -123,7 +123,7 @@ def _regret(found: list[Validated], by: Grouping | None, worst: int) -> Reply:
     )
 
 
-def _where(written: list[str]) -> dict[str, list[str]]:
+def chosen_values(written: list[str]) -> dict[str, list[str]]:
     """The values asked for, by column."""
     chosen: dict[str, list[str]] = {}
     for text in written:

@@ -232,6 +232,10 @@ class SustainedFit(Sourced):
 
     factor: Positive = Field(description="Tensor-core time in a real step over that of the isolated kernel")
     narrow: Positive = Field(default=1.0, description="The factor of products in fp8 and narrower, over that one")
+    power: Watts | None = Field(default=None, description="Sustained power of the part it was fitted on")
+    peak: FlopRate | None = Field(
+        default=None, description="Its dense bf16 peak; parts with less power for theirs slow down more"
+    )
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 

@@ -57,6 +57,12 @@ class Kernels(Sourced):
     dropout: bool = Field(description="Dropout after attention and MLP, with the masks kept")
     traffic_factor: Positive = Field(description="Memory-bound bytes over those of fully fused kernels")
     selective: Literal["core-attention", "op-level"] = Field(description="What selective recompute drops")
+    full: Literal["whole", "early-stop"] = Field(
+        default="whole", description="Where full recompute of a layer ends: early-stop leaves out its last matmul"
+    )
+    streams: Literal["fused", "separate"] = Field(
+        default="fused", description="Norms and cross entropy in single passes, or in the kernels of 2021"
+    )
 
 
 class Overlap(Sourced):

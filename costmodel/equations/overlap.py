@@ -86,6 +86,33 @@ def bucket_bytes(size: Number, per_rank: Number, ranks: Number) -> Number:
 
 
 @equation
+def passes_beside(pp: Number, micro_batches: Number, vpp: Number) -> Number:
+    """Passes of a stage that still run when its first gradients are whole, and before its last weights are needed.
+
+    1/v + min(p, m) (v − 1)/v: interleaved, the last group of p micro-batches goes through chunk after chunk, and the
+    first chunk to end can be reduced while the others run; with one chunk all gradients wait for the last micro-batch
+
+    Args:
+        pp: pipeline stages, p [1]
+        micro_batches: micro-batches of a step, m [1]
+        vpp: model chunks per rank, v [1]
+
+    Returns:
+        passes of one micro-batch over all chunks of the stage [1]
+
+    Example:
+        >>> float(passes_beside(8.0, 64.0, 4.0)), float(passes_beside(8.0, 64.0, 1.0))
+        (6.25, 1.0)
+
+    Source:
+        narayanan-2021 §2.2; megatron-lm overlap-grad-reduce; composition
+
+    Monotone: increasing in pp, micro_batches, vpp
+    """
+    return (1 + np.minimum(pp, micro_batches) * (vpp - 1)) / vpp
+
+
+@equation
 def exposed_sends(pp: Number, micro_batches: Number, vpp: Number, send: Number, hideable: Number) -> Number:
     """Sends between stages that compute does not hide: filling, draining, and what the steady state shows.
 

@@ -56,6 +56,36 @@ def matmul_time(
 
 
 @equation
+def power_slowdown(power: Number, peak: Number, fitted_power: Number, fitted_peak: Number) -> Number:
+    """Slow-down of a part that has less power for its peak than the part it borrows an efficiency from.
+
+    max(1, (P₀ / R₀) / (P / R))^(1/3)
+
+    Args:
+        power: sustained power of the part, P [W]
+        peak: its datasheet rate, R [FLOP/s]
+        fitted_power: power of the part that was fitted, P₀ [W]
+        fitted_peak: its datasheet rate, R₀ [FLOP/s]
+
+    Returns:
+        slow-down [1]
+
+    Example:
+        >>> round(float(power_slowdown(500.0, 989.4e12, 700.0, 989.4e12)), 3)
+        1.119
+
+    Holds:
+        tensor cores at the power limit, where power grows with the cube of the clock
+
+    Source:
+        hennessy-2017 §1.5; composition
+
+    Monotone: increasing in peak, fitted_power; decreasing in power, fitted_peak
+    """
+    return np.maximum((fitted_power / fitted_peak) / (power / peak), 1.0) ** (1 / 3)
+
+
+@equation
 def best_matmul_share(best: Number, peak: Number, gain: Number) -> Number:
     """Share of the peak that large matmuls reach, from the best one measured.
 

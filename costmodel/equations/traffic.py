@@ -69,12 +69,14 @@ def norm_traffic(
     element: Number,
     *,
     dropout: bool,
+    fused: bool,
     backward: bool,
 ) -> Number:
     """Bytes of the norms and the residual additions of a layer of two halves.
 
     forward 2 e h (n + r + 1) per token (a norm reads and writes, an addition reads and writes the stream, and both
-    halves' outputs are read), backward e h (3 n + 2 r + 2) (a norm reads two and writes); dropout adds e h and 5 e h
+    halves' outputs are read), backward e h (3 n + 2 r + 2) (a norm reads two and writes); dropout adds e h and 5 e h;
+    a norm that is not fused moves 3.1 e h and 9.75 e h
 
     Args:
         tokens: tokens [1]
@@ -83,25 +85,23 @@ def norm_traffic(
         additions: residual additions, r; one where the halves are parallel [1]
         element: bytes of a 16-bit element, e [B]
         dropout: bias and dropout fused into each residual addition, masks of one byte
+        fused: a norm in a single pass each way; else as measured of the kernels of 2021 to 2023
         backward: the backward pass
 
     Returns:
         bytes through memory [B]
 
     Example:
-        >>> norm_traffic(1.0, 8192.0, 2.0, 2.0, 2.0, dropout=False, backward=False)
+        >>> norm_traffic(1.0, 8192.0, 2.0, 2.0, 2.0, dropout=False, fused=True, backward=False)
         163840.0
 
-    Holds:
-        fused kernels
-
     Source:
-        count of reads and writes; korthikanti-2022 table 4
+        count of reads and writes; korthikanti-2022 table 4; training-operators layernorm on A100
 
     Monotone: increasing in tokens, hidden, norms, additions, element
     """
     masked = 0.0 if not dropout else 5.0 if backward else 1.0  # masks of one byte, and the branch read and written back
-    each = 3.0 if backward else 2.0
+    each = (3.0 if backward else 2.0) if fused else (9.75 if backward else 3.1)
     return (each * norms + 2 * additions + 2 + masked) * element * tokens * hidden
 
 
@@ -228,29 +228,30 @@ def score_traffic(micro_batch: Number, sequence: Number, heads: Number, element:
 
 
 @equation
-def loss_traffic(tokens: Number, vocab: Number, element: Number) -> Number:
+def loss_traffic(tokens: Number, vocab: Number, element: Number, *, fused: bool) -> Number:
     """Bytes of the cross entropy over logits, forward and backward.
 
-    10 e V per token
+    10 e V per token, 18 e V where its parts are separate kernels
 
     Args:
         tokens: tokens [1]
         vocab: logits of a rank, V [1]
         element: bytes of an element, e [B]
+        fused: few passes over the logits; else as measured of the vocabulary-parallel kernels of 2021 to 2023
 
     Returns:
         bytes through memory [B]
 
     Example:
-        >>> loss_traffic(1.0, 1000.0, 2.0)
+        >>> loss_traffic(1.0, 1000.0, 2.0, fused=True)
         20000.0
 
     Source:
-        training-runs-fit
+        training-runs-fit; training-operators parallel cross entropy on A100
 
     Monotone: increasing in tokens, vocab, element
     """
-    return 10 * element * tokens * vocab
+    return (10.0 if fused else 18.0) * element * tokens * vocab
 
 
 @equation

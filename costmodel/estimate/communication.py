@@ -155,25 +155,26 @@ def tensor_traffic(
     message = activation_message(tokens, setting.model.hidden, setting.element)
     tp_group = group(setting, "tp", tp, 1.0)
     hideable, twice = setting.overlap_tp, exchanges + exchanges
+    repeats = exchanges - 1.0 if setting.stops_early else exchanges  # the last matmul's own is not made again
     if not sequence_parallel:
         with term("tp all-reduce"):
             time = collective_time(setting, message, tp_group, "all_reduce")
         both = repeated(exchanges, time)
         exposed = exposed_time(both, forward.matmul, hideable, 0.0)
-        return TensorTraffic(exposed, exposed, exposed, time, message, (("all_reduce", twice, exchanges, time),))
+        anew = exposed_time(repeated(repeats, time), forward.matmul, hideable, 0.0)
+        return TensorTraffic(exposed, exposed, anew, time, message, (("all_reduce", twice, repeats, time),))
     with term("tp all-gather"):
         gather = collective_time(setting, message, tp_group, "all_gather")
     with term("tp reduce-scatter"):
         scatter = collective_time(setting, message, tp_group, "reduce_scatter")
-    both = repeated(exchanges, gather) + repeated(exchanges, scatter)
-    exposed = exposed_time(both, forward.matmul, hideable, 0.0)
+    gathered, scattered = repeated(exchanges, gather), repeated(exchanges, scatter)
+    exposed = exposed_time(gathered + scattered, forward.matmul, hideable, 0.0)
+    anew = exposed_time(gathered + repeated(repeats, scatter), forward.matmul, hideable, 0.0)
     with term("tp all-gather again for weight gradients"):
-        again = exposed_time(repeated(exchanges, gather), forward.matmul, 1.0, 0.0)
-    transfers: tuple[tuple[Operation, float, float, Number], ...] = (
-        ("all_gather", twice + exchanges, exchanges, gather),
-        ("reduce_scatter", twice, exchanges, scatter),
-    )
-    return TensorTraffic(exposed, exposed + again, exposed, gather, message, transfers)
+        again = exposed_time(gathered, forward.matmul, 1.0, 0.0)
+    gathers: tuple[Operation, float, float, Number] = ("all_gather", twice + exchanges, exchanges, gather)
+    scatters: tuple[Operation, float, float, Number] = ("reduce_scatter", twice, repeats, scatter)
+    return TensorTraffic(exposed, exposed + again, anew, gather, message, (gathers, scatters))
 
 
 @dataclass(frozen=True)

@@ -180,10 +180,11 @@ def attention_pass(setting: Setting, part: Shard, micro_batch: Number) -> tuple[
 def layer_pass(setting: Setting, part: Shard, micro_batch: Number, split: Number, recompute: Recompute) -> Both:
     """Forward and backward of one layer on the device, with what recompute adds to backward."""
     tokens = tokens_in_micro_batch(micro_batch, setting.sequence)
-    forward_linear, backward_linear = Pass(), Pass()
+    forward_linear, backward_linear, before_last = Pass(), Pass(), Pass()
     for matrix in matmuls(setting, part):
         with term(matrix.name):
             forward, backward = linear_pass(setting, tokens, matrix)
+        before_last = forward_linear
         forward_linear, backward_linear = forward_linear + forward, backward_linear + backward
     with term("attention core"):
         core_forward, core_backward = attention_pass(setting, part, micro_batch)
@@ -191,7 +192,8 @@ def layer_pass(setting: Setting, part: Shard, micro_batch: Number, split: Number
     twice = _memory_bound(setting, part, tokens, split, backward=True)
     forward_pass = forward_linear + Pass(memory_bound=once) + core_forward
     backward_pass = backward_linear + Pass(memory_bound=twice) + core_backward
-    backward_pass = backward_pass + recomputed(setting, recompute, forward_pass, core_forward)
+    again = (before_last if setting.stops_early else forward_linear) + Pass(memory_bound=once) + core_forward
+    backward_pass = backward_pass + recomputed(setting, recompute, again, core_forward)
     return Both(forward_pass, backward_pass)
 
 
@@ -206,6 +208,7 @@ def _memory_bound(setting: Setting, part: Shard, tokens: Number, split: Number, 
             additions(part.kind),
             setting.element,
             dropout=dropout,
+            fused=setting.stack.kernels.streams == "fused",
             backward=backward,
         )
         nbytes = divided(norms, split)
@@ -229,19 +232,25 @@ def recomputed(setting: Setting, recompute: Recompute, forward: Pass, core: Pass
 ISSUED_AGAIN = {"nothing": 0.0, "core": 0.0, "operations": 0.5, "layer": 1.0}
 
 
-def launched(setting: Setting, recompute: Recompute, layer: Both, experts: Number = 0.0) -> Both:
+def launched(
+    setting: Setting, recompute: Recompute, layer: Both, calls: tuple[Number, Number], experts: Number = 0.0
+) -> Both:
     """A layer with what the host cannot keep up with; backward issues twice as much, and recompute again.
 
-    Experts are dealt with one by one, once in each direction.
+    Calls are the collectives that it issues forward and backward beside the operations. Experts are dealt with one by
+    one, once in each direction.
     """
-    again = ISSUED_AGAIN[setting.dropped(recompute)]
-    forward = _issued(setting, layer.forward, 1.0, experts)
-    return Both(forward, _issued(setting, layer.backward, 2.0 + again, repeated(1.0 + again, experts)))
+    operations, again = setting.stack.launch.operations, ISSUED_AGAIN[setting.dropped(recompute)]
+    forward, backward = calls
+    return Both(
+        _issued(setting, layer.forward, operations + forward, experts),
+        _issued(setting, layer.backward, repeated(2.0 + again, operations) + backward, repeated(1.0 + again, experts)),
+    )
 
 
-def _issued(setting: Setting, work: Pass, passes: float, experts: Number) -> Pass:
-    launch, busy = setting.stack.launch, work.device + work.tp + work.ep
-    host = repeated(repeated(passes, launch.operations), launch.operation) + experts
+def _issued(setting: Setting, work: Pass, operations: Number, experts: Number) -> Pass:
+    busy = work.device + work.tp + work.ep
+    host = repeated(operations, setting.stack.launch.operation) + experts
     return work + Pass(launch=host_bound_time(busy, host) - busy)
 
 
@@ -251,7 +260,8 @@ def head_pass(setting: Setting, tp: Number, micro_batch: Number) -> Both:
     vocab = vocab_per_rank(setting, tp)
     with term("head"):
         forward, backward = matmul_pass(setting, tokens, Matmul("head", vocab, setting.model.hidden))
-        loss = stream(setting, loss_traffic(tokens, vocab, setting.element))
+        fused = setting.stack.kernels.streams == "fused"
+        loss = stream(setting, loss_traffic(tokens, vocab, setting.element, fused=fused))
     return Both(Pass(matmul=forward, memory_bound=loss), Pass(matmul=backward))
 
 

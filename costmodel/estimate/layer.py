@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from costmodel.documents.model import Layers
 from costmodel.equation import Number
 from costmodel.equations.counting import repeated
@@ -45,4 +47,12 @@ def layer_work(setting: Setting, structure: Structure, kind: Layers, distinct: P
         layer = layer + exposed
     again = tensor.recomputed if full else repeated(0.0, tensor.recomputed)
     layer = layer + Both(Pass(tp=tensor.forward), Pass(tp=tensor.backward + again))
-    return LayerWork(launched(setting, structure.recompute, layer, host), tensor, experts)
+    calls = _calls(tensor, tp, exchanges(kind), again=full)
+    return LayerWork(launched(setting, structure.recompute, layer, calls, host), tensor, experts)
+
+
+def _calls(traffic: TensorTraffic, tp: Number, each: float, *, again: bool) -> tuple[Number, Number]:
+    """Collectives a layer issues forward and backward, none where there is no tensor parallelism."""
+    forward = sum(each for _ in traffic.transfers)
+    both = sum(count + anew if again else count for _, count, anew, _ in traffic.transfers)
+    return np.where(tp > 1, forward, 0.0), np.where(tp > 1, both - forward, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from costmodel.documents.hardware import AttentionFit, CollectiveFit, MatmulFit, NetworkFit
+from costmodel.documents.hardware import AttentionFit, CollectiveFit, MatmulFit, NetworkFit, SustainedFit
 from costmodel.documents.library import Case
 from costmodel.documents.model import Model
 from costmodel.documents.precision import RECIPES, Recipe
@@ -13,7 +13,8 @@ from costmodel.documents.scenario import FlopConvention
 from costmodel.documents.stack import ExpertKernels, GradientType, LowPrecision, Recompute, Stack
 from costmodel.equation import Number
 from costmodel.equations.collectives import Operation
-from costmodel.equations.counting import world_size
+from costmodel.equations.counting import repeated, world_size
+from costmodel.equations.roofline import power_slowdown
 from costmodel.errors import Place, fail
 from costmodel.estimate.precision import Linear, linear_of, matmul_fit, possible
 from costmodel.units import Figure, show
@@ -121,6 +122,11 @@ class Setting:
         return "core" if kernels.attention == "unfused" else "nothing"
 
     @property
+    def stops_early(self) -> bool:
+        """Whether full recompute ends at the last tensor backward needs, before the layer's last matmul."""
+        return self.stack.kernels.full == "early-stop"
+
+    @property
     def pair_bandwidth(self) -> float:
         """What one pair of the domain gets; with a switch, all."""
         return self.case.node.scale_up.pair_bandwidth or self.case.scale_up.bandwidth
@@ -199,7 +205,7 @@ def setting_of(case: Case) -> Setting:
         linear=linear,
         attention=efficiency.attention.get(stack.kernels.attention),
         memory_share=streams.share,
-        sustained=choose("assume.sustained", assume.sustained, sustained.factor, fitted),
+        sustained=choose("assume.sustained", assume.sustained, _sustained(case, sustained), fitted),
         domain=case.node.scale_up.domain,
         collectives=efficiency.collectives,
         network=network,
@@ -242,6 +248,15 @@ def _experts(case: Case, speaker: _Speaker) -> ExpertSetting | None:
         host=choose("assume.experts.host", said.host, kernels.host, named, "s"),
         dispatch=DISPATCH_BYTES[said.dispatch or kernels.dispatch],
     )
+
+
+def _sustained(case: Case, fit: SustainedFit) -> float:
+    """The fitted slow-down, more of it for a part that has less power than the one it was fitted on."""
+    power, peak = case.accelerator.power, case.accelerator.peak.bf16
+    if power is None or peak is None or fit.power is None or fit.peak is None:
+        return fit.factor
+    more = float(power_slowdown(power.max, peak, fit.power, fit.peak))
+    return fit.factor if more == 1 else float(repeated(more, fit.factor))
 
 
 def _complete(case: Case, recipe: Recipe) -> None:

@@ -12,6 +12,7 @@ from costmodel.documents.model import Prediction
 from costmodel.equation import Number, term
 from costmodel.equations.collectives import Operation
 from costmodel.equations.counting import divided, layers_per_stage, repeated, tokens_in_micro_batch
+from costmodel.equations.overlap import passes_beside
 from costmodel.equations.pipeline import pipeline_time
 from costmodel.equations.precision import quantise_traffic
 from costmodel.equations.roofline import stream_time
@@ -200,7 +201,10 @@ def _data(
     forward, backward = work.layers.forward.total, work.layers.backward.total
     units = _units(setting, block, parameters, micro_batches, forward, backward)
     if zero < 2:
-        data = replicated_traffic(setting, block, placed.dp, held, parameters.ends(block.pp), forward, backward)
+        with term("passes beside"):
+            passes = passes_beside(block.pp, micro_batches, block.vpp)
+        beside = repeated(passes, forward), repeated(passes, backward)
+        data = replicated_traffic(setting, block, placed.dp, held, parameters.ends(block.pp), *beside)
     elif zero == 3 or setting.stack.states.sharded_master:
         data = sharded_weights(setting, placed.dp, units, gathered_again=zero == 3)
     else:

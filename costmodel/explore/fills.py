@@ -35,7 +35,7 @@ RULES = {
     "zero_stage": "the stack's default",
     "seq_parallel": "the stack's default",
     "recompute": "the stack's default",
-    "gradients": "the stack's default",
+    "gradients": "the stack's default; fp16 of fp16 runs until 2021, bf16 of NeMo and Megatron-Bridge",
     "shape": "what no column says of a model with experts is as in the shipped model of that name, where "
     "hidden, n_experts, topk and moe_ffn agree: latent attention, shared experts, node limit",
     "mtp": "multi-token prediction as in that model, where all its layers are there",
@@ -112,15 +112,6 @@ class Filling:
         number = _ARXIV.search(source)
         return int(self.put("year", 2000.0 + float(number[1]) if number else PRESENT))
 
-    def stack(self) -> str:
-        """fsdp2 when fully sharded; deepspeed when the framework names it; else Megatron, by year."""
-        framework = self.row.text("framework") or self.row.text("source")
-        if self.row.flag("fsdp"):
-            return "fsdp2"
-        if "deepspeed" in framework.lower() or "BigScience" in framework:
-            return "deepspeed"
-        return "megatron-2021" if self.year() <= LAST_UNFUSED else "megatron-core"
-
     def precision(self, stack: Stack) -> str:
         """The cell; fp8 alone is scaled as the stack does it."""
         written, features = self.row.text("precision"), self.row.text("features")
@@ -134,6 +125,10 @@ class Filling:
         """The type of gradients, where features or notes name it."""
         said = f"{self.row.text('features')} {self.row.text('notes')}"
         named = next((kind for kind in ("fp32", "fp16", "bf16") if f"{kind} grad" in said), None)
+        if self.row.text("precision") == "fp16" and self.year() <= LAST_OF_2021:
+            default = "fp16"
+        if any(name in self.row.text("framework") for name in ("NeMo", "Megatron-Bridge")):
+            default = "bf16"
         return named or self.put("gradients", default)
 
 
@@ -152,7 +147,7 @@ def micro_batch(filling: Filling, global_batch: float, dp: float, pp: float, seq
     return filling.put("micro_batch", wanted)
 
 
-def chunks(filling: Filling, layers: float, pp: float, count: float) -> float:
+def chunks(filling: Filling, stack: str, layers: float, pp: float, count: float) -> float:
     """Model chunks per rank: the cell, or the most that divide a stage's layers where pp divides the micro-batches."""
     stated = filling.row.number("vp")
     if pp == 1:
@@ -161,5 +156,5 @@ def chunks(filling: Filling, layers: float, pp: float, count: float) -> float:
         return stated
     most = 2 if filling.year() <= LAST_OF_2021 else 8
     fullest = math.ceil(layers / pp)
-    legal = filling.stack() != "deepspeed" and math.fmod(count, pp) == 0
+    legal = "deepspeed" not in stack and math.fmod(count, pp) == 0
     return filling.put("vp", float(max(v for v in range(1, most + 1) if v == 1 or (legal and fullest % v == 0))))

@@ -22,6 +22,7 @@ from costmodel.estimate.plan import Answer, answer, own_plan
 from costmodel.estimate.setting import setting_of
 from costmodel.explore.expert_rows import expert_assumptions, expert_degrees, expert_layers, has_experts
 from costmodel.explore.fills import Filling, chunks, micro_batch
+from costmodel.explore.software import stack_of
 
 REASONS = {
     "V001": Rule("accelerator unknown", "No document describes the row's accelerator, or no node that holds it."),
@@ -96,7 +97,7 @@ def modelled(row: Row, shelf: Shelf) -> Modelled:
     accelerator = _accelerator(filling, shelf)
     _features(row)
     layout = _layout(filling)
-    stack: Stack = shelf.document("stack", filling.stack())
+    stack = stack_of(filling, shelf)
     if has_experts(row) and stack.experts is None:
         raise Refused("V002", f"the stack {stack.name} says nothing of experts")
     tree = {
@@ -105,7 +106,7 @@ def modelled(row: Row, shelf: Shelf) -> Modelled:
         "model": _model(filling, shelf),
         "cluster": _cluster(filling, shelf, accelerator, layout),
         "workload": _workload(filling, accelerator, stack, layout),
-        "stack": stack.name,
+        "stack": stack.model_dump(by_alias=True, exclude_none=True),
         "assume": expert_assumptions(filling, stack),
     }
     case = _case({**tree, "plan": _plan(filling, stack, layout, tree)}, shelf, row)
@@ -309,7 +310,7 @@ def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) 
     batch, sequence = tree["workload"]["global_batch"], tree["workload"]["sequence"]
     size = micro_batch(filling, batch, layout.dp, layout.pp, sequence)
     layers = sum(kind["count"] for kind in tree["model"]["layers"])
-    vpp = chunks(filling, layers, layout.pp, batch / (layout.dp * size))
+    vpp = chunks(filling, stack.name, layers, layout.pp, batch / (layout.dp * size))
     named = _SCHEDULE.search(row.text("features"))
     schedule = SCHEDULES[named[1].lower()] if named else "1f1b"
     mode = row.text("recompute").partition(":")[0] or filling.put("recompute", stack.recompute[0])

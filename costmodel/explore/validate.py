@@ -169,8 +169,12 @@ def _validated(table: Measured | Table, quantity: Quantity | None, where: Where,
         figures = [figure for figure in compared(table, quantity) if _chosen(figure.groups.get, where)]
         return Validated(table, figures)
     asked = quantity or quantity_of(table.columns)
-    rows = [row for row in table.rows if _chosen(_cells(row), where)]
-    return Validated(table, [compared_row(row, asked, shelf) for row in rows])
+    return Validated(table, [compared_row(row, asked, shelf) for row in chosen_rows(table, where)])
+
+
+def chosen_rows(table: Table, where: Where) -> list[Row]:
+    """The rows of a table with one of the values asked for in every column named."""
+    return [row for row in table.rows if _chosen(_cells(row), where)]
 
 
 def _cells(row: Row) -> Callable[[str], str | None]:

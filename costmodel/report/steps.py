@@ -1,0 +1,99 @@
+"""Constants fitted on measured runs: what they are, what told them, and how far off unseen runs then are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+import costmodel
+from costmodel.explore.sharpened import Sharpened, unit_value
+from costmodel.explore.steps import Errors, Found
+from costmodel.report.layout import Grid, Line
+from costmodel.report.theme import styled
+
+
+def sharpening(found: Sharpened, written: Iterable[Path]) -> list[Line]:
+    """The constants, the errors before and after, the families left out, and the files written."""
+    fit = found.fit
+    told = sum(part.resolved for part in fit.constants)
+    head = f"{told} of {len(fit.constants)} constants told by {found.runs} of {found.rows} runs"
+    names = ("constant", "believed", "fitted", "known to", "runs", "families")
+    rows = [_constant(part) for part in fit.constants]
+    lines: list[Line] = [styled(head), Text(), Grid(names, rows, "lrrrrr"), Text()]
+    lines.append(Grid(("errors", "runs", "median", "P90", "bias"), list(_errors(found)), "lrrrr"))
+    if fit.by_family:
+        each = [(name, *_scored(inside), *_scored(outside)[1:]) for name, (inside, outside) in fit.by_family.items()]
+        heads = (found.grouping, "runs", "in sample", "P90", "bias", "left out", "P90", "bias")
+        lines += [Text(), Grid(heads, each, "lrrrrrrr")]
+    kept = [part.constant.name for part in fit.constants if not part.resolved]
+    if kept:
+        lines += [Text(), styled(f"left as believed, the runs do not tell: {'; '.join(kept)}")]
+    return [*lines, *(styled(f"wrote {path}") for path in written)]
+
+
+def _constant(part: Found) -> tuple[str, ...]:
+    constant = part.constant
+    believed = unit_value(constant, constant.believed) + (f" × {constant.like}" if constant.like else "")
+    known = f"{part.spread:.0%}" if part.resolved else "as believed"
+    fitted = unit_value(constant, part.value)
+    return constant.name, believed, fitted, known, f"{part.runs}", f"{len(part.families)}"
+
+
+def _errors(found: Sharpened) -> Iterator[tuple[str, ...]]:
+    fit = found.fit
+    yield "as shipped", *_scored(fit.shipped)
+    if found.afresh:
+        yield "as believed beforehand", *_scored(fit.believed)
+    yield "in sample", *_scored(fit.inside)
+    if fit.left_out is not None:
+        yield f"{found.grouping} left out", *_scored(fit.left_out)
+
+
+def _scored(errors: Errors) -> tuple[str, ...]:
+    return f"{errors.runs}", f"{errors.median:.1%}", f"{errors.p90:.1%}", f"{errors.bias:+.1%}"
+
+
+def sharpening_json(found: Sharpened, written: Iterable[Path]) -> dict[str, Any]:
+    """The same as plain values."""
+    fit = found.fit
+    return {
+        "schema": "costmodel/calibration/v1",
+        "costmodel": costmodel.__version__,
+        "tables": list(found.tables),
+        "rows": found.rows,
+        "modelled": found.runs,
+        "constants": [
+            {
+                "name": part.constant.name,
+                "documents": list(part.constant.documents),
+                "leaf": f"{part.constant.group}.{part.constant.leaf}",
+                "believed": part.constant.believed,
+                "times": part.constant.like or None,
+                "value": part.value,
+                "spread": part.spread,
+                "believed_spread": part.constant.spread,
+                "scale": "log-odds" if part.constant.share else "log",
+                "resolved": part.resolved,
+                "runs": part.runs,
+                "families": list(part.families),
+            }
+            for part in fit.constants
+        ],
+        "errors": {
+            "shipped": asdict(fit.shipped),
+            "believed": asdict(fit.believed),
+            "in_sample": asdict(fit.inside),
+            "left_out": None if fit.left_out is None else asdict(fit.left_out),
+        },
+        "left_out": {
+            found.grouping: {
+                name: {"in_sample": asdict(inside), "left_out": asdict(outside)}
+                for name, (inside, outside) in fit.by_family.items()
+            }
+        },
+        "written": [str(path) for path in written],
+    }

@@ -8,6 +8,8 @@ from glob import escape, iglob
 
 from costmodel.documents.folders import FOLDER_OF, names
 
+SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipe", "dualpipev",
+             "chimera", "looped-bfs")  # fmt: skip
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -68,4 +70,4 @@ def pairs(incomplete: str) -> list[str]:
 def schedules(incomplete: str) -> list[str]:
     """Schedules with commas between."""
     before, comma, _ = incomplete.rpartition(",")
-    return _beginning((f"{before}{comma}{name}" for name in ("gpipe", "1f1b", "interleaved")), incomplete)
+    return _beginning((f"{before}{comma}{name}" for name in SCHEDULES), incomplete)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from costmodel.documents.base import Count, Document
 from costmodel.documents.stack import Order, Recompute, Schedule, Zero
+
+Split = Literal["even", "lighter-ends", "lighter-first", "lighter-last", "spread"]
 
 
 class Plan(Document):
@@ -27,6 +31,12 @@ class Plan(Document):
         default=None, description="Shard norms and dropout over tp along the sequence"
     )
     order: Order = Field(default="tp-dp-pp", description="Placement of groups on the topology, innermost first")
+    split: Split | None = Field(
+        default=None,
+        description="How layers go to stages; left out: even, else one fewer at both ends, else at the last",
+    )
+    first_stage_layers: Count | None = Field(default=None, description="Layers of the first stage, instead of a split")
+    last_stage_layers: Count | None = Field(default=None, description="Layers of the last stage, instead of a split")
 
 
 class Space(Document):
@@ -44,3 +54,4 @@ class Space(Document):
     schedule: list[Schedule] | None = Field(default=None, min_length=1, description="Pipeline schedules")
     sequence_parallel: list[bool] | None = Field(default=None, min_length=1, description="With, without, or both")
     order: list[Order] | None = Field(default=None, min_length=1, description="Placements of groups, innermost first")
+    split: list[Split] | None = Field(default=None, min_length=1, description="Ways to split layers into stages")

@@ -23,7 +23,20 @@ from costmodel.documents.precision import Narrow
 
 Zero = Literal[0, 1, 2, 3]
 Recompute = Literal["none", "selective", "full"]
-Schedule = Literal["gpipe", "1f1b", "interleaved"]
+Schedule = Literal[
+    "gpipe",
+    "1f1b",
+    "interleaved",
+    "zb-h1",
+    "zb-h2",
+    "zb-v",
+    "v-half",
+    "v-min",
+    "dualpipe",
+    "dualpipev",
+    "chimera",
+    "looped-bfs",
+]
 GradientType = Literal["fp32", "bf16", "fp16"]
 DispatchType = Literal["bf16", "fp8"]
 Order = Literal["tp-dp-pp", "tp-pp-dp"]
@@ -126,6 +139,9 @@ class Stack(Document):
     zero: list[Zero] = Field(min_length=1, description="Sharding stages it offers, its default first")
     recompute: list[Recompute] = Field(min_length=1, description="Recompute modes it offers, its default first")
     schedules: list[Schedule] = Field(min_length=1, description="Pipeline schedules it offers")
+    post_validation: bool = Field(
+        default=False, description="Whether stages step on their own and check the gradient norm afterwards"
+    )
     sequence_parallel: bool = Field(description="Whether tensor parallelism comes with sequence parallelism by default")
     vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this times tp")
     states: States = Field(description="Bytes per parameter")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.documents.plan import Split as Written
 from costmodel.documents.stack import Order, Recompute, Schedule, Zero
 from costmodel.equation import Number
 
 Rows = NDArray[np.float64]
+Split = Written | Literal["fitting", "stated"]  # fitting: as few ends lighter as divide; stated: by the counts
 BLOCK_ROWS = 16_384  # temporaries of this many rows stay in a core's cache
 
 
@@ -23,6 +26,9 @@ class Structure:
     schedule: Schedule = "1f1b"
     sequence_parallel: bool = True
     order: Order = "tp-dp-pp"
+    split: Split = "fitting"
+    first_stage_layers: float | None = None
+    last_stage_layers: float | None = None
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from costmodel.estimate.costs import Costs
 from costmodel.estimate.legality import micro_batches
 from costmodel.estimate.memory import Ledger, ledger
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.split import stage_layers
 from costmodel.estimate.training import TrainingStep, training_step
 from costmodel.estimate.work import stage_parameters, step_flop
 
@@ -59,10 +60,11 @@ def price_per_accelerator(setting: Setting) -> Number:
 
 def evaluate(setting: Setting, block: Block) -> Evaluation:
     """Time, memory, communication and cost of every row of a block."""
-    parameters = stage_parameters(setting, block)
+    layers = stage_layers(setting.model, block)
+    parameters = stage_parameters(setting, block, layers)
     count = micro_batches(setting, block)
-    memory = ledger(setting, block, parameters, count)
-    step = training_step(setting, block, parameters, count)
+    memory = ledger(setting, block, layers, parameters, count)
+    step = training_step(setting, block, layers, parameters, count)
     columns: dict[str, Number] = {"step_time": step.total}
     columns |= _throughput(setting, block, step)
     columns |= {

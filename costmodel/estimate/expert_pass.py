@@ -24,26 +24,30 @@ def expert_pass(setting: Setting, part: Shard, micro_batch: Number, recompute: R
     with term("experts"):
         tokens = divided(tokens_in_micro_batch(micro_batch, setting.sequence), part.tp)
         rows = rows_of(held, tokens, said.load)
-        once, twice = _matmuls(setting, said, held, rows)
+        once, twice, weights = _matmuls(setting, said, held, rows)
         once = once + Pass(memory_bound=_memory_bound(setting, said, held, tokens, rows, backward=False))
         twice = twice + Pass(memory_bound=_memory_bound(setting, said, held, tokens, rows, backward=True))
         host = repeated(looped(held), said.host)
-    return Both(once, twice + recomputed(setting, recompute, once, Pass())), host
+    return Both(once, twice + recomputed(setting, recompute, once, Pass()), weights), host
 
 
-def _matmuls(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) -> tuple[Pass, Pass]:
+def _matmuls(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) -> tuple[Pass, Pass, Number]:
     """Grouped matmuls of the experts of a rank, a group an expert, all groups of equal length."""
     hidden = setting.model.hidden
     up = repeated(2.0, held.ffn_hidden) if held.of.gated else held.ffn_hidden
     forward, backward = Pass(), Pass()
+    weights: Number = 0.0
     for matrix in (Matmul("experts up", up, hidden), Matmul("experts down", hidden, held.ffn_hidden)):
         with term(matrix.name):
-            once, twice = _grouped(setting, said, held, rows, matrix)
+            once, twice, weight = _grouped(setting, said, held, rows, matrix)
         forward, backward = forward + once, backward + twice
-    return forward, backward
+        weights = weights + weight
+    return forward, backward, weights
 
 
-def _grouped(setting: Setting, said: ExpertSetting, held: Routed, rows: Number, matrix: Matmul) -> tuple[Pass, Pass]:
+def _grouped(
+    setting: Setting, said: ExpertSetting, held: Routed, rows: Number, matrix: Matmul
+) -> tuple[Pass, Pass, Number]:
     """One grouped matmul in both directions; in a narrow type its input and its gradient are converted."""
     m, n, k, narrow = divided(rows, held.local), matrix.n, matrix.k, setting.recipe.narrow
     flop = grouped_flop(matmul_flop(rows, n, k), m, held.local, said.kernels.half_rows)
@@ -58,12 +62,12 @@ def _grouped(setting: Setting, said: ExpertSetting, held: Routed, rows: Number, 
         accumulated = repeated(held.local, weight_gradient_bytes(m, n, k, operand, setting.gradient))
         weight = product(setting, flop, accumulated, backward=True, narrow=narrow)
     if not narrow:
-        return Pass(matmul=forward), Pass(matmul=inward + weight)
+        return Pass(matmul=forward), Pass(matmul=inward + weight), weight
     with term("convert input"):
         once = stream(setting, quantise_traffic(repeated(rows, k), setting.recipe.quantised))
     with term("convert gradient"):
         back = stream(setting, quantise_traffic(repeated(rows, n), setting.recipe.quantised))
-    return Pass(matmul=forward, memory_bound=once), Pass(matmul=inward + weight, memory_bound=back)
+    return Pass(matmul=forward, memory_bound=once), Pass(matmul=inward + weight, memory_bound=back), weight
 
 
 def _memory_bound(

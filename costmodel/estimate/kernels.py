@@ -76,9 +76,23 @@ class Both:
 
     forward: Pass
     backward: Pass
+    weight: Number | None = None  # of backward, the gradients of the weights; told where a schedule defers them
 
     def __add__(self, other: Both) -> Both:
-        return Both(self.forward + other.forward, self.backward + other.backward)
+        weight = other.weight if self.weight is None else self.weight
+        if self.weight is not None and other.weight is not None:
+            weight = self.weight + other.weight
+        return Both(self.forward + other.forward, self.backward + other.backward, weight)
+
+    @property
+    def undeferred(self) -> Both:
+        """Without telling the gradients of the weights apart."""
+        return Both(self.forward, self.backward)
+
+    @property
+    def deferred(self) -> Number:
+        """Of backward, what can wait."""
+        return 0.0 if self.weight is None else self.weight
 
     def each(self, change: Callable[[Number], Number]) -> Both:
         """The same change made to every term of both."""
@@ -86,7 +100,9 @@ class Both:
             forward = self.forward.each(change)
         with term("backward"):
             backward = self.backward.each(change)
-        return Both(forward, backward)
+        return Both(
+            forward, backward, None if self.weight is None else _labelled("weight gradient", change, self.weight)
+        )
 
     @property
     def total(self) -> Number:
@@ -117,8 +133,8 @@ def stream(setting: Setting, nbytes: Number) -> Number:
     )
 
 
-def matmul_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Number, Number]:
-    """Forward and backward time of one weight matrix."""
+def matmul_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Number, Number, Number]:
+    """Forward and backward time of one weight matrix, and of backward the gradient of the weights."""
     flop = matmul_flop(tokens, matrix.n, matrix.k)
     nbytes = matmul_bytes(tokens, matrix.n, matrix.k, setting.element)
     with term("forward"):
@@ -128,14 +144,14 @@ def matmul_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Numbe
     with term("weight gradient"):
         accumulated = weight_gradient_bytes(tokens, matrix.n, matrix.k, setting.element, setting.gradient)
         weight = product(setting, flop, accumulated, backward=True)
-    return forward, inward + weight
+    return forward, inward + weight, weight
 
 
-def linear_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Pass, Pass]:
-    """Forward and backward of one linear map of a layer; in a narrow type its input and its gradient are converted."""
+def linear_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Pass, Pass, Number]:
+    """Forward, backward and of it the weight gradient of a linear map; in a narrow type what it reads is converted."""
     if not setting.recipe.narrow:
-        forward, backward = matmul_pass(setting, tokens, matrix)
-        return Pass(matmul=forward), Pass(matmul=backward)
+        forward, backward, weight = matmul_pass(setting, tokens, matrix)
+        return Pass(matmul=forward), Pass(matmul=backward), weight
     operand, quantised = setting.recipe.operand, setting.recipe.quantised
     flop = matmul_flop(tokens, matrix.n, matrix.k)
     with term("forward"):
@@ -151,7 +167,7 @@ def linear_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Pass,
         once = stream(setting, quantise_traffic(repeated(tokens, matrix.k), quantised))
     with term("convert gradient"):
         back = stream(setting, quantise_traffic(repeated(tokens, matrix.n), quantised))
-    return Pass(matmul=forward, memory_bound=once), Pass(matmul=inward + weight, memory_bound=back)
+    return Pass(matmul=forward, memory_bound=once), Pass(matmul=inward + weight, memory_bound=back), weight
 
 
 def attention_pass(setting: Setting, part: Shard, micro_batch: Number) -> tuple[Pass, Pass]:
@@ -181,11 +197,13 @@ def layer_pass(setting: Setting, part: Shard, micro_batch: Number, split: Number
     """Forward and backward of one layer on the device, with what recompute adds to backward."""
     tokens = tokens_in_micro_batch(micro_batch, setting.sequence)
     forward_linear, backward_linear, before_last = Pass(), Pass(), Pass()
+    weights: Number = 0.0
     for matrix in matmuls(setting, part):
         with term(matrix.name):
-            forward, backward = linear_pass(setting, tokens, matrix)
+            forward, backward, weight = linear_pass(setting, tokens, matrix)
         before_last = forward_linear
         forward_linear, backward_linear = forward_linear + forward, backward_linear + backward
+        weights = weights + weight
     with term("attention core"):
         core_forward, core_backward = attention_pass(setting, part, micro_batch)
     once = _memory_bound(setting, part, tokens, split, backward=False)
@@ -194,7 +212,7 @@ def layer_pass(setting: Setting, part: Shard, micro_batch: Number, split: Number
     backward_pass = backward_linear + Pass(memory_bound=twice) + core_backward
     again = (before_last if setting.stops_early else forward_linear) + Pass(memory_bound=once) + core_forward
     backward_pass = backward_pass + recomputed(setting, recompute, again, core_forward)
-    return Both(forward_pass, backward_pass)
+    return Both(forward_pass, backward_pass, weights)
 
 
 def _memory_bound(setting: Setting, part: Shard, tokens: Number, split: Number, *, backward: bool) -> Number:
@@ -245,6 +263,7 @@ def launched(
     return Both(
         _issued(setting, layer.forward, operations + forward, experts),
         _issued(setting, layer.backward, repeated(2.0 + again, operations) + backward, repeated(1.0 + again, experts)),
+        layer.weight,
     )
 
 
@@ -259,10 +278,10 @@ def head_pass(setting: Setting, tp: Number, micro_batch: Number) -> Both:
     tokens = tokens_in_micro_batch(micro_batch, setting.sequence)
     vocab = vocab_per_rank(setting, tp)
     with term("head"):
-        forward, backward = matmul_pass(setting, tokens, Matmul("head", vocab, setting.model.hidden))
+        forward, backward, weight = matmul_pass(setting, tokens, Matmul("head", vocab, setting.model.hidden))
         fused = setting.stack.kernels.streams == "fused"
         loss = stream(setting, loss_traffic(tokens, vocab, setting.element, fused=fused))
-    return Both(Pass(matmul=forward, memory_bound=loss), Pass(matmul=backward))
+    return Both(Pass(matmul=forward, memory_bound=loss), Pass(matmul=backward), weight)
 
 
 def embedding_pass(setting: Setting, micro_batch: Number) -> Both:

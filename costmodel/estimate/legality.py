@@ -21,7 +21,9 @@ from costmodel.equations.counting import (
 )
 from costmodel.estimate.block import Block
 from costmodel.estimate.expert_legality import expert_ranks, expert_widths, no_experts, whole_experts, whole_sequences
+from costmodel.estimate.schedules import wrong_batches, wrong_shape
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.split import indivisible, layer_count
 
 Mask = NDArray[np.bool_]
 
@@ -37,7 +39,9 @@ class Rule:
 REFUSALS = {
     "L001": Rule("dp tp pp ≠ ranks", "The degrees multiply to another number than the cluster has accelerators."),
     "L002": Rule(
-        "layers % (pp vpp)", "Every model chunk holds the same number of layers, so pp · vpp must divide the layers."
+        "layers % (pp vpp)",
+        "pp · vpp must divide the layers, or them and the ends that the split counts as a layer; split: spread divides "
+        "any, first_stage_layers and last_stage_layers state the ends.",
     ),
     "L003": Rule("heads % tp", "Tensor parallelism gives every rank whole query heads, so tp must divide the heads."),
     "L004": Rule(
@@ -46,10 +50,18 @@ REFUSALS = {
     "L005": Rule(
         "batch % (dp micro_batch)", "The global batch must be a whole number of micro-batches on every replica."
     ),
-    "L006": Rule("micro-batches % pp", "The interleaved schedule needs a number of micro-batches that pp divides."),
+    "L006": Rule(
+        "micro-batches, pp",
+        "interleaved and chimera need a number of micro-batches that pp divides; zb-h1, looped-bfs at least pp; zb-h2, "
+        "zb-v at least 2 pp − 1; v-half, v-min, dualpipev, dualpipe 2 pp, the last an even number.",
+    ),
     "L007": Rule("widths % tp", "tp must divide the MLP's inner width and the hidden width."),
     "L008": Rule("sequence % tp", "Sequence parallelism splits the sequence over tp ranks, so tp must divide it."),
-    "L009": Rule("schedule, pp, vpp", "Interleaved needs pp ≥ 2 and vpp ≥ 2; the other schedules need vpp = 1."),
+    "L009": Rule(
+        "schedule, pp, vpp",
+        "interleaved and looped-bfs need pp ≥ 2 and vpp ≥ 2; zb-v, v-half, v-min and dualpipev vpp = 2; all others "
+        "vpp = 1; dualpipe and chimera an even pp.",
+    ),
     "L010": Rule(
         "same plan again",
         "At tp = 1 sequence parallelism changes nothing; at pp = 1 all schedules are one; at dp = 1 all zero stages.",
@@ -142,25 +154,24 @@ def _sequence(setting: Setting, block: Block) -> Mask:
     return _rest(setting.sequence, block.tp)
 
 
+def _uneven(setting: Setting, block: Block) -> Mask:
+    return _rest(layer_count(setting.model), repeated(block.pp, block.vpp))
+
+
 def _layers(setting: Setting, block: Block) -> Mask:
-    layers = sum(kind.count for kind in setting.model.layers)
-    return _rest(layers, repeated(block.pp, block.vpp))
+    return indivisible(setting.model, block)
 
 
 def _chunks(setting: Setting, block: Block) -> Mask:
-    if block.structure.schedule == "interleaved":
-        return np.asarray((block.pp < 2) | (block.vpp < 2))
-    return np.asarray(block.vpp != 1)
+    return wrong_shape(block)
 
 
 def _batch(setting: Setting, block: Block) -> Mask:
     return _rest(setting.global_batch, repeated(block.dp, block.micro_batch))
 
 
-def _interleaved_batches(setting: Setting, block: Block) -> Mask:
-    if block.structure.schedule != "interleaved":
-        return np.zeros(len(block), dtype=bool)
-    return _rest(micro_batches(setting, block), block.pp)
+def _batches_of_schedule(setting: Setting, block: Block) -> Mask:
+    return wrong_batches(block, micro_batches(setting, block))
 
 
 def _repeats(setting: Setting, block: Block) -> Mask:
@@ -174,6 +185,8 @@ def _repeats(setting: Setting, block: Block) -> Mask:
         same |= block.dp == 1
     if structure.schedule == "gpipe":
         same |= (block.pp == 1) & ("1f1b" in (space.schedule or stack.schedules))
+    if space.split and structure.split != space.split[0]:
+        same |= (block.pp == 1) | ((structure.split == "spread") & ("even" in space.split) & ~_uneven(setting, block))
     if structure.order != "tp-dp-pp":
         same |= ((block.pp == 1) | (block.dp == 1)) & ("tp-dp-pp" in (space.order or ["tp-dp-pp"]))
     idle = structure.recompute == "selective" and setting.dropped(structure.recompute) == "nothing"
@@ -224,7 +237,7 @@ CHECKS = (
     _check("L009", "pp vpp", _chunks),
     _check("L002", "pp vpp", _layers),
     _check("L005", "dp micro_batch", _batch),
-    _check("L006", "dp pp micro_batch", _interleaved_batches),
+    _check("L006", "dp pp micro_batch", _batches_of_schedule),
 )
 OF_A_SEARCH = frozenset({"L010"})
 

@@ -17,9 +17,8 @@ from costmodel.equations.activations import (
     score_activations,
     stream_activations,
 )
-from costmodel.equations.counting import divided, layers_per_stage, repeated, tokens_in_micro_batch
+from costmodel.equations.counting import divided, repeated, tokens_in_micro_batch
 from costmodel.equations.overlap import bucket_bytes
-from costmodel.equations.pipeline import in_flight
 from costmodel.equations.precision import linear_inputs, narrow_copy_bytes
 from costmodel.equations.states import (
     gathered_bytes,
@@ -33,7 +32,9 @@ from costmodel.estimate.block import Block
 from costmodel.estimate.expert_traffic import expert_data
 from costmodel.estimate.experts import expert_activations, rows_of
 from costmodel.estimate.mixers import mixer_activations
+from costmodel.estimate.schedules import ends_held, live, stepped, weight_copies
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.split import StageLayers
 from costmodel.estimate.work import Shard, StageParameters, additions, shard, vocab_per_rank
 
 LINES = (
@@ -138,21 +139,16 @@ def _narrow_inputs(setting: Setting, part: Shard, tokens: Number, split: Number)
     return narrow - wide
 
 
-def _stage_parameters(parameters: StageParameters, pp: Number) -> tuple[Number, Number, Number]:
-    """Parameters of the first, a middle and the last stage; one stage holds both ends."""
-    alone = pp == 1
-    first = parameters.layers + np.where(alone, parameters.both, parameters.embedding)
-    last = parameters.layers + np.where(alone, parameters.both, parameters.head)
-    return first, parameters.layers, last
-
-
-def ledger(setting: Setting, block: Block, parameters: StageParameters, micro_batches: Number) -> Ledger:
+def ledger(
+    setting: Setting, block: Block, layers: StageLayers, parameters: StageParameters, micro_batches: Number
+) -> Ledger:
     """Every line for the first, a middle and the last stage."""
     last_stage = block.pp - 1
     stages = (last_stage - last_stage, np.minimum(last_stage, 1.0), last_stage)
-    held = _stage_parameters(parameters, block.pp)
+    held = parameters.stages(block.pp, block.structure.schedule)
+    kept = _activations(setting, block, layers)
     columns = [
-        _stage(setting, block, parameters, held[position], stages[position], micro_batches, position)
+        _stage(setting, block, parameters, held[position], kept[position], stages[position], micro_batches, position)
         for position in range(3)
     ]
     lines = {name: (columns[0][name], columns[1][name], columns[2][name]) for name in LINES}
@@ -173,6 +169,7 @@ def _stage(
     block: Block,
     parameters: StageParameters,
     held: Number,
+    kept: Kept,
     stage: Number,
     micro_batches: Number,
     position: int,
@@ -180,11 +177,12 @@ def _stage(
     stack = setting.stack
     with term(f"{STAGES[position]} stage"):
         column = _all_states(setting, block, parameters, held, position)
-        live = _live(block, micro_batches, stage)
-        activations, extra = _layers(setting, block, live)
-        head = _last(setting, block) if position == 2 else np.where(block.pp == 1, _last(setting, block), 0.0)
-        column["activations"] = activations + (_first(setting, block, live) if position == 0 else 0.0)
-        column["recompute"] = extra
+        flying = live(block, micro_batches, stage)
+        at_first, at_last = ends_held(block.structure.schedule, position)
+        head = _last(setting, block) if at_last else np.where(block.pp == 1, _last(setting, block), 0.0)
+        activations = repeated(flying, kept.layers)
+        column["activations"] = activations + (_first(setting, block, flying) if at_first else 0.0)
+        column["recompute"] = kept.whole
         column["logits"] = head
         column["gathered"] = _gathered(setting, block, parameters, position)
         column["buckets"] = _buckets(setting, block)
@@ -212,7 +210,7 @@ def _states(setting: Setting, block: Block, held: Number, over: Number) -> dict[
     return {
         "weights": weights,
         "gradients": gradients,
-        "optimizer": optimizer_bytes(held, states.master, moments, over, zero=zero),
+        "optimizer": optimizer_bytes(stepped(block, held), states.master, moments, over, zero=zero),
     }
 
 
@@ -234,39 +232,45 @@ def _all_states(
 ) -> dict[str, Number]:
     """States of a stage: routed experts are sharded over the ranks that hold the same, all else over dp."""
     found = _states(setting, block, held, block.dp)
-    found["weights"] = found["weights"] + _converted(setting, block, parameters.layers, block.dp)
+    layers = repeated(weight_copies(block.structure.schedule), parameters.held(position))
+    found["weights"] = found["weights"] + _converted(setting, block, layers, block.dp)
     if setting.experts is None:
         return found
     with term("experts"):
         edp = expert_data(setting, block)
-        ahead = parameters.routed_head if position == 2 else np.where(block.pp == 1, parameters.routed_head, 0.0)
-        routed = _states(setting, block, parameters.routed + ahead, edp)
-        routed["weights"] = routed["weights"] + _converted(setting, block, parameters.routed, edp)
+        _, at_last = ends_held(block.structure.schedule, position)
+        ahead = parameters.routed_head if at_last else np.where(block.pp == 1, parameters.routed_head, 0.0)
+        routed = _states(setting, block, parameters.routed_ranks[position] + ahead, edp)
+        routed["weights"] = routed["weights"] + _converted(setting, block, parameters.routed_ranks[position], edp)
     return {name: value + routed[name] for name, value in found.items()}
 
 
-def _live(block: Block, micro_batches: Number, stage: Number) -> Number:
-    """Micro-batches in flight; one stage is no pipeline, there each backward follows its forward."""
-    schedule = block.structure.schedule
-    live = in_flight(block.pp, micro_batches, block.vpp, stage, schedule=schedule)
-    return np.where(block.pp == 1, 1.0, live) if schedule == "gpipe" else live
+@dataclass(frozen=True)
+class Kept:
+    """Activations of a stage's layers for one micro-batch, and the one layer that recompute holds whole."""
+
+    layers: Number
+    whole: Number
 
 
-def _layers(setting: Setting, block: Block, live: Number) -> tuple[Number, Number]:
-    """Activations of all layers in flight, and the one layer that full recompute holds whole."""
-    kept: Number = 0.0
+def _activations(setting: Setting, block: Block, layers: StageLayers) -> tuple[Kept, Kept, Kept]:
+    """What the first, a middle and the last rank keep of a micro-batch."""
+    kept: list[Number] = [0.0, 0.0, 0.0]
     extra: Number = 0.0
     for kind in setting.model.layers:
         part = shard(setting.model, kind, block.tp, block.ep, block.etp)
-        layers = layers_per_stage(kind.count, block.pp)
-        kept = kept + repeated(live, repeated(layers, layer_activations(setting, block, part)))
+        each = layer_activations(setting, block, part)
+        held = (layers.first, layers.middle, layers.last)
+        for position, count in enumerate(held[:1] if layers.equal else held):
+            kept[position] = kept[position] + repeated(layers.of_kind(setting.model, kind.count, count), each)
         dropped = setting.dropped(block.structure.recompute)
         if dropped == "layer":
             extra = np.maximum(extra, whole_activations(setting, block, part, selective=False))
         elif dropped == "operations":
             whole = whole_activations(setting, block, part, selective=False)
             extra = np.maximum(extra, np.maximum(whole - layer_activations(setting, block, part), 0.0))
-    return kept, extra
+    first, middle, last = (kept[0], kept[0], kept[0]) if layers.equal else kept
+    return Kept(first, extra), Kept(middle, extra), Kept(last, extra)
 
 
 def _first(setting: Setting, block: Block, live: Number) -> Number:
@@ -289,7 +293,9 @@ def _gathered(setting: Setting, block: Block, parameters: StageParameters, posit
         return 0.0
     stack = setting.stack
     with term("largest unit"):
-        ends = np.where(block.pp == 1, parameters.both, (parameters.embedding, 0.0, parameters.head)[position])
+        at_first, at_last = ends_held(block.structure.schedule, position)
+        held = (parameters.embedding if at_first else 0.0) + (parameters.head if at_last else 0.0)
+        ends = np.where(block.pp == 1, parameters.both, held)
         largest = parameters.largest + parameters.routed_layer
         unit = gathered_bytes(largest, setting.gathered, setting.gradient, stack.buckets.prefetch)
         outer = repeated(stack.states.compute, ends)

@@ -9,10 +9,13 @@ from costmodel.documents.stack import Schedule
 from costmodel.equations.counting import data_parallel_degree
 from costmodel.errors import Place, fail
 from costmodel.estimate.block import SIZES, Block, Structure, one_row
+from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import Evaluation, evaluate, verdict
 from costmodel.estimate.legality import refusals, remarks
 from costmodel.estimate.limits import unacceptable
+from costmodel.estimate.schedules import FOLDED
 from costmodel.estimate.setting import Assumed, Setting
+from costmodel.estimate.split import stage_layers
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,9 @@ def structure_of(setting: Setting, plan: Plan) -> tuple[Structure, tuple[Assumed
         schedule=schedule,
         sequence_parallel=stack.sequence_parallel if plan.sequence_parallel is None else plan.sequence_parallel,
         order=plan.order,
+        split="stated" if _stated(plan) else plan.split or "fitting",
+        first_stage_layers=plan.first_stage_layers,
+        last_stage_layers=plan.last_stage_layers,
     )
     assumed = tuple(
         Assumed(
@@ -49,13 +55,29 @@ def structure_of(setting: Setting, plan: Plan) -> tuple[Structure, tuple[Assumed
     return structure, assumed
 
 
+def _stated(plan: Plan) -> bool:
+    return plan.first_stage_layers is not None or plan.last_stage_layers is not None
+
+
 def plan_block(setting: Setting, plan: Plan) -> tuple[Block, tuple[Assumed, ...]]:
     """A plan as a block of one row."""
     structure, assumed = structure_of(setting, plan)
     ranks = setting.ranks
     dp = plan.dp if plan.dp is not None else float(data_parallel_degree(ranks, plan.tp, plan.pp))
     sizes = {name: getattr(plan, name) for name in SIZES if name != "dp"}
-    return one_row(structure, dp=dp, **sizes), assumed
+    if structure.schedule in FOLDED and "vpp" not in plan.model_fields_set:
+        sizes["vpp"] = 2.0
+    block = one_row(structure, dp=dp, **sizes)
+    return block, (*assumed, *_fitted(setting, block))
+
+
+def _fitted(setting: Setting, block: Block) -> tuple[Assumed, ...]:
+    """The split that was taken because the layers do not divide."""
+    layers = stage_layers(setting.model, block)
+    if block.structure.split != "fitting" or layers.equal:
+        return ()
+    split = "lighter-ends" if number(layers.first) < number(layers.middle) else "lighter-last"
+    return (Assumed("plan.split", split, f"pp · vpp do not divide {layers.total:g} layers"),)
 
 
 def own_plan(setting: Setting) -> Plan:

@@ -11,9 +11,9 @@ import numpy as np
 from costmodel.documents.model import Prediction
 from costmodel.equation import Number, term
 from costmodel.equations.collectives import Operation
-from costmodel.equations.counting import divided, layers_per_stage, repeated, tokens_in_micro_batch
+from costmodel.equations.counting import divided, repeated, tokens_in_micro_batch
+from costmodel.equations.economics import share
 from costmodel.equations.overlap import passes_beside
-from costmodel.equations.pipeline import pipeline_time
 from costmodel.equations.precision import quantise_traffic
 from costmodel.equations.roofline import stream_time
 from costmodel.equations.states import gradient_traffic
@@ -39,19 +39,23 @@ from costmodel.estimate.expert_traffic import ExpertTraffic, expert_data, expert
 from costmodel.estimate.kernels import PASS_TERMS, Both, Pass, embedding_pass, head_pass, matmul_pass
 from costmodel.estimate.layer import layer_work
 from costmodel.estimate.mixers import Matmul
+from costmodel.estimate.ranks import busiest_rank, whole_time
+from costmodel.estimate.schedules import BOTH_WAYS, FOLDED, is_later, is_plain, stepped
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
-from costmodel.estimate.work import StageParameters, layer_count
+from costmodel.estimate.split import StageLayers
+from costmodel.estimate.work import StageParameters
 
 
 @dataclass(frozen=True)
 class Stages:
-    """A rank's work for one micro-batch: its layers, and what the ends add."""
+    """Work for one micro-batch: of a layer, the mean of its kinds, and of the ends; and the layers of each rank."""
 
-    layers: Both
+    layer: Both
     embedding: Both
     head: Both
-    tensor: tuple[tuple[float, TensorTraffic], ...]
-    experts: tuple[tuple[float, ExpertTraffic], ...]
+    tensor: tuple[tuple[Number, TensorTraffic], ...]
+    experts: tuple[tuple[Number, ExpertTraffic], ...]
+    held: StageLayers
 
 
 @dataclass(frozen=True)
@@ -62,26 +66,31 @@ class TrainingStep:
     total: Number
     compute: Number
     transfers: tuple[Transfer, ...]
+    ranks: tuple[Both, Both, Both]
 
 
-def stages(setting: Setting, block: Block) -> Stages:
+def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
     """Layers and ends of a rank for one micro-batch, each distinct combination of what they depend on once."""
     structure, distinct = block.structure, pairs(block)
-    tp, micro_batch = distinct.tp, distinct.micro_batch
-    total = Both(Pass(), Pass())
+    tp, micro_batch, later = distinct.tp, distinct.micro_batch, is_later(structure.schedule)
+    mean = Both(Pass(), Pass())
     tensor, experts = [], []
     for kind in setting.model.layers:
         work = layer_work(setting, structure, kind, distinct)
-        layers = layers_per_stage(kind.count, block.pp)
-        total = total + work.both.each(distinct.spread).each(functools.partial(repeated, layers))
-        tensor.append((kind.count, _spread(work.tensor, distinct.spread)))
-        experts.append((kind.count, work.experts.spread(distinct.spread)))
+        layer = (work.both if later else work.both.undeferred).each(distinct.spread)
+        if len(setting.model.layers) > 1:
+            layer = layer.each(functools.partial(repeated, share(kind.count, held.total)))
+        mean = mean + layer
+        fullest = held.of_kind(setting.model, kind.count, held.fullest)
+        tensor.append((fullest, _spread(work.tensor, distinct.spread)))
+        experts.append((fullest, work.experts.spread(distinct.spread)))
     end = work.tensor.end
     head = head_pass(setting, tp, micro_batch) + Both(Pass(tp=end), Pass(tp=end))
     if setting.model.prediction is not None:
         head = head + _prediction(setting, structure, setting.model.prediction, distinct, head)
     embedding = (embedding_pass(setting, micro_batch) + Both(Pass(tp=end), Pass())).each(distinct.spread)
-    return Stages(total, embedding, head.each(distinct.spread), tuple(tensor), tuple(experts))
+    head = (head if later else head.undeferred).each(distinct.spread)
+    return Stages(mean, embedding, head, tuple(tensor), tuple(experts), held)
 
 
 def _prediction(setting: Setting, structure: Structure, ahead: Prediction, distinct: Pairs, head: Both) -> Both:
@@ -90,8 +99,8 @@ def _prediction(setting: Setting, structure: Structure, ahead: Prediction, disti
         layer = layer_work(setting, structure, ahead.layer, distinct).both
         hidden, tokens = setting.model.hidden, tokens_in_micro_batch(distinct.micro_batch, setting.sequence)
         joined = Matmul("projection", divided(hidden, distinct.tp), repeated(2.0, hidden))
-        forward, backward = matmul_pass(setting, tokens, joined)
-        each = layer + Both(Pass(matmul=forward), Pass(matmul=backward)) + head
+        forward, backward, weight = matmul_pass(setting, tokens, joined)
+        each = layer + Both(Pass(matmul=forward), Pass(matmul=backward), weight) + head
         return each.each(functools.partial(repeated, ahead.depth))
 
 
@@ -112,20 +121,22 @@ def _if_alone(block: Block, end: Both) -> Both:
     return end.each(lambda value: np.where(block.pp == 1, value, 0.0))
 
 
-def training_step(setting: Setting, block: Block, parameters: StageParameters, micro_batches: Number) -> TrainingStep:
+def training_step(
+    setting: Setting, block: Block, layers: StageLayers, parameters: StageParameters, micro_batches: Number
+) -> TrainingStep:
     """Time of an optimizer step and where it goes."""
     placed = groups(setting, block)
-    work = stages(setting, block)
-    held = parameters.layers + parameters.ends(block.pp)
+    work = stages(setting, block, layers)
+    held = parameters.fullest(block.pp, block.structure.schedule)
     data = _data(setting, block, placed, parameters, held, work, micro_batches)
     sends = _sends(setting, block, placed, work, micro_batches)
-    terms = _pipelined(setting, block, work, data, micro_batches)
+    terms, ranks = _pipelined(setting, block, work, data, micro_batches)
     terms["pp"] = sends.exposed
     terms["dp"] = terms["dp"] + data.exposed
     tied = (_tied_embedding(setting, block, placed, parameters),) if parameters.tied else ()
     for transfer in tied:
         terms["dp"] = terms["dp"] + transfer.total_time
-    terms["optimizer"] = _optimizer(setting, block, held, parameters.routed_held)
+    terms["optimizer"] = _optimizer(setting, block, stepped(block, held), parameters.routed_held)
     if setting.recipe.narrow:
         terms["memory_bound"] = terms["memory_bound"] + _converted_weights(setting, block, parameters, micro_batches)
     total = terms["matmul"]
@@ -133,59 +144,46 @@ def training_step(setting: Setting, block: Block, parameters: StageParameters, m
         total = total + terms[name]
     compute = terms["matmul"] + terms["attention"] + terms["memory_bound"]
     transfers = (*_tensor(setting, block, placed, work, micro_batches), *data.transfers, *tied, *sends.transfers)
-    return TrainingStep(terms, total, compute, transfers)
+    return TrainingStep(terms, total, compute, transfers, ranks)
 
 
 def _pipelined(
     setting: Setting, block: Block, work: Stages, data: DataTraffic, micro_batches: Number
-) -> dict[str, Number]:
-    """Seconds from the first forward to the last backward: of the busiest stage, and its waiting for others."""
-    gathered_forward = Pass(dp=_per_stage(setting, block, data.layer_forward))
-    gathered_backward = Pass(dp=_per_stage(setting, block, data.layer_backward))
-    layers = work.layers + Both(gathered_forward, gathered_backward)
-    first = layers + work.embedding + _if_alone(block, work.head)
-    last = layers + work.head + _if_alone(block, work.embedding)
+) -> tuple[dict[str, Number], tuple[Both, Both, Both]]:
+    """Seconds from the first forward to the last backward: of the busiest rank, and its waiting; and the ranks."""
+    held = work.held
+    layer = work.layer + Both(Pass(dp=data.layer_forward), Pass(dp=data.layer_backward))
+    middle = layer.each(functools.partial(repeated, held.middle))
+    at_first, at_last = (
+        middle if held.equal else layer.each(functools.partial(repeated, layers)) for layers in (held.first, held.last)
+    )
+    on_first, on_last = _ends_of_ranks(block, work)
+    first, last = at_first + on_first, at_last + on_last
     with term("pipeline"):
-        whole = pipeline_time(
-            block.pp,
-            micro_batches,
-            block.vpp,
-            first.forward.total,
-            first.backward.total,
-            layers.forward.total,
-            layers.backward.total,
-            last.forward.total,
-            last.backward.total,
-            schedule=block.structure.schedule,
-        )
-    terms = _busiest(first, last, micro_batches)
+        whole = whole_time(setting, block, micro_batches, (first, middle, last))
+    plain = is_plain(block.structure.schedule)
+    terms = busiest_rank((first, last) if held.equal and plain else (first, last, middle), micro_batches)
     busy = terms["matmul"]
     for name in PASS_TERMS[1:]:
         busy = busy + terms[name]
     terms["bubble"] = np.where(
         block.pp > 1, np.maximum(whole - busy, 0.0), 0.0
     )  # rounding may leave a hair below nothing
-    return terms
+    return terms, (first, middle, last)
 
 
-def _busiest(first: Both, last: Both, micro_batches: Number) -> dict[str, Number]:
-    """A step's seconds of the busier end, by what they are spent on."""
-    at_the_end = np.asarray(last.total >= first.total)
-    terms: dict[str, Number] = {}
-    for name in PASS_TERMS:
-        with term(f"{name} of the busiest stage"):
-            at_last = getattr(last.forward, name) + getattr(last.backward, name)
-            at_first = getattr(first.forward, name) + getattr(first.backward, name)
-            terms[name] = repeated(micro_batches, np.where(at_the_end, at_last, at_first))
-    return terms
+def _ends_of_ranks(block: Block, work: Stages) -> tuple[Both, Both]:
+    """What embedding and head add on the first rank and on the last."""
+    schedule = block.structure.schedule
+    if schedule in FOLDED:
+        return work.embedding + work.head, Both(Pass(), Pass())
+    if schedule in BOTH_WAYS:
+        half = (work.embedding + work.head).each(functools.partial(repeated, 0.5))
+        return half, half
+    return work.embedding + _if_alone(block, work.head), work.head + _if_alone(block, work.embedding)
 
 
 TERMS = ("matmul", "attention", "memory_bound", "launch", "tp", "ep", "pp", "dp", "bubble", "optimizer")
-
-
-def _per_stage(setting: Setting, block: Block, per_layer: Number) -> Number:
-    layers = layer_count(setting.model)
-    return repeated(layers_per_stage(layers, block.pp), per_layer)
 
 
 def _data(
@@ -198,8 +196,10 @@ def _data(
     micro_batches: Number,
 ) -> DataTraffic:
     zero = block.structure.zero
-    forward, backward = work.layers.forward.total, work.layers.backward.total
-    units = _units(setting, block, parameters, micro_batches, forward, backward)
+    forward, backward = (
+        repeated(work.held.fullest, each) for each in (work.layer.forward.total, work.layer.backward.total)
+    )
+    units = _units(block, parameters, micro_batches, work)
     if zero < 2:
         with term("passes beside"):
             passes = passes_beside(block.pp, micro_batches, block.vpp)
@@ -215,26 +215,18 @@ def _data(
     return together(data, expert_data_traffic(setting, block, edp, parameters, units, data))
 
 
-def _units(
-    setting: Setting,
-    block: Block,
-    parameters: StageParameters,
-    micro_batches: Number,
-    forward: Number,
-    backward: Number,
-) -> Units:
+def _units(block: Block, parameters: StageParameters, micro_batches: Number, work: Stages) -> Units:
     """What is sharded layer by layer, and the times of a layer it hides behind."""
-    per_stage = layers_per_stage(layer_count(setting.model), block.pp)
     table = np.maximum(parameters.embedding, parameters.head)
     return Units(
         parameters.layer,
         table,
-        per_stage,
+        work.held.fullest,
         divided(parameters.ends(block.pp), table),
         micro_batches,
         np.asarray(block.pp > 1),
-        divided(forward, per_stage),
-        divided(backward, per_stage),
+        work.layer.forward.total,
+        work.layer.backward.total,
     )
 
 
@@ -284,8 +276,7 @@ def _converted_weights(setting: Setting, block: Block, parameters: StageParamete
 def _tensor(setting: Setting, block: Block, placed: Groups, work: Stages, micro_batches: Number) -> list[Transfer]:
     transfers = []
     full = block.structure.recompute == "full"
-    for count, traffic in work.tensor:
-        layers = layers_per_stage(count, block.pp)
+    for layers, traffic in work.tensor:
         for operation, per_layer, again, time in traffic.transfers:
             each = repeated(per_layer + again if full else per_layer, repeated(layers, micro_batches))
             times = np.where(block.tp > 1, each, 0.0)
@@ -300,8 +291,8 @@ def _experts(setting: Setting, block: Block, work: Stages, micro_batches: Number
     placed = expert_groups(setting, block, block.structure.order)
     passes = repeated(3.0 if block.structure.recompute == "full" else 2.0, micro_batches)
     found = []
-    for count, traffic in work.experts:
-        found += expert_transfers(placed, traffic, layers_per_stage(count, block.pp), passes)
+    for layers, traffic in work.experts:
+        found += expert_transfers(placed, traffic, layers, passes)
     return found
 
 

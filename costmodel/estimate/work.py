@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.documents.model import Layers, Model
-from costmodel.documents.stack import Recompute
+from costmodel.documents.stack import Recompute, Schedule
 from costmodel.equation import Number, term
 from costmodel.equations.arithmetic import (
     korthikanti_recompute_flop,
@@ -20,11 +20,10 @@ from costmodel.equations.arithmetic import (
 )
 from costmodel.equations.counting import (
     divided,
-    layers_per_stage,
     padded_vocab,
     repeated,
 )
-from costmodel.equations.economics import tokens_per_step
+from costmodel.equations.economics import share, tokens_per_step
 from costmodel.equations.experts import active_parameters
 from costmodel.equations.parameters import (
     mlp_parameters,
@@ -34,7 +33,9 @@ from costmodel.equations.parameters import (
 from costmodel.estimate.block import Block
 from costmodel.estimate.experts import Routed, expert_flop, expert_parameters, routed, routing_parameters
 from costmodel.estimate.mixers import Matmul, Mixer, core_flop, mixer, mixer_matmuls
+from costmodel.estimate.schedules import is_plain, of_ends, weight_copies
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.split import StageLayers, layer_count
 
 
 @dataclass(frozen=True)
@@ -104,22 +105,30 @@ def vocab_per_rank(setting: Setting, tp: Number) -> Number:
 
 @dataclass(frozen=True)
 class StageParameters:
-    """Parameters of a rank before sharding over dp: of a layer (mean and largest), of all layers, of the ends.
+    """Parameters of a rank before sharding over dp: of a layer (mean and largest), of the layers of the first, a
+    middle and the last rank, of the ends.
 
-    Routed experts are apart, since they are sharded over fewer ranks: of a layer, of all, and beside the head.
+    Routed experts are apart, since they are sharded over fewer ranks: of a layer, of those ranks, and beside the head.
     """
 
     layer: Number
     largest: Number
-    layers: Number
+    first: Number
+    middle: Number
+    last: Number
     table: Number
     embedding: Number
     head: Number
     both: Number
     tied: bool
     routed_layer: Number = 0.0
-    routed: Number = 0.0
+    routed_ranks: tuple[Number, Number, Number] = (0.0, 0.0, 0.0)
     routed_head: Number = 0.0
+
+    @property
+    def routed(self) -> Number:
+        """Routed experts in the layers of the fullest rank, all copies."""
+        return np.maximum(np.maximum(*self.routed_ranks[:2]), self.routed_ranks[2])
 
     @property
     def routed_held(self) -> Number:
@@ -130,25 +139,51 @@ class StageParameters:
         """What the fuller end adds to its layers; the only stage holds both ends, a tied table once."""
         return np.where(pp == 1, self.both, np.maximum(self.embedding, self.head))
 
+    def held(self, position: int) -> Number:
+        """In the layers of the first, a middle or the last rank."""
+        return (self.first, self.middle, self.last)[position]
 
-def stage_parameters(setting: Setting, block: Block) -> StageParameters:
+    @property
+    def layers(self) -> Number:
+        """In the layers of the rank with most."""
+        return np.maximum(np.maximum(self.first, self.middle), self.last)
+
+    def stages(self, pp: Number, schedule: Schedule) -> tuple[Number, Number, Number]:
+        """Of the first, a middle and the last rank with its end, all copies; the only rank holds both ends."""
+        alone, copies = pp == 1, weight_copies(schedule)
+        embedding, head = of_ends(schedule, self.embedding, self.head)
+        first = self.first + np.where(alone, self.both, embedding)
+        held = (first, self.middle, self.last + np.where(alone, self.both, head))
+        if copies == 1:
+            return held
+        return repeated(copies, held[0]), repeated(copies, held[1]), repeated(copies, held[2])
+
+    def fullest(self, pp: Number, schedule: Schedule) -> Number:
+        """Of the rank with most."""
+        if self.first is self.middle is self.last and is_plain(schedule):
+            return self.middle + self.ends(pp)
+        first, middle, last = self.stages(pp, schedule)
+        return np.maximum(np.maximum(first, middle), last)
+
+
+def stage_parameters(setting: Setting, block: Block, layers: StageLayers) -> StageParameters:
     """Parameters a rank holds in its layers, in the embedding and in the head."""
-    model, tp, pp = setting.model, block.tp, block.pp
+    model, tp = setting.model, block.tp
     first, *others = model.layers
     held = shard(model, first, tp, block.ep, block.etp)
     largest, largest_routed = held.parameters, held.routed_parameters
-    count = layers_per_stage(first.count, pp)
-    layers, routed_layers = repeated(count, largest), repeated(count, largest_routed)
+    part = share(first.count, layers.total)
+    mean, mean_routed = (
+        (repeated(part, largest), repeated(part, largest_routed)) if others else (largest, largest_routed)
+    )
     for kind in others:
         held = shard(model, kind, tp, block.ep, block.etp)
-        count = layers_per_stage(kind.count, pp)
-        largest, largest_routed = (
-            np.maximum(largest, held.parameters),
-            np.maximum(largest_routed, held.routed_parameters),
-        )
-        layers = layers + repeated(count, held.parameters)
-        routed_layers = routed_layers + repeated(count, held.routed_parameters)
-    mean = divided(layers, layers_per_stage(layer_count(model), pp)) if others else largest
+        largest = np.maximum(largest, held.parameters)
+        largest_routed = np.maximum(largest_routed, held.routed_parameters)
+        part = share(kind.count, layers.total)
+        mean, mean_routed = mean + repeated(part, held.parameters), mean_routed + repeated(part, held.routed_parameters)
+    of_ranks = layers.each(mean)
+    routed_ranks = layers.each(repeated(weight_copies(block.structure.schedule), mean_routed))
     rows = vocab_per_rank(setting, tp)
     with term("embedding"):
         table = embedding = table_parameters(rows, model.hidden)
@@ -163,8 +198,9 @@ def stage_parameters(setting: Setting, block: Block) -> StageParameters:
     both = embedding + last_norm if model.tied else embedding + head + last_norm
     extra = prediction_parameters(model, tp)
     head, both = head + extra, both + extra
-    ends = (table, embedding, head + last_norm, both, model.tied)
-    return StageParameters(mean, largest, layers, *ends, largest_routed, routed_layers, _routed_ahead(setting, block))
+    ends = (table, embedding, head + last_norm, both)
+    ahead = _routed_ahead(setting, block)
+    return StageParameters(mean, largest, *of_ranks, *ends, model.tied, largest_routed, routed_ranks, ahead)
 
 
 def _routed_ahead(setting: Setting, block: Block) -> Number:
@@ -188,12 +224,6 @@ def prediction_parameters(model: Model, tp: Number) -> Number:
 
 def _position_rows(model: Model) -> float:
     return model.max_sequence if model.position_rows is None else model.position_rows
-
-
-def layer_count(model: Model) -> Number:
-    """Layers of all kinds; of a single kind the figure as it was written."""
-    first, *others = (kind.count for kind in model.layers)
-    return sum(others, start=first)
 
 
 def model_parameters(model: Model) -> Number:

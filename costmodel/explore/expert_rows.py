@@ -10,7 +10,7 @@ from costmodel.documents.shelf import Shelf
 from costmodel.documents.stack import Stack
 from costmodel.documents.table import Row
 from costmodel.equations.counting import repeated
-from costmodel.estimate.work import layer_count
+from costmodel.estimate.split import layer_count
 from costmodel.explore.fills import Filling
 
 # Host time for each expert, against dropless experts without a graph.

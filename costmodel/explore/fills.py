@@ -31,7 +31,7 @@ RULES = {
     "micro_batch": "global_batch / (dp · grad_accum); else 1 with a pipeline, without one about 4096 tokens",
     "vp": "1 without a pipeline, or with DeepSpeed's; else the most chunks, up to 8 (2 until 2021), that divide the "
     "layers of the fullest stage, where pp divides the micro-batches",
-    "stages": "layers that pp · vp does not divide are taken as evenly spread",
+    "stages": "even; else one layer fewer at both ends, or at the last, if that divides; else the first take the rest",
     "zero_stage": "the stack's default",
     "seq_parallel": "the stack's default",
     "recompute": "the stack's default",
@@ -158,3 +158,12 @@ def chunks(filling: Filling, stack: str, layers: float, pp: float, count: float)
     fullest = math.ceil(layers / pp)
     legal = "deepspeed" not in stack and math.fmod(count, pp) == 0
     return filling.put("vp", float(max(v for v in range(1, most + 1) if v == 1 or (legal and fullest % v == 0))))
+
+
+def split(filling: Filling, layers: float, chunks: float) -> str:
+    """How the layers went to the stages, which no table says."""
+    if layers % chunks == 0:
+        return "even"
+    if (layers + 2) % chunks == 0:
+        return filling.put("stages", "lighter-ends")
+    return filling.put("stages", "lighter-last" if (layers + 1) % chunks == 0 else "spread")

@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from costmodel.documents.library import Case
 from costmodel.documents.plan import Plan
 from costmodel.documents.stack import Schedule
-from costmodel.equation import Origin, Step, Sum, origin_of, trace
-from costmodel.equations.pipeline import in_flight
 from costmodel.errors import Place, fail
 from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.legality import micro_batches
 from costmodel.estimate.plan import Answer, answer, own_plan, plan_block
+from costmodel.estimate.schedules import FOLDED, LOOPED, live
 from costmodel.estimate.setting import Setting, setting_of
-from costmodel.explore.space import LARGEST_DEFAULT_VPP, divisors
+from costmodel.explore.space import chunk_counts
 from costmodel.explore.timeline import Pass, Pipeline
 
-SCHEDULES: tuple[Schedule, ...] = ("gpipe", "1f1b", "interleaved")
+SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ def _offers(setting: Setting, plan: Plan, own: Answer, schedules: Sequence[Sched
 
 def _chunks(setting: Setting, plan: Plan, schedule: Schedule) -> list[float]:
     """Numbers of chunks to try."""
-    if schedule != "interleaved":
-        return [1.0]
-    layers = sum(kind.count for kind in setting.model.layers)
-    return [plan.vpp] if plan.vpp > 1 else [value for value in divisors(layers, LARGEST_DEFAULT_VPP) if value > 1]
+    if schedule not in LOOPED:
+        return [2.0 if schedule in FOLDED else 1.0]
+    layers = float(sum(kind.count for kind in setting.model.layers))
+    return [plan.vpp] if plan.vpp > 1 else [value for value in chunk_counts(layers, (plan.pp,)) if value > 1]
 
 
 def _live(setting: Setting, asked: Answer) -> float:
@@ -100,29 +100,17 @@ def _live(setting: Setting, asked: Answer) -> float:
     if block.pp[0] == 1:
         return 1.0
     count = micro_batches(setting, block)
-    return number(in_flight(block.pp, count, block.vpp, 0.0, schedule=block.structure.schedule))
+    return number(live(block, count, 0.0))
 
 
 def clock(setting: Setting, plan: Plan) -> Pipeline:
-    """The plan's pipeline with the times its estimate was made of: those that really went into pipeline_time."""
+    """The plan's pipeline with the times its estimate was made of."""
     block, _ = plan_block(setting, plan)
-    with trace():
-        bubble = evaluate(setting, block).costs.columns["bubble"]
-        found = next(_calls(origin_of(bubble), "pipeline_time"))
-    times = {name: number(origin.value) for name, origin in found.inputs.items()}
     first, middle, last = (
-        Pass(times[f"forward_{stage}"], times[f"backward_{stage}"]) for stage in ("first", "middle", "last")
+        Pass(number(rank.forward.total), number(rank.backward.total), number(rank.deferred))
+        for rank in evaluate(setting, block).step.ranks
     )
-    ranks, count = (max(1, math.floor(times[name])) for name in ("pp", "micro_batches"))
-    chunks = int(times["vpp"]) if block.structure.schedule == "interleaved" else 1
-    return Pipeline(ranks, count, chunks, block.structure.schedule, first, middle, last)
-
-
-def _calls(origin: Origin, name: str) -> Iterator[Step]:
-    """Calls of an equation that a figure was made of."""
-    if isinstance(origin, Step):
-        if origin.equation.name == name:
-            yield origin
-        return
-    for part in origin.parts if isinstance(origin, Sum) else ():
-        yield from _calls(part, name)
+    ranks, count = (max(1, math.floor(number(size))) for size in (block.pp, micro_batches(setting, block)))
+    schedule = block.structure.schedule
+    chunks = int(number(block.vpp)) if schedule in (*LOOPED, *FOLDED) else 1
+    return Pipeline(ranks, count, chunks, schedule, first, middle, last)

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from costmodel.documents.faults import validate
 from costmodel.documents.hardware import Accelerator, Fabric, Node
@@ -14,14 +14,14 @@ from costmodel.documents.library import Case, case_of
 from costmodel.documents.precision import RECIPES
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.shelf import Shelf
-from costmodel.documents.stack import Stack
+from costmodel.documents.stack import Schedule, Stack
 from costmodel.documents.table import Row
 from costmodel.errors import CostModelError
 from costmodel.estimate.legality import REFUSALS, Rule
 from costmodel.estimate.plan import Answer, answer, own_plan
 from costmodel.estimate.setting import setting_of
 from costmodel.explore.expert_rows import expert_assumptions, expert_degrees, expert_layers, has_experts
-from costmodel.explore.fills import Filling, chunks, micro_batch
+from costmodel.explore.fills import Filling, chunks, micro_batch, split
 from costmodel.explore.software import stack_of
 
 REASONS = {
@@ -34,7 +34,7 @@ REASONS = {
         "shape incomplete", "A cell that no rule fills is empty: of the model, the batch or the layout. The rules:"
     ),
     "V007": Rule("plan illegal", "The layout breaks a rule of legality; the row names its code, L001 and following."),
-    "V008": Rule("schedule unknown", "The pipeline schedule is not one of those modelled; zero-bubble is not."),
+    "V008": Rule("schedule unknown", "The pipeline schedule is not one of those modelled."),
     "V009": Rule("feature unknown", "The run recomputes or offloads in a way that is not modelled."),
 }
 
@@ -58,10 +58,15 @@ NODES = {
 }
 LINKS = {"a800-sxm-80": "200 GB/s", "h800-sxm": "200 GB/s"}  # 8 NVLinks of 25 GB/s one way
 PRECISIONS = {"fp16/bf16": "bf16", **{name: name for name in RECIPES}}
-SCHEDULES = {"1f1b": "1f1b", "1f1b-i": "interleaved", "interleaved": "interleaved", "gpipe": "gpipe"}
+SCHEDULES = {
+    **{name: name for name in get_args(Schedule)},
+    "1f1b-i": "interleaved",
+    "zb-1p": "zb-h1",  # found by search within the memory of zb-h1, or of zb-h2
+    "zb-2p": "zb-h2",
+    "zbv": "zb-v",
+}
 RECOMPUTE = ("none", "selective", "full")
-TOLERATED = {"L002"}  # uneven stages ran; they are taken as even
-_SCHEDULE = re.compile(r"schedule=([\w-]+)")
+_SCHEDULE = re.compile(r"(?:schedule=|\+ (?=ZB-))([\w-]+)")
 _SOURCE = "a row of a table"
 
 
@@ -115,11 +120,8 @@ def modelled(row: Row, shelf: Shelf) -> Modelled:
     except CostModelError as error:
         raise Refused("V004", error.faults[0].sentence) from None
     found = answer(setting, own_plan(setting))
-    wrong = [code for code in found.refused if code not in TOLERATED]
-    if wrong:
-        raise Refused("V007", f"{wrong[0]}: {REFUSALS[wrong[0]].title}")
     if found.refused:
-        filling.put("stages", "even")
+        raise Refused("V007", f"{found.refused[0]}: {REFUSALS[found.refused[0]].title}")
     return Modelled(found, filling.filled)
 
 
@@ -151,8 +153,8 @@ def _features(row: Row) -> None:
     features, precision = row.text("features"), row.text("precision")
     if precision and precision not in PRECISIONS:
         raise Refused("V004", f"precision {precision}")
-    schedule = _SCHEDULE.search(features)
-    named = schedule[1] if schedule else "ZB" if "+ ZB-" in row.text("framework") else "1F1B"
+    schedule = _SCHEDULE.search(f"{features} {row.text('framework')}")
+    named = schedule[1] if schedule else "1F1B"
     if named.lower() not in SCHEDULES:
         raise Refused("V008", f"schedule {named}")
     mode = row.text("recompute").partition(":")[0]
@@ -311,7 +313,7 @@ def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) 
     size = micro_batch(filling, batch, layout.dp, layout.pp, sequence)
     layers = sum(kind["count"] for kind in tree["model"]["layers"])
     vpp = chunks(filling, stack.name, layers, layout.pp, batch / (layout.dp * size))
-    named = _SCHEDULE.search(row.text("features"))
+    named = _SCHEDULE.search(f"{row.text('features')} {row.text('framework')}")
     schedule = SCHEDULES[named[1].lower()] if named else "1f1b"
     mode = row.text("recompute").partition(":")[0] or filling.put("recompute", stack.recompute[0])
     zero, parallel = row.number("zero_stage"), row.flag("seq_parallel")
@@ -328,6 +330,7 @@ def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) 
         **expert_degrees(filling, layout.tp),
         "zero": int(zero),
         "recompute": mode,
-        "schedule": "interleaved" if vpp > 1 else schedule,
+        "schedule": "interleaved" if vpp > 1 and schedule == "1f1b" else schedule,
         "sequence_parallel": (bool(parallel) or has_experts(row)) and layout.tp > 1,
+        "split": split(filling, layers, layout.pp * vpp),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +13,9 @@ import numpy as np
 from costmodel.documents.plan import Space
 from costmodel.documents.stack import Order, Recompute, Schedule
 from costmodel.equations.counting import data_parallel_degree
-from costmodel.estimate.block import SIZES, Block, Structure
+from costmodel.estimate.block import SIZES, Block, Split, Structure
 from costmodel.estimate.legality import CHECKS, legal
+from costmodel.estimate.schedules import chunks_fit
 from costmodel.estimate.setting import Setting
 
 DEFAULT_MICRO_BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -22,6 +23,7 @@ LARGEST_DEFAULT_VPP = 8
 DEGREES = {"dp", "tp", "pp", "ep", "etp"}
 LARGEST_DEGREE = 1 << 17
 DEFAULT_ORDER: Order = "tp-dp-pp"
+DEFAULT_SPLIT: Split = "fitting"
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,17 @@ def divisors(number: float, largest: float) -> tuple[float, ...]:
     return tuple(float(value) for value in range(1, bound + 1) if number % value == 0)
 
 
+def chunk_counts(layers: float, pp: tuple[float, ...]) -> tuple[float, ...]:
+    """Numbers of chunks that some pp makes whole: of the layers alone, or with the head, or with both ends."""
+    with_ends = [
+        value
+        for value in range(2, LARGEST_DEFAULT_VPP + 1)
+        for ends in (1, 2)
+        if any(stages > 1 and (layers + ends) % (value * stages) == 0 for stages in pp)
+    ]
+    return tuple(sorted({*divisors(layers, LARGEST_DEFAULT_VPP), *map(float, with_ends)}))
+
+
 def grids(setting: Setting) -> Iterator[Grid]:
     """Every structure of the scenario's space, each with its grid of sizes."""
     scenario, stack = setting.case.scenario, setting.stack
@@ -123,20 +136,22 @@ def grids(setting: Setting) -> Iterator[Grid]:
     layers = float(sum(kind.count for kind in setting.model.layers))
     tp = tuple(space.tp or divisors(ranks, setting.domain))
     pp = tuple(space.pp or divisors(ranks, layers))
-    vpp = tuple(space.vpp or divisors(layers, LARGEST_DEFAULT_VPP))
+    vpp = tuple(space.vpp or chunk_counts(layers, pp))
     micro_batch = tuple(space.micro_batch or DEFAULT_MICRO_BATCHES)
     etp = tuple(space.etp or (1.0,))
     schedules: list[Schedule] = space.schedule or [name for name in stack.schedules if name != "gpipe"]
+    splits: Sequence[Split] = space.split or [DEFAULT_SPLIT]
     choices = itertools.product(
         space.zero or stack.zero,
         space.recompute or _recompute(setting),
         schedules,
         space.sequence_parallel or [stack.sequence_parallel],
         space.order or [DEFAULT_ORDER],
+        splits,
     )
-    for zero, recompute, schedule, sequence_parallel, order in choices:
-        chunks = tuple(value for value in vpp if (value > 1) == (schedule == "interleaved")) or vpp
-        structure = Structure(zero, recompute, schedule, sequence_parallel, order)
+    for zero, recompute, schedule, sequence_parallel, order, split in choices:
+        chunks = tuple(value for value in vpp if chunks_fit(schedule, value)) or vpp
+        structure = Structure(zero, recompute, schedule, sequence_parallel, order, split)
         dp = tuple(space.dp) if space.dp else None
         yield Grid(structure, ranks, dp, tp, pp, chunks, micro_batch, _expert_degrees(setting, space), etp)
 

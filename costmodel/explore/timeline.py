@@ -8,23 +8,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from costmodel.equations.pipeline import Schedule
-
-Kind = Literal["F", "B"]
+from costmodel.documents.stack import Schedule
+from costmodel.estimate.schedules import BOTH_WAYS, FOLDED, PLAIN
+from costmodel.explore.orders import Kind, order, stage_of
 
 
 @dataclass(frozen=True)
 class Pass:
-    """Seconds of one forward and one backward of a micro-batch."""
+    """Seconds of one forward and one backward of a micro-batch, and of backward what a schedule may defer."""
 
     forward: float
     backward: float
+    weight: float = 0.0
 
     def of(self, kind: Kind) -> float:
-        """Forward or backward."""
-        return self.forward if kind == "F" else self.backward
+        """Forward, backward without what is deferred, or that."""
+        return {"F": self.forward, "B": self.backward - self.weight, "W": self.weight}[kind]
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,10 @@ class Pipeline:
     def duration(self, rank: int, chunk: int, kind: Kind) -> float:
         """Of one chunk: what an end has more than a middle rank lies in its first, or in its last chunk."""
         inner = self.middle.of(kind) / self.chunks
+        if self.schedule in BOTH_WAYS:
+            return self.first.of(kind) if rank in (0, self.ranks - 1) else inner
+        if self.schedule in FOLDED:
+            return self.first.of(kind) / self.chunks if rank == 0 else inner
         more = 0.0
         if rank == 0 and chunk == 0:
             more += self.first.of(kind) - self.middle.of(kind)
@@ -64,6 +68,8 @@ class Event:
 
 def events(pipeline: Pipeline, until: float = math.inf) -> list[list[Event]]:
     """What every rank does, in its order, up to the first operation that would begin after a time."""
+    if pipeline.schedule not in PLAIN:
+        return _grouped(pipeline, until)
     queues = [_order(pipeline, rank) for rank in range(pipeline.ranks)]
     waiting = [next(queue, None) for queue in queues]
     done: dict[tuple[Kind, int, int], float] = {}
@@ -81,6 +87,47 @@ def events(pipeline: Pipeline, until: float = math.inf) -> list[list[Event]]:
                 waiting[rank] = next(queue, None)
                 moved = True
     return told
+
+
+def _grouped(pipeline: Pipeline, until: float) -> list[list[Event]]:
+    """The same for schedules whose operations may run as one."""
+    schedule, ranks = pipeline.schedule, pipeline.ranks
+    queues = [order(schedule, ranks, pipeline.micro_batches, pipeline.chunks, rank) for rank in range(ranks)]
+    stages = ranks * (1 if schedule in BOTH_WAYS else pipeline.chunks)
+    done: dict[tuple[Kind, int, int], float] = {}
+    told: list[list[Event]] = [[] for _ in queues]
+    places = [0] * ranks
+    moved = True
+    while moved:
+        moved = False
+        for rank, queue in enumerate(queues):
+            while places[rank] < len(queue):
+                group = queue[places[rank]]
+                keys = [(kind, stage_of(schedule, ranks, rank, chunk), batch) for kind, chunk, batch in group]
+                start = _start(keys, stages, done, told[rank])
+                if start is None or start >= until:
+                    break
+                for kind, chunk, batch in group:
+                    end = start + pipeline.duration(rank, chunk, kind)
+                    told[rank].append(Event(rank, kind, chunk, batch, start, end))
+                    start = end
+                done.update(dict.fromkeys(keys, start))
+                places[rank] += 1
+                moved = True
+    return told
+
+
+def _start(
+    keys: Sequence[tuple[Kind, int, int]],
+    stages: int,
+    done: dict[tuple[Kind, int, int], float],
+    before: Sequence[Event],
+) -> float | None:
+    """When what runs as one can begin; nothing while what it waits for has not happened."""
+    needed = {need for key in keys if (need := _needed(*key, stages)) is not None} - set(keys)
+    if not needed <= done.keys():
+        return None
+    return max([before[-1].end if before else 0.0, *(done[need] for need in needed)])
 
 
 def _stage(pipeline: Pipeline, event: Event) -> int:
@@ -105,6 +152,8 @@ def _event(
 
 
 def _needed(kind: Kind, stage: int, batch: int, stages: int) -> tuple[Kind, int, int] | None:
+    if kind == "W":
+        return "B", stage, batch
     if kind == "F":
         return ("F", stage - 1, batch) if stage else None
     return ("B", stage + 1, batch) if stage < stages - 1 else ("F", stage, batch)

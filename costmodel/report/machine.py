@@ -70,7 +70,16 @@ def _choices(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]
         "schedule": structure.schedule,
         "sequence_parallel": structure.sequence_parallel,
         "order": structure.order,
+        **_split(structure),
     }
+
+
+def _split(structure: Structure) -> dict[str, Any]:
+    """How layers go to stages, where a plan says so."""
+    if structure.split == "stated":
+        stated = {name: getattr(structure, name) for name in ("first_stage_layers", "last_stage_layers")}
+        return {name: value for name, value in stated.items() if value is not None}
+    return {} if structure.split == "fitting" else {"split": structure.split}
 
 
 def _ranked(plan: Ranked) -> dict[str, Any]:

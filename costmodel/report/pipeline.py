@@ -8,8 +8,9 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.estimate.legality import REFUSALS
+from costmodel.explore.orders import Kind
 from costmodel.explore.pipelines import Offer, Pipelines
-from costmodel.explore.timeline import Event, Kind, Pass, Pipeline, events
+from costmodel.explore.timeline import Event, Pass, Pipeline, events
 from costmodel.report import machine
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.plan import following, percent, problems, refusal, titled
@@ -17,7 +18,7 @@ from costmodel.report.theme import DIM, HEAD, bar, styled
 from costmodel.units import gib, show_time
 
 MOST_RANKS, CELLS = 8, 62
-_KINDS: tuple[Kind, ...] = ("F", "B")
+_PASSES = {"F": "forward", "B": "backward", "W": "weight gradient"}
 
 
 def pipeline(found: Pipelines) -> list[Line]:
@@ -87,11 +88,15 @@ def _stages(clock: Pipeline) -> list[tuple[str, ...]]:
     ]
 
 
+def _kinds(clock: Pipeline) -> tuple[Kind, ...]:
+    return ("F", "B", "W") if clock.middle.weight else ("F", "B")
+
+
 def cell_of(clock: Pipeline) -> float:
     """Seconds of a cell: half the shortest operation, or all of it where the first backward would else be far off."""
     ranks = range(min(clock.ranks, MOST_RANKS))
     shortest = min(
-        clock.duration(rank, chunk, kind) for rank in ranks for chunk in range(clock.chunks) for kind in _KINDS
+        clock.duration(rank, chunk, kind) for rank in ranks for chunk in range(clock.chunks) for kind in _kinds(clock)
     )
     shortest = max(shortest, 1e-3 * (clock.first.forward + clock.first.backward))
     shown = events(clock, CELLS * shortest / 2)[0]
@@ -105,10 +110,11 @@ def timeline(clock: Pipeline) -> list[Line]:
     batches = len({event.micro_batch for rank in told for event in rank})
     ranks = f"first {MOST_RANKS} of {clock.ranks} ranks, " if clock.ranks > MOST_RANKS else ""
     title = f"  timeline: {ranks}first {batches} of {clock.micro_batches} micro-batches, {clock.schedule}"
+    deferred = " W weight gradients," if clock.middle.weight else ""
     margin = len(str(len(told) - 1))
     lines: list[Line] = [styled(title, HEAD)]
     lines += [drawn(f"  rank {rank:>{margin}}  {cells(shown, cell)}") for rank, shown in enumerate(told)]
-    return [*lines, styled(f"  F forward, B backward, · idle; a cell is {show_time(cell)}", DIM)]
+    return [*lines, styled(f"  F forward, B backward,{deferred} · idle; a cell is {show_time(cell)}", DIM)]
 
 
 def cells(shown: Sequence[Event], cell: float) -> str:
@@ -159,7 +165,7 @@ def _events(clock: Pipeline) -> Iterator[dict[str, Any]]:
         for event in rank:
             yield {
                 "rank": event.rank,
-                "pass": "forward" if event.kind == "F" else "backward",
+                "pass": _PASSES[event.kind],
                 "chunk": event.chunk,
                 "micro_batch": event.micro_batch,
                 "start_s": event.start,

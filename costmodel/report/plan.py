@@ -14,6 +14,7 @@ from costmodel.estimate.legality import REFUSALS, REMARKS
 from costmodel.estimate.memory import ALLOCATED, LINES, RESERVED, STAGES
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Assumed, Setting
+from costmodel.estimate.split import stage_layers
 from costmodel.explore.alone import Alone
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.suggest import command
@@ -46,6 +47,9 @@ def plan_words(answer: Answer) -> str:
     sizes += [f"{name} {degree:.0f}" for name in ("ep", "etp") if (degree := float(getattr(block, name)[0])) > 1]
     if block.vpp[0] > 1:
         sizes.append(f"vpp {float(block.vpp[0]):.0f}")
+    layers = stage_layers(answer.setting.model, block)
+    if not layers.equal:
+        sizes.append("layers " + " ".join(f"{number(held):g}" for held in layers.ranks(float(block.pp[0]))))
     sizes += [f"mb {float(block.micro_batch[0]):.0f}", f"zero {structure.zero}", f"recompute {structure.recompute}"]
     return " · ".join(sizes)
 

@@ -333,7 +333,8 @@ def test_a_pipeline_as_json(run: Any) -> None:
 
 def test_schedules_that_are_none(run: Any, faults: Faults) -> None:
     (found,) = faults(run("pipeline", NAME, "--schedule", "zigzag"))
-    assert (found.code, found.help) == ("D010", "one of gpipe, 1f1b, interleaved")
+    known = "gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe, dualpipev, chimera, looped-bfs"
+    assert (found.code, found.help) == ("D010", f"one of {known}")
 
 
 def test_a_front_as_json(run: Any) -> None:

@@ -24,9 +24,20 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
         ({"nodes": 3, "global_batch": 48}, {"tp": 16}, {"tp": 8}),  # dp would be 1.5
     ],
     "L002": [
-        ({"nodes": 3, "global_batch": 96}, {"pp": 3}, {"pp": 2}),
+        ({"nodes": 3, "global_batch": 96}, {"pp": 3, "split": "even"}, {"pp": 3}),
+        ({"nodes": 3, "global_batch": 96}, {"pp": 3, "split": "lighter-ends"}, {"pp": 3, "split": "lighter-last"}),
+        ({"nodes": 3, "global_batch": 96}, {"pp": 6}, {"pp": 6, "split": "spread"}),
         ({}, {"pp": 4, "vpp": 4}, {"pp": 4, "vpp": 2}),
-        ({"shape": model(layers=9)}, {"pp": 2}, {"pp": 1}),
+        ({}, {"pp": 4, "first_stage_layers": 1}, {"pp": 4, "first_stage_layers": 2}),
+        ({}, {"pp": 4, "first_stage_layers": 1, "last_stage_layers": 2}, {"pp": 4, "last_stage_layers": 2}),
+        ({}, {"pp": 4, "first_stage_layers": 4, "last_stage_layers": 4}, {"pp": 4, "first_stage_layers": 5}),
+        ({}, {"pp": 2, "first_stage_layers": 3, "last_stage_layers": 4}, {"pp": 2, "first_stage_layers": 3}),
+        ({}, {"first_stage_layers": 8}, {}),
+        (
+            {"shape": model(layers=9)},
+            {"pp": 2, "split": "lighter-first", "vpp": 2},
+            {"pp": 2, "split": "lighter-first"},
+        ),
     ],
     "L003": [({"shape": model(hidden=1536, heads=12, kv_heads=4)}, {"tp": 8}, {"tp": 4})],
     "L004": [({"shape": model(hidden=1536, heads=24, kv_heads=6)}, {"tp": 8}, {"tp": 2})],

@@ -1,0 +1,88 @@
+"""Layers of pipeline ranks where the layers do not divide evenly: lighter ends, stated ends, the rest spread."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.equation import Number, equation
+
+
+@equation
+def layers_beside_ends(layers: Number, pp: Number, slots: Number) -> Number:
+    """Layers of a rank between the ends when embedding, head or both count as a layer.
+
+    (L + e) / pp
+
+    Args:
+        layers: layers of the model, L [1]
+        pp: pipeline stages [1]
+        slots: ends that count as a layer, e; each of their ranks holds one layer fewer [1]
+
+    Returns:
+        layers of a rank between, in all its chunks [1]
+
+    Example:
+        >>> layers_beside_ends(126.0, 16.0, 2.0)
+        8.0
+
+    Source:
+        megatron-lm --account-for-embedding-in-pipeline-split; llama-3 §3.3.2
+
+    Monotone: increasing in layers, slots; decreasing in pp
+    """
+    return (layers + slots) / pp
+
+
+@equation
+def layers_between(layers: Number, pp: Number, layers_first: Number, layers_last: Number) -> Number:
+    """Layers of a rank between two ends whose layers are stated.
+
+    (L − L₁ − Lₗ) / (pp − 2); if pp < 3, the smaller of the two
+
+    Args:
+        layers: layers of the model, L [1]
+        pp: pipeline stages [1]
+        layers_first: layers of the first rank, L₁ [1]
+        layers_last: layers of the last rank, Lₗ [1]
+
+    Returns:
+        layers of a rank between, in all its chunks [1]
+
+    Example:
+        >>> float(layers_between(61.0, 16.0, 3.0, 2.0))
+        4.0
+
+    Source:
+        megatron-lm --decoder-first-pipeline-num-layers
+    """
+    between = (layers - layers_first - layers_last) / np.maximum(pp - 2, 1)
+    return np.where(pp < 3, np.minimum(layers_first, layers_last), between)
+
+
+@equation
+def spread_layers(layers: Number, pp: Number, vpp: Number, stage: Number) -> Number:
+    """Layers of a rank when the chunks take them in turn, from the first.
+
+    v ⌊L / (pp v)⌋ + ⌈(r − i) / pp⌉,  r = L mod (pp v)
+
+    Args:
+        layers: layers of the model, L [1]
+        pp: pipeline stages [1]
+        vpp: model chunks per rank, v [1]
+        stage: position in the pipeline from 0, i [1]
+
+    Returns:
+        layers of that rank, in all its chunks [1]
+
+    Example:
+        >>> float(spread_layers(70.0, 12.0, 1.0, 0.0)), float(spread_layers(70.0, 12.0, 1.0, 11.0))
+        (6.0, 5.0)
+
+    Source:
+        torchtitan pipeline_parallel.py
+
+    Monotone: increasing in layers; decreasing in stage
+    """
+    chunks = pp * vpp
+    left = np.mod(layers, chunks)
+    return vpp * np.floor(layers / chunks) + np.maximum(np.ceil((left - stage) / pp), 0.0)

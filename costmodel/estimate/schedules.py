@@ -1,0 +1,107 @@
+"""What each pipeline schedule asks of a plan: chunks, micro-batches, where the ends lie, how often weights are held."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.stack import Schedule
+from costmodel.equation import Number
+from costmodel.equations.counting import divided, remainder, repeated
+from costmodel.equations.live import live_micro_batches
+from costmodel.equations.pipeline import Schedule as Plain
+from costmodel.equations.pipeline import in_flight
+from costmodel.equations.schedules import LaterSchedule
+from costmodel.estimate.block import Block
+
+PLAIN = ("gpipe", "1f1b", "interleaved")
+FOLDED = ("zb-v", "v-half", "v-min", "dualpipev")  # two chunks in a V: the first rank holds both ends
+BOTH_WAYS = ("dualpipe", "chimera")  # two copies of the weights: the first and the last rank hold both ends
+LOOPED = ("interleaved", "looped-bfs")
+EVEN_RANKS = BOTH_WAYS
+WHOLE_UNITS = ("interleaved", "chimera")  # pp divides the micro-batches
+
+
+def is_plain(schedule: Schedule) -> TypeGuard[Plain]:
+    """Whether backward is one piece, in one direction, in Megatron's order."""
+    return schedule in PLAIN
+
+
+def is_later(schedule: Schedule) -> TypeGuard[LaterSchedule]:
+    """Whether it splits backward, folds the pipeline, or runs it both ways or breadth first."""
+    return schedule not in PLAIN
+
+
+def weight_copies(schedule: Schedule) -> float:
+    """How often a stage's weights are held."""
+    return 2.0 if schedule in BOTH_WAYS else 1.0
+
+
+def chunks_fit(schedule: Schedule, vpp: float) -> bool:
+    """Whether a schedule can have so many chunks."""
+    if schedule in LOOPED:
+        return vpp > 1
+    return vpp == (2 if schedule in FOLDED else 1)
+
+
+def wrong_shape(block: Block) -> NDArray[np.bool_]:
+    """Rows whose pp or vpp the schedule cannot have."""
+    schedule, pp, vpp = block.structure.schedule, block.pp, block.vpp
+    if schedule in LOOPED:
+        return np.asarray((pp < 2) | (vpp < 2))
+    wrong = vpp != (2 if schedule in FOLDED else 1)
+    if is_later(schedule):
+        wrong = wrong | (pp < 2)
+    if schedule in EVEN_RANKS:
+        wrong = wrong | (remainder(pp, 2.0) != 0)
+    return np.asarray(wrong)
+
+
+def wrong_batches(block: Block, micro_batches: Number) -> NDArray[np.bool_]:
+    """Rows with too few micro-batches for the schedule, or not a whole number of its units."""
+    schedule, pp = block.structure.schedule, block.pp
+    if schedule in WHOLE_UNITS:
+        return np.asarray(remainder(micro_batches, pp) != 0)
+    if schedule in ("zb-h1", "looped-bfs"):
+        return np.asarray(micro_batches < pp)
+    if is_later(schedule):
+        twice = pp + pp
+        least = twice - 1 if schedule in ("zb-h2", "zb-v") else twice
+        odd = remainder(micro_batches, 2.0) != 0 if schedule == "dualpipe" else False
+        return np.asarray((micro_batches < least) | odd)
+    return np.zeros(len(block), dtype=bool)
+
+
+def live(block: Block, micro_batches: Number, stage: Number) -> Number:
+    """Micro-batches in flight; one stage is no pipeline, there each backward follows its forward."""
+    schedule, pp = block.structure.schedule, block.pp
+    if is_plain(schedule):
+        held = in_flight(pp, micro_batches, block.vpp, stage, schedule=schedule)
+        return np.where(pp == 1, 1.0, held) if schedule == "gpipe" else held
+    assert is_later(schedule)
+    return live_micro_batches(pp, micro_batches, schedule=schedule)
+
+
+def of_ends(schedule: Schedule, embedding: Number, head: Number) -> tuple[Number, Number]:
+    """Work of the ends for a micro-batch, on the first rank and on the last; both ways each does it for half."""
+    if schedule in FOLDED:
+        return embedding + head, repeated(0.0, head)
+    if schedule in BOTH_WAYS:
+        half = repeated(0.5, embedding + head)
+        return half, half
+    return embedding, head
+
+
+def ends_held(schedule: Schedule, position: int) -> tuple[bool, bool]:
+    """Whether the first, a middle or the last rank holds the embedding, and the head."""
+    if schedule in BOTH_WAYS:
+        return position != 1, position != 1
+    return position == 0, position == (0 if schedule in FOLDED else 2)
+
+
+def stepped(block: Block, held: Number) -> Number:
+    """Parameters whose states a replica keeps: of two copies of the weights a sharded optimizer needs one."""
+    copies = weight_copies(block.structure.schedule)
+    return divided(held, copies) if copies > 1 and block.structure.zero >= 1 else held

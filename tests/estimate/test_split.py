@@ -1,0 +1,122 @@
+"""Layers of stages: dealt out one by one, published layouts, and what an uneven split changes and what not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costmodel.documents.library import read
+from costmodel.documents.model import Model
+from costmodel.estimate.block import SIZES, Block, Split, Structure, one_row
+from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.split import indivisible, stage_layers
+from estimate.cases import ask, costs, model, one, setting
+
+ENDS: dict[Split, tuple[int, int]] = {
+    "even": (0, 0),
+    "lighter-ends": (1, 1),
+    "lighter-first": (1, 0),
+    "lighter-last": (0, 1),
+}
+
+
+def row(split: Split, pp: int, vpp: int = 1, **stated: float) -> Block:
+    return one_row(Structure(split=split, **stated), dp=1.0, tp=1.0, pp=float(pp), vpp=float(vpp), micro_batch=1.0)
+
+
+def shape(layers: int) -> Model:
+    return Model.model_validate(model(layers=layers))
+
+
+def dealt(layers: int, pp: int, vpp: int, split: Split) -> list[int] | None:
+    """Layers of every rank, dealt out chunk by chunk; none where the chunks would be unequal."""
+    first, last = ENDS.get(split, (0, 0)) if pp > 1 else (0, 0)
+    items = ["embedding"] * first + ["layer"] * layers + ["head"] * last
+    chunks: list[list[str]] = [[] for _ in range(pp * vpp)]
+    base, more = divmod(len(items), pp * vpp)
+    if (more or not base) and (split != "spread" or layers < pp * vpp):
+        return None
+    for position, chunk in enumerate(chunks):
+        for _ in range(base + (position < more)):
+            chunk.append(items.pop(0))
+    return [sum(chunk.count("layer") for chunk in chunks[rank::pp]) for rank in range(pp)]
+
+
+@pytest.mark.parametrize("split", [*ENDS, "spread"])
+def test_every_rank_as_dealt_out(split: Split) -> None:
+    for layers in range(6, 40):
+        for pp, vpp in ((1, 1), (2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (4, 2), (6, 1)):
+            found, asked = dealt(layers, pp, vpp, split), row(split, pp, vpp)
+            assert indivisible(shape(layers), asked)[0] == (found is None)
+            if found is None:
+                continue
+            held = stage_layers(shape(layers), asked)
+            middle = found[1] if pp > 2 else min(found)
+            assert [one(part) for part in (held.first, held.middle, held.last)] == [found[0], middle, found[-1]]
+            assert one(held.fullest) == max(found)
+
+
+def test_left_open_the_fewest_ends_are_lighter() -> None:
+    for layers in range(6, 40):
+        for pp, vpp in ((2, 1), (3, 1), (4, 1), (4, 2), (6, 1)):
+            words: tuple[Split, ...] = ("even", "lighter-ends", "lighter-last")
+            first = next((found for word in words if (found := dealt(layers, pp, vpp, word))), None)
+            asked = row("fitting", pp, vpp)
+            assert indivisible(shape(layers), asked)[0] == (first is None)
+            if first:
+                held = stage_layers(shape(layers), asked)
+                assert (one(held.first), one(held.last)) == (first[0], first[-1])
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "pp", "ends"), [("llama-3.1-405b", 126, 16, (7, 8, 7)), ("bloom-176b", 70, 12, (5, 6, 5))]
+)
+def test_published_layouts(name: str, layers: int, pp: int, ends: tuple[int, ...]) -> None:
+    shipped = read("model", name)
+    held = stage_layers(shipped, row("fitting", pp))
+    assert held.total == layers
+    assert tuple(one(part) for part in (held.first, held.middle, held.last)) == ends
+    assert held.first + (pp - 2) * held.middle + held.last == layers
+
+
+def test_stated_ends() -> None:
+    stated = stage_layers(shape(61), row("stated", 16, first_stage_layers=3.0, last_stage_layers=2.0))
+    assert [one(part) for part in (stated.first, stated.middle, stated.last)] == [3, 4, 2]
+    only_last = stage_layers(shape(61), row("stated", 5, last_stage_layers=13.0))
+    assert [one(part) for part in (only_last.first, only_last.middle, only_last.last)] == [12, 12, 13]
+
+
+FOUR: dict[str, Any] = {"tp": 2, "pp": 4}
+
+
+def test_stated_as_even_is_even() -> None:
+    asked = setting(model(layers=16))
+    even = costs(asked, **FOUR)
+    for plan in ({"first_stage_layers": 4}, {"first_stage_layers": 4, "last_stage_layers": 4}, {"split": "spread"}):
+        assert costs(asked, **FOUR, **plan) == pytest.approx(even, rel=1e-12, nan_ok=True)
+
+
+def test_layers_moved_from_the_head_shorten_the_step() -> None:
+    asked = setting(model(layers=14, vocab=262144, hidden=2048))
+    ledgers = {}
+    steps = {}
+    for split in ("lighter-ends", "spread"):
+        given = ask(asked, **FOUR, split=split)
+        ledgers[split], steps[split] = given.evaluation.ledger, given.evaluation.costs.row()["step_time"]
+    assert steps["lighter-ends"] < steps["spread"]  # 3 4 4 3 against 4 4 3 3 layers
+    assert one(ledgers["lighter-ends"].line("weights", 0)) < one(ledgers["spread"].line("weights", 0))
+    assert one(ledgers["lighter-ends"].line("weights", 1)) == one(ledgers["spread"].line("weights", 1))
+
+
+def test_a_block_of_even_and_uneven_rows_is_its_rows() -> None:
+    asked = setting(model(layers=14), nodes=7, global_batch=112)
+    pp = np.array([1.0, 2.0, 4.0, 7.0, 14.0, 8.0, 1.0])
+    ones = np.ones_like(pp)
+    block = Block(Structure(), dp=56 / pp, tp=ones, pp=pp, vpp=ones, micro_batch=ones, ep=ones, etp=ones)
+    whole = evaluate(asked, block).costs
+    for place in range(len(block)):
+        single = evaluate(asked, Block(block.structure, *(getattr(block, name)[place : place + 1] for name in SIZES)))
+        for name in whole.columns:
+            assert whole.column(name)[place] == pytest.approx(single.costs.column(name)[0], rel=1e-12, nan_ok=True)

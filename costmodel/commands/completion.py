@@ -64,7 +64,8 @@ def pairs(incomplete: str) -> list[str]:
     from costmodel.estimate.costs import COLUMNS
 
     first, comma, _ = incomplete.partition(",")
-    return _beginning((f"{first}{comma}{name}" if comma else name for name in COLUMNS), incomplete)
+    ranked = [name for name, column in COLUMNS.items() if column.better != "neither"]
+    return _beginning((f"{first}{comma}{name}" if comma else name for name in ranked), incomplete)
 
 
 def schedules(incomplete: str) -> list[str]:

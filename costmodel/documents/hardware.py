@@ -182,8 +182,8 @@ class Fitted(Document):
     points: Count | None = Field(default=None, description="Measurements")
     median: Share | None = Field(default=None, description="Median absolute error")
     p90: Share | None = Field(default=None, description="90th percentile of the absolute error")
-    out_of: Literal["sample", "fit"] | None = Field(
-        default=None, description="sample: on shapes held out; fit: on its own"
+    out_of: Literal["sample", "fit", "prior"] | None = Field(
+        default=None, description="sample: on what was held out; fit: on its own; prior: judged, not fitted"
     )
     range: str | None = Field(default=None, description="Shapes it was fitted on")
 

@@ -70,6 +70,7 @@ class Case:
     host: Fabric | None
     efficiency: Efficiency
     network: Efficiency
+    common: Efficiency  # its residuals stand in where a fit has none
     digests: dict[str, str] = field(default_factory=dict)
     trees: dict[str, Any] = field(default_factory=dict)
     tree: dict[str, Any] = field(default_factory=dict)
@@ -267,14 +268,7 @@ def case_of(scenario: Scenario, reader: _Reader | None = None, tree: dict[str, A
         ("fabric", node.scale_out.fabric, _place_of(inner, "scale_out.fabric")),
         ("fabric", node.host, _place_of(inner, "host")),
     )
-    chip, port = (
-        reader.origin.get(("accelerator", accelerator.name)) or _under(inner, "accelerator"),
-        reader.origin.get(("fabric", scale_out.name)) or _under(inner, "scale_out.fabric"),
-    )
-    efficiency, network = reader.documents(
-        ("efficiency", _efficiency(accelerator), _place_of(chip, "efficiency", "name")),
-        ("efficiency", _efficiency(scale_out), _place_of(port, "efficiency", "name")),
-    )
+    efficiency, network, common = _fits(reader, accelerator, scale_out, inner)
     return Case(
         scenario,
         model,
@@ -287,9 +281,23 @@ def case_of(scenario: Scenario, reader: _Reader | None = None, tree: dict[str, A
         host,
         efficiency,
         network,
+        common,
         reader.digests,
         reader.trees,
         tree or {},
+    )
+
+
+def _fits(reader: _Reader, accelerator: Accelerator, scale_out: Fabric, inner: Any) -> list[Any]:
+    """The efficiency documents of an accelerator and of the network, and the one common to all."""
+    chip, port = (
+        reader.origin.get(("accelerator", accelerator.name)) or _under(inner, "accelerator"),
+        reader.origin.get(("fabric", scale_out.name)) or _under(inner, "scale_out.fabric"),
+    )
+    return reader.documents(
+        ("efficiency", _efficiency(accelerator), _place_of(chip, "efficiency", "name")),
+        ("efficiency", _efficiency(scale_out), _place_of(port, "efficiency", "name")),
+        ("efficiency", UNMEASURED, None),
     )
 
 

@@ -129,6 +129,20 @@ class Buckets(Sourced):
     loss: Bytes = Field(description="Bytes kept per logit")
 
 
+class Spread(Sourced):
+    """How far real runs lie from what kernels and counts explain; standard deviations, relative."""
+
+    step: Share = Field(description="Of the step: releases, flags and settings that nobody recorded")
+    narrow: Share = Field(description="Of matrix products in fp8 and narrower, beyond that of their kernels")
+    experts: Share = Field(description="Of the step of a model with experts: how tokens are ordered, sent and dropped")
+    launch: Share = Field(description="Of the time the device waits for the host")
+    overlap: Share = Field(description="Of the shares of communication that hide, as a part of the communication")
+    memory: Share = Field(description="Of all memory: releases, flags and uses that no line of the ledger holds")
+    states: Share = Field(description="Of weights, gradients, optimizer states and buffers")
+    activations: Share = Field(description="Of activations, recompute and logits")
+    allocator: Share = Field(description="Of fragmentation, context and communicators")
+
+
 class Stack(Document):
     """One training software, as it runs by default."""
 
@@ -154,4 +168,5 @@ class Stack(Document):
     runtime: Runtime = Field(description="Memory beside the model's tensors")
     experts: ExpertKernels | None = Field(default=None, description="Mixture of experts; absent: not offered")
     buckets: Buckets = Field(description="Grouping of traffic, and the loss")
+    spread: Spread = Field(description="Error beyond that of the kernels, for the band of an answer")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

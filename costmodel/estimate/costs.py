@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,7 +24,7 @@ class Column:
     better: Literal["lower", "higher", "neither"]
 
 
-COLUMNS: dict[str, Column] = {
+_COLUMNS: dict[str, Column] = {
     "step_time": Column("s", "wall-clock time of an optimizer step", "lower"),
     "tokens_per_s": Column("1/s", "tokens trained a second by the whole job", "higher"),
     "tokens_per_s_per_gpu": Column("1/s", "tokens trained a second by each accelerator", "higher"),
@@ -56,6 +57,30 @@ COLUMNS: dict[str, Column] = {
     "run_time": Column("s", "wall-clock time of the token budget, without failures", "lower"),
     "run_cost": Column("USD", "rent for the token budget", "lower"),
 }
+
+BANDED = (
+    "step_time",
+    "tokens_per_s",
+    "tokens_per_s_per_gpu",
+    "mfu",
+    "memory_peak",
+    "cost_per_mtoken",
+    "run_time",
+    "run_cost",
+)
+
+
+def _with_bands() -> Iterator[tuple[str, Column]]:
+    """Every column, and behind a banded one the ends of its band."""
+    for name, column in _COLUMNS.items():
+        yield name, column
+        if name in BANDED:
+            yield f"{name}_low", Column(column.unit, f"P10 of {name}: one run in ten lies below", "neither")
+            yield f"{name}_high", Column(column.unit, f"P90 of {name}: one run in ten lies above", "neither")
+
+
+COLUMNS: dict[str, Column] = dict(_with_bands())
+BAND_ENDS = tuple(name for name in COLUMNS if name not in _COLUMNS)
 
 
 def number(value: Number) -> float:

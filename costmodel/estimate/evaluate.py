@@ -66,7 +66,7 @@ def evaluate(setting: Setting, block: Block) -> Evaluation:
     memory = ledger(setting, block, layers, parameters, count)
     step = training_step(setting, block, layers, parameters, count)
     columns: dict[str, Number] = {"step_time": step.total}
-    columns |= _throughput(setting, block, step)
+    columns |= throughput(setting, block, step.total)
     columns |= {
         "matmul": step.terms["matmul"],
         "attention": step.terms["attention"],
@@ -87,20 +87,21 @@ def evaluate(setting: Setting, block: Block) -> Evaluation:
     exposed = step.terms["tp"] + step.terms["ep"] + step.terms["pp"] + step.terms["dp"]
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
     columns["scaling_efficiency"] = share(step.total - exposed - step.terms["bubble"], step.total)
-    columns |= _money(setting, columns["tokens_per_s"])
+    columns |= money(setting, columns["tokens_per_s"])
     return Evaluation(block, Costs(columns, len(block)), memory, step)
 
 
-def _throughput(setting: Setting, block: Block, step: TrainingStep) -> dict[str, Number]:
+def throughput(setting: Setting, block: Block, time: Number) -> dict[str, Number]:
+    """Tokens and FLOP a second of steps that take so long."""
     ranks = setting.ranks
     flop = step_flop(setting, block.structure.recompute)
-    tokens = rate(tokens_per_step(setting.global_batch, setting.sequence), step.total)
+    tokens = rate(tokens_per_step(setting.global_batch, setting.sequence), time)
     return {
         "tokens_per_s": tokens,
         "tokens_per_s_per_gpu": divided(tokens, ranks),
-        "flop_rate": compute_rate(flop.model, step.total, ranks),
-        "mfu": flop_utilisation(flop.model, step.total, ranks, setting.mfu_peak),
-        "hfu": flop_utilisation(flop.executed, step.total, ranks, setting.mfu_peak),
+        "flop_rate": compute_rate(flop.model, time, ranks),
+        "mfu": flop_utilisation(flop.model, time, ranks, setting.mfu_peak),
+        "hfu": flop_utilisation(flop.executed, time, ranks, setting.mfu_peak),
     }
 
 
@@ -113,12 +114,13 @@ def _volumes(step: TrainingStep) -> dict[str, Number]:
     return volumes
 
 
-def _money(setting: Setting, tokens_per_s: Number) -> dict[str, Number]:
+def money(setting: Setting, tokens_per_s: Number) -> dict[str, Number]:
+    """Rent, and time of the token budget, at a rate."""
     price, ranks = price_per_accelerator(setting), setting.ranks
     budget = setting.case.scenario.workload.tokens
-    money: dict[str, Number] = {"cost_per_mtoken": token_cost(1e6, ranks, price, tokens_per_s)}
+    rent: dict[str, Number] = {"cost_per_mtoken": token_cost(1e6, ranks, price, tokens_per_s)}
     if budget is None:
         nothing = np.full_like(np.asarray(tokens_per_s), math.nan)
-        return money | {"run_time": nothing, "run_cost": nothing}
+        return rent | {"run_time": nothing, "run_cost": nothing}
     duration = run_time(budget, tokens_per_s)
-    return money | {"run_time": duration, "run_cost": run_cost(duration, ranks, price)}
+    return rent | {"run_time": duration, "run_cost": run_cost(duration, ranks, price)}

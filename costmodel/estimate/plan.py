@@ -8,6 +8,7 @@ from costmodel.documents.plan import Plan
 from costmodel.documents.stack import Schedule
 from costmodel.equations.counting import data_parallel_degree
 from costmodel.errors import Place, fail
+from costmodel.estimate.band import banded
 from costmodel.estimate.block import SIZES, Block, Structure, one_row
 from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import Evaluation, evaluate, verdict
@@ -92,7 +93,7 @@ def own_plan(setting: Setting) -> Plan:
 def answer(setting: Setting, plan: Plan) -> Answer:
     """One plan, checked and evaluated."""
     block, assumed = plan_block(setting, plan)
-    evaluation = evaluate(setting, block)
+    evaluation = banded(setting, evaluate(setting, block))
     remarked = tuple(code for code, mask in remarks(setting, block) if mask.any())
     if verdict(evaluation.costs.row()["memory_share"]) == "tight":
         remarked = (*remarked, "N003")

@@ -16,6 +16,7 @@ from costmodel.documents.table import COLUMNS as MEASURED
 from costmodel.equation import EQUATIONS, Equation, Leaf, Origin, Step, Sum, leaf, origin_of, trace
 from costmodel.equations.counting import data_parallel_degree
 from costmodel.errors import FAULT_CODES, fail
+from costmodel.estimate.band import banded
 from costmodel.estimate.block import SIZES, Block
 from costmodel.estimate.costs import COLUMNS, number
 from costmodel.estimate.evaluate import Evaluation, evaluate
@@ -61,7 +62,7 @@ def explain(setting: Setting, plan: Plan, quantity: str) -> Node:
     if quantity not in quantities():
         raise unknown(quantity, quantities())
     with trace():
-        evaluation = evaluate(setting, _traced(setting, plan))
+        evaluation = banded(setting, evaluate(setting, _traced(setting, plan)))
         origin, unit = _origin(evaluation, quantity)
     return _node(setting, quantity, unit, origin)
 

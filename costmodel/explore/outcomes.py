@@ -11,6 +11,7 @@ from costmodel.documents.scenario import FlopConvention
 from costmodel.documents.table import MEMORIES, TIMES, Row
 from costmodel.equations.counting import repeated
 from costmodel.equations.economics import run_time, tokens_per_step, work_time
+from costmodel.estimate.band import memory_band
 from costmodel.estimate.costs import number
 from costmodel.estimate.memory import ALLOCATED, LINES, RESERVED
 from costmodel.estimate.plan import Answer
@@ -35,6 +36,8 @@ class Outcome:
     quantity: str
     measured: float
     predicted: float
+    low: float | None = None
+    high: float | None = None
     called_fit: bool | None = None
 
 
@@ -80,7 +83,9 @@ def ran(row: Row) -> bool:
 def outcome(row: Row, model: Modelled, quantity: Quantity) -> Outcome:
     """The row's figure and ours."""
     if quantity == "time":
-        found = Outcome("step_time", step_time(row, model), number(model.answer.evaluation.step.total))
+        costs = model.answer.evaluation.costs.row()
+        ends = (costs["step_time_low"], costs["step_time_high"])
+        found = Outcome("step_time", step_time(row, model), costs["step_time"], *ends)
     else:
         found = _memory(row, model.answer)
     if not (math.isfinite(found.predicted) and math.isfinite(found.measured)):
@@ -135,10 +140,13 @@ def _memory(row: Row, answer: Answer) -> Outcome:
     assert value is not None
     fits = bool(answer.evaluation.costs.column("memory_share")[0] <= 1)
     if quantity == FITS:
-        return Outcome(FITS, value, float(fits), fits)
-    ledger = answer.evaluation.ledger
-    stages = [sum(number(ledger.line(name, stage)) for name in TOTALS[quantity]) for stage in range(3)]
-    return Outcome(quantity, value, _of_scope(row.text("scope"), stages), fits)
+        return Outcome(FITS, value, float(fits), called_fit=fits)
+    ledger, names, scope = answer.evaluation.ledger, TOTALS[quantity], row.text("scope")
+    stages = [{name: number(ledger.line(name, stage)) for name in names} for stage in range(3)]
+    totals = [sum(lines.values()) for lines in stages]
+    low, high = zip(*(memory_band(answer.setting, lines, names) for lines in stages), strict=True)
+    lowest, highest = (_of_scope(scope, list(map(number, end))) for end in (low, high))
+    return Outcome(quantity, value, _of_scope(scope, totals), lowest, highest, fits)
 
 
 def total_of(metric: str) -> str:

@@ -85,14 +85,15 @@ class Axes:
 
 def axes(text: str, objective: str) -> Axes:
     """The two results that `--pareto x,y` names."""
-    named = {name: name for name in COLUMNS} | {machine_name(name): name for name in COLUMNS}
+    ranked = [name for name, column in COLUMNS.items() if column.better != "neither"]
+    named = {name: name for name in ranked} | {machine_name(name): name for name in ranked}
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or parts[0] == parts[1]:
         raise fail("C006", f"'{text}' is not two results", None, "for example --pareto memory_peak,step_time")
     for part in parts:
-        if part not in named or COLUMNS[named[part]].better == "neither":
+        if part not in named:
             close = difflib.get_close_matches(part, named, n=1, cutoff=0.4)
-            hint = f"did you mean '{close[0]}'?" if close else f"one of {', '.join(COLUMNS)}"
+            hint = f"did you mean '{close[0]}'?" if close else f"one of {', '.join(ranked)}"
             raise fail("C006", f"there is no result named '{part}'", None, hint)
     return Axes(named[parts[0]], named[parts[1]], objective)
 

@@ -19,6 +19,7 @@ from costmodel.estimate.evaluate import evaluate, price_per_accelerator
 from costmodel.estimate.limits import unacceptable
 from costmodel.estimate.plan import Answer, answer
 from costmodel.estimate.setting import Setting, setting_of
+from costmodel.explore.bands import with_bands
 from costmodel.explore.rank import Axes, Front, Ranked, Top, axes
 from costmodel.explore.remedies import what_would_fit
 from costmodel.explore.space import Grid, grids, leaves, stem
@@ -192,6 +193,9 @@ def search(case: Case, size: int = 10, *, workers: int | None = None, pareto: st
     else:
         with ProcessPoolExecutor(workers, initializer=_prepare, initargs=(case,)) as pool:
             _share_out(pool, setting, tally, wanted, 2 * workers)
+    for kept in (tally.top, tally.nearest, tally.front):
+        if kept:
+            kept.rows = with_bands(setting, kept.rows)
     elapsed = time.perf_counter() - began
     remedies = [] if tally.top.rows else list(what_would_fit(setting, tally.nearest.rows))
     return Found(setting, tally, yours, elapsed, remedies)

@@ -96,8 +96,9 @@ def compared(table: Measured, quantity: Quantity | None = None) -> Iterator[Comp
             value = getattr(run.measured, name)
             if value is not None and quantity in (None, kind):
                 tolerance = getattr(table.tolerance, name)
+                ends = (costs[f"{name}_low"], costs[f"{name}_high"])
                 groups = _groups_of_case(table, case)
-                yield Compared(run.name, name, value, costs[name], tolerance, groups=groups, subject=case)
+                yield Compared(run.name, name, value, costs[name], tolerance, *ends, groups=groups, subject=case)
 
 
 def _groups_of_case(table: Measured, case: Case) -> dict[str, str]:
@@ -123,6 +124,8 @@ def compared_row(row: Row, quantity: Quantity, shelf: Shelf) -> Compared:
         found.quantity,
         found.measured,
         found.predicted,
+        low=found.low,
+        high=found.high,
         called_fit=found.called_fit,
         filled=model.filled,
         groups=groups,

@@ -30,7 +30,7 @@ from costmodel.report.layout import Grid, Line
 from costmodel.report.theme import DIM, HEAD, styled
 from costmodel.units import show
 
-_SCORE = ("rows", "modelled", "median", "P90", "bias", "")
+_SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
 
 
 def validation(found: list[Validated], grouping: str | None = None, count: int = 0) -> list[Line]:
@@ -51,6 +51,8 @@ def validation(found: list[Validated], grouping: str | None = None, count: int =
     if not errors:
         return [*lines, styled("no figures of that quantity")]
     summary = f"{len(errors)} figures: median |error| {statistics.median(errors):.1%}, worst {max(errors):.1%}"
+    inside = score(figures).inside_band
+    summary += "" if inside is None else f"; {inside:.0%} inside P10 – P90"
     return [*lines, Text(), styled(summary)]
 
 
@@ -83,7 +85,7 @@ def _groups(figures: Sequence[Compared], grouping: str) -> Iterator[Line]:
     if grouping == "reason":
         named = {_reason(name): members for name, members in sorted(named.items())}
     rows = [(name, *_scored(members)) for name, members in named.items()]
-    yield Grid((grouping, *_SCORE), [*rows, ("together", *_scored(figures))], "lrrrrrl", drop=("", "rows"))
+    yield Grid((grouping, *_SCORE), [*rows, ("together", *_scored(figures))], "lrrrrrrl", drop=("", "rows"))
 
 
 def _reason(code: str) -> str:
@@ -96,13 +98,14 @@ def _scored(figures: Sequence[Compared]) -> tuple[str, ...]:
     wrong = told.called_unfit + told.called_fit
     fits = f"{wrong} of {told.fit + told.unfit} fit or not, wrongly told" if told.fit + told.unfit else ""
     if part.bias is None:
-        return f"{part.rows}", f"{part.modelled}", "", "", "", fits
+        return f"{part.rows}", f"{part.modelled}", "", "", "", "", fits
     return (
         f"{part.rows}",
         f"{part.modelled}",
         f"{part.median_error:.1%}",
         f"{part.p90_error:.1%}",
         f"{part.bias:+.1%}",
+        "" if part.inside_band is None else f"{part.inside_band:.0%}",
         fits,
     )
 

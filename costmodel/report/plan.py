@@ -33,6 +33,7 @@ TIME_TERMS = (
     ("pipeline bubble", "bubble"),
     ("optimizer", "optimizer"),
 )
+BAND, ENDS = "P10 – P90", ("low", "high")
 
 
 def percent(value: float, digits: int = 3) -> str:
@@ -99,6 +100,16 @@ def estimate(answer: Answer, *, verbose: bool = False) -> list[Line]:
     ]
 
 
+def between(low: str, high: str) -> str:
+    """A band as people write it: the unit once."""
+    number, _, unit = low.partition(" ")
+    return f"{number} – {high}" if unit == high.partition(" ")[2] else f"{low} – {high}"
+
+
+def _memory_band(costs: dict[str, float]) -> str:
+    return between(f"{gib(costs['memory_peak_low'])} GiB", f"{gib(costs['memory_peak_high'])} GiB")
+
+
 def _facts(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:
     """The figures one asks for first, two to a line."""
     peak = f"{gib(costs['memory_peak'])} of {gib(answer.setting.usable)} GiB   {verdict(costs['memory_share'])}"
@@ -106,6 +117,7 @@ def _facts(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str, str,
     efficient = f"{percent(costs['communication_efficiency'])} efficient"
     return [
         ("step time", show_time(costs["step_time"]), "memory", peak),
+        (BAND, between(*(show_time(costs[f"step_time_{end}"]) for end in ENDS)), BAND, _memory_band(costs)),
         ("throughput", show(costs["tokens_per_s"], "token/s"), "per GPU", each),
         ("MFU", percent(costs["mfu"]), "HFU", percent(costs["hfu"])),
         ("scaling", percent(costs["scaling_efficiency"]), "communication", efficient),
@@ -194,6 +206,7 @@ def memory(answer: Answer, *, verbose: bool = False) -> list[Line]:
         Text(),
         Grid(("line", "GiB", "", "note"), _ledger_rows(answer, worst, peaks[worst]), "lrll", headed=False, drop=("",)),
         _room(answer),
+        styled(f"  {BAND} of the peak: {_memory_band(answer.evaluation.costs.row())}"),
         *([Text(), styled(f"  by stage    {others} GiB")] if stages > 1 else []),
         *problems(answer),
         *([Text(), *assumed_lines(answer.assumed, verbose=True)] if verbose else []),

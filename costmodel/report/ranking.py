@@ -22,7 +22,7 @@ from costmodel.units import gib, show, show_time, significant
 
 _NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
 _FRONT_SHOWN = 40
-_RESULTS = ("step", "tok/s/GPU", "MFU", "GiB", "")
+_RESULTS = ("step", "P90", "tok/s/GPU", "MFU", "GiB", "")
 
 
 def search(found: Found, shown: int, refused: Mapping[str, Example] | None = None) -> list[Line]:
@@ -43,11 +43,11 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
 
 
 def table(plans: Sequence[Ranked]) -> Grid:
-    """Plans in order; where the terminal is narrow, sp goes first, then the MFU, then the rate."""
+    """Plans in order; where the terminal is narrow, the P90 goes first, then sp, the MFU, the rate."""
     cut = _cut(plans)
     names = (*_names(cut), *_RESULTS)
-    drop = ("sp", "MFU", "tok/s/GPU")
-    return Grid(names, search_rows(plans, cut), "r" * len(cut) + "rrrrrrrrlrrrrl", drop=drop, gap=" ")
+    drop = ("P90", "sp", "MFU", "tok/s/GPU")
+    return Grid(names, search_rows(plans, cut), "r" * len(cut) + "rrrrrrrrlrrrrrl", drop=drop, gap=" ")
 
 
 def _cut(plans: Sequence[Ranked]) -> tuple[str, ...]:
@@ -65,6 +65,7 @@ def search_rows(plans: Sequence[Ranked], cut: Sequence[str] = ()) -> list[tuple[
         (
             *plan_cells(place, plan, cut),
             show_time(plan.costs["step_time"]),
+            show_time(plan.costs["step_time_high"]),
             significant(plan.costs["tokens_per_s_per_gpu"], 4),
             percent(plan.costs["mfu"]),
             gib(plan.costs["memory_peak"]),

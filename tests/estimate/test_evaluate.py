@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from costmodel.equation import trace
+from costmodel.estimate.band import banded
 from costmodel.estimate.block import SIZES, Block, Structure, one_row
-from costmodel.estimate.costs import COLUMNS, machine_name, number
+from costmodel.estimate.costs import BAND_ENDS, COLUMNS, machine_name, number
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.legality import micro_batches
 from costmodel.estimate.memory import LINES
@@ -49,9 +50,10 @@ def table(structure: Structure) -> Block:
 def test_a_plan_alone_is_its_row_of_a_table(stack: str, structure: Structure) -> None:
     asked, block = priced(stack), table(structure)
     assert len(block) > 100
-    many = evaluate(asked, block)
+    many = banded(asked, evaluate(asked, block))
     for row in range(0, len(block), 7):
-        alone = evaluate(asked, one_row(structure, **{name: float(getattr(block, name)[row]) for name in SIZES}))
+        plan = one_row(structure, **{name: float(getattr(block, name)[row]) for name in SIZES})
+        alone = banded(asked, evaluate(asked, plan))
         assert many.costs.row(row) == pytest.approx(alone.costs.row(), rel=1e-12, abs=1e-15)
 
 
@@ -59,9 +61,9 @@ def test_a_plan_alone_is_its_row_of_a_table(stack: str, structure: Structure) ->
 def test_a_traced_evaluation_is_an_untraced_one(stack: str, structure: Structure) -> None:
     asked = priced(stack)
     block = one_row(structure, dp=8.0, tp=4.0, pp=4.0, vpp=2.0, micro_batch=2.0)
-    plain = evaluate(asked, block)
+    plain = banded(asked, evaluate(asked, block))
     with trace() as recorder:
-        traced = evaluate(asked, block)
+        traced = banded(asked, evaluate(asked, block))
     assert traced.costs.row() == plain.costs.row()
     assert len(recorder.steps) > 100
     for name in LINES:
@@ -71,7 +73,9 @@ def test_a_traced_evaluation_is_an_untraced_one(stack: str, structure: Structure
 
 @every_structure
 def test_every_column_is_there_finite_and_no_less_than_nothing(stack: str, structure: Structure) -> None:
-    given = evaluate(priced(stack), table(structure)).costs
+    asked, block = priced(stack), table(structure)
+    assert set(evaluate(asked, block).costs.columns) == {*COLUMNS} - {*BAND_ENDS}
+    given = banded(asked, evaluate(asked, block)).costs
     assert list(given.columns) == [name for name in COLUMNS if name in given.columns]
     assert set(given.columns) == set(COLUMNS)
     for name in COLUMNS:

@@ -13,7 +13,7 @@ from costmodel.estimate.plan import answer
 from costmodel.estimate.setting import setting_of
 
 NODES = ("dgx-a100", "dgx-h100", "hgx-mi300x")
-UNPRICED = {"cost_per_mtoken", "run_time", "run_cost"}
+UNPRICED = ("cost_per_mtoken", "run_time", "run_cost")
 
 
 def scenario(model: str, node: str, stack: str) -> Scenario:
@@ -49,7 +49,8 @@ def test_it_estimates(model: str, stack: str) -> None:
     for node in NODES:
         setting = setting_of(case_of(scenario(model, node, stack)))
         costs = answer(setting, Plan(tp=1)).evaluation.costs.row()
-        assert all(math.isfinite(costs[name]) for name in COLUMNS if name not in UNPRICED), (node, costs)
+        assert all(math.isfinite(costs[name]) for name in COLUMNS if not name.startswith(UNPRICED)), (node, costs)
+        assert all(costs[f"{name}_low"] < costs[name] < costs[f"{name}_high"] for name in ("step_time", "memory_peak"))
         assert 0 < costs["mfu"] < costs["hfu"] + 1e-9 < 1
 
 

@@ -1,0 +1,151 @@
+"""The band of an answer: the tenth and ninetieth percentile that the residuals of what it used leave.
+
+Errors of one kind are taken as wrong together and add; kinds are independent. The kinds of a step: each class of
+kernels, the sustained slow-down, the host, the links, what hides behind compute, and what software adds. A stage's
+wait for the others is as wrong as the work it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from costmodel.documents.hardware import AttentionFit, CollectiveFit, MatmulFit, MemoryFit, NetworkFit, SustainedFit
+from costmodel.equation import Number, term
+from costmodel.equations.economics import share
+from costmodel.equations.uncertainty import (
+    combined_error,
+    ninetieth_percentile,
+    residual_spread,
+    tenth_percentile,
+    term_error,
+)
+from costmodel.errors import fail
+from costmodel.estimate.communication import Transfer
+from costmodel.estimate.costs import COLUMNS, Costs
+from costmodel.estimate.evaluate import Evaluation, money, throughput
+from costmodel.estimate.memory import LINES
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.training import TERMS, TrainingStep
+
+Fit = MatmulFit | AttentionFit | MemoryFit | SustainedFit | CollectiveFit | NetworkFit
+
+AXES = ("tp", "ep", "pp", "dp")
+MEMORY_KINDS = {
+    "states": ("weights", "gradients", "optimizer", "gathered", "buckets"),
+    "activations": ("activations", "recompute", "logits"),
+    "allocator": ("fragmentation", "runtime"),
+}
+
+
+def banded(setting: Setting, evaluation: Evaluation) -> Evaluation:
+    """The same with both ends of every band among its costs."""
+    columns, step, ledger = dict(evaluation.costs.columns), evaluation.step, evaluation.ledger
+    with term("spread of the step"):
+        spread = time_spread(setting, step)
+    slow, fast = ninetieth_percentile(step.total, spread), tenth_percentile(step.total, spread)
+    for end, opposite, time in (("low", "high", fast), ("high", "low", slow)):
+        columns[f"step_time_{end}"] = time
+        rates = throughput(setting, evaluation.block, time)
+        for name in ("tokens_per_s", "tokens_per_s_per_gpu", "mfu"):
+            columns[f"{name}_{opposite}"] = rates[name]
+        for name, value in money(setting, rates["tokens_per_s"]).items():
+            columns[f"{name}_{end}"] = value
+    stages = [{name: ledger.line(name, stage) for name in LINES} for stage in range(len(ledger.peaks))]
+    ends = [memory_band(setting, lines, LINES) for lines in stages]
+    columns["memory_peak_low"], columns["memory_peak_high"] = ends[0]
+    for low, high in ends[1:]:
+        columns["memory_peak_low"] = np.maximum(columns["memory_peak_low"], low)
+        columns["memory_peak_high"] = np.maximum(columns["memory_peak_high"], high)
+    costs = Costs({name: columns[name] for name in COLUMNS}, evaluation.costs.rows)
+    return replace(evaluation, costs=costs)
+
+
+def time_spread(setting: Setting, step: TrainingStep) -> Number:
+    """Relative spread of a step; the bubble follows the work, so that both are off by the same share."""
+    kinds = _kernels(setting, step) | _communication(setting, step)
+    error = kinds.pop("matmul")
+    for name, other in kinds.items():
+        with term(name):
+            error = combined_error(error, other)
+    working: Number = step.terms[TERMS[0]]
+    for name in TERMS[1:]:
+        working = working + (0.0 if name == "bubble" else step.terms[name])
+    spread = setting.stack.spread
+    with term("software"):
+        found = combined_error(share(error, working), spread.step)
+        return found if setting.experts is None else combined_error(found, spread.experts)
+
+
+def _kernels(setting: Setting, step: TrainingStep) -> dict[str, Number]:
+    """Seconds by which kernels, clocks and the host may be off; unfused attention is made of matrix products."""
+    case, common, terms = setting.case, setting.case.common, step.terms
+    fits = (common.matmul[name] for name in (setting.recipe.fit, "bf16") if name in common.matmul)
+    matmul = residual(setting.linear.fit, *fits)
+    streams = residual(case.efficiency.memory, common.memory)
+    sustained = residual(case.efficiency.sustained, common.sustained)
+    tensor, fit = terms["matmul"] + terms["attention"], setting.attention
+    kinds = {"matmul": term_error(matmul, tensor if fit is None else terms["matmul"])}
+    if setting.recipe.narrow:
+        kinds["narrow"] = term_error(setting.stack.spread.narrow, terms["matmul"])
+    if fit is not None:
+        attention = residual(fit, common.attention[setting.stack.kernels.attention])
+        kinds["attention"] = term_error(attention, terms["attention"])
+    kinds["sustained"] = term_error(sustained, tensor)
+    kinds["memory-bound"] = term_error(streams, terms["memory_bound"] + terms["optimizer"])
+    kinds["launch"] = term_error(setting.stack.spread.launch, terms["launch"])
+    return kinds
+
+
+def _communication(setting: Setting, step: TrainingStep) -> dict[str, Number]:
+    """Seconds by which the links may be off where they are exposed, and what more or less of them may hide."""
+    links: Number = 0.0
+    hiding: Number = 0.0
+    experts = 0.0 if setting.experts is None else setting.experts.overlap
+    hidden = {"tp": setting.overlap_tp, "ep": experts, "pp": setting.overlap_pp, "dp": setting.overlap_dp}
+    for axis in AXES:
+        spread: Number = 0.0
+        for transfer in step.transfers:
+            if transfer.axis != axis:
+                continue
+            with term(f"{axis} {transfer.operation}"):
+                spread = np.maximum(spread, _link_spread(setting, transfer))
+                if hidden[axis] > 0:
+                    hiding = hiding + term_error(setting.stack.spread.overlap, transfer.total_time)
+        links = links + term_error(spread, step.terms[axis])
+    return {"links": links, "hiding": hiding}
+
+
+def _link_spread(setting: Setting, transfer: Transfer) -> Number:
+    """Residual of the collective inside the domain, or of the network where the group leaves it."""
+    common = setting.case.common
+    name = transfer.operation if transfer.operation in setting.collectives else "all_gather"
+    inside = residual(setting.collectives[name], common.collectives.get(name, common.collectives["all_gather"]))
+    return np.where(transfer.group.domains > 1, residual(setting.network, common.network), inside)
+
+
+def residual(*fits: Fit | None) -> Number:
+    """Spread of a fit by its residual, or by that of the next which has one: no better known than what is common."""
+    for fitted in (fit.fitted for fit in fits if fit is not None):
+        if fitted is not None and fitted.median is not None and fitted.p90 is not None:
+            return residual_spread(fitted.median, fitted.p90)
+    raise fail("D013", "neither a fit nor unmeasured.yaml gives its residual", None, "write fitted: median, p90")
+
+
+def memory_band(setting: Setting, lines: Mapping[str, Number], names: Sequence[str]) -> tuple[Number, Number]:
+    """P10 and P90 of some lines of a stage's ledger together."""
+    total: Number = lines[names[0]]
+    for name in names[1:]:
+        total = total + lines[name]
+    error: Number = term_error(setting.stack.spread.memory, total)
+    with term("spread of the memory"):
+        for kind, members in MEMORY_KINDS.items():
+            held: Number = 0.0
+            for name in members:
+                held = held + (lines[name] if name in names else 0.0)
+            with term(kind):
+                error = combined_error(error, term_error(getattr(setting.stack.spread, kind), held))
+        spread = share(error, np.maximum(total, 1.0))
+    return tenth_percentile(total, spread), ninetieth_percentile(total, spread)

@@ -1,0 +1,205 @@
+"""Bands: they hold the value, widen with every spread that is added, and close when nothing is uncertain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costmodel.documents.hardware import Fitted
+from costmodel.documents.library import UNMEASURED, names, read
+from costmodel.documents.stack import Spread
+from costmodel.errors import CostModelError
+from costmodel.estimate.band import AXES, MEMORY_KINDS, memory_band, residual, time_spread
+from costmodel.estimate.costs import BANDED
+from costmodel.estimate.memory import LINES
+from costmodel.estimate.plan import Answer
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.training import TERMS
+
+from .cases import ask, case, setting
+
+SPREADS = [name for name, field in Spread.model_fields.items() if field.annotation is float]
+NOTHING = Fitted(median=0.0, p90=0.0)
+
+
+def priced(
+    stack: str = "megatron-core", *, shape: str = "llama-3-8b", node: str = "dgx-h100", precision: str = "bf16"
+) -> Setting:
+    return setting(
+        shape,
+        node=node,
+        nodes=2,
+        stack=stack,
+        workload={"tokens": "1 T", "precision": precision},
+        assume={"price": "2.50 USD/GPU/h"},
+    )
+
+
+def certain(asked: Setting) -> Setting:
+    """The same case with every residual and every spread at nothing."""
+
+    def exact(fit: Any) -> Any:
+        return fit.model_copy(update={"fitted": NOTHING})
+
+    parts = asked.case.efficiency
+    efficiency = parts.model_copy(update={"memory": exact(parts.memory), "sustained": exact(parts.sustained)})
+    stack = spread(asked, dict.fromkeys(SPREADS, 0.0)).stack
+    return replace(
+        asked,
+        case=replace(asked.case, efficiency=efficiency),
+        linear=replace(asked.linear, fit=exact(asked.linear.fit)),
+        attention=None if asked.attention is None else exact(asked.attention),
+        collectives={name: exact(fit) for name, fit in asked.collectives.items()},
+        network=exact(asked.network),
+        stack=stack,
+    )
+
+
+def spread(asked: Setting, changes: dict[str, float]) -> Setting:
+    """The same case with other spreads of its stack."""
+    changed = asked.stack.spread.model_copy(update=changes)
+    return replace(asked, stack=asked.stack.model_copy(update={"spread": changed}))
+
+
+def width(given: Answer, name: str = "step_time") -> float:
+    row = given.evaluation.costs.row()
+    return row[f"{name}_high"] / row[f"{name}_low"]
+
+
+@pytest.mark.parametrize("stack", names("stack"))
+def test_a_band_holds_its_value(stack: str) -> None:
+    row = ask(priced(stack), tp=2, pp=2).evaluation.costs.row()
+    for name in BANDED:
+        assert row[f"{name}_low"] < row[name] < row[f"{name}_high"], name
+
+
+@pytest.mark.parametrize("stack", ["megatron-core", "megatron-2021", "fsdp2"])
+def test_nothing_uncertain_has_no_width(stack: str) -> None:
+    row = ask(certain(priced(stack)), tp=2, pp=2).evaluation.costs.row()
+    for name in BANDED:
+        assert row[f"{name}_low"] == pytest.approx(row[name], rel=1e-12)
+        assert row[f"{name}_high"] == pytest.approx(row[name], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", SPREADS)
+def test_every_spread_of_the_stack_widens(name: str) -> None:
+    shape, precision = "mixtral-8x7b" if name == "experts" else "llama-3-8b", "fp8" if name == "narrow" else "bf16"
+    asked, plan = priced(shape=shape, precision=precision), {"tp": 8, "pp": 2, "recompute": "full"}
+    timed = ("step", "narrow", "experts", "launch", "overlap")
+    column = "step_time" if name in timed else "memory_peak"
+    widths = [width(ask(spread(asked, {name: value}), **plan), column) for value in (0.0, 0.2, 0.4)]
+    assert widths[0] < widths[1] < widths[2]
+
+
+@pytest.mark.parametrize("group", ["matmul", "attention", "network", "memory", "sustained", "collectives"])
+def test_every_residual_widens(group: str) -> None:
+    asked, widths = certain(priced()), []
+    for error in (0.0, 0.1, 0.2):
+        fitted = {"fitted": Fitted(median=error, p90=2 * error)}
+        if group == "collectives":
+            fits = {name: fit.model_copy(update=fitted) for name, fit in asked.collectives.items()}
+            other = replace(asked, collectives=fits)
+        elif group in ("memory", "sustained"):
+            parts = asked.case.efficiency
+            changed = parts.model_copy(update={group: getattr(parts, group).model_copy(update=fitted)})
+            other = replace(asked, case=replace(asked.case, efficiency=changed))
+        elif group == "matmul":
+            other = replace(asked, linear=replace(asked.linear, fit=asked.linear.fit.model_copy(update=fitted)))
+        else:
+            other = replace(asked, **{group: getattr(asked, group).model_copy(update=fitted)})
+        widths.append(width(ask(other, tp=2, pp=2)))
+    assert widths[0] == pytest.approx(1.0)
+    assert widths[0] < widths[1] < widths[2]
+
+
+def test_an_accelerator_never_fitted_has_a_wider_band() -> None:
+    """The same accelerator under constants common to all: only what was fitted is told apart."""
+    fitted = priced()
+    common = fitted.case.common
+    unfitted = replace(
+        fitted,
+        case=replace(fitted.case, efficiency=common),
+        linear=replace(fitted.linear, fit=common.matmul["bf16"]),
+        collectives=common.collectives,
+    )
+    assert width(ask(unfitted, tp=2)) > 1.1 * width(ask(fitted, tp=2))
+
+
+def test_the_remark_on_it_says_so() -> None:
+    never, fitted = ask(priced(node="hgx-mi300x"), tp=2), ask(priced(), tp=2)
+    assert "N005" in never.remarked
+    assert "N005" not in fitted.remarked
+    assert width(never) > 1.1 * width(fitted)
+
+
+def test_rates_are_the_other_end_of_the_time() -> None:
+    row = ask(priced(), tp=2).evaluation.costs.row()
+    for one, other in (("low", "high"), ("high", "low")):
+        ratio = row[f"step_time_{one}"] / row["step_time"]
+        for name in ("tokens_per_s", "tokens_per_s_per_gpu", "mfu"):
+            assert row[f"{name}_{other}"] == pytest.approx(row[name] / ratio)
+        for name in ("cost_per_mtoken", "run_time", "run_cost"):
+            assert row[f"{name}_{one}"] == pytest.approx(row[name] * ratio)
+
+
+def test_a_step_drawn_term_by_term_has_that_band() -> None:
+    """Kinds drawn apart, the terms of one kind together, the bubble as wrong as the work it waits for."""
+    asked = spread(priced("megatron-2021"), {"overlap": 0.0})
+    given = ask(asked, tp=4, pp=2)
+    terms = {name: float(np.asarray(value).flat[0]) for name, value in given.evaluation.step.terms.items()}
+    common, draws = asked.case.common, np.random.default_rng(4)
+
+    def error(relative: Any) -> Any:
+        return np.exp(float(relative) * draws.normal(size=100_000))
+
+    matmul, sustained = error(residual(asked.linear.fit)), error(residual(asked.case.efficiency.sustained))
+    streams, software = error(residual(asked.case.efficiency.memory, common.memory)), error(asked.stack.spread.step)
+    inside = max(float(residual(asked.collectives[name], common.collectives[name])) for name in ("all_reduce",))
+    working = (terms["matmul"] + terms["attention"]) * matmul * sustained
+    working = working + (terms["memory_bound"] + terms["optimizer"]) * streams
+    working = working + terms["launch"] * error(asked.stack.spread.launch)
+    working = working + terms["tp"] * error(inside) + terms["pp"] + terms["dp"]
+    busy = sum(terms.values()) - terms["bubble"]
+    drawn = working * (1 + terms["bubble"] / busy) * software
+    row = given.evaluation.costs.row()
+    assert row["step_time_low"] == pytest.approx(np.percentile(drawn, 10), rel=0.02)
+    assert row["step_time_high"] == pytest.approx(np.percentile(drawn, 90), rel=0.02)
+
+
+def test_every_term_and_line_is_of_a_kind() -> None:
+    """A term that is added to the step or the ledger has to say how uncertain it is."""
+    assert {*TERMS} == {"matmul", "attention", "memory_bound", "launch", *AXES, "bubble", "optimizer"}
+    lines = [name for members in MEMORY_KINDS.values() for name in members]
+    assert sorted(lines) == sorted(LINES)
+
+
+def test_the_time_spread_is_that_of_its_largest_kinds() -> None:
+    given = ask(priced(), tp=2)
+    found = float(np.asarray(time_spread(given.setting, given.evaluation.step)).flat[0])
+    assert float(given.setting.stack.spread.step) < found < 0.25
+
+
+def test_part_of_a_ledger_has_its_own_band() -> None:
+    given = ask(priced(), tp=2)
+    lines = dict.fromkeys(LINES, 1000000000.0)
+    states = memory_band(given.setting, lines, MEMORY_KINDS["states"])
+    everything = memory_band(given.setting, lines, LINES)
+    assert states[0] < 5e9 < states[1]
+    assert everything[0] < 1e10 < everything[1]
+    assert states[1] / states[0] < everything[1] / everything[0]
+
+
+def test_what_is_common_to_all_gives_every_residual() -> None:
+    common = read("efficiency", UNMEASURED)
+    fits = [common.matmul["bf16"], common.matmul["fp16"], *common.attention.values(), *common.collectives.values()]
+    for fit in (*fits, common.memory, common.sustained, common.network):
+        assert residual(None, fit) > 0
+
+
+def test_no_residual_anywhere_is_a_fault() -> None:
+    with pytest.raises(CostModelError) as caught:
+        residual(None, case().efficiency.memory)
+    assert caught.value.faults[0].code == "D013"

@@ -173,7 +173,14 @@ class Cluster(Document):
     node: NodeReference = Field(description="Node, by name or written out")
     nodes: Count = Field(description="How many")
     pod: Count | None = Field(default=None, description="Nodes that reach each other at full rate; absent: all")
-    oversubscription: Positive = Field(default=1.0, description="Rate inside a pod over the rate between pods")
+    oversubscription: Positive = Field(
+        default=1.0, description="Rate inside a pod, or of a rail, over the rate between them"
+    )
+    rails: Literal["none", "optimised", "forwarded"] = Field(
+        default="none",
+        description="optimised: interface i of each node on leaf i, other traffic over the spine; forwarded: that "
+        "traffic goes through the domain to the right rail first",
+    )
 
 
 class Fitted(Document):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from costmodel.documents.base import Bytes, Document, Name, Seconds, Share, Source
+from costmodel.documents.base import Bytes, Document, FlopRate, Name, Seconds, Share, Source
 
 
 class Cited(Document):
@@ -20,6 +20,7 @@ class Tolerance(Document):
     """How far a prediction may be from the measurement."""
 
     step_time: Share | None = Field(default=None, description="Of a step's time")
+    flop_rate: Share | None = Field(default=None, description="Of the model FLOP rate")
     memory_peak: Share | None = Field(default=None, description="Of peak memory")
 
 
@@ -27,6 +28,7 @@ class Results(Document):
     """What was measured."""
 
     step_time: Seconds | None = Field(default=None, description="Time of a step")
+    flop_rate: FlopRate | None = Field(default=None, description="Model FLOP a second of each accelerator")
     memory_peak: Bytes | None = Field(default=None, description="Peak memory as the driver shows it")
 
 

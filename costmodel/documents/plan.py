@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from costmodel.documents.base import Count, Document
-from costmodel.documents.stack import Order, Recompute, Schedule, Zero
+from costmodel.documents.stack import ContextParallel, Order, Recompute, Schedule, Zero
 
 Split = Literal["even", "lighter-ends", "lighter-first", "lighter-last", "spread"]
 
@@ -22,6 +22,11 @@ class Plan(Document):
     micro_batch: Count = Field(default=1, description="Sequences in a forward pass of one replica")
     ep: Count = Field(default=1, description="Expert-parallel degree; the same ranks cut a second way, not more ranks")
     etp: Count = Field(default=1, description="Expert-tensor-parallel degree: ranks that share each expert")
+    cp: Count = Field(default=1, description="Context-parallel degree: ranks that share each sequence")
+    cp_type: ContextParallel | None = Field(
+        default=None, description="How they exchange keys and values: p2p a ring, all-gather, or a2a over the heads"
+    )
+    dp_replicate: Count = Field(default=1, description="Replicas of the shards; dp / dp_replicate ranks share one copy")
     zero: Zero | None = Field(
         default=None, description="What is sharded over dp: 1 optimizer, 2 + gradients, 3 + weights"
     )
@@ -30,7 +35,7 @@ class Plan(Document):
     sequence_parallel: bool | None = Field(
         default=None, description="Shard norms and dropout over tp along the sequence"
     )
-    order: Order = Field(default="tp-dp-pp", description="Placement of groups on the topology, innermost first")
+    order: Order = Field(default="tp-cp-dp-pp", description="Placement of groups on the topology, innermost first")
     split: Split | None = Field(
         default=None,
         description="How layers go to stages; left out: even, else one fewer at both ends, else at the last",
@@ -49,6 +54,11 @@ class Space(Document):
     micro_batch: list[Count] | None = Field(default=None, min_length=1, description="Sequences in a forward pass")
     ep: list[Count] | None = Field(default=None, min_length=1, description="Expert-parallel degrees")
     etp: list[Count] | None = Field(default=None, min_length=1, description="Expert-tensor-parallel degrees; else 1")
+    cp: list[Count] | None = Field(
+        default=None, min_length=1, description="Context-parallel degrees; left out 1, or more from 16,384 tokens on"
+    )
+    cp_type: list[ContextParallel] | None = Field(default=None, min_length=1, description="Ways of context parallelism")
+    dp_replicate: list[Count] | None = Field(default=None, min_length=1, description="Replicas of the shards; else 1")
     zero: list[Zero] | None = Field(default=None, min_length=1, description="Sharding stages")
     recompute: list[Recompute] | None = Field(default=None, min_length=1, description="Recompute modes")
     schedule: list[Schedule] | None = Field(default=None, min_length=1, description="Pipeline schedules")

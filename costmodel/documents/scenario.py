@@ -50,6 +50,7 @@ class OverlapAssumption(Document):
     dp: Share | None = Field(default=None, description="Data parallelism")
     pp: Share | None = Field(default=None, description="Sends between pipeline stages")
     ep: Share | None = Field(default=None, description="Dispatch to experts and combine")
+    cp: Share | None = Field(default=None, description="Ring of keys and values behind attention")
 
 
 class ExpertAssumption(Document):

@@ -39,7 +39,8 @@ Schedule = Literal[
 ]
 GradientType = Literal["fp32", "bf16", "fp16"]
 DispatchType = Literal["bf16", "fp8"]
-Order = Literal["tp-dp-pp", "tp-pp-dp"]
+Order = Literal["tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"]
+ContextParallel = Literal["p2p", "all-gather", "a2a"]
 
 
 class States(Sourced):
@@ -84,6 +85,7 @@ class Overlap(Sourced):
     tp: Share = Field(description="Tensor-parallel all-gather and reduce-scatter behind their matmuls")
     dp: Share = Field(description="Gradient and weight traffic behind one micro-batch's backward and forward")
     pp: Share = Field(description="Steady-state sends between stages")
+    cp: Share = Field(default=1.0, description="Ring of keys and values behind attention")
 
 
 class Launch(Sourced):
@@ -155,6 +157,9 @@ class Stack(Document):
     schedules: list[Schedule] = Field(min_length=1, description="Pipeline schedules it offers")
     post_validation: bool = Field(
         default=False, description="Whether stages step on their own and check the gradient norm afterwards"
+    )
+    context_parallel: list[ContextParallel] = Field(
+        default_factory=list, description="Ways of context parallelism it offers, its default first; left out, none"
     )
     sequence_parallel: bool = Field(description="Whether tensor parallelism comes with sequence parallelism by default")
     vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this times tp")

@@ -108,29 +108,87 @@ def world_size(nodes: Number, accelerators: Number) -> Number:
 
 
 @equation
-def data_parallel_degree(ranks: Number, tp: Number, pp: Number) -> Number:
-    """Replicas that are left when a replica takes tp × pp ranks.
+def data_parallel_degree(ranks: Number, tp: Number, cp: Number, pp: Number) -> Number:
+    """Replicas that are left when a replica takes tp × cp × pp ranks.
 
-    dp = N / (tp pp)
+    dp = N / (tp cp pp)
 
     Args:
         ranks: ranks of the job, N [1]
         tp: tensor-parallel degree [1]
+        cp: context-parallel degree [1]
         pp: pipeline stages [1]
 
     Returns:
         data-parallel degree, dp [1]
 
     Example:
-        >>> data_parallel_degree(512.0, 8.0, 4.0)
+        >>> data_parallel_degree(512.0, 8.0, 1.0, 4.0)
         16.0
 
     Source:
         megatron-lm parallel_state.py
 
-    Monotone: increasing in ranks; decreasing in tp, pp
+    Monotone: increasing in ranks; decreasing in tp, cp, pp
     """
-    return ranks / (tp * pp)
+    return ranks / (tp * cp * pp)
+
+
+@equation
+def world_ranks(dp: Number, tp: Number, cp: Number, pp: Number) -> Number:
+    """Ranks a layout takes.
+
+    dp tp cp pp
+
+    Args:
+        dp: data-parallel degree [1]
+        tp: tensor-parallel degree [1]
+        cp: context-parallel degree [1]
+        pp: pipeline stages [1]
+
+    Returns:
+        ranks [1]
+
+    Example:
+        >>> world_ranks(8.0, 8.0, 16.0, 16.0)
+        16384.0
+
+    Source:
+        megatron-lm parallel_state.py
+
+    Monotone: increasing in dp, tp, cp, pp
+    """
+    return dp * tp * cp * pp
+
+
+@equation
+def shard_degree(dp: Number, cp: Number, dp_replicate: Number) -> Number:
+    """Ranks over which zero shards: everyone who holds the same weights, less the replicas of hybrid sharding.
+
+    dp_shard cp = dp cp / dp_replicate
+
+    Args:
+        dp: data-parallel degree [1]
+        cp: context-parallel degree [1]
+        dp_replicate: replicas of the shards [1]
+
+    Returns:
+        ranks that share one copy [1]
+
+    Example:
+        >>> shard_degree(128.0, 2.0, 4.0)
+        64.0
+
+    Source:
+        torchtitan parallel_dims.py; megatron-lm parallel_state.py; zhao-2023 §3.2
+
+    Pitfall:
+        context parallelism splits activations and no weights, so its ranks shard weights and reduce gradients like
+        replicas
+
+    Monotone: increasing in dp, cp; decreasing in dp_replicate
+    """
+    return dp * cp / dp_replicate
 
 
 @equation

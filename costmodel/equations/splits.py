@@ -26,7 +26,7 @@ def layers_beside_ends(layers: Number, pp: Number, slots: Number) -> Number:
         8.0
 
     Source:
-        megatron-lm --account-for-embedding-in-pipeline-split; llama-3 §3.3.2
+        megatron-lm --account-for-embedding-in-pipeline-split; llama-3-2024 §3.3.2
 
     Monotone: increasing in layers, slots; decreasing in pp
     """

@@ -8,6 +8,7 @@ import numpy as np
 
 from costmodel.equation import Number, equation
 
+Rails = Literal["none", "optimised", "forwarded"]
 Topology = Literal["switch", "mesh", "pairs", "torus", "none"]
 
 
@@ -231,3 +232,60 @@ def spine_bandwidth(rate: Number, extent: Number, pod: Number, oversubscription:
     Monotone: increasing in rate
     """
     return np.where(extent > pod, rate / oversubscription, rate)
+
+
+@equation
+def off_rail(stride: Number, accelerators: Number) -> Number:
+    """Whether a group's members sit at different places of their nodes, so that they hang off different leaf switches.
+
+    0 where the stride divides the node or is a multiple of it, else 1
+
+    Args:
+        stride: distance of neighbours of the group in the order of ranks [1]
+        accelerators: accelerators of a node, each with its own interface [1]
+
+    Returns:
+        1 off the rail, 0 on it [1]
+
+    Example:
+        >>> [float(off_rail(stride, 8.0)) for stride in (1.0, 4.0, 16.0, 3.0, 12.0)]
+        [0.0, 0.0, 0.0, 1.0, 1.0]
+
+    Holds:
+        interface i of every node on leaf switch i; rings leave a node by as many interfaces as it has members
+
+    Source:
+        wang-2023; nccl-2.30 NCCL_CROSS_NIC
+    """
+    return np.where((np.mod(stride, accelerators) != 0) & (np.mod(accelerators, stride) != 0), 1.0, 0.0)
+
+
+@equation
+def rail_bandwidth(rate: Number, off: Number, link: Number, oversubscription: Number, *, rails: Rails) -> Number:
+    """Network rate of a group on a rail-optimised fabric.
+
+    on the rail B; off it B / o over the spine, or min(B, link) where the domain forwards to the right rail first
+
+    Args:
+        rate: network rate of one accelerator, B [B/s]
+        off: 1 where members sit on different rails [1]
+        link: rate inside the domain, one way [B/s]
+        oversubscription: rate of a rail over the rate between rails, o [1]
+        rails: "none", "optimised" or "forwarded"
+
+    Returns:
+        attainable rate of one accelerator, one way [B/s]
+
+    Example:
+        >>> float(rail_bandwidth(40e9, 1.0, 450e9, 4.0, rails="optimised")) / 1e9
+        10.0
+
+    Source:
+        wang-2023; nccl-2.30 NCCL_CROSS_NIC
+
+    Monotone: increasing in rate, link
+    """
+    if rails == "none":
+        return rate
+    elsewhere = np.minimum(rate, link) if rails == "forwarded" else rate / oversubscription
+    return np.where(off > 0, elsewhere, rate)

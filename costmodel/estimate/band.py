@@ -23,16 +23,16 @@ from costmodel.equations.uncertainty import (
     term_error,
 )
 from costmodel.errors import fail
-from costmodel.estimate.communication import Transfer
 from costmodel.estimate.costs import COLUMNS, Costs
 from costmodel.estimate.evaluate import Evaluation, money, throughput
+from costmodel.estimate.groups import Transfer
 from costmodel.estimate.memory import LINES
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.training import TERMS, TrainingStep
 
 Fit = MatmulFit | AttentionFit | MemoryFit | SustainedFit | CollectiveFit | NetworkFit
 
-AXES = ("tp", "ep", "pp", "dp")
+AXES = ("tp", "cp", "ep", "pp", "dp")
 MEMORY_KINDS = {
     "states": ("weights", "gradients", "optimizer", "gathered", "buckets"),
     "activations": ("activations", "recompute", "logits"),
@@ -104,7 +104,7 @@ def _communication(setting: Setting, step: TrainingStep) -> dict[str, Number]:
     links: Number = 0.0
     hiding: Number = 0.0
     experts = 0.0 if setting.experts is None else setting.experts.overlap
-    hidden = {"tp": setting.overlap_tp, "ep": experts, "pp": setting.overlap_pp, "dp": setting.overlap_dp}
+    hidden = {"tp": setting.overlap_tp, "cp": 0.0, "ep": experts, "pp": setting.overlap_pp, "dp": setting.overlap_dp}
     for axis in AXES:
         spread: Number = 0.0
         for transfer in step.transfers:

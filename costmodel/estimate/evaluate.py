@@ -73,6 +73,7 @@ def evaluate(setting: Setting, block: Block) -> Evaluation:
         "memory_bound": step.terms["memory_bound"],
         "launch": step.terms["launch"],
         "tp_exposed": step.terms["tp"],
+        "cp_exposed": step.terms["cp"],
         "pp_exposed": step.terms["pp"],
         "ep_exposed": step.terms["ep"],
         "dp_exposed": step.terms["dp"],
@@ -84,7 +85,7 @@ def evaluate(setting: Setting, block: Block) -> Evaluation:
         "memory_free": setting.usable - memory.worst,
     }
     columns |= _volumes(step)
-    exposed = step.terms["tp"] + step.terms["ep"] + step.terms["pp"] + step.terms["dp"]
+    exposed = sum((step.terms[name] for name in ("cp", "ep", "pp", "dp")), start=step.terms["tp"])
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
     columns["scaling_efficiency"] = share(step.total - exposed - step.terms["bubble"], step.total)
     columns |= money(setting, columns["tokens_per_s"])
@@ -106,7 +107,7 @@ def throughput(setting: Setting, block: Block, time: Number) -> dict[str, Number
 
 
 def _volumes(step: TrainingStep) -> dict[str, Number]:
-    volumes: dict[str, Number] = {"tp_volume": 0.0, "ep_volume": 0.0, "pp_volume": 0.0, "dp_volume": 0.0}
+    volumes: dict[str, Number] = {f"{axis}_volume": 0.0 for axis in ("tp", "cp", "ep", "pp", "dp")}
     for transfer in step.transfers:
         name = f"{transfer.axis}_volume"
         with term(f"{transfer.group.name} {transfer.operation}"):

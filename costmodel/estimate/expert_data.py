@@ -9,14 +9,14 @@ import numpy as np
 from costmodel.equation import Number, term
 from costmodel.equations.counting import divided, repeated
 from costmodel.estimate.block import Block
-from costmodel.estimate.communication import (
+from costmodel.estimate.data_traffic import (
     DataTraffic,
-    Group,
     Units,
     replicated_traffic,
     sharded_gradients,
     sharded_weights,
 )
+from costmodel.estimate.groups import Group, Groups
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.work import StageParameters
 
@@ -24,19 +24,20 @@ from costmodel.estimate.work import StageParameters
 def expert_data_traffic(
     setting: Setting,
     block: Block,
+    placed: Groups,
     edp: Group,
     parameters: StageParameters,
     units: Units,
     beside: DataTraffic,
 ) -> DataTraffic:
     """The same collectives over other ranks; they hide behind the compute that the rest's traffic leaves."""
-    zero, held = block.structure.zero, parameters.routed_held
+    zero, held, placed = block.structure.zero, parameters.routed_held, replace(placed, dp=edp)
     with term("experts"):
         if zero < 2:
             first, last = beside.transfers[0].total_time, beside.transfers[-1].total_time
             forward = np.maximum(whole(units, units.forward) - last, 0.0)
             backward = np.maximum(whole(units, units.backward) - first, 0.0)
-            return replicated_traffic(setting, block, edp, held, 0.0, forward, backward)
+            return replicated_traffic(setting, block, placed, held, 0.0, forward, backward)
         taken = beside.transfers[0].time
         routed = replace(
             units,
@@ -47,8 +48,8 @@ def expert_data_traffic(
             backward=np.maximum(units.backward - taken, 0.0),
         )
         if zero == 3 or setting.stack.states.sharded_master:
-            return sharded_weights(setting, edp, routed, gathered_again=zero == 3)
-        return sharded_gradients(setting, edp, held, 0.0, routed, whole(routed, routed.forward))
+            return sharded_weights(setting, placed, routed, gathered_again=zero == 3)
+        return sharded_gradients(setting, placed, held, 0.0, routed, whole(routed, routed.forward))
 
 
 def together(one: DataTraffic, other: DataTraffic) -> DataTraffic:

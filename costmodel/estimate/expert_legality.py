@@ -35,8 +35,12 @@ def expert_widths(setting: Setting, block: Block) -> Mask:
 
 
 def expert_ranks(setting: Setting, block: Block) -> Mask:
-    """Rows where the ranks of a pipeline stage are not a whole number of expert groups."""
-    return np.asarray(remainder(repeated(block.dp, block.tp), repeated(block.ep, block.etp)) != 0)
+    """Rows where the ranks of a stage, within one replica of the shards, are not a whole number of expert groups."""
+    ranks = repeated(repeated(block.dp, block.tp), block.cp)
+    experts = repeated(block.ep, block.etp)
+    if setting.experts is not None:
+        experts = repeated(experts, block.dp_replicate)
+    return np.asarray(remainder(ranks, experts) != 0)
 
 
 def whole_sequences(setting: Setting, block: Block) -> Mask:

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from costmodel.documents.stack import Recompute
 from costmodel.equation import Number, term
 from costmodel.equations.arithmetic import matmul_flop
-from costmodel.equations.counting import divided, repeated, tokens_in_micro_batch
+from costmodel.equations.counting import divided, repeated
 from costmodel.equations.experts import grouped_flop, permute_traffic
 from costmodel.equations.precision import narrow_matmul_bytes, quantise_traffic
 from costmodel.equations.traffic import mlp_traffic, weight_gradient_bytes
+from costmodel.estimate.block import Block
 from costmodel.estimate.experts import Routed, looped, rows_of
 from costmodel.estimate.kernels import Both, Pass, product, recomputed, stream
 from costmodel.estimate.mixers import Matmul
 from costmodel.estimate.setting import ExpertSetting, Setting
-from costmodel.estimate.work import Shard
+from costmodel.estimate.work import Shard, local_tokens
 
 
-def expert_pass(setting: Setting, part: Shard, micro_batch: Number, recompute: Recompute) -> tuple[Both, Number]:
+def expert_pass(setting: Setting, part: Shard, block: Block) -> tuple[Both, Number]:
     """The routed experts of a layer, with what recompute adds, and the host's time for a direction."""
     said, held = setting.experts, part.routed
     if said is None or held is None:
         return Both(Pass(), Pass()), 0.0
     with term("experts"):
-        tokens = divided(tokens_in_micro_batch(micro_batch, setting.sequence), part.tp)
+        tokens = divided(local_tokens(setting, block), part.tp)
         rows = rows_of(held, tokens, said.load)
         once, twice, weights = _matmuls(setting, said, held, rows)
         once = once + Pass(memory_bound=_memory_bound(setting, said, held, tokens, rows, backward=False))
         twice = twice + Pass(memory_bound=_memory_bound(setting, said, held, tokens, rows, backward=True))
         host = repeated(looped(held), said.host)
-    return Both(once, twice + recomputed(setting, recompute, once, Pass()), weights), host
+    return Both(once, twice + recomputed(setting, block.structure.recompute, once, Pass()), weights), host
 
 
 def _matmuls(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) -> tuple[Pass, Pass, Number]:

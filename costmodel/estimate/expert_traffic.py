@@ -7,21 +7,21 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from costmodel.documents.stack import Order
 from costmodel.equation import Number, term
 from costmodel.equations.collectives import Operation, activation_message
-from costmodel.equations.counting import divided, repeated, tokens_in_micro_batch
+from costmodel.equations.counting import divided, repeated
 from costmodel.equations.experts import dispatch_bytes, distinct_destinations, expert_data_degree
 from costmodel.equations.overlap import exposed_time
 from costmodel.equations.roofline import stream_time
 from costmodel.equations.topology import two_level_time
-from costmodel.estimate.block import PIPELINE_INSIDE, Block, Pairs
-from costmodel.estimate.communication import Group, Transfer, collective_time, group
+from costmodel.estimate.block import PIPELINE_INSIDE, Block
+from costmodel.estimate.collectives import collective_time
 from costmodel.estimate.experts import Routed, rows_of
+from costmodel.estimate.groups import Group, Transfer, group
 from costmodel.estimate.kernels import Both, Pass
-from costmodel.estimate.links import between_pods, interface, link_of
+from costmodel.estimate.links import link_of, network_rate
 from costmodel.estimate.setting import ELEMENT_BYTES, ExpertSetting, Setting
-from costmodel.estimate.work import Shard
+from costmodel.estimate.work import Shard, local_tokens
 
 
 @dataclass(frozen=True)
@@ -62,30 +62,30 @@ class ExpertGroups:
 
 
 def expert_data(setting: Setting, block: Block) -> Number:
-    """Ranks that hold the same experts, over which their gradients are reduced and their states sharded."""
-    return expert_data_degree(setting.ranks, block.pp, block.ep, block.etp)
+    """Ranks that hold the same experts and share their states: without the replicas of the shards."""
+    return divided(expert_data_degree(setting.ranks, block.pp, block.ep, block.etp), block.dp_replicate)
 
 
-def expert_groups(setting: Setting, rows: Block | Pairs, order: Order) -> ExpertGroups:
+def expert_groups(setting: Setting, rows: Block) -> ExpertGroups:
     """Where the groups lie; with the pipeline inside data parallelism, members are pp times as far apart."""
     pp, ep, etp = rows.pp, rows.ep, rows.etp
     with term("expert placement"):
-        stride = repeated(pp, etp) if order == PIPELINE_INSIDE else etp
+        stride = repeated(pp, etp) if rows.structure.order == PIPELINE_INSIDE else etp
         outer = repeated(stride, ep)
-        edp = expert_data_degree(setting.ranks, pp, ep, etp)
+        edp = expert_data(setting, rows)
     return ExpertGroups(
         group(setting, "etp", etp, 1.0), group(setting, "ep", ep, stride), group(setting, "edp", edp, outer)
     )
 
 
 def expert_traffic(
-    setting: Setting, part: Shard, distinct: Pairs, layer: Both, placed: ExpertGroups, *, again: bool
+    setting: Setting, part: Shard, block: Block, layer: Both, placed: ExpertGroups, *, again: bool
 ) -> tuple[ExpertTraffic, Both]:
     """Dispatch and combine of a layer in both directions, what compute does not hide, and a recomputed forward."""
     said, held = setting.experts, part.routed
     if said is None or held is None:
         return ExpertTraffic(), Both(Pass(), Pass())
-    tokens = divided(tokens_in_micro_batch(distinct.micro_batch, setting.sequence), part.tp)
+    tokens = divided(local_tokens(setting, block), part.tp)
     exchanges = (*_dispatch(setting, said, held, tokens, placed.ep), *_sharing(setting, said, held, tokens, placed.etp))
     sent: Number = 0.0
     for item in exchanges[:2]:
@@ -139,7 +139,7 @@ def _all_to_all(
         if held.of.node_limit is not None:
             copies = np.minimum(copies, held.of.node_limit)
         far = dispatch_bytes(tokens, hidden, copies, ep.domains, element)
-        rate = between_pods(setting, interface(setting, kernels.across_share), repeated(ep.ranks, ep.stride))
+        rate = network_rate(setting, kernels.across_share, ep, "all_to_all")
         across = stream_time(far, rate, 1.0)
     return two_level_time(inside, across, setting.network.serial_share) + start
 

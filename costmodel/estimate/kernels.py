@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from costmodel.documents.stack import Recompute
 from costmodel.equation import Number, term
 from costmodel.equations.arithmetic import matmul_flop
-from costmodel.equations.counting import divided, repeated, tokens_in_micro_batch
+from costmodel.equations.context import merge_traffic
+from costmodel.equations.counting import divided, repeated
 from costmodel.equations.precision import narrow_matmul_bytes, quantise_traffic
 from costmodel.equations.roofline import (
     attention_backward_time,
@@ -27,9 +28,10 @@ from costmodel.equations.traffic import (
     score_traffic,
     weight_gradient_bytes,
 )
+from costmodel.estimate.block import Block, alone, local_sequence
 from costmodel.estimate.mixers import Matmul, core_flop, mixer_traffic
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.work import Shard, additions, matmuls, vocab_per_rank
+from costmodel.estimate.work import Shard, additions, local_tokens, matmuls, vocab_per_rank
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,12 @@ class Pass:
     memory_bound: Number = 0.0
     launch: Number = 0.0
     tp: Number = 0.0
+    cp: Number = 0.0
     ep: Number = 0.0
     dp: Number = 0.0
 
     def __add__(self, other: Pass) -> Pass:
-        return Pass(*(getattr(self, name) + getattr(other, name) for name in PASS_TERMS))
+        return Pass(*(_sum(getattr(self, name), getattr(other, name)) for name in PASS_TERMS))
 
     def each(self, change: Callable[[Number], Number]) -> Pass:
         """The same change made to every term."""
@@ -59,15 +62,29 @@ class Pass:
     @property
     def total(self) -> Number:
         """All of it."""
-        return self.device + self.launch + self.tp + self.ep + self.dp
+        total = self.device + self.launch + self.tp
+        for exposed in (self.cp, self.ep, self.dp):
+            total = _sum(total, exposed)
+        return total
+
+
+def nothing(value: Number) -> bool:
+    """Whether a term was never set; adding or changing whole columns of nothing would take its time."""
+    return isinstance(value, float) and value == 0
+
+
+def _sum(one: Number, other: Number) -> Number:
+    return one if nothing(other) else other if nothing(one) else one + other
 
 
 def _labelled(label: str, change: Callable[[Number], Number], value: Number) -> Number:
+    if nothing(value):
+        return value
     with term(label):
         return change(value)
 
 
-PASS_TERMS = ("matmul", "attention", "memory_bound", "launch", "tp", "ep", "dp")
+PASS_TERMS = ("matmul", "attention", "memory_bound", "launch", "tp", "cp", "ep", "dp")
 
 
 @dataclass(frozen=True)
@@ -170,32 +187,45 @@ def linear_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Pass,
     return Pass(matmul=forward, memory_bound=once), Pass(matmul=inward + weight, memory_bound=back), weight
 
 
-def attention_pass(setting: Setting, part: Shard, micro_batch: Number) -> tuple[Pass, Pass]:
-    """Forward and backward of the attention core."""
+def attention_pass(setting: Setting, part: Shard, block: Block) -> tuple[Pass, Pass]:
+    """Forward and backward of the attention core: an even part of every sequence under context parallelism."""
     mixer, sequence = part.mixer, setting.sequence
     if mixer is None:
         return Pass(), Pass()
     head_dim, fit = mixer.head_dim, setting.attention
     if fit is not None:
-        flop = core_flop(part.kind, mixer, micro_batch, sequence, mixer.heads, causal=True)
-        rate = attention_rate(setting.peak, fit.forward_share, sequence, fit.half_sequence, head_dim)
+        flop = divided(core_flop(part.kind, mixer, block.micro_batch, sequence, mixer.heads, causal=True), block.cp)
+        length = local_sequence(sequence, block) if block.structure.cp_type == "p2p" else sequence
+        rate = attention_rate(setting.peak, fit.forward_share, length, fit.half_sequence, head_dim)
         forward = attention_forward_time(flop, rate, setting.sustained)
         backward = attention_backward_time(flop, rate, fit.backward_share, setting.sustained)
-        return Pass(attention=forward), Pass(attention=backward)
-    batches = repeated(micro_batch, mixer.heads)
+        merge = _merge(setting, part, block)
+        return Pass(attention=forward, memory_bound=merge), Pass(attention=backward, memory_bound=merge)
+    shared = divided(block.micro_batch, block.cp)
+    batches = repeated(shared, mixer.heads)
     with term("scores"):
         flop = repeated(batches, matmul_flop(sequence, sequence, head_dim))
         nbytes = repeated(batches, matmul_bytes(sequence, sequence, head_dim, setting.element))
         scores = product(setting, flop, nbytes)
-    softmax = stream(setting, score_traffic(micro_batch, sequence, mixer.heads, setting.element, backward=False))
-    back = stream(setting, score_traffic(micro_batch, sequence, mixer.heads, setting.element, backward=True))
+    softmax = stream(setting, score_traffic(shared, sequence, mixer.heads, setting.element, backward=False))
+    back = stream(setting, score_traffic(shared, sequence, mixer.heads, setting.element, backward=True))
     forward, backward = repeated(2.0, scores), repeated(4.0, scores)
     return Pass(attention=forward, memory_bound=softmax), Pass(attention=backward, memory_bound=back)
 
 
-def layer_pass(setting: Setting, part: Shard, micro_batch: Number, split: Number, recompute: Recompute) -> Both:
+def _merge(setting: Setting, part: Shard, block: Block) -> Number:
+    """A ring's partial results put together; nothing without one."""
+    if block.structure.cp_type != "p2p" or alone(block.cp) or part.mixer is None or part.kind.state_space is not None:
+        return 0.0
+    tokens, mixer = local_tokens(setting, block), part.mixer
+    with term("ring merge"):
+        return stream(setting, merge_traffic(tokens, mixer.heads, mixer.head_dim, setting.element, block.cp))
+
+
+def layer_pass(setting: Setting, part: Shard, block: Block) -> Both:
     """Forward and backward of one layer on the device, with what recompute adds to backward."""
-    tokens = tokens_in_micro_batch(micro_batch, setting.sequence)
+    tokens, structure = local_tokens(setting, block), block.structure
+    split: Number = block.tp if structure.sequence_parallel else 1.0
     forward_linear, backward_linear, before_last = Pass(), Pass(), Pass()
     weights: Number = 0.0
     for matrix in matmuls(setting, part):
@@ -205,13 +235,13 @@ def layer_pass(setting: Setting, part: Shard, micro_batch: Number, split: Number
         forward_linear, backward_linear = forward_linear + forward, backward_linear + backward
         weights = weights + weight
     with term("attention core"):
-        core_forward, core_backward = attention_pass(setting, part, micro_batch)
+        core_forward, core_backward = attention_pass(setting, part, block)
     once = _memory_bound(setting, part, tokens, split, backward=False)
     twice = _memory_bound(setting, part, tokens, split, backward=True)
     forward_pass = forward_linear + Pass(memory_bound=once) + core_forward
     backward_pass = backward_linear + Pass(memory_bound=twice) + core_backward
     again = (before_last if setting.stops_early else forward_linear) + Pass(memory_bound=once) + core_forward
-    backward_pass = backward_pass + recomputed(setting, recompute, again, core_forward)
+    backward_pass = backward_pass + recomputed(setting, structure.recompute, again, core_forward)
     return Both(forward_pass, backward_pass, weights)
 
 
@@ -247,6 +277,14 @@ def recomputed(setting: Setting, recompute: Recompute, forward: Pass, core: Pass
     return {"layer": forward, "core": core, "nothing": Pass()}[dropped]
 
 
+def core_of(setting: Setting, block: Block, layer: Both) -> Both:
+    """The attention of a layer without what is computed again."""
+    forward, backward = layer.forward.attention, layer.backward.attention
+    if setting.dropped(block.structure.recompute) in ("layer", "core"):
+        backward = backward - forward
+    return Both(Pass(attention=forward), Pass(attention=backward))
+
+
 ISSUED_AGAIN = {"nothing": 0.0, "core": 0.0, "operations": 0.5, "layer": 1.0}
 
 
@@ -268,15 +306,15 @@ def launched(
 
 
 def _issued(setting: Setting, work: Pass, operations: Number, experts: Number) -> Pass:
-    busy = work.device + work.tp + work.ep
+    busy = _sum(_sum(work.device + work.tp, work.cp), work.ep)
     host = repeated(operations, setting.stack.launch.operation) + experts
     return work + Pass(launch=host_bound_time(busy, host) - busy)
 
 
-def head_pass(setting: Setting, tp: Number, micro_batch: Number) -> Both:
+def head_pass(setting: Setting, block: Block) -> Both:
     """The head and the loss."""
-    tokens = tokens_in_micro_batch(micro_batch, setting.sequence)
-    vocab = vocab_per_rank(setting, tp)
+    tokens = local_tokens(setting, block)
+    vocab = vocab_per_rank(setting, block.tp)
     with term("head"):
         forward, backward, weight = matmul_pass(setting, tokens, Matmul("head", vocab, setting.model.hidden))
         fused = setting.stack.kernels.streams == "fused"
@@ -284,9 +322,9 @@ def head_pass(setting: Setting, tp: Number, micro_batch: Number) -> Both:
     return Both(Pass(matmul=forward, memory_bound=loss), Pass(matmul=backward), weight)
 
 
-def embedding_pass(setting: Setting, micro_batch: Number) -> Both:
+def embedding_pass(setting: Setting, block: Block) -> Both:
     """The lookup and its gradient."""
-    tokens = tokens_in_micro_batch(micro_batch, setting.sequence)
+    tokens = local_tokens(setting, block)
     with term("embedding"):
         lookup = stream(setting, embedding_traffic(tokens, setting.model.hidden, setting.element))
     return Both(Pass(memory_bound=lookup), Pass(memory_bound=lookup))

@@ -9,13 +9,15 @@ import numpy as np
 from costmodel.documents.model import Layers
 from costmodel.equation import Number
 from costmodel.equations.counting import repeated
-from costmodel.estimate.block import Pairs, Structure
-from costmodel.estimate.communication import TensorTraffic, tensor_traffic
+from costmodel.estimate.block import Block
+from costmodel.estimate.context_traffic import ContextTraffic, context_traffic
 from costmodel.estimate.expert_pass import expert_pass
 from costmodel.estimate.expert_traffic import ExpertTraffic, expert_groups, expert_traffic
-from costmodel.estimate.kernels import Both, Pass, launched, layer_pass
+from costmodel.estimate.groups import context_group, group
+from costmodel.estimate.kernels import Both, Pass, core_of, launched, layer_pass
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.work import exchanges, shard
+from costmodel.estimate.tensor_traffic import TensorTraffic, tensor_traffic
+from costmodel.estimate.work import exchanges, local_tokens, shard
 
 
 @dataclass(frozen=True)
@@ -24,31 +26,33 @@ class LayerWork:
 
     both: Both
     tensor: TensorTraffic
+    context: ContextTraffic
     experts: ExpertTraffic
 
 
-def layer_work(setting: Setting, structure: Structure, kind: Layers, distinct: Pairs) -> LayerWork:
-    """One layer, on each distinct combination of the sizes it depends on."""
-    tp, micro_batch = distinct.tp, distinct.micro_batch
-    split: Number = tp if structure.sequence_parallel else 1.0
-    part = shard(setting.model, kind, tp, distinct.ep, distinct.etp)
-    layer = layer_pass(setting, part, micro_batch, split, structure.recompute)
-    tensor = tensor_traffic(
-        setting, tp, micro_batch, layer.forward, exchanges(kind), sequence_parallel=structure.sequence_parallel
-    )
+def layer_work(setting: Setting, kind: Layers, block: Block) -> LayerWork:
+    """One layer, on rows that each cut it otherwise."""
+    structure, tp = block.structure, group(setting, "tp", block.tp, 1.0)
+    part = shard(setting.model, kind, block.tp, block.ep, block.etp)
+    layer = layer_pass(setting, part, block)
+    tokens, parallel = local_tokens(setting, block), structure.sequence_parallel
+    tensor = tensor_traffic(setting, tp, tokens, layer.forward, exchanges(kind), sequence_parallel=parallel)
+    context = context_traffic(setting, context_group(setting, block), block, part, core_of(setting, block, layer))
     full = structure.recompute == "full"
     host: Number = 0.0
     experts = ExpertTraffic()
     if part.routed is not None:
-        inside, host = expert_pass(setting, part, micro_batch, structure.recompute)
+        inside, host = expert_pass(setting, part, block)
         layer = layer + inside
-        placed = expert_groups(setting, distinct, structure.order)
-        experts, exposed = expert_traffic(setting, part, distinct, layer, placed, again=full)
+        placed = expert_groups(setting, block)
+        experts, exposed = expert_traffic(setting, part, block, layer, placed, again=full)
         layer = layer + exposed
     again = tensor.recomputed if full else repeated(0.0, tensor.recomputed)
     layer = layer + Both(Pass(tp=tensor.forward), Pass(tp=tensor.backward + again))
-    calls = _calls(tensor, tp, exchanges(kind), again=full)
-    return LayerWork(launched(setting, structure.recompute, layer, calls, host), tensor, experts)
+    shown = context.backward + context.forward if full else context.backward
+    layer = layer + Both(Pass(cp=context.forward), Pass(cp=shown))
+    calls = _calls(tensor, block.tp, exchanges(kind), again=full)
+    return LayerWork(launched(setting, structure.recompute, layer, calls, host), tensor, context, experts)
 
 
 def _calls(traffic: TensorTraffic, tp: Number, each: float, *, again: bool) -> tuple[Number, Number]:

@@ -18,8 +18,10 @@ from costmodel.equations.counting import (
     micro_batches_per_step,
     remainder,
     repeated,
+    world_ranks,
 )
-from costmodel.estimate.block import Block
+from costmodel.estimate.block import Block, local_sequence
+from costmodel.estimate.context_legality import chunked_sequence, context_not_offered, heads_exchanged, shard_replicas
 from costmodel.estimate.expert_legality import expert_ranks, expert_widths, no_experts, whole_experts, whole_sequences
 from costmodel.estimate.schedules import wrong_batches, wrong_shape
 from costmodel.estimate.setting import Setting
@@ -37,7 +39,7 @@ class Rule:
 
 
 REFUSALS = {
-    "L001": Rule("dp tp pp ≠ ranks", "The degrees multiply to another number than the cluster has accelerators."),
+    "L001": Rule("dp tp cp pp ≠ ranks", "The degrees multiply to another number than the cluster has accelerators."),
     "L002": Rule(
         "layers % (pp vpp)",
         "pp · vpp must divide the layers, or them and the ends that the split counts as a layer; split: spread divides "
@@ -56,7 +58,9 @@ REFUSALS = {
         "zb-v at least 2 pp − 1; v-half, v-min, dualpipev, dualpipe 2 pp, the last an even number.",
     ),
     "L007": Rule("widths % tp", "tp must divide the MLP's inner width and the hidden width."),
-    "L008": Rule("sequence % tp", "Sequence parallelism splits the sequence over tp ranks, so tp must divide it."),
+    "L008": Rule(
+        "sequence % tp", "Sequence parallelism splits a rank's part of the sequence over tp, so tp must divide it."
+    ),
     "L009": Rule(
         "schedule, pp, vpp",
         "interleaved and looped-bfs need pp ≥ 2 and vpp ≥ 2; zb-v, v-half, v-min and dualpipev vpp = 2; all others "
@@ -64,7 +68,8 @@ REFUSALS = {
     ),
     "L010": Rule(
         "same plan again",
-        "At tp = 1 sequence parallelism changes nothing; at pp = 1 all schedules are one; at dp = 1 all zero stages.",
+        "At tp = 1 sequence parallelism changes nothing; at pp = 1 all schedules are one; at dp = cp = 1 all zero "
+        "stages; at cp = 1 all cp_type.",
     ),
     "L011": Rule(
         "not in the stack", "The training software does not offer this zero stage, recompute mode or schedule."
@@ -74,8 +79,9 @@ REFUSALS = {
     ),
     "L020": Rule("experts % ep", "Every rank holds whole experts, so ep must divide the experts of a layer."),
     "L021": Rule(
-        "tp dp % (ep etp)",
-        "Experts cut the ranks of a pipeline stage a second way, so ep · etp must divide tp · dp; EP adds no ranks.",
+        "tp cp dp % (ep etp)",
+        "Experts cut the ranks of a pipeline stage a second way, so ep · etp must divide tp · cp · dp, within each of "
+        "dp_replicate replicas; EP adds no ranks.",
     ),
     "L022": Rule("expert width % etp", "etp must divide the inner width of an expert."),
     "L023": Rule(
@@ -83,6 +89,20 @@ REFUSALS = {
         "With tp ≥ 2 a model with experts needs sequence parallelism: every rank sends its own tokens to the experts.",
     ),
     "L024": Rule("no experts", "The model has no experts for ep or etp to cut."),
+    "L030": Rule(
+        "sequence % (2 cp)",
+        "A ring and gathered keys and values cut the sequence in 2 cp chunks, an early and a late one for each rank, "
+        "so that causal attention is even; all-to-all cuts it in cp.",
+    ),
+    "L031": Rule(
+        "heads % (tp cp)",
+        "All-to-all context parallelism, and any of state-space layers, gives every rank whole heads, so tp · cp must "
+        "divide the heads, and cp the key and value heads of a rank.",
+    ),
+    "L032": Rule(
+        "dp_replicate", "Replicas of the shards must divide dp, and only zero 1 to 3 shards at all; otherwise it is 1."
+    ),
+    "L033": Rule("no such cp_type", "The training software does not offer this way of context parallelism."),
     "M001": Rule("does not fit", "Peak memory of the worst stage is over what is usable."),
     "M002": Rule("memory limit", "Peak memory is over the limit the scenario sets."),
     "T001": Rule("time or MFU limit", "The step is longer, or the MFU lower, than the scenario allows."),
@@ -126,7 +146,7 @@ def _not_offered(setting: Setting, block: Block) -> Mask:
 
 def _other_world(setting: Setting, block: Block) -> Mask:
     ranks = setting.ranks
-    return np.asarray(repeated(block.dp, repeated(block.tp, block.pp)) != ranks) | _rest(block.dp, 1.0)
+    return np.asarray(world_ranks(block.dp, block.tp, block.cp, block.pp) != ranks) | _rest(block.dp, 1.0)
 
 
 def _too_long(setting: Setting, block: Block) -> Mask:
@@ -151,7 +171,7 @@ def _widths(setting: Setting, block: Block) -> Mask:
 def _sequence(setting: Setting, block: Block) -> Mask:
     if not block.structure.sequence_parallel:
         return np.zeros(len(block), dtype=bool)
-    return _rest(setting.sequence, block.tp)
+    return _rest(local_sequence(setting.sequence, block), block.tp)
 
 
 def _uneven(setting: Setting, block: Block) -> Mask:
@@ -174,6 +194,9 @@ def _batches_of_schedule(setting: Setting, block: Block) -> Mask:
     return wrong_batches(block, micro_batches(setting, block))
 
 
+SWAPPED = {"tp-cp-pp-dp": ("dp", "pp"), "tp-dp-cp-pp": ("cp", "dp")}  # against tp-cp-dp-pp
+
+
 def _repeats(setting: Setting, block: Block) -> Mask:
     """Rows that are another row of the same search under a different name; of each such set one stays."""
     structure, stack, space = block.structure, setting.stack, setting.case.scenario.search or Space()
@@ -182,13 +205,17 @@ def _repeats(setting: Setting, block: Block) -> Mask:
         same |= (block.tp == 1) & (stack.sequence_parallel in (space.sequence_parallel or [stack.sequence_parallel]))
     zeros = set(space.zero or stack.zero).intersection(stack.zero)
     if structure.zero != min(zeros, default=structure.zero):
-        same |= block.dp == 1
+        same |= (block.dp == 1) & (block.cp == 1)
     if structure.schedule == "gpipe":
         same |= (block.pp == 1) & ("1f1b" in (space.schedule or stack.schedules))
     if space.split and structure.split != space.split[0]:
         same |= (block.pp == 1) | ((structure.split == "spread") & ("even" in space.split) & ~_uneven(setting, block))
-    if structure.order != "tp-dp-pp":
-        same |= ((block.pp == 1) | (block.dp == 1)) & ("tp-dp-pp" in (space.order or ["tp-dp-pp"]))
+    if structure.order in SWAPPED:
+        one, other = (getattr(block, name) for name in SWAPPED[structure.order])
+        same |= ((one == 1) | (other == 1)) & ("tp-cp-dp-pp" in (space.order or ["tp-cp-dp-pp"]))
+    kinds = space.cp_type or stack.context_parallel
+    if kinds and structure.cp_type != kinds[0]:
+        same |= block.cp == 1
     idle = structure.recompute == "selective" and setting.dropped(structure.recompute) == "nothing"
     return same | (idle and "none" in (space.recompute or stack.recompute))
 
@@ -223,17 +250,21 @@ def _check(code: str, needs: str, refused: Callable[[Setting, Block], Mask]) -> 
 CHECKS = (
     _check("L011", "", _not_offered),
     _check("L012", "", _too_long),
-    _check("L001", "dp tp pp", _other_world),
+    _check("L001", "dp tp cp pp", _other_world),
     _check("L003", "tp", _heads),
     _check("L004", "tp", _kv_heads),
     _check("L007", "tp", _widths),
-    _check("L008", "tp", _sequence),
-    _check("L010", "dp tp pp", _repeats),
+    _check("L033", "cp", context_not_offered),
+    _check("L030", "cp", chunked_sequence),
+    _check("L031", "tp cp", heads_exchanged),
+    _check("L008", "tp cp", _sequence),
+    _check("L032", "dp dp_replicate", shard_replicas),
+    _check("L010", "dp tp cp pp", _repeats),
     _check("L023", "tp", whole_sequences),
     _check("L024", "ep etp", no_experts),
     _check("L020", "ep", whole_experts),
     _check("L022", "etp", expert_widths),
-    _check("L021", "dp tp ep etp", expert_ranks),
+    _check("L021", "dp tp cp ep etp dp_replicate", expert_ranks),
     _check("L009", "pp vpp", _chunks),
     _check("L002", "pp vpp", _layers),
     _check("L005", "dp micro_batch", _batch),

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from costmodel.documents.hardware import CollectiveFit
 from costmodel.equation import Number, term
+from costmodel.equations.collectives import Operation
 from costmodel.equations.counting import repeated
-from costmodel.equations.topology import carried_over, interface_bandwidth, link_bandwidth, spine_bandwidth
+from costmodel.equations.topology import (
+    carried_over,
+    interface_bandwidth,
+    link_bandwidth,
+    off_rail,
+    rail_bandwidth,
+    spine_bandwidth,
+)
+from costmodel.estimate.groups import Group
 from costmodel.estimate.setting import Setting
 
 
@@ -15,14 +26,22 @@ def interface(setting: Setting, share: float) -> Number:
     return interface_bandwidth(node.scale_out.nics, fabric.bandwidth, node.accelerators, share)
 
 
-def between_pods(setting: Setting, rate: Number, extent: Number) -> Number:
-    """The network's rate for a group that reaches so far, less where that is over the end of a pod."""
-    cluster = setting.case.scenario.cluster
+def network_rate(setting: Setting, share: float, group: Group, operation: Operation) -> Number:
+    """The network's rate for a group: of its own interface, less where it leaves its rail or reaches past a pod."""
+    cluster, accelerators = setting.case.scenario.cluster, setting.case.node.accelerators
+    rate = own = interface(setting, share)
+    if cluster.rails != "none":
+        with term("rail"):
+            off = off_rail(group.stride, accelerators)
+            if operation == "all_to_all":
+                off = np.where(group.inside > 1, 1.0, off)  # members of one node talk to every place of the others
+            link = setting.case.scale_up.bandwidth
+            rate = rail_bandwidth(own, off, link, cluster.oversubscription, rails=cluster.rails)
     if cluster.pod is None:
         return rate
     with term("pod"):
-        pod = repeated(cluster.pod, setting.case.node.accelerators)
-        return spine_bandwidth(rate, extent, pod, cluster.oversubscription)
+        pod = repeated(cluster.pod, accelerators)
+        return np.minimum(rate, spine_bandwidth(own, group.extent, pod, cluster.oversubscription))
 
 
 def link_of(setting: Setting, ranks: Number) -> Number:

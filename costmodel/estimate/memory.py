@@ -17,7 +17,7 @@ from costmodel.equations.activations import (
     score_activations,
     stream_activations,
 )
-from costmodel.equations.counting import divided, repeated, tokens_in_micro_batch
+from costmodel.equations.counting import divided, repeated
 from costmodel.equations.overlap import bucket_bytes
 from costmodel.equations.precision import linear_inputs, narrow_copy_bytes
 from costmodel.equations.states import (
@@ -28,14 +28,15 @@ from costmodel.equations.states import (
     reserved_bytes,
     weight_bytes,
 )
-from costmodel.estimate.block import Block
+from costmodel.estimate.block import Block, alone
+from costmodel.estimate.context_traffic import context_buffers
 from costmodel.estimate.expert_traffic import expert_data
 from costmodel.estimate.experts import expert_activations, rows_of
 from costmodel.estimate.mixers import mixer_activations
 from costmodel.estimate.schedules import ends_held, live, stepped, weight_copies
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.split import StageLayers
-from costmodel.estimate.work import Shard, StageParameters, additions, shard, vocab_per_rank
+from costmodel.estimate.work import Shard, StageParameters, additions, local_tokens, shard, vocab_per_rank
 
 LINES = (
     "weights",
@@ -43,14 +44,15 @@ LINES = (
     "optimizer",
     "gathered",
     "buckets",
+    "context",
     "activations",
     "recompute",
     "logits",
     "fragmentation",
     "runtime",
 )
-ALLOCATED = LINES[:8]
-RESERVED = LINES[:9]
+ALLOCATED = LINES[:9]
+RESERVED = LINES[:10]
 STAGES = ("first", "middle", "last")
 
 
@@ -71,7 +73,7 @@ def layer_activations(setting: Setting, block: Block, part: Shard) -> Number:
     """Bytes one layer keeps for the backward of one micro-batch."""
     structure, model = block.structure, setting.model
     split = block.tp if structure.sequence_parallel else 1.0
-    tokens = tokens_in_micro_batch(block.micro_batch, setting.sequence)
+    tokens = local_tokens(setting, block)
     mixer = part.mixer
     dropped = setting.dropped(structure.recompute)
     if dropped == "layer":
@@ -87,7 +89,7 @@ def whole_activations(setting: Setting, block: Block, part: Shard, *, selective:
     """Bytes one layer keeps when nothing, or only the attention core, is computed again."""
     kernels, model = setting.stack.kernels, setting.model
     split = block.tp if block.structure.sequence_parallel else 1.0
-    tokens = tokens_in_micro_batch(block.micro_batch, setting.sequence)
+    tokens = local_tokens(setting, block)
     with term("layer activations"):
         norms = (part.kind.norms, additions(part.kind))
         kept = stream_activations(tokens, model.hidden, *norms, setting.element, split, dropout=kernels.dropout)
@@ -102,7 +104,7 @@ def whole_activations(setting: Setting, block: Block, part: Shard, *, selective:
         if part.mixer is None or part.kind.state_space is not None:
             return kept
         return kept + score_activations(
-            block.micro_batch,
+            divided(block.micro_batch, block.cp),
             setting.sequence,
             part.mixer.heads,
             setting.element,
@@ -116,7 +118,7 @@ def _expert_activations(setting: Setting, part: Shard, block: Block) -> Number:
     """What the routed experts of a layer keep for the backward of one micro-batch."""
     if part.routed is None or setting.experts is None:
         return 0.0
-    tokens = divided(tokens_in_micro_batch(block.micro_batch, setting.sequence), block.tp)
+    tokens = divided(local_tokens(setting, block), block.tp)
     rows = rows_of(part.routed, tokens, setting.experts.load)
     kept = expert_activations(setting.model.hidden, part.routed, rows, setting.element)
     if setting.narrow is None or not setting.narrow.saved:
@@ -185,6 +187,7 @@ def _stage(
         column["recompute"] = kept.whole
         column["logits"] = head
         column["gathered"] = _gathered(setting, block, parameters, position)
+        column["context"] = _context(setting, block)
         column["buckets"] = _buckets(setting, block)
         allocated = column["weights"]
         for name in ALLOCATED[1:]:
@@ -231,9 +234,9 @@ def _all_states(
     setting: Setting, block: Block, parameters: StageParameters, held: Number, position: int
 ) -> dict[str, Number]:
     """States of a stage: routed experts are sharded over the ranks that hold the same, all else over dp."""
-    found = _states(setting, block, held, block.dp)
+    found = _states(setting, block, held, block.shards)
     layers = repeated(weight_copies(block.structure.schedule), parameters.held(position))
-    found["weights"] = found["weights"] + _converted(setting, block, layers, block.dp)
+    found["weights"] = found["weights"] + _converted(setting, block, layers, block.shards)
     if setting.experts is None:
         return found
     with term("experts"):
@@ -277,13 +280,13 @@ def _first(setting: Setting, block: Block, live: Number) -> Number:
     if not setting.stack.kernels.dropout:
         return 0.0
     split = block.tp if block.structure.sequence_parallel else 1.0
-    tokens = tokens_in_micro_batch(block.micro_batch, setting.sequence)
+    tokens = local_tokens(setting, block)
     return repeated(live, mask_bytes(tokens, setting.model.hidden, setting.element, split))
 
 
 def _last(setting: Setting, block: Block) -> Number:
     split = block.tp if block.structure.sequence_parallel else 1.0
-    tokens = tokens_in_micro_batch(block.micro_batch, setting.sequence)
+    tokens = local_tokens(setting, block)
     logits = logit_bytes(tokens, vocab_per_rank(setting, block.tp), setting.stack.buckets.loss)
     return logits + head_activations(tokens, setting.model.hidden, setting.element, split)
 
@@ -299,10 +302,20 @@ def _gathered(setting: Setting, block: Block, parameters: StageParameters, posit
         largest = parameters.largest + parameters.routed_layer
         unit = gathered_bytes(largest, setting.gathered, setting.gradient, stack.buckets.prefetch)
         outer = repeated(stack.states.compute, ends)
-    return np.where(block.dp > 1, unit + outer, 0.0)
+    return np.where(block.shards > 1, unit + outer, 0.0)
+
+
+def _context(setting: Setting, block: Block) -> Number:
+    """Other ranks' tokens held while the layer that needs most of them runs."""
+    if alone(block.cp):
+        return 0.0
+    held: Number = 0.0
+    for kind in setting.model.layers:
+        held = np.maximum(held, context_buffers(setting, block, shard(setting.model, kind, block.tp)))
+    return held
 
 
 def _buckets(setting: Setting, block: Block) -> Number:
     buckets = setting.stack.buckets
-    size = repeated(buckets.live, bucket_bytes(buckets.size, buckets.per_rank, block.dp))
-    return np.where(block.dp > 1, size, 0.0)
+    size = repeated(buckets.live, bucket_bytes(buckets.size, buckets.per_rank, block.shards))
+    return np.where((block.dp > 1) | (block.cp > 1), size, 0.0)

@@ -45,6 +45,7 @@ def structure_of(setting: Setting, plan: Plan) -> tuple[Structure, tuple[Assumed
         split="stated" if _stated(plan) else plan.split or "fitting",
         first_stage_layers=plan.first_stage_layers,
         last_stage_layers=plan.last_stage_layers,
+        cp_type=plan.cp_type or (stack.context_parallel or ["p2p"])[0],
     )
     assumed = tuple(
         Assumed(
@@ -64,7 +65,7 @@ def plan_block(setting: Setting, plan: Plan) -> tuple[Block, tuple[Assumed, ...]
     """A plan as a block of one row."""
     structure, assumed = structure_of(setting, plan)
     ranks = setting.ranks
-    dp = plan.dp if plan.dp is not None else float(data_parallel_degree(ranks, plan.tp, plan.pp))
+    dp = plan.dp if plan.dp is not None else float(data_parallel_degree(ranks, plan.tp, plan.cp, plan.pp))
     sizes = {name: getattr(plan, name) for name in SIZES if name != "dp"}
     if structure.schedule in FOLDED and "vpp" not in plan.model_fields_set:
         sizes["vpp"] = 2.0

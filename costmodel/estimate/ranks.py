@@ -11,7 +11,7 @@ from costmodel.equations.counting import repeated
 from costmodel.equations.pipeline import pipeline_time
 from costmodel.equations.schedules import later_schedule_time
 from costmodel.estimate.block import Block
-from costmodel.estimate.kernels import PASS_TERMS, Both
+from costmodel.estimate.kernels import PASS_TERMS, Both, nothing
 from costmodel.estimate.schedules import is_later, is_plain
 from costmodel.estimate.setting import Setting
 
@@ -49,11 +49,15 @@ def busiest_rank(ranks: Sequence[Both], micro_batches: Number) -> dict[str, Numb
         slower = np.asarray(other.total >= slowest)
         slowest = np.where(slower, other.total, slowest)
         for name in PASS_TERMS:
-            busiest[name] = np.where(slower, _of_both(other, name), busiest[name])
+            seconds = _of_both(other, name)
+            if not (nothing(seconds) and nothing(busiest[name])):
+                busiest[name] = np.where(slower, seconds, busiest[name])
     return {name: _labelled(name, micro_batches, seconds) for name, seconds in busiest.items()}
 
 
 def _labelled(name: str, micro_batches: Number, seconds: Number) -> Number:
+    if nothing(seconds):
+        return seconds
     with term(f"{name} of the busiest stage"):
         return repeated(micro_batches, seconds)
 

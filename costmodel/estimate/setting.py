@@ -81,6 +81,7 @@ class Setting:
     overlap_tp: float
     overlap_dp: float
     overlap_pp: float
+    overlap_cp: float
     fragmentation: float
     convention: FlopConvention
     experts: ExpertSetting | None
@@ -188,7 +189,6 @@ def setting_of(case: Case) -> Setting:
     speaker = _Speaker()
     gradients = speaker.gradients(case)
     speaker.rates(stack, linear, fitted)
-    choose = speaker.choose
     return Setting(
         case=case,
         model=case.model,
@@ -205,15 +205,16 @@ def setting_of(case: Case) -> Setting:
         linear=linear,
         attention=efficiency.attention.get(stack.kernels.attention),
         memory_share=streams.share,
-        sustained=choose("assume.sustained", assume.sustained, _sustained(case, sustained), fitted),
+        sustained=speaker.choose("assume.sustained", assume.sustained, _sustained(case, sustained), fitted),
         domain=case.node.scale_up.domain,
         collectives=efficiency.collectives,
         network=network,
-        network_share=choose("assume.network_share", assume.network_share, network.share, crossed),
-        overlap_tp=choose("assume.overlap.tp", assume.overlap.tp, _tensor_overlap(case), named),
-        overlap_dp=choose("assume.overlap.dp", assume.overlap.dp, stack.overlap.dp, named),
-        overlap_pp=choose("assume.overlap.pp", assume.overlap.pp, stack.overlap.pp, named),
-        fragmentation=choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
+        network_share=speaker.choose("assume.network_share", assume.network_share, network.share, crossed),
+        overlap_tp=speaker.choose("assume.overlap.tp", assume.overlap.tp, _tensor_overlap(case), named),
+        overlap_dp=speaker.choose("assume.overlap.dp", assume.overlap.dp, stack.overlap.dp, named),
+        overlap_pp=speaker.choose("assume.overlap.pp", assume.overlap.pp, stack.overlap.pp, named),
+        overlap_cp=speaker.choose("assume.overlap.cp", assume.overlap.cp, stack.overlap.cp, named),
+        fragmentation=speaker.choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
         convention=assume.flop_convention,
         experts=_experts(case, speaker),
         assumed=(*speaker.assumed, *_price(case)),
@@ -244,8 +245,8 @@ def _experts(case: Case, speaker: _Speaker) -> ExpertSetting | None:
     return ExpertSetting(
         kernels=kernels,
         load=load,
-        overlap=choose("assume.overlap.ep", case.scenario.assume.overlap.ep, kernels.overlap, named),
-        host=choose("assume.experts.host", said.host, kernels.host, named, "s"),
+        overlap=speaker.choose("assume.overlap.ep", case.scenario.assume.overlap.ep, kernels.overlap, named),
+        host=speaker.choose("assume.experts.host", said.host, kernels.host, named, "s"),
         dispatch=DISPATCH_BYTES[said.dispatch or kernels.dispatch],
     )
 

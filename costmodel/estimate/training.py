@@ -11,39 +11,36 @@ import numpy as np
 from costmodel.documents.model import Prediction
 from costmodel.equation import Number, term
 from costmodel.equations.collectives import Operation
-from costmodel.equations.counting import divided, repeated, tokens_in_micro_batch
+from costmodel.equations.counting import divided, repeated
 from costmodel.equations.economics import share
 from costmodel.equations.overlap import passes_beside
 from costmodel.equations.precision import quantise_traffic
 from costmodel.equations.roofline import stream_time
 from costmodel.equations.states import gradient_traffic
 from costmodel.equations.traffic import optimizer_traffic
-from costmodel.estimate.block import Block, Pairs, Structure, pairs
-from costmodel.estimate.communication import (
+from costmodel.estimate.block import Block, cuts
+from costmodel.estimate.collectives import collective_time
+from costmodel.estimate.context_traffic import ContextTraffic
+from costmodel.estimate.data_traffic import (
     DataTraffic,
-    Groups,
-    PipelineTraffic,
-    TensorTraffic,
-    Transfer,
     Units,
-    collective_time,
-    group,
-    groups,
-    pipeline_traffic,
     replicated_traffic,
     sharded_gradients,
     sharded_weights,
 )
 from costmodel.estimate.expert_data import expert_data_traffic, together
 from costmodel.estimate.expert_traffic import ExpertTraffic, expert_data, expert_groups, expert_transfers
+from costmodel.estimate.groups import Groups, Transfer, group, groups
 from costmodel.estimate.kernels import PASS_TERMS, Both, Pass, embedding_pass, head_pass, matmul_pass
 from costmodel.estimate.layer import layer_work
 from costmodel.estimate.mixers import Matmul
+from costmodel.estimate.pipeline_traffic import PipelineTraffic, pipeline_traffic
 from costmodel.estimate.ranks import busiest_rank, whole_time
 from costmodel.estimate.schedules import BOTH_WAYS, FOLDED, is_later, is_plain, stepped
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.split import StageLayers
-from costmodel.estimate.work import StageParameters
+from costmodel.estimate.tensor_traffic import TensorTraffic
+from costmodel.estimate.work import StageParameters, local_tokens
 
 
 @dataclass(frozen=True)
@@ -54,6 +51,7 @@ class Stages:
     embedding: Both
     head: Both
     tensor: tuple[tuple[Number, TensorTraffic], ...]
+    context: tuple[tuple[Number, ContextTraffic], ...]
     experts: tuple[tuple[Number, ExpertTraffic], ...]
     held: StageLayers
 
@@ -70,35 +68,36 @@ class TrainingStep:
 
 
 def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
-    """Layers and ends of a rank for one micro-batch, each distinct combination of what they depend on once."""
-    structure, distinct = block.structure, pairs(block)
-    tp, micro_batch, later = distinct.tp, distinct.micro_batch, is_later(structure.schedule)
+    """A layer and the ends of a rank for one micro-batch, each distinct cut of a layer once."""
+    distinct, later = cuts(block), is_later(block.structure.schedule)
+    rows = distinct.rows
     mean = Both(Pass(), Pass())
-    tensor, experts = [], []
+    tensor, context, experts = [], [], []
     for kind in setting.model.layers:
-        work = layer_work(setting, structure, kind, distinct)
+        work = layer_work(setting, kind, rows)
         layer = (work.both if later else work.both.undeferred).each(distinct.spread)
         if len(setting.model.layers) > 1:
             layer = layer.each(functools.partial(repeated, share(kind.count, held.total)))
         mean = mean + layer
         fullest = held.of_kind(setting.model, kind.count, held.fullest)
         tensor.append((fullest, _spread(work.tensor, distinct.spread)))
+        context.append((fullest, work.context.each(distinct.spread)))
         experts.append((fullest, work.experts.spread(distinct.spread)))
     end = work.tensor.end
-    head = head_pass(setting, tp, micro_batch) + Both(Pass(tp=end), Pass(tp=end))
+    head = head_pass(setting, rows) + Both(Pass(tp=end), Pass(tp=end))
     if setting.model.prediction is not None:
-        head = head + _prediction(setting, structure, setting.model.prediction, distinct, head)
-    embedding = (embedding_pass(setting, micro_batch) + Both(Pass(tp=end), Pass())).each(distinct.spread)
+        head = head + _prediction(setting, setting.model.prediction, rows, head)
+    embedding = (embedding_pass(setting, rows) + Both(Pass(tp=end), Pass())).each(distinct.spread)
     head = (head if later else head.undeferred).each(distinct.spread)
-    return Stages(mean, embedding, head, tuple(tensor), tuple(experts), held)
+    return Stages(mean, embedding, head, tuple(tensor), tuple(context), tuple(experts), held)
 
 
-def _prediction(setting: Setting, structure: Structure, ahead: Prediction, distinct: Pairs, head: Both) -> Both:
+def _prediction(setting: Setting, ahead: Prediction, block: Block, head: Both) -> Both:
     """Multi-token prediction beside the head: for each module a projection of both inputs, a layer, a head again."""
     with term("multi-token prediction"):
-        layer = layer_work(setting, structure, ahead.layer, distinct).both
-        hidden, tokens = setting.model.hidden, tokens_in_micro_batch(distinct.micro_batch, setting.sequence)
-        joined = Matmul("projection", divided(hidden, distinct.tp), repeated(2.0, hidden))
+        layer = layer_work(setting, ahead.layer, block).both
+        hidden, tokens = setting.model.hidden, local_tokens(setting, block)
+        joined = Matmul("projection", divided(hidden, block.tp), repeated(2.0, hidden))
         forward, backward, weight = matmul_pass(setting, tokens, joined)
         each = layer + Both(Pass(matmul=forward), Pass(matmul=backward), weight) + head
         return each.each(functools.partial(repeated, ahead.depth))
@@ -143,7 +142,8 @@ def training_step(
     for name in TERMS[1:]:
         total = total + terms[name]
     compute = terms["matmul"] + terms["attention"] + terms["memory_bound"]
-    transfers = (*_tensor(setting, block, placed, work, micro_batches), *data.transfers, *tied, *sends.transfers)
+    within = (*_tensor(setting, block, placed, work, micro_batches), *_context(block, placed, work, micro_batches))
+    transfers = (*within, *data.transfers, *tied, *sends.transfers)
     return TrainingStep(terms, total, compute, transfers, ranks)
 
 
@@ -183,7 +183,7 @@ def _ends_of_ranks(block: Block, work: Stages) -> tuple[Both, Both]:
     return work.embedding + _if_alone(block, work.head), work.head + _if_alone(block, work.embedding)
 
 
-TERMS = ("matmul", "attention", "memory_bound", "launch", "tp", "ep", "pp", "dp", "bubble", "optimizer")
+TERMS = ("matmul", "attention", "memory_bound", "launch", "tp", "cp", "ep", "pp", "dp", "bubble", "optimizer")
 
 
 def _data(
@@ -204,15 +204,15 @@ def _data(
         with term("passes beside"):
             passes = passes_beside(block.pp, micro_batches, block.vpp)
         beside = repeated(passes, forward), repeated(passes, backward)
-        data = replicated_traffic(setting, block, placed.dp, held, parameters.ends(block.pp), *beside)
+        data = replicated_traffic(setting, block, placed, held, parameters.ends(block.pp), *beside)
     elif zero == 3 or setting.stack.states.sharded_master:
-        data = sharded_weights(setting, placed.dp, units, gathered_again=zero == 3)
+        data = sharded_weights(setting, placed, units, gathered_again=zero == 3)
     else:
-        data = sharded_gradients(setting, placed.dp, held, parameters.ends(block.pp), units, forward)
+        data = sharded_gradients(setting, placed, held, parameters.ends(block.pp), units, forward)
     if setting.experts is None:
         return data
-    edp = expert_groups(setting, block, block.structure.order).edp
-    return together(data, expert_data_traffic(setting, block, edp, parameters, units, data))
+    edp = expert_groups(setting, block).edp
+    return together(data, expert_data_traffic(setting, block, placed, edp, parameters, units, data))
 
 
 def _units(block: Block, parameters: StageParameters, micro_batches: Number, work: Stages) -> Units:
@@ -247,8 +247,8 @@ def _tied_embedding(setting: Setting, block: Block, placed: Groups, parameters: 
 def _optimizer(setting: Setting, block: Block, held: Number, routed: Number) -> Number:
     zero = block.structure.zero
     with term("optimizer"):
-        updated = divided(held, block.dp) if zero >= 1 else held
-        kept = divided(held, block.dp) if zero >= 2 else held
+        updated = divided(held, block.shards) if zero >= 1 else held
+        kept = divided(held, block.shards) if zero >= 2 else held
         if setting.experts is not None:
             edp = expert_data(setting, block)
             updated = updated + (divided(routed, edp) if zero >= 1 else routed)
@@ -263,7 +263,7 @@ def _converted_weights(setting: Setting, block: Block, parameters: StageParamete
     """
     narrow = setting.narrow
     shards = narrow is not None and narrow.gather and block.structure.zero >= 1
-    held = divided(parameters.layers, block.dp) if shards else parameters.layers
+    held = divided(parameters.layers, block.shards) if shards else parameters.layers
     if setting.experts is not None:
         routed = parameters.routed
         held = held + (divided(routed, expert_data(setting, block)) if shards else routed)
@@ -284,11 +284,23 @@ def _tensor(setting: Setting, block: Block, placed: Groups, work: Stages, micro_
     return [*transfers, _ends(block, placed, work, micro_batches), *_experts(setting, block, work, micro_batches)]
 
 
+def _context(block: Block, placed: Groups, work: Stages, micro_batches: Number) -> list[Transfer]:
+    """What ranks that share sequences exchange, again where all is recomputed what they did forward."""
+    found = []
+    full = block.structure.recompute == "full"
+    for held, traffic in work.context:
+        layers = repeated(held, micro_batches)
+        for item in traffic.exchanges:
+            each = item.forward + item.backward + item.forward if full else item.forward + item.backward
+            found.append(Transfer(placed.cp, item.operation, item.message, item.time, repeated(each, layers)))
+    return found
+
+
 def _experts(setting: Setting, block: Block, work: Stages, micro_batches: Number) -> list[Transfer]:
     """Dispatch and combine forward and backward, and forward again where all is recomputed."""
     if setting.experts is None:
         return []
-    placed = expert_groups(setting, block, block.structure.order)
+    placed = expert_groups(setting, block)
     passes = repeated(3.0 if block.structure.recompute == "full" else 2.0, micro_batches)
     found = []
     for layers, traffic in work.experts:

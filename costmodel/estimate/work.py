@@ -22,6 +22,7 @@ from costmodel.equations.counting import (
     divided,
     padded_vocab,
     repeated,
+    tokens_in_micro_batch,
 )
 from costmodel.equations.economics import share, tokens_per_step
 from costmodel.equations.experts import active_parameters
@@ -30,7 +31,7 @@ from costmodel.equations.parameters import (
     norm_parameters,
     table_parameters,
 )
-from costmodel.estimate.block import Block
+from costmodel.estimate.block import Block, local_sequence
 from costmodel.estimate.experts import Routed, expert_flop, expert_parameters, routed, routing_parameters
 from costmodel.estimate.mixers import Matmul, Mixer, core_flop, mixer, mixer_matmuls
 from costmodel.estimate.schedules import is_plain, of_ends, weight_copies
@@ -72,6 +73,11 @@ def shard(model: Model, kind: Layers, tp: Number, ep: Number = 1.0, etp: Number 
         if kind.experts is not None:
             held = held + routing_parameters(model.hidden, kind.experts)
     return Shard(kind, tp, part, ffn_hidden, held, routed(model.hidden, kind, ep, etp))
+
+
+def local_tokens(setting: Setting, block: Block) -> Number:
+    """Tokens of a micro-batch that one rank works on, outside attention."""
+    return tokens_in_micro_batch(block.micro_batch, local_sequence(setting.sequence, block))
 
 
 def additions(kind: Layers) -> float:

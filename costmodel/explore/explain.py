@@ -77,7 +77,7 @@ def _traced(setting: Setting, plan: Plan) -> Block:
     }
     if plan.dp is None:
         ranks = setting.ranks
-        columns["dp"] = np.asanyarray(data_parallel_degree(ranks, columns["tp"], columns["pp"]))
+        columns["dp"] = np.asanyarray(data_parallel_degree(ranks, columns["tp"], columns["cp"], columns["pp"]))
     return Block(block.structure, **columns)
 
 

@@ -14,7 +14,7 @@ T = TypeVar("T", str, float, bool)
 RULES = {
     "accelerator": "from the name of the gpu; an A100 or A800 of unsaid memory has 80 GB",
     "year": "2022 for BigScience, else that of the source's arXiv number, else the present",
-    "gpus": "tp · pp · dp",
+    "gpus": "tp · cp · pp · dp",
     "gpus_per_node": "as the node of that accelerator has them",
     "nic_gbps_per_gpu": "as the node of that accelerator has it",
     "precision": "bf16 where the source leaves it open; fp8 of no recipe is the stack's own, fp8-row where features "
@@ -28,6 +28,7 @@ RULES = {
     "tp": "1 under fully sharded data parallel",
     "pp": "1 under fully sharded data parallel",
     "global_batch": "micro_batch · dp · grad_accum",
+    "dp_replicate": "dp over the FSDP group that the notes name; one node shards where features say HSDP",
     "micro_batch": "global_batch / (dp · grad_accum); else 1 with a pipeline, without one about 4096 tokens",
     "vp": "1 without a pipeline, or with DeepSpeed's; else the most chunks, up to 8 (2 until 2021), that divide the "
     "layers of the fullest stage, where pp divides the micro-batches",
@@ -69,6 +70,7 @@ GPUS = {
 }
 PRESENT, LAST_OF_2021, LAST_UNFUSED = 2024.0, 2021, 2022
 USUAL_TOKENS = 4096.0
+_GROUP = re.compile(r"FSDP group=(\d+)")
 _ARXIV = re.compile(r"\b(\d\d)(0[1-9]|1[0-2])\.\d{4,5}\b")
 
 
@@ -145,6 +147,14 @@ def micro_batch(filling: Filling, global_batch: float, dp: float, pp: float, seq
     while wanted > 1 and not (share / wanted).is_integer():
         wanted -= 1
     return filling.put("micro_batch", wanted)
+
+
+def replicas(filling: Filling, dp: float) -> float:
+    """Replicas of the shards: what the notes say of the FSDP group, else one."""
+    row = filling.row
+    named, node = _GROUP.search(row.text("notes")), row.number("gpus_per_node")
+    group = float(named[1]) if named else node if "HSDP" in row.text("features") and node else dp
+    return 1.0 if group >= dp or dp % group else filling.put("dp_replicate", dp / group)
 
 
 def chunks(filling: Filling, stack: str, layers: float, pp: float, count: float) -> float:

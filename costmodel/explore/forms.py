@@ -12,7 +12,8 @@ from costmodel.documents.library import load
 from costmodel.equations.collectives import Operation, blended_time, group_latency, handled_bytes, wire_bytes
 from costmodel.equations.counting import repeated
 from costmodel.equations.roofline import attention_kernel_time, attention_rate, matmul_time, stream_time
-from costmodel.estimate.communication import collective_time, group
+from costmodel.estimate.collectives import collective_time
+from costmodel.estimate.groups import group
 from costmodel.estimate.setting import setting_of
 from costmodel.explore.regression import Array, Columns, Constant, Form
 

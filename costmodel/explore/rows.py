@@ -21,13 +21,12 @@ from costmodel.estimate.legality import REFUSALS, Rule
 from costmodel.estimate.plan import Answer, answer, own_plan
 from costmodel.estimate.setting import setting_of
 from costmodel.explore.expert_rows import expert_assumptions, expert_degrees, expert_layers, has_experts
-from costmodel.explore.fills import Filling, chunks, micro_batch, split
+from costmodel.explore.fills import Filling, chunks, micro_batch, replicas, split
 from costmodel.explore.software import stack_of
 
 REASONS = {
     "V001": Rule("accelerator unknown", "No document describes the row's accelerator, or no node that holds it."),
     "V002": Rule("experts", "The model has experts, and the training software's document says nothing of them."),
-    "V003": Rule("context parallel", "The sequence is split over ranks (cp above 1), which is not modelled yet."),
     "V004": Rule("precision without a fit", "Accelerator or stack lack it, or no matmuls of it were fitted."),
     "V005": Rule("nothing measured", "The row has no measured cell of the quantity asked for."),
     "V006": Rule(
@@ -67,6 +66,7 @@ SCHEDULES = {
 }
 RECOMPUTE = ("none", "selective", "full")
 _SCHEDULE = re.compile(r"(?:schedule=|\+ (?=ZB-))([\w-]+)")
+_ULYSSES = re.compile(r"\bCP=Ulysses")
 _SOURCE = "a row of a table"
 
 
@@ -94,6 +94,7 @@ class Layout:
     tp: float
     pp: float
     dp: float
+    cp: float = 1.0
 
 
 def modelled(row: Row, shelf: Shelf) -> Modelled:
@@ -142,8 +143,6 @@ def _accelerator(filling: Filling, shelf: Shelf) -> Accelerator:
         raise Refused(
             "V001", f"no document of the accelerator {name or row.text('gpu') or 'nobody named'} and its node"
         )
-    if (row.number("cp") or 1) > 1:
-        raise Refused("V003", f"cp {row.number('cp'):g}")
     accelerator: Accelerator = shelf.document("accelerator", name)
     return accelerator
 
@@ -178,15 +177,15 @@ def _layout(filling: Filling) -> Layout:
         tp, pp = _needed(row, "tp", "pp")
     else:
         tp, pp = filling.number("tp", 1.0), filling.number("pp", 1.0)
-    ranks, dp = row.number("gpus"), row.number("dp")
+    ranks, dp, cp = row.number("gpus"), row.number("dp"), row.number("cp") or 1.0
     if ranks is None:
         (dp,) = _needed(row, "dp")
-        ranks = filling.put("gpus", tp * pp * dp)
+        ranks = filling.put("gpus", tp * cp * pp * dp)
     if dp is None:
-        dp = ranks / (tp * pp)
+        dp = ranks / (tp * cp * pp)
     if not dp.is_integer():
         raise Refused("V007", f"L001: {REFUSALS['L001'].title}")
-    return Layout(ranks, tp, pp, dp)
+    return Layout(ranks, tp, pp, dp, cp)
 
 
 def _model(filling: Filling, shelf: Shelf) -> dict[str, Any]:
@@ -313,6 +312,7 @@ def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) 
     size = micro_batch(filling, batch, layout.dp, layout.pp, sequence)
     layers = sum(kind["count"] for kind in tree["model"]["layers"])
     vpp = chunks(filling, stack.name, layers, layout.pp, batch / (layout.dp * size))
+    said = f"{row.text('features')} {row.text('notes')}"
     named = _SCHEDULE.search(f"{row.text('features')} {row.text('framework')}")
     schedule = SCHEDULES[named[1].lower()] if named else "1f1b"
     mode = row.text("recompute").partition(":")[0] or filling.put("recompute", stack.recompute[0])
@@ -327,6 +327,9 @@ def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) 
         "pp": layout.pp,
         "vpp": vpp,
         "micro_batch": size,
+        "cp": layout.cp,
+        "cp_type": "a2a" if _ULYSSES.search(said) else None,
+        "dp_replicate": replicas(filling, layout.dp),
         **expert_degrees(filling, layout.tp),
         "zero": int(zero),
         "recompute": mode,

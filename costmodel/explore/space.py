@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.documents.plan import Space
-from costmodel.documents.stack import Order, Recompute, Schedule
+from costmodel.documents.stack import ContextParallel, Order, Recompute, Schedule
 from costmodel.equations.counting import data_parallel_degree
 from costmodel.estimate.block import SIZES, Block, Split, Structure
 from costmodel.estimate.legality import CHECKS, legal
@@ -20,10 +20,13 @@ from costmodel.estimate.setting import Setting
 
 DEFAULT_MICRO_BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 LARGEST_DEFAULT_VPP = 8
-DEGREES = {"dp", "tp", "pp", "ep", "etp"}
+PLACED = {"dp", "tp", "pp", "cp", "dp_replicate"}
+DEGREES = PLACED | {"ep", "etp"}
 LARGEST_DEGREE = 1 << 17
-DEFAULT_ORDER: Order = "tp-dp-pp"
+DEFAULT_ORDER: Order = "tp-cp-dp-pp"
 DEFAULT_SPLIT: Split = "fitting"
+LONG_SEQUENCE = 16_384  # from here on a search looks at context parallelism unasked
+LEAST_LOCAL_SEQUENCE = 4_096  # and gives no rank less of a sequence than this
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Grid:
     micro_batch: tuple[float, ...]
     ep: tuple[float, ...] = (1.0,)
     etp: tuple[float, ...] = (1.0,)
+    cp: tuple[float, ...] = (1.0,)
+    dp_replicate: tuple[float, ...] = (1.0,)
 
     @property
     def degrees(self) -> int:
@@ -46,7 +51,8 @@ class Grid:
         return len(self.ep) * len(self.etp)
 
     def __len__(self) -> int:
-        return math.prod(map(len, (self.tp, self.pp, self.vpp, self.micro_batch, self.ep, self.etp, self.dp or (0.0,))))
+        degrees = (self.tp, self.cp, self.pp, self.dp or (0.0,), self.dp_replicate, self.ep, self.etp)
+        return math.prod(map(len, (*degrees, self.vpp, self.micro_batch)))
 
 
 @dataclass(frozen=True)
@@ -63,9 +69,9 @@ def stem(setting: Setting, grid: Grid) -> Stem:
     refused: Counter[str] = Counter()
     rows = _degrees(grid)
     behind = len(grid.vpp) * len(grid.micro_batch)
-    rows = _thinned(setting, rows, {"dp", "tp", "pp"}, set(), behind * grid.degrees, refused)
+    rows = _thinned(setting, rows, PLACED, set(), behind * grid.degrees, refused)
     rows = _crossed(_crossed(rows, "ep", grid.ep), "etp", grid.etp)
-    rows = _thinned(setting, rows, DEGREES, {"dp", "tp", "pp"}, behind, refused)
+    rows = _thinned(setting, rows, DEGREES, PLACED, behind, refused)
     rows = _crossed(rows, "vpp", grid.vpp)
     rows = _thinned(setting, rows, DEGREES | {"vpp"}, DEGREES, len(grid.micro_batch), refused)
     return Stem(grid, rows, dict(refused))
@@ -87,11 +93,12 @@ def candidates(grid: Grid, at_once: int = 1 << 14) -> Iterator[Block]:
 
 
 def _degrees(grid: Grid) -> Block:
-    tp, pp, dp = (axis.ravel() for axis in np.meshgrid(grid.tp, grid.pp, grid.dp or (0.0,), indexing="ij"))
+    axes = (grid.tp, grid.cp, grid.pp, grid.dp or (0.0,), grid.dp_replicate)
+    tp, cp, pp, dp, dp_replicate = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
     if grid.dp is None:
-        dp = np.asarray(data_parallel_degree(grid.ranks, tp, pp))
+        dp = np.asarray(data_parallel_degree(grid.ranks, tp, cp, pp))
     ones = np.ones_like(tp)
-    return Block(grid.structure, dp=dp, tp=tp, pp=pp, vpp=ones, micro_batch=ones, ep=ones, etp=ones)
+    return Block(grid.structure, dp, tp, pp, ones, ones, ones, ones, cp, dp_replicate)
 
 
 def _crossed(rows: Block, name: str, values: tuple[float, ...]) -> Block:
@@ -139,6 +146,7 @@ def grids(setting: Setting) -> Iterator[Grid]:
     vpp = tuple(space.vpp or chunk_counts(layers, pp))
     micro_batch = tuple(space.micro_batch or DEFAULT_MICRO_BATCHES)
     etp = tuple(space.etp or (1.0,))
+    cp = tuple(space.cp or _context(setting))
     schedules: list[Schedule] = space.schedule or [name for name in stack.schedules if name != "gpipe"]
     splits: Sequence[Split] = space.split or [DEFAULT_SPLIT]
     choices = itertools.product(
@@ -147,13 +155,15 @@ def grids(setting: Setting) -> Iterator[Grid]:
         schedules,
         space.sequence_parallel or [stack.sequence_parallel],
         space.order or [DEFAULT_ORDER],
+        (space.cp_type or stack.context_parallel or _plain(setting)) if max(cp) > 1 else _plain(setting),
         splits,
     )
-    for zero, recompute, schedule, sequence_parallel, order, split in choices:
+    for zero, recompute, schedule, sequence_parallel, order, cp_type, split in choices:
         chunks = tuple(value for value in vpp if chunks_fit(schedule, value)) or vpp
-        structure = Structure(zero, recompute, schedule, sequence_parallel, order, split)
+        structure = Structure(zero, recompute, schedule, sequence_parallel, order, cp_type, split)
         dp = tuple(space.dp) if space.dp else None
-        yield Grid(structure, ranks, dp, tp, pp, chunks, micro_batch, _expert_degrees(setting, space), etp)
+        experts = _expert_degrees(setting, space), etp
+        yield Grid(structure, ranks, dp, tp, pp, chunks, micro_batch, *experts, cp, tuple(space.dp_replicate or (1.0,)))
 
 
 def _expert_degrees(setting: Setting, space: Space) -> tuple[float, ...]:
@@ -162,6 +172,18 @@ def _expert_degrees(setting: Setting, space: Space) -> tuple[float, ...]:
     if space.ep is not None or not counts:
         return tuple(space.ep or (1.0,))
     return divisors(float(math.gcd(*map(int, counts))), float(setting.ranks))
+
+
+def _context(setting: Setting) -> tuple[float, ...]:
+    """Degrees of context parallelism where none are listed: one, and more for a long sequence."""
+    if setting.sequence < LONG_SEQUENCE or not setting.stack.context_parallel:
+        return (1.0,)
+    return divisors(float(setting.ranks), setting.sequence / LEAST_LOCAL_SEQUENCE)
+
+
+def _plain(setting: Setting) -> list[ContextParallel]:
+    """The one way that stands for all where no sequence is shared."""
+    return (setting.stack.context_parallel or ["p2p"])[:1]
 
 
 def _recompute(setting: Setting) -> list[Recompute]:

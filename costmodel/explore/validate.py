@@ -19,7 +19,7 @@ from costmodel.explore.fills import GPUS
 from costmodel.explore.outcomes import FITS, Quantity, measured, outcome, quantity_of, stated
 from costmodel.explore.rows import Refused, modelled
 
-DOCUMENTED: dict[Quantity, str] = {"time": "step_time", "memory": "memory_peak"}
+DOCUMENTED: tuple[tuple[Quantity, str], ...] = (("time", "step_time"), ("time", "flop_rate"), ("memory", "memory_peak"))
 GROUPINGS = ("source", "source_family", "gpu", "accelerator", "model", "precision", "framework", "arch", "reason")
 UNKNOWN = "unknown"
 Where = Mapping[str, Sequence[str]]
@@ -92,7 +92,7 @@ def compared(table: Measured, quantity: Quantity | None = None) -> Iterator[Comp
     """Every measured figure of a document beside our prediction."""
     for run, case in cases(table):
         costs = predict(case).evaluation.costs.row()
-        for kind, name in DOCUMENTED.items():
+        for kind, name in DOCUMENTED:
             value = getattr(run.measured, name)
             if value is not None and quantity in (None, kind):
                 tolerance = getattr(table.tolerance, name)

@@ -8,9 +8,9 @@ from typing import Any
 
 import costmodel
 from costmodel.estimate.block import SIZES, Structure
-from costmodel.estimate.communication import Transfer
 from costmodel.estimate.costs import COLUMNS, machine_name, number
 from costmodel.estimate.evaluate import verdict
+from costmodel.estimate.groups import Transfer
 from costmodel.estimate.legality import REFUSALS, REMARKS
 from costmodel.estimate.memory import STAGES
 from costmodel.estimate.plan import Answer
@@ -71,6 +71,7 @@ def _choices(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]
         "sequence_parallel": structure.sequence_parallel,
         "order": structure.order,
         **_split(structure),
+        "cp_type": structure.cp_type,
     }
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from costmodel.equations.collectives import algorithm_bandwidth, bus_bandwidth
-from costmodel.estimate.communication import Transfer
 from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import verdict
+from costmodel.estimate.groups import Transfer
 from costmodel.estimate.legality import REFUSALS, REMARKS
 from costmodel.estimate.memory import ALLOCATED, LINES, RESERVED, STAGES
 from costmodel.estimate.plan import Answer
@@ -27,6 +27,7 @@ TIME_TERMS = (
     ("memory-bound ops", "memory_bound"),
     ("launch", "launch"),
     ("tp exposed", "tp_exposed"),
+    ("cp exposed", "cp_exposed"),
     ("ep exposed", "ep_exposed"),
     ("pp exposed", "pp_exposed"),
     ("dp exposed", "dp_exposed"),
@@ -34,6 +35,8 @@ TIME_TERMS = (
     ("optimizer", "optimizer"),
 )
 BAND, ENDS = "P10 – P90", ("low", "high")
+
+OF_SOME = ("cp_exposed", "ep_exposed")  # said only where there is any
 
 
 def percent(value: float, digits: int = 3) -> str:
@@ -46,6 +49,10 @@ def plan_words(answer: Answer) -> str:
     block, structure = answer.evaluation.block, answer.evaluation.block.structure
     sizes = [f"{name} {float(getattr(block, name)[0]):.4g}" for name in ("tp", "pp", "dp")]
     sizes += [f"{name} {degree:.0f}" for name in ("ep", "etp") if (degree := float(getattr(block, name)[0])) > 1]
+    if block.cp[0] > 1:
+        sizes.append(f"cp {float(block.cp[0]):.0f} {structure.cp_type}")
+    if block.dp_replicate[0] > 1:
+        sizes.append(f"dp_replicate {float(block.dp_replicate[0]):.0f}")
     if block.vpp[0] > 1:
         sizes.append(f"vpp {float(block.vpp[0]):.0f}")
     layers = stage_layers(answer.setting.model, block)
@@ -126,7 +133,7 @@ def _facts(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str, str,
 
 def _where_it_goes(costs: dict[str, float]) -> list[Line]:
     """The terms of the step, longest first."""
-    terms = [(name, costs[key]) for name, key in TIME_TERMS if key != "ep_exposed" or costs[key]]
+    terms = [(name, costs[key]) for name, key in TIME_TERMS if key not in OF_SOME or costs[key]]
     longest = max(value for _, value in terms)
     rows = [
         (name, show_time(value), bar(value / longest, 32), _of_step(value / costs["step_time"]))
@@ -182,6 +189,7 @@ def _reason(answer: Answer, code: str) -> str:
 _LEDGER_NOTES = {
     "gathered": "unsharded units in flight",
     "buckets": "reduce buckets",
+    "context": "keys and values of other ranks",
     "recompute": "one layer recomputed whole",
     "logits": "logits, loss, last norm",
     "fragmentation": "held back by the caching allocator (assumed)",
@@ -276,7 +284,7 @@ def communication(answer: Answer) -> list[Line]:
     if not rows:
         lines.append(styled("  nothing: one rank in every group"))
     costs = answer.evaluation.costs.row()
-    most = max(("tp_exposed", "dp_exposed", "ep_exposed", "pp_exposed"), key=lambda name: costs[name])
+    most = max(("tp_exposed", "dp_exposed", "cp_exposed", "ep_exposed", "pp_exposed"), key=lambda name: costs[name])
     return [*lines, *problems(answer), Text(), following(answer, "explain", most)]
 
 
@@ -303,7 +311,7 @@ def _transfer(answer: Answer, transfer: Transfer) -> tuple[str, ...]:
 def _totals(answer: Answer) -> Iterator[Text]:
     """What each axis sends in all, and what of it is exposed."""
     costs = answer.evaluation.costs.row()
-    for name in ("tp", "ep", "pp", "dp"):
+    for name in ("tp", "cp", "ep", "pp", "dp"):
         total = sum(number(item.total_time) for item in answer.evaluation.step.transfers if item.axis == name)
         volume = costs[f"{name}_volume"]
         if volume:

@@ -16,11 +16,12 @@ from costmodel.explore.search import Found
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.plan import head, percent, plan_words
 from costmodel.report.scatter import Point, scatter
-from costmodel.report.suggest import command, plan_settings
+from costmodel.report.suggest import OF_ITSELF_ONE, command, plan_settings
 from costmodel.report.theme import BAD, DIM, HEAD, styled
 from costmodel.units import gib, show, show_time, significant
 
 _NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
+_SHORT = {"dp_replicate": "rep"}
 _FRONT_SHOWN = 40
 _RESULTS = ("step", "P90", "tok/s/GPU", "MFU", "GiB", "")
 
@@ -51,12 +52,12 @@ def table(plans: Sequence[Ranked]) -> Grid:
 
 
 def _cut(plans: Sequence[Ranked]) -> tuple[str, ...]:
-    """How experts are cut, where any plan cuts them."""
-    return tuple(name for name in ("ep", "etp") if any(plan.sizes[name] > 1 for plan in plans))
+    """Sizes that have a column only where a plan has one over 1."""
+    return tuple(name for name in OF_ITSELF_ONE if any(plan.sizes[name] > 1 for plan in plans))
 
 
 def _names(cut: Sequence[str]) -> tuple[str, ...]:
-    return ("#", "tp", *cut, *_NAMES[2:])
+    return ("#", "tp", *(_SHORT.get(name, name) for name in cut), *_NAMES[2:])
 
 
 def search_rows(plans: Sequence[Ranked], cut: Sequence[str] = ()) -> list[tuple[str, ...]]:
@@ -183,7 +184,9 @@ def account(found: Found, shown: Mapping[str, Example]) -> list[Line]:
 
 def _example_words(example: Example) -> str:
     sizes = [f"{name} {example.sizes[name]:.4g}" for name in ("tp", "pp", "dp", "vpp", "micro_batch")]
-    sizes += [f"{name} {example.sizes[name]:.4g}" for name in ("ep", "etp") if example.sizes[name] > 1]
+    sizes += [
+        f"{name} {example.sizes[name]:.4g}" for name in ("ep", "etp", "cp", "dp_replicate") if example.sizes[name] > 1
+    ]
     structure = example.structure
     return " · ".join([*sizes, f"zero {structure.zero}", f"recompute {structure.recompute}", structure.schedule])
 

@@ -23,7 +23,7 @@ def command(case: Case, verb: str, *words: str, settings: Mapping[str, str] | No
     return shlex.join(["costmodel", verb, case.name or "SCENARIO", *words, *options])
 
 
-EXPERT_DEGREES = ("ep", "etp")
+OF_ITSELF_ONE = ("ep", "etp", "cp", "dp_replicate")
 
 
 def plan_settings(setting: Setting, wanted: Ranked) -> dict[str, str]:
@@ -33,9 +33,9 @@ def plan_settings(setting: Setting, wanted: Ranked) -> dict[str, str]:
     derived = {"dp"} if plan.dp is None else set()
     needed = {
         name: f"{wanted.sizes[name]:.0f}"
-        for name in ("tp", "pp", "dp", "vpp", "micro_batch", "ep", "etp")
+        for name in ("tp", "pp", "dp", "vpp", "micro_batch", *OF_ITSELF_ONE)
         if name not in derived
-        and ((written is None and name not in EXPERT_DEGREES) or getattr(plan, name) != wanted.sizes[name])
+        and ((written is None and name not in OF_ITSELF_ONE) or getattr(plan, name) != wanted.sizes[name])
     }
     sized = plan.model_copy(update={name: wanted.sizes[name] for name in SIZES if name != "dp"})
     follows, _ = structure_of(setting, sized)

@@ -74,7 +74,7 @@ def case(
         "schema": "costmodel/scenario/v1",
         "title": "a case of the tests",
         "model": shape,
-        "cluster": {"node": node, "nodes": nodes},
+        "cluster": more.pop("cluster", {"node": node, "nodes": nodes}),
         "workload": workload,
         "stack": stack,
         **more,

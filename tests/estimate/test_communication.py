@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
-from costmodel.estimate.communication import Group, Transfer, collective_time, group, groups, send_time
+from costmodel.documents.stack import Order
+from costmodel.estimate.collectives import collective_time, send_time
+from costmodel.estimate.groups import Group, Transfer, group, groups
 from costmodel.estimate.plan import plan_block
 from costmodel.estimate.setting import Setting
 from estimate.cases import Plan, ask, costs, model, one, setting, without_network
@@ -19,34 +22,38 @@ MESSAGE = 2 * TOKENS * HIDDEN
 
 def placed(asked: Setting, **plan: Any) -> dict[str, Group]:
     laid = groups(asked, plan_block(asked, Plan(**plan))[0])
-    return {"tp": laid.tp, "dp": laid.dp, "pp": laid.pp}
+    return {"tp": laid.tp, "cp": laid.cp, "dp": laid.dp, "pp": laid.pp, "replicas": laid.replicas}
 
 
-def spans(order: str, tp: int, dp: int, pp: int, domain: int) -> dict[str, tuple[int, int]]:
-    """Most members in one domain, and domains reached, of the group of rank 0: ranks numbered by hand."""
-    sizes = {"tp": tp, "dp": dp, "pp": pp}
-    names = order.split("-")
-    members: dict[str, list[int]] = {name: [] for name in names}
-    for rank in range(tp * dp * pp):
+def spans(order: str, sizes: dict[str, int], replicas: int, domain: int) -> dict[str, tuple[int, int, int]]:
+    """Members, most of them in one domain, and domains reached, of the groups of rank 0: ranks numbered by hand."""
+    talkers = {"tp": {"tp"}, "cp": {"cp"}, "dp": {"cp", "shard"}, "pp": {"pp"}, "replicas": {"replica"}}
+    shards = sizes["dp"] // replicas
+    members: dict[str, list[int]] = {name: [] for name in talkers}
+    for rank in range(math.prod(sizes.values())):
         rest, place = rank, {}
-        for name in names:
+        for name in order.split("-"):
             rest, place[name] = divmod(rest, sizes[name])
-        for name in names:
-            if all(place[other] == 0 for other in names if other != name):
+        place["replica"], place["shard"] = divmod(place.pop("dp"), shards)
+        for name, theirs in talkers.items():
+            if all(place[other] == 0 for other in place if other not in theirs):
                 members[name].append(rank)
     homes = {name: [rank // domain for rank in ranks] for name, ranks in members.items()}
-    return {name: (max(map(homes[name].count, homes[name])), len(set(homes[name]))) for name in names}
+    return {name: (len(home), max(map(home.count, home)), len(set(home))) for name, home in homes.items()}
 
 
-@pytest.mark.parametrize("order", ["tp-dp-pp", "tp-pp-dp"])
+@pytest.mark.parametrize("order", get_args(Order))
+@pytest.mark.parametrize("cp", [1, 2, 4])
+@pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize(("tp", "pp"), [(1, 1), (8, 1), (8, 4), (4, 2), (2, 8), (2, 2), (1, 4), (16, 2)])
-def test_groups_lie_as_ranks_are_numbered(order: str, tp: int, pp: int) -> None:
-    asked = setting(model(hidden=4096, heads=32), nodes=8)
-    laid = placed(asked, tp=tp, pp=pp, order=order)
-    assert {name: (one(each.inside), one(each.domains)) for name, each in laid.items()} == spans(
-        order, tp, 64 // (tp * pp), pp, 8
+def test_groups_lie_as_ranks_are_numbered(order: str, cp: int, replicas: int, tp: int, pp: int) -> None:
+    asked, dp = setting(model(hidden=4096, heads=32), nodes=8), 64 // (tp * pp * cp)
+    if dp % replicas or not dp:
+        replicas, dp = 1, max(dp, 1)
+    laid = placed(asked, dp=dp, tp=tp, pp=pp, cp=cp, dp_replicate=replicas, order=order)
+    assert {name: (one(each.ranks), one(each.inside), one(each.domains)) for name, each in laid.items()} == spans(
+        order, {"tp": tp, "cp": cp, "dp": dp, "pp": pp}, replicas, 8
     )
-    assert {name: one(each.ranks) for name, each in laid.items()} == {"tp": tp, "dp": 64 // (tp * pp), "pp": pp}
 
 
 def test_tp_8_stays_inside_and_dp_goes_across() -> None:
@@ -58,14 +65,16 @@ def test_tp_8_stays_inside_and_dp_goes_across() -> None:
 def test_the_order_decides_who_stays_near() -> None:
     """tp 2 · dp 4 · pp 4 on nodes of eight: the axis next to tp fills the node."""
     asked = setting(model(), nodes=4)
-    near_dp = placed(asked, tp=2, pp=4, order="tp-dp-pp")
-    near_pp = placed(asked, tp=2, pp=4, order="tp-pp-dp")
+    near_dp = placed(asked, tp=2, pp=4, order="tp-cp-dp-pp")
+    near_pp = placed(asked, tp=2, pp=4, order="tp-cp-pp-dp")
     assert (one(near_dp["dp"].domains), one(near_dp["pp"].domains)) == (1, 4)
     assert (one(near_pp["dp"].domains), one(near_pp["pp"].domains)) == (4, 1)
-    rows = {order: costs(asked, tp=2, pp=4, order=order) for order in ("tp-dp-pp", "tp-pp-dp")}
-    assert rows["tp-dp-pp"]["dp_exposed"] < rows["tp-pp-dp"]["dp_exposed"]
-    assert rows["tp-dp-pp"]["pp_exposed"] > rows["tp-pp-dp"]["pp_exposed"]
-    assert rows["tp-dp-pp"]["dp_volume"] == rows["tp-pp-dp"]["dp_volume"], "placement changes the way, not the load"
+    rows = {order: costs(asked, tp=2, pp=4, order=order) for order in ("tp-cp-dp-pp", "tp-cp-pp-dp")}
+    assert rows["tp-cp-dp-pp"]["dp_exposed"] < rows["tp-cp-pp-dp"]["dp_exposed"]
+    assert rows["tp-cp-dp-pp"]["pp_exposed"] > rows["tp-cp-pp-dp"]["pp_exposed"]
+    assert rows["tp-cp-dp-pp"]["dp_volume"] == rows["tp-cp-pp-dp"]["dp_volume"], (
+        "placement changes the way, not the load"
+    )
 
 
 # ── What is sent ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -177,7 +186,7 @@ def test_a_tied_table_is_reduced_between_the_ends() -> None:
     assert one(alone.count) == one(alone.volume) == 0
 
 
-@pytest.mark.parametrize(("order", "domains"), [("tp-dp-pp", 2), ("tp-pp-dp", 1)])
+@pytest.mark.parametrize(("order", "domains"), [("tp-cp-dp-pp", 2), ("tp-cp-pp-dp", 1)])
 def test_the_ends_are_as_far_apart_as_the_stages(order: str, domains: int) -> None:
     """tp 2 · pp 2 · dp 4 on two nodes: with the stages next to tp the ends share a node."""
     (each,) = embedding(setting(model(tied=True), nodes=2), tp=2, pp=2, order=order)
@@ -306,3 +315,91 @@ def test_sharded_gradients_wait_for_the_last_micro_batch_of_a_pipeline() -> None
     assert scatters(pp=2, zero=3) == LAYERS / 2, "4 layers, once"
     ledger = ask(asked, pp=2, zero=3).evaluation.ledger
     assert one(ledger.line("gradients", 1)) == 8 * one(ledger.line("weights", 1)), "4 Ψ beside 4 Ψ / 8"
+
+
+# ── Hybrid sharding ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("zero", [1, 2, 3])
+@pytest.mark.parametrize("stack", ["megatron-core", "fsdp2"])
+def test_one_replica_is_plain_sharding(zero: int, stack: str) -> None:
+    asked = setting(model(), nodes=4, stack=stack)
+    if zero in asked.stack.zero:
+        plain, same = costs(asked, zero=zero), costs(asked, zero=zero, dp_replicate=1)
+        assert {k: v for k, v in plain.items() if v == v} == {k: v for k, v in same.items() if v == v}
+
+
+@pytest.mark.parametrize("zero", [1, 2, 3])
+def test_as_many_replicas_as_ranks_is_plain_data_parallelism(zero: int) -> None:
+    """Nothing is cut: memory of zero 0, and gradients summed whole, of which zero 2 and 3 do it in each micro-batch."""
+    asked = setting(model(), nodes=4, global_batch=32)
+    plain, hybrid = ask(asked, zero=0), ask(asked, zero=zero, dp_replicate=32)
+    for name in ("weights", "gradients", "optimizer"):
+        assert one(hybrid.evaluation.ledger.line(name, 0)) == one(plain.evaluation.ledger.line(name, 0))
+    rows = [given.evaluation.costs.row() for given in (plain, hybrid)]
+    assert rows[1]["dp_volume"] == pytest.approx(rows[0]["dp_volume"], rel=1e-3)  # norms of the ends
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+def test_hybrid_volume_counted_by_hand(replicas: int) -> None:
+    """Inside a shard group weights are gathered twice and gradients scattered; over replicas a shard is summed."""
+    asked = setting(model(vocab=256), nodes=4, global_batch=32)
+    shards, gradient, weight = 32 // replicas, 4.0, 2.0
+    given = ask(asked, zero=3, dp_replicate=replicas).evaluation
+    whole = sum(
+        one(item.message) * one(item.count) for item in given.step.transfers if item.operation == "reduce_scatter"
+    )
+    inside = (shards - 1) / shards * whole * (2 * weight / gradient + 1)
+    across = 2 * (replicas - 1) / replicas * whole / shards
+    assert given.costs.row()["dp_volume"] == pytest.approx(inside + across)
+
+
+def test_hybrid_sharding_pays_where_gathers_cannot_hide() -> None:
+    asked = setting("llama-3-8b", nodes=256, stack="fsdp2", global_batch=2048)
+    plain, hybrid = costs(asked, zero=3), costs(asked, zero=3, dp_replicate=32)
+    assert hybrid["dp_exposed"] < plain["dp_exposed"]
+    assert hybrid["memory_peak"] > plain["memory_peak"]
+
+
+# ── Rails ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fabric(rails: str) -> Setting:
+    node = {"node": "dgx-h100", "nodes": 12, "rails": rails, "oversubscription": 4}
+    return setting(model(hidden=3072, heads=24), cluster=node, global_batch=96)
+
+
+@pytest.mark.parametrize("rails", ["optimised", "forwarded"])
+def test_aligned_groups_never_leave_their_rail(rails: str) -> None:
+    plan = {"tp": 8, "pp": 4}
+    assert costs(fabric("none"), **plan)["step_time"] == costs(fabric(rails), **plan)["step_time"]
+
+
+def test_a_group_off_its_rail_crosses_the_spine_or_is_forwarded() -> None:
+    """tp 3 leaves the members of a data-parallel group at different places of their nodes."""
+    times = {rails: one(_time(fabric(rails), 3.0, "all_reduce")) for rails in ("none", "optimised", "forwarded")}
+    assert times["none"] == times["forwarded"] < times["optimised"]
+
+
+def test_all_to_all_leaves_the_rail_where_nodes_hold_several_members() -> None:
+    for stride, leaves in ((1.0, True), (8.0, False)):
+        near, far = (one(_time(fabric(rails), stride, "all_to_all")) for rails in ("none", "optimised"))
+        assert (far > near) == leaves
+
+
+def _time(asked: Setting, stride: float, operation: Any) -> Any:
+    return collective_time(asked, np.array([1e9]), group(asked, "dp", np.array([12.0]), stride), operation)
+
+
+def test_all_to_all_between_nodes_sends_a_ranks_own_part() -> None:
+    """Of a gigabyte to sixteen ranks on two nodes half leaves by the rank's interface."""
+    asked = setting(model(), nodes=2)
+    taken = one(_time_of(asked, 1e9))
+    rate = 50e9 * asked.network_share
+    assert taken == pytest.approx(1e9 / 2 / rate, rel=0.3)
+    assert taken > 1e9 / 2 / rate
+
+
+def _time_of(asked: Setting, message: float) -> Any:
+    laid = group(asked, "cp", np.array([16.0]), 1.0)
+    return collective_time(asked, np.array([message]), laid, "all_to_all")

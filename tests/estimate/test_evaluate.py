@@ -20,7 +20,7 @@ from estimate.cases import model, setting
 
 STRUCTURES = [
     ("megatron-core", Structure()),
-    ("megatron-core", Structure(zero=0, sequence_parallel=False, order="tp-pp-dp")),
+    ("megatron-core", Structure(zero=0, sequence_parallel=False, order="tp-cp-pp-dp")),
     ("megatron-core", Structure(zero=2, recompute="full")),
     ("megatron-core", Structure(zero=3, schedule="gpipe")),
     ("megatron-2021", Structure(zero=0, recompute="selective", sequence_parallel=False)),
@@ -43,7 +43,8 @@ def table(structure: Structure) -> Block:
         (128 / (tp * pp), tp, pp, vpp, micro_batch, 1.0, 1.0)
         for tp, pp, vpp, micro_batch in itertools.product((1.0, 2.0, 8.0, 16.0), (1.0, 2.0, 4.0), chunks, (1.0, 2.0))
     ] * (5 if structure.schedule != "interleaved" else 3)
-    return Block(structure, *(np.array(column) for column in zip(*rows, strict=True)))
+    ones = np.ones(len(rows))
+    return Block(structure, *(np.array(column) for column in zip(*rows, strict=True)), ones, ones)
 
 
 @every_structure

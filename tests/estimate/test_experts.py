@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from costmodel.equations.collectives import wire_bytes
-from costmodel.estimate.block import Block, Structure, one_row
+from costmodel.estimate.block import SIZES, Block, Structure, one_row
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.setting import Setting
 from estimate.cases import ask, costs, line, mixed, model, one, setting, without_network, written_out
@@ -150,20 +150,20 @@ def test_multi_token_prediction_costs_a_layer_and_a_head() -> None:
 
 
 @pytest.mark.parametrize("zero", [0, 1, 2, 3])
-@pytest.mark.parametrize("order", ["tp-dp-pp", "tp-pp-dp"])
+@pytest.mark.parametrize("order", ["tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"])
 def test_a_plan_alone_is_its_row_of_a_table(zero: Any, order: Any) -> None:
     asked = setting("deepseek-v2", nodes=16, global_batch=256)
     structure = Structure(zero=zero, order=order, recompute="full" if zero == 2 else "none")
     rows = [
-        (128 / (tp * pp), tp, pp, 1.0, micro_batch, ep, etp)
-        for tp, pp, micro_batch, ep, etp in itertools.product(
-            (1.0, 2.0, 4.0), (1.0, 2.0, 4.0), (1.0, 2.0), (1.0, 4.0, 16.0), (1.0, 2.0)
+        (128 / (tp * pp * cp), tp, pp, 1.0, micro_batch, ep, etp, cp, replicas)
+        for tp, pp, micro_batch, ep, etp, (cp, replicas) in itertools.product(
+            (1.0, 2.0, 4.0), (1.0, 2.0), (1.0, 2.0), (1.0, 4.0, 16.0), (1.0, 2.0), ((1.0, 1.0), (1.0, 4.0), (2.0, 2.0))
         )
+        if 128 / pp >= ep * etp * replicas
     ]
     block = Block(structure, *(np.array(column) for column in zip(*rows, strict=True)))
     assert len(block) > 64
     many = evaluate(asked, block)
     for row in range(0, len(block), 5):
-        names = ("dp", "tp", "pp", "vpp", "micro_batch", "ep", "etp")
-        single = one_row(structure, **{name: float(getattr(block, name)[row]) for name in names})
+        single = one_row(structure, **{name: float(getattr(block, name)[row]) for name in SIZES})
         assert many.costs.row(row) == EQUAL(evaluate(asked, single).costs.row(), rel=1e-12, abs=1e-15, nan_ok=True)

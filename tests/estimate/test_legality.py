@@ -54,6 +54,16 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
         ({}, {"vpp": 2, "schedule": "interleaved"}, {}),
         ({}, {"pp": 4, "schedule": "interleaved"}, {"pp": 4}),
     ],
+    "L030": [
+        ({"sequence": 4104}, {"cp": 8}, {"cp": 4}),
+        ({"sequence": 4104}, {"cp": 8}, {"cp": 8, "cp_type": "a2a"}),
+    ],
+    "L031": [
+        ({"shape": model(kv_heads=4)}, {"tp": 2, "cp": 4, "cp_type": "a2a"}, {"tp": 2, "cp": 2, "cp_type": "a2a"}),
+        ({"shape": model(kv_heads=4)}, {"cp": 8, "cp_type": "a2a"}, {"cp": 8}),
+    ],
+    "L032": [({}, {"dp_replicate": 16}, {"dp_replicate": 4}), ({}, {"dp_replicate": 2, "zero": 0}, {"zero": 0})],
+    "L033": [({"stack": "fsdp1"}, {"cp": 2}, {}), ({"stack": "maxtext"}, {"cp": 2, "cp_type": "p2p"}, {"cp": 2})],
     "L011": [
         ({"stack": "megatron-2021"}, {"zero": 1}, {"zero": 0}),
         ({"stack": "fsdp2"}, {"zero": 0}, {"zero": 2}),
@@ -116,6 +126,7 @@ def test_whole_micro_batches_by_counting() -> None:
 
 def _block(structure: Structure, **columns: list[float]) -> Block:
     sizes = {"dp": 8.0, "tp": 1.0, "pp": 1.0, "vpp": 1.0, "micro_batch": 1.0, "ep": 1.0, "etp": 1.0}
+    sizes |= {"cp": 1.0, "dp_replicate": 1.0}
     rows = max(map(len, columns.values()))
     arrays = {name: np.full(rows, value) for name, value in sizes.items()}
     return Block(structure, **{**arrays, **{name: np.array(values) for name, values in columns.items()}})
@@ -137,8 +148,10 @@ TWINS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ({"zero": 1}, {"zero": 0}, {"tp": 8}),
     ({"zero": 3}, {"zero": 0}, {"tp": 8}),
     ({"schedule": "gpipe"}, {"schedule": "1f1b"}, {"tp": 2}),
-    ({"order": "tp-pp-dp"}, {"order": "tp-dp-pp"}, {"tp": 2}),
-    ({"order": "tp-pp-dp"}, {"order": "tp-dp-pp"}, {"tp": 2, "pp": 4}),
+    ({"order": "tp-cp-pp-dp"}, {"order": "tp-cp-dp-pp"}, {"tp": 2}),
+    ({"order": "tp-cp-pp-dp"}, {"order": "tp-cp-dp-pp"}, {"tp": 2, "pp": 4}),
+    ({"order": "tp-dp-cp-pp"}, {"order": "tp-cp-dp-pp"}, {"tp": 2}),
+    ({"order": "tp-dp-cp-pp"}, {"order": "tp-cp-dp-pp"}, {"cp": 8}),
     ({"recompute": "selective"}, {"recompute": "none"}, {"tp": 2}),
 ]
 
@@ -154,7 +167,8 @@ def test_what_a_search_calls_the_same_plan_costs_the_same(
 
 @pytest.mark.parametrize(("other", "own", "sizes"), TWINS)
 def test_of_two_names_a_search_keeps_one(other: dict[str, Any], own: dict[str, Any], sizes: dict[str, Any]) -> None:
-    axes = {**{"tp": 1, "pp": 1, "micro_batch": 1, "recompute": "none", "zero": 0, "schedule": "1f1b"}, **sizes}
+    fixed = {"recompute": "none", "zero": 0, "schedule": "1f1b", "cp_type": "p2p"}
+    axes = {**{"tp": 1, "pp": 1, "micro_batch": 1}, **fixed, **sizes}
     stack_own = {"sequence_parallel": True, **own}
     key, value = next(iter(other.items()))
     space = {name: [given] for name, given in {**axes, **own}.items()}

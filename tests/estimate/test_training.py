@@ -35,7 +35,7 @@ PLANS: list[dict[str, Any]] = [
     {"pp": 2, "zero": 2, "micro_batch": 2},
     {"zero": 3, "micro_batch": 4},
     {"tp": 4, "pp": 2, "sequence_parallel": False, "schedule": "gpipe"},
-    {"tp": 2, "pp": 2, "order": "tp-pp-dp"},
+    {"tp": 2, "pp": 2, "order": "tp-cp-pp-dp"},
 ]
 every_plan = pytest.mark.parametrize("plan", PLANS, ids=str)
 

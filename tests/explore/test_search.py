@@ -35,7 +35,7 @@ SPACE: dict[str, list[Any]] = {
     "sequence_parallel": [True, False],
 }
 CHOICES = ("zero", "recompute", "schedule", "sequence_parallel", "order")
-SIZES = ("dp", "tp", "pp", "vpp", "micro_batch", "ep", "etp")
+SIZES = ("dp", "tp", "pp", "vpp", "micro_batch", "ep", "etp", "cp", "dp_replicate")
 SAME_SCORE = 1e-9
 
 

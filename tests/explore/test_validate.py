@@ -109,6 +109,28 @@ def test_a_stated_row_is_modelled_as_stated(row: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("cells", "sizes"),
+    [
+        ({"cp": 4, "dp": EMPTY}, (2, 4, 1)),
+        ({"notes": "FSDP+DP FSDP group=4"}, (8, 1, 2)),
+        ({"notes": "FSDP group=8"}, (8, 1, 1)),
+        ({"features": "HSDP;torch.compile", "gpus_per_node": 2}, (8, 1, 4)),
+    ],
+)
+def test_who_shares_a_sequence_and_who_shards(row: Any, cells: dict[str, Any], sizes: tuple[int, int, int]) -> None:
+    modern = {"year": 2024, "framework": "NeMo", "zero_stage": 1, "precision": "bf16"}
+    block = modelled(row(**{**modern, "tp": 1, "dp": 8, "global_batch": 64, **cells}), SHELF).answer.evaluation.block
+    assert (block.dp[0], block.cp[0], block.dp_replicate[0]) == sizes
+
+
+def test_a_row_of_ulysses_says_so(row: Any) -> None:
+    cells = {"year": 2024, "framework": "NeMo", "zero_stage": 1, "tp": 1, "dp": EMPTY, "cp": 8}
+    assert modelled(row(**cells), SHELF).answer.evaluation.block.structure.cp_type == "p2p"
+    said = row(**cells, notes="CP=Ulysses a2a")
+    assert modelled(said, SHELF).answer.evaluation.block.structure.cp_type == "a2a"
+
+
+@pytest.mark.parametrize(
     ("cells", "stack"),
     [
         ({"fsdp": "true", "zero_stage": 3, "framework": "PyTorch", "year": 2023}, "fsdp1"),
@@ -323,7 +345,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "no accelerator": ({"gpu": EMPTY, "accelerator": EMPTY}, "V001", "nobody named"),
     "experts": ({"n_experts": 8}, "V002", "says nothing of experts"),  # Mixtral 8x7B has 8
     "a mixture unsaid": ({"arch": "moe"}, "V002", "experts"),
-    "context parallel": ({"cp": 16}, "V003", "cp 16"),  # Llama 3, table 4: 16 at 131,072 tokens
     "fp8": ({"precision": "fp8"}, "V004", "fp8"),
     "fp8 by feature": ({"features": "torch.compile;float8 linear"}, "V004", ""),
     "nothing measured": ({"step_time_s": EMPTY}, "V005", "step_time_s"),

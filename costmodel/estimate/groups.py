@@ -1,0 +1,115 @@
+"""Groups of ranks as a plan places them on the topology, and what they send each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.equation import Number, term
+from costmodel.equations.collectives import Operation, wire_bytes
+from costmodel.equations.counting import divided, repeated
+from costmodel.equations.topology import domains_spanned, ranks_inside
+from costmodel.estimate.block import Block, alone
+from costmodel.estimate.setting import Setting
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ranks that talk to each other, as they lie on the topology: so many in a domain, reaching so far."""
+
+    name: str
+    ranks: Number
+    stride: Number
+    inside: Number
+    domains: Number
+    extent: Number
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One kind of collective a rank takes part in, and how often in a step."""
+
+    group: Group
+    operation: Operation
+    message: Number
+    time: Number
+    count: Number
+
+    @property
+    def axis(self) -> str:
+        """The parallelism it belongs to: tp, cp, ep, dp or pp."""
+        return AXES.get(self.group.name, self.group.name)
+
+    @property
+    def total_time(self) -> Number:
+        """Time of all of them, hidden or not."""
+        return repeated(self.count, self.time)
+
+    @property
+    def volume(self) -> Number:
+        """Bytes a rank sends for all of them."""
+        return repeated(self.count, wire_bytes(self.message, self.group.ranks, operation=self.operation))
+
+
+AXES = {"embedding": "dp", "replicas": "dp", "ends": "tp", "etp": "ep", "edp": "dp"}
+
+
+def group(setting: Setting, name: str, ranks: Number, stride: Number) -> Group:
+    """A group whose neighbours lie `stride` ranks apart."""
+    with term(f"{name} group"):
+        inside = ranks_inside(ranks, stride, setting.domain)
+        return Group(name, ranks, stride, inside, domains_spanned(ranks, inside), repeated(ranks, stride))
+
+
+def joined(name: str, one: Group, other: Group) -> Group:
+    """The group of two axes together: the ranks of each, wherever the placement put them."""
+    with term(f"{name} group"):
+        ranks, inside = repeated(one.ranks, other.ranks), repeated(one.inside, other.inside)
+        extent = np.maximum(one.extent, other.extent)
+        stride = np.minimum(one.stride, other.stride)
+        return Group(name, ranks, stride, inside, domains_spanned(ranks, inside), extent)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of a plan; dp is who shards and reduces gradients: data and context parallel, without the replicas."""
+
+    tp: Group
+    cp: Group
+    dp: Group
+    replicas: Group
+    pp: Group
+
+
+def strides(block: Block) -> dict[str, Number]:
+    """How far apart neighbours of each axis lie, innermost first as the plan's order says."""
+    placed: dict[str, Number] = {}
+    stride: Number = 1.0
+    with term("placement"):
+        for name in block.structure.order.split("-"):
+            placed[name] = stride
+            stride = repeated(stride, getattr(block, name))
+    return placed
+
+
+def context_group(setting: Setting, block: Block) -> Group:
+    """The ranks that share each sequence."""
+    return group(setting, "cp", block.cp, strides(block)["cp"])
+
+
+def groups(setting: Setting, block: Block) -> Groups:
+    """Groups placed on the topology innermost first, as the plan's order says; shards lie inside their replicas."""
+    lie = strides(block)
+    with term("placement"):
+        shards = divided(block.dp, block.dp_replicate)
+        replica_stride = repeated(lie["dp"], shards)
+    cp = group(setting, "cp", block.cp, lie["cp"])
+    data = group(setting, "dp", shards, lie["dp"])
+    return Groups(
+        group(setting, "tp", block.tp, lie["tp"]),
+        cp,
+        data if alone(block.cp) else joined("dp", cp, data),
+        group(setting, "replicas", block.dp_replicate, replica_stride),
+        group(setting, "pp", block.pp, lie["pp"]),
+    )

@@ -76,7 +76,12 @@ def time_spread(setting: Setting, step: TrainingStep) -> Number:
     spread = setting.stack.spread
     with term("software"):
         found = combined_error(share(error, working), spread.step)
-        return found if setting.experts is None else combined_error(found, spread.experts)
+        return combined_error(found, spread.experts) if _routes(setting) else found
+
+
+def _routes(setting: Setting) -> bool:
+    """Whether tokens choose among experts; a single one is an MLP."""
+    return any(kind.experts is not None and kind.experts.count > 1 for kind in setting.model.layers)
 
 
 def _kernels(setting: Setting, step: TrainingStep) -> dict[str, Number]:

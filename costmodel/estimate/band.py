@@ -49,7 +49,7 @@ def banded(setting: Setting, evaluation: Evaluation) -> Evaluation:
     for end, opposite, time in (("low", "high", fast), ("high", "low", slow)):
         columns[f"step_time_{end}"] = time
         rates = throughput(setting, evaluation.block, time)
-        for name in ("tokens_per_s", "tokens_per_s_per_gpu", "mfu"):
+        for name in ("tokens_per_s", "tokens_per_s_per_gpu", "flop_rate", "mfu"):
             columns[f"{name}_{opposite}"] = rates[name]
         for name, value in money(setting, rates["tokens_per_s"]).items():
             columns[f"{name}_{end}"] = value

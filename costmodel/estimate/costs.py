@@ -64,6 +64,7 @@ BANDED = (
     "step_time",
     "tokens_per_s",
     "tokens_per_s_per_gpu",
+    "flop_rate",
     "mfu",
     "memory_peak",
     "cost_per_mtoken",

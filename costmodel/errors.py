@@ -69,6 +69,10 @@ FAULT_CODES = {
     "C004": "The command needs something the scenario does not say, for example a plan.",
     "C005": "--where takes column=value: a column of a table, or one that --by knows, and a value that some run has.",
     "C006": "--pareto takes two results to weigh against each other, for example --pareto memory_peak,step_time.",
+    "C008": "check takes scenarios, and with --against a baseline: a file that --update writes. --within is a share.",
+    "C009": "diff takes two scenarios or results, or one with --set or --plans, for example --plans 0,1; 0 is its own.",
+    "C010": "--over takes path=values: a list 1,2,4, a range 1..8, 25..400 GB/s*2 or 8..64+8, or lists of ranges.",
+    "C011": "--for takes a result, <= or >=, and a value with its unit, for example --for 'run_time<=30 d'.",
     "C007": "The answer has no table, so it cannot be written as CSV; JSON and Markdown can hold it.",
     "C009": "The command needs PyTorch or a device that this machine has not; pip install 'llm-costmodel[measure]'.",
 }

@@ -8,6 +8,8 @@ import typer
 
 import costmodel
 from costmodel.commands.calibrate import calibrate
+from costmodel.commands.check import check
+from costmodel.commands.diff import diff
 from costmodel.commands.documents import init, list_documents, schema, show
 from costmodel.commands.estimate import comm, estimate, memory
 from costmodel.commands.evidence import validate
@@ -27,13 +29,16 @@ app = typer.Typer(
     epilog="First steps: costmodel search llama-3-70b-512 · costmodel init > mine.yaml · costmodel search mine.yaml",
 )
 
-LOOK, CHOOSE, TRUST, DOCUMENTS = "Look at one plan", "Choose a plan", "Trust", "Documents"
+LOOK, CHOOSE, COMPARE = "Look at one plan", "Choose a plan", "Compare"
+TRUST, DOCUMENTS = "Trust", "Documents"
 app.command(rich_help_panel=LOOK)(estimate)
 app.command(rich_help_panel=LOOK)(memory)
 app.command(rich_help_panel=LOOK)(comm)
 app.command(rich_help_panel=LOOK)(pipeline)
 app.command(rich_help_panel=LOOK)(explain)
 app.command(rich_help_panel=CHOOSE)(search)
+app.command(rich_help_panel=COMPARE)(diff)
+app.command(rich_help_panel=COMPARE)(check)
 app.command(rich_help_panel=TRUST)(validate)
 app.command(rich_help_panel=TRUST)(measure)
 app.command(rich_help_panel=TRUST)(calibrate)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import typer
@@ -42,21 +42,21 @@ def discard() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def allowed(path: Path, *, force: bool) -> None:
+def allowed(path: Path, *, force: bool, forms: Sequence[str] = ()) -> None:
     """A fault for a place that must not be written to."""
     place = Place(str(path))
     if os.path.isdir(path):
         raise fail("C002", f"{path} is a folder", place, "name a file in it")
-    if path.suffix in _OTHER_FORMATS:
+    if path.suffix in _OTHER_FORMATS and path.suffix[1:] not in forms:
         hint = "take .json, .csv, .md, or another suffix for plain text"
         raise fail("C002", f"{path.suffix} is not written yet", place, hint)
     if os.path.isfile(path) and not force:
         raise fail("C002", f"{path} exists", place, "take another name, or add --force")
 
 
-def written(path: Path, text: str) -> None:
+def written(path: Path, answer: str | bytes) -> None:
     """Into a file, by way of a temporary one beside it."""
-    data = text.encode("utf-8", "replace")
+    data = answer.encode("utf-8", "replace") if isinstance(answer, str) else answer
     temporary = ""
     try:
         if path.exists() and not path.is_file():  # a pipe or a device is written to, never replaced

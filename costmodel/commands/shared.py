@@ -9,11 +9,11 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum, StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_args
 
 import typer
 from rich.cells import cell_len
@@ -21,7 +21,7 @@ from rich.text import Text
 
 from costmodel.commands import completion
 from costmodel.commands.output import allowed, discard, printed, written
-from costmodel.errors import CostModelError, Fault, Place
+from costmodel.errors import CostModelError, Fault, Place, fail
 from costmodel.report.layout import laid
 from costmodel.report.reply import Reply
 from costmodel.report.theme import BAD, DIM, colour, console, terminal_width, visible
@@ -50,7 +50,7 @@ class Format(StrEnum):
     MARKDOWN = "markdown"
 
 
-_SUFFIXES = {".json": Format.JSON, ".csv": Format.CSV, ".md": Format.MARKDOWN}
+_SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".jsonl": "jsonl", ".parquet": "parquet"}
 
 
 def _no_colour(asked: bool) -> bool:
@@ -103,41 +103,61 @@ def deliver(
     no_color: NoColorOption = False,
 ) -> None:
     """Print a reply, or write it whole or not at all; leave with 1 when the answer is no."""
-    form = Format.JSON if as_json else form or _SUFFIXES.get(output.suffix if output else "", Format.TABLE)
-    text = _text(reply, form)
+    wanted = "json" if as_json else form.value if form else _SUFFIXES.get(output.suffix if output else "", "table")
+    answer = reply.others[wanted]() if wanted in reply.others else _text(reply, wanted)
     if output is not None:
-        written(output, text or "".join(f"{line.plain}\n" for line in laid(reply.lines(), None)))
+        written(output, answer or "".join(f"{line.plain}\n" for line in laid(reply.lines(), None)))
+    elif isinstance(answer, bytes):
+        raise fail("C007", f"{wanted} is not for reading", None, f"name a file: -o answer.{wanted}")
     else:
-        printed(text or laid(reply.lines(), terminal_width()))
+        printed(answer or laid(reply.lines(), terminal_width()))
     if not reply.yes:
         raise typer.Exit(Exit.NO)
 
 
-def _text(reply: Reply, form: Format) -> str:
+def _text(reply: Reply, form: str) -> str:
     """The reply in a form for programs; nothing where people read it."""
     from costmodel.report import formats
 
-    if form is Format.JSON:
+    if form == Format.JSON:
         return formats.json_text(reply.result())
-    if form is Format.CSV:
+    if form == Format.CSV:
         return formats.csv_text(reply)
-    return formats.markdown_text(reply.lines()) if form is Format.MARKDOWN else ""
+    return formats.markdown_text(reply.lines()) if form == Format.MARKDOWN else ""
 
 
 def answering(command: Callable[..., Reply]) -> Callable[..., None]:
     """A command that returns its reply: behind its own options stand those of `deliver`."""
+    return answering_in()(command)
+
+
+def answering_in(*forms: str) -> Callable[[Callable[..., Reply]], Callable[..., None]]:
+    """The same for a command whose answer takes further forms."""
+    return functools.partial(_answering, forms)
+
+
+def _answering(forms: Sequence[str], command: Callable[..., Reply]) -> Callable[..., None]:
     own = inspect.signature(command, eval_str=True)
     common = list(inspect.signature(deliver, eval_str=True).parameters.values())[1:]
+    if forms:
+        common[0] = common[0].replace(annotation=_format_option(forms))
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
         how = {option.name: given.pop(option.name) for option in common}
         if how["output"] is not None:
-            allowed(how["output"], force=how["force"])
+            allowed(how["output"], force=how["force"], forms=forms)
         deliver(command(**given), **how)
 
     run.__signature__ = own.replace(parameters=[*own.parameters.values(), *common])  # type: ignore[attr-defined]
     return run
+
+
+def _format_option(forms: Sequence[str]) -> Any:
+    """--format with the further forms among its choices."""
+    named = [*Format, *forms]
+    choices = StrEnum("Format", {str(name).upper(): str(name) for name in named})  # type: ignore[misc]
+    return Annotated[choices | None, get_args(FormatOption)[1]]
 
 
 def print_faults(error: CostModelError) -> None:

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from costmodel.documents.base import Count, Document, Positive, Price, Seconds, Share
+from costmodel.documents.base import Count, Document, Positive, Price, Share
 from costmodel.documents.hardware import Cluster
+from costmodel.documents.limits import Limits
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.plan import Plan, Space
@@ -81,27 +82,6 @@ class Assumptions(Document):
         default=None, description="Type whose peak the MFU is a share of; else that of the matmuls"
     )
     flop_convention: FlopConvention = Field(default="model-causal", description="Which FLOP the MFU counts")
-
-
-class ShareLimit(Document):
-    """Bounds on a fraction."""
-
-    at_most: Share | None = Field(default=None, description="Largest value allowed")
-    at_least: Share | None = Field(default=None, description="Smallest value allowed")
-
-
-class TimeLimit(Document):
-    """Bounds on a duration."""
-
-    at_most: Seconds | None = Field(default=None, description="Longest allowed")
-
-
-class Limits(Document):
-    """What a plan must keep; search obeys it."""
-
-    memory: ShareLimit = Field(default_factory=ShareLimit, description="Peak memory over usable memory")
-    step_time: TimeLimit = Field(default_factory=TimeLimit, description="Time of a step")
-    mfu: ShareLimit = Field(default_factory=ShareLimit, description="Model FLOP utilisation")
 
 
 class Scenario(Document):

@@ -105,7 +105,7 @@ REFUSALS = {
     "L033": Rule("no such cp_type", "The training software does not offer this way of context parallelism."),
     "M001": Rule("does not fit", "Peak memory of the worst stage is over what is usable."),
     "M002": Rule("memory limit", "Peak memory is over the limit the scenario sets."),
-    "T001": Rule("time or MFU limit", "The step is longer, or the MFU lower, than the scenario allows."),
+    "T001": Rule("limit of the scenario", "A result other than memory is beyond a limit that the scenario sets."),
 }
 
 REMARKS = {

@@ -3,22 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.documents.limits import Limits
+from costmodel.equations.counting import repeated
 from costmodel.estimate.costs import Costs
 from costmodel.estimate.setting import Setting
+
+Kind = Literal["at_most", "at_least", "target"]
+KINDS: tuple[Kind, ...] = ("at_most", "at_least", "target")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One bound on one column of results, under the key it was written with."""
+
+    key: str
+    column: str
+    kind: Kind
+    value: float
+    within: float = 0.0
+
+    def kept(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which values keep it; one that is unknown does not."""
+        if self.kind == "at_most":
+            return values <= self.value
+        if self.kind == "at_least":
+            return values >= self.value
+        return np.asarray(np.abs(values - self.value) <= repeated(self.within, self.value))
+
+
+def written(limits: Limits) -> Iterator[Limit]:
+    """Every bound that a scenario writes."""
+    for key, bound in limits:
+        column = "memory_share" if key == "memory" else key
+        for kind in KINDS:
+            value = getattr(bound, kind)
+            if value is not None:
+                yield Limit(key, column, kind, value, bound.within or 0.0)
 
 
 def unacceptable(setting: Setting, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Masks of the rows that break each bound, by its code."""
-    limits = setting.case.scenario.limits
-    share = costs.column("memory_share")
-    yield "M001", share > 1
-    if limits.memory.at_most is not None:
-        yield "M002", share > limits.memory.at_most
-    if limits.step_time.at_most is not None:
-        yield "T001", costs.column("step_time") > limits.step_time.at_most
-    if limits.mfu.at_least is not None:
-        yield "T001", costs.column("mfu") < limits.mfu.at_least
+    yield "M001", costs.column("memory_share") > 1
+    for limit in written(setting.case.scenario.limits):
+        code = "M002" if limit.column.startswith("memory") else "T001"
+        yield code, ~limit.kept(costs.column(limit.column))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from costmodel.report.layout import Line
@@ -13,10 +13,12 @@ from costmodel.report.layout import Line
 class Reply:
     """What a command has to say: lines for people, a result for programs, and whether the answer is yes.
 
-    `rows` is the path in the result to the list that makes a table of the answer, for CSV.
+    `rows` is the path in the result to the list that makes a table of the answer, for CSV. `others` are forms that
+    only this answer takes, or takes otherwise.
     """
 
     lines: Callable[[], Sequence[Line]]
     result: Callable[[], dict[str, Any]]
     rows: str = ""
     yes: bool = True
+    others: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)

@@ -1,0 +1,111 @@
+"""check: whether scenarios keep their limits, and are what a baseline says they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from costmodel.commands import completion
+from costmodel.commands.output import written
+from costmodel.commands.shared import SetOption, answering_in
+from costmodel.errors import Place, fail
+from costmodel.report.reply import Reply
+
+if TYPE_CHECKING:
+    from costmodel.documents.baseline import Baseline
+
+ScenariosArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SCENARIO…",
+        help="Scenarios: shipped names or paths; '-' for stdin",
+        show_default=False,
+        autocompletion=completion.scenarios,
+    ),
+]
+AgainstOption = Annotated[
+    Path | None, typer.Option("--against", metavar="FILE", help="Baseline to compare with", show_default=False)
+]
+
+
+@answering_in("github", "junit")
+def check(
+    scenarios: ScenariosArgument,
+    against: AgainstOption = None,
+    update: Annotated[bool, typer.Option("--update", help="Write today's figures into the baseline")] = False,
+    within: Annotated[
+        str, typer.Option("--within", metavar="SHARE", help="How much a watched result may worsen")
+    ] = "1 %",
+    exact: Annotated[bool, typer.Option("--exact", help="No figure may move at all, for better or worse")] = False,
+    assignments: SetOption = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what is kept too")] = False,
+) -> Reply:
+    """For CI: whether scenarios keep their limits, and are no worse than a baseline says they were.
+
+    Examples:
+
+      costmodel check llama-3-70b-512 quickstart
+
+      costmodel check SCENARIO --against baseline.json --update
+
+      costmodel check SCENARIO --against baseline.json --format github
+
+    Limits are the scenario's: at_most, at_least, target and within, on any result. Against a baseline step time, memory
+    and cost may not worsen by more than --within, nor a result by more than its limit's own within. A scenario without
+    a plan is held by the best plan of its search.
+
+    Exit code 1 when anything is not kept, 2 when a scenario or the baseline cannot be read.
+    Next: costmodel diff A B
+    """
+    from costmodel.explore.check import Holding, renewed
+    from costmodel.explore.check import check as run
+    from costmodel.report import check as report
+
+    baseline = _baseline(against, update=update)
+    holding = Holding(None if update else baseline, _share(within), exact)
+    found = run(scenarios, holding, tuple(assignments or ()))
+    if update and against is not None:
+        written(against, report.baseline_text(renewed(found, baseline)))
+    return Reply(
+        lambda: report.check(found, verbose=verbose, wrote=str(against) if update else ""),
+        lambda: report.check_json(found),
+        "scenarios",
+        yes=all(checked.kept for checked in found),
+        others={
+            "github": lambda: report.github(found),
+            "junit": lambda: report.junit(found),
+            "markdown": lambda: report.markdown(found),
+        },
+    )
+
+
+def _baseline(path: Path | None, *, update: bool) -> Baseline | None:
+    """The baseline to compare with; one that is still to be written may be missing."""
+    from costmodel.documents.baseline import Baseline
+    from costmodel.documents.variation import file_of
+
+    if path is None:
+        if update:
+            raise fail("C008", "--update needs a file to write", None, "name it: --against baseline.json")
+        return None
+    if not path.exists():
+        if update:
+            return None
+        place = Place(str(path))
+        raise fail("C008", f"there is no baseline {path}", place, f"--against {path} --update writes it")
+    return file_of(Baseline, str(path))
+
+
+def _share(text: str) -> float:
+    from costmodel.units import UnitError, parse
+
+    try:
+        share = parse(text, "1")
+    except UnitError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        place = Place("command line", 0, 10, "", f"--within {text}", max(1, len(text)))
+        raise fail("C008", f"'{text}' is not a share", place, "for example --within '2 %'")
+    return share

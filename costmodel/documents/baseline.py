@@ -1,0 +1,35 @@
+"""What predictions were when somebody last looked: figures by scenario, to be held against those of today."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from costmodel.documents.base import Document
+
+
+class Mark(Document):
+    """What one equation was asked and what it said, condensed; equal inputs with another output mean it changed."""
+
+    calls: int = Field(description="How often it was called")
+    inputs: float = Field(description="Checksum of everything that went in")
+    output: float = Field(description="Checksum of everything that came out")
+
+
+class Entry(Document):
+    """One scenario as it was."""
+
+    title: str = Field(description="Title of the scenario")
+    plan: dict[str, str | float | bool] = Field(description="The plan that was evaluated")
+    documents: dict[str, str] = Field(description="Digests of the documents, by file")
+    figures: dict[str, float] = Field(description="Results and their terms, SI, unit as suffix")
+    equations: dict[str, Mark] = Field(default_factory=dict, description="Marks by equation")
+
+
+class Baseline(Document):
+    """Figures of scenarios to compare with."""
+
+    schema_: Literal["costmodel/baseline/v1"] = Field(alias="schema", description="Kind and version of this document")
+    costmodel: str = Field(description="Version that wrote it")
+    scenarios: dict[str, Entry] = Field(description="What was predicted, by scenario")

@@ -1,0 +1,116 @@
+"""Bounds a plan must keep, on any result."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Generic, Self, TypeVar
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from costmodel.documents.base import Bytes, Document, FlopRate, Seconds, Share, quantity
+
+_tokens, _tokens_schema = quantity("1/s", 0, 1e18)
+_money, _money_schema = quantity("USD", 0, 1e18)
+TokenRate = Annotated[float, _tokens, _tokens_schema]
+Money = Annotated[float, _money, _money_schema]
+
+T = TypeVar("T")
+
+
+class Bound(Document, Generic[T]):
+    """Bounds on one result."""
+
+    at_most: T | None = Field(default=None, description="Largest value allowed")
+    at_least: T | None = Field(default=None, description="Smallest value allowed")
+    target: T | None = Field(default=None, description="Value to stay around; within says how near")
+    within: Share | None = Field(
+        default=None, description="Share the value may lie off the target; without one, worsen from a baseline"
+    )
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        bound: Any = self
+        if bound.target is not None and bound.within is None:
+            raise PydanticCustomError("limit", "a target needs within beside it, for example within: 2 %")
+        if bound.at_most is not None and bound.at_least is not None and bound.at_most < bound.at_least:
+            raise PydanticCustomError("limit", "at_most is less than at_least, so that nothing keeps both")
+        return self
+
+
+class ShareLimit(Bound[Share]):
+    """Bounds on a fraction."""
+
+
+class TimeLimit(Bound[Seconds]):
+    """Bounds on a duration."""
+
+
+class BytesLimit(Bound[Bytes]):
+    """Bounds on an amount of memory or of traffic."""
+
+
+class FlopRateLimit(Bound[FlopRate]):
+    """Bounds on a rate of computing."""
+
+
+class TokenRateLimit(Bound[TokenRate]):
+    """Bounds on a rate of tokens."""
+
+
+class MoneyLimit(Bound[Money]):
+    """Bounds on an amount of money."""
+
+
+class Limits(Document):
+    """What a plan must keep; search obeys it, check holds it."""
+
+    memory: ShareLimit = Field(default_factory=ShareLimit, description="Peak memory over usable memory")
+    step_time: TimeLimit = Field(default_factory=TimeLimit, description="Time of a step")
+    tokens_per_s: TokenRateLimit = Field(
+        default_factory=TokenRateLimit, description="Tokens trained a second by the whole job"
+    )
+    tokens_per_s_per_gpu: TokenRateLimit = Field(
+        default_factory=TokenRateLimit, description="Tokens trained a second by each accelerator"
+    )
+    flop_rate: FlopRateLimit = Field(
+        default_factory=FlopRateLimit, description="Model FLOP a second of each accelerator"
+    )
+    mfu: ShareLimit = Field(default_factory=ShareLimit, description="Model FLOP utilisation")
+    hfu: ShareLimit = Field(default_factory=ShareLimit, description="Utilisation, executed FLOP counted")
+    matmul: TimeLimit = Field(default_factory=TimeLimit, description="Matrix products of the busiest stage")
+    attention: TimeLimit = Field(default_factory=TimeLimit, description="Attention cores of the busiest stage")
+    memory_bound: TimeLimit = Field(default_factory=TimeLimit, description="Operations bound by memory bandwidth")
+    launch: TimeLimit = Field(default_factory=TimeLimit, description="Waiting for the host")
+    tp_exposed: TimeLimit = Field(
+        default_factory=TimeLimit, description="Tensor-parallel communication that compute does not hide"
+    )
+    pp_exposed: TimeLimit = Field(
+        default_factory=TimeLimit, description="Sends between stages that compute does not hide"
+    )
+    dp_exposed: TimeLimit = Field(
+        default_factory=TimeLimit, description="Data-parallel communication that compute does not hide"
+    )
+    bubble: TimeLimit = Field(default_factory=TimeLimit, description="Time the busiest stage waits for others")
+    bubble_share: ShareLimit = Field(default_factory=ShareLimit, description="Bubble over the step")
+    optimizer: TimeLimit = Field(default_factory=TimeLimit, description="Optimizer step")
+    memory_peak: BytesLimit = Field(default_factory=BytesLimit, description="Peak memory of the worst stage")
+    memory_free: BytesLimit = Field(default_factory=BytesLimit, description="Usable memory less the peak")
+    tp_volume: BytesLimit = Field(
+        default_factory=BytesLimit, description="Bytes a rank sends a step for tensor parallelism"
+    )
+    pp_volume: BytesLimit = Field(default_factory=BytesLimit, description="Bytes a rank sends a step between stages")
+    dp_volume: BytesLimit = Field(
+        default_factory=BytesLimit, description="Bytes a rank sends a step for data parallelism"
+    )
+    communication_efficiency: ShareLimit = Field(
+        default_factory=ShareLimit, description="Compute over compute and exposed communication"
+    )
+    scaling_efficiency: ShareLimit = Field(
+        default_factory=ShareLimit,
+        description="Speed over that of as many accelerators without exposed communication and bubble",
+    )
+    cost_per_mtoken: MoneyLimit = Field(default_factory=MoneyLimit, description="Rent for a million tokens")
+    run_time: TimeLimit = Field(
+        default_factory=TimeLimit, description="Wall-clock time of the token budget, without failures"
+    )
+    run_cost: MoneyLimit = Field(default_factory=MoneyLimit, description="Rent for the token budget")

@@ -1,0 +1,31 @@
+"""A case varied: the same scenario with other values, without reading its file, or standard input, again."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from costmodel.documents.faults import validate
+from costmodel.documents.library import Case, _case, _Reader, _text
+from costmodel.documents.reading import read_tree
+
+D = TypeVar("D", bound=BaseModel)
+
+
+def vary(case: Case, assignments: Iterable[str]) -> Case:
+    """A loaded case with further assignments, as if they had been given on loading."""
+    further = tuple(assignments)
+    reader = _Reader(digests=dict(case.digests), trees=dict(case.trees))
+    shown = next(iter(case.digests), case.name)
+    varied = _case(reader, copy.deepcopy(case.tree), shown, further)
+    return replace(varied, name=case.name, assignments=(*case.assignments, *further))
+
+
+def file_of(kind: type[D], path: str) -> D:
+    """A file that no shelf holds, as the document it should be."""
+    tree, faults = read_tree(_text(path), path)
+    return validate(kind, tree, path, faults)

@@ -1,0 +1,110 @@
+"""One plan's figures under one flat name each: results, lines of the ledger, transfers, and marks of its equations."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from costmodel.documents.baseline import Mark
+from costmodel.equation import Origin, Step, trace
+from costmodel.estimate.block import SIZES
+from costmodel.estimate.costs import COLUMNS, machine_name, number
+from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.plan import Answer
+
+MEMORY, TRAFFIC = "memory.", "comm."
+NAMES = {machine_name(name): name for name in COLUMNS}
+_UNITS = {"_bytes": "B", "_s": "s"}
+
+
+def choices(answer: Answer) -> dict[str, Any]:
+    """What the plan is, in full."""
+    block = answer.evaluation.block
+    return {**{name: number(getattr(block, name)) for name in SIZES}, **asdict(block.structure)}
+
+
+def figures(answer: Answer) -> dict[str, float]:
+    """Every figure that is known, by its name with unit."""
+    evaluation = answer.evaluation
+    found = {machine_name(name): value for name, value in evaluation.costs.row().items()}
+    peaks = [number(peak) for peak in evaluation.ledger.peaks]
+    worst = peaks.index(max(peaks))
+    for name, values in evaluation.ledger.lines.items():
+        found[f"{MEMORY}{name}_bytes"] = number(values[worst])
+    for transfer in evaluation.step.transfers:
+        name = f"{TRAFFIC}{transfer.group.name} {transfer.operation}".replace("_", "-")
+        for key, value in ((f"{name}.time_s", transfer.total_time), (f"{name}.volume_bytes", transfer.volume)):
+            found[key] = found.get(key, 0.0) + number(value)
+    return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def unit_of(name: str) -> str:
+    """The unit of a figure."""
+    if name in NAMES:
+        return COLUMNS[NAMES[name]].unit
+    return next((unit for suffix, unit in _UNITS.items() if name.endswith(suffix)), "1")
+
+
+def spoken(name: str) -> str:
+    """A figure's name without its unit."""
+    if name in NAMES:
+        return NAMES[name]
+    return next((name.removesuffix(suffix) for suffix in _UNITS if name.endswith(suffix)), name)
+
+
+def higher_is_better(name: str) -> bool:
+    """Whether a figure worsens when it falls."""
+    return name in NAMES and COLUMNS[NAMES[name]].better == "higher"
+
+
+def marks(answer: Answer) -> dict[str, Mark]:
+    """What each equation was asked for this plan and what it said, condensed to two checksums."""
+    with trace() as record:
+        evaluate(answer.setting, answer.evaluation.block)
+    calls: dict[str, list[tuple[float, float]]] = {}
+    for step in _steps(record.steps):
+        asked = sum(map(_checksum, step.inputs.values())) + _of_choices(step.choices)
+        calls.setdefault(step.equation.name, []).append((asked, _of_number(step.value)))
+    return {
+        name: Mark(
+            calls=len(pairs),
+            inputs=round(math.fsum(asked for asked, _ in pairs), 6),
+            output=round(math.fsum(said for _, said in pairs), 6),
+        )
+        for name, pairs in sorted(calls.items())
+    }
+
+
+def beneath(answer: Answer) -> dict[str, set[str]]:
+    """The equations that each equation calls itself."""
+    with trace() as record:
+        evaluate(answer.setting, answer.evaluation.block)
+    called: dict[str, set[str]] = {}
+    for step in _steps(record.steps):
+        called.setdefault(step.equation.name, set()).update(inner.equation.name for inner in _steps(step.beneath))
+    return called
+
+
+def _steps(steps: Sequence[Step]) -> Iterator[Step]:
+    for step in steps:
+        yield step
+        yield from _steps(step.beneath)
+
+
+def _checksum(origin: Origin) -> float:
+    return _of_number(origin.value)
+
+
+def _of_number(value: Any) -> float:
+    """The logarithm, so that small numbers count as much as large ones."""
+    plain = float(np.asarray(value, dtype=np.float64).flat[0])
+    return math.log(abs(plain)) if plain and math.isfinite(plain) else 0.0
+
+
+def _of_choices(choices: dict[str, Any]) -> float:
+    return float(zlib.crc32(repr(sorted((name, str(value)) for name, value in choices.items())).encode()) % 1000)

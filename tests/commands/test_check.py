@@ -1,0 +1,331 @@
+"""check: limits, baselines, the forms of runners, and the documented way to use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from costmodel.equation import EQUATIONS, Number, equation
+from costmodel.estimate import kernels, training
+from costmodel.estimate.costs import COLUMNS, machine_name
+
+Faults = Callable[[Any], list[Any]]
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "llama-3-70b-512"
+BASELINE = ROOT / "tests" / "baseline.json"
+SHIPPED = sorted(f"scenarios/{path.name}" for path in (ROOT / "scenarios").glob("*.yaml"))
+
+LIMITED = """\
+schema: costmodel/scenario/v1
+title: Held
+model: llama-3-8b
+cluster: {node: dgx-h100, nodes: 4}
+workload: {kind: training, sequence: 8192, global_batch: 512}
+plan: {tp: 4}
+limits:
+  memory: {at_most: 95 %}
+  mfu: {at_least: 99 %}
+  step_time:
+    at_most: 600 s
+"""
+
+
+def told(run: Any, *args: str, **more: Any) -> Any:
+    ran = run(*args, "--json", **more)
+    assert ran.err == ""
+    return json.loads(ran.out)
+
+
+# ── The project's own scenarios ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_shipped_scenarios_predict_what_they_did(run: Any) -> None:
+    """After a change that is meant: costmodel check scenarios/*.yaml --against tests/baseline.json --update."""
+    ran = run("check", *SHIPPED, "--against", "tests/baseline.json", "--exact")
+    assert ran.code == 0, ran.out + ran.err
+    assert set(json.loads(BASELINE.read_text("utf-8"))["scenarios"]) == {Path(name).stem for name in SHIPPED}
+
+
+def test_a_changed_equation_is_caught_and_named(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    was = EQUATIONS["stream_time"]
+
+    @equation
+    def stream_time(nbytes: Number, bandwidth: Number, share: Number) -> Number:
+        return 1.05 * nbytes / (share * bandwidth)
+
+    monkeypatch.setitem(EQUATIONS, "stream_time", was)
+    for module in (kernels, training):
+        monkeypatch.setattr(module, "stream_time", stream_time)
+    ran = run("check", NAME, "--against", "tests/baseline.json", "--exact")
+    assert (ran.code, ran.err) == (1, "")
+    assert re.search(r"✗ figures +\d+ of \d+ figures moved", ran.out)
+    assert re.search(r"\n +memory-bound ops +\d", ran.out)
+    assert "equation stream_time says otherwise of the same inputs" in ran.out
+    assert ran.out.count("says otherwise") == 1
+
+
+# ── Limits ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_broken_limit_has_both_sides_and_its_line(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "held.yaml").write_text(LIMITED, "utf-8")
+    ran = run("check", "held.yaml", cwd=tmp_path)
+    line = LIMITED.splitlines().index("  mfu: {at_least: 99 %}") + 1
+    assert (ran.code, ran.err) == (1, "")
+    assert re.search(rf"\n  ✗ mfu +[\d.]+ % +≥ 99.0 % +held.yaml:{line}\n", ran.out)
+    assert ran.out.count("✓") == 2
+    assert ran.out.endswith("\n1 of 3 failed\n")
+    kept = run("check", "held.yaml", "--set", "limits.mfu.at_least=1%", cwd=tmp_path)
+    assert (kept.code, kept.out) == (0, "held\n  ✓ 3 limits\n\n3 kept, 1 scenario\n")
+
+
+def test_every_result_can_be_limited(run: Any) -> None:
+    """A bound at the figure itself is kept; one a millionth beyond is broken."""
+    plan = told(run, "estimate", NAME)["plans"][0]
+    for column, about in COLUMNS.items():
+        if column == "memory_share":
+            continue
+        value = plan[machine_name(column)]
+        unit = {"1": "", "s": " s", "B": " B", "FLOP/s": " FLOP/s", "1/s": " token/s", "USD": " USD"}[about.unit]
+        least, most = (f"limits.{column}.{kind}=" for kind in ("at_least", "at_most"))
+        assert run("check", NAME, "--set", f"{least}{value!r}{unit}", "--set", f"{most}{value!r}{unit}").code == 0
+        if value > 0:
+            less = value * (1 - 1e-6)
+            found = told(run, "check", NAME, "--set", f"{most}{less!r}{unit}")["scenarios"][0]["findings"]
+            assert [(item["kind"], item["kept"]) for item in found] == [("at_most", False)]
+            assert found[0]["bound"] == pytest.approx(less)
+            assert found[0]["value"] == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("target", "within", "code"), [(1.0, 0.0, 0), (1.04, 0.05, 0), (0.96, 0.05, 0), (1.1, 0.05, 1)]
+)
+def test_targets_are_kept_from_both_sides(run: Any, target: float, within: float, code: int) -> None:
+    step = told(run, "estimate", NAME)["plans"][0]["step_time_s"]
+    limits = [f"limits.step_time.target={step * target!r} s", f"limits.step_time.within={within}"]
+    assert run("check", NAME, "--set", limits[0], "--set", limits[1]).code == code
+
+
+def test_what_is_unknown_keeps_no_limit(run: Any) -> None:
+    settings = ("--set", "workload.tokens=null", "--set", "limits.run_time.at_most=1000000 d")
+    ran = run("check", NAME, *settings)
+    assert ran.code == 1
+    assert re.search(r"✗ run_time +unknown +≤", ran.out)
+
+
+def test_plans_that_are_not_legal_or_do_not_fit_fail(run: Any) -> None:
+    assert "✗ L001 not legal" in run("check", NAME, "--set", "plan.tp=3").out
+    ran = run("check", NAME, "--set", "plan.tp=1", "--set", "plan.pp=1")
+    assert ran.code == 1
+    assert re.search(r"✗ memory +[\d,]+ GiB +≤ 79.6 GiB", ran.out)
+
+
+def test_a_scenario_without_a_plan_is_held_by_its_best(run: Any) -> None:
+    free = ("--set", "plan=null", "--set", "limits.step_time.at_most=1 us")
+    found = told(run, "check", NAME, *free)["scenarios"][0]["findings"]
+    best = told(run, "search", NAME, "--top", "1", "--set", "plan=null")["plans"][0]
+    assert found[0]["value"] == best["step_time_s"]
+
+
+# ── Baselines ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_regressions_are_for_the_worse_only(run: Any, tmp_path: Path) -> None:
+    file = str(tmp_path / "base.json")
+    assert run("check", NAME, "quickstart", "--against", file, "--update").code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["base.json"]
+    slower, faster = (
+        "cluster.node.scale_out.fabric.bandwidth=20 GB/s",
+        "cluster.node.scale_out.fabric.bandwidth=1 TB/s",
+    )
+    ran = run("check", NAME, "--against", file, "--set", slower)
+    assert ran.code == 1
+    assert re.search(r"✗ step_time +16.5 s +was 16.0 s +\+3.0 %, allowed \+1.0 %", ran.out)
+    assert re.search(r"\n +dp exposed +157 ms +630 ms", ran.out)
+    assert run("check", NAME, "--against", file, "--set", slower, "--within", "5 %").code == 0
+    assert run("check", NAME, "--against", file, "--set", faster).code == 0
+    assert run("check", NAME, "--against", file, "--set", faster, "--exact").code == 1
+    own = run("check", NAME, "--against", file, "--set", slower, "--within", "5 %", "--set", "limits.mfu.within=1 %")
+    assert own.code == 1
+    assert re.search(r"✗ mfu +45.0 % +was 46.4 % +−2.9 %, allowed −1.0 %", own.out)
+
+
+def test_updating_keeps_what_was_not_asked_for(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "base.json"
+    run("check", NAME, "quickstart", "--against", str(file), "--update")
+    before = json.loads(file.read_text("utf-8"))
+    slower = "cluster.node.scale_out.fabric.bandwidth=20 GB/s"
+    assert run("check", NAME, "--against", str(file), "--update", "--set", slower).code == 0
+    after = json.loads(file.read_text("utf-8"))
+    assert after["scenarios"]["quickstart"] == before["scenarios"]["quickstart"]
+    changed = told(run, "estimate", NAME, "--set", slower)["plans"][0]
+    assert after["scenarios"][NAME]["figures"]["step_time_s"] == changed["step_time_s"]
+    assert after["scenarios"][NAME]["figures"]["step_time_s"] != before["scenarios"][NAME]["figures"]["step_time_s"]
+
+
+def test_a_scenario_the_baseline_does_not_hold(run: Any, tmp_path: Path) -> None:
+    file = str(tmp_path / "base.json")
+    run("check", NAME, "--against", file, "--update")
+    ran = run("check", "quickstart", "--against", file)
+    assert ran.code == 0
+    assert "▲ not in the baseline" in ran.out
+    assert run("check", "quickstart", "--against", file, "--exact").code == 1
+
+
+HOSTILE = {
+    "no file": (None, (), "C008"),
+    "not YAML": ("{", (), "D002"),
+    "empty": ("", (), "D002"),
+    "a list": ("[1]", (), "D006"),
+    "another schema": ('{"schema": "costmodel/result/v1", "costmodel": "1", "scenarios": {}}', (), "D011"),
+    "text for a figure": (
+        '{"schema": "costmodel/baseline/v1", "costmodel": "1", "scenarios": {"a": {"title": "a", "plan": {}, '
+        '"documents": {}, "figures": {"step_time_s": "long"}}}}',
+        (),
+        "D006",
+    ),
+    "no share": ("{}", ("--within", "much"), "D011"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_baselines_that_are_none(name: str, run: Any, faults: Faults, tmp_path: Path) -> None:
+    text, more, code = HOSTILE[name]
+    file = tmp_path / "base.json"
+    if text is not None:
+        file.write_text(text, "utf-8")
+    found = faults(run("check", NAME, "--against", str(file), *more))
+    assert code in [fault.code for fault in found]
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        ((NAME, "--update"), "C008"),
+        ((NAME, "--within", "-1 %"), "C008"),
+        ((NAME, "--within", "much"), "C008"),
+        ((NAME, f"scenarios/{NAME}.yaml"), "C008"),
+        (("nothing", "nowhere"), "D009"),
+        ((NAME, "--set", "limits.step_time.target=3 s"), "D006"),
+        ((NAME, "--set", "limits.step_time.at_most=3 GB"), "D007"),
+        ((NAME, "--set", "limits.tempo.at_most=3"), "D003"),
+        ((NAME, "--set", "limits.mfu={at_most: 0.1, at_least: 0.2}"), "D006"),
+    ],
+)
+def test_what_check_refuses(args: tuple[str, ...], code: str, run: Any, faults: Faults) -> None:
+    assert {fault.code for fault in faults(run("check", *args))} == {code}
+
+
+def test_a_folder_is_no_baseline(run: Any, faults: Faults, tmp_path: Path) -> None:
+    assert faults(run("check", NAME, "--against", str(tmp_path)))[0].code == "D001"
+    assert faults(run("check", NAME, "--against", str(tmp_path / "no" / "x.json"), "--update"))[0].code == "C002"
+
+
+# ── Forms ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_forms_for_runners(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "held, 1.yaml").write_text(LIMITED.replace("title: Held", "title: a <b> & c"), "utf-8")
+    annotations = run("check", "held, 1.yaml", "--format", "github", cwd=tmp_path)
+    assert annotations.code == 1
+    line = re.match(r"::error file=(\S* \S*),line=(\d+),title=costmodel check::(.*)\n", annotations.out)
+    assert line is not None
+    assert (line[1], line[2]) == ("held%2C 1.yaml", "9")
+    assert "99.0 %25" in line[3]
+    root = ElementTree.fromstring(run("check", "held, 1.yaml", "--format", "junit", cwd=tmp_path).out.encode())
+    (suite,) = root
+    assert (suite.get("tests"), suite.get("failures")) == ("3", "1")
+    assert [case.get("name") for case in suite if len(case)] == ["limit mfu"]
+    comment = run("check", "held, 1.yaml", "--format", "markdown", cwd=tmp_path).out
+    assert comment.startswith("**costmodel: 1 of 3 failed.**\n")
+    assert "| held, 1 | mfu |" in comment
+
+
+def test_the_comment_folds_what_moved(run: Any, tmp_path: Path) -> None:
+    file = str(tmp_path / "base.json")
+    run("check", NAME, "quickstart", "--against", file, "--update")
+    slower = ("--set", "cluster.node.scale_out.fabric.bandwidth=20 GB/s")
+    comment = run("check", NAME, "quickstart", "--against", file, *slower, "--format", "markdown").out
+    assert comment.count("<details>") == comment.count("</details>") >= 1
+    assert f"<summary>{NAME}: what moved</summary>" in comment
+    assert "dp exposed" in comment
+
+
+# ── The documented way ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def steps_of_the_readme() -> list[str]:
+    """The commands that the workflow in the README would run after installing."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    block = next(part for part in re.findall(r"(?ms)^```yaml\n(.*?)^```$", text) if "runs-on" in part)
+    steps = re.findall(r"(?m)^ +- run: (.*)$", block)
+    assert steps[0].startswith("pip install ")
+    return steps[1:]
+
+
+def as_runner(command: str, folder: Path, shell: Path) -> subprocess.CompletedProcess[str]:
+    """A step as the runner would take it, with this checkout's program as the one installed."""
+    path = f"{shell}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "GITHUB_STEP_SUMMARY": "summary.md", "PYTHONPATH": str(ROOT)}
+    given = ["bash", "-e", "-o", "pipefail", "-c", command]
+    return subprocess.run(given, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> tuple[Path, Path]:
+    """Somebody's repository with a scenario, and a folder with the program."""
+    shell, folder = tmp_path / "bin", tmp_path / "theirs"
+    shell.mkdir()
+    (folder / "scenarios").mkdir(parents=True)
+    program = shell / "costmodel"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m costmodel "$@"\n', "utf-8")
+    program.chmod(0o755)
+    (folder / "scenarios" / "held.yaml").write_text(LIMITED.replace("99 %", "20 %"), "utf-8")
+    return folder, shell
+
+
+def test_the_workflow_of_the_readme(repository: tuple[Path, Path]) -> None:
+    folder, shell = repository
+    readme = (ROOT / "README.md").read_text("utf-8").replace("\n", " ")
+    update = "costmodel check scenarios/*.yaml --against baseline.json --update"
+    assert update in readme
+    assert as_runner(update, folder, shell).returncode == 0
+    summary, annotate = steps_of_the_readme()
+    assert as_runner(summary, folder, shell).returncode == 0
+    assert as_runner(annotate, folder, shell).returncode == 0
+    held = folder / "scenarios" / "held.yaml"
+    held.write_text(LIMITED, "utf-8")
+    assert as_runner(summary, folder, shell).returncode == 0
+    broken = as_runner(annotate, folder, shell)
+    assert broken.returncode == 1
+    assert broken.stdout.startswith("::error file=scenarios/held.yaml,line=9,")
+    assert (folder / "summary.md").read_text("utf-8").count("**costmodel: ") == 2
+
+
+def test_the_hook(repository: tuple[Path, Path]) -> None:
+    """What pre-commit would run: the entry, the arguments of the README, the files that match."""
+    folder, shell = repository
+    hook = dict(re.findall(r"(?m)^[- ] (\w+): (.*)$", (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8")))
+    files = [
+        path for path in ("scenarios/held.yaml", "scenarios/models/x.yaml", "a.yaml") if re.search(hook["files"], path)
+    ]
+    assert files == ["scenarios/held.yaml"]
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert f"- id: {hook['id']}" in readme
+    args = re.search(r"args: \[(.*)\]", readme)
+    assert args is not None
+    command = " ".join([hook["entry"], *args[1].split(", "), *files])
+    assert as_runner(f"{command} --update", folder, shell).returncode == 0
+    assert as_runner(command, folder, shell).returncode == 0
+    (folder / "scenarios" / "held.yaml").write_text(LIMITED, "utf-8")
+    assert as_runner(command, folder, shell).returncode == 1

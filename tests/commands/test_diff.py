@@ -1,0 +1,109 @@
+"""diff: what changed between two scenarios, results or plans."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.estimate.costs import COLUMNS, machine_name
+
+Faults = Callable[[Any], list[Any]]
+NAME = "llama-3-70b-512"
+
+
+def told(run: Any, *args: str, **more: Any) -> Any:
+    ran = run(*args, "--json", **more)
+    assert ran.err == ""
+    return json.loads(ran.out)
+
+
+def test_a_difference_is_that_of_two_estimates(run: Any) -> None:
+    change = ("--set", "plan.recompute=full", "--set", "cluster.node.accelerator.memory.bandwidth=3 TB/s")
+    found = told(run, "diff", NAME, *change)
+    before, after = (told(run, "estimate", NAME, *more)["plans"][0] for more in ((), change))
+    assert [item["path"] for item in found["inputs"]] == [
+        "cluster.node.accelerator.memory.bandwidth",
+        "plan.recompute",
+    ]
+    assert [(item["before"], item["after"]) for item in found["inputs"]] == [("3.35 TB/s", "3 TB/s"), ("none", "full")]
+    moved = {item["name"]: item for item in found["figures"] if "." not in item["name"]}
+    differ = {machine_name(name) for name in COLUMNS if before[machine_name(name)] != after[machine_name(name)]}
+    assert set(moved) == differ
+    for name, item in moved.items():
+        assert (item["before"], item["after"]) == (before[name], after[name])
+    ledgers = [told(run, "memory", NAME, *more)["ledger"] for more in ((), change)]
+    worst = [max(stages, key=lambda stage: stage["peak_bytes"]) for stages in ledgers]
+    lines = {item["name"]: item for item in found["figures"] if item["name"].startswith("memory.")}
+    assert lines["memory.activations_bytes"]["before"] == worst[0]["activations_bytes"]
+    assert lines["memory.activations_bytes"]["after"] == worst[1]["activations_bytes"]
+
+
+def test_nothing_differs(run: Any) -> None:
+    ran = run("diff", NAME, f"scenarios/{NAME}.yaml", "--exit-code")
+    assert (ran.code, ran.err) == (0, "")
+    assert "Nothing differs." in ran.out
+
+
+def test_the_exit_code_of_a_difference(run: Any) -> None:
+    change = ("--set", "plan.zero=0")
+    assert run("diff", NAME, *change).code == 0
+    assert run("diff", NAME, *change, "--exit-code").code == 1
+
+
+def test_stored_results_keep_their_figures(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "old.json"
+    old = told(run, "memory", NAME)
+    old["plans"][0]["step_time_s"] = 2 * old["plans"][0]["step_time_s"]
+    old["documents"][1]["digest"] = "0" * 12
+    file.write_text(json.dumps(old), "utf-8")
+    found = told(run, "diff", str(file), NAME)
+    assert [item["path"] for item in found["inputs"]] == [old["documents"][1]["name"]]
+    (figure,) = found["figures"]
+    assert (figure["name"], figure["change"]) == ("step_time_s", -0.5)
+    piped = run("diff", "-", NAME, stdin=file.read_text("utf-8"))
+    assert piped.code == 0
+    assert "2.00 × faster" in piped.out
+
+
+def test_two_plans_of_one_search(run: Any) -> None:
+    plans = told(run, "search", NAME, "--top", "2")["plans"]
+    found = told(run, "diff", NAME, "--plans", "1,2")
+    step = next(item for item in found["figures"] if item["name"] == "step_time_s")
+    assert (step["before"], step["after"]) == (plans[0]["step_time_s"], plans[1]["step_time_s"])
+    keys = [
+        key for key in ("dp", "tp", "pp", "vpp", "micro_batch", "zero", "recompute") if plans[0][key] != plans[1][key]
+    ]
+    assert {item["path"] for item in found["inputs"]} >= {f"plan.{key}" for key in keys}
+    stored = run("search", NAME, "--top", "2", "--json").out
+    again = told(run, "diff", "-", NAME, "--plans", "2,2", stdin=stored)
+    assert again["same"]
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        ((NAME,), "C009"),
+        ((NAME, "--plans", "1"), "C009"),
+        ((NAME, "--plans", "1,-2"), "C009"),
+        ((NAME, "--plans", "1,²"), "C009"),
+        (("-", "-"), "C009"),
+        ((NAME, "--set", "cluster.nodes=1", "--plans", "0,1"), "C004"),
+        ((NAME, "nowhere"), "D009"),
+    ],
+)
+def test_what_diff_refuses(args: tuple[str, ...], code: str, run: Any, faults: Faults) -> None:
+    assert [fault.code for fault in faults(run("diff", *args))] == [code]
+
+
+@pytest.mark.parametrize("plans", ["[]", "{}", "null", "[1]", '[{"step_time_s": "x"}]'])
+def test_results_that_were_tampered_with(plans: str, run: Any, tmp_path: Path) -> None:
+    result = told(run, "estimate", NAME)
+    result["plans"] = json.loads(plans)
+    result["ledger"] = [1, {"peak_bytes": "x"}]
+    result["transfers"] = [{"group": 1}]
+    (tmp_path / "old.json").write_text(json.dumps(result), "utf-8")
+    assert run("diff", "old.json", NAME, cwd=tmp_path).code in (0, 2)

@@ -73,6 +73,7 @@ FAULT_CODES = {
     "C009": "diff takes two scenarios or results, or one with --set or --plans, for example --plans 0,1; 0 is its own.",
     "C010": "--over takes path=values: a list 1,2,4, a range 1..8, 25..400 GB/s*2 or 8..64+8, or lists of ranges.",
     "C011": "--for takes a result, <= or >=, and a value with its unit, for example --for 'run_time<=30 d'.",
+    "C012": "--vary takes a path, or path=A..B with units, for example --vary cluster.fabric.bandwidth=10..400 GB/s.",
     "C007": "The answer has no table, so it cannot be written as CSV; JSON and Markdown can hold it.",
     "C009": "The command needs PyTorch or a device that this machine has not; pip install 'llm-costmodel[measure]'.",
 }

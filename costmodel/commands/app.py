@@ -18,6 +18,7 @@ from costmodel.commands.measure import measure
 from costmodel.commands.pipeline import pipeline
 from costmodel.commands.search import search
 from costmodel.commands.shared import guarded
+from costmodel.commands.vary import scale, sensitivity, solve, sweep
 from costmodel.report.theme import colour
 
 app = typer.Typer(
@@ -37,6 +38,10 @@ app.command(rich_help_panel=LOOK)(comm)
 app.command(rich_help_panel=LOOK)(pipeline)
 app.command(rich_help_panel=LOOK)(explain)
 app.command(rich_help_panel=CHOOSE)(search)
+app.command(rich_help_panel=CHOOSE)(sweep)
+app.command(rich_help_panel=CHOOSE)(scale)
+app.command(rich_help_panel=CHOOSE)(sensitivity)
+app.command(rich_help_panel=CHOOSE)(solve)
 app.command(rich_help_panel=COMPARE)(diff)
 app.command(rich_help_panel=COMPARE)(check)
 app.command(rich_help_panel=TRUST)(validate)

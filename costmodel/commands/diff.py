@@ -11,36 +11,40 @@ from costmodel.commands.shared import SetOption, answering
 from costmodel.errors import Place, fail
 from costmodel.report.reply import Reply
 
+BeforeArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="A",
+        help="A scenario, or a result written with --json; '-' for stdin",
+        show_default=False,
+        autocompletion=completion.scenarios,
+    ),
+]
+AfterArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[B]",
+        help="The other; A once more if left out, with --set or --plans",
+        show_default=False,
+        autocompletion=completion.scenarios,
+    ),
+]
+PlansOption = Annotated[
+    str,
+    typer.Option(
+        "--plans",
+        metavar="I,J",
+        help="Ranks in the search of A and of B, or in a result; 0 is the scenario's own plan",
+        show_default=False,
+    ),
+]
+
 
 @answering
 def diff(
-    before: Annotated[
-        str,
-        typer.Argument(
-            metavar="A",
-            help="A scenario, or a result written with --json; '-' for stdin",
-            show_default=False,
-            autocompletion=completion.scenarios,
-        ),
-    ],
-    after: Annotated[
-        str,
-        typer.Argument(
-            metavar="[B]",
-            help="The other; A once more if left out, with --set or --plans",
-            show_default=False,
-            autocompletion=completion.scenarios,
-        ),
-    ] = "",
-    plans: Annotated[
-        str,
-        typer.Option(
-            "--plans",
-            metavar="I,J",
-            help="Ranks in the search of A and of B, or in a result; 0 is the scenario's own plan",
-            show_default=False,
-        ),
-    ] = "",
+    before: BeforeArgument,
+    after: AfterArgument = "",
+    plans: PlansOption = "",
     assignments: SetOption = None,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Leave with 1 when anything differs")] = False,
 ) -> Reply:

@@ -23,6 +23,14 @@ REFERENCES = {
     "cluster.node.host": "fabric",
 }
 _EXAMPLE = "for example --set plan.tp=4"
+# What one says, and where it stands.
+_SHORT = {"cluster.fabric": "cluster.node.scale_out.fabric", "cluster.accelerator": "cluster.node.accelerator"}
+
+
+def full(path: str) -> str:
+    """A path with its beginning written out where it was said in short."""
+    short = next((short for short in _SHORT if f"{path}.".startswith(f"{short}.")), "")
+    return _SHORT[short] + path.removeprefix(short) if short else path
 
 
 def assign(tree: dict[Any, Any], assignments: Iterable[str], fetch: Fetch) -> None:
@@ -39,7 +47,7 @@ def assign(tree: dict[Any, Any], assignments: Iterable[str], fetch: Fetch) -> No
 
 def _assign(tree: dict[Any, Any], assignment: str, fetch: Fetch) -> None:
     path, separator, text = assignment.partition("=")
-    path = path.strip()
+    path = full(path.strip())
     parts = path.split(".")
     written = f"--set {assignment}"
     if not separator or not all(part.strip() for part in parts):

@@ -7,6 +7,7 @@ from costmodel.documents.plan import Plan
 from costmodel.errors import Place, fail
 from costmodel.estimate.plan import Answer, answer
 from costmodel.explore.face import predict
+from costmodel.explore.figures import choices
 from costmodel.explore.rank import Ranked
 from costmodel.explore.search import search
 
@@ -41,3 +42,10 @@ def ranked(case: Case, rank: int) -> Answer:
 def plan_of(row: Ranked) -> Plan:
     """A row of a ranking as the plan a scenario would write."""
     return Plan.model_validate({**row.sizes, **vars(row.structure)})
+
+
+def planned(case: Case) -> Plan:
+    """The scenario's own plan, or its best written out."""
+    if case.scenario.plan is not None:
+        return case.scenario.plan
+    return Plan.model_validate(choices(answered(case)))

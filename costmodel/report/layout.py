@@ -22,7 +22,7 @@ class Grid:
     """A table: cells under named columns.
 
     Where the terminal is narrow the widest column of words wraps; where that would leave it too little room, columns
-    go in the order of `drop`.
+    go in the order of `drop`. Of `align`, r stands right, l and k left; l are words, k names that never wrap.
     """
 
     names: Sequence[str]

@@ -1,0 +1,152 @@
+"""sweep, scale, sensitivity, solve: how an answer changes, and what would change it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from costmodel.commands.shared import ScenarioArgument, SetOption, answering, answering_in
+from costmodel.report.reply import Reply
+
+BestOption = Annotated[bool, typer.Option("--best", help="The best plan each time, instead of the scenario's own")]
+OverOption = Annotated[
+    list[str],
+    typer.Option(
+        "--over",
+        metavar="PATH=VALUES",
+        help="A leaf and its values: 1,2,4 · 1..8 · 25..400 GB/s*2 · 8..64+8; may be repeated",
+        show_default=False,
+    ),
+]
+ShowOption = Annotated[
+    str, typer.Option("--show", metavar="A,B", help="Results to show; step_time,mfu,memory_peak if left out")
+]
+
+
+@answering_in("jsonl", "parquet")
+def sweep(
+    scenario: ScenarioArgument,
+    over: OverOption,
+    show: ShowOption = "",
+    best: BestOption = False,
+    chart: Annotated[bool, typer.Option("--chart", help="Draw the first result along the only axis")] = False,
+    assignments: SetOption = None,
+) -> Reply:
+    """How results change along any leaf of the scenario, hardware figures too, or over several at once.
+
+    Examples:
+
+      costmodel sweep llama-3-70b-512 --over plan.tp=1,2,4,8 --over plan.micro_batch=1,2 --show mfu,memory_peak
+
+      costmodel sweep llama-3-70b-512 --over "cluster.fabric.bandwidth=25..400 GB/s*2" --show step_time --chart
+
+    A combination that cannot be is a row that says why. Exit code 1 when no combination works.
+    Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
+    """
+    from costmodel.documents.library import load
+    from costmodel.explore.ranges import axis
+    from costmodel.explore.sweep import sweep as run
+    from costmodel.report import vary as report
+
+    axes = [axis(text) for text in over]
+    found = run(load(scenario, assignments or ()), axes, show, best=best)
+    return Reply(
+        lambda: report.sweep(found, chart=chart),
+        lambda: report.sweep_json(found),
+        "points",
+        yes=any(point.works for point in found.points),
+        others={
+            "jsonl": lambda: report.jsonl(report.sweep_rows(found)),
+            "parquet": lambda: report.parquet(report.sweep_rows(found)),
+        },
+    )
+
+
+@answering
+def scale(
+    scenario: ScenarioArgument,
+    ranks: Annotated[
+        str, typer.Option("--ranks", metavar="A..B", help="Accelerators: 64..4096 doubles; 64,96,128 or 8..64+8")
+    ],
+    weak: Annotated[
+        bool, typer.Option("--weak/--strong", help="Let the batch grow with the ranks, or keep it")
+    ] = False,
+    best: BestOption = False,
+    assignments: SetOption = None,
+) -> Reply:
+    """What more accelerators bring: strong or weak scaling, where it bends, and which term eats the rest.
+
+    Examples:
+
+      costmodel scale llama-3-70b-512 --ranks 64..4096
+
+      costmodel scale llama-3-70b-512 --ranks 64..1024 --weak --best
+
+    Efficiency is throughput for each accelerator over that of the smallest size. Exit code 1 when no size works.
+    Next: costmodel search SCENARIO --set cluster.nodes=…
+    """
+    from costmodel.documents.library import load
+    from costmodel.explore.scale import scale as run
+    from costmodel.report import vary as report
+
+    found = run(load(scenario, assignments or ()), ranks, weak=weak, best=best)
+    works = any(row.point.works for row in found.rows)
+    return Reply(lambda: report.scale(found), lambda: report.scale_json(found), "sizes", yes=works)
+
+
+@answering
+def sensitivity(
+    scenario: ScenarioArgument,
+    of: Annotated[str, typer.Option("--of", metavar="RESULT", help="The result that is moved")] = "step_time",
+    top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="How many figures to show")] = 16,
+    assignments: SetOption = None,
+) -> Reply:
+    """Which figure moves the answer most: fitted constants within their spread, all others by a tenth either way.
+
+    Examples:
+
+      costmodel sensitivity llama-3-70b-512
+
+      costmodel sensitivity llama-3-70b-512 --of memory_peak --top 5
+
+    The last line says which figure of the hardware is the bottleneck.
+    Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
+    """
+    from costmodel.documents.library import load
+    from costmodel.explore.sensitivity import sensitivity as run
+    from costmodel.explore.sweep import shown
+    from costmodel.report import vary as report
+
+    found = run(load(scenario, assignments or ()), shown(of)[0])
+    return Reply(lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found), "figures")
+
+
+@answering
+def solve(
+    scenario: ScenarioArgument,
+    vary: Annotated[
+        str,
+        typer.Option("--vary", metavar="PATH[=A..B]", help="The leaf that may change; where to look, if not near it"),
+    ],
+    wanted: Annotated[str, typer.Option("--for", metavar="RESULT>=VALUE", help="What is to be reached")],
+    best: BestOption = False,
+    assignments: SetOption = None,
+) -> Reply:
+    """What it would take: which values of one leaf reach a target, a deadline or a budget.
+
+    Examples:
+
+      costmodel solve llama-3-70b-512 --vary cluster.fabric.bandwidth --for "mfu>=45 %"
+
+      costmodel solve llama-3-70b-512 --vary cluster.nodes=8..256*2 --for "run_time<=200 d"
+
+    Only plans that are legal, fit and keep their limits count. Exit code 1 when no value reaches it.
+    Next: costmodel estimate SCENARIO --set PATH=VALUE
+    """
+    from costmodel.documents.library import load
+    from costmodel.explore.solve import solve as run
+    from costmodel.report import vary as report
+
+    found = run(load(scenario, assignments or ()), vary, wanted, best=best)
+    return Reply(lambda: report.solve(found), lambda: report.solve_json(found), "ranges", yes=bool(found.reaches))

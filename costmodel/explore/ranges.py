@@ -1,0 +1,109 @@
+"""Values of one leaf as --over writes them: 1,2,4 or 1..8 or 25..400 GB/s*2 or 8..64+8."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from costmodel.documents.overrides import full
+from costmodel.errors import CostModelError, Place, fail
+
+MOST_VALUES = 10_000
+_NUMBER = r"[-+]?\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?"
+_RANGE = re.compile(
+    rf"\s*({_NUMBER})\s*([^\d.*+,\s][^.*+,]*?)?\s*\.\.\s*({_NUMBER})\s*([^*+,]*?)\s*(?:([*+])\s*({_NUMBER})\s*([^*+,]*))?\s*\Z"
+)
+
+
+@dataclass(frozen=True)
+class Span:
+    """From one number to another in a unit; stepping by a factor or by an amount, or not said how."""
+
+    low: float
+    high: float
+    unit: str
+    step: str = ""
+    by: float = 0.0
+
+    def text(self, value: float, digits: int = 12) -> str:
+        """A number of the span as one would write it."""
+        return written(value, self.unit, digits)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A leaf and the values it takes."""
+
+    path: str
+    values: tuple[str, ...]
+    span: Span | None = None
+
+
+def written(value: float, unit: str, digits: int = 12) -> str:
+    """A number with its unit, as --set takes it."""
+    number = f"{value:.{digits}g}"
+    return f"{number} {unit}" if unit else number
+
+
+def axis(text: str, option: str = "--over") -> Axis:
+    """`path=values` taken apart."""
+    path, separator, values = text.partition("=")
+    path = full(path.strip())
+    if not separator or not path or not values.strip():
+        raise _fault(option, text, f"'{text}' is not path=values")
+    parts = _split(values)
+    if any(not part.strip() for part in parts):
+        raise _fault(option, text, "a value is missing between two commas")
+    found = [value for part in parts for value in _values(option, text, part)]
+    if len(found) > MOST_VALUES:
+        raise _fault(option, text, f"{len(found):,} values are more than {MOST_VALUES:,}")
+    return Axis(path, tuple(dict.fromkeys(found)), span(values))
+
+
+def span(text: str) -> Span | None:
+    """A range taken apart, if it is one and its numbers can be."""
+    match = _RANGE.match(text)
+    if match is None or (match[2] and match[2].strip() != match[4].strip()):
+        return None
+    low, high = float(match[1]), float(match[3])
+    by = float(match[6]) if match[6] else 0.0
+    sensible = low < high and all(map(math.isfinite, (low, high, by))) and (not match[7] or match[7] == match[4])
+    return Span(low, high, match[4].strip(), match[5] or "", by) if sensible else None
+
+
+def _split(values: str) -> list[str]:
+    """At commas that stand in no brackets."""
+    parts, depth = [""], 0
+    for letter in values:
+        depth += (letter in "[{") - (letter in "]}")
+        if letter == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _values(option: str, text: str, part: str) -> list[str]:
+    if ".." not in part:
+        return [part.strip()]
+    found = span(part)
+    if found is None:
+        raise _fault(option, text, f"'{part.strip()}' is not a range from less to more with one unit")
+    low, high, step, by = found.low, found.high, found.step, found.by
+    if not step and low.is_integer() and high.is_integer() and not found.unit:
+        step, by = "+", 1.0
+    if (step == "*" and (by <= 1 or low <= 0)) or (step == "+" and by <= 0) or not step:
+        raise _fault(option, text, f"'{part.strip()}' needs a step that leads from {low:g} to {high:g}: *2, or +8")
+    count = math.log(high / low) / math.log(by) if step == "*" else (high - low) / by
+    if count >= MOST_VALUES:
+        raise _fault(option, text, f"{count:,.0f} values are more than {MOST_VALUES:,}")
+    steps = range(math.floor(count + 1e-9) + 1)
+    return [found.text(low * by**index if step == "*" else low + by * index) for index in steps]
+
+
+def _fault(option: str, text: str, sentence: str) -> CostModelError:
+    code = "C012" if option == "--vary" else "C010"
+    place = Place("command line", 0, len(option) + 2, "", f"{option} {text}", max(1, len(text)))
+    examples = {"--over": "plan.tp=1,2,4,8", "--ranks": "64..4096", "--vary": "plan.micro_batch=1..16"}
+    return fail(code, sentence, place, f"for example {option} {examples[option]}; costmodel explain {code}")

@@ -1,0 +1,348 @@
+"""Answers of sweep, scale, sensitivity and solve."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.text import Text
+
+import costmodel
+from costmodel.errors import fail
+from costmodel.estimate.costs import COLUMNS, machine_name
+from costmodel.estimate.legality import REFUSALS
+from costmodel.explore.figures import choices
+from costmodel.explore.scale import Row, Scaled
+from costmodel.explore.sensitivity import Knob, Sensitive
+from costmodel.explore.solve import Reach, Solved
+from costmodel.explore.sweep import Point, Swept
+from costmodel.report.charts import line, two_sided
+from costmodel.report.compare import value_text
+from costmodel.report.layout import Grid, Line, drawn
+from costmodel.report.plan import TIME_TERMS, percent
+from costmodel.report.suggest import command
+from costmodel.report.theme import BAD, DIM, HEAD, bar, styled
+from costmodel.units import show_time, significant
+
+_TERMS = {key: title for title, key in TIME_TERMS}
+_KNOBS_SHOWN = 16
+_SPOKEN = {
+    "cluster.node.scale_out.fabric.bandwidth": "network bandwidth",
+    "cluster.node.scale_up.fabric.bandwidth": "scale-up bandwidth",
+    "cluster.node.accelerator.memory.bandwidth": "memory bandwidth",
+}
+_SHORTER = {
+    "cluster.node.accelerator.efficiency.": "fit.",
+    "cluster.node.scale_out.fabric.efficiency.": "fit.",
+    "cluster.node.": "",
+    "accelerator.peak.": "peak ",
+}
+
+
+def told(column: str, value: float) -> str:
+    """A result as people read it."""
+    return value_text(column, value, COLUMNS[column].unit)
+
+
+def _short(path: str) -> str:
+    """A path without what every path of hardware begins with."""
+    if path in _SPOKEN:
+        return _SPOKEN[path]
+    for long, short in _SHORTER.items():
+        path = path.replace(long, short)
+    return path
+
+
+# ── sweep ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
+    """A row a combination: what was set, what came out, and what is wrong where something is."""
+    first = found.shown[0]
+    most = max((point.costs[first] for point in found.points if point.costs and point.costs[first] > 0), default=0.0)
+    rows = []
+    for point in found.points:
+        set_to = [setting.partition("=")[2] for setting in point.settings]
+        costs = point.costs
+        cells = [told(name, costs[name]) if costs else "" for name in found.shown]
+        bars = bar(costs[first] / most, 16) if costs and most > 0 else ""
+        rows.append((*set_to, *cells, bars, _why(point)))
+    names = (*(_short(axis.path) for axis in found.axes), *found.shown, "", "verdict")
+    align = "r" * (len(found.axes) + len(found.shown)) + "ll"
+    lines: list[Line] = [styled(found.case.scenario.title, HEAD), Grid(names, rows, align, drop=("",))]
+    if chart:
+        lines += [Text(), *_chart(found)]
+    broken = sum(not point.costs for point in found.points)
+    counted = f"{len(found.points):,} points" + (f", {broken:,} without an answer" if broken else "")
+    return [*lines, Text(), styled(f"{counted}; each is costmodel estimate with its --set.", DIM)]
+
+
+def _why(point: Point) -> str:
+    if point.fault is not None:
+        return f"{point.fault.code} {point.fault.sentence}"
+    assert point.answer is not None
+    if point.answer.refused:
+        return ", ".join(f"{code} {REFUSALS[code].title}" for code in point.answer.refused)
+    limits = [code for code in point.answer.broken if code != "M001"]
+    return f"{point.said}, breaks {', '.join(limits)}" if limits else point.said
+
+
+def _chart(found: Swept) -> list[Text]:
+    """The first result along the only axis."""
+    path, column = found.axes[0].path, found.shown[0]
+    placed = [(point.value(path), point.costs.get(column, math.nan)) for point in found.points]
+    points = [(x, y) for x, y in placed if isinstance(x, float) and math.isfinite(y)]
+    if len(found.axes) != 1 or len(points) < 2:
+        raise fail("C010", "a chart needs one axis of numbers with two answers or more", None, "leave --chart out")
+    return line(points, (path, column), (_plain, lambda value: told(column, value)))
+
+
+def _plain(value: float) -> str:
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= factor:
+            return f"{significant(value / (1e3 if prefix == 'k' else factor))}{prefix}"
+    return significant(value)
+
+
+def sweep_json(found: Swept) -> dict[str, Any]:
+    """All combinations as plain values."""
+    names = list(found.shown)
+    return {
+        "schema": "costmodel/sweep/v1",
+        "costmodel": costmodel.__version__,
+        "title": found.case.scenario.title,
+        "axes": [{"path": axis.path, "values": list(axis.values)} for axis in found.axes],
+        "columns": [
+            {"name": machine_name(name), "unit": COLUMNS[name].unit, "meaning": COLUMNS[name].meaning} for name in names
+        ],
+        "points": sweep_rows(found),
+    }
+
+
+def sweep_rows(found: Swept) -> list[dict[str, Any]]:
+    """A row a combination, for tables of programs: SI numbers, names with units."""
+    return [
+        {
+            "point": " ".join(point.settings),
+            **{axis.path: point.value(axis.path) for axis in found.axes},
+            **{machine_name(name): _finite(point.costs.get(name)) for name in found.shown},
+            "verdict": point.said,
+            "fault": point.fault.sentence if point.fault else None,
+        }
+        for point in found.points
+    ]
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value
+
+
+def jsonl(rows: list[dict[str, Any]]) -> str:
+    """A row a line."""
+    return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+
+
+def parquet(rows: list[dict[str, Any]]) -> bytes:
+    """A columnar file of the same rows."""
+    try:
+        import pyarrow as arrow
+        from pyarrow import parquet as files
+    except ImportError:
+        hint = "pip install pyarrow, or take --format csv"
+        raise fail("C007", "Parquet needs pyarrow, which is not installed", None, hint) from None
+    sink = arrow.BufferOutputStream()
+    files.write_table(arrow.Table.from_pylist(rows), sink)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+# ── scale ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def scale(found: Scaled) -> list[Line]:
+    """A row a size, and where and why it bends."""
+    kind = "weak scaling, the batch grows with the ranks" if found.weak else "strong scaling, the same batch"
+    rows = [
+        (f"{row.ranks:,.0f}", *_sized(row), percent(row.point.costs["mfu"]), _grew(row))
+        if row.point.costs
+        else (f"{row.ranks:,.0f}", "", "", "", "", _why(row.point))
+        for row in found.rows
+    ]
+    names = ("ranks", "step", "", "efficiency", "MFU", "what grows")
+    grid = Grid(names, rows, "rrlrrl", drop=("",))
+    head = f"{found.case.scenario.title}: {kind}{', the best plan at each size' if found.best else ''}"
+    return [styled(head, HEAD), grid, Text(), styled(bend(found))]
+
+
+def _sized(row: Row) -> tuple[str, str, str]:
+    return show_time(row.point.costs["step_time"]), bar(row.efficiency, 10), percent(row.efficiency)
+
+
+def _grew(row: Row) -> str:
+    """Terms that grew, and when the plan does not fit, that."""
+    said = ", ".join(f"{_TERMS.get(term, term)} {share * 100:.1f} %" for term, share in row.grew)
+    return "; ".join(part for part in (said, "" if row.point.works else _why(row.point)) if part)
+
+
+def bend(found: Scaled) -> str:
+    """Where a doubling first keeps less than 95 %, and why."""
+    known = [row for row in found.rows if row.point.costs]
+    if len(known) < 2:
+        return "One size alone does not bend."
+    if found.bend is None:
+        return f"No bend up to {known[-1].ranks:,.0f}: every doubling keeps 95 % or more."
+    before, after = found.rows[found.bend], next(row for row in found.rows[found.bend + 1 :] if row.point.costs)
+    said = [_TERMS.get(term, term) for term, _ in after.grew[:2]]
+    reason = f"{' and '.join(said)} grow{'s' if len(said) == 1 else ''}" if said else "no one term grows"
+    if "bubble" in dict(after.grew) and before.waves != after.waves:
+        reason += f"; micro-batches of a replica fall from {_waves(before)} to {_waves(after)} × pp"
+    return f"Bends after {before.ranks:,.0f}: {reason}."
+
+
+def _waves(row: Row) -> str:
+    return significant(row.waves) if not row.waves.is_integer() else f"{row.waves:.0f}"
+
+
+def scale_json(found: Scaled) -> dict[str, Any]:
+    """All sizes as plain values."""
+    return {
+        "schema": "costmodel/scale/v1",
+        "costmodel": costmodel.__version__,
+        "kind": "weak" if found.weak else "strong",
+        "bends_after": None if found.bend is None else found.rows[found.bend].ranks,
+        "why": bend(found),
+        "sizes": [_size(row) for row in found.rows],
+    }
+
+
+def _size(row: Row) -> dict[str, Any]:
+    answer = row.point.answer
+    return {
+        "ranks": row.ranks,
+        "efficiency": _finite(row.efficiency),
+        **{machine_name(name): _finite(row.point.costs.get(name)) for name in COLUMNS},
+        **({} if answer is None else choices(answer)),
+        "grew": " ".join(term for term, _ in row.grew),
+        "verdict": row.point.said,
+        "fault": row.point.fault.sentence if row.point.fault else None,
+    }
+
+
+# ── sensitivity ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def sensitivity(found: Sensitive, shown: int = _KNOBS_SHOWN) -> list[Line]:
+    """A tornado, and which figure of the hardware is the bottleneck."""
+    knobs = found.knobs[:shown]
+    widest = max((max(abs(knob.low), abs(knob.high)) for knob in knobs), default=0.0)
+    rows = [_knob(knob, widest) for knob in knobs]
+    names = ("figure", "is", "turned", "down", "", "up")
+    head = f"{found.case.scenario.title}: {found.result} {told(found.result, found.value)}"
+    lines: list[Line] = [styled(head, HEAD), Grid(names, rows, "krrrlr", drop=("is", "turned", ""))]
+    if len(found.knobs) > shown:
+        lines.append(styled(f"  {len(found.knobs) - shown} more move it less", DIM))
+    return [*lines, Text(), *map(styled, bottleneck(found))]
+
+
+def _knob(knob: Knob, widest: float) -> tuple[str, ...]:
+    turned = f"±{knob.spread * 100:.3g} %"
+    sides = (_percent(knob.low), two_sided(knob.low, knob.high, widest, 8), _percent(knob.high))
+    return (_short(knob.path), knob.text, turned, *sides)
+
+
+def _percent(share: float) -> str:
+    digits = 2 if abs(share) < 0.001 else 1
+    return f"{share * 100:+.{digits}f} %".replace("-", "−")
+
+
+def bottleneck(found: Sensitive) -> list[str]:
+    """What a tenth more of each figure of the hardware would buy, most first."""
+    sign = -1.0 if COLUMNS[found.result].better == "higher" else 1.0
+    gains = sorted(((-sign * knob.high, knob) for knob in found.hardware), key=lambda item: -item[0])
+    said = [f"10 % more {_short(knob.path)} buys {gain * 100:.2g} %." for gain, knob in gains[:4] if gain > 1e-5]
+    return said or ["No figure of the hardware, a tenth larger, makes it better."]
+
+
+def sensitivity_json(found: Sensitive) -> dict[str, Any]:
+    """The tornado as plain values: shares by which the result changes."""
+    return {
+        "schema": "costmodel/sensitivity/v1",
+        "costmodel": costmodel.__version__,
+        "result": machine_name(found.result),
+        "value": found.value,
+        "bottleneck": bottleneck(found),
+        "figures": [{**asdict(knob), "low": _finite(knob.low), "high": _finite(knob.high)} for knob in found.knobs],
+    }
+
+
+# ── solve ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def solve(found: Solved) -> list[Line]:
+    """The values that reach the target, or that none does and what comes nearest."""
+    goal = found.target
+    wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {told(goal.column, goal.bound)}"
+    now = f" (now {found.now.text})" if found.now is not None else ""
+    lines: list[Line] = [styled(f"{found.case.scenario.title}: {wanted}", HEAD)]
+    if found.reaches:
+        lines.append(styled(f"  {found.path} {_reaches(found.reaches)}{now}"))
+    if not found.reaches:
+        searched = f"from {found.tried[0]} to {found.tried[1]}"
+        lines.append(styled(f"  No value of {found.path} {searched} reaches it{now}.", BAD))
+        if found.nearest is not None:
+            text, point = found.nearest
+            lines.append(styled(f"  nearest   {told(goal.column, point.costs[goal.column])} at {text}"))
+    tried = f"{found.evaluated} values tried from {found.tried[0]} to {found.tried[1]}"
+    lines.append(styled(f"  by {found.how}, {tried}", DIM))
+    if found.reaches:
+        value = least(found)
+        lines += [Text(), drawn(f"Next: {command(found.case, 'estimate', settings={found.path: value})}")]
+    return lines
+
+
+def _reaches(reaches: Sequence[Reach]) -> str:
+    """Stretches in one line; single values as a list."""
+    single = [reach.low for reach in reaches if reach.low == reach.high]
+    others = [_reach(reach) for reach in reaches if reach.low != reach.high]
+    return ", or ".join([*others, *([f"= {', '.join(single)}"] if single else [])])
+
+
+def _reach(reach: Reach) -> str:
+    if reach.open_low and reach.open_high:
+        return f"anywhere from {reach.low} to {reach.high}"
+    if reach.open_high:
+        return f"≥ {reach.low}"
+    return f"≤ {reach.high}" if reach.open_low else f"from {reach.low} to {reach.high}"
+
+
+def least(found: Solved) -> str:
+    """The value at an edge: the smallest that reaches the target, or the largest where smaller ones do."""
+    reach = found.reaches[0]
+    return reach.high if reach.open_low and not reach.open_high else reach.low
+
+
+def solve_json(found: Solved) -> dict[str, Any]:
+    """The same as plain values."""
+    nearest = found.nearest
+    return {
+        "schema": "costmodel/solution/v1",
+        "costmodel": costmodel.__version__,
+        "path": found.path,
+        "target": {
+            "name": machine_name(found.target.column),
+            "at_least": found.target.at_least,
+            "bound": found.target.bound,
+        },
+        "now": found.now.text if found.now else None,
+        "answer": least(found) if found.reaches else None,
+        "ranges": [
+            {"low": reach.low, "high": reach.high, "open_low": reach.open_low, "open_high": reach.open_high}
+            for reach in found.reaches
+        ],
+        "nearest": {"value": nearest[0], "reaches": nearest[1].costs[found.target.column]} if nearest else None,
+        "how": found.how,
+        "evaluated": found.evaluated,
+    }

@@ -1,0 +1,335 @@
+"""sweep, scale, sensitivity, solve: each figure held to what estimate says when it is asked for the same."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Faults = Callable[[Any], list[Any]]
+NAME = "llama-3-70b-512"
+NETWORK = "cluster.node.scale_out.fabric.bandwidth"
+
+
+def told(run: Any, *args: str) -> Any:
+    ran = run(*args, "--json")
+    assert ran.err == ""
+    return json.loads(ran.out)
+
+
+def estimated(run: Any, *settings: str) -> dict[str, Any]:
+    options = [part for setting in settings for part in ("--set", setting)]
+    plan: dict[str, Any] = told(run, "estimate", NAME, *options)["plans"][0]
+    return plan
+
+
+# ── sweep ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_row_is_an_estimate(run: Any) -> None:
+    found = told(run, "sweep", NAME, "--over", "plan.tp=4,8", "--over", "cluster.fabric.bandwidth=25..100 GB/s*2")
+    assert [axis["path"] for axis in found["axes"]] == ["plan.tp", NETWORK]
+    assert len(found["points"]) == 6
+    for row, (tp, rate) in zip(found["points"], [(tp, rate) for tp in (4, 8) for rate in (25, 50, 100)], strict=True):
+        plan = estimated(run, f"plan.tp={tp}", f"{NETWORK}={rate} GB/s")
+        assert (row["plan.tp"], row[NETWORK]) == (tp, rate * 1e9)
+        assert all(row[key] == plan[key] for key in ("step_time_s", "mfu", "memory_peak_bytes", "verdict"))
+
+
+def test_broken_points_are_rows(run: Any) -> None:
+    ran = run("sweep", NAME, "--over", "plan.tp=8,3,0", "--show", "mfu")
+    assert (ran.code, ran.err) == (0, "")
+    rows = told(run, "sweep", NAME, "--over", "plan.tp=8,3,0", "--show", "mfu")["points"]
+    assert [row["verdict"] for row in rows] == ["fits", "L001", "D008"]
+    assert [row["mfu"] is None for row in rows] == [False, True, True]
+    assert rows[2]["fault"].startswith("0 is out of range")
+    assert run("sweep", NAME, "--over", "plan.tp=3,5").code == 1
+
+
+RANGES = {
+    "1..4": [1, 2, 3, 4],
+    "1..10*3": [1, 3, 9],
+    "8..24+8": [8, 16, 24],
+    "1,2,4..6": [1, 2, 4, 5, 6],
+    "1Ki..4Ki*2": [1024, 2048, 4096],
+    " 1 .. 2 ": [1, 2],
+}
+
+
+@pytest.mark.parametrize("text", RANGES)
+def test_ranges(text: str, run: Any) -> None:
+    found = told(run, "sweep", NAME, "--over", f"workload.global_batch={text}", "--set", "plan.dp=null")
+    assert [row["workload.global_batch"] for row in found["points"]] == RANGES[text]
+
+
+def test_lists_in_brackets_are_one_value(run: Any) -> None:
+    over = "search.tp=[1,2],[4,8]"
+    found = told(run, "sweep", NAME, "--over", over, "--best", "--show", "step_time")
+    best = [told(run, "search", NAME, "--top", "1", "--set", f"search.tp={tp}")["plans"] for tp in ("[1,2]", "[4,8]")]
+    steps = [plans[0]["step_time_s"] if plans else None for plans in best]
+    assert [row["step_time_s"] for row, step in zip(found["points"], steps, strict=True) if step is not None] == [
+        step for step in steps if step is not None
+    ]
+
+
+def test_standard_input_is_swept(run: Any, scenario: str) -> None:
+    ran = run("sweep", "-", "--over", "plan.tp=4,8", "--format", "csv", stdin=scenario)
+    assert ran.code == 0
+    assert ran.out == run("sweep", NAME, "--over", "plan.tp=4,8", "--format", "csv").out
+
+
+def test_forms_of_a_sweep_agree(run: Any, tmp_path: Path) -> None:
+    asked = ("sweep", NAME, "--over", "plan.tp=2,3,8", "--show", "mfu,step_time")
+    rows = told(run, *asked)["points"]
+    assert [json.loads(line) for line in run(*asked, "--format", "jsonl").out.splitlines()] == rows
+    table = list(csv.DictReader(io.StringIO(run(*asked, "--format", "csv").out)))
+    assert [row["mfu"] for row in table] == ["" if row["mfu"] is None else str(row["mfu"]) for row in rows]
+    assert run(*asked, "-o", "a.jsonl", cwd=tmp_path).code == 0
+    assert (tmp_path / "a.jsonl").read_text("utf-8") == run(*asked, "--format", "jsonl").out
+
+
+def test_parquet(run: Any, tmp_path: Path, faults: Faults) -> None:
+    files = pytest.importorskip("pyarrow.parquet")
+    asked = ("sweep", NAME, "--over", "plan.tp=2,3,8", "--show", "mfu")
+    assert run(*asked, "-o", "a.parquet", cwd=tmp_path).code == 0
+    assert files.read_table(tmp_path / "a.parquet").to_pylist() == told(run, *asked)["points"]
+    assert faults(run(*asked, "--format", "parquet"))[0].code == "C007"
+
+
+@pytest.mark.parametrize(
+    ("over", "code"),
+    [
+        ("plan.tp", "C010"),
+        ("plan.tp=", "C010"),
+        ("=1", "C010"),
+        ("plan.tp=1,,2", "C010"),
+        ("plan.tp=8..1", "C010"),
+        ("plan.tp=1..8*1", "C010"),
+        ("plan.tp=1..8*-2", "C010"),
+        ("plan.tp=1..8+0", "C010"),
+        ("plan.tp=0..8*2", "C010"),
+        ("plan.tp=1..99999999", "C010"),
+        ("plan.tp=1..1e308*1.0000001", "C010"),
+        ("plan.tp=nan..inf*2", "C010"),
+        ("plan.tp=..", "C010"),
+        ("plan.tp=1 GB..2 MB*2", "C010"),
+        (f"{NETWORK}=1..2 GB/s", "C010"),
+        ("nothing.at=1,2", "D003"),
+        ("plan.tp.x=1", "C001"),
+        ("plan.tp=é,☃", "D007"),
+    ],
+)
+def test_what_sweep_refuses(over: str, code: str, run: Any, faults: Faults) -> None:
+    assert faults(run("sweep", NAME, "--over", over))[0].code == code
+
+
+def test_too_many_points(run: Any, faults: Faults) -> None:
+    axes = [part for path in ("tp", "pp", "vpp") for part in ("--over", f"plan.{path}=1..99")]
+    assert faults(run("sweep", NAME, *axes))[0].code == "C010"
+    assert faults(run("sweep", NAME, "--over", "plan.tp=1,2", "--show", "speed"))[0].code == "C003"
+    assert faults(run("sweep", NAME, "--over", "plan.order=tp-dp-pp", "--chart"))[0].code == "C010"
+
+
+# ── scale ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("weak", [False, True])
+def test_a_size_is_an_estimate(weak: bool, run: Any) -> None:
+    found = told(run, "scale", NAME, "--ranks", "128..1024", *(["--weak"] if weak else []))
+    assert [row["ranks"] for row in found["sizes"]] == [128, 256, 512, 1024]
+    plans = [
+        estimated(run, f"cluster.nodes={nodes}", f"workload.global_batch={1024 * nodes // 64 if weak else 1024}")
+        for nodes in (16, 32, 64, 128)
+    ]
+    for row, plan in zip(found["sizes"], plans, strict=True):
+        assert all(row[key] == plan[key] for key in ("step_time_s", "mfu", "memory_peak_bytes", "dp", "tp", "pp"))
+        work = 1.0 if not weak else row["ranks"] / 128
+        ideal = plans[0]["step_time_s"] * 128 / row["ranks"] * work
+        assert row["efficiency"] == pytest.approx(ideal / plan["step_time_s"], rel=1e-12)
+
+
+def test_terms_that_scale_watches_are_the_whole_step(run: Any) -> None:
+    from costmodel.explore.scale import TERMS
+
+    plan = estimated(run)
+    assert sum(plan[f"{term}_s"] for term in TERMS) == pytest.approx(plan["step_time_s"], rel=1e-9)
+
+
+def test_where_it_bends(run: Any) -> None:
+    """Found again from the rows alone: the first doubling that keeps less than 95 %."""
+    found = told(run, "scale", NAME, "--ranks", "64..8192")
+    rows = [row for row in found["sizes"] if row["efficiency"] is not None]
+    kept = [after["efficiency"] / before["efficiency"] for before, after in itertools.pairwise(rows)]
+    first = next(place for place, share in enumerate(kept) if share < 0.95)
+    assert found["bends_after"] == rows[first]["ranks"]
+    growth = {
+        term: rows[first + 1][f"{term}_s"] * rows[first + 1]["ranks"] - rows[0][f"{term}_s"] * rows[0]["ranks"]
+        for term in ("bubble", "dp_exposed", "matmul", "tp_exposed", "attention")
+    }
+    assert rows[first + 1]["grew"].split()[0] == max(growth, key=lambda term: growth[term])
+    assert "pipeline bubble" in found["why"]
+
+
+def test_sizes_within_a_node_and_written_dp(run: Any) -> None:
+    rows = told(run, "scale", "quickstart", "--ranks", "4,8,16", "--set", "plan.dp=8")["sizes"]
+    assert [row["dp"] for row in rows] == [1, 2, 4]
+    assert all(row["step_time_s"] for row in rows)
+    broken = told(run, "scale", NAME, "--ranks", "500,512")["sizes"]
+    assert [row["verdict"] for row in broken] == ["D008", "fits"]
+
+
+@pytest.mark.parametrize("ranks", ["many", "0..4", "1.5", "-8", "64..", "8 GB", ""])
+def test_sizes_that_are_none(ranks: str, run: Any, faults: Faults) -> None:
+    assert faults(run("scale", NAME, "--ranks", ranks))[0].code == "C010"
+
+
+# ── sensitivity ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_hardware_is_turned_by_a_tenth(run: Any) -> None:
+    found = told(run, "sensitivity", NAME)
+    figures = {item["path"]: item for item in found["figures"]}
+    base = estimated(run)["step_time_s"]
+    for path, low, high in (
+        (NETWORK, "360 Gb/s", "440 Gb/s"),
+        ("cluster.node.accelerator.memory.bandwidth", "3.015 TB/s", "3.685 TB/s"),
+        ("cluster.node.accelerator.peak.bf16", "890.46 TFLOP/s", "1088.34 TFLOP/s"),
+    ):
+        item = figures[path]
+        assert (item["kind"], item["spread"]) == ("hardware", 0.1)
+        for side, value in (("low", low), ("high", high)):
+            step = estimated(run, f"{path}={value}")["step_time_s"]
+            assert item[side] == pytest.approx(step / base - 1, rel=1e-6)
+    swings = [max(i["low"], i["high"], 0) - min(i["low"], i["high"], 0) for i in found["figures"]]
+    assert swings == sorted(swings, reverse=True)
+
+
+def test_fits_are_turned_by_their_error(run: Any) -> None:
+    from costmodel.documents.library import read
+
+    fit = read("efficiency", "h100-sxm").matmul["bf16"]
+    found = {item["path"]: item for item in told(run, "sensitivity", NAME)["figures"]}
+    item = found["cluster.node.accelerator.efficiency.matmul.bf16.compute_share"]
+    assert (item["kind"], item["spread"]) == ("fitted", fit.fitted.p90)
+
+
+def test_whole_numbers_and_bounds_are_heeded(run: Any) -> None:
+    found = {item["path"]: item for item in told(run, "sensitivity", NAME)["figures"]}
+    assert not any(path.endswith((".domain", ".nics", ".accelerators", ".half_sequence")) for path in found)
+    full = told(run, "sensitivity", NAME, "--set", "assume.overlap.tp=1")["figures"]
+    item = next(item for item in full if item["path"] == "assume.overlap.tp")
+    assert item["high"] == 0.0
+    assert item["low"] > 0
+
+
+def test_the_bottleneck_is_said(run: Any) -> None:
+    ran = run("sensitivity", NAME)
+    figures = told(run, "sensitivity", NAME)["figures"]
+    best = min((item for item in figures if item["kind"] == "hardware"), key=lambda item: item["high"])
+    assert best["path"].endswith("peak.bf16")
+    assert f"10 % more peak bf16 buys {-best['high'] * 100:.2g} %." in ran.out
+    assert run("sensitivity", NAME, "--of", "mfu").code == 0
+
+
+def test_nothing_to_be_sensitive_of(run: Any, faults: Faults) -> None:
+    assert faults(run("sensitivity", NAME, "--set", "plan.tp=3"))[0].code == "C004"
+    assert faults(run("sensitivity", NAME, "--of", "run_cost", "--set", "workload.tokens=null"))[0].code == "C004"
+    assert faults(run("sensitivity", NAME, "--of", "speed"))[0].code == "C003"
+
+
+# ── solve ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+SOLVED = {
+    "bandwidth": ("cluster.fabric.bandwidth", "mfu>=45 %", "mfu", 0.45, "bisection"),
+    "price": ("assume.price", "run_cost<=9000000 USD", "run_cost_usd", 9e6, "bisection"),
+    "range": (f"{NETWORK}=1..100 GB/s", "step_time<=16.5 s", "step_time_s", 16.5, "bisection"),
+    "budget": ("workload.tokens=1..100 T", "run_time<=365 d", "run_time_s", 365 * 86400.0, "bisection"),
+}
+
+
+@pytest.mark.parametrize("name", SOLVED)
+def test_an_answer_put_back_reaches_the_target(name: str, run: Any) -> None:
+    vary, wanted, column, bound, how = SOLVED[name]
+    found = told(run, "solve", NAME, "--vary", vary, "--for", wanted)
+    (reach,) = found["ranges"]
+    assert found["how"] == how
+    at_least = found["target"]["at_least"]
+    value = estimated(run, f"{found['path']}={found['answer']}")[column]
+    assert value >= bound if at_least else value <= bound
+    number, _, unit = found["answer"].partition(" ")
+    beyond = float(number) * (1.002 if reach["open_low"] else 0.998)
+    missed = estimated(run, f"{found['path']}={beyond} {unit}")[column]
+    assert missed < bound if at_least else missed > bound
+    assert value == pytest.approx(bound, rel=2e-3)
+
+
+def test_whole_numbers_are_all_tried(run: Any) -> None:
+    found = told(run, "solve", NAME, "--vary", "cluster.nodes=1..300", "--for", "run_time<=200 d")
+    works = []
+    for nodes in (32, 64, 96, 128, 192, 256):
+        plans = told(run, "estimate", NAME, "--set", f"cluster.nodes={nodes}")["plans"]
+        if plans and plans[0]["run_time_s"] <= 200 * 86400 and plans[0]["fits"]:
+            works.append(str(nodes))
+    inside = [reach["low"] for reach in found["ranges"]]
+    assert [nodes for nodes in inside if int(nodes) in (32, 64, 96, 128, 192, 256)] == works
+    assert found["how"] == "scan"
+
+
+def test_the_best_plan_at_each_value(run: Any) -> None:
+    found = told(run, "solve", NAME, "--vary", "cluster.nodes=16..128*2", "--for", "run_time<=180 d", "--best")
+    days = {
+        nodes: told(run, "search", NAME, "--top", "1", "--set", f"cluster.nodes={nodes}")["plans"][0]["run_time_s"]
+        / 86400
+        for nodes in (16, 32, 64, 128)
+    }
+    assert found["answer"] == str(min(nodes for nodes, taken in days.items() if taken <= 180))
+
+
+def test_no_value_reaches_it(run: Any) -> None:
+    ran = run("solve", NAME, "--vary", "cluster.fabric.bandwidth", "--for", "mfu>=60 %")
+    assert (ran.code, ran.err) == (1, "")
+    assert "No value of" in ran.out
+    found = told(run, "solve", NAME, "--vary", "cluster.fabric.bandwidth", "--for", "mfu>=60 %")
+    assert (found["answer"], found["ranges"]) == (None, [])
+    nearest = found["nearest"]
+    assert estimated(run, f"{NETWORK}={nearest['value']}")["mfu"] == nearest["reaches"] < 0.6
+
+
+def test_plans_that_do_not_fit_are_no_answer(run: Any) -> None:
+    found = told(run, "solve", NAME, "--vary", "plan.tp=1,2,4,8", "--for", "mfu>=10 %")
+    fit = [tp for tp in (1, 2, 4, 8) if estimated(run, f"plan.tp={tp}")["fits"]]
+    assert (found["ranges"][0]["low"], found["ranges"][-1]["high"]) == (str(fit[0]), str(fit[-1]))
+
+
+@pytest.mark.parametrize(
+    ("vary", "wanted", "code"),
+    [
+        ("plan.tp", "fast", "C011"),
+        ("plan.tp", "mfu>0.4", "C011"),
+        ("plan.tp", "mfu>=much", "C011"),
+        ("plan.tp", "step_time<=3", "C011"),
+        ("plan.tp", "step_time<=3 GB", "C011"),
+        ("plan.tp", "speed>=3", "C003"),
+        ("plan.order", "mfu>=0.4", "C012"),
+        ("nothing.at", "mfu>=0.4", "C012"),
+        ("plan.tp=8..1", "mfu>=0.4", "C012"),
+        ("nothing.at=1..8", "mfu>=0.4", "D003"),
+    ],
+)
+def test_what_solve_refuses(vary: str, wanted: str, code: str, run: Any, faults: Faults) -> None:
+    assert faults(run("solve", NAME, "--vary", vary, "--for", wanted))[0].code == code
+
+
+def test_targets_may_be_written_both_ways(run: Any) -> None:
+    for wanted in ("mfu≥45 %", "mfu >= 0.45"):
+        assert told(run, "solve", NAME, "--vary", NETWORK, "--for", wanted)["target"]["bound"] == 0.45
+    assert math.isclose(
+        told(run, "solve", NAME, "--vary", NETWORK, "--for", "step_time_s<=16.5 s")["target"]["bound"], 16.5
+    )

@@ -136,7 +136,7 @@ def _continuous(found: Solved, searched: Span, at: Callable[[str], Point]) -> So
     whole = _is_whole(searched, at)
     numbers = _samples(searched, whole=whole)
     texts = [searched.text(number) for number in numbers]
-    found.tried = (searched.text(numbers[0], 4), searched.text(numbers[-1], 4))
+    found.tried = (searched.text(float(f"{numbers[0]:.4g}")), searched.text(float(f"{numbers[-1]:.4g}")))
     reached = [found.target.reached(at(text)) for text in texts]
     changes = sum(before != after for before, after in itertools.pairwise(reached))
     if whole and len(texts) >= searched.high - searched.low + 1:

@@ -85,7 +85,8 @@ def _why(point: Point) -> str:
         return f"{point.fault.code} {point.fault.sentence}"
     assert point.answer is not None
     if point.answer.refused:
-        return ", ".join(f"{code} {REFUSALS[code].title}" for code in point.answer.refused)
+        first, *others = point.answer.refused
+        return ", ".join((f"{first} {REFUSALS[first].title}", *others))
     limits = [code for code in point.answer.broken if code != "M001"]
     return f"{point.said}, breaks {', '.join(limits)}" if limits else point.said
 

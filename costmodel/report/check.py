@@ -34,7 +34,9 @@ def check(found: Sequence[Checked], *, verbose: bool = False, wrote: str = "") -
     for checked in found:
         lines.append(styled(checked.name, HEAD))
         lines += _scenario(checked, verbose=verbose)
-    lines += [Text(), styled(summary(found), "" if all(c.kept for c in found) else BAD)]
+    lines.append(Text())
+    if not wrote or any(checked.findings for checked in found):
+        lines.append(styled(summary(found), "" if all(c.kept for c in found) else BAD))
     return [*lines, styled(f"{wrote} holds today's figures of {len(found)}.")] if wrote else lines
 
 

@@ -66,9 +66,9 @@ def diff(
     from costmodel.report import compare as report
 
     if not (after or plans or assignments):
-        raise fail("C009", "there is nothing to compare with", None, "name another scenario, or add --set or --plans")
+        raise fail("C013", "there is nothing to compare with", None, "name another scenario, or add --set or --plans")
     if before == "-" and after in ("", "-"):
-        raise fail("C009", "standard input is read once", None, "put one of the two into a file")
+        raise fail("C013", "standard input is read once", None, "put one of the two into a file")
     first, second = _ranks(plans)
     found = compare(side_of(before, first), side_of(after or before, second, tuple(assignments or ())))
     title = f"{before}{_told(first)} → {after or ('changed' if assignments else before)}{_told(second)}"
@@ -87,5 +87,5 @@ def _ranks(text: str) -> tuple[int | None, int | None]:
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or not all(part.isascii() and part.isdigit() and int(part) <= 1000 for part in parts):
         place = Place("command line", 0, 9, "", f"--plans {text}", max(1, len(text)))
-        raise fail("C009", f"'{text}' is not two ranks up to 1000", place, "for example --plans 1,2")
+        raise fail("C013", f"'{text}' is not two ranks up to 1000", place, "for example --plans 1,2")
     return int(parts[0]), int(parts[1])

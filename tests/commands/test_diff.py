@@ -86,11 +86,11 @@ def test_two_plans_of_one_search(run: Any) -> None:
 @pytest.mark.parametrize(
     ("args", "code"),
     [
-        ((NAME,), "C009"),
-        ((NAME, "--plans", "1"), "C009"),
-        ((NAME, "--plans", "1,-2"), "C009"),
-        ((NAME, "--plans", "1,²"), "C009"),
-        (("-", "-"), "C009"),
+        ((NAME,), "C013"),
+        ((NAME, "--plans", "1"), "C013"),
+        ((NAME, "--plans", "1,-2"), "C013"),
+        ((NAME, "--plans", "1,²"), "C013"),
+        (("-", "-"), "C013"),
         ((NAME, "--set", "cluster.nodes=1", "--plans", "0,1"), "C004"),
         ((NAME, "nowhere"), "D009"),
     ],

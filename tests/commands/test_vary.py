@@ -246,28 +246,31 @@ def test_nothing_to_be_sensitive_of(run: Any, faults: Faults) -> None:
 
 # ── solve ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+# What is varied, a value put there, and the result that this value gives: turned round, that result gives the value.
 SOLVED = {
-    "bandwidth": ("cluster.fabric.bandwidth", "mfu>=45 %", "mfu", 0.45, "bisection"),
-    "price": ("assume.price", "run_cost<=9000000 USD", "run_cost_usd", 9e6, "bisection"),
-    "range": (f"{NETWORK}=1..100 GB/s", "step_time<=16.5 s", "step_time_s", 16.5, "bisection"),
-    "budget": ("workload.tokens=1..100 T", "run_time<=365 d", "run_time_s", 365 * 86400.0, "bisection"),
+    "bandwidth": ("cluster.fabric.bandwidth", f"{NETWORK}=160 Gb/s", "mfu>=", 1.6e2),
+    "price": ("assume.price", "assume.price=2.1 USD/GPU/h", "run_cost_usd<=", 2.1),
+    "a range": (f"{NETWORK}=1..100 GB/s", f"{NETWORK}=20 GB/s", "step_time_s<=", 20.0),
+    "a whole number": ("workload.tokens=1..100 T", "workload.tokens=16 T", "run_time_s<=", 16e12),
 }
+UNITS = {"mfu": "", "run_cost_usd": "USD", "step_time_s": "s", "run_time_s": "s"}
 
 
 @pytest.mark.parametrize("name", SOLVED)
 def test_an_answer_put_back_reaches_the_target(name: str, run: Any) -> None:
-    vary, wanted, column, bound, how = SOLVED[name]
-    found = told(run, "solve", NAME, "--vary", vary, "--for", wanted)
+    vary, put, wanted, expected = SOLVED[name]
+    column, at_least = wanted[:-2], wanted.endswith(">=")
+    bound = estimated(run, put)[column] * (1 - 1e-12 if at_least else 1 + 1e-12)
+    found = told(run, "solve", NAME, "--vary", vary, "--for", f"{wanted}{bound!r} {UNITS[column]}".strip())
     (reach,) = found["ranges"]
-    assert found["how"] == how
-    at_least = found["target"]["at_least"]
+    assert found["how"] == "bisection"
+    number, _, unit = found["answer"].partition(" ")
+    assert float(number) == pytest.approx(expected, rel=1e-3)
     value = estimated(run, f"{found['path']}={found['answer']}")[column]
     assert value >= bound if at_least else value <= bound
-    number, _, unit = found["answer"].partition(" ")
-    beyond = float(number) * (1.002 if reach["open_low"] else 0.998)
-    missed = estimated(run, f"{found['path']}={beyond} {unit}")[column]
+    beyond = float(f"{float(number) * (1.002 if reach['open_low'] else 0.998):.6g}")
+    missed = estimated(run, f"{found['path']}={beyond!r} {unit}".strip())[column]
     assert missed < bound if at_least else missed > bound
-    assert value == pytest.approx(bound, rel=2e-3)
 
 
 def test_whole_numbers_are_all_tried(run: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from costmodel.documents.base import Count, Document, Positive, Price, Share
+from costmodel.documents.base import Count, Document, Positive, Price, Seconds, Share
 from costmodel.documents.hardware import Cluster
 from costmodel.documents.limits import Limits
 from costmodel.documents.model import Model

@@ -68,6 +68,9 @@ def _moved(moves: Sequence[Moved]) -> Iterator[Line]:
     yield from terms(moves)
     told = {spoken(move.name) for move in moves}
     others = sorted(name for name in told & set(COLUMNS) if COLUMNS[name].unit == "1" and name != "mfu")
+    fresh = sorted(spoken(move.name) for move in moves if move.before is None or move.after is None)
+    if fresh:
+        yield styled(f"  on one side only: {', '.join(fresh[:_MOVED_SHOWN])}", DIM)
     if others:
         yield styled(f"  moved too: {', '.join(others[:_MOVED_SHOWN])}", DIM)
 

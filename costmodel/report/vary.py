@@ -255,6 +255,8 @@ def _knob(knob: Knob, widest: float) -> tuple[str, ...]:
 
 
 def _percent(share: float) -> str:
+    if abs(share) < 5e-6:
+        return "0 %"
     digits = 2 if abs(share) < 0.001 else 1
     return f"{share * 100:+.{digits}f} %".replace("-", "−")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from costmodel.documents.library import Case
 from costmodel.documents.plan import Plan
 from costmodel.errors import Place, fail
@@ -41,11 +44,19 @@ def ranked(case: Case, rank: int) -> Answer:
 
 def plan_of(row: Ranked) -> Plan:
     """A row of a ranking as the plan a scenario would write."""
-    return Plan.model_validate({**row.sizes, **vars(row.structure)})
+    return _as_written({**row.sizes, **vars(row.structure)})
 
 
 def planned(case: Case) -> Plan:
     """The scenario's own plan, or its best written out."""
     if case.scenario.plan is not None:
         return case.scenario.plan
-    return Plan.model_validate(choices(answered(case)))
+    return _as_written(choices(answered(case)))
+
+
+def _as_written(made: Mapping[str, Any]) -> Plan:
+    """Choices that were made as a plan would write them: a split that follows from the rest is left to follow."""
+    return Plan.model_validate({key: value for key, value in made.items() if (key, value) not in _FOLLOWS})
+
+
+_FOLLOWS = (("split", "fitting"), ("split", "stated"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -19,13 +19,15 @@ from costmodel.estimate.plan import Answer
 
 MEMORY, TRAFFIC = "memory.", "comm."
 NAMES = {machine_name(name): name for name in COLUMNS}
+_ZERO, _NOT_FINITE = -777.7, 777.7
 _UNITS = {"_bytes": "B", "_s": "s"}
 
 
 def choices(answer: Answer) -> dict[str, Any]:
     """What the plan is, in full."""
     block = answer.evaluation.block
-    return {**{name: number(getattr(block, name)) for name in SIZES}, **asdict(block.structure)}
+    made = {name: value for name, value in asdict(block.structure).items() if value is not None}
+    return {**{name: number(getattr(block, name)) for name in SIZES}, **made}
 
 
 def figures(answer: Answer) -> dict[str, float]:
@@ -68,7 +70,7 @@ def marks(answer: Answer) -> dict[str, Mark]:
         evaluate(answer.setting, answer.evaluation.block)
     calls: dict[str, list[tuple[float, float]]] = {}
     for step in _steps(record.steps):
-        asked = sum(map(_checksum, step.inputs.values())) + _of_choices(step.choices)
+        asked = _of_inputs(step.inputs.values()) + _of_choices(step.choices)
         calls.setdefault(step.equation.name, []).append((asked, _of_number(step.value)))
     return {
         name: Mark(
@@ -96,14 +98,18 @@ def _steps(steps: Sequence[Step]) -> Iterator[Step]:
         yield from _steps(step.beneath)
 
 
-def _checksum(origin: Origin) -> float:
-    return _of_number(origin.value)
+def _of_inputs(inputs: Iterable[Origin]) -> float:
+    """Each place weighs otherwise, and the square keeps calls apart, so that 8 × 256 is not 16 × 128."""
+    mixed = math.fsum(math.sqrt(place + 2) * _of_number(origin.value) for place, origin in enumerate(inputs))
+    return mixed + mixed * mixed / 100
 
 
 def _of_number(value: Any) -> float:
-    """The logarithm, so that small numbers count as much as large ones."""
+    """The logarithm, so that small numbers count as much as large ones; what has none, a number of its own."""
     plain = float(np.asarray(value, dtype=np.float64).flat[0])
-    return math.log(abs(plain)) if plain and math.isfinite(plain) else 0.0
+    if not math.isfinite(plain):
+        return _NOT_FINITE
+    return math.log(abs(plain)) if plain else _ZERO
 
 
 def _of_choices(choices: dict[str, Any]) -> float:

@@ -12,7 +12,7 @@ from rich.text import Text
 import costmodel
 from costmodel.documents.baseline import Baseline
 from costmodel.equation import EQUATIONS
-from costmodel.estimate.costs import COLUMNS
+from costmodel.estimate.costs import BAND_ENDS, COLUMNS
 from costmodel.estimate.legality import REFUSALS
 from costmodel.explore.check import Checked, Finding
 from costmodel.explore.compare import Moved
@@ -26,6 +26,7 @@ from costmodel.units import gib
 
 _BOUNDS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 _MOVED_SHOWN = 20
+_TOLD = ("mfu", *BAND_ENDS)
 
 
 def check(found: Sequence[Checked], *, verbose: bool = False, wrote: str = "") -> list[Line]:
@@ -67,7 +68,7 @@ def _moved(moves: Sequence[Moved]) -> Iterator[Line]:
     """Results and terms as diff shows them; figures it has no room for are counted."""
     yield from terms(moves)
     told = {spoken(move.name) for move in moves}
-    others = sorted(name for name in told & set(COLUMNS) if COLUMNS[name].unit == "1" and name != "mfu")
+    others = sorted(name for name in told & set(COLUMNS) if COLUMNS[name].unit == "1" and name not in _TOLD)
     fresh = sorted(spoken(move.name) for move in moves if move.before is None or move.after is None)
     if fresh:
         yield styled(f"  on one side only: {', '.join(fresh[:_MOVED_SHOWN])}", DIM)

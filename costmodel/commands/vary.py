@@ -146,7 +146,7 @@ def solve(
     """
     from costmodel.documents.library import load
     from costmodel.explore.solve import solve as run
-    from costmodel.report import vary as report
+    from costmodel.report import solve as report
 
     found = run(load(scenario, assignments or ()), vary, wanted, best=best)
     return Reply(lambda: report.solve(found), lambda: report.solve_json(found), "ranges", yes=bool(found.reaches))

@@ -24,9 +24,10 @@ _UNITS = {"_bytes": "B", "_s": "s"}
 
 
 def choices(answer: Answer) -> dict[str, Any]:
-    """What the plan is, in full."""
+    """What the plan is, in full; a split that only follows from the sizes is no choice."""
     block = answer.evaluation.block
-    made = {name: value for name, value in asdict(block.structure).items() if value is not None}
+    written = asdict(block.structure).items()
+    made = {name: value for name, value in written if value is not None and (name, value) != ("split", "fitting")}
     return {**{name: number(getattr(block, name)) for name in SIZES}, **made}
 
 

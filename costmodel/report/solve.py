@@ -1,0 +1,83 @@
+"""Answers of solve: the values that reach a target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.text import Text
+
+import costmodel
+from costmodel.estimate.costs import machine_name
+from costmodel.explore.solve import Reach, Solved
+from costmodel.report.layout import Line, drawn
+from costmodel.report.suggest import command
+from costmodel.report.theme import BAD, DIM, HEAD, styled
+from costmodel.report.vary import told
+
+
+def solve(found: Solved) -> list[Line]:
+    """The values that reach the target, or that none does and what comes nearest."""
+    goal = found.target
+    wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {told(goal.column, goal.bound)}"
+    now = f" (now {found.now.text})" if found.now is not None else ""
+    lines: list[Line] = [styled(f"{found.case.scenario.title}: {wanted}", HEAD)]
+    if found.reaches:
+        lines.append(styled(f"  {found.path} {_reaches(found.reaches)}{now}"))
+    if not found.reaches:
+        searched = f"from {found.tried[0]} to {found.tried[1]}"
+        lines.append(styled(f"  No value of {found.path} {searched} reaches it{now}.", BAD))
+        if found.nearest is not None:
+            text, point = found.nearest
+            lines.append(styled(f"  nearest   {told(goal.column, point.costs[goal.column])} at {text}"))
+    tried = f"{found.evaluated} values tried from {found.tried[0]} to {found.tried[1]}"
+    lines.append(styled(f"  by {found.how}, {tried}", DIM))
+    if found.reaches:
+        value = least(found)
+        lines += [Text(), drawn(f"Next: {command(found.case, 'estimate', settings={found.path: value})}")]
+    return lines
+
+
+def _reaches(reaches: Sequence[Reach]) -> str:
+    """Stretches in one line; single values as a list."""
+    single = [reach.low for reach in reaches if reach.low == reach.high]
+    others = [_reach(reach) for reach in reaches if reach.low != reach.high]
+    return ", or ".join([*others, *([f"= {', '.join(single)}"] if single else [])])
+
+
+def _reach(reach: Reach) -> str:
+    if reach.open_low and reach.open_high:
+        return f"anywhere from {reach.low} to {reach.high}"
+    if reach.open_high:
+        return f"≥ {reach.low}"
+    return f"≤ {reach.high}" if reach.open_low else f"from {reach.low} to {reach.high}"
+
+
+def least(found: Solved) -> str:
+    """The value at an edge: the smallest that reaches the target, or the largest where smaller ones do."""
+    reach = found.reaches[0]
+    return reach.high if reach.open_low and not reach.open_high else reach.low
+
+
+def solve_json(found: Solved) -> dict[str, Any]:
+    """The same as plain values."""
+    nearest = found.nearest
+    return {
+        "schema": "costmodel/solution/v1",
+        "costmodel": costmodel.__version__,
+        "path": found.path,
+        "target": {
+            "name": machine_name(found.target.column),
+            "at_least": found.target.at_least,
+            "bound": found.target.bound,
+        },
+        "now": found.now.text if found.now else None,
+        "answer": least(found) if found.reaches else None,
+        "ranges": [
+            {"low": reach.low, "high": reach.high, "open_low": reach.open_low, "open_high": reach.open_high}
+            for reach in found.reaches
+        ],
+        "nearest": {"value": nearest[0], "reaches": nearest[1].costs[found.target.column]} if nearest else None,
+        "how": found.how,
+        "evaluated": found.evaluated,
+    }

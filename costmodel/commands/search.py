@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from costmodel.commands import completion
 from costmodel.commands.shared import ScenarioArgument, SetOption, answering
+from costmodel.errors import fail
 from costmodel.report.reply import Reply
+
+
+class Keep(StrEnum):
+    """What a search keeps in its folder."""
+
+    BEST = "best"
+    ALL = "all"
 
 
 @answering
@@ -26,6 +36,24 @@ def search(
         ),
     ] = "",
     why_not: Annotated[bool, typer.Option("--why-not", help="Every reason to refuse, with an example")] = False,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--over",
+            metavar="PATH=VALUES",
+            help="Search at each value of a leaf too, e.g. cluster.nodes=16,32,64; may be repeated",
+            show_default=False,
+        ),
+    ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option("--into", metavar="FOLDER", help="Keep the state of the search there", show_default=False),
+    ] = None,
+    keep: Annotated[Keep, typer.Option("--keep", help="all: every legal plan too, as Parquet")] = Keep.BEST,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the state in the folder")] = False,
+    engine: Annotated[
+        str, typer.Option("--engine", metavar="ENGINE", help="Who works: local, dask, dask=ADDRESS or mpi")
+    ] = "local",
     assignments: SetOption = None,
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, max=1024, help="Processes for large spaces; all cores if left out")
@@ -41,18 +69,29 @@ def search(
 
       costmodel search llama-3-70b-512 --pareto memory_peak,step_time
 
-      costmodel search llama-3-70b-512 --why-not
+      costmodel search llama-3-70b-512 --over cluster.node=dgx-h100,dgx-h200
 
+      costmodel search llama-3-70b-512 --into FOLDER --keep all --resume > best.txt
+
+    Ctrl-C ends with the best of what was seen; --resume goes on from there, also after a crash.
     Exit code 1 when no plan fits; then the nearest is shown, and what would make it fit.
     Next: costmodel estimate SCENARIO --set plan.tp=…
     """
+    from costmodel.commands.watching import stoppable, watched
     from costmodel.documents.library import load
-    from costmodel.explore.face import search as run
+    from costmodel.explore.ranges import axis
     from costmodel.explore.refusals import examples
+    from costmodel.explore.search import search as run
+    from costmodel.explore.stream import How
     from costmodel.report import machine, ranking
 
-    found = run(load(scenario, assignments or ()), top, workers=workers, pareto=pareto)
+    if into is None and (resume or keep is Keep.ALL):
+        raise fail("C021", f"{'--resume' if resume else '--keep all'} needs a folder", None, "add --into FOLDER")
+    case, axes = load(scenario, assignments or ()), [axis(text) for text in over or ()]
+    with stoppable() as stop, watched(case.scenario.objective) as watch:
+        how = How(engine, workers, into, keep is Keep.ALL, resume, watch, stop)
+        found = run(case, top, pareto=pareto, over=axes, how=how)
     shown = examples(found) if why_not else None
     rows = "refused" if why_not else "pareto.plans" if pareto else "plans"
     lines, result = lambda: ranking.search(found, top, shown), lambda: machine.search(found, shown)
-    return Reply(lines, result, rows, yes=bool(found.best))
+    return Reply(lines, result, rows, yes=bool(found.best), stopped=found.stopped)

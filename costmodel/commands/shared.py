@@ -111,6 +111,8 @@ def deliver(
         raise fail("C007", f"{wanted} is not for reading", None, f"name a file: -o answer.{wanted}")
     else:
         printed(answer or laid(reply.lines(), terminal_width()))
+    if reply.stopped:
+        raise typer.Exit(Exit.INTERRUPTED)
     if not reply.yes:
         raise typer.Exit(Exit.NO)
 

@@ -23,12 +23,13 @@ class Ranked:
     sizes: dict[str, float]
     costs: dict[str, float]
     score: float
+    variant: int = 0  # which of the scenarios searched together
 
     @property
     def key(self) -> tuple[object, ...]:
         """Orders equal scores the same way on every machine."""
         choices = map(str, astuple(self.structure))
-        return (self.score, self.costs["memory_peak"], *self.sizes.values(), *choices)
+        return (self.score, self.costs["memory_peak"], *self.sizes.values(), *choices, self.variant)
 
 
 @dataclass

@@ -83,8 +83,8 @@ def _split(structure: Structure) -> dict[str, Any]:
     return {} if structure.split == "fitting" else {"split": structure.split}
 
 
-def _ranked(plan: Ranked) -> dict[str, Any]:
-    return _plan(plan.structure, plan.sizes, plan.costs)
+def _ranked(found: Found, plan: Ranked) -> dict[str, Any]:
+    return found.values(plan) | _plan(plan.structure, plan.sizes, plan.costs)
 
 
 def _answered(answer: Answer) -> dict[str, Any]:
@@ -148,9 +148,10 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
         "candidates": tally.candidates,
         "evaluated": tally.evaluated,
         "fit": tally.fit,
+        "complete": not found.stopped,
         "elapsed_s": found.elapsed,
-        "plans": [_ranked(plan) for plan in found.best],
-        "nearest": [] if found.best else [_ranked(plan) for plan in tally.nearest.rows],
+        "plans": [_ranked(found, plan) for plan in found.best],
+        "nearest": [] if found.best else [_ranked(found, plan) for plan in tally.nearest.rows],
         "try": found.remedies,
         "yours": None if found.yours is None else {"rank": found.your_rank, **_answered(found.yours)},
         "refused": [
@@ -159,14 +160,14 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
         "notes": [],
     }
     if tally.front is not None:
-        result["pareto"] = _front(tally.front)
+        result["pareto"] = _front(found, tally.front)
     return result
 
 
-def _front(front: Front) -> dict[str, Any]:
+def _front(found: Found, front: Front) -> dict[str, Any]:
     named = [front.axes.x, front.axes.y]
     axes = [{"name": machine_name(name), "better": COLUMNS[name].better} for name in named]
-    return {"axes": axes, "thinned": front.thinned, "plans": [_ranked(plan) for plan in front.rows]}
+    return {"axes": axes, "thinned": front.thinned, "plans": [_ranked(found, plan) for plan in front.rows]}
 
 
 def _refused(code: str, count: int, total: int, examples: Mapping[str, Example] | None) -> dict[str, Any]:

@@ -31,24 +31,42 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
     tally, setting = found.tally, found.setting
     counts = f"{tally.candidates:,} plans · {tally.evaluated:,} legal · {tally.fit:,} fit · {found.elapsed:.2f} s"
     lines: list[Line] = [styled(head(setting), HEAD), styled(f"{float(setting.ranks):,.0f} GPUs · {counts}"), Text()]
+    varied = found.variants.over if found.variants else ()
+    lines[1:1] = [styled(f"over {axis.path}: {_few(axis.values)}", HEAD) for axis in varied]
+    if found.stopped:
+        lines[-1:] = [styled(f"Stopped after {percent(tally.candidates / found.total)} of the plans.", BAD), Text()]
+        if not found.best:
+            return [*lines, Text("None of those seen so far fits.")]
     why = _refused(found) if refused is None else account(found, refused)
     if not found.best:
         return [*lines, *_nothing_fits(found), *why]
     if tally.front is not None:
         lines += front(found, tally.front, shown)
     else:
-        lines.append(table(found.best[:shown]))
+        lines.append(table(found, found.best[:shown]))
     lines += [Text(), *_yours(found), *why]
-    best = command(setting.case, "estimate", settings=plan_settings(setting, found.best[0]))
+    winner = found.best[0]
+    wanted = {**found.values(winner), **plan_settings(found.setting_for(winner), winner)}
+    best = command(setting.case, "estimate", settings=wanted)
     return [*lines, Text(), drawn(f"Best: {best}")]
 
 
-def table(plans: Sequence[Ranked]) -> Grid:
+def _few(values: Sequence[str]) -> str:
+    """Values, or the ends of many."""
+    if len(values) <= 6:
+        return ", ".join(values)
+    return f"{', '.join(values[:3])}, … {values[-1]} ({len(values):,})"
+
+
+def table(found: Found, plans: Sequence[Ranked]) -> Grid:
     """Plans in order; where the terminal is narrow, the P90 goes first, then sp, the MFU, the rate."""
     cut = _cut(plans)
-    names = (*_names(cut), *_RESULTS)
-    drop = ("P90", "sp", "MFU", "tok/s/GPU")
-    return Grid(names, search_rows(plans, cut), "r" * len(cut) + "rrrrrrrrlrrrrrl", drop=drop, gap=" ")
+    varied = [tuple(found.values(plan).values()) for plan in plans]
+    over = [path.rpartition(".")[2] for path in found.values(plans[0])]
+    place, *names = _names(cut)
+    cells = [(row[0], *values, *row[1:]) for row, values in zip(search_rows(plans, cut), varied, strict=True)]
+    align = f"r{'l' * len(over)}{'r' * len(cut)}rrrrrrrlrrrrrl"
+    return Grid((place, *over, *names, *_RESULTS), cells, align, drop=("P90", "sp", "MFU", "tok/s/GPU"), gap=" ")
 
 
 def _cut(plans: Sequence[Ranked]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ class Reply:
     """What a command has to say: lines for people, a result for programs, and whether the answer is yes.
 
     `rows` is the path in the result to the list that makes a table of the answer, for CSV. `others` are forms that
-    only this answer takes, or takes otherwise.
+    only this answer takes, or takes otherwise; `stopped` says that somebody asked to end before the answer was whole.
     """
 
     lines: Callable[[], Sequence[Line]]
@@ -22,3 +22,4 @@ class Reply:
     rows: str = ""
     yes: bool = True
     others: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
+    stopped: bool = False

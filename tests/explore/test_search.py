@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import itertools
 import re
 from collections import Counter
@@ -293,11 +292,10 @@ def test_cost_as_objective_wants_a_price() -> None:
 
 
 def test_processes_find_the_same_bit_for_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module("costmodel.explore.search")
-    monkeypatch.setattr(module, "CANDIDATES_A_PIECE", 16)
+    monkeypatch.setattr("costmodel.explore.pieces.CANDIDATES_A_PIECE", 16)
     asked = spaced(plan={"tp": 8})
     alone = searched(asked, 20)
-    monkeypatch.setattr(module, "POOL_FROM", 0)
+    monkeypatch.setattr("costmodel.explore.stream.POOL_FROM", 0)
     shared = searched(asked, 20, workers=2)
     assert shared.best == alone.best
     assert (shared.tally, shared.your_rank) == (alone.tally, alone.your_rank)
@@ -305,10 +303,9 @@ def test_processes_find_the_same_bit_for_bit(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("rows", [1, 5, 64])
 def test_the_size_of_blocks_does_not_matter(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    module = importlib.import_module("costmodel.explore.search")
     whole = searched(spaced(), 20)
-    monkeypatch.setattr(module, "BLOCK_ROWS", rows)
-    monkeypatch.setattr(module, "CANDIDATES_AT_ONCE", 3 * rows)
+    monkeypatch.setattr("costmodel.explore.tally.BLOCK_ROWS", rows)
+    monkeypatch.setattr("costmodel.explore.tally.CANDIDATES_AT_ONCE", 3 * rows)
     cut = searched(spaced(), 20)
     assert [row.sizes for row in cut.best] == [row.sizes for row in whole.best]
     assert [row.score for row in cut.best] == pytest.approx([row.score for row in whole.best], rel=1e-12)

@@ -1,0 +1,53 @@
+"""While a long command works: how far it is, on a terminal; the first Ctrl-C asks it to end with what it has."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from costmodel.explore.stream import Sight
+from costmodel.report.progress import Meter
+from costmodel.report.theme import console
+
+AFTER = 0.5  # seconds before anything is shown
+
+
+@contextmanager
+def stoppable() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed; pressed again, it ends the program at once."""
+    asked = threading.Event()
+    before: Any = signal.getsignal(signal.SIGINT)
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        asked.set()
+
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def watched(objective: str) -> Iterator[Callable[[Sight], None]]:
+    """Shows how far a search is, on standard error, if that is a terminal and it takes longer than half a second."""
+    if not sys.stderr.isatty():
+        yield lambda sight: None
+        return
+    began, meter = time.monotonic(), Meter(console(stderr=True), objective)
+
+    def watch(sight: Sight) -> None:
+        if time.monotonic() - began >= AFTER:
+            meter.show(sight)
+
+    try:
+        yield watch
+    finally:
+        meter.close()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +14,11 @@ from costmodel.commands import completion
 from costmodel.commands.shared import ScenarioArgument, SetOption, answering
 from costmodel.errors import fail
 from costmodel.report.reply import Reply
+
+if TYPE_CHECKING:
+    from costmodel.explore.ranges import Axis
+    from costmodel.explore.search import Found
+    from costmodel.explore.stream import How
 
 
 class Keep(StrEnum):
@@ -21,43 +28,51 @@ class Keep(StrEnum):
     ALL = "all"
 
 
+ParetoOption = Annotated[
+    str,
+    typer.Option(
+        "--pareto",
+        metavar="X,Y",
+        help="Weigh two results against each other: the plans that none beats in both",
+        show_default=False,
+        autocompletion=completion.pairs,
+    ),
+]
+OverOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--over",
+        metavar="PATH=VALUES",
+        help="Search at each value of a leaf too, e.g. cluster.nodes=16,32,64; may be repeated",
+        show_default=False,
+    ),
+]
+IntoOption = Annotated[
+    Path | None,
+    typer.Option("--into", metavar="FOLDER", help="Keep the state of the search there", show_default=False),
+]
+KeepOption = Annotated[Keep, typer.Option("--keep", help="all: every legal plan too, as Parquet")]
+EngineOption = Annotated[
+    str, typer.Option("--engine", metavar="ENGINE", help="Who works: local, dask, dask=ADDRESS or mpi")
+]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", min=1, max=1024, help="Processes for large spaces; all cores if left out")
+]
+
+
 @answering
 def search(
     scenario: ScenarioArgument,
     top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="How many plans to show")] = 10,
-    pareto: Annotated[
-        str,
-        typer.Option(
-            "--pareto",
-            metavar="X,Y",
-            help="Weigh two results against each other: the plans that none beats in both",
-            show_default=False,
-            autocompletion=completion.pairs,
-        ),
-    ] = "",
+    pareto: ParetoOption = "",
     why_not: Annotated[bool, typer.Option("--why-not", help="Every reason to refuse, with an example")] = False,
-    over: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--over",
-            metavar="PATH=VALUES",
-            help="Search at each value of a leaf too, e.g. cluster.nodes=16,32,64; may be repeated",
-            show_default=False,
-        ),
-    ] = None,
-    into: Annotated[
-        Path | None,
-        typer.Option("--into", metavar="FOLDER", help="Keep the state of the search there", show_default=False),
-    ] = None,
-    keep: Annotated[Keep, typer.Option("--keep", help="all: every legal plan too, as Parquet")] = Keep.BEST,
+    over: OverOption = None,
+    into: IntoOption = None,
+    keep: KeepOption = Keep.BEST,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the state in the folder")] = False,
-    engine: Annotated[
-        str, typer.Option("--engine", metavar="ENGINE", help="Who works: local, dask, dask=ADDRESS or mpi")
-    ] = "local",
+    engine: EngineOption = "local",
     assignments: SetOption = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, max=1024, help="Processes for large spaces; all cores if left out")
-    ] = None,
+    workers: WorkersOption = None,
 ) -> Reply:
     """Which plan is best: the legal DP × TP × PP layouts worth trying, or those the scenario lists, ranked.
 
@@ -77,21 +92,27 @@ def search(
     Exit code 1 when no plan fits; then the nearest is shown, and what would make it fit.
     Next: costmodel estimate SCENARIO --set plan.tp=…
     """
-    from costmodel.commands.watching import stoppable, watched
-    from costmodel.documents.library import load
     from costmodel.explore.ranges import axis
     from costmodel.explore.refusals import examples
-    from costmodel.explore.search import search as run
     from costmodel.explore.stream import How
     from costmodel.report import machine, ranking
 
     if into is None and (resume or keep is Keep.ALL):
         raise fail("C021", f"{'--resume' if resume else '--keep all'} needs a folder", None, "add --into FOLDER")
-    case, axes = load(scenario, assignments or ()), [axis(text) for text in over or ()]
-    with stoppable() as stop, watched(case.scenario.objective) as watch:
-        how = How(engine, workers, into, keep is Keep.ALL, resume, watch, stop)
-        found = run(case, top, pareto=pareto, over=axes, how=how)
+    how = How(engine, workers, into, keep is Keep.ALL, resume)
+    found = _found(scenario, assignments or (), how, top, pareto, [axis(text) for text in over or ()])
     shown = examples(found) if why_not else None
     rows = "refused" if why_not else "pareto.plans" if pareto else "plans"
     lines, result = lambda: ranking.search(found, top, shown), lambda: machine.search(found, shown)
     return Reply(lines, result, rows, yes=bool(found.best), stopped=found.stopped)
+
+
+def _found(scenario: str, assignments: Sequence[str], how: How, top: int, pareto: str, over: Sequence[Axis]) -> Found:
+    """The search itself, watched and ready to be stopped."""
+    from costmodel.commands.watching import stoppable, watched
+    from costmodel.documents.library import load
+    from costmodel.explore.search import search
+
+    case = load(scenario, assignments)
+    with stoppable() as stop, watched(case.scenario.objective) as watch:
+        return search(case, top, pareto=pareto, over=over, how=replace(how, watch=watch, stop=stop))

@@ -23,14 +23,12 @@ def measured(variants: int) -> None:
     began = time.perf_counter()
     tally = search(load("speed"), over=over, how=How(workers=2)).tally
     seconds = time.perf_counter() - began
-    asks, works = (
-        resource.getrusage(who).ru_maxrss / MIB for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
+    asks, works = (resource.getrusage(who).ru_maxrss / MIB for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     used = os.times()
     processor = used.user + used.system + used.children_user + used.children_system
     print(
-        f"{tally.candidates:14,} {tally.evaluated:13,} {seconds:8.1f} {processor:8.1f} {tally.evaluated / seconds:10,.0f}"
-        f" {asks:9.0f} {works:10.0f}",
+        f"{tally.candidates:14,} {tally.evaluated:13,} {seconds:8.1f} {processor:8.1f} "
+        f"{tally.evaluated / seconds:10,.0f} {asks:9.0f} {works:10.0f}",
         flush=True,
     )
 

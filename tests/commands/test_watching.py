@@ -1,0 +1,79 @@
+"""While a search works: a line on a terminal, nothing elsewhere; folders, engines and leaves that cannot be."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "gpt-3-175b-1024"
+
+
+def test_a_line_on_a_terminal_that_goes_away() -> None:
+    """Standard error is a terminal: count, rate and best so far; standard output holds the answer alone."""
+    code = (
+        "import sys, runpy\nimport costmodel.explore.pieces as p, costmodel.commands.watching as w\n"
+        "p.CANDIDATES_A_PIECE, w.AFTER = 64, 0.0\n"
+        f"sys.argv = ['costmodel', 'search', '{NAME}', '--workers', '1']\n"
+        "runpy.run_module('costmodel', run_name='__main__')\n"
+    )
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=theirs, text=True, env=environment
+    ) as program:
+        os.close(theirs)
+        seen = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            seen += part
+        out = program.stdout.read() if program.stdout else ""
+    os.close(ours)
+    told = seen.decode()
+    assert re.search(r"[\d,]+ legal of [\d,]+ plans · [\d,]+/s · best [\d.]+", told)
+    assert "Best: costmodel" in out
+    assert "legal of" not in out
+
+
+def test_no_line_elsewhere(run: Any) -> None:
+    assert run("search", NAME).err == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (("--resume",), "C021", "--resume needs a folder"),
+        (("--keep", "all"), "C021", "--keep all needs a folder"),
+        (("--engine", "ray"), "C020", "there is no engine 'ray'"),
+        (("--over", "cluster.nodes"), "C010", "is not path=values"),
+        (("--over", "cluster.nodes=1..8 s"), "C010", "needs a step"),
+        (("--over", "plan.tpp=1,2"), "D003", "unknown key"),
+    ],
+)
+def test_what_cannot_be(options: tuple[str, ...], code: str, words: str, run: Any) -> None:
+    ran = run("search", NAME, *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"error[{code}]" in ran.err
+    assert words in ran.err
+
+
+def test_leaves_in_every_form(run: Any, tmp_path: Path) -> None:
+    """The values of varied leaves stand in the table, in JSON and in CSV, and in the command to type next."""
+    over = ("--over", "cluster.nodes=64,128", "--top", "3")
+    text = run("search", NAME, *over).out
+    assert "over cluster.nodes: 64, 128" in text
+    assert "--set cluster.nodes=" in text
+    assert run("search", NAME, *over, "--format", "csv").out.startswith("cluster.nodes,")
+    assert '"cluster.nodes": "' in run("search", NAME, *over, "--json").out

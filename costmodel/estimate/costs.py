@@ -104,7 +104,8 @@ class Costs:
 
     def row(self, index: int = 0) -> dict[str, float]:
         """One plan's results as plain numbers."""
-        return {name: float(self.column(name)[index]) for name in self.columns}
+        values = {name: np.asarray(value) for name, value in self.columns.items()}
+        return {name: float(value[index] if value.size > 1 else value.flat[0]) for name, value in values.items()}
 
     def frame(self) -> pandas.DataFrame:
         """All of it as a pandas frame, column names with their unit."""

@@ -56,7 +56,7 @@ class Task:
         with part(self.folder, piece.number, values) if self.folder else nullcontext() as keep:
             found = self.wanted.tally(setting.case.scenario.objective)
             for grid, rows in piece.stretches:
-                found.merge(stretch(setting, grid, rows, self.wanted, keep))
+                stretch(setting, grid, rows, self.wanted, found, keep)
         found.candidates += piece.candidates
         found.refused.update(piece.refused)
         return found.of_variant(piece.variant)

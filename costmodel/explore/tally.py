@@ -98,10 +98,11 @@ def _joined(blocks: list[Block]) -> Block:
     return Block(blocks[0].structure, **columns)
 
 
-def stretch(setting: Setting, grid: Grid, rows: Block, wanted: Wanted, keep_all: Keep | None = None) -> Tally:
-    """Search what grows from rows of one grid's stem; `keep_all` is shown everything."""
+def stretch(
+    setting: Setting, grid: Grid, rows: Block, wanted: Wanted, tally: Tally, keep_all: Keep | None = None
+) -> None:
+    """Search what grows from rows of one grid's stem, into a tally; `keep_all` is shown everything."""
     objective = setting.case.scenario.objective
-    tally = wanted.tally(objective)
     for block in legal_blocks(setting, grid, rows, tally):
         costs = evaluate(setting, block).costs
         if keep_all is not None:
@@ -119,4 +120,3 @@ def stretch(setting: Setting, grid: Grid, rows: Block, wanted: Wanted, keep_all:
         if not tally.fit:
             tally.nearest.add(block, costs, ~keep)
             tally.closest.add(block, costs, ~keep & (costs.column("memory_share") <= 1))
-    return tally

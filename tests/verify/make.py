@@ -1,0 +1,27 @@
+"""Write the reference files again from the real software: python -m tests.verify.make (needs the extra [verify])."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+REFERENCE = Path(__file__).parent / "reference"
+PARTS = ("parameters", "activations", "communication", "schedules", "ring")
+
+
+def counted(part: str) -> Any:
+    """What the real software does, as plain values."""
+    found = importlib.import_module(f".real.{part}", __package__).counted()
+    return json.loads(json.dumps(found))
+
+
+def reference(part: str) -> Any:
+    """What it did when the reference file was written."""
+    return json.loads((REFERENCE / f"{part}.json").read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    for each in PARTS:
+        (REFERENCE / f"{each}.json").write_text(json.dumps(counted(each), indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,102 @@
+"""Our closed forms against what real software does, as kept in reference/ (test_real_software.py holds that fresh)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from estimate import cases
+
+from costmodel.documents.library import read
+from costmodel.equations.collectives import wire_bytes
+from costmodel.equations.pipeline import in_flight, pipeline_time
+from costmodel.estimate.block import Structure, one_row
+from costmodel.estimate.memory import whole_activations
+from costmodel.estimate.work import model_parameters, shard
+
+from .make import reference
+
+PARAMETERS = reference("parameters")
+ACTIVATIONS = reference("activations")
+COMMUNICATION = reference("communication")
+SCHEDULES = reference("schedules")
+STATISTIC = 4.0  # a norm keeps one fp32 figure a token, its root mean square, which our count leaves out
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameters_equal_those_of_transformers(name: str) -> None:
+    assert float(model_parameters(read("model", name))) == PARAMETERS[name]
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_equal_what_a_compiled_layer_saves(name: str) -> None:
+    real = dict(ACTIVATIONS[name])
+    saved = real.pop("compiled")
+    asked = cases.setting(cases.model(layers=1, **real), stack="fsdp2", sequence=64)
+    block = one_row(Structure(recompute="none"), dp=8, tp=1, pp=1, vpp=1, micro_batch=1)
+    part = shard(asked.model, asked.model.layers[0], 1.0)
+    ours = cases.one(whole_activations(asked, block, part, selective=False)) / 64
+    assert saved - ours == 2 * STATISTIC
+
+
+PLANS: dict[str, tuple[str, dict[str, Any]]] = {
+    "tensor parallel, 4": ("fsdp2", {"tp": 4, "zero": 2, "sequence_parallel": False}),
+    "tensor and sequence parallel, 4": ("fsdp2", {"tp": 4, "zero": 2, "sequence_parallel": True}),
+    "fully sharded, 8": ("fsdp2", {"zero": 3}),
+    "fully sharded, 512": ("fsdp2", {"zero": 3}),
+    "hybrid sharded, 2 replicas of 256": ("fsdp2", {"zero": 3, "dp_replicate": 2}),
+    "data parallel, 512": ("ddp", {"zero": 0}),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_collectives_equal_those_of_torch(name: str) -> None:
+    """Bytes by operation of two micro-batches on real DTensor (in fp32, ours in bf16), fully_shard and DDP."""
+    stack, plan = PLANS[name]
+    real = COMMUNICATION["cases"][name]
+    shape = {key: value for key, value in COMMUNICATION["shape"].items() if key != "layers"}
+    asked = cases.setting(
+        cases.model(layers=COMMUNICATION["shape"]["layers"], **shape),
+        stack=stack,
+        sequence=COMMUNICATION["tokens"],
+        global_batch=2 * COMMUNICATION["sequences"] * real["ranks"] / plan.get("tp", 1),
+        node=cases.written_out("node", "dgx-h100", accelerators=real["ranks"]) if real["ranks"] < 8 else "dgx-h100",
+        nodes=max(1, real["ranks"] // 8),
+    )
+    given = cases.ask(asked, micro_batch=COMMUNICATION["sequences"], recompute="none", **plan)
+    ours: Counter[str] = Counter()
+    for transfer in given.evaluation.step.transfers:
+        if cases.one(transfer.group.ranks) > 1:
+            ours[transfer.operation] += cases.one(transfer.count) * cases.one(transfer.message)
+    theirs: Counter[str] = Counter()
+    for entry in real["collectives"]:
+        theirs[entry["operation"]] += entry["times"] * entry["message_bytes"] / (2 if "tensor" in name else 1)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved"])
+@pytest.mark.parametrize("timed", SCHEDULES["times"])
+def test_pipelines_take_as_long_as_the_real_tables(schedule: str, timed: str) -> None:
+    times = SCHEDULES["times"][timed]
+    for real in SCHEDULES["schedules"][schedule]:
+        chunk = (real["chunks"] * times["F"], real["chunks"] * times["B"])
+        ours = pipeline_time(
+            real["pp"], real["micro_batches"], real["chunks"], *chunk, *chunk, *chunk, schedule=schedule
+        )
+        assert ours == pytest.approx(real["step"][timed], rel=1e-12)
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved"])
+def test_activations_in_flight_are_those_of_the_real_tables(schedule: str) -> None:
+    for real in SCHEDULES["schedules"][schedule]:
+        stage = np.arange(real["pp"], dtype=float)
+        ours = in_flight(real["pp"], real["micro_batches"], real["chunks"], stage, schedule=schedule)
+        assert list(np.broadcast_to(ours, stage.shape) * real["chunks"]) == real["in_flight"]
+
+
+@pytest.mark.parametrize("real", reference("ring"))
+def test_a_ring_sends_what_the_equation_says(real: dict[str, int]) -> None:
+    ours = wire_bytes(real["message_bytes"], real["ranks"], operation="all_reduce")
+    assert ours == real["sent_bytes"]

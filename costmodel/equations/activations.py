@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
+
 from costmodel.equation import Number, equation
 
 AttentionKernel = Literal["unfused", "flash-1", "flash-2", "flash-3"]
@@ -210,7 +212,7 @@ def op_level_activations(
 ) -> Number:
     """What per-operation recompute keeps: the layer's input, attention's output, every second matmul's output.
 
-    e (h + h/2) / t + e (a d + (a d + 2 k d)/2 + f + 2 a) per token
+    e (c h / t + h + (2 a + k) d + f) + 4 a per token;  c = 1, with t > 1 three, for scattered sums are kept
 
     Args:
         tokens: tokens of a micro-batch [1]
@@ -227,18 +229,19 @@ def op_level_activations(
 
     Example:
         >>> op_level_activations(1.0, 4096.0, 32.0, 8.0, 128.0, 14336.0, 2.0, 1.0)
-        55424.0
+        63616.0
 
     Holds:
-        gated MLP of seven matmuls, half of whose outputs are kept
+        gated MLP; of seven matmuls the outputs of query, value, gate and down are kept, and one fp32 figure a query
 
     Source:
         torchtitan activation_checkpoint.py
 
     Monotone: increasing in tokens, hidden, heads, kv_heads, ffn_hidden, element; decreasing in split
     """
-    kept = heads * head_dim + (heads + 2 * kv_heads) * head_dim / 2 + ffn_hidden + 2 * heads
-    return element * tokens * (1.5 * hidden / split + kept)
+    streams = hidden * (1 + np.where(split > 1, 3.0, 1.0) / split)
+    kept = streams + (2 * heads + kv_heads) * head_dim + ffn_hidden
+    return tokens * (element * kept + 4 * heads)
 
 
 @equation

@@ -10,6 +10,7 @@ import pytest
 from estimate import cases
 
 from costmodel.documents.library import read
+from costmodel.equations.activations import op_level_activations
 from costmodel.equations.collectives import wire_bytes
 from costmodel.equations.pipeline import in_flight, pipeline_time
 from costmodel.estimate.block import Structure, one_row
@@ -34,11 +35,24 @@ def test_parameters_equal_those_of_transformers(name: str) -> None:
 def test_activations_equal_what_a_compiled_layer_saves(name: str) -> None:
     real = dict(ACTIVATIONS[name])
     saved = real.pop("compiled")
+    real.pop("selective", None)
     asked = cases.setting(cases.model(layers=1, **real), stack="fsdp2", sequence=64)
     block = one_row(Structure(recompute="none"), dp=8, tp=1, pp=1, vpp=1, micro_batch=1)
     part = shard(asked.model, asked.model.layers[0], 1.0)
     ours = cases.one(whole_activations(asked, block, part, selective=False)) / 64
     assert saved - ours == 2 * STATISTIC
+
+
+@pytest.mark.parametrize("name", [name for name in ACTIVATIONS if "selective" in ACTIVATIONS[name]])
+def test_activations_equal_what_selective_checkpointing_keeps(name: str) -> None:
+    real = ACTIVATIONS[name]
+    sizes = [float(real[size]) for size in ("hidden", "heads", "kv_heads", "head_dim", "ffn_hidden")]
+    assert op_level_activations(1.0, *sizes, 2.0, 1.0) == real["selective"]
+
+
+@pytest.mark.parametrize("stack", ["fsdp2", "fsdp1", "ddp"])
+def test_the_loss_holds_what_an_eager_cross_entropy_does(stack: str) -> None:
+    assert read("stack", stack).buckets.loss == reference("loss")["eager"]
 
 
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {

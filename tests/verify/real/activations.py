@@ -1,4 +1,4 @@
-"""Bytes a real transformer layer saves for backward, counted by the hooks of autograd."""
+"""Bytes a real transformer layer saves for backward, counted by the hooks of autograd; and those of a real loss."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from .llama import Block, Shape
 
@@ -32,6 +34,8 @@ def counted() -> dict[str, Any]:
             "gated": shape.gated,
             "compiled": _saved(_compiled(block), block, shape),
         }
+        if shape.gated:
+            found[name]["selective"] = _cached(block, shape)
     return found
 
 
@@ -58,3 +62,33 @@ def _saved(run: Any, block: nn.Module, shape: Shape) -> float:
         alive = run(x)
     del alive
     return sum(kept.values()) / (SEQUENCES * TOKENS)
+
+
+def _cached(block: nn.Module, shape: Shape) -> float:
+    """Bytes a token under selective checkpointing as torchtitan asks for it: attention and every second matmul."""
+    contexts: list[Any] = []
+
+    def contexted() -> Any:
+        contexts.append(create_selective_checkpoint_contexts(_Alternating()))
+        return contexts[0]
+
+    x = torch.randn(SEQUENCES, TOKENS, shape.hidden, dtype=torch.bfloat16, requires_grad=True)
+    alive = checkpoint(block, x, use_reentrant=False, context_fn=contexted)
+    outputs = [getattr(kept, "val", kept) for kept in tree_leaves(dict(contexts[0][0].storage))]
+    del alive
+    saved = sum(kept.untyped_storage().nbytes() for kept in outputs if isinstance(kept, Tensor))
+    return (saved + x.untyped_storage().nbytes()) / (SEQUENCES * TOKENS)
+
+
+class _Alternating:
+    """Keeps what fused attention gives, and of matmuls the first, the third and so on."""
+
+    def __init__(self) -> None:
+        self.matmuls = 0
+
+    def __call__(self, context: Any, operation: Any, *_: Any, **__: Any) -> CheckpointPolicy:
+        keep = "scaled_dot_product" in str(operation)
+        if operation is torch.ops.aten.mm.default and not context.is_recompute:
+            self.matmuls += 1
+            keep = self.matmuls % 2 == 1
+        return CheckpointPolicy.MUST_SAVE if keep else CheckpointPolicy.PREFER_RECOMPUTE

@@ -52,6 +52,9 @@ class States(Sourced):
     sharded_master: bool = Field(
         description="The kept weight is the optimizer's, always sharded, and matmuls read a copy"
     )
+    gradient_copies: bool = Field(
+        default=False, description="Gradients are kept in 16 bits and in fp32; of the shard only, if summed in 16 bits"
+    )
 
 
 class LowPrecision(Sourced):

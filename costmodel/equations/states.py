@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
+
 from costmodel.equation import Number, equation
 
 Zero = Literal[0, 1, 2, 3]
@@ -76,6 +78,32 @@ def gradient_bytes(parameters: Number, gradient: Number, dp: Number, *, zero: Ze
     Monotone: increasing in parameters, gradient
     """
     return gradient * parameters / (dp if zero >= 2 else 1.0)
+
+
+@equation
+def gradient_copy_bytes(parameters: Number, gradient: Number, dp: Number) -> Number:
+    """The same gradients in the other width, where the optimizer keeps both.
+
+    g > 2: 2 Ψ, those of backward beside the sum; else 4 Ψ / N, the shard in fp32 for the update
+
+    Args:
+        parameters: parameters of the rank before sharding over dp, Ψ [1]
+        gradient: bytes of an accumulated gradient, g [B]
+        dp: data-parallel degree, N [1]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> gradient_copy_bytes(1e9, 4.0, 8.0) / 1e9, gradient_copy_bytes(1e9, 2.0, 8.0) / 1e9
+        (2.0, 0.5)
+
+    Source:
+        deepspeed runtime/bf16_optimizer.py, runtime/zero/stage_1_and_2.py
+
+    Monotone: increasing in parameters
+    """
+    return np.where(gradient > 2, 2 * parameters, 4 * parameters / dp)
 
 
 @equation

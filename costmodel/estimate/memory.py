@@ -23,6 +23,7 @@ from costmodel.equations.precision import linear_inputs, narrow_copy_bytes
 from costmodel.equations.states import (
     gathered_bytes,
     gradient_bytes,
+    gradient_copy_bytes,
     optimizer_bytes,
     overhead_bytes,
     reserved_bytes,
@@ -210,6 +211,8 @@ def _states(setting: Setting, block: Block, held: Number, over: Number) -> dict[
     if states.sharded_master and zero >= 2:
         whole = gradient_bytes(held, setting.gradient, over, zero=1)
         gradients = np.where(block.pp > 1, whole, gradients)
+    if states.gradient_copies and zero <= 1:
+        gradients = gradients + gradient_copy_bytes(held, setting.gradient, over)
     return {
         "weights": weights,
         "gradients": gradients,

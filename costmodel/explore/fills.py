@@ -36,7 +36,7 @@ RULES = {
     "zero_stage": "the stack's default",
     "seq_parallel": "the stack's default",
     "recompute": "the stack's default",
-    "gradients": "the stack's default; fp16 of fp16 runs until 2021, bf16 of NeMo, Megatron-Bridge and dgxc-benchmarking, which runs NeMo",
+    "gradients": "the stack's default; fp16 of fp16 runs until 2021, bf16 of NeMo (dgxc too) and Megatron-Bridge",
     "shape": "what no column says of a model with experts is as in the shipped model of that name, where "
     "hidden, n_experts, topk and moe_ffn agree: latent attention, shared experts, node limit",
     "mtp": "multi-token prediction as in that model, where all its layers are there",

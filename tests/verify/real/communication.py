@@ -62,7 +62,7 @@ def _nbytes(value: Any) -> int:
 
 
 def counted() -> dict[str, Any]:
-    """Every case: the shape, and how often which collective ran with how many bytes in two micro-batches; DDP accumulates."""
+    """Every case: how often which collective ran, with how many bytes, in two micro-batches; DDP accumulates."""
     found: dict[str, Any] = {"shape": asdict(SHAPE), "sequences": SEQUENCES, "tokens": TOKENS, "cases": {}}
     for name, (ranks, build) in CASES.items():
         found["cases"][name] = {"ranks": ranks, "collectives": _step(ranks, build)}

@@ -155,7 +155,7 @@ def total_of(metric: str) -> str:
     steady = "steady" in said or ("alloc" in said and "max" not in said and "peak" not in said)
     if "reserved" in said and "max_allocated" not in said:
         return "memory_reserved"
-    if "alloc" in said or "peak_memory_usage" in said:
+    if "alloc" in said or "peak_memory_usage" in said or said == 'reported "memory (gb)"':  # Megatron's own log
         return "memory_states" if steady else "memory_allocated"
     return "memory_peak"
 

@@ -313,4 +313,4 @@ def remainder(amount: Number, parts: Number) -> Number:
     Source:
         composition
     """
-    return amount - parts * np.floor(amount / parts)
+    return np.mod(amount, parts)

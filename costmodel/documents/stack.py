@@ -77,6 +77,9 @@ class Kernels(Sourced):
     full: Literal["whole", "early-stop"] = Field(
         default="whole", description="Where full recompute of a layer ends: early-stop leaves out its last matmul"
     )
+    inputs: Literal["dropped", "kept"] = Field(
+        default="dropped", description="Inputs gathered for sequence parallelism: dropped and gathered again, or kept"
+    )
     streams: Literal["fused", "separate"] = Field(
         default="fused", description="Norms and cross entropy in single passes, or in the kernels of 2021"
     )

@@ -35,7 +35,7 @@ Fit = MatmulFit | AttentionFit | MemoryFit | SustainedFit | CollectiveFit | Netw
 AXES = ("tp", "cp", "ep", "pp", "dp")
 MEMORY_KINDS = {
     "states": ("weights", "gradients", "optimizer", "gathered", "buckets"),
-    "activations": ("activations", "recompute", "logits"),
+    "activations": ("activations", "recompute", "logits", "context"),
     "allocator": ("fragmentation", "runtime"),
 }
 
@@ -109,7 +109,8 @@ def _communication(setting: Setting, step: TrainingStep) -> dict[str, Number]:
     links: Number = 0.0
     hiding: Number = 0.0
     experts = 0.0 if setting.experts is None else setting.experts.overlap
-    hidden = {"tp": setting.overlap_tp, "cp": 0.0, "ep": experts, "pp": setting.overlap_pp, "dp": setting.overlap_dp}
+    hidden = {"tp": setting.overlap_tp, "ep": experts, "pp": setting.overlap_pp, "dp": setting.overlap_dp}
+    hidden["cp"] = setting.overlap_cp
     for axis in AXES:
         spread: Number = 0.0
         for transfer in step.transfers:
@@ -117,7 +118,8 @@ def _communication(setting: Setting, step: TrainingStep) -> dict[str, Number]:
                 continue
             with term(f"{axis} {transfer.operation}"):
                 spread = np.maximum(spread, _link_spread(setting, transfer))
-                if hidden[axis] > 0:
+                waits = axis == "cp" and transfer.operation != "send"  # only a ring goes on beside attention
+                if hidden[axis] > 0 and not waits:
                     hiding = hiding + term_error(setting.stack.spread.overlap, transfer.total_time)
         links = links + term_error(spread, step.terms[axis])
     return {"links": links, "hiding": hiding}

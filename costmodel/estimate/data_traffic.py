@@ -152,6 +152,7 @@ def sharded_gradients(
 def sharded_weights(setting: Setting, placed: Groups, units: Units, *, gathered_again: bool) -> DataTraffic:
     """FSDP: weights gathered layer by layer forward, and again backward if they were dropped; gradients scattered.
 
+    Those of the ends, which are dropped after backward alone, are gathered once a pass.
     With a pipeline the gradients wait for the last micro-batch, and weights that are not dropped are gathered once. Of
     the ends the first gather and the last scatter of a step have nothing to hide behind.
     """
@@ -169,4 +170,4 @@ def sharded_weights(setting: Setting, placed: Groups, units: Units, *, gathered_
     _, once = units.placed(exposed_time(scatter, units.backward, hideable, 0.0))
     both = exposed_time(scatter + gather, units.backward, hideable, 0.0)
     backward = np.where(units.pipelined, exposed_time(gather, units.backward, hideable, 0.0), both)
-    return DataTraffic(ends + once, forward, backward, (*gathers, *gathers, *scatters))
+    return DataTraffic(ends + once, forward, backward, (*gathers, gathers[0], *scatters))

@@ -13,20 +13,25 @@ from costmodel.estimate.groups import Group
 from costmodel.estimate.kernels import Pass
 from costmodel.estimate.setting import Setting
 
+Exchange = tuple[Operation, float, float, Number]
+
 
 @dataclass(frozen=True)
 class TensorTraffic:
     """Exposed tensor-parallel time of a layer and of the ends, for one micro-batch.
 
-    A transfer is its operation, how often a layer makes it, how often again under full recompute, and its time.
+    A transfer is its operation, how often a layer makes it, how often again under full recompute, and its time; at the
+    ends how often the head makes it and how often the embedding. Times of embedding and head are forward and backward.
     """
 
     forward: Number
     backward: Number
     recomputed: Number
-    end: Number
+    embedding: tuple[Number, Number]
+    head: tuple[Number, Number]
     message: Number
-    transfers: tuple[tuple[Operation, float, float, Number], ...]
+    transfers: tuple[Exchange, ...]
+    ends: tuple[Exchange, ...]
 
 
 def tensor_traffic(
@@ -34,7 +39,7 @@ def tensor_traffic(
 ) -> TensorTraffic:
     """Two exchanges a layer and direction, one where its halves are parallel.
 
-    Sequence parallelism halves each and gathers inputs again in backward.
+    Sequence parallelism halves each, and gathers inputs again in backward where the stack has let them go.
     """
     message = activation_message(tokens, setting.model.hidden, setting.element)
     hideable, twice = setting.overlap_tp, exchanges + exchanges
@@ -45,7 +50,9 @@ def tensor_traffic(
         both = repeated(exchanges, time)
         exposed = exposed_time(both, forward.matmul, hideable, 0.0)
         anew = exposed_time(repeated(repeats, time), forward.matmul, hideable, 0.0)
-        return TensorTraffic(exposed, exposed, anew, time, message, (("all_reduce", twice, repeats, time),))
+        ends: tuple[Exchange, ...] = (("all_reduce", 1.0, 1.0, time),)
+        transfers: tuple[Exchange, ...] = (("all_reduce", twice, repeats, time),)
+        return TensorTraffic(exposed, exposed, anew, (time, 0.0), (0.0, time), message, transfers, ends)
     with term("tp all-gather"):
         gather = collective_time(setting, message, tp, "all_gather")
     with term("tp reduce-scatter"):
@@ -53,8 +60,11 @@ def tensor_traffic(
     gathered, scattered = repeated(exchanges, gather), repeated(exchanges, scatter)
     exposed = exposed_time(gathered + scattered, forward.matmul, hideable, 0.0)
     anew = exposed_time(gathered + repeated(repeats, scatter), forward.matmul, hideable, 0.0)
+    dropped = setting.stack.kernels.inputs == "dropped"
     with term("tp all-gather again for weight gradients"):
-        again = exposed_time(gathered, forward.matmul, 1.0, 0.0)
-    gathers: tuple[Operation, float, float, Number] = ("all_gather", twice + exchanges, exchanges, gather)
-    scatters: tuple[Operation, float, float, Number] = ("reduce_scatter", twice, repeats, scatter)
-    return TensorTraffic(exposed, exposed + again, anew, gather, message, (gathers, scatters))
+        again = exposed_time(gathered, forward.matmul, 1.0, 0.0) if dropped else 0.0
+    gathers = twice + exchanges if dropped else twice
+    transfers = (("all_gather", gathers, exchanges, gather), ("reduce_scatter", twice, repeats, scatter))
+    ends = (("all_gather", 2.0 if dropped else 1.0, 1.0, gather), ("reduce_scatter", 1.0, 1.0, scatter))
+    backward = exposed + again
+    return TensorTraffic(exposed, backward, anew, (scatter, gather), (gather, scatter), message, transfers, ends)

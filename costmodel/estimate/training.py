@@ -10,7 +10,6 @@ import numpy as np
 
 from costmodel.documents.model import Prediction
 from costmodel.equation import Number, term
-from costmodel.equations.collectives import Operation
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.economics import share
 from costmodel.equations.overlap import passes_beside
@@ -39,7 +38,7 @@ from costmodel.estimate.ranks import busiest_rank, whole_time
 from costmodel.estimate.schedules import BOTH_WAYS, FOLDED, is_later, is_plain, stepped
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.split import StageLayers
-from costmodel.estimate.tensor_traffic import TensorTraffic
+from costmodel.estimate.tensor_traffic import Exchange, TensorTraffic
 from costmodel.estimate.work import StageParameters, local_tokens
 
 
@@ -83,11 +82,10 @@ def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
         tensor.append((fullest, _spread(work.tensor, distinct.spread)))
         context.append((fullest, work.context.each(distinct.spread)))
         experts.append((fullest, work.experts.spread(distinct.spread)))
-    end = work.tensor.end
-    head = head_pass(setting, rows) + Both(Pass(tp=end), Pass(tp=end))
+    head = head_pass(setting, rows) + _exchanged(work.tensor.head)
     if setting.model.prediction is not None:
         head = head + _prediction(setting, setting.model.prediction, rows, head)
-    embedding = (embedding_pass(setting, rows) + Both(Pass(tp=end), Pass())).each(distinct.spread)
+    embedding = (embedding_pass(setting, rows) + _exchanged(work.tensor.embedding)).each(distinct.spread)
     head = (head if later else head.undeferred).each(distinct.spread)
     return Stages(mean, embedding, head, tuple(tensor), tuple(context), tuple(experts), held)
 
@@ -103,16 +101,18 @@ def _prediction(setting: Setting, ahead: Prediction, block: Block, head: Both) -
         return each.each(functools.partial(repeated, ahead.depth))
 
 
+def _exchanged(times: tuple[Number, Number]) -> Both:
+    return Both(Pass(tp=times[0]), Pass(tp=times[1]))
+
+
 def _spread(traffic: TensorTraffic, spread: Callable[[Number], Number]) -> TensorTraffic:
-    transfers = tuple((operation, count, again, spread(time)) for operation, count, again, time in traffic.transfers)
-    return TensorTraffic(
-        spread(traffic.forward),
-        spread(traffic.backward),
-        spread(traffic.recomputed),
-        spread(traffic.end),
-        spread(traffic.message),
-        transfers,
-    )
+    """What a stage needs to know of it later, for every row."""
+
+    def each(exchanges: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
+        return tuple((operation, count, again, spread(time)) for operation, count, again, time in exchanges)
+
+    message = spread(traffic.message)
+    return replace(traffic, message=message, transfers=each(traffic.transfers), ends=each(traffic.ends))
 
 
 def _if_alone(block: Block, end: Both) -> Both:
@@ -281,7 +281,7 @@ def _tensor(setting: Setting, block: Block, placed: Groups, work: Stages, micro_
             each = repeated(per_layer + again if full else per_layer, repeated(layers, micro_batches))
             times = np.where(block.tp > 1, each, 0.0)
             transfers.append(Transfer(placed.tp, operation, traffic.message, time, times))
-    return [*transfers, _ends(block, placed, work, micro_batches), *_experts(setting, block, work, micro_batches)]
+    return [*transfers, *_ends(block, placed, work, micro_batches), *_experts(setting, block, work, micro_batches)]
 
 
 def _context(block: Block, placed: Groups, work: Stages, micro_batches: Number) -> list[Transfer]:
@@ -308,10 +308,10 @@ def _experts(setting: Setting, block: Block, work: Stages, micro_batches: Number
     return found
 
 
-def _ends(block: Block, placed: Groups, work: Stages, micro_batches: Number) -> Transfer:
-    """The exchanges of the head, forward and backward, and where it is the same stage of the embedding."""
-    traffic = work.tensor[0][1]
-    operation: Operation = "all_gather" if block.structure.sequence_parallel else "all_reduce"
-    each = repeated(np.where(block.pp == 1, 3.0, 2.0), micro_batches)
-    ends = replace(placed.tp, name="ends")
-    return Transfer(ends, operation, traffic.message, traffic.end, np.where(block.tp > 1, each, 0.0))
+def _ends(block: Block, placed: Groups, work: Stages, micro_batches: Number) -> list[Transfer]:
+    """The exchanges of the head, and where it is the same stage of the embedding."""
+    traffic, ends, found = work.tensor[0][1], replace(placed.tp, name="ends"), []
+    for operation, at_head, at_embedding, time in traffic.ends:
+        each = repeated(np.where(block.pp == 1, at_head + at_embedding, at_head), micro_batches)
+        found.append(Transfer(ends, operation, traffic.message, time, np.where(block.tp > 1, each, 0.0)))
+    return found

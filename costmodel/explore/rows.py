@@ -19,6 +19,7 @@ from costmodel.documents.table import Row
 from costmodel.errors import CostModelError
 from costmodel.estimate.legality import REFUSALS, Rule
 from costmodel.estimate.plan import Answer, answer, own_plan
+from costmodel.estimate.schedules import FOLDED, LOOPED
 from costmodel.estimate.setting import setting_of
 from costmodel.explore.expert_rows import expert_assumptions, expert_degrees, expert_layers, has_experts
 from costmodel.explore.fills import Filling, chunks, micro_batch, replicas, split
@@ -311,10 +312,13 @@ def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) 
     batch, sequence = tree["workload"]["global_batch"], tree["workload"]["sequence"]
     size = micro_batch(filling, batch, layout.dp, layout.pp, sequence)
     layers = sum(kind["count"] for kind in tree["model"]["layers"])
-    vpp = chunks(filling, stack.name, layers, layout.pp, batch / (layout.dp * size))
     said = f"{row.text('features')} {row.text('notes')}"
     named = _SCHEDULE.search(f"{row.text('features')} {row.text('framework')}")
     schedule = SCHEDULES[named[1].lower()] if named else "1f1b"
+    if schedule in ("1f1b", *LOOPED):
+        vpp = chunks(filling, stack.name, layers, layout.pp, batch / (layout.dp * size))
+    else:
+        vpp = 2.0 if schedule in FOLDED else 1.0
     mode = row.text("recompute").partition(":")[0] or filling.put("recompute", stack.recompute[0])
     zero, parallel = row.number("zero_stage"), row.flag("seq_parallel")
     if zero is None:

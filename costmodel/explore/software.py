@@ -31,7 +31,7 @@ def stack_name(filling: Filling) -> str:
     """The stack of a run: as its framework names it; fully sharded data parallel by year; else Megatron, by year."""
     row, year = filling.row, filling.year()
     framework = (row.text("framework") or row.text("source")).lower()
-    if "zero bubble" in row.text("source").lower() or "+ zb-" in framework:
+    if "zero bubble" in row.text("source").lower() or "+ zb-" in framework or "schedule=zb" in _said(filling):
         return "zero-bubble"  # its 1F1B too: its memory grows with the micro-batch as unfused attention's
     named = next((stack for words, stack in NAMED if words in framework), None)
     if named:

@@ -198,6 +198,19 @@ def test_empty_cells_are_filled_and_told(row: Any, cells: dict[str, Any], filled
     assert found.answer.refused == ()
 
 
+@pytest.mark.parametrize(
+    ("cells", "schedule", "vpp"),
+    [
+        ({"features": "schedule=ZB-1p"}, "zb-h1", 1),
+        ({"framework": "Megatron-LM + ZB-2p"}, "zb-h2", 1),
+        ({"features": "schedule=ZB-V"}, "zb-v", 2),
+    ],
+)
+def test_a_schedule_is_read_from_features_or_framework(row: Any, cells: Any, schedule: str, vpp: int) -> None:
+    block = modelled(row(**PIPELINE | {"nic_gbps_per_gpu": 200} | cells), SHELF).answer.evaluation.block
+    assert (block.structure.schedule, block.vpp[0]) == (schedule, vpp)
+
+
 def test_the_network_is_the_row_s(row: Any) -> None:
     case = modelled(row(gpus=16, gpus_per_node=4, nic_gbps_per_gpu=50, global_batch=8), SHELF).answer.setting.case
     assert (case.scenario.cluster.nodes, case.node.accelerators, case.node.scale_up.domain) == (4, 4, 4)
@@ -360,8 +373,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "degrees of another world": ({"dp": 2}, "V007", "L001"),
     "heads that tp does not divide": ({"heads": 63, "kv_heads": 63}, "V007", "L003"),
     "a batch of another size": ({"global_batch": 6}, "V007", "L005"),
-    "zero bubble": ({"features": "schedule=ZB-1p"}, "V008", "ZB-1p"),
-    "zero bubble by framework": ({"framework": "Megatron-LM + ZB-2p"}, "V008", "ZB"),
+    "schedule unknown": ({"features": "schedule=Wave"}, "V008", "Wave"),
     "recompute unknown": ({"recompute": "every-other"}, "V009", "every-other"),
     "offload": ({"features": "cpu_activation_offload_layers=40"}, "V009", "offloaded"),
 }

@@ -87,6 +87,9 @@ class Limits(Document):
     pp_exposed: TimeLimit = Field(
         default_factory=TimeLimit, description="Sends between stages that compute does not hide"
     )
+    cp_exposed: TimeLimit = Field(
+        default_factory=TimeLimit, description="Keys and values on their way between ranks that compute does not hide"
+    )
     ep_exposed: TimeLimit = Field(
         default_factory=TimeLimit, description="Tokens on their way to experts and back that compute does not hide"
     )
@@ -100,6 +103,9 @@ class Limits(Document):
     memory_free: BytesLimit = Field(default_factory=BytesLimit, description="Usable memory less the peak")
     tp_volume: BytesLimit = Field(
         default_factory=BytesLimit, description="Bytes a rank sends a step for tensor parallelism"
+    )
+    cp_volume: BytesLimit = Field(
+        default_factory=BytesLimit, description="Bytes a rank sends a step for context parallelism"
     )
     ep_volume: BytesLimit = Field(
         default_factory=BytesLimit, description="Bytes a rank sends a step for tokens to their experts and back"

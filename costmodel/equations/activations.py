@@ -212,7 +212,7 @@ def op_level_activations(
 ) -> Number:
     """What per-operation recompute keeps: the layer's input, attention's output, every second matmul's output.
 
-    e (c h / t + h + (2 a + k) d + f) + 4 a per token;  c = 1, with t > 1 three, for scattered sums are kept
+    e (c h / t + h + (2 a + k) d + f + 2 a) per token;  c = 1, with t > 1 three, for scattered sums are kept
 
     Args:
         tokens: tokens of a micro-batch [1]
@@ -228,7 +228,7 @@ def op_level_activations(
         bytes a layer keeps [B]
 
     Example:
-        >>> op_level_activations(1.0, 4096.0, 32.0, 8.0, 128.0, 14336.0, 2.0, 1.0)
+        >>> float(op_level_activations(1.0, 4096.0, 32.0, 8.0, 128.0, 14336.0, 2.0, 1.0))
         63616.0
 
     Holds:
@@ -240,8 +240,8 @@ def op_level_activations(
     Monotone: increasing in tokens, hidden, heads, kv_heads, ffn_hidden, element; decreasing in split
     """
     streams = hidden * (1 + np.where(split > 1, 3.0, 1.0) / split)
-    kept = streams + (2 * heads + kv_heads) * head_dim + ffn_hidden
-    return tokens * (element * kept + 4 * heads)
+    kept = streams + (2 * heads + kv_heads) * head_dim + ffn_hidden + 2 * heads
+    return element * tokens * kept
 
 
 @equation

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-
 from costmodel.equation import Number, equation
 
 Zero = Literal[0, 1, 2, 3]
@@ -81,29 +79,30 @@ def gradient_bytes(parameters: Number, gradient: Number, dp: Number, *, zero: Ze
 
 
 @equation
-def gradient_copy_bytes(parameters: Number, gradient: Number, dp: Number) -> Number:
+def gradient_copy_bytes(parameters: Number, gradient: Number, dp: Number, *, of: Literal["all", "shard"]) -> Number:
     """The same gradients in the other width, where the optimizer keeps both.
 
-    g > 2: 2 Ψ, those of backward beside the sum; else 4 Ψ / N, the shard in fp32 for the update
+    all: g Ψ / 2, those of backward in 16 bits beside their fp32 sum; shard: 2 g Ψ / N, in fp32 for the update
 
     Args:
         parameters: parameters of the rank before sharding over dp, Ψ [1]
         gradient: bytes of an accumulated gradient, g [B]
         dp: data-parallel degree, N [1]
+        of: what is kept twice
 
     Returns:
         bytes [B]
 
     Example:
-        >>> gradient_copy_bytes(1e9, 4.0, 8.0) / 1e9, gradient_copy_bytes(1e9, 2.0, 8.0) / 1e9
+        >>> gradient_copy_bytes(1e9, 4.0, 8.0, of="all") / 1e9, gradient_copy_bytes(1e9, 2.0, 8.0, of="shard") / 1e9
         (2.0, 0.5)
 
     Source:
         deepspeed runtime/bf16_optimizer.py, runtime/zero/stage_1_and_2.py
 
-    Monotone: increasing in parameters
+    Monotone: increasing in parameters, gradient
     """
-    return np.where(gradient > 2, 2 * parameters, 4 * parameters / dp)
+    return gradient * parameters / 2 if of == "all" else 2 * gradient * parameters / dp
 
 
 @equation

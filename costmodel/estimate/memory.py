@@ -35,7 +35,7 @@ from costmodel.estimate.expert_traffic import expert_data
 from costmodel.estimate.experts import expert_activations, rows_of
 from costmodel.estimate.mixers import mixer_activations
 from costmodel.estimate.schedules import ends_held, live, stepped, weight_copies
-from costmodel.estimate.setting import Setting
+from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.split import StageLayers
 from costmodel.estimate.work import Shard, StageParameters, additions, local_tokens, shard, vocab_per_rank
 
@@ -212,7 +212,8 @@ def _states(setting: Setting, block: Block, held: Number, over: Number) -> dict[
         whole = gradient_bytes(held, setting.gradient, over, zero=1)
         gradients = np.where(block.pp > 1, whole, gradients)
     if states.gradient_copies and zero <= 1:
-        gradients = gradients + gradient_copy_bytes(held, setting.gradient, over)
+        wide = setting.gradient == ELEMENT_BYTES["fp32"]
+        gradients = gradients + gradient_copy_bytes(held, setting.gradient, over, of="all" if wide else "shard")
     return {
         "weights": weights,
         "gradients": gradients,

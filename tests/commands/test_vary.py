@@ -134,7 +134,7 @@ def test_too_many_points(run: Any, faults: Faults) -> None:
     axes = [part for path in ("tp", "pp", "vpp") for part in ("--over", f"plan.{path}=1..99")]
     assert faults(run("sweep", NAME, *axes))[0].code == "C010"
     assert faults(run("sweep", NAME, "--over", "plan.tp=1,2", "--show", "speed"))[0].code == "C003"
-    assert faults(run("sweep", NAME, "--over", "plan.order=tp-dp-pp", "--chart"))[0].code == "C010"
+    assert faults(run("sweep", NAME, "--over", "plan.order=tp-cp-dp-pp", "--chart"))[0].code == "C010"
 
 
 # ── scale ────────────────────────────────────────────────────────────────────────────────────────────────────────────

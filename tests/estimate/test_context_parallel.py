@@ -111,7 +111,7 @@ def test_a_ranking_of_long_sequences_names_its_ranks() -> None:
     for cp, shown in (([1, 2], True), ([1], False)):
         found = search(long(search={"tp": [1, 2], "cp": cp, "recompute": ["full"]}).case, workers=1)
         assert found.best
-        grid = table(found.best)
+        grid = table(found, found.best)
         assert ("cp" in grid.names) == shown
         assert {len(row) for row in grid.rows} == {len(grid.names)} == {len(grid.align)}
 

@@ -114,7 +114,18 @@ def test_a_block_of_even_and_uneven_rows_is_its_rows() -> None:
     asked = setting(model(layers=14), nodes=7, global_batch=112)
     pp = np.array([1.0, 2.0, 4.0, 7.0, 14.0, 8.0, 1.0])
     ones = np.ones_like(pp)
-    block = Block(Structure(), dp=56 / pp, tp=ones, pp=pp, vpp=ones, micro_batch=ones, ep=ones, etp=ones)
+    block = Block(
+        Structure(),
+        dp=56 / pp,
+        tp=ones,
+        pp=pp,
+        vpp=ones,
+        micro_batch=ones,
+        ep=ones,
+        etp=ones,
+        cp=ones,
+        dp_replicate=ones,
+    )
     whole = evaluate(asked, block).costs
     for place in range(len(block)):
         single = evaluate(asked, Block(block.structure, *(getattr(block, name)[place : place + 1] for name in SIZES)))

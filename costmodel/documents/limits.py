@@ -84,6 +84,9 @@ class Limits(Document):
     tp_exposed: TimeLimit = Field(
         default_factory=TimeLimit, description="Tensor-parallel communication that compute does not hide"
     )
+    cp_exposed: TimeLimit = Field(
+        default_factory=TimeLimit, description="Context-parallel communication that attention does not hide"
+    )
     pp_exposed: TimeLimit = Field(
         default_factory=TimeLimit, description="Sends between stages that compute does not hide"
     )
@@ -95,11 +98,23 @@ class Limits(Document):
     )
     bubble: TimeLimit = Field(default_factory=TimeLimit, description="Time the busiest stage waits for others")
     bubble_share: ShareLimit = Field(default_factory=ShareLimit, description="Bubble over the step")
+    offload_exposed: TimeLimit = Field(
+        default_factory=TimeLimit, description="Traffic over the host link that compute does not hide"
+    )
     optimizer: TimeLimit = Field(default_factory=TimeLimit, description="Optimizer step")
     memory_peak: BytesLimit = Field(default_factory=BytesLimit, description="Peak memory of the worst stage")
     memory_free: BytesLimit = Field(default_factory=BytesLimit, description="Usable memory less the peak")
+    host_memory: BytesLimit = Field(
+        default_factory=BytesLimit, description="Host memory and drives of a node that offload takes"
+    )
+    host_share: ShareLimit = Field(
+        default_factory=ShareLimit, description="host_memory over what the node has, of memory or drives the fuller"
+    )
     tp_volume: BytesLimit = Field(
         default_factory=BytesLimit, description="Bytes a rank sends a step for tensor parallelism"
+    )
+    cp_volume: BytesLimit = Field(
+        default_factory=BytesLimit, description="Bytes a rank sends a step for context parallelism"
     )
     ep_volume: BytesLimit = Field(
         default_factory=BytesLimit, description="Bytes a rank sends a step for tokens to their experts and back"

@@ -149,7 +149,9 @@ def sharded_gradients(
     return DataTraffic(table + shown, 0.0, exposed, (*transfers, gathered))
 
 
-def sharded_weights(setting: Setting, placed: Groups, units: Units, *, gathered_again: bool) -> DataTraffic:
+def sharded_weights(
+    setting: Setting, placed: Groups, units: Units, reduced: Units, *, gathered_again: bool
+) -> DataTraffic:
     """FSDP: weights gathered layer by layer forward, and again backward if they were dropped; gradients scattered.
 
     With a pipeline the gradients wait for the last micro-batch, and weights that are not dropped are gathered once. Of
@@ -158,7 +160,7 @@ def sharded_weights(setting: Setting, placed: Groups, units: Units, *, gathered_
     hideable = setting.overlap_dp
     times = units.micro_batches if gathered_again else units.once
     gathers = _moved(setting, placed.dp, units, setting.gathered, setting.stack.states.compute, "all_gather", times)
-    scatters, scatter, table = _scatters(setting, placed, units, units.once)
+    scatters, scatter, table = _scatters(setting, placed, reduced, units.once)
     gather = gathers[0].time
     ends = gathers[1].time + table
     forward = exposed_time(gather, units.forward, hideable, 0.0)

@@ -73,13 +73,14 @@ def memory(
     Exit code 1 when the plan is not legal, does not fit or breaks a limit. Next: costmodel explain SCENARIO memory_peak
     """
     from costmodel.explore.alone import alone, is_model
-    from costmodel.report import machine, plan
+    from costmodel.report import ledger, machine, plan
 
     if is_model(scenario) and not assignments:
         facts = alone(scenario)
         return Reply(lambda: plan.model_memory(facts), lambda: machine.model_memory(facts), "recipes")
     asked = predicted(scenario, assignments)
-    return Reply(lambda: plan.memory(asked, verbose=verbose), lambda: machine.memory(asked), "ledger", yes=works(asked))
+    said = ledger.memory
+    return Reply(lambda: said(asked, verbose=verbose), lambda: machine.memory(asked), "ledger", yes=works(asked))
 
 
 @answering

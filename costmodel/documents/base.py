@@ -113,6 +113,7 @@ def _bound(value: float, unit: str) -> str:
 
 
 _count, _count_schema = quantity("1", 1, 1e18, whole=True)
+_whole, _whole_schema = quantity("1", 0, 1e18, whole=True)
 _positive, _positive_schema = quantity("1", 0, 1e18, above=True)
 _nonnegative, _nonnegative_schema = quantity("1", 0, 1e18)
 _share, _share_schema = quantity("1", 0, 1)
@@ -125,6 +126,7 @@ _watts, _watts_schema = quantity("J/s", 0, 1e9, above=True)
 _price, _price_schema = quantity("USD/s", 0, 1e9)
 
 Count = Annotated[float, _count, _count_schema]
+Whole = Annotated[float, _whole, _whole_schema]
 Positive = Annotated[float, _positive, _positive_schema]
 NonNegative = Annotated[float, _nonnegative, _nonnegative_schema]
 Share = Annotated[float, _share, _share_schema]

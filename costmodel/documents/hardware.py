@@ -102,6 +102,7 @@ class Fabric(Sourced):
     )
     per: Literal["accelerator", "port"] = Field(description="What the bandwidth belongs to")
     bandwidth: Rate = Field(description="One way")
+    copies: Rate | None = Field(default=None, description="What large copies to or from the host reach, measured")
     latency: Seconds | None = Field(
         default=None, description="Of the wire and switch, one hop; not a collective's latency"
     )
@@ -147,6 +148,21 @@ class ListPrice(Sourced):
     date: str = Field(description="Date seen")
 
 
+class HostMemory(Sourced):
+    """The memory of a node's processors."""
+
+    capacity: Bytes = Field(description="Of the whole node")
+    bandwidth: Rate = Field(description="Datasheet bandwidth of all channels, read and write together")
+
+
+class Drives(Sourced):
+    """Local drives of a node that training may use as memory."""
+
+    capacity: Bytes = Field(description="Of the whole node")
+    read: Rate = Field(description="Sequential reads of all drives together")
+    write: Rate = Field(description="Sequential writes of all drives together")
+
+
 class Node(Document):
     """One server, or one tray of a rack-scale domain."""
 
@@ -159,6 +175,8 @@ class Node(Document):
     scale_up: ScaleUp = Field(description="Links inside the node or domain")
     scale_out: ScaleOut = Field(description="Links between nodes")
     host: FabricReference | None = Field(default=None, description="Link of an accelerator to its host")
+    memory: HostMemory | None = Field(default=None, description="Memory of the processors; wanted by offload")
+    drives: Drives | None = Field(default=None, description="Local drives; wanted by offload to nvme")
     power: Power | None = Field(default=None, description="Of the whole node")
     price: ListPrice | None = Field(default=None, description="List price")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

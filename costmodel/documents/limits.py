@@ -84,11 +84,11 @@ class Limits(Document):
     tp_exposed: TimeLimit = Field(
         default_factory=TimeLimit, description="Tensor-parallel communication that compute does not hide"
     )
+    cp_exposed: TimeLimit = Field(
+        default_factory=TimeLimit, description="Context-parallel communication that attention does not hide"
+    )
     pp_exposed: TimeLimit = Field(
         default_factory=TimeLimit, description="Sends between stages that compute does not hide"
-    )
-    cp_exposed: TimeLimit = Field(
-        default_factory=TimeLimit, description="Keys and values on their way between ranks that compute does not hide"
     )
     ep_exposed: TimeLimit = Field(
         default_factory=TimeLimit, description="Tokens on their way to experts and back that compute does not hide"
@@ -98,9 +98,18 @@ class Limits(Document):
     )
     bubble: TimeLimit = Field(default_factory=TimeLimit, description="Time the busiest stage waits for others")
     bubble_share: ShareLimit = Field(default_factory=ShareLimit, description="Bubble over the step")
+    offload_exposed: TimeLimit = Field(
+        default_factory=TimeLimit, description="Traffic over the host link that compute does not hide"
+    )
     optimizer: TimeLimit = Field(default_factory=TimeLimit, description="Optimizer step")
     memory_peak: BytesLimit = Field(default_factory=BytesLimit, description="Peak memory of the worst stage")
     memory_free: BytesLimit = Field(default_factory=BytesLimit, description="Usable memory less the peak")
+    host_memory: BytesLimit = Field(
+        default_factory=BytesLimit, description="Host memory and drives of a node that offload takes"
+    )
+    host_share: ShareLimit = Field(
+        default_factory=ShareLimit, description="host_memory over what the node has, of memory or drives the fuller"
+    )
     tp_volume: BytesLimit = Field(
         default_factory=BytesLimit, description="Bytes a rank sends a step for tensor parallelism"
     )

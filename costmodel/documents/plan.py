@@ -6,8 +6,18 @@ from typing import Literal
 
 from pydantic import Field
 
-from costmodel.documents.base import Count, Document
-from costmodel.documents.stack import ContextParallel, Order, Recompute, Schedule, Zero
+from costmodel.documents.base import Count, Document, Whole
+from costmodel.documents.stack import (
+    ContextParallel,
+    Method,
+    Module,
+    Offloaded,
+    Order,
+    Recompute,
+    Schedule,
+    Where,
+    Zero,
+)
 
 Split = Literal["even", "lighter-ends", "lighter-first", "lighter-last", "spread"]
 
@@ -31,6 +41,20 @@ class Plan(Document):
         default=None, description="What is sharded over dp: 1 optimizer, 2 + gradients, 3 + weights"
     )
     recompute: Recompute | None = Field(default=None, description="What is computed again in backward instead of kept")
+    recompute_modules: list[Module] | None = Field(
+        default=None, description="What selective recompute drops, by name; left out, what the stack drops"
+    )
+    recompute_layers: Whole | None = Field(
+        default=None, description="Layers that full recompute reaches (block) or runs again at once (uniform)"
+    )
+    recompute_method: Method = Field(
+        default="block", description="block: the first layers of every model chunk; uniform: all, so many at once"
+    )
+    offload: list[Offloaded] = Field(default_factory=list, description="What lives on the host")
+    offload_to: Where = Field(default="cpu", description="Where offloaded optimizer and parameters live")
+    offload_layers: Count | None = Field(
+        default=None, description="Layers of the model whose activations are offloaded; left out, all"
+    )
     schedule: Schedule | None = Field(default=None, description="Pipeline schedule")
     sequence_parallel: bool | None = Field(
         default=None, description="Shard norms and dropout over tp along the sequence"
@@ -61,6 +85,15 @@ class Space(Document):
     dp_replicate: list[Count] | None = Field(default=None, min_length=1, description="Replicas of the shards; else 1")
     zero: list[Zero] | None = Field(default=None, min_length=1, description="Sharding stages")
     recompute: list[Recompute] | None = Field(default=None, min_length=1, description="Recompute modes")
+    recompute_modules: list[list[Module]] | None = Field(
+        default=None, min_length=1, description="Sets of modules that selective recompute drops"
+    )
+    recompute_layers: list[Whole] | None = Field(
+        default=None, min_length=1, description="Layers that full recompute reaches, of every model chunk"
+    )
+    offload: list[list[Offloaded]] | None = Field(
+        default=None, min_length=1, description="Sets of what lives on the host; [] for nothing"
+    )
     schedule: list[Schedule] | None = Field(default=None, min_length=1, description="Pipeline schedules")
     sequence_parallel: list[bool] | None = Field(default=None, min_length=1, description="With, without, or both")
     order: list[Order] | None = Field(default=None, min_length=1, description="Placements of groups, innermost first")

@@ -14,6 +14,7 @@ from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.plan import Plan, Space
 from costmodel.documents.precision import Precision
 from costmodel.documents.stack import DispatchType, GradientType, Stack
+from costmodel.documents.tuning import Tuning
 
 
 def _written(value: Any) -> str:
@@ -40,6 +41,9 @@ class Training(Document):
     precision: Precision = Field(default="bf16", description="Type the matmuls read, and how they are scaled")
     gradients: GradientType | None = Field(
         default=None, description="Type gradients are accumulated and reduced in; else the stack's"
+    )
+    tuning: Literal["full"] | Tuning = Field(
+        default="full", description="full trains every weight; lora and qlora train adapters"
     )
     optimizer: OptimizerReference = Field(default="adamw", description="Optimizer, by name or written out")
 
@@ -77,6 +81,9 @@ class Assumptions(Document):
     )
     network_share: Share | None = Field(
         default=None, description="Share of the interface rate that collectives reach; else the fit's"
+    )
+    host_share: Share | None = Field(
+        default=None, description="Share of the host link that large copies reach; else the fabric's"
     )
     mfu_peak: Literal["bf16", "fp16", "fp8", "fp4"] | None = Field(
         default=None, description="Type whose peak the MFU is a share of; else that of the matmuls"

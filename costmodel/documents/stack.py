@@ -23,6 +23,10 @@ from costmodel.documents.precision import Narrow
 
 Zero = Literal[0, 1, 2, 3]
 Recompute = Literal["none", "selective", "full"]
+Module = Literal["norms", "attention", "mlp-activation", "mlp"]
+Method = Literal["block", "uniform"]
+Offloaded = Literal["optimizer", "parameters", "activations"]
+Where = Literal["cpu", "nvme"]
 Schedule = Literal[
     "gpipe",
     "1f1b",
@@ -127,6 +131,17 @@ class ExpertKernels(Sourced):
     tp_overlap: Share = Field(description="Tensor-parallel traffic of such a model that can hide behind its matmuls")
 
 
+class Offloading(Sourced):
+    """What can live on the host, and how its traffic is scheduled."""
+
+    of: list[Offloaded] = Field(min_length=1, description="What can be kept on the host")
+    to: list[Where] = Field(min_length=1, description="Where optimizer and parameters can be kept: cpu, nvme")
+    gradients: bool = Field(
+        description="With the optimizer, gradients are kept there too, and cross the link in every micro-batch"
+    )
+    overlap: Share = Field(description="Share of the traffic over the host link that can hide behind compute")
+
+
 class Buckets(Sourced):
     """How gradients and weights are grouped for the network, and what the loss keeps."""
 
@@ -160,6 +175,13 @@ class Stack(Document):
     gradients: GradientType = Field(description="Type gradients are accumulated and reduced in")
     zero: list[Zero] = Field(min_length=1, description="Sharding stages it offers, its default first")
     recompute: list[Recompute] = Field(min_length=1, description="Recompute modes it offers, its default first")
+    recompute_modules: list[Module] = Field(
+        default_factory=list, description="What selective recompute can drop by name; absent: not chosen by name"
+    )
+    recompute_methods: list[Method] = Field(
+        default_factory=list, description="Full recompute of some layers: block, uniform; absent: of all or none"
+    )
+    offload: Offloading | None = Field(default=None, description="Host and drives as memory; absent: never used")
     schedules: list[Schedule] = Field(min_length=1, description="Pipeline schedules it offers")
     post_validation: bool = Field(
         default=False, description="Whether stages step on their own and check the gradient norm afterwards"

@@ -1,8 +1,8 @@
 """The band of an answer: the tenth and ninetieth percentile that the residuals of what it used leave.
 
 Errors of one kind are taken as wrong together and add; kinds are independent. The kinds of a step: each class of
-kernels, the sustained slow-down, the host, the links, what hides behind compute, and what software adds. A stage's
-wait for the others is as wrong as the work it waits for.
+kernels, the sustained slow-down, the host, the links, that to the host, what hides behind compute, and what software
+adds. A stage's wait for the others is as wrong as the work it waits for.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ def _communication(setting: Setting, step: TrainingStep) -> dict[str, Number]:
                 if hidden[axis] > 0 and not waits:
                     hiding = hiding + term_error(setting.stack.spread.overlap, transfer.total_time)
         links = links + term_error(spread, step.terms[axis])
-    return {"links": links, "hiding": hiding}
+    host = term_error(residual(setting.network, setting.case.common.network), step.terms["offload"])
+    return {"links": links, "hiding": hiding, "host link": host}
 
 
 def _link_spread(setting: Setting, transfer: Transfer) -> Number:

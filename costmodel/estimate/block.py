@@ -10,7 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.plan import Split as Written
-from costmodel.documents.stack import ContextParallel, Order, Recompute, Schedule, Zero
+from costmodel.documents.stack import (
+    ContextParallel,
+    Method,
+    Module,
+    Offloaded,
+    Order,
+    Recompute,
+    Schedule,
+    Where,
+    Zero,
+)
 from costmodel.equation import Number
 from costmodel.equations.counting import divided, shard_degree
 
@@ -32,6 +42,12 @@ class Structure:
     split: Split = "fitting"
     first_stage_layers: float | None = None
     last_stage_layers: float | None = None
+    recompute_modules: tuple[Module, ...] | None = None
+    recompute_layers: float | None = None
+    recompute_method: Method = "block"
+    offload: tuple[Offloaded, ...] = ()
+    offload_to: Where = "cpu"
+    offload_layers: float | None = None
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from costmodel.equations.counting import repeated, tokens_in_micro_batch
 from costmodel.estimate.block import Block, alone
 from costmodel.estimate.collectives import collective_time, send_time
 from costmodel.estimate.groups import Group
-from costmodel.estimate.kernels import Both
 from costmodel.estimate.mixers import Mixer
+from costmodel.estimate.passes import Both
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.work import Shard, local_tokens
 

@@ -149,7 +149,9 @@ def sharded_gradients(
     return DataTraffic(table + shown, 0.0, exposed, (*transfers, gathered))
 
 
-def sharded_weights(setting: Setting, placed: Groups, units: Units, *, gathered_again: bool) -> DataTraffic:
+def sharded_weights(
+    setting: Setting, placed: Groups, units: Units, reduced: Units, *, gathered_again: bool
+) -> DataTraffic:
     """FSDP: weights gathered layer by layer forward, and again backward if they were dropped; gradients scattered.
 
     Those of the ends, which are dropped after backward alone, are gathered once a pass.
@@ -159,7 +161,7 @@ def sharded_weights(setting: Setting, placed: Groups, units: Units, *, gathered_
     hideable = setting.overlap_dp
     times = units.micro_batches if gathered_again else units.once
     gathers = _moved(setting, placed.dp, units, setting.gathered, setting.stack.states.compute, "all_gather", times)
-    scatters, scatter, table = _scatters(setting, placed, units, units.once)
+    scatters, scatter, table = _scatters(setting, placed, reduced, units.once)
     gather = gathers[0].time
     ends = gathers[1].time + table
     forward = exposed_time(gather, units.forward, hideable, 0.0)

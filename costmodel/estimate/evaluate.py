@@ -22,12 +22,13 @@ from costmodel.equations.economics import (
 )
 from costmodel.estimate.block import Block
 from costmodel.estimate.costs import Costs
+from costmodel.estimate.flop import work_of_step
 from costmodel.estimate.legality import micro_batches
 from costmodel.estimate.memory import Ledger, ledger
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.split import stage_layers
 from costmodel.estimate.training import TrainingStep, training_step
-from costmodel.estimate.work import stage_parameters, step_flop
+from costmodel.estimate.work import stage_parameters
 
 FITS, TIGHT = 0.90, 1.00
 
@@ -79,11 +80,13 @@ def evaluate(setting: Setting, block: Block) -> Evaluation:
         "dp_exposed": step.terms["dp"],
         "bubble": step.terms["bubble"],
         "bubble_share": share(step.terms["bubble"], step.total),
+        "offload_exposed": step.terms["offload"],
         "optimizer": step.terms["optimizer"],
         "memory_peak": memory.worst,
         "memory_share": share(memory.worst, setting.usable),
         "memory_free": setting.usable - memory.worst,
     }
+    columns["host_memory"], columns["host_share"] = memory.host
     columns |= _volumes(step)
     exposed = sum((step.terms[name] for name in ("cp", "ep", "pp", "dp")), start=step.terms["tp"])
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
@@ -95,7 +98,7 @@ def evaluate(setting: Setting, block: Block) -> Evaluation:
 def throughput(setting: Setting, block: Block, time: Number) -> dict[str, Number]:
     """Tokens and FLOP a second of steps that take so long."""
     ranks = setting.ranks
-    flop = step_flop(setting, block.structure.recompute)
+    flop = work_of_step(setting, block)
     tokens = rate(tokens_per_step(setting.global_batch, setting.sequence), time)
     return {
         "tokens_per_s": tokens,

@@ -48,7 +48,7 @@ def expert_data_traffic(
             backward=np.maximum(units.backward - taken, 0.0),
         )
         if zero == 3 or setting.stack.states.sharded_master:
-            return sharded_weights(setting, placed, routed, gathered_again=zero == 3)
+            return sharded_weights(setting, placed, routed, routed, gathered_again=zero == 3)
         return sharded_gradients(setting, placed, held, 0.0, routed, whole(routed, routed.forward))
 
 

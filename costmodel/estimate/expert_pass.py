@@ -10,8 +10,9 @@ from costmodel.equations.precision import narrow_matmul_bytes, quantise_traffic
 from costmodel.equations.traffic import mlp_traffic, weight_gradient_bytes
 from costmodel.estimate.block import Block
 from costmodel.estimate.experts import Routed, looped, rows_of
-from costmodel.estimate.kernels import Both, Pass, product, recomputed, stream
+from costmodel.estimate.kernels import product, recomputed, stream
 from costmodel.estimate.mixers import Matmul
+from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import ExpertSetting, Setting
 from costmodel.estimate.work import Shard, local_tokens
 

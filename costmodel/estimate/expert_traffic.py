@@ -18,8 +18,8 @@ from costmodel.estimate.block import PIPELINE_INSIDE, Block
 from costmodel.estimate.collectives import collective_time
 from costmodel.estimate.experts import Routed, rows_of
 from costmodel.estimate.groups import Group, Transfer, group
-from costmodel.estimate.kernels import Both, Pass
 from costmodel.estimate.links import link_of, network_rate
+from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import ELEMENT_BYTES, ExpertSetting, Setting
 from costmodel.estimate.work import Shard, local_tokens
 

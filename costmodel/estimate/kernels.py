@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from costmodel.documents.stack import Recompute
 from costmodel.equation import Number, term
+from costmodel.equations.adapters import adapter_traffic, dequantise_traffic
 from costmodel.equations.arithmetic import matmul_flop
 from costmodel.equations.context import merge_traffic
 from costmodel.equations.counting import divided, repeated
+from costmodel.equations.parameters import table_parameters
 from costmodel.equations.precision import narrow_matmul_bytes, quantise_traffic
 from costmodel.equations.roofline import (
     attention_backward_time,
     attention_forward_time,
     attention_rate,
-    host_bound_time,
     matmul_time,
     stream_time,
 )
@@ -28,103 +26,13 @@ from costmodel.equations.traffic import (
     score_traffic,
     weight_gradient_bytes,
 )
-from costmodel.estimate.block import Block, alone, local_sequence
+from costmodel.estimate.adapters import adapters, packed_width, thin
+from costmodel.estimate.block import Block, Structure, alone, local_sequence
 from costmodel.estimate.mixers import Matmul, core_flop, mixer_traffic
+from costmodel.estimate.passes import Both, Pass
+from costmodel.estimate.recompute import MLP, again_bytes
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.work import Shard, additions, local_tokens, matmuls, vocab_per_rank
-
-
-@dataclass(frozen=True)
-class Pass:
-    """Seconds of one micro-batch in one direction, by what they are spent on."""
-
-    matmul: Number = 0.0
-    attention: Number = 0.0
-    memory_bound: Number = 0.0
-    launch: Number = 0.0
-    tp: Number = 0.0
-    cp: Number = 0.0
-    ep: Number = 0.0
-    dp: Number = 0.0
-
-    def __add__(self, other: Pass) -> Pass:
-        return Pass(*(_sum(getattr(self, name), getattr(other, name)) for name in PASS_TERMS))
-
-    def each(self, change: Callable[[Number], Number]) -> Pass:
-        """The same change made to every term."""
-        return Pass(*(_labelled(name, change, getattr(self, name)) for name in PASS_TERMS))
-
-    @property
-    def device(self) -> Number:
-        """Time on the device."""
-        return self.matmul + self.attention + self.memory_bound
-
-    @property
-    def total(self) -> Number:
-        """All of it."""
-        total = self.device + self.launch + self.tp
-        for exposed in (self.cp, self.ep, self.dp):
-            total = _sum(total, exposed)
-        return total
-
-
-def nothing(value: Number) -> bool:
-    """Whether a term was never set; adding or changing whole columns of nothing would take its time."""
-    return isinstance(value, float) and value == 0
-
-
-def _sum(one: Number, other: Number) -> Number:
-    return one if nothing(other) else other if nothing(one) else one + other
-
-
-def _labelled(label: str, change: Callable[[Number], Number], value: Number) -> Number:
-    if nothing(value):
-        return value
-    with term(label):
-        return change(value)
-
-
-PASS_TERMS = ("matmul", "attention", "memory_bound", "launch", "tp", "cp", "ep", "dp")
-
-
-@dataclass(frozen=True)
-class Both:
-    """Forward and backward of one thing."""
-
-    forward: Pass
-    backward: Pass
-    weight: Number | None = None  # of backward, the gradients of the weights; told where a schedule defers them
-
-    def __add__(self, other: Both) -> Both:
-        weight = other.weight if self.weight is None else self.weight
-        if self.weight is not None and other.weight is not None:
-            weight = self.weight + other.weight
-        return Both(self.forward + other.forward, self.backward + other.backward, weight)
-
-    @property
-    def undeferred(self) -> Both:
-        """Without telling the gradients of the weights apart."""
-        return Both(self.forward, self.backward)
-
-    @property
-    def deferred(self) -> Number:
-        """Of backward, what can wait."""
-        return 0.0 if self.weight is None else self.weight
-
-    def each(self, change: Callable[[Number], Number]) -> Both:
-        """The same change made to every term of both."""
-        with term("forward"):
-            forward = self.forward.each(change)
-        with term("backward"):
-            backward = self.backward.each(change)
-        return Both(
-            forward, backward, None if self.weight is None else _labelled("weight gradient", change, self.weight)
-        )
-
-    @property
-    def total(self) -> Number:
-        """Forward and backward."""
-        return self.forward.total + self.backward.total
 
 
 def product(setting: Setting, flop: Number, nbytes: Number, *, backward: bool = False, narrow: bool = False) -> Number:
@@ -150,14 +58,18 @@ def stream(setting: Setting, nbytes: Number) -> Number:
     )
 
 
-def matmul_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Number, Number, Number]:
-    """Forward and backward time of one weight matrix, and of backward the gradient of the weights."""
+def matmul_pass(
+    setting: Setting, tokens: Number, matrix: Matmul, *, trained: bool = True
+) -> tuple[Number, Number, Number]:
+    """Forward and backward time of one weight matrix, and of backward its gradient: a frozen one has none."""
     flop = matmul_flop(tokens, matrix.n, matrix.k)
     nbytes = matmul_bytes(tokens, matrix.n, matrix.k, setting.element)
     with term("forward"):
         forward = product(setting, flop, nbytes)
     with term("input gradient"):
         inward = product(setting, flop, nbytes, backward=True)
+    if not trained:
+        return forward, inward, 0.0
     with term("weight gradient"):
         accumulated = weight_gradient_bytes(tokens, matrix.n, matrix.k, setting.element, setting.gradient)
         weight = product(setting, flop, accumulated, backward=True)
@@ -167,7 +79,7 @@ def matmul_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Numbe
 def linear_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Pass, Pass, Number]:
     """Forward, backward and of it the weight gradient of a linear map; in a narrow type what it reads is converted."""
     if not setting.recipe.narrow:
-        forward, backward, weight = matmul_pass(setting, tokens, matrix)
+        forward, backward, weight = matmul_pass(setting, tokens, matrix, trained=setting.tuning is None)
         return Pass(matmul=forward), Pass(matmul=backward), weight
     operand, quantised = setting.recipe.operand, setting.recipe.quantised
     flop = matmul_flop(tokens, matrix.n, matrix.k)
@@ -179,7 +91,8 @@ def linear_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Pass,
         inward = product(setting, flop, nbytes, backward=True, narrow=True)
     with term("weight gradient"):
         accumulated = weight_gradient_bytes(tokens, matrix.n, matrix.k, operand, setting.gradient)
-        weight = product(setting, flop, accumulated, backward=True, narrow=True)
+        gradient = product(setting, flop, accumulated, backward=True, narrow=True)
+        weight = gradient if setting.tuning is None else repeated(0.0, gradient)
     with term("convert input"):
         once = stream(setting, quantise_traffic(repeated(tokens, matrix.k), quantised))
     with term("convert gradient"):
@@ -222,15 +135,40 @@ def _merge(setting: Setting, part: Shard, block: Block) -> Number:
         return stream(setting, merge_traffic(tokens, mixer.heads, mixer.head_dim, setting.element, block.cp))
 
 
+def _adapted(setting: Setting, part: Shard, tokens: Number) -> tuple[Pass, Pass, Number]:
+    """Forward, backward and of it the weight gradients of a layer's adapters, and of unpacking what is beside them."""
+    forward, backward = Pass(), Pass()
+    gradients: Number = 0.0
+    for adapter in adapters(setting, part):
+        with term(f"adapter of {adapter.name}"):
+            for matrix in thin(setting, adapter):
+                once, twice, gradient = matmul_pass(setting, tokens, matrix)
+                forward, backward = forward + Pass(matmul=once), backward + Pass(matmul=twice)
+                gradients = gradients + gradient
+            added = stream(setting, adapter_traffic(tokens, adapter.n, setting.element))
+            back = stream(setting, adapter_traffic(tokens, adapter.k, setting.element))
+        forward, backward = forward + Pass(memory_bound=added), backward + Pass(memory_bound=back)
+    if setting.tuning is None or setting.tuning.method != "qlora":
+        return forward, backward, gradients
+    unpacked: Number = 0.0
+    for matrix in matmuls(setting, part):
+        with term(f"unpack {matrix.name}"):
+            weights = table_parameters(matrix.n, matrix.k)
+            nbytes = dequantise_traffic(weights, packed_width(), setting.stack.states.compute)
+            unpacked = unpacked + stream(setting, nbytes)
+    return forward + Pass(memory_bound=unpacked), backward + Pass(memory_bound=unpacked), gradients
+
+
 def layer_pass(setting: Setting, part: Shard, block: Block) -> Both:
     """Forward and backward of one layer on the device, with what recompute adds to backward."""
     tokens, structure = local_tokens(setting, block), block.structure
     split: Number = block.tp if structure.sequence_parallel else 1.0
-    forward_linear, backward_linear, before_last = Pass(), Pass(), Pass()
-    weights: Number = 0.0
+    forward_linear, backward_linear, weights = _adapted(setting, part, tokens)
+    before_last, mlp = Pass(), Pass()
     for matrix in matmuls(setting, part):
         with term(matrix.name):
             forward, backward, weight = linear_pass(setting, tokens, matrix)
+        mlp = mlp + forward if matrix.name in MLP and part.kind.mlp is not None else mlp
         before_last = forward_linear
         forward_linear, backward_linear = forward_linear + forward, backward_linear + backward
         weights = weights + weight
@@ -240,8 +178,14 @@ def layer_pass(setting: Setting, part: Shard, block: Block) -> Both:
     twice = _memory_bound(setting, part, tokens, split, backward=True)
     forward_pass = forward_linear + Pass(memory_bound=once) + core_forward
     backward_pass = backward_linear + Pass(memory_bound=twice) + core_backward
-    again = (before_last if setting.stops_early else forward_linear) + Pass(memory_bound=once) + core_forward
-    backward_pass = backward_pass + recomputed(setting, structure.recompute, again, core_forward)
+    if structure.recompute_modules is None:
+        again = (before_last if setting.stops_early else forward_linear) + Pass(memory_bound=once) + core_forward
+        backward_pass = backward_pass + recomputed(setting, structure.recompute, again, core_forward)
+        return Both(forward_pass, backward_pass, weights)
+    streamed = stream(setting, again_bytes(setting, structure, part, tokens, split))
+    backward_pass = backward_pass + Pass(memory_bound=streamed)
+    backward_pass = backward_pass + (core_forward if "attention" in structure.recompute_modules else Pass())
+    backward_pass = backward_pass + (mlp if "mlp" in structure.recompute_modules else Pass())
     return Both(forward_pass, backward_pass, weights)
 
 
@@ -277,38 +221,19 @@ def recomputed(setting: Setting, recompute: Recompute, forward: Pass, core: Pass
     return {"layer": forward, "core": core, "nothing": Pass()}[dropped]
 
 
+def _core_again(setting: Setting, structure: Structure) -> bool:
+    """Whether backward computes the attention core a second time."""
+    if structure.recompute_modules is not None:
+        return "attention" in structure.recompute_modules
+    return setting.dropped(structure.recompute) in ("layer", "core")
+
+
 def core_of(setting: Setting, block: Block, layer: Both) -> Both:
     """The attention of a layer without what is computed again."""
     forward, backward = layer.forward.attention, layer.backward.attention
-    if setting.dropped(block.structure.recompute) in ("layer", "core"):
+    if _core_again(setting, block.structure):
         backward = backward - forward
     return Both(Pass(attention=forward), Pass(attention=backward))
-
-
-ISSUED_AGAIN = {"nothing": 0.0, "core": 0.0, "operations": 0.5, "layer": 1.0}
-
-
-def launched(
-    setting: Setting, recompute: Recompute, layer: Both, calls: tuple[Number, Number], experts: Number = 0.0
-) -> Both:
-    """A layer with what the host cannot keep up with; backward issues twice as much, and recompute again.
-
-    Calls are the collectives that it issues forward and backward beside the operations. Experts are dealt with one by
-    one, once in each direction.
-    """
-    operations, again = setting.stack.launch.operations, ISSUED_AGAIN[setting.dropped(recompute)]
-    forward, backward = calls
-    return Both(
-        _issued(setting, layer.forward, operations + forward, experts),
-        _issued(setting, layer.backward, repeated(2.0 + again, operations) + backward, repeated(1.0 + again, experts)),
-        layer.weight,
-    )
-
-
-def _issued(setting: Setting, work: Pass, operations: Number, experts: Number) -> Pass:
-    busy = _sum(_sum(work.device + work.tp, work.cp), work.ep)
-    host = repeated(operations, setting.stack.launch.operation) + experts
-    return work + Pass(launch=host_bound_time(busy, host) - busy)
 
 
 def head_pass(setting: Setting, block: Block) -> Both:
@@ -316,7 +241,8 @@ def head_pass(setting: Setting, block: Block) -> Both:
     tokens = local_tokens(setting, block)
     vocab = vocab_per_rank(setting, block.tp)
     with term("head"):
-        forward, backward, weight = matmul_pass(setting, tokens, Matmul("head", vocab, setting.model.hidden))
+        table = Matmul("head", vocab, setting.model.hidden)
+        forward, backward, weight = matmul_pass(setting, tokens, table, trained=setting.tuning is None)
         fused = setting.stack.kernels.streams == "fused"
         loss = stream(setting, loss_traffic(tokens, vocab, setting.element, fused=fused))
     return Both(Pass(matmul=forward, memory_bound=loss), Pass(matmul=backward), weight)
@@ -327,4 +253,4 @@ def embedding_pass(setting: Setting, block: Block) -> Both:
     tokens = local_tokens(setting, block)
     with term("embedding"):
         lookup = stream(setting, embedding_traffic(tokens, setting.model.hidden, setting.element))
-    return Both(Pass(memory_bound=lookup), Pass(memory_bound=lookup))
+    return Both(Pass(memory_bound=lookup), Pass(memory_bound=lookup) if setting.tuning is None else Pass())

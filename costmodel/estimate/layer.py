@@ -14,7 +14,10 @@ from costmodel.estimate.context_traffic import ContextTraffic, context_traffic
 from costmodel.estimate.expert_pass import expert_pass
 from costmodel.estimate.expert_traffic import ExpertTraffic, expert_groups, expert_traffic
 from costmodel.estimate.groups import context_group, group
-from costmodel.estimate.kernels import Both, Pass, core_of, launched, layer_pass
+from costmodel.estimate.kernels import core_of, layer_pass
+from costmodel.estimate.launch import launched
+from costmodel.estimate.passes import Both, Pass
+from costmodel.estimate.recompute import exchanged_again
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.tensor_traffic import TensorTraffic, tensor_traffic
 from costmodel.estimate.work import exchanges, local_tokens, shard
@@ -47,16 +50,16 @@ def layer_work(setting: Setting, kind: Layers, block: Block) -> LayerWork:
         placed = expert_groups(setting, block)
         experts, exposed = expert_traffic(setting, part, block, layer, placed, again=full)
         layer = layer + exposed
-    again = tensor.recomputed if full else repeated(0.0, tensor.recomputed)
+    again = repeated(exchanged_again(structure, kind), tensor.recomputed)
     layer = layer + Both(Pass(tp=tensor.forward), Pass(tp=tensor.backward + again))
     shown = context.backward + context.forward if full else context.backward
     layer = layer + Both(Pass(cp=context.forward), Pass(cp=shown))
-    calls = _calls(tensor, block.tp, exchanges(kind), again=full)
-    return LayerWork(launched(setting, structure.recompute, layer, calls, host), tensor, context, experts)
+    calls = _calls(tensor, block.tp, exchanges(kind), again=exchanged_again(structure, kind))
+    return LayerWork(launched(setting, structure, kind, layer, calls, host), tensor, context, experts)
 
 
-def _calls(traffic: TensorTraffic, tp: Number, each: float, *, again: bool) -> tuple[Number, Number]:
+def _calls(traffic: TensorTraffic, tp: Number, each: float, *, again: float) -> tuple[Number, Number]:
     """Collectives a layer issues forward and backward, none where there is no tensor parallelism."""
     forward = sum(each for _ in traffic.transfers)
-    both = sum(count + anew if again else count for _, count, anew, _ in traffic.transfers)
+    both = sum(count + repeated(again, anew) for _, count, anew, _ in traffic.transfers)
     return np.where(tp > 1, forward, 0.0), np.where(tp > 1, both - forward, 0.0)

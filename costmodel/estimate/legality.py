@@ -21,6 +21,7 @@ from costmodel.equations.counting import (
     world_ranks,
 )
 from costmodel.estimate.block import Block, local_sequence
+from costmodel.estimate.choices import choices_offered, too_many_layers, unknown_host, wrong_keys, wrong_offload
 from costmodel.estimate.context_legality import chunked_sequence, context_not_offered, heads_exchanged, shard_replicas
 from costmodel.estimate.expert_legality import expert_ranks, expert_widths, no_experts, whole_experts, whole_sequences
 from costmodel.estimate.schedules import wrong_batches, wrong_shape
@@ -103,8 +104,20 @@ REFUSALS = {
         "dp_replicate", "Replicas of the shards must divide dp, and only zero 1 to 3 shards at all; otherwise it is 1."
     ),
     "L033": Rule("no such cp_type", "The training software does not offer this way of context parallelism."),
+    "L040": Rule(
+        "recompute keys",
+        "recompute_modules belong to selective recompute, recompute_layers and recompute_method to full.",
+    ),
+    "L041": Rule("recompute layers", "A model chunk has no more layers than that; all of them is recompute: full."),
+    "L042": Rule(
+        "offload keys",
+        "Parameters leave the device under zero 3 only, and with the optimizer; offload_to is for these two, "
+        "offload_layers for activations.",
+    ),
+    "L043": Rule("host unknown", "Offload needs what the node's document may lack: host, memory, and for nvme drives."),
     "M001": Rule("does not fit", "Peak memory of the worst stage is over what is usable."),
     "M002": Rule("memory limit", "Peak memory is over the limit the scenario sets."),
+    "M003": Rule("host too small", "What is offloaded takes more than the host's memory, or drives, of the node."),
     "T001": Rule("limit of the scenario", "A result other than memory is beyond a limit that the scenario sets."),
 }
 
@@ -141,6 +154,7 @@ def _rest(amount: Number, parts: Number) -> Mask:
 def _not_offered(setting: Setting, block: Block) -> Mask:
     structure, stack = block.structure, setting.stack
     offered = structure.zero in stack.zero and structure.recompute in stack.recompute
+    offered = offered and choices_offered(setting, block)
     return np.full(len(block), not (offered and structure.schedule in stack.schedules))
 
 
@@ -217,6 +231,7 @@ def _repeats(setting: Setting, block: Block) -> Mask:
     if kinds and structure.cp_type != kinds[0]:
         same |= block.cp == 1
     idle = structure.recompute == "selective" and setting.dropped(structure.recompute) == "nothing"
+    idle = idle and not structure.recompute_modules
     return same | (idle and "none" in (space.recompute or stack.recompute))
 
 
@@ -250,6 +265,10 @@ def _check(code: str, needs: str, refused: Callable[[Setting, Block], Mask]) -> 
 CHECKS = (
     _check("L011", "", _not_offered),
     _check("L012", "", _too_long),
+    _check("L040", "", wrong_keys),
+    _check("L041", "pp vpp", too_many_layers),
+    _check("L042", "", wrong_offload),
+    _check("L043", "", unknown_host),
     _check("L001", "dp tp cp pp", _other_world),
     _check("L003", "tp", _heads),
     _check("L004", "tp", _kv_heads),

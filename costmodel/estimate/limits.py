@@ -50,6 +50,7 @@ def written(limits: Limits) -> Iterator[Limit]:
 def unacceptable(setting: Setting, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Masks of the rows that break each bound, by its code."""
     yield "M001", costs.column("memory_share") > 1
+    yield "M003", costs.column("host_share") > 1
     for limit in written(setting.case.scenario.limits):
         code = "M002" if limit.column.startswith("memory") else "T001"
         yield code, ~limit.kept(costs.column(limit.column))

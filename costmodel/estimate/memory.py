@@ -7,19 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.equation import Number, term
-from costmodel.equations.activations import (
-    checkpoint_activations,
-    head_activations,
-    logit_bytes,
-    mask_bytes,
-    mlp_activations,
-    op_level_activations,
-    score_activations,
-    stream_activations,
-)
+from costmodel.equations.activations import head_activations, logit_bytes, mask_bytes
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.overlap import bucket_bytes
-from costmodel.equations.precision import linear_inputs, narrow_copy_bytes
+from costmodel.equations.precision import narrow_copy_bytes
 from costmodel.equations.states import (
     gathered_bytes,
     gradient_bytes,
@@ -29,15 +20,17 @@ from costmodel.equations.states import (
     reserved_bytes,
     weight_bytes,
 )
+from costmodel.estimate.adapters import frozen_bytes, trained
 from costmodel.estimate.block import Block, alone
 from costmodel.estimate.context_traffic import context_buffers
 from costmodel.estimate.expert_traffic import expert_data
-from costmodel.estimate.experts import expert_activations, rows_of
-from costmodel.estimate.mixers import mixer_activations
+from costmodel.estimate.kept import dropped_bytes, layer_activations, mean_activations, whole_activations
+from costmodel.estimate.offload import moved_activations, moved_states, shard_of, taken
+from costmodel.estimate.recompute import reached, together
 from costmodel.estimate.schedules import ends_held, live, stepped, weight_copies
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.split import StageLayers
-from costmodel.estimate.work import Shard, StageParameters, additions, local_tokens, shard, vocab_per_rank
+from costmodel.estimate.work import Shard, StageParameters, local_tokens, shard, vocab_per_rank
 
 LINES = (
     "weights",
@@ -54,6 +47,7 @@ LINES = (
 )
 ALLOCATED = LINES[:9]
 RESERVED = LINES[:10]
+ON_HOST = ("host states", "host activations")
 STAGES = ("first", "middle", "last")
 
 
@@ -64,82 +58,20 @@ class Ledger:
     lines: dict[str, tuple[Number, Number, Number]]
     peaks: tuple[Number, Number, Number]
     worst: Number
+    host: tuple[Number, Number]  # bytes of a node, and the share of its capacity
 
     def line(self, name: str, stage: int) -> Number:
         """One line of one stage."""
         return self.lines[name][stage]
 
 
-def layer_activations(setting: Setting, block: Block, part: Shard) -> Number:
-    """Bytes one layer keeps for the backward of one micro-batch."""
-    structure, model = block.structure, setting.model
-    split = block.tp if structure.sequence_parallel else 1.0
-    tokens = local_tokens(setting, block)
-    mixer = part.mixer
-    dropped = setting.dropped(structure.recompute)
-    if dropped == "layer":
-        return checkpoint_activations(tokens, model.hidden, setting.element, split)
-    if dropped == "operations":
-        sizes = (mixer.heads, mixer.kv_heads, mixer.head_dim) if mixer is not None else (0.0, 0.0, 0.0)
-        kept = op_level_activations(tokens, model.hidden, *sizes, part.ffn_hidden, setting.element, split)
-        return kept + divided(_expert_activations(setting, part, block), 2.0) if part.routed is not None else kept
-    return whole_activations(setting, block, part, selective=dropped == "core")
+@dataclass(frozen=True)
+class Held:
+    """Parameters of a rank in one position: all, those of its layers, and those that are trained."""
 
-
-def whole_activations(setting: Setting, block: Block, part: Shard, *, selective: bool) -> Number:
-    """Bytes one layer keeps when nothing, or only the attention core, is computed again."""
-    kernels, model = setting.stack.kernels, setting.model
-    split = block.tp if block.structure.sequence_parallel else 1.0
-    tokens = local_tokens(setting, block)
-    with term("layer activations"):
-        norms = (part.kind.norms, additions(part.kind))
-        kept = stream_activations(tokens, model.hidden, *norms, setting.element, split, dropout=kernels.dropout)
-        if setting.narrow is not None and setting.narrow.saved:
-            kept = kept + _narrow_inputs(setting, part, tokens, split)
-        if part.mixer is not None:
-            kept = kept + mixer_activations(part.kind, part.mixer, tokens, setting.element, split)
-        if part.kind.dense is not None:
-            kept = kept + mlp_activations(tokens, part.ffn_hidden, setting.element, gated=part.kind.dense.gated)
-        if part.routed is not None:
-            kept = kept + _expert_activations(setting, part, block)
-        if part.mixer is None or part.kind.state_space is not None:
-            return kept
-        return kept + score_activations(
-            divided(block.micro_batch, block.cp),
-            setting.sequence,
-            part.mixer.heads,
-            setting.element,
-            kernel=kernels.attention,
-            dropout=kernels.dropout,
-            recompute="selective" if selective else "none",
-        )
-
-
-def _expert_activations(setting: Setting, part: Shard, block: Block) -> Number:
-    """What the routed experts of a layer keep for the backward of one micro-batch."""
-    if part.routed is None or setting.experts is None:
-        return 0.0
-    tokens = divided(local_tokens(setting, block), block.tp)
-    rows = rows_of(part.routed, tokens, setting.experts.load)
-    kept = expert_activations(setting.model.hidden, part.routed, rows, setting.element)
-    if setting.narrow is None or not setting.narrow.saved:
-        return kept
-    sizes = (rows, setting.model.hidden, 1.0, part.routed.ffn_hidden)
-    with term("experts' inputs kept narrow"):
-        narrow = linear_inputs(*sizes, setting.recipe.operand, 1.0)
-    with term("experts' inputs kept wide"):
-        return kept + narrow - linear_inputs(*sizes, setting.element, 1.0)
-
-
-def _narrow_inputs(setting: Setting, part: Shard, tokens: Number, split: Number) -> Number:
-    """What keeping inputs narrow saves; the attention output is kept wide by its core and narrow beside it."""
-    halves, hidden = additions(part.kind), setting.model.hidden
-    out = 0.0 if part.mixer is None else repeated(part.mixer.heads, part.mixer.head_dim)
-    with term("inputs kept narrow"):
-        narrow = linear_inputs(tokens, hidden, halves, part.ffn_hidden + out, setting.recipe.operand, split)
-    with term("inputs kept wide"):
-        wide = linear_inputs(tokens, hidden, halves, part.ffn_hidden, setting.element, split)
-    return narrow - wide
+    all: Number
+    layers: Number
+    trained: Number
 
 
 def ledger(
@@ -148,7 +80,7 @@ def ledger(
     """Every line for the first, a middle and the last stage."""
     last_stage = block.pp - 1
     stages = (last_stage - last_stage, np.minimum(last_stage, 1.0), last_stage)
-    held = parameters.stages(block.pp, block.structure.schedule)
+    held = _held(setting, block, layers, parameters)
     kept = _activations(setting, block, layers)
     columns = [
         _stage(setting, block, parameters, held[position], kept[position], stages[position], micro_batches, position)
@@ -157,7 +89,21 @@ def ledger(
     lines = {name: (columns[0][name], columns[1][name], columns[2][name]) for name in LINES}
     peaks = tuple(_total(column) for column in columns)
     worst = np.maximum(np.maximum(peaks[0], peaks[1]), peaks[2])
-    return Ledger(lines, (peaks[0], peaks[1], peaks[2]), worst)
+    if not block.structure.offload:
+        return Ledger(lines, (peaks[0], peaks[1], peaks[2]), worst, (0.0, 0.0))
+    states, activations = (
+        np.maximum(np.maximum(columns[0][name], columns[1][name]), columns[2][name]) for name in ON_HOST
+    )
+    return Ledger(lines, (peaks[0], peaks[1], peaks[2]), worst, taken(setting, block, states, activations))
+
+
+def _held(setting: Setting, block: Block, layers: StageLayers, parameters: StageParameters) -> list[Held]:
+    schedule = block.structure.schedule
+    whole = parameters.stages(block.pp, schedule)
+    own = trained(setting, block, layers, parameters)
+    updated = whole if own is parameters else own.stages(block.pp, schedule)
+    copies = weight_copies(schedule)
+    return [Held(whole[at], repeated(copies, parameters.held(at)), updated[at]) for at in range(3)]
 
 
 def _total(column: dict[str, Number]) -> Number:
@@ -171,7 +117,7 @@ def _stage(
     setting: Setting,
     block: Block,
     parameters: StageParameters,
-    held: Number,
+    held: Held,
     kept: Kept,
     stage: Number,
     micro_batches: Number,
@@ -179,11 +125,11 @@ def _stage(
 ) -> dict[str, Number]:
     stack = setting.stack
     with term(f"{STAGES[position]} stage"):
-        column = _all_states(setting, block, parameters, held, position)
+        column, column_host = _all_states(setting, block, parameters, held, position)
         flying = live(block, micro_batches, stage)
         at_first, at_last = ends_held(block.structure.schedule, position)
         head = _last(setting, block) if at_last else np.where(block.pp == 1, _last(setting, block), 0.0)
-        activations = repeated(flying, kept.layers)
+        activations, gone = moved_activations(setting, block, repeated(flying, kept.layers), kept.largest)
         column["activations"] = activations + (_first(setting, block, flying) if at_first else 0.0)
         column["recompute"] = kept.whole
         column["logits"] = head
@@ -196,6 +142,7 @@ def _stage(
         column["fragmentation"] = reserved_bytes(allocated, setting.fragmentation)
         runtime = stack.runtime
         column["runtime"] = overhead_bytes(runtime.context, runtime.communicators, runtime.communicator)
+        column |= dict(zip(ON_HOST, (column_host, gone), strict=True))
     return column
 
 
@@ -235,49 +182,72 @@ def _converted(setting: Setting, block: Block, layers: Number, over: Number) -> 
 
 
 def _all_states(
-    setting: Setting, block: Block, parameters: StageParameters, held: Number, position: int
-) -> dict[str, Number]:
-    """States of a stage: routed experts are sharded over the ranks that hold the same, all else over dp."""
-    found = _states(setting, block, held, block.shards)
-    layers = repeated(weight_copies(block.structure.schedule), parameters.held(position))
-    found["weights"] = found["weights"] + _converted(setting, block, layers, block.shards)
+    setting: Setting, block: Block, parameters: StageParameters, held: Held, position: int
+) -> tuple[dict[str, Number], Number]:
+    """States of a stage that the device keeps, and bytes of those on the host.
+
+    Routed experts are sharded over the ranks that hold the same, all else over dp.
+    """
+    found = _states(setting, block, held.trained, block.shards)
+    if setting.tuning is not None:
+        frozen = frozen_bytes(setting, held.layers, held.all)
+        found["weights"] = found["weights"] + (divided(frozen, block.shards) if block.structure.zero == 3 else frozen)
+    found["weights"] = found["weights"] + _converted(setting, block, held.layers, block.shards)
+    updated = stepped(block, held.trained)
     if setting.experts is None:
-        return found
+        return moved_states(setting, block, found, shard_of(setting, block, updated, 0.0))
     with term("experts"):
         edp = expert_data(setting, block)
         _, at_last = ends_held(block.structure.schedule, position)
         ahead = parameters.routed_head if at_last else np.where(block.pp == 1, parameters.routed_head, 0.0)
         routed = _states(setting, block, parameters.routed_ranks[position] + ahead, edp)
         routed["weights"] = routed["weights"] + _converted(setting, block, parameters.routed_ranks[position], edp)
-    return {name: value + routed[name] for name, value in found.items()}
+    both = {name: value + routed[name] for name, value in found.items()}
+    routed_updated = stepped(block, parameters.routed_ranks[position] + ahead)
+    return moved_states(setting, block, both, shard_of(setting, block, updated, routed_updated))
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Activations of a stage's layers for one micro-batch, and the one layer that recompute holds whole."""
+    """Activations of a stage's layers for one micro-batch, of its largest layer, and what recompute holds whole."""
 
     layers: Number
+    largest: Number
     whole: Number
 
 
 def _activations(setting: Setting, block: Block, layers: StageLayers) -> tuple[Kept, Kept, Kept]:
     """What the first, a middle and the last rank keep of a micro-batch."""
     kept: list[Number] = [0.0, 0.0, 0.0]
+    largest: list[Number] = [0.0, 0.0, 0.0]
     extra: Number = 0.0
+    held = (layers.first,) if layers.equal else (layers.first, layers.middle, layers.last)
     for kind in setting.model.layers:
         part = shard(setting.model, kind, block.tp, block.ep, block.etp)
-        each = layer_activations(setting, block, part)
-        held = (layers.first, layers.middle, layers.last)
-        for position, count in enumerate(held[:1] if layers.equal else held):
+        for position, count in enumerate(held):
+            each = mean_activations(setting, block, part, count)
+            largest[position] = np.maximum(largest[position], each)
             kept[position] = kept[position] + repeated(layers.of_kind(setting.model, kind.count, count), each)
-        dropped = setting.dropped(block.structure.recompute)
-        if dropped == "layer":
-            extra = np.maximum(extra, whole_activations(setting, block, part, selective=False))
-        elif dropped == "operations":
-            whole = whole_activations(setting, block, part, selective=False)
-            extra = np.maximum(extra, np.maximum(whole - layer_activations(setting, block, part), 0.0))
-    first, middle, last = (kept[0], kept[0], kept[0]) if layers.equal else kept
-    return Kept(first, extra), Kept(middle, extra), Kept(last, extra)
+        extra = np.maximum(extra, _held_whole(setting, block, part, layers.fullest))
+    if layers.equal:
+        only = Kept(kept[0], largest[0], extra)
+        return only, only, only
+    first, middle, last = (Kept(*sizes, extra) for sizes in zip(kept, largest, strict=True))
+    return first, middle, last
+
+
+def _held_whole(setting: Setting, block: Block, part: Shard, layers: Number) -> Number:
+    """What a layer that is being computed again holds."""
+    dropped = setting.dropped(block.structure.recompute)
+    if dropped == "layer":
+        whole = repeated(together(block.structure), whole_activations(setting, block, part, selective=False))
+        return np.where(np.asarray(reached(block, layers)) > 0, whole, 0.0)
+    if block.structure.recompute_modules:
+        return dropped_bytes(setting, block, part)
+    if dropped == "operations":
+        whole = whole_activations(setting, block, part, selective=False)
+        return np.maximum(whole - layer_activations(setting, block, part), 0.0)
+    return 0.0
 
 
 def _first(setting: Setting, block: Block, live: Number) -> Number:
@@ -296,17 +266,21 @@ def _last(setting: Setting, block: Block) -> Number:
 
 
 def _gathered(setting: Setting, block: Block, parameters: StageParameters, position: int) -> Number:
+    unpacked: Number = 0.0
+    if setting.tuning is not None and setting.tuning.method == "qlora":
+        unpacked = repeated(setting.stack.states.compute, parameters.largest)
     if block.structure.zero != 3:
-        return 0.0
+        return unpacked
     stack = setting.stack
     with term("largest unit"):
         at_first, at_last = ends_held(block.structure.schedule, position)
         held = (parameters.embedding if at_first else 0.0) + (parameters.head if at_last else 0.0)
         ends = np.where(block.pp == 1, parameters.both, held)
+        gradient = setting.gradient if setting.tuning is None else 0.0
         largest = parameters.largest + parameters.routed_layer
-        unit = gathered_bytes(largest, setting.gathered, setting.gradient, stack.buckets.prefetch)
+        unit = gathered_bytes(largest, setting.gathered, gradient, stack.buckets.prefetch)
         outer = repeated(stack.states.compute, ends)
-    return np.where(block.shards > 1, unit + outer, 0.0)
+    return np.where(block.shards > 1, unit + outer, 0.0) + unpacked
 
 
 def _context(setting: Setting, block: Block) -> Number:

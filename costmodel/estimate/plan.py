@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from costmodel.documents.plan import Plan
-from costmodel.documents.stack import Schedule
+from costmodel.documents.stack import Recompute, Schedule
 from costmodel.equations.counting import data_parallel_degree
 from costmodel.errors import Place, fail
 from costmodel.estimate.band import banded
@@ -38,7 +38,7 @@ def structure_of(setting: Setting, plan: Plan) -> tuple[Structure, tuple[Assumed
     schedule: Schedule = plan.schedule or ("interleaved" if plan.vpp > 1 else "1f1b")
     structure = Structure(
         zero=stack.zero[0] if plan.zero is None else plan.zero,
-        recompute=plan.recompute or stack.recompute[0],
+        recompute=plan.recompute or _implied(plan) or stack.recompute[0],
         schedule=schedule,
         sequence_parallel=stack.sequence_parallel if plan.sequence_parallel is None else plan.sequence_parallel,
         order=plan.order,
@@ -46,6 +46,12 @@ def structure_of(setting: Setting, plan: Plan) -> tuple[Structure, tuple[Assumed
         first_stage_layers=plan.first_stage_layers,
         last_stage_layers=plan.last_stage_layers,
         cp_type=plan.cp_type or (stack.context_parallel or ["p2p"])[0],
+        recompute_modules=None if plan.recompute_modules is None else tuple(plan.recompute_modules),
+        recompute_layers=plan.recompute_layers,
+        recompute_method=plan.recompute_method,
+        offload=tuple(plan.offload),
+        offload_to=plan.offload_to,
+        offload_layers=plan.offload_layers,
     )
     assumed = tuple(
         Assumed(
@@ -59,6 +65,13 @@ def structure_of(setting: Setting, plan: Plan) -> tuple[Structure, tuple[Assumed
 
 def _stated(plan: Plan) -> bool:
     return plan.first_stage_layers is not None or plan.last_stage_layers is not None
+
+
+def _implied(plan: Plan) -> Recompute | None:
+    """The mode that named modules, or a number of layers, belong to."""
+    if plan.recompute_modules is not None:
+        return "selective"
+    return "full" if plan.recompute_layers is not None else None
 
 
 def plan_block(setting: Setting, plan: Plan) -> tuple[Block, tuple[Assumed, ...]]:

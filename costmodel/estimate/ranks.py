@@ -11,7 +11,7 @@ from costmodel.equations.counting import repeated
 from costmodel.equations.pipeline import pipeline_time
 from costmodel.equations.schedules import later_schedule_time
 from costmodel.estimate.block import Block
-from costmodel.estimate.kernels import PASS_TERMS, Both, nothing
+from costmodel.estimate.passes import PASS_TERMS, Both, nothing
 from costmodel.estimate.schedules import is_later, is_plain
 from costmodel.estimate.setting import Setting
 

@@ -11,16 +11,21 @@ from costmodel.documents.model import Model
 from costmodel.documents.precision import RECIPES, Recipe
 from costmodel.documents.scenario import FlopConvention
 from costmodel.documents.stack import ExpertKernels, GradientType, LowPrecision, Recompute, Stack
+from costmodel.documents.tuning import Tuning
 from costmodel.equation import Number
+from costmodel.equations.adapters import packed_bytes
 from costmodel.equations.collectives import Operation
 from costmodel.equations.counting import repeated, world_size
 from costmodel.equations.roofline import power_slowdown
 from costmodel.errors import Place, fail
+from costmodel.estimate.host import Host, host_of
 from costmodel.estimate.precision import Linear, linear_of, matmul_fit, possible
 from costmodel.units import Figure, show
 
 Dropped = Literal["nothing", "core", "operations", "layer"]
 
+# bytes of a weight in 4 bits, of its 8-bit scale, weights of a scale, and scales of an fp32 scale
+NF4 = (0.5, 1.0, 64.0, 256.0)
 ELEMENT_BYTES = {
     "fp32": Figure(4.0, Place("IEEE 754", path="binary32")),
     "fp16": Figure(2.0, Place("IEEE 754", path="binary16")),
@@ -83,6 +88,7 @@ class Setting:
     overlap_pp: float
     overlap_cp: float
     fragmentation: float
+    host: Host
     convention: FlopConvention
     experts: ExpertSetting | None
     assumed: tuple[Assumed, ...]
@@ -98,9 +104,17 @@ class Setting:
         return self.linear.recipe
 
     @property
+    def tuning(self) -> Tuning | None:
+        """The adapters that are trained instead of the weights."""
+        written = self.case.scenario.workload.tuning
+        return None if written == "full" else written
+
+    @property
     def gathered(self) -> float:
         """Bytes of a layer's weight as the network gathers it."""
-        narrow = self.narrow
+        narrow, tuning = self.narrow, self.tuning
+        if tuning is not None and tuning.method == "qlora":
+            return float(packed_bytes(1.0, *NF4))
         return self.recipe.operand if narrow is not None and narrow.gather else self.stack.states.compute
 
     @property
@@ -181,13 +195,12 @@ class _Speaker:
 def setting_of(case: Case) -> Setting:
     """The numbers of a case."""
     _complete(case, RECIPES[case.scenario.workload.precision])
-    scenario, stack, efficiency, network = case.scenario, case.stack, case.efficiency, case.network.network
-    workload, assume = scenario.workload, scenario.assume
+    stack, efficiency, network = case.stack, case.efficiency, case.network.network
+    workload, assume = case.scenario.workload, case.scenario.assume
     linear, sustained, streams = linear_of(case), efficiency.sustained, efficiency.memory
     assert network and sustained and streams  # noqa: PT018 (narrowing three at once)
     fitted, crossed, named = f"efficiencies/{efficiency.of}", f"efficiencies/{case.network.of}", f"stacks/{stack.name}"
-    speaker = _Speaker()
-    gradients = speaker.gradients(case)
+    gradients = (speaker := _Speaker()).gradients(case)
     speaker.rates(stack, linear, fitted)
     return Setting(
         case=case,
@@ -215,6 +228,7 @@ def setting_of(case: Case) -> Setting:
         overlap_pp=speaker.choose("assume.overlap.pp", assume.overlap.pp, stack.overlap.pp, named),
         overlap_cp=speaker.choose("assume.overlap.cp", assume.overlap.cp, stack.overlap.cp, named),
         fragmentation=speaker.choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
+        host=host_of(case, speaker.choose),
         convention=assume.flop_convention,
         experts=_experts(case, speaker),
         assumed=(*speaker.assumed, *_price(case)),
@@ -263,6 +277,7 @@ def _sustained(case: Case, fit: SustainedFit) -> float:
 def _complete(case: Case, recipe: Recipe) -> None:
     """A fault for what the documents must say before anything can be computed."""
     possible(case, recipe)
+    _tunable(case)
     efficiency, kernel = case.efficiency, case.stack.kernels.attention
     name = case.accelerator.name
     for kind, key in ((recipe.wide, recipe.wide), (recipe.type, recipe.fit)):
@@ -276,6 +291,14 @@ def _complete(case: Case, recipe: Recipe) -> None:
         raise fail("D013", f"the efficiency of {name} lacks fits of all_reduce and all_gather")
     if kernel != "unfused" and kernel not in efficiency.attention:
         raise fail("D013", f"the efficiency of {name} has no attention class {kernel}")
+
+
+def _tunable(case: Case) -> None:
+    """A fault for adapters where there is no plain attention and MLP to put them beside."""
+    plain = all(kind.attention is not None and kind.mlp is not None for kind in case.model.layers)
+    if case.scenario.workload.tuning != "full" and not plain:
+        sentence = "adapters are modelled for layers of attention and an MLP, not for experts or other mixers"
+        raise fail("D013", sentence, None, "take workload.tuning: full, or a dense model")
 
 
 def _price(case: Case) -> tuple[Assumed, ...]:

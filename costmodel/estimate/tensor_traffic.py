@@ -10,7 +10,7 @@ from costmodel.equations.counting import repeated
 from costmodel.equations.overlap import exposed_time
 from costmodel.estimate.collectives import collective_time
 from costmodel.estimate.groups import Group
-from costmodel.estimate.kernels import Pass
+from costmodel.estimate.passes import Pass
 from costmodel.estimate.setting import Setting
 
 Exchange = tuple[Operation, float, float, Number]

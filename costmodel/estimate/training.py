@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.documents.model import Prediction
 from costmodel.equation import Number, term
 from costmodel.equations.counting import divided, repeated
-from costmodel.equations.economics import share
 from costmodel.equations.overlap import passes_beside
 from costmodel.equations.precision import quantise_traffic
 from costmodel.equations.roofline import stream_time
 from costmodel.equations.states import gradient_traffic
 from costmodel.equations.traffic import optimizer_traffic
-from costmodel.estimate.block import Block, cuts
+from costmodel.estimate.adapters import trained
+from costmodel.estimate.block import Block
 from costmodel.estimate.collectives import collective_time
-from costmodel.estimate.context_traffic import ContextTraffic
 from costmodel.estimate.data_traffic import (
     DataTraffic,
     Units,
@@ -28,31 +25,19 @@ from costmodel.estimate.data_traffic import (
     sharded_weights,
 )
 from costmodel.estimate.expert_data import expert_data_traffic, together
-from costmodel.estimate.expert_traffic import ExpertTraffic, expert_data, expert_groups, expert_transfers
+from costmodel.estimate.expert_traffic import expert_data, expert_groups, expert_transfers
 from costmodel.estimate.groups import Groups, Transfer, group, groups
-from costmodel.estimate.kernels import PASS_TERMS, Both, Pass, embedding_pass, head_pass, matmul_pass
-from costmodel.estimate.layer import layer_work
-from costmodel.estimate.mixers import Matmul
+from costmodel.estimate.kept import offloaded_activations
+from costmodel.estimate.offload import OffloadTime, Passing, offload_time, shard_of
+from costmodel.estimate.passes import PASS_TERMS, Both, Pass
 from costmodel.estimate.pipeline_traffic import PipelineTraffic, pipeline_traffic
 from costmodel.estimate.ranks import busiest_rank, whole_time
-from costmodel.estimate.schedules import BOTH_WAYS, FOLDED, is_later, is_plain, stepped
+from costmodel.estimate.recompute import reached
+from costmodel.estimate.schedules import BOTH_WAYS, FOLDED, is_plain, stepped
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.split import StageLayers
-from costmodel.estimate.tensor_traffic import Exchange, TensorTraffic
-from costmodel.estimate.work import StageParameters, local_tokens
-
-
-@dataclass(frozen=True)
-class Stages:
-    """Work for one micro-batch: of a layer, the mean of its kinds, and of the ends; and the layers of each rank."""
-
-    layer: Both
-    embedding: Both
-    head: Both
-    tensor: tuple[tuple[Number, TensorTraffic], ...]
-    context: tuple[tuple[Number, ContextTraffic], ...]
-    experts: tuple[tuple[Number, ExpertTraffic], ...]
-    held: StageLayers
+from costmodel.estimate.stages import Stages, stages
+from costmodel.estimate.work import StageParameters
 
 
 @dataclass(frozen=True)
@@ -66,55 +51,6 @@ class TrainingStep:
     ranks: tuple[Both, Both, Both]
 
 
-def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
-    """A layer and the ends of a rank for one micro-batch, each distinct cut of a layer once."""
-    distinct, later = cuts(block), is_later(block.structure.schedule)
-    rows = distinct.rows
-    mean = Both(Pass(), Pass())
-    tensor, context, experts = [], [], []
-    for kind in setting.model.layers:
-        work = layer_work(setting, kind, rows)
-        layer = (work.both if later else work.both.undeferred).each(distinct.spread)
-        if len(setting.model.layers) > 1:
-            layer = layer.each(functools.partial(repeated, share(kind.count, held.total)))
-        mean = mean + layer
-        fullest = held.of_kind(setting.model, kind.count, held.fullest)
-        tensor.append((fullest, _spread(work.tensor, distinct.spread)))
-        context.append((fullest, work.context.each(distinct.spread)))
-        experts.append((fullest, work.experts.spread(distinct.spread)))
-    head = head_pass(setting, rows) + _exchanged(work.tensor.head)
-    if setting.model.prediction is not None:
-        head = head + _prediction(setting, setting.model.prediction, rows, head)
-    embedding = (embedding_pass(setting, rows) + _exchanged(work.tensor.embedding)).each(distinct.spread)
-    head = (head if later else head.undeferred).each(distinct.spread)
-    return Stages(mean, embedding, head, tuple(tensor), tuple(context), tuple(experts), held)
-
-
-def _prediction(setting: Setting, ahead: Prediction, block: Block, head: Both) -> Both:
-    """Multi-token prediction beside the head: for each module a projection of both inputs, a layer, a head again."""
-    with term("multi-token prediction"):
-        layer = layer_work(setting, ahead.layer, block).both
-        hidden, tokens = setting.model.hidden, local_tokens(setting, block)
-        joined = Matmul("projection", divided(hidden, block.tp), repeated(2.0, hidden))
-        forward, backward, weight = matmul_pass(setting, tokens, joined)
-        each = layer + Both(Pass(matmul=forward), Pass(matmul=backward), weight) + head
-        return each.each(functools.partial(repeated, ahead.depth))
-
-
-def _exchanged(times: tuple[Number, Number]) -> Both:
-    return Both(Pass(tp=times[0]), Pass(tp=times[1]))
-
-
-def _spread(traffic: TensorTraffic, spread: Callable[[Number], Number]) -> TensorTraffic:
-    """What a stage needs to know of it later, for every row."""
-
-    def each(exchanges: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
-        return tuple((operation, count, again, spread(time)) for operation, count, again, time in exchanges)
-
-    message = spread(traffic.message)
-    return replace(traffic, message=message, transfers=each(traffic.transfers), ends=each(traffic.ends))
-
-
 def _if_alone(block: Block, end: Both) -> Both:
     """An end's work where one stage holds both ends."""
     return end.each(lambda value: np.where(block.pp == 1, value, 0.0))
@@ -126,16 +62,21 @@ def training_step(
     """Time of an optimizer step and where it goes."""
     placed = groups(setting, block)
     work = stages(setting, block, layers)
-    held = parameters.fullest(block.pp, block.structure.schedule)
-    data = _data(setting, block, placed, parameters, held, work, micro_batches)
+    own = trained(setting, block, layers, parameters)
+    held = own.fullest(block.pp, block.structure.schedule)
+    data = _data(setting, block, placed, parameters, own, work, micro_batches)
     sends = _sends(setting, block, placed, work, micro_batches)
     terms, ranks = _pipelined(setting, block, work, data, micro_batches)
     terms["pp"] = sends.exposed
     terms["dp"] = terms["dp"] + data.exposed
-    tied = (_tied_embedding(setting, block, placed, parameters),) if parameters.tied else ()
+    tied = (_tied_embedding(setting, block, placed, parameters),) if own.tied else ()
     for transfer in tied:
         terms["dp"] = terms["dp"] + transfer.total_time
-    terms["optimizer"] = _optimizer(setting, block, stepped(block, held), parameters.routed_held)
+    offloaded = _offload(setting, block, parameters, own, work, micro_batches)
+    terms["offload"], update = offloaded.exposed, offloaded.update
+    terms["optimizer"] = (
+        _optimizer(setting, block, stepped(block, held), parameters.routed_held) if update is None else update
+    )
     if setting.recipe.narrow:
         terms["memory_bound"] = terms["memory_bound"] + _converted_weights(setting, block, parameters, micro_batches)
     total = terms["matmul"]
@@ -152,10 +93,11 @@ def _pipelined(
 ) -> tuple[dict[str, Number], tuple[Both, Both, Both]]:
     """Seconds from the first forward to the last backward: of the busiest rank, and its waiting; and the ranks."""
     held = work.held
-    layer = work.layer + Both(Pass(dp=data.layer_forward), Pass(dp=data.layer_backward))
-    middle = layer.each(functools.partial(repeated, held.middle))
+    shown = Both(Pass(dp=data.layer_forward), Pass(dp=data.layer_backward))
+    middle = (work.each[1] + shown).each(functools.partial(repeated, held.middle))
     at_first, at_last = (
-        middle if held.equal else layer.each(functools.partial(repeated, layers)) for layers in (held.first, held.last)
+        middle if held.equal else (layer + shown).each(functools.partial(repeated, layers))
+        for layer, layers in ((work.each[0], held.first), (work.each[2], held.last))
     )
     on_first, on_last = _ends_of_ranks(block, work)
     first, last = at_first + on_first, at_last + on_last
@@ -183,7 +125,8 @@ def _ends_of_ranks(block: Block, work: Stages) -> tuple[Both, Both]:
     return work.embedding + _if_alone(block, work.head), work.head + _if_alone(block, work.embedding)
 
 
-TERMS = ("matmul", "attention", "memory_bound", "launch", "tp", "cp", "ep", "pp", "dp", "bubble", "optimizer")
+EXPOSED = ("tp", "cp", "ep", "pp", "dp")
+TERMS = ("matmul", "attention", "memory_bound", "launch", *EXPOSED, "bubble", "offload", "optimizer")
 
 
 def _data(
@@ -191,24 +134,26 @@ def _data(
     block: Block,
     placed: Groups,
     parameters: StageParameters,
-    held: Number,
+    own: StageParameters,
     work: Stages,
     micro_batches: Number,
 ) -> DataTraffic:
-    zero = block.structure.zero
+    """Data-parallel traffic: of the weights where they are gathered, of what is trained where gradients are summed."""
+    zero, held, ends = block.structure.zero, own.fullest(block.pp, block.structure.schedule), own.ends(block.pp)
     forward, backward = (
         repeated(work.held.fullest, each) for each in (work.layer.forward.total, work.layer.backward.total)
     )
     units = _units(block, parameters, micro_batches, work)
+    reduced = units if own is parameters else replace(units, layer=own.layer, table=0.0, tables=0.0)
     if zero < 2:
         with term("passes beside"):
             passes = passes_beside(block.pp, micro_batches, block.vpp)
         beside = repeated(passes, forward), repeated(passes, backward)
-        data = replicated_traffic(setting, block, placed, held, parameters.ends(block.pp), *beside)
+        data = replicated_traffic(setting, block, placed, held, ends, *beside)
     elif zero == 3 or setting.stack.states.sharded_master:
-        data = sharded_weights(setting, placed, units, gathered_again=zero == 3)
+        data = sharded_weights(setting, placed, units, reduced, gathered_again=zero == 3)
     else:
-        data = sharded_gradients(setting, placed, held, parameters.ends(block.pp), units, forward)
+        data = sharded_gradients(setting, placed, held, ends, reduced, forward)
     if setting.experts is None:
         return data
     edp = expert_groups(setting, block).edp
@@ -257,6 +202,27 @@ def _optimizer(setting: Setting, block: Block, held: Number, routed: Number) -> 
         return stream_time(nbytes, setting.memory_bandwidth, setting.memory_share)
 
 
+def _offload(
+    setting: Setting,
+    block: Block,
+    parameters: StageParameters,
+    own: StageParameters,
+    work: Stages,
+    micro_batches: Number,
+) -> OffloadTime:
+    """What the host link and the host's update add, on the fullest rank."""
+    if not block.structure.offload:
+        return OffloadTime(0.0, None)
+    routed, schedule = parameters.routed_held, block.structure.schedule
+    held = shard_of(setting, block, parameters.fullest(block.pp, schedule), routed)
+    updated = shard_of(setting, block, stepped(block, own.fullest(block.pp, schedule)), routed)
+    forward, backward = (
+        repeated(work.held.fullest, each) for each in (work.layer.forward.total, work.layer.backward.total)
+    )
+    passing = Passing(held, updated, offloaded_activations(setting, block, work.held), forward, backward)
+    return offload_time(setting, block, passing, micro_batches)
+
+
 def _converted_weights(setting: Setting, block: Block, parameters: StageParameters, micro_batches: Number) -> Number:
     """Weights converted after an update where the copies are kept, else in every micro-batch; a shard before it is
     gathered narrow.
@@ -275,10 +241,9 @@ def _converted_weights(setting: Setting, block: Block, parameters: StageParamete
 
 def _tensor(setting: Setting, block: Block, placed: Groups, work: Stages, micro_batches: Number) -> list[Transfer]:
     transfers = []
-    full = block.structure.recompute == "full"
-    for layers, traffic in work.tensor:
+    for layers, traffic, repeats in work.tensor:
         for operation, per_layer, again, time in traffic.transfers:
-            each = repeated(per_layer + again if full else per_layer, repeated(layers, micro_batches))
+            each = repeated(per_layer + repeated(repeats, again), repeated(layers, micro_batches))
             times = np.where(block.tp > 1, each, 0.0)
             transfers.append(Transfer(placed.tp, operation, traffic.message, time, times))
     return [*transfers, *_ends(block, placed, work, micro_batches), *_experts(setting, block, work, micro_batches)]
@@ -288,10 +253,11 @@ def _context(block: Block, placed: Groups, work: Stages, micro_batches: Number) 
     """What ranks that share sequences exchange, again where all is recomputed what they did forward."""
     found = []
     full = block.structure.recompute == "full"
+    again = reached(block, work.held.fullest) if full else 0.0
     for held, traffic in work.context:
         layers = repeated(held, micro_batches)
         for item in traffic.exchanges:
-            each = item.forward + item.backward + item.forward if full else item.forward + item.backward
+            each = item.forward + item.backward + repeated(again, item.forward)
             found.append(Transfer(placed.cp, item.operation, item.message, item.time, repeated(each, layers)))
     return found
 
@@ -301,7 +267,8 @@ def _experts(setting: Setting, block: Block, work: Stages, micro_batches: Number
     if setting.experts is None:
         return []
     placed = expert_groups(setting, block)
-    passes = repeated(3.0 if block.structure.recompute == "full" else 2.0, micro_batches)
+    again = reached(block, work.held.fullest) if block.structure.recompute == "full" else 0.0
+    passes = repeated(2.0 + again, micro_batches)
     found = []
     for layers, traffic in work.experts:
         found += expert_transfers(placed, traffic, layers, passes)

@@ -264,7 +264,7 @@ class StepFlop:
     executed: Number
 
 
-def _forward_flop(setting: Setting, *, causal: bool) -> tuple[Number, Number, Number]:
+def forward_flop(setting: Setting, *, causal: bool) -> tuple[Number, Number, Number]:
     """Forward work of a step: all weight matrices of the layers, the attention core, the head."""
     model = setting.model
     tokens = tokens_per_step(setting.global_batch, setting.sequence)
@@ -312,7 +312,7 @@ def recomputed_flop(setting: Setting, recompute: Recompute, linear: Number, core
 def step_flop(setting: Setting, recompute: Recompute) -> StepFlop:
     """Work of a step under the scenario's FLOP convention."""
     convention, model = setting.convention, setting.model
-    linear, core, head = _forward_flop(setting, causal=convention == "model-causal")
+    linear, core, head = forward_flop(setting, causal=convention == "model-causal")
     useful = training_flop(linear + core + head)
     again = recomputed_flop(setting, recompute, linear, core)
     layers = layer_count(model)

@@ -23,12 +23,19 @@ _ZERO, _NOT_FINITE = -777.7, 777.7
 _UNITS = {"_bytes": "B", "_s": "s"}
 
 
+_UNSAID = {("split", "fitting"), ("recompute_method", "block"), ("offload_to", "cpu")}
+
+
 def choices(answer: Answer) -> dict[str, Any]:
-    """What the plan is, in full; a split that only follows from the sizes is no choice."""
+    """What the plan is, in full; what only follows from the rest is no choice."""
     block = answer.evaluation.block
     written = asdict(block.structure).items()
-    made = {name: value for name, value in written if value is not None and (name, value) != ("split", "fitting")}
+    made = {name: _said(value) for name, value in written if value not in (None, ()) and (name, value) not in _UNSAID}
     return {**{name: number(getattr(block, name)) for name in SIZES}, **made}
+
+
+def _said(value: Any) -> Any:
+    return f"[{', '.join(value)}]" if isinstance(value, tuple) else value
 
 
 def figures(answer: Answer) -> dict[str, float]:

@@ -13,9 +13,9 @@ from costmodel.equations.counting import repeated
 from costmodel.equations.economics import run_time, tokens_per_step, work_time
 from costmodel.estimate.band import memory_band
 from costmodel.estimate.costs import number
+from costmodel.estimate.flop import work_of_step
 from costmodel.estimate.memory import ALLOCATED, LINES, RESERVED
 from costmodel.estimate.plan import Answer
-from costmodel.estimate.work import step_flop
 from costmodel.explore.rows import Modelled, Refused
 
 Quantity = Literal["time", "memory"]
@@ -109,7 +109,7 @@ def _from_flop(row: Row, model: Modelled) -> float:
     """Time of a step at a stated rate or utilisation."""
     convention, executed = _convention(row, model)
     setting = replace(model.answer.setting, convention=convention)
-    flop = step_flop(setting, model.answer.evaluation.block.structure.recompute)
+    flop = work_of_step(setting, model.answer.evaluation.block)
     achieved, used = row.number("tflops_per_gpu"), row.number("mfu")
     if achieved is None and used is None:
         used, executed = row.number("hfu"), True

@@ -21,6 +21,7 @@ from costmodel.estimate.legality import REFUSALS, Rule
 from costmodel.estimate.plan import Answer, answer, own_plan
 from costmodel.estimate.schedules import FOLDED, LOOPED
 from costmodel.estimate.setting import setting_of
+from costmodel.explore.chosen_rows import OFFLOAD, choices_of, memory_of
 from costmodel.explore.expert_rows import expert_assumptions, expert_degrees, expert_layers, has_experts
 from costmodel.explore.fills import Filling, chunks, micro_batch, replicas, split
 from costmodel.explore.software import stack_of
@@ -160,8 +161,8 @@ def _features(row: Row) -> None:
     mode = row.text("recompute").partition(":")[0]
     if mode and mode not in RECOMPUTE:
         raise Refused("V009", f"recompute {mode}")
-    if "offload" in features:
-        raise Refused("V009", "activations are offloaded")
+    if "offload" in OFFLOAD.sub("", features):
+        raise Refused("V009", "something other than activations is offloaded")
 
 
 def _needed(row: Row, *names: str) -> Iterator[float]:
@@ -264,6 +265,7 @@ def _cluster(filling: Filling, shelf: Shelf, accelerator: Accelerator, layout: L
             "scale_up": scale_up,
             "scale_out": _network(filling, shelf, node, each, alone=layout.ranks <= each),
             "host": node.host,
+            **memory_of(node, each, _SOURCE),
         },
         "nodes": layout.ranks / each,
     }
@@ -340,4 +342,5 @@ def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) 
         "schedule": "interleaved" if vpp > 1 and schedule == "1f1b" else schedule,
         "sequence_parallel": (bool(parallel) or has_experts(row)) and layout.tp > 1,
         "split": split(filling, layers, layout.pp * vpp),
+        **choices_of(row, stack),
     }

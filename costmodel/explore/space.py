@@ -6,12 +6,12 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from costmodel.documents.plan import Space
-from costmodel.documents.stack import ContextParallel, Order, Recompute, Schedule
+from costmodel.documents.stack import ContextParallel, Module, Order, Recompute, Schedule
 from costmodel.equations.counting import data_parallel_degree
 from costmodel.estimate.block import SIZES, Block, Split, Structure
 from costmodel.estimate.legality import CHECKS, legal
@@ -151,16 +151,18 @@ def grids(setting: Setting) -> Iterator[Grid]:
     splits: Sequence[Split] = space.split or [DEFAULT_SPLIT]
     choices = itertools.product(
         space.zero or stack.zero,
-        space.recompute or _recompute(setting),
+        list(_recomputes(setting, space)),
+        space.offload or [[]],
         schedules,
         space.sequence_parallel or [stack.sequence_parallel],
         space.order or [DEFAULT_ORDER],
         (space.cp_type or stack.context_parallel or _plain(setting)) if max(cp) > 1 else _plain(setting),
         splits,
     )
-    for zero, recompute, schedule, sequence_parallel, order, cp_type, split in choices:
+    for zero, (recompute, modules, count), offload, schedule, sequence_parallel, order, cp_type, split in choices:
         chunks = tuple(value for value in vpp if chunks_fit(schedule, value)) or vpp
         structure = Structure(zero, recompute, schedule, sequence_parallel, order, cp_type, split)
+        structure = replace(structure, recompute_modules=modules, recompute_layers=count, offload=tuple(offload))
         dp = tuple(space.dp) if space.dp else None
         experts = _expert_degrees(setting, space), etp
         yield Grid(structure, ranks, dp, tp, pp, chunks, micro_batch, *experts, cp, tuple(space.dp_replicate or (1.0,)))
@@ -184,6 +186,23 @@ def _context(setting: Setting) -> tuple[float, ...]:
 def _plain(setting: Setting) -> list[ContextParallel]:
     """The one way that stands for all where no sequence is shared."""
     return (setting.stack.context_parallel or ["p2p"])[:1]
+
+
+Again = tuple[Recompute, tuple[Module, ...] | None, float | None]
+
+
+def _recomputes(setting: Setting, space: Space) -> Iterator[Again]:
+    """Recompute modes, selective with each listed set of modules, full with each listed number of layers."""
+    modes = list(space.recompute or _recompute(setting))
+    if space.recompute_modules and "selective" not in modes:
+        modes.append("selective")
+    for mode in modes:
+        if mode == "selective" and space.recompute_modules:
+            yield from ((mode, tuple(modules), None) for modules in space.recompute_modules)
+        elif mode == "full" and space.recompute_layers:
+            yield from ((mode, None, count) for count in space.recompute_layers)
+        else:
+            yield mode, None, None
 
 
 def _recompute(setting: Setting) -> list[Recompute]:

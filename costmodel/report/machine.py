@@ -19,6 +19,7 @@ from costmodel.explore.alone import Alone
 from costmodel.explore.rank import Front, Ranked
 from costmodel.explore.refusals import Example
 from costmodel.explore.search import Found
+from costmodel.report.choices import chosen
 
 
 def _number(value: float) -> float | None:
@@ -72,6 +73,7 @@ def _choices(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]
         "order": structure.order,
         **_split(structure),
         "cp_type": structure.cp_type,
+        **chosen(structure),
     }
 
 

@@ -11,14 +11,14 @@ from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.groups import Transfer
 from costmodel.estimate.legality import REFUSALS, REMARKS
-from costmodel.estimate.memory import ALLOCATED, LINES, RESERVED, STAGES
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Assumed, Setting
 from costmodel.estimate.split import stage_layers
 from costmodel.explore.alone import Alone
+from costmodel.report.choices import choice_words, tuning_words
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.suggest import command
-from costmodel.report.theme import BAD, DIM, HEAD, VERDICT_STYLE, WARN, bar, styled
+from costmodel.report.theme import BAD, DIM, HEAD, WARN, bar, styled
 from costmodel.units import gib, show, show_time, significant
 
 TIME_TERMS = (
@@ -32,11 +32,12 @@ TIME_TERMS = (
     ("pp exposed", "pp_exposed"),
     ("dp exposed", "dp_exposed"),
     ("pipeline bubble", "bubble"),
+    ("offload exposed", "offload_exposed"),
     ("optimizer", "optimizer"),
 )
 BAND, ENDS = "P10 – P90", ("low", "high")
 
-OF_SOME = ("cp_exposed", "ep_exposed")  # said only where there is any
+OF_SOME = ("cp_exposed", "ep_exposed", "offload_exposed")  # said only where there is any
 
 
 def percent(value: float, digits: int = 3) -> str:
@@ -58,7 +59,8 @@ def plan_words(answer: Answer) -> str:
     layers = stage_layers(answer.setting.model, block)
     if not layers.equal:
         sizes.append("layers " + " ".join(f"{number(held):g}" for held in layers.ranks(float(block.pp[0]))))
-    sizes += [f"mb {float(block.micro_batch[0]):.0f}", f"zero {structure.zero}", f"recompute {structure.recompute}"]
+    sizes += [f"mb {float(block.micro_batch[0]):.0f}", f"zero {structure.zero}"]
+    sizes += choice_words(structure)
     return " · ".join(sizes)
 
 
@@ -66,7 +68,7 @@ def head(setting: Setting) -> str:
     """What is asked about, in one line."""
     case = setting.case
     parts = f"{number(setting.ranks):,.0f} × {case.accelerator.name}, {case.scenario.cluster.nodes:,.0f} nodes"
-    return f"{case.model.title} on {parts}"
+    return f"{case.model.title}{tuning_words(setting)} on {parts}"
 
 
 def titled(answer: Answer) -> list[Line]:
@@ -113,7 +115,8 @@ def between(low: str, high: str) -> str:
     return f"{number} – {high}" if unit == high.partition(" ")[2] else f"{low} – {high}"
 
 
-def _memory_band(costs: dict[str, float]) -> str:
+def memory_band(costs: dict[str, float]) -> str:
+    """Both ends of the band of the peak."""
     return between(f"{gib(costs['memory_peak_low'])} GiB", f"{gib(costs['memory_peak_high'])} GiB")
 
 
@@ -124,7 +127,7 @@ def _facts(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str, str,
     efficient = f"{percent(costs['communication_efficiency'])} efficient"
     return [
         ("step time", show_time(costs["step_time"]), "memory", peak),
-        (BAND, between(*(show_time(costs[f"step_time_{end}"]) for end in ENDS)), BAND, _memory_band(costs)),
+        (BAND, between(*(show_time(costs[f"step_time_{end}"]) for end in ENDS)), BAND, memory_band(costs)),
         ("throughput", show(costs["tokens_per_s"], "token/s"), "per GPU", each),
         ("MFU", percent(costs["mfu"]), "HFU", percent(costs["hfu"])),
         ("scaling", percent(costs["scaling_efficiency"]), "communication", efficient),
@@ -180,93 +183,13 @@ def problems(answer: Answer) -> list[Line]:
 
 def _reason(answer: Answer, code: str) -> str:
     """What a code means, with the figures where it is about memory."""
+    if code == "M003":
+        taken = f"{gib(answer.evaluation.costs.row()['host_memory'])} GiB of a node"
+        return f"{taken}; {REFUSALS[code].meaning}"
     if code not in ("M001", "M002"):
         return REFUSALS[code].meaning
     peak = f"{gib(answer.evaluation.costs.row()['memory_peak'])} of {gib(answer.setting.usable)} GiB usable"
     return f"{peak} on the worst stage" if code == "M001" else f"{peak}; {REFUSALS[code].meaning}"
-
-
-_LEDGER_NOTES = {
-    "gathered": "unsharded units in flight",
-    "buckets": "reduce buckets",
-    "context": "keys and values of other ranks",
-    "recompute": "one layer recomputed whole",
-    "logits": "logits, loss, last norm",
-    "fragmentation": "held back by the caching allocator (assumed)",
-    "runtime": "context and communicators (assumed)",
-}
-
-
-def memory(answer: Answer, *, verbose: bool = False) -> list[Line]:
-    """The ledger of the worst stage, and which lines sum to which total."""
-    if answer.refused:
-        return refusal(answer)
-    setting, ledger = answer.setting, answer.evaluation.ledger
-    peaks = [number(peak) for peak in ledger.peaks]
-    stages = int(answer.evaluation.block.pp[0])
-    there = {1: (0,), 2: (0, 2)}.get(stages, (0, 1, 2))
-    worst = max(there, key=lambda position: peaks[position])
-    where = f"stage {(0, 1, stages - 1)[worst]} of {stages}, {STAGES[worst]}" if stages > 1 else "the only one"
-    others = " · ".join(f"{STAGES[position]} {gib(peaks[position])}" for position in there)
-    return [
-        styled(f"Per GPU, worst pipeline stage ({where})   {setting.case.accelerator.name}", HEAD),
-        styled(plan_words(answer)),
-        Text(),
-        Grid(("line", "GiB", "", "note"), _ledger_rows(answer, worst, peaks[worst]), "lrll", headed=False, drop=("",)),
-        _room(answer),
-        styled(f"  {BAND} of the peak: {_memory_band(answer.evaluation.costs.row())}"),
-        *([Text(), styled(f"  by stage    {others} GiB")] if stages > 1 else []),
-        *problems(answer),
-        *([Text(), *assumed_lines(answer.assumed, verbose=True)] if verbose else []),
-        Text(),
-        following(answer, "explain", "memory_peak"),
-    ]
-
-
-def _room(answer: Answer) -> Text:
-    """Of what is usable, how much is taken and how much free."""
-    costs = answer.evaluation.costs.row()
-    said, free = verdict(costs["memory_share"]), costs["memory_free"]
-    margin = f"{gib(free)} GiB free" if free >= 0 else f"{gib(-free)} GiB too much"
-    share = f"  of {gib(answer.setting.usable)} GiB usable: {percent(costs['memory_share'])}, {margin}   {said}"
-    return styled(share, VERDICT_STYLE[said])
-
-
-def _ledger_rows(answer: Answer, stage: int, peak: float) -> list[tuple[str, str, str, str]]:
-    """The lines that are not empty, and the totals a tool would show."""
-    values = {name: number(answer.evaluation.ledger.line(name, stage)) for name in LINES}
-    largest = max(values.values())
-    rows = [
-        (name, gib(value), bar(value / largest, 20), _ledger_note(answer, name))
-        for name, value in values.items()
-        if value
-    ]
-    allocated = sum(values[name] for name in ALLOCATED)
-    reserved = sum(values[name] for name in RESERVED)
-    return [
-        *rows,
-        ("─" * 13, "─" * 6, "", ""),
-        ("allocated", gib(allocated), "", "what torch.cuda.max_memory_allocated shows"),
-        ("reserved", gib(reserved), "", "+ fragmentation: max_memory_reserved"),
-        ("peak", gib(peak), "", "+ runtime: nvidia-smi"),
-    ]
-
-
-def _ledger_note(answer: Answer, name: str) -> str:
-    setting, states = answer.setting, answer.setting.stack.states
-    narrow = setting.narrow
-    kept = 0.0 if narrow and narrow.primary else states.weights
-    copies = f" + {setting.recipe.copies:.3g} {setting.recipe.name}" if narrow and narrow.cached else ""
-    zero = answer.evaluation.block.structure.zero
-    gradients = answer.setting.gradient
-    notes = {
-        "weights": f"{kept:.0f}{copies} B a parameter" + (", sharded over dp" if zero == 3 else ""),
-        "gradients": f"{gradients:.0f} B a parameter" + (", sharded over dp" if zero >= 2 else ""),
-        "optimizer": f"{float(answer.setting.optimizer_state):.0f} B a parameter"
-        + (", sharded over dp" if zero >= 1 else ""),
-        "activations": f"recompute {answer.evaluation.block.structure.recompute}",
-    }
-    return notes.get(name, _LEDGER_NOTES.get(name, ""))
 
 
 def communication(answer: Answer) -> list[Line]:

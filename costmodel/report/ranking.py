@@ -13,6 +13,7 @@ from costmodel.estimate.legality import REFUSALS
 from costmodel.explore.rank import Front, Ranked
 from costmodel.explore.refusals import Example
 from costmodel.explore.search import Found
+from costmodel.report.choices import choice_words, short_words
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.plan import head, percent, plan_words
 from costmodel.report.scatter import Point, scatter
@@ -101,7 +102,7 @@ def plan_cells(place: int, plan: Ranked, cut: Sequence[str] = ()) -> tuple[str, 
         *(f"{plan.sizes[name]:.0f}" for name in ("tp", *cut, "pp", "dp", "vpp", "micro_batch")),
         str(plan.structure.zero),
         "✓" if plan.structure.sequence_parallel and plan.sizes["tp"] > 1 else "·",
-        plan.structure.recompute,
+        short_words(plan.structure),
     )
 
 
@@ -206,7 +207,7 @@ def _example_words(example: Example) -> str:
         f"{name} {example.sizes[name]:.4g}" for name in ("ep", "etp", "cp", "dp_replicate") if example.sizes[name] > 1
     ]
     structure = example.structure
-    return " · ".join([*sizes, f"zero {structure.zero}", f"recompute {structure.recompute}", structure.schedule])
+    return " · ".join([*sizes, f"zero {structure.zero}", *choice_words(structure), structure.schedule])
 
 
 def _nothing_fits(found: Found) -> list[Line]:
@@ -216,7 +217,7 @@ def _nothing_fits(found: Found) -> list[Line]:
     plan, setting = (closest or nearest)[0], found.setting
     sizes, structure = plan.sizes, plan.structure
     words = " ".join(f"{name} {sizes[name]:.0f}" for name in ("tp", "pp", "dp", "micro_batch"))
-    words += f" zero {structure.zero} recompute {structure.recompute}"
+    words += " ".join(["", f"zero {structure.zero}", *choice_words(structure)])
     costs = plan.costs
     need = f"needs {gib(costs['memory_peak'])} of {gib(setting.usable)} GiB"
     if closest:

@@ -12,6 +12,7 @@ from costmodel.estimate.block import SIZES, Structure
 from costmodel.estimate.plan import structure_of
 from costmodel.estimate.setting import Setting
 from costmodel.explore.rank import Ranked
+from costmodel.report.choices import written_choice
 
 
 def command(case: Case, verb: str, *words: str, settings: Mapping[str, str] | None = None) -> str:
@@ -42,5 +43,5 @@ def plan_settings(setting: Setting, wanted: Ranked) -> dict[str, str]:
     for choice in fields(Structure):
         value = getattr(wanted.structure, choice.name)
         if value != getattr(follows, choice.name):
-            needed[choice.name] = str(value).lower()
+            needed[choice.name] = written_choice(value)
     return {f"plan.{name}": value for name, value in needed.items()}

@@ -171,7 +171,7 @@ def test_a_step_drawn_term_by_term_has_that_band() -> None:
 
 def test_every_term_and_line_is_of_a_kind() -> None:
     """A term that is added to the step or the ledger has to say how uncertain it is."""
-    assert {*TERMS} == {"matmul", "attention", "memory_bound", "launch", *AXES, "bubble", "optimizer"}
+    assert {*TERMS} == {"matmul", "attention", "memory_bound", "launch", *AXES, "bubble", "offload", "optimizer"}
     lines = [name for members in MEMORY_KINDS.values() for name in members]
     assert sorted(lines) == sorted(LINES)
 

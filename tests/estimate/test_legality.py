@@ -16,6 +16,10 @@ from estimate.cases import ask, costs, mixed, model, setting
 SMALL = model()
 NO_SP = {"sequence_parallel": False}
 
+BOTH = ["optimizer", "parameters"]
+DRIVELESS = {"node": "gb200-nvl72", "nodes": 2, "stack": "deepspeed"}
+ON_DRIVES = {"zero": 3, "offload": ["optimizer"], "offload_to": "nvme"}
+
 # code: (case, plan that breaks it, plan beside it that does not)
 CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = {
     "L001": [
@@ -67,6 +71,11 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
     "L011": [
         ({"stack": "megatron-2021"}, {"zero": 1}, {"zero": 0}),
         ({"stack": "fsdp2"}, {"zero": 0}, {"zero": 2}),
+        ({"stack": "fsdp2"}, {"recompute_modules": ["norms"]}, {"recompute": "selective"}),
+        ({"stack": "fsdp2"}, {"recompute_layers": 2}, {"recompute": "full"}),
+        ({}, {"zero": 3, "offload": ["parameters", "optimizer"]}, {"zero": 3, "offload": ["optimizer"]}),
+        ({}, {"offload": ["optimizer"], "offload_to": "nvme"}, {"offload": ["optimizer"]}),
+        ({"stack": "megatron-2021"}, {"offload": ["activations"]}, {}),
     ],
     "L020": [({"shape": mixed(count=6)}, {"ep": 4}, {"ep": 2})],
     "L021": [
@@ -77,6 +86,20 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
     "L022": [({"shape": mixed(ffn_hidden=1028)}, {"etp": 8}, {"etp": 4})],
     "L023": [({"shape": mixed()}, {"tp": 2, **NO_SP}, {"tp": 2}), ({"shape": mixed()}, {"tp": 2, **NO_SP}, {**NO_SP})],
     "L024": [({}, {"ep": 2}, {}), ({}, {"etp": 2}, {})],
+    "L040": [
+        ({}, {"recompute": "full", "recompute_modules": ["norms"]}, {"recompute_modules": ["norms"]}),
+        ({}, {"recompute": "none", "recompute_layers": 2}, {"recompute_layers": 2}),
+    ],
+    "L041": [
+        ({}, {"pp": 4, "recompute_layers": 3}, {"pp": 4, "recompute_layers": 2}),
+        ({}, {"pp": 4, "vpp": 2, "recompute_layers": 2}, {"pp": 4, "vpp": 2, "recompute_layers": 1}),
+    ],
+    "L042": [
+        ({"stack": "deepspeed"}, {"zero": 2, "offload": BOTH}, {"zero": 3, "offload": BOTH}),
+        ({"stack": "deepspeed"}, {"zero": 3, "offload": ["parameters"]}, {"zero": 3, "offload": BOTH}),
+        ({}, {"offload_layers": 2, "offload": ["optimizer"]}, {"offload_layers": 2, "offload": ["activations"]}),
+    ],
+    "L043": [({"node": "hgx-mi300x"}, {"offload": ["optimizer"]}, {}), (DRIVELESS, ON_DRIVES, {"zero": 3})],
 }
 EACH = [
     pytest.param(code, *one, id=f"{code}-{position}")
@@ -96,7 +119,7 @@ def test_every_reason_has_a_case_and_a_meaning() -> None:
     codes = [check.code for check in CHECKS]
     assert {*codes} == {*CASES, "L010", "L012"}
     assert len(codes) == len({*codes})
-    assert {*codes, "M001", "M002", "T001"} == {*REFUSALS}
+    assert {*codes, "M001", "M002", "M003", "T001"} == {*REFUSALS}
     assert all(rule.title and rule.meaning.endswith(".") for rule in {**REFUSALS, **REMARKS}.values())
 
 

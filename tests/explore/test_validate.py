@@ -211,6 +211,15 @@ def test_a_schedule_is_read_from_features_or_framework(row: Any, cells: Any, sch
     assert (block.structure.schedule, block.vpp[0]) == (schedule, vpp)
 
 
+def test_modules_and_offloaded_layers_are_the_row_s(row: Any) -> None:
+    cells = {"year": "2025", "framework": "Megatron-Bridge", "recompute": "selective:layernorm+mlp"}
+    found = modelled(row(**cells, features="cpu_activation_offload_layers=40"), SHELF)
+    structure = found.answer.evaluation.block.structure
+    assert structure.recompute_modules == ("norms", "mlp")
+    assert (structure.offload, structure.offload_layers) == (("activations",), 40)
+    assert modelled(row(**{**cells, "recompute": "selective"}), SHELF).answer.evaluation.block.structure.offload == ()
+
+
 def test_the_network_is_the_row_s(row: Any) -> None:
     case = modelled(row(gpus=16, gpus_per_node=4, nic_gbps_per_gpu=50, global_batch=8), SHELF).answer.setting.case
     assert (case.scenario.cluster.nodes, case.node.accelerators, case.node.scale_up.domain) == (4, 4, 4)
@@ -375,7 +384,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "a batch of another size": ({"global_batch": 6}, "V007", "L005"),
     "schedule unknown": ({"features": "schedule=Wave"}, "V008", "Wave"),
     "recompute unknown": ({"recompute": "every-other"}, "V009", "every-other"),
-    "offload": ({"features": "cpu_activation_offload_layers=40"}, "V009", "offloaded"),
+    "offload of more": ({"features": "cpu_offload=optimizer"}, "V009", "offloaded"),
+    "offload not offered": ({"features": "cpu_activation_offload_layers=40"}, "V007", "L011"),
 }
 
 

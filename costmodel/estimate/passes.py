@@ -1,0 +1,111 @@
+"""Seconds of one micro-batch in one direction and in both, by what they are spent on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from costmodel.equation import Number, term
+from costmodel.equations.recompute import mixed
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Seconds of one micro-batch in one direction, by what they are spent on."""
+
+    matmul: Number = 0.0
+    attention: Number = 0.0
+    memory_bound: Number = 0.0
+    launch: Number = 0.0
+    tp: Number = 0.0
+    cp: Number = 0.0
+    ep: Number = 0.0
+    dp: Number = 0.0
+
+    def __add__(self, other: Pass) -> Pass:
+        return Pass(*(summed(getattr(self, name), getattr(other, name)) for name in PASS_TERMS))
+
+    def each(self, change: Callable[[Number], Number]) -> Pass:
+        """The same change made to every term."""
+        return Pass(*(_labelled(name, change, getattr(self, name)) for name in PASS_TERMS))
+
+    @property
+    def device(self) -> Number:
+        """Time on the device."""
+        return self.matmul + self.attention + self.memory_bound
+
+    @property
+    def total(self) -> Number:
+        """All of it."""
+        total = self.device + self.launch + self.tp
+        for exposed in (self.cp, self.ep, self.dp):
+            total = summed(total, exposed)
+        return total
+
+
+def nothing(value: Number) -> bool:
+    """Whether a term was never set; adding or changing whole columns of nothing would take its time."""
+    return isinstance(value, float) and value == 0
+
+
+def summed(one: Number, other: Number) -> Number:
+    """The sum; of one that was never set the other as it is."""
+    return one if nothing(other) else other if nothing(one) else one + other
+
+
+def _labelled(label: str, change: Callable[[Number], Number], value: Number) -> Number:
+    if nothing(value):
+        return value
+    with term(label):
+        return change(value)
+
+
+PASS_TERMS = ("matmul", "attention", "memory_bound", "launch", "tp", "cp", "ep", "dp")
+
+
+@dataclass(frozen=True)
+class Both:
+    """Forward and backward of one thing."""
+
+    forward: Pass
+    backward: Pass
+    weight: Number | None = None  # of backward, the gradients of the weights; told where a schedule defers them
+
+    def __add__(self, other: Both) -> Both:
+        weight = other.weight if self.weight is None else self.weight
+        if self.weight is not None and other.weight is not None:
+            weight = self.weight + other.weight
+        return Both(self.forward + other.forward, self.backward + other.backward, weight)
+
+    @property
+    def undeferred(self) -> Both:
+        """Without telling the gradients of the weights apart."""
+        return Both(self.forward, self.backward)
+
+    @property
+    def deferred(self) -> Number:
+        """Of backward, what can wait."""
+        return 0.0 if self.weight is None else self.weight
+
+    def each(self, change: Callable[[Number], Number]) -> Both:
+        """The same change made to every term of both."""
+        with term("forward"):
+            forward = self.forward.each(change)
+        with term("backward"):
+            backward = self.backward.each(change)
+        return Both(
+            forward, backward, None if self.weight is None else _labelled("weight gradient", change, self.weight)
+        )
+
+    def mixed(self, other: Both, share: Number) -> Both:
+        """A mean layer, where this share of them is as this one and the rest as the other; weights gain the same."""
+        forward, backward = (
+            Pass(*(mixed(share, getattr(one, name), getattr(rest, name)) for name in PASS_TERMS))
+            for one, rest in ((self.forward, other.forward), (self.backward, other.backward))
+        )
+        return Both(forward, backward, self.weight)
+
+    @property
+    def total(self) -> Number:
+        """Forward and backward."""
+        return self.forward.total + self.backward.total

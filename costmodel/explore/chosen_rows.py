@@ -1,0 +1,34 @@
+"""What a measured run recomputes by name or keeps on the host, from the cells that say so."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from costmodel.documents.hardware import Node
+from costmodel.documents.stack import Stack
+from costmodel.documents.table import Row
+
+OFFLOAD = re.compile(r"cpu_activation_offload_layers=(\d+)")
+MODULES = {"core_attn": "attention", "layernorm": "norms", "mlp": "mlp"}  # Megatron's names, and ours
+
+
+def choices_of(row: Row, stack: Stack) -> dict[str, Any]:
+    """Modules that are recomputed by name, and layers whose activations are offloaded, where the row says."""
+    mode, _, names = row.text("recompute").partition(":")
+    chosen: dict[str, Any] = {}
+    modules = [MODULES[name] for name in names.split("+") if name in MODULES]
+    if mode == "selective" and modules and set(modules) <= set(stack.recompute_modules):
+        chosen["recompute_modules"] = modules
+    if offloaded := OFFLOAD.search(row.text("features")):
+        chosen |= {"offload": ["activations"], "offload_layers": float(offloaded[1])}
+    return chosen
+
+
+def memory_of(node: Node, each: float, source: str) -> dict[str, Any]:
+    """The processors' memory of as many accelerators, where the node's is known."""
+    if node.memory is None:
+        return {}
+    part = each / node.accelerators
+    sizes = {"capacity": f"{node.memory.capacity * part:g} B", "bandwidth": f"{node.memory.bandwidth * part:g} B/s"}
+    return {"memory": {**sizes, "source": source}}

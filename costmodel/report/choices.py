@@ -1,0 +1,67 @@
+"""A plan's choices beyond its sizes, in words, as keys of machine output, and as one writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costmodel.estimate.block import Structure
+from costmodel.estimate.setting import Setting
+
+_PLAIN = Structure()
+_KEYS = ("recompute_modules", "recompute_layers", "recompute_method", "offload", "offload_to", "offload_layers")
+
+
+def choice_words(structure: Structure) -> list[str]:
+    """Recompute, with its modules or layers, and offload where there is any."""
+    words = f"recompute {structure.recompute}"
+    if structure.recompute_modules is not None:
+        words += f" ({', '.join(structure.recompute_modules) or 'no module'})"
+    elif structure.recompute_layers is not None:
+        count = f"{structure.recompute_layers:.0f} layers"
+        words += f" ({count} at once)" if structure.recompute_method == "uniform" else f" ({count} of a chunk)"
+    return [words, *_offload_words(structure)]
+
+
+def _offload_words(structure: Structure) -> list[str]:
+    if not structure.offload:
+        return []
+    drives = " to nvme" if structure.offload_to == "nvme" else ""
+    layers = f" of {structure.offload_layers:.0f} layers" if structure.offload_layers is not None else ""
+    return [f"offload {', '.join(structure.offload)}{drives}{layers}"]
+
+
+def short_words(structure: Structure) -> str:
+    """Recompute and offload in a column of a table."""
+    words: str = structure.recompute
+    if structure.recompute_modules is not None:
+        words = "+".join(structure.recompute_modules) or words
+    elif structure.recompute_layers is not None:
+        words = f"{words} {structure.recompute_layers:.0f}"
+    return words + "".join(f" ↑{name[:3]}" for name in structure.offload)
+
+
+def chosen(structure: Structure) -> dict[str, Any]:
+    """What a plan says beyond the usual, as keys and values."""
+    found = {key: getattr(structure, key) for key in _KEYS if getattr(structure, key) != getattr(_PLAIN, key)}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in found.items()}
+
+
+def written_choice(value: Any) -> str:
+    """A choice as a document has it."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(value)}]"
+    return "null" if value is None else f"{value:.0f}" if isinstance(value, float) else str(value).lower()
+
+
+def tuning_words(setting: Setting) -> str:
+    """The adapters of a run, where it trains nothing else."""
+    tuning = setting.tuning
+    return "" if tuning is None else f", {tuning.method} of rank {tuning.rank:.0f}"
+
+
+def tuning_notes(setting: Setting) -> dict[str, str]:
+    """What the lines of a ledger hold where only adapters are trained."""
+    if setting.tuning is None:
+        return {}
+    packed = "4.13 bits in the layers" if setting.tuning.method == "qlora" else "16 bits"
+    return {"weights": f"frozen in {packed}, and adapters", "gradients": "of adapters", "optimizer": "of adapters"}

@@ -1,0 +1,111 @@
+"""The memory of a plan on the terminal: the ledger of its worst stage, and what the host holds."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from costmodel.estimate.costs import number
+from costmodel.estimate.evaluate import verdict
+from costmodel.estimate.memory import ALLOCATED, LINES, RESERVED, STAGES
+from costmodel.estimate.plan import Answer
+from costmodel.report.choices import choice_words, tuning_notes
+from costmodel.report.layout import Grid, Line
+from costmodel.report.plan import BAND, assumed_lines, following, memory_band, percent, plan_words, problems, refusal
+from costmodel.report.theme import HEAD, VERDICT_STYLE, bar, styled
+from costmodel.units import gib
+
+_LEDGER_NOTES = {
+    "gathered": "unsharded units in flight",
+    "buckets": "reduce buckets",
+    "context": "keys and values of other ranks",
+    "recompute": "one layer recomputed whole",
+    "logits": "logits, loss, last norm",
+    "fragmentation": "held back by the caching allocator (assumed)",
+    "runtime": "context and communicators (assumed)",
+}
+
+
+def memory(answer: Answer, *, verbose: bool = False) -> list[Line]:
+    """The ledger of the worst stage, and which lines sum to which total."""
+    if answer.refused:
+        return refusal(answer)
+    setting, ledger = answer.setting, answer.evaluation.ledger
+    peaks = [number(peak) for peak in ledger.peaks]
+    stages = int(answer.evaluation.block.pp[0])
+    there = {1: (0,), 2: (0, 2)}.get(stages, (0, 1, 2))
+    worst = max(there, key=lambda position: peaks[position])
+    where = f"stage {(0, 1, stages - 1)[worst]} of {stages}, {STAGES[worst]}" if stages > 1 else "the only one"
+    others = " · ".join(f"{STAGES[position]} {gib(peaks[position])}" for position in there)
+    return [
+        styled(f"Per GPU, worst pipeline stage ({where})   {setting.case.accelerator.name}", HEAD),
+        styled(plan_words(answer)),
+        Text(),
+        Grid(("line", "GiB", "", "note"), _ledger_rows(answer, worst, peaks[worst]), "lrll", headed=False, drop=("",)),
+        _room(answer),
+        styled(f"  {BAND} of the peak: {memory_band(answer.evaluation.costs.row())}"),
+        *_host(answer),
+        *([Text(), styled(f"  by stage    {others} GiB")] if stages > 1 else []),
+        *problems(answer),
+        *([Text(), *assumed_lines(answer.assumed, verbose=True)] if verbose else []),
+        Text(),
+        following(answer, "explain", "memory_peak"),
+    ]
+
+
+def _host(answer: Answer) -> list[Text]:
+    """What offload takes of the host, where it takes anything."""
+    costs = answer.evaluation.costs.row()
+    if not costs["host_memory"]:
+        return []
+    where = answer.evaluation.block.structure.offload_to
+    share = percent(costs["host_share"])
+    return [styled(f"  on the host  {gib(costs['host_memory'])} GiB of a node ({where}), {share} of what it has")]
+
+
+def _room(answer: Answer) -> Text:
+    """Of what is usable, how much is taken and how much free."""
+    costs = answer.evaluation.costs.row()
+    said, free = verdict(costs["memory_share"]), costs["memory_free"]
+    margin = f"{gib(free)} GiB free" if free >= 0 else f"{gib(-free)} GiB too much"
+    share = f"  of {gib(answer.setting.usable)} GiB usable: {percent(costs['memory_share'])}, {margin}   {said}"
+    return styled(share, VERDICT_STYLE[said])
+
+
+def _ledger_rows(answer: Answer, stage: int, peak: float) -> list[tuple[str, str, str, str]]:
+    """The lines that are not empty, and the totals a tool would show."""
+    values = {name: number(answer.evaluation.ledger.line(name, stage)) for name in LINES}
+    largest = max(values.values())
+    rows = [
+        (name, gib(value), bar(value / largest, 20), _ledger_note(answer, name))
+        for name, value in values.items()
+        if value
+    ]
+    allocated = sum(values[name] for name in ALLOCATED)
+    reserved = sum(values[name] for name in RESERVED)
+    return [
+        *rows,
+        ("─" * 13, "─" * 6, "", ""),
+        ("allocated", gib(allocated), "", "what torch.cuda.max_memory_allocated shows"),
+        ("reserved", gib(reserved), "", "+ fragmentation: max_memory_reserved"),
+        ("peak", gib(peak), "", "+ runtime: nvidia-smi"),
+    ]
+
+
+def _ledger_note(answer: Answer, name: str) -> str:
+    setting, states = answer.setting, answer.setting.stack.states
+    narrow = setting.narrow
+    kept = 0.0 if narrow and narrow.primary else states.weights
+    copies = f" + {setting.recipe.copies:.3g} {setting.recipe.name}" if narrow and narrow.cached else ""
+    zero = answer.evaluation.block.structure.zero
+    gradients = answer.setting.gradient
+    notes = {
+        "weights": f"{kept:.0f}{copies} B a parameter" + (", sharded over dp" if zero == 3 else ""),
+        "gradients": f"{gradients:.0f} B a parameter" + (", sharded over dp" if zero >= 2 else ""),
+        "optimizer": f"{float(answer.setting.optimizer_state):.0f} B a parameter"
+        + (", sharded over dp" if zero >= 1 else ""),
+        "activations": choice_words(answer.evaluation.block.structure)[0],
+    }
+    notes |= tuning_notes(setting)
+    if answer.evaluation.block.structure.recompute_modules is not None:
+        notes["recompute"] = "modules of one layer, computed again"
+    return notes.get(name, _LEDGER_NOTES.get(name, ""))

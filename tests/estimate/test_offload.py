@@ -1,0 +1,84 @@
+"""Offload: what leaves the device is on the host, link and host take their time, small hosts refuse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from costmodel.equations.offload import host_update_time, host_update_traffic, link_time, offload_efficiency
+from costmodel.equations.states import gradient_traffic
+from estimate.cases import FASTEST, ask, costs, line, model, setting, written_out
+
+SMALL = setting(model(), stack="deepspeed")
+STATES = {"zero": 3, "offload": ["optimizer", "parameters"]}
+
+
+def test_the_worked_example() -> None:
+    """8B on 8 GPUs: 2.01 GB each way, 36.5 ms at 55 GB/s, and 0.80 s of Adam at 300 GB/s."""
+    shard = 8.03e9 / 8
+    nbytes = gradient_traffic(shard, 2.0)
+    assert nbytes == pytest.approx(2.01e9, rel=2e-3)
+    assert link_time(nbytes, 55e9, 1.0) == pytest.approx(36.5e-3, rel=1e-3)
+    assert host_update_time(host_update_traffic(shard, 4.0, 12.0, 2.0), 8.0, 300e9) == pytest.approx(0.80, abs=5e-3)
+    assert offload_efficiency(1024.0, 68.4e9, 70e12) == pytest.approx(0.5, abs=1e-3)
+
+
+def test_what_leaves_the_device_is_on_the_host() -> None:
+    kept, moved = ask(SMALL, zero=3), ask(SMALL, **STATES)
+    assert line(moved, "optimizer") == line(moved, "weights") == 0
+    rank = line(kept, "optimizer") + line(kept, "weights") + line(kept, "gradients")
+    assert moved.evaluation.costs.row()["host_memory"] == pytest.approx(8 * rank)
+    assert kept.evaluation.costs.row()["host_memory"] == kept.evaluation.costs.row()["offload_exposed"] == 0
+
+
+def test_a_link_and_a_host_of_any_rate_take_no_time() -> None:
+    host = replace(SMALL.host, link=FASTEST, bandwidth=FASTEST, read=FASTEST, write=FASTEST)
+    fast = replace(SMALL, host=host)
+    for where in ("cpu", "nvme"):
+        found = costs(fast, **STATES, offload_to=where)
+        assert found["offload_exposed"] == pytest.approx(0, abs=1e-9)
+        assert found["optimizer"] == pytest.approx(0, abs=1e-9)
+        assert found["step_time"] < costs(SMALL, zero=3)["step_time"]
+
+
+def test_a_slower_link_shows_more() -> None:
+    times = [
+        costs(replace(SMALL, host=replace(SMALL.host, link=rate)), **STATES)["offload_exposed"]
+        for rate in (10e9, 30e9, 60e9)
+    ]
+    assert times == sorted(times, reverse=True)
+    assert times[0] > times[-1] > 0
+
+
+def test_drives_are_slower_than_memory_and_take_other_room() -> None:
+    memory, drives = (costs(SMALL, **STATES, offload_to=where) for where in ("cpu", "nvme"))
+    assert drives["step_time"] > memory["step_time"]
+    assert drives["host_memory"] == memory["host_memory"]
+    assert drives["host_share"] == pytest.approx(drives["host_memory"] / 30e12)
+
+
+def test_offloaded_layers_leave_a_window_of_two() -> None:
+    asked = setting(model(layers=16))
+    kept, half, all_of_them = (
+        ask(asked, recompute="none", **plan)
+        for plan in ({}, {"offload": ["activations"], "offload_layers": 8}, {"offload": ["activations"]})
+    )
+    assert line(all_of_them, "activations") == pytest.approx(line(kept, "activations") * 2 / 16)
+    assert line(half, "activations") == pytest.approx(line(kept, "activations") * (8 + 2) / 16)
+    times = [given.evaluation.costs.row()["offload_exposed"] for given in (kept, half, all_of_them)]
+    assert times[0] == 0 < times[1] < times[2]
+
+
+def test_a_host_too_small_is_refused() -> None:
+    node = written_out("node", "dgx-h100", memory={"capacity": "4 GB"}, name="small")
+    given = ask(setting("llama-3-8b", node=node, stack="deepspeed"), **STATES)
+    assert given.refused == ()
+    assert "M003" in given.broken
+    assert "M003" not in ask(setting("llama-3-8b", stack="deepspeed"), **STATES).broken
+
+
+def test_what_was_assumed_of_the_link_is_said_where_it_is_used() -> None:
+    paths = {assumed.path for assumed in ask(setting(plan={"offload": ["optimizer"]}), offload=["optimizer"]).assumed}
+    assert "assume.host_share" in paths
+    assert "assume.host_share" not in {assumed.path for assumed in ask(setting()).assumed}

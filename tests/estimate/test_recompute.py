@@ -1,0 +1,101 @@
+"""Recompute by module and by layer: at its ends it is none or full, and each module trades memory for time."""
+
+from __future__ import annotations
+
+import pytest
+
+from costmodel.explore.search import search
+from estimate.cases import ask, case, costs, line, model, setting, written_out
+
+SMALL = setting(model(layers=8), stack="megatron-core")
+MODULES = ["norms", "attention", "mlp-activation", "mlp"]
+SAME = ("step_time", "memory_peak", "hfu", "mfu", "tp_volume", "dp_volume")
+
+
+def _same(one: dict[str, float], other: dict[str, float]) -> None:
+    assert {name: one[name] for name in SAME} == pytest.approx({name: other[name] for name in SAME}, rel=1e-12)
+
+
+@pytest.mark.parametrize("pp", [1, 2])
+def test_no_module_and_no_layer_is_none(pp: int) -> None:
+    none = costs(SMALL, tp=2, pp=pp, recompute="none")
+    _same(costs(SMALL, tp=2, pp=pp, recompute_modules=[]), none)
+    _same(costs(SMALL, tp=2, pp=pp, recompute_layers=0), none)
+
+
+@pytest.mark.parametrize(("pp", "vpp", "count"), [(1, 1, 8), (2, 1, 4), (2, 2, 2)])
+def test_all_layers_are_full(pp: int, vpp: int, count: int) -> None:
+    full = costs(SMALL, tp=2, pp=pp, vpp=vpp, recompute="full")
+    _same(costs(SMALL, tp=2, pp=pp, vpp=vpp, recompute_layers=count), full)
+
+
+def test_half_of_the_layers_lie_in_the_middle() -> None:
+    """Between none and full exactly half way: work is counted by layer."""
+    none, half, full = (costs(SMALL, tp=2, **plan) for plan in (NONE, {"recompute_layers": 4}, {"recompute": "full"}))
+    assert half["matmul"] == pytest.approx((none["matmul"] + full["matmul"]) / 2)
+    assert half["tp_volume"] == pytest.approx((none["tp_volume"] + full["tp_volume"]) / 2)
+    kept = [line(ask(SMALL, tp=2, **plan), "activations") for plan in (NONE, {"recompute_layers": 4}, FULL)]
+    assert kept[1] == pytest.approx((kept[0] + kept[2]) / 2, rel=2e-3)
+
+
+NONE, FULL = {"recompute": "none"}, {"recompute": "full"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_module_keeps_less_and_takes_longer(module: str) -> None:
+    none, some = ask(SMALL, tp=2, **NONE), ask(SMALL, tp=2, recompute_modules=[module])
+    assert line(some, "activations") < line(none, "activations")
+    assert some.evaluation.costs.row()["step_time"] > none.evaluation.costs.row()["step_time"]
+    assert costs(SMALL, tp=2, **FULL)["step_time"] > some.evaluation.costs.row()["step_time"]
+
+
+def test_what_each_module_drops_by_count() -> None:
+    """A layer of a rank at tp 2 with sequence parallelism, 4096 tokens of 2 bytes, flash attention."""
+    tokens, hidden, ffn, heads, layers = 4096, 1024, 4096, 16, 8
+    drops = {
+        "norms": 2 * 2 * hidden * tokens / 2,
+        "attention": 2 * 2 * heads / 2 * tokens,
+        "mlp-activation": 2 * ffn / 2 * tokens,
+        "mlp": 2 * 2 * ffn / 2 * tokens,
+    }
+    whole = line(ask(SMALL, tp=2, **NONE), "activations")
+    for module, nbytes in drops.items():
+        kept = line(ask(SMALL, tp=2, recompute_modules=[module]), "activations")
+        assert whole - kept == pytest.approx(layers * nbytes), module
+
+
+def test_the_core_of_unfused_attention_is_what_selective_drops() -> None:
+    kernels = {"attention": "unfused", "dropout": False, "traffic_factor": 1.1, "selective": "core-attention"}
+    asked = setting(model(), stack=written_out("stack", "megatron-core", kernels=kernels, name="unfused"))
+    by_name, usual = (ask(asked, tp=2, **plan) for plan in ({"recompute_modules": ["attention"]}, SELECTIVE))
+    assert line(by_name, "activations") == pytest.approx(line(usual, "activations"))
+    assert by_name.evaluation.costs.row()["hfu"] == pytest.approx(usual.evaluation.costs.row()["hfu"])
+
+
+SELECTIVE = {"recompute": "selective"}
+
+
+def test_the_mlp_exchanges_once_more_than_none_and_half_of_full() -> None:
+    none, mlp, full = (costs(SMALL, tp=4, **plan)["tp_volume"] for plan in (NONE, {"recompute_modules": ["mlp"]}, FULL))
+    assert mlp - none == pytest.approx((full - none) / 2)
+
+
+def test_layers_run_again_together_keep_fewer_inputs() -> None:
+    one, four = (ask(SMALL, recompute_layers=count, recompute_method="uniform") for count in (1, 4))
+    assert line(four, "activations") == pytest.approx(line(one, "activations") / 4)
+    assert line(four, "recompute") == pytest.approx(4 * line(one, "recompute"))
+    _same(one.evaluation.costs.row(), costs(SMALL, **FULL))
+
+
+def test_search_tries_what_is_listed() -> None:
+    space = {"tp": [2], "pp": [1], "micro_batch": [1], "zero": [1], "recompute": ["none", "selective", "full"]}
+    space |= {
+        "recompute_modules": [["norms"], ["norms", "mlp"]],
+        "recompute_layers": [2, 4],
+        "offload": [[], ["optimizer"]],
+    }
+    found = search(case(model(layers=8), search=space), size=50)
+    structures = [plan.structure for plan in found.best]
+    ways = {(one.recompute_modules, one.recompute_layers, one.offload) for one in structures}
+    again = {(None, None), (("norms",), None), (("norms", "mlp"), None), (None, 2.0), (None, 4.0)}
+    assert ways == {(*way, kept) for way in again for kept in ((), ("optimizer",))}

@@ -1,0 +1,107 @@
+"""Adapters on frozen weights: what is trained, kept, sent and computed, against full training and by count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from costmodel.equations.adapters import packed_bytes
+from costmodel.errors import CostModelError
+from costmodel.estimate.adapters import trained_in
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.work import model_parameters, shard
+from costmodel.report.plan import head
+from estimate.cases import ask, costs, line, setting
+
+
+def tuned(method: str = "lora", *, shape: str = "llama-3-8b", **more: Any) -> Setting:
+    tuning = {"method": method, **{name: more.pop(name) for name in ("rank", "modules") if name in more}}
+    return setting(shape, workload={"tuning": tuning}, **more)
+
+
+def test_the_worked_examples() -> None:
+    asked = tuned(shape="llama-2-7b", rank=8, modules=["q", "v"])
+    (kind,) = asked.model.layers
+    assert kind.count * trained_in(asked, shard(asked.model, kind, 1.0)) == 4_194_304
+    assert packed_bytes(65e9, 0.5, 1.0, 64.0, 256.0) == pytest.approx(33.5e9, rel=2e-3)
+    assert 8 * packed_bytes(1.0, 0.5, 1.0, 64.0, 256.0) == pytest.approx(4.127, abs=1e-3)
+
+
+def test_full_is_the_default() -> None:
+    assert costs(setting(workload={"tuning": "full"}), tp=2) == pytest.approx(costs(setting(), tp=2), nan_ok=True)
+
+
+def test_states_are_of_the_adapters_alone() -> None:
+    asked = tuned(rank=16)
+    (kind,) = asked.model.layers
+    own = float(kind.count * trained_in(asked, shard(asked.model, kind, 1.0)))
+    given = ask(asked, zero=0)
+    assert line(given, "gradients") == pytest.approx(4 * own)
+    assert line(given, "optimizer") == pytest.approx(12 * own)
+    frozen = float(model_parameters(asked.model))
+    assert line(given, "weights") == pytest.approx(2 * (frozen + own), rel=1e-3)
+    layers = 32 * shard(asked.model, kind, 1.0).parameters
+    packed = 2 * (frozen - layers + own) + 4.127 / 8 * layers
+    assert line(ask(tuned("qlora", rank=16), zero=0), "weights") == pytest.approx(packed, rel=1e-3)
+
+
+def test_work_is_four_n_and_no_more_than_the_adapters_beside() -> None:
+    """Attention keeps three times its forward work; a rank of one adds next to nothing."""
+    full, thin = costs(setting(sequence=1024)), costs(tuned(rank=1, sequence=1024))
+    work = {name: found["mfu"] * found["step_time"] for name, found in (("full", full), ("thin", thin))}
+    assert 4 / 6 < work["thin"] / work["full"] < 4 / 6 * 1.02
+    assert thin["matmul"] < full["matmul"] * 0.8, "two thirds, and the start of fourteen thin products a layer"
+
+
+def test_a_higher_rank_costs_more() -> None:
+    found = [costs(tuned(rank=rank)) for rank in (8, 64, 256)]
+    for name in ("step_time", "memory_peak", "dp_volume"):
+        values = [costs_of[name] for costs_of in found]
+        assert values == sorted(values)
+
+
+def test_only_gradients_of_adapters_are_sent() -> None:
+    full, thin = (costs(asked, zero=0) for asked in (setting(), tuned(rank=16)))
+    (kind,) = setting().model.layers
+    own = kind.count * trained_in(tuned(rank=16), shard(setting().model, kind, 1.0))
+    assert thin["dp_volume"] / full["dp_volume"] == pytest.approx(float(own) / 8.03e9, rel=0.01)
+
+
+def test_sharded_weights_are_still_gathered() -> None:
+    """Of full training two gathers and one scatter of 16-bit weights and fp32 gradients; now the gathers alone."""
+    full, thin = (costs(asked, zero=3, recompute="none") for asked in (setting(stack="fsdp2"), tuned(stack="fsdp2")))
+    assert thin["dp_volume"] / full["dp_volume"] == pytest.approx(2 * 2 / (2 * 2 + 4), rel=0.02)
+
+
+def test_packed_weights_take_time_to_unpack_and_less_memory() -> None:
+    lora, qlora = costs(tuned()), costs(tuned("qlora"))
+    assert qlora["memory_bound"] > lora["memory_bound"]
+    assert qlora["memory_peak"] < lora["memory_peak"]
+    assert qlora["mfu"] * qlora["step_time"] == pytest.approx(lora["mfu"] * lora["step_time"])
+
+
+def test_inputs_that_no_gradient_reads_are_not_kept() -> None:
+    """q and v read the first norm's output; the second norm's and the activation function's nobody reads."""
+    every, two = (ask(tuned(rank=8, **more), recompute="none") for more in ({}, {"modules": ["q", "v"]}))
+    spared = 32 * 4096 * 2 * (4096 + 14336 + 8 * 5)
+    assert line(every, "activations") - line(two, "activations") == pytest.approx(spared)
+    again = {"recompute_modules": ["norms", "mlp-activation"]}
+    dropped = [line(ask(tuned(rank=8, **more), **again), "activations") for more in ({}, {"modules": ["q", "v"]})]
+    assert dropped[0] - dropped[1] == pytest.approx(32 * 4096 * 2 * 8 * 5), "nothing is dropped twice"
+
+
+def test_fewer_modules_train_fewer_parameters_and_a_plain_mlp_has_no_gate() -> None:
+    asked = tuned(shape="gpt-3-175b", modules=["gate", "up"], rank=4)
+    (kind,) = asked.model.layers
+    assert trained_in(asked, shard(asked.model, kind, 1.0)) == 4 * (12288 + 4 * 12288)
+
+
+def test_a_model_of_experts_is_a_fault() -> None:
+    with pytest.raises(CostModelError, match="adapters are modelled"):
+        tuned(shape="mixtral-8x7b")
+
+
+def test_an_answer_says_what_is_trained() -> None:
+    assert "qlora of rank 8" in head(tuned("qlora", rank=8))
+    assert "lora" not in head(setting())

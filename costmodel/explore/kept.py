@@ -189,7 +189,7 @@ def read_tally(state: dict[str, Any], tally: Tally) -> None:
         setattr(tally, name, state[name])
     tally.refused = Counter(state["refused"])
     for name, best in _lists(tally):
-        best.rows = [Ranked(**{**row, "structure": Structure(**row["structure"])}) for row in state["rows"][name]]
+        best.rows = [Ranked(**{**row, "structure": _structure(row["structure"])}) for row in state["rows"][name]]
     if tally.front:
         tally.front.thinned = state["thinned"]
 
@@ -202,3 +202,11 @@ def _lists(tally: Tally) -> Iterator[tuple[str, Any]]:
         best = getattr(tally, name)
         if best is not None:
             yield name, best
+
+
+def _structure(written: dict[str, Any]) -> Structure:
+    """The choices as they were; JSON has no tuples."""
+    choices: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in written.items()
+    }
+    return Structure(**choices)

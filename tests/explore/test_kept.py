@@ -43,6 +43,7 @@ def table(folder: Path) -> Any:
 
 
 def whole(folder: Path) -> Found:
+    pytest.importorskip("pyarrow")
     return found(How(workers=1, folder=folder, plans=True))
 
 
@@ -67,6 +68,8 @@ def test_every_legal_plan_with_its_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("plans", [False, True])
 def test_stopped_and_gone_on_with(tmp_path: Path, plans: bool) -> None:
+    if plans:
+        pytest.importorskip("pyarrow")
     how = How(workers=1, folder=tmp_path, plans=plans)
     once = found(How(workers=1), pareto="memory_peak,step_time")
     part = found(stopping(3, how), pareto="memory_peak,step_time")

@@ -23,7 +23,7 @@ from costmodel.equations.uncertainty import (
     term_error,
 )
 from costmodel.errors import fail
-from costmodel.estimate.costs import COLUMNS, Costs
+from costmodel.estimate.costs import COLUMNS, Costs, added
 from costmodel.estimate.evaluate import Evaluation, money, throughput
 from costmodel.estimate.groups import Transfer
 from costmodel.estimate.memory import LINES
@@ -70,9 +70,7 @@ def time_spread(setting: Setting, step: TrainingStep) -> Number:
     for name, other in kinds.items():
         with term(name):
             error = combined_error(error, other)
-    working: Number = step.terms[TERMS[0]]
-    for name in TERMS[1:]:
-        working = working + (0.0 if name == "bubble" else step.terms[name])
+    working = added(step.terms, [name for name in TERMS if name != "bubble"])
     spread = setting.stack.spread
     with term("software"):
         found = combined_error(share(error, working), spread.step)
@@ -144,16 +142,14 @@ def residual(*fits: Fit | None) -> Number:
 
 def memory_band(setting: Setting, lines: Mapping[str, Number], names: Sequence[str]) -> tuple[Number, Number]:
     """P10 and P90 of some lines of a stage's ledger together."""
-    total: Number = lines[names[0]]
-    for name in names[1:]:
-        total = total + lines[name]
+    total = added(lines, names)
     error: Number = term_error(setting.stack.spread.memory, total)
     with term("spread of the memory"):
         for kind, members in MEMORY_KINDS.items():
-            held: Number = 0.0
-            for name in members:
-                held = held + (lines[name] if name in names else 0.0)
-            with term(kind):
-                error = combined_error(error, term_error(getattr(setting.stack.spread, kind), held))
+            counted = [name for name in members if name in names]
+            if counted:
+                with term(kind):
+                    spread = getattr(setting.stack.spread, kind)
+                    error = combined_error(error, term_error(spread, added(lines, counted)))
         spread = share(error, np.maximum(total, 1.0))
     return tenth_percentile(total, spread), ninetieth_percentile(total, spread)

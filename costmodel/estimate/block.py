@@ -85,6 +85,11 @@ class Block:
         """Ranks that hold the same weights before sharding, and share them under zero: dp and cp, less replicas."""
         return shard_degree(self.dp, self.cp, self.dp_replicate)
 
+    @property
+    def sequence_ranks(self) -> Number:
+        """Ranks of a tensor-parallel group that norms and residuals are cut over along the sequence."""
+        return self.tp if self.structure.sequence_parallel else 1.0
+
 
 SIZES = tuple(field.name for field in fields(Block) if field.name != "structure")
 CUTS = ("tp", "micro_batch", "cp", "ep", "etp")

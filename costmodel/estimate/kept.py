@@ -11,6 +11,7 @@ from costmodel.equations.activations import (
     score_activations,
     stream_activations,
 )
+from costmodel.equations.collectives import activation_message
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.precision import linear_inputs
 from costmodel.equations.recompute import mixed
@@ -22,13 +23,13 @@ from costmodel.estimate.offload import offloaded_share
 from costmodel.estimate.recompute import checkpointed, partial, reached, spared_bytes
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.split import StageLayers
-from costmodel.estimate.work import Shard, additions, local_tokens, shard
+from costmodel.estimate.work import Shard, additions, exchanges, local_tokens, shard
 
 
 def layer_activations(setting: Setting, block: Block, part: Shard) -> Number:
     """Bytes one layer keeps for the backward of one micro-batch."""
     structure, model = block.structure, setting.model
-    split = block.tp if structure.sequence_parallel else 1.0
+    split = block.sequence_ranks
     tokens = local_tokens(setting, block)
     mixer = part.mixer
     dropped = setting.dropped(structure.recompute)
@@ -47,7 +48,7 @@ def layer_activations(setting: Setting, block: Block, part: Shard) -> Number:
 
 def dropped_bytes(setting: Setting, block: Block, part: Shard) -> Number:
     """What named modules and frozen weights drop of a layer."""
-    split = block.tp if block.structure.sequence_parallel else 1.0
+    split = block.sequence_ranks
     sizes = (divided(block.micro_batch, block.cp), local_tokens(setting, block), split)
     return spared_bytes(setting, block.structure, part, sizes)
 
@@ -55,13 +56,15 @@ def dropped_bytes(setting: Setting, block: Block, part: Shard) -> Number:
 def whole_activations(setting: Setting, block: Block, part: Shard, *, selective: bool) -> Number:
     """Bytes one layer keeps when nothing, or only the attention core, is computed again."""
     kernels, model = setting.stack.kernels, setting.model
-    split = block.tp if block.structure.sequence_parallel else 1.0
+    split = block.sequence_ranks
     tokens = local_tokens(setting, block)
     with term("layer activations"):
         norms = (part.kind.norms, additions(part.kind))
         kept = stream_activations(tokens, model.hidden, *norms, setting.element, split, dropout=kernels.dropout)
         if setting.narrow is not None and setting.narrow.saved:
             kept = kept + _narrow_inputs(setting, part, tokens, split)
+        if block.structure.sequence_parallel and kernels.inputs == "kept":
+            kept = kept + _gathered_inputs(setting, part, tokens, split)
         if part.mixer is not None:
             kept = kept + mixer_activations(part.kind, part.mixer, tokens, setting.element, split)
         if part.kind.dense is not None:
@@ -106,6 +109,13 @@ def _narrow_inputs(setting: Setting, part: Shard, tokens: Number, split: Number)
     with term("inputs kept wide"):
         wide = linear_inputs(tokens, hidden, halves, part.ffn_hidden, setting.element, split)
     return narrow - wide
+
+
+def _gathered_inputs(setting: Setting, part: Shard, tokens: Number, split: Number) -> Number:
+    """What the inputs of a layer's halves take beyond their cut when they stay as they were gathered."""
+    message = activation_message(tokens, setting.model.hidden, setting.element)
+    with term("gathered inputs kept"):
+        return repeated(exchanges(part.kind), message - divided(message, split))
 
 
 def mean_activations(setting: Setting, block: Block, part: Shard, layers: Number) -> Number:

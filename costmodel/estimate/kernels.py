@@ -162,7 +162,7 @@ def _adapted(setting: Setting, part: Shard, tokens: Number) -> tuple[Pass, Pass,
 def layer_pass(setting: Setting, part: Shard, block: Block) -> Both:
     """Forward and backward of one layer on the device, with what recompute adds to backward."""
     tokens, structure = local_tokens(setting, block), block.structure
-    split: Number = block.tp if structure.sequence_parallel else 1.0
+    split = block.sequence_ranks
     forward_linear, backward_linear, weights = _adapted(setting, part, tokens)
     before_last, mlp = Pass(), Pass()
     for matrix in matmuls(setting, part):

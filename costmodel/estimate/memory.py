@@ -23,6 +23,7 @@ from costmodel.equations.states import (
 from costmodel.estimate.adapters import frozen_bytes, trained
 from costmodel.estimate.block import Block, alone
 from costmodel.estimate.context_traffic import context_buffers
+from costmodel.estimate.costs import added
 from costmodel.estimate.expert_traffic import expert_data
 from costmodel.estimate.kept import dropped_bytes, layer_activations, mean_activations, whole_activations
 from costmodel.estimate.offload import moved_activations, moved_states, shard_of, taken
@@ -87,7 +88,7 @@ def ledger(
         for position in range(3)
     ]
     lines = {name: (columns[0][name], columns[1][name], columns[2][name]) for name in LINES}
-    peaks = tuple(_total(column) for column in columns)
+    peaks = tuple(added(column, LINES) for column in columns)
     worst = np.maximum(np.maximum(peaks[0], peaks[1]), peaks[2])
     if not block.structure.offload:
         return Ledger(lines, (peaks[0], peaks[1], peaks[2]), worst, (0.0, 0.0))
@@ -104,13 +105,6 @@ def _held(setting: Setting, block: Block, layers: StageLayers, parameters: Stage
     updated = whole if own is parameters else own.stages(block.pp, schedule)
     copies = weight_copies(schedule)
     return [Held(whole[at], repeated(copies, parameters.held(at)), updated[at]) for at in range(3)]
-
-
-def _total(column: dict[str, Number]) -> Number:
-    total: Number = column["weights"]
-    for name in LINES[1:]:
-        total = total + column[name]
-    return total
 
 
 def _stage(
@@ -136,10 +130,7 @@ def _stage(
         column["gathered"] = _gathered(setting, block, parameters, position)
         column["context"] = _context(setting, block)
         column["buckets"] = _buckets(setting, block)
-        allocated = column["weights"]
-        for name in ALLOCATED[1:]:
-            allocated = allocated + column[name]
-        column["fragmentation"] = reserved_bytes(allocated, setting.fragmentation)
+        column["fragmentation"] = reserved_bytes(added(column, ALLOCATED), setting.fragmentation)
         runtime = stack.runtime
         column["runtime"] = overhead_bytes(runtime.context, runtime.communicators, runtime.communicator)
         column |= dict(zip(ON_HOST, (column_host, gone), strict=True))
@@ -253,16 +244,14 @@ def _held_whole(setting: Setting, block: Block, part: Shard, layers: Number) -> 
 def _first(setting: Setting, block: Block, live: Number) -> Number:
     if not setting.stack.kernels.dropout:
         return 0.0
-    split = block.tp if block.structure.sequence_parallel else 1.0
     tokens = local_tokens(setting, block)
-    return repeated(live, mask_bytes(tokens, setting.model.hidden, setting.element, split))
+    return repeated(live, mask_bytes(tokens, setting.model.hidden, setting.element, block.sequence_ranks))
 
 
 def _last(setting: Setting, block: Block) -> Number:
-    split = block.tp if block.structure.sequence_parallel else 1.0
     tokens = local_tokens(setting, block)
     logits = logit_bytes(tokens, vocab_per_rank(setting, block.tp), setting.stack.buckets.loss)
-    return logits + head_activations(tokens, setting.model.hidden, setting.element, split)
+    return logits + head_activations(tokens, setting.model.hidden, setting.element, block.sequence_ranks)
 
 
 def _gathered(setting: Setting, block: Block, parameters: StageParameters, position: int) -> Number:

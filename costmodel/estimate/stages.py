@@ -42,6 +42,12 @@ class Stages:
     experts: tuple[tuple[Number, ExpertTraffic], ...]
     held: StageLayers
 
+    @property
+    def fullest(self) -> tuple[Number, Number]:
+        """Seconds forward and backward of the layers of the fullest rank."""
+        layers = self.held.fullest
+        return repeated(layers, self.layer.forward.total), repeated(layers, self.layer.backward.total)
+
 
 def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
     """A layer and the ends of a rank for one micro-batch, each distinct cut of a layer once."""

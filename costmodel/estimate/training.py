@@ -17,6 +17,7 @@ from costmodel.equations.traffic import optimizer_traffic
 from costmodel.estimate.adapters import trained
 from costmodel.estimate.block import Block
 from costmodel.estimate.collectives import collective_time
+from costmodel.estimate.costs import added
 from costmodel.estimate.data_traffic import (
     DataTraffic,
     Units,
@@ -79,13 +80,10 @@ def training_step(
     )
     if setting.recipe.narrow:
         terms["memory_bound"] = terms["memory_bound"] + _converted_weights(setting, block, parameters, micro_batches)
-    total = terms["matmul"]
-    for name in TERMS[1:]:
-        total = total + terms[name]
     compute = terms["matmul"] + terms["attention"] + terms["memory_bound"]
     within = (*_tensor(setting, block, placed, work, micro_batches), *_context(block, placed, work, micro_batches))
     transfers = (*within, *data.transfers, *tied, *sends.transfers)
-    return TrainingStep(terms, total, compute, transfers, ranks)
+    return TrainingStep(terms, added(terms, TERMS), compute, transfers, ranks)
 
 
 def _pipelined(
@@ -105,12 +103,8 @@ def _pipelined(
         whole = whole_time(setting, block, micro_batches, (first, middle, last))
     plain = is_plain(block.structure.schedule)
     terms = busiest_rank((first, last) if held.equal and plain else (first, last, middle), micro_batches)
-    busy = terms["matmul"]
-    for name in PASS_TERMS[1:]:
-        busy = busy + terms[name]
-    terms["bubble"] = np.where(
-        block.pp > 1, np.maximum(whole - busy, 0.0), 0.0
-    )  # rounding may leave a hair below nothing
+    waiting = np.maximum(whole - added(terms, PASS_TERMS), 0.0)  # rounding may leave a hair below nothing
+    terms["bubble"] = np.where(block.pp > 1, waiting, 0.0)
     return terms, (first, middle, last)
 
 
@@ -140,9 +134,7 @@ def _data(
 ) -> DataTraffic:
     """Data-parallel traffic: of the weights where they are gathered, of what is trained where gradients are summed."""
     zero, held, ends = block.structure.zero, own.fullest(block.pp, block.structure.schedule), own.ends(block.pp)
-    forward, backward = (
-        repeated(work.held.fullest, each) for each in (work.layer.forward.total, work.layer.backward.total)
-    )
+    forward, backward = work.fullest
     units = _units(block, parameters, micro_batches, work)
     reduced = units if own is parameters else replace(units, layer=own.layer, table=0.0, tables=0.0)
     if zero < 2:
@@ -216,10 +208,7 @@ def _offload(
     routed, schedule = parameters.routed_held, block.structure.schedule
     held = shard_of(setting, block, parameters.fullest(block.pp, schedule), routed)
     updated = shard_of(setting, block, stepped(block, own.fullest(block.pp, schedule)), routed)
-    forward, backward = (
-        repeated(work.held.fullest, each) for each in (work.layer.forward.total, work.layer.backward.total)
-    )
-    passing = Passing(held, updated, offloaded_activations(setting, block, work.held), forward, backward)
+    passing = Passing(held, updated, offloaded_activations(setting, block, work.held), *work.fullest)
     return offload_time(setting, block, passing, micro_batches)
 
 
@@ -249,11 +238,14 @@ def _tensor(setting: Setting, block: Block, placed: Groups, work: Stages, micro_
     return [*transfers, *_ends(block, placed, work, micro_batches), *_experts(setting, block, work, micro_batches)]
 
 
+def _again(block: Block, work: Stages) -> Number:
+    """Share of the layers of the fullest rank whose forward is run and exchanged again."""
+    return reached(block, work.held.fullest) if block.structure.recompute == "full" else 0.0
+
+
 def _context(block: Block, placed: Groups, work: Stages, micro_batches: Number) -> list[Transfer]:
     """What ranks that share sequences exchange, again where all is recomputed what they did forward."""
-    found = []
-    full = block.structure.recompute == "full"
-    again = reached(block, work.held.fullest) if full else 0.0
+    found, again = [], _again(block, work)
     for held, traffic in work.context:
         layers = repeated(held, micro_batches)
         for item in traffic.exchanges:
@@ -267,8 +259,7 @@ def _experts(setting: Setting, block: Block, work: Stages, micro_batches: Number
     if setting.experts is None:
         return []
     placed = expert_groups(setting, block)
-    again = reached(block, work.held.fullest) if block.structure.recompute == "full" else 0.0
-    passes = repeated(2.0 + again, micro_batches)
+    passes = repeated(2.0 + _again(block, work), micro_batches)
     found = []
     for layers, traffic in work.experts:
         found += expert_transfers(placed, traffic, layers, passes)

@@ -11,6 +11,7 @@ import numpy as np
 from costmodel.documents.hardware import Accelerator, Efficiency, Node
 from costmodel.documents.kernels import Timings, read_timings
 from costmodel.documents.library import _efficiency, names
+from costmodel.documents.precision import RECIPES
 from costmodel.documents.shelf import Shelf
 from costmodel.equations.arithmetic import attention_flop, matmul_flop
 from costmodel.equations.counting import repeated
@@ -29,7 +30,7 @@ from costmodel.explore.forms import (
     wire_of,
 )
 from costmodel.explore.regression import Array, Columns, Error, Form, error_of, fitted, held_out
-from costmodel.explore.samples import OPERAND_BYTES, PEAK_OF, Gathered, Key, gathered
+from costmodel.explore.samples import PRECISIONS, Gathered, Key, gathered
 from costmodel.units import show
 
 MICROSECOND = 1e-6
@@ -162,12 +163,12 @@ def _matmul(
     key: Key, table: dict[str, Array], accelerator: Accelerator, efficiency: Efficiency, common: Any
 ) -> list[Sample]:
     m, n, k = table["m"], table["n"], table["k"]
-    count, width = table.get("groups", np.ones_like(m)), OPERAND_BYTES[key.entry]
+    count, width = table.get("groups", np.ones_like(m)), RECIPES[key.entry].operand
     columns: dict[str, Array | float] = {
         "flop": np.asarray(repeated(count, matmul_flop(m, n, k))),
         "nbytes": np.asarray(repeated(count, mixed_matmul_bytes(m, n, k, width, 2.0))),
         "inputs": np.asarray(repeated(m, k)),
-        "peak": float(getattr(accelerator.peak, PEAK_OF[key.entry])),
+        "peak": float(getattr(accelerator.peak, RECIPES[key.entry].type)),
         "bandwidth": float(accelerator.memory.bandwidth),
     }
     entry = efficiency.matmul.get(key.entry)
@@ -189,15 +190,15 @@ def _attention(
     key: Key, table: dict[str, Array], accelerator: Accelerator, efficiency: Efficiency, common: Any
 ) -> list[Sample]:
     batch, sequence, heads, head_dim = (table[name] for name in ("batch", "seq", "heads", "head_dim"))
-    precision = next((name for name in PEAK_OF if name in key.detail.split()), "bf16")
+    precision = next((name for name in PRECISIONS.values() if name in key.detail.split()), "bf16")
     columns: dict[str, Array | float] = {
         "flop": np.asarray(attention_flop(batch, sequence, heads, head_dim, causal=True)),
         "nbytes": np.asarray(
-            attention_traffic(batch, sequence, heads, table["kv_heads"], head_dim, OPERAND_BYTES[precision])
+            attention_traffic(batch, sequence, heads, table["kv_heads"], head_dim, RECIPES[precision].operand)
         ),
         "sequence": sequence,
         "head_dim": head_dim,
-        "peak": float(getattr(accelerator.peak, PEAK_OF[precision])),
+        "peak": float(getattr(accelerator.peak, RECIPES[precision].type)),
         "bandwidth": float(accelerator.memory.bandwidth),
     }
     kernel, *rest = key.detail.split()

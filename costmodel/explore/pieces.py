@@ -16,7 +16,7 @@ from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.ranges import Axis
 from costmodel.explore.space import Grid, grids, stem
 
-CANDIDATES_A_PIECE = 1 << 19
+CANDIDATES_A_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)

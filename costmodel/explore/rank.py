@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ class Ranked:
     @property
     def key(self) -> tuple[object, ...]:
         """Orders equal scores the same way on every machine."""
-        choices = map(str, astuple(self.structure))
+        choices = map(str, vars(self.structure).values())
         return (self.score, self.costs["memory_peak"], *self.sizes.values(), *choices, self.variant)
 
 

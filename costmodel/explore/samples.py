@@ -9,8 +9,12 @@ from typing import cast
 
 from costmodel.documents.hardware import Accelerator, Node
 from costmodel.documents.kernels import Timings, stem
+from costmodel.documents.precision import RECIPES
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.table import Row
+from costmodel.equations.collectives import Operation, wire_bytes
+from costmodel.equations.counting import divided, repeated, tokens_in_micro_batch
+from costmodel.equations.parameters import table_parameters
 from costmodel.explore.fills import GPUS
 
 KERNEL_GPUS = {
@@ -60,8 +64,6 @@ PRECISIONS = {
     "fp8_block": "fp8-block",
     "nvfp4": "nvfp4",
 }
-PEAK_OF = {"bf16": "bf16", "fp16": "fp16", "fp8": "fp8", "fp8-block": "fp8", "nvfp4": "fp4"}
-OPERAND_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "fp8-block": 1.0, "nvfp4": 0.5625}
 CLASSES = {
     "vllm_flash_attn": "flash-2",
     "vllm_flash_attn_fa2": "flash-2",
@@ -75,7 +77,7 @@ COLLECTIVES = {"alltoall": "all_to_all"}
 FITTED_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 LINEAR = ("linear1", "linear2", "linear3", "linear4")
 STREAMED = {"res_add": (6.0, None), "gelu": (4.0, 6.0)}
-NARROWEST, SHORTEST, HOT_COPIES = 256, 512, 5
+NARROWEST, SHORTEST, HOT_COPIES = 256, 512, 5.0
 
 UNFITTED = {
     "decode": "decode attention: serving is not modelled yet",
@@ -163,12 +165,14 @@ def _precision(row: Row, column: str = "dtype") -> str:
 
 def _weight_checked(accelerator: Accelerator, precision: str, shape: Mapping[str, float]) -> None:
     """Leaves out products that are narrow, or whose weights were still in the cache from the last call."""
-    if getattr(accelerator.peak, PEAK_OF[precision]) is None:
-        raise LeftOut(f"{accelerator.name} has no {PEAK_OF[precision]} peak in its document")
+    recipe = RECIPES[precision]
+    if getattr(accelerator.peak, recipe.type) is None:
+        raise LeftOut(f"{accelerator.name} has no {recipe.type} peak in its document")
     if min(shape["n"], shape["k"]) < NARROWEST:
         raise LeftOut(f"matmuls with n or k below {NARROWEST}")
     cache = accelerator.chip.l2 if accelerator.chip else None
-    if cache and HOT_COPIES * OPERAND_BYTES[precision] * shape["n"] * shape["k"] <= cache:
+    weight = repeated(recipe.operand, table_parameters(shape["n"], shape["k"]))
+    if cache and repeated(HOT_COPIES, weight) <= cache:
         raise LeftOut("matmuls whose weights fit in the cache")
 
 
@@ -201,11 +205,11 @@ def _attention(row: Row, shelf: Shelf) -> Shapes:
     yield Key(accelerator.name, "attention", CLASSES[kernel], " ".join(detail)), shape
 
 
-def _operation(row: Row) -> str:
+def _operation(row: Row) -> Operation:
     operation = COLLECTIVES.get(row.text("op"), row.text("op"))
     if operation not in FITTED_COLLECTIVES:
         raise LeftOut(f"collective '{operation}'")
-    return operation
+    return cast(Operation, operation)
 
 
 def _collective(row: Row, shelf: Shelf) -> Shapes:
@@ -234,7 +238,7 @@ def _cluster(row: Row, shelf: Shelf) -> Shapes:
         yield Key(node, "network", operation), shape
 
 
-def _time_of(row: Row, ranks: float, size: float, operation: str) -> float:
+def _time_of(row: Row, ranks: float, size: float, operation: Operation) -> float:
     time, busbw = row.number("time_us"), row.text("busbw_gbps")
     if time:
         return float(time)
@@ -244,8 +248,8 @@ def _time_of(row: Row, ranks: float, size: float, operation: str) -> float:
         rate = 0.0
     if rate <= 0:
         raise LeftOut("collectives with neither a time nor a bus bandwidth")
-    factor = 2 if operation == "all_reduce" else 1
-    return factor * (ranks - 1) / ranks * size / rate * 1e6
+    sent = wire_bytes(size, ranks, operation=operation)
+    return float(divided(sent, rate)) * 1e6
 
 
 def _operator(row: Row, shelf: Shelf) -> Shapes:
@@ -273,14 +277,13 @@ def _operator(row: Row, shelf: Shelf) -> Shapes:
 
 def _streamed(row: Row, name: str, operator: str) -> Shapes:
     size = _numbers(row, "b", "l", "dim")
-    elements = size["b"] * size["l"] * size["dim"]
-    if operator == "gelu":
-        elements *= 4 / (row.number("mp") or 1)
+    inner = divided(repeated(4.0, size["dim"]), row.number("mp") or 1.0)
+    elements = repeated(tokens_in_micro_batch(size["b"], size["l"]), inner if operator == "gelu" else size["dim"])
     for column, width in zip(("fwd_us", "bwd_us"), STREAMED[operator], strict=True):
         if width and row.number(column):
             yield (
                 Key(name, "memory", "share"),
-                {"nbytes": width * elements, **{"time_us": float(row.number(column) or 0)}},
+                {"nbytes": float(repeated(width, elements)), "time_us": float(row.number(column) or 0)},
             )
 
 

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from costmodel.documents.library import load
-    from costmodel.explore.face import explain, predict, search
+    from costmodel.estimate.plan import predict
+    from costmodel.explore.face import explain, search
 
 __version__ = "0.1.0"
 __all__ = ["explain", "load", "predict", "search"]
 
 _ROOMS = {
     "load": "costmodel.documents.library",
-    "predict": "costmodel.explore.face",
+    "predict": "costmodel.estimate.plan",
     "search": "costmodel.explore.face",
     "explain": "costmodel.explore.face",
 }

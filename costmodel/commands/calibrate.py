@@ -107,9 +107,9 @@ def calibrate(
 
     Next: costmodel show h100-sxm --fitted
     """
-    from costmodel.explore.calibrate import calibrated
-    from costmodel.explore.renewal import decided, renewed
-    from costmodel.explore.sharpened import of_runs
+    from costmodel.explore.calibrate.calibrate import calibrated
+    from costmodel.explore.calibrate.renewal import decided, renewed
+    from costmodel.explore.calibrate.sharpened import of_runs
     from costmodel.report import calibration
 
     if of_runs(files):
@@ -128,7 +128,7 @@ def calibrate(
 def _runs(
     files: list[str], leave_out: LeftOut | None, where: dict[str, list[str]], *, afresh: bool, write: bool
 ) -> Reply:
-    from costmodel.explore.sharpened import sharpened, texts
+    from costmodel.explore.calibrate.sharpened import sharpened, texts
     from costmodel.report import steps
 
     found = sharpened(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)

@@ -59,8 +59,8 @@ def check(
     Exit code 1 when anything is not kept, 2 when a scenario or the baseline cannot be read.
     Next: costmodel diff A B
     """
-    from costmodel.explore.check import Holding, renewed
-    from costmodel.explore.check import check as run
+    from costmodel.explore.compare.check import Holding, renewed
+    from costmodel.explore.compare.check import check as run
     from costmodel.report import check as report
 
     baseline = _baseline(against, update=update)

@@ -47,14 +47,14 @@ def measured(incomplete: str) -> list[str]:
 
 def explained(incomplete: str) -> list[str]:
     """What `explain` takes first: a scenario, a word or a code."""
-    from costmodel.explore.explain import all_words
+    from costmodel.explore.explain.explain import all_words
 
     return _beginning([*names("scenario"), *all_words()], incomplete) + _files(incomplete)
 
 
 def quantities(incomplete: str) -> list[str]:
     """Figures of a plan."""
-    from costmodel.explore.explain import quantities
+    from costmodel.explore.explain.explain import quantities
 
     return _beginning(quantities(), incomplete)
 

@@ -61,8 +61,8 @@ def diff(
     --set applies to B. A stored result keeps the figures it had; everything else is predicted anew.
     Next: costmodel check SCENARIO --against BASELINE
     """
-    from costmodel.explore.compare import compare
-    from costmodel.explore.stored import side_of
+    from costmodel.explore.compare.compare import compare
+    from costmodel.explore.compare.stored import side_of
     from costmodel.report import compare as report
 
     if not (after or plans or assignments):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def predicted(scenario: str, assignments: list[str] | None) -> Answer:
     """The scenario's own plan, evaluated."""
     from costmodel.documents.library import load
-    from costmodel.explore.face import predict
+    from costmodel.estimate.plan import predict
 
     return predict(load(scenario, assignments or ()))
 
@@ -72,7 +72,7 @@ def memory(
 
     Exit code 1 when the plan is not legal, does not fit or breaks a limit. Next: costmodel explain SCENARIO memory_peak
     """
-    from costmodel.explore.alone import alone, is_model
+    from costmodel.explore.explain.alone import alone, is_model
     from costmodel.report import ledger, machine, plan
 
     if is_model(scenario) and not assignments:

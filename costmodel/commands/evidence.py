@@ -13,7 +13,7 @@ from costmodel.errors import Place, fail
 from costmodel.report.reply import Reply
 
 if TYPE_CHECKING:
-    from costmodel.explore.validate import Validated
+    from costmodel.explore.validate.validate import Validated
 
 
 class Asked(StrEnum):
@@ -94,7 +94,7 @@ def validate(
 
     Exit code 1 when a figure is out of its tolerance; CSV files have none. Next: costmodel show korthikanti-2022
     """
-    from costmodel.explore.validate import validated
+    from costmodel.explore.validate.validate import validated
     from costmodel.report import evidence
 
     kinds: dict[Asked, Literal["time", "memory"]] = {
@@ -112,7 +112,7 @@ def validate(
 
 
 def _regret(found: list[Validated], by: Grouping | None, worst: int) -> Reply:
-    from costmodel.explore.regret import sweeps
+    from costmodel.explore.validate.regret import sweeps
     from costmodel.report import regret
 
     made = sweeps(found)

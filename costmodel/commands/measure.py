@@ -55,9 +55,9 @@ def measure(
 
     Next: costmodel calibrate mine.csv --write
     """
-    from costmodel.explore.measure import WHOLE, Session, briefly, measured, named
-    from costmodel.explore.measure_collectives import measured_collectives
-    from costmodel.explore.stopwatch import device as found
+    from costmodel.explore.measure.collectives import measured_collectives
+    from costmodel.explore.measure.measure import WHOLE, Session, briefly, measured, named
+    from costmodel.explore.measure.stopwatch import device as found
     from costmodel.report import measured as report
 
     here = found(device.value if device else None)

@@ -39,7 +39,7 @@ def pipeline(
     Next: costmodel explain SCENARIO bubble
     """
     from costmodel.documents.library import load
-    from costmodel.explore.pipelines import named, pipelines
+    from costmodel.explore.explain.pipelines import named, pipelines
     from costmodel.report import pipeline as report
 
     schedules = named(schedule)

@@ -16,9 +16,9 @@ from costmodel.errors import fail
 from costmodel.report.reply import Reply
 
 if TYPE_CHECKING:
-    from costmodel.explore.ranges import Axis
-    from costmodel.explore.search import Found
-    from costmodel.explore.stream import How
+    from costmodel.explore.search.ranges import Axis
+    from costmodel.explore.search.search import Found
+    from costmodel.explore.search.stream import How
 
 
 class Keep(StrEnum):
@@ -92,9 +92,9 @@ def search(
     Exit code 1 when no plan fits; then the nearest is shown, and what would make it fit.
     Next: costmodel estimate SCENARIO --set plan.tp=…
     """
-    from costmodel.explore.ranges import axis
-    from costmodel.explore.refusals import examples
-    from costmodel.explore.stream import How
+    from costmodel.explore.search.ranges import axis
+    from costmodel.explore.search.refusals import examples
+    from costmodel.explore.search.stream import How
     from costmodel.report import machine, ranking
 
     if into is None and (resume or keep is Keep.ALL):
@@ -111,7 +111,7 @@ def _found(scenario: str, assignments: Sequence[str], how: How, top: int, pareto
     """The search itself, watched and ready to be stopped."""
     from costmodel.commands.watching import stoppable, watched
     from costmodel.documents.library import load
-    from costmodel.explore.search import search
+    from costmodel.explore.search.search import search
 
     case = load(scenario, assignments)
     with stoppable() as stop, watched(case.scenario.objective) as watch:

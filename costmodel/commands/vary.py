@@ -45,8 +45,8 @@ def sweep(
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
     from costmodel.documents.library import load
-    from costmodel.explore.ranges import axis
-    from costmodel.explore.sweep import sweep as run
+    from costmodel.explore.search.ranges import axis
+    from costmodel.explore.vary.sweep import sweep as run
     from costmodel.report import vary as report
 
     axes = [axis(text) for text in over]
@@ -87,7 +87,7 @@ def scale(
     Next: costmodel search SCENARIO --set cluster.nodes=…
     """
     from costmodel.documents.library import load
-    from costmodel.explore.scale import scale as run
+    from costmodel.explore.vary.scale import scale as run
     from costmodel.report import vary as report
 
     found = run(load(scenario, assignments or ()), ranks, weak=weak, best=best)
@@ -114,8 +114,8 @@ def sensitivity(
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
     from costmodel.documents.library import load
-    from costmodel.explore.sensitivity import sensitivity as run
-    from costmodel.explore.sweep import shown
+    from costmodel.explore.vary.sensitivity import sensitivity as run
+    from costmodel.explore.vary.sweep import shown
     from costmodel.report import vary as report
 
     found = run(load(scenario, assignments or ()), shown(of)[0])
@@ -145,7 +145,7 @@ def solve(
     Next: costmodel estimate SCENARIO --set PATH=VALUE
     """
     from costmodel.documents.library import load
-    from costmodel.explore.solve import solve as run
+    from costmodel.explore.vary.solve import solve as run
     from costmodel.report import solve as report
 
     found = run(load(scenario, assignments or ()), vary, wanted, best=best)

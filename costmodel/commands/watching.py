@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from costmodel.explore.stream import Sight
+from costmodel.explore.search.stream import Sight
 from costmodel.report.progress import Meter
 from costmodel.report.theme import console
 

@@ -25,10 +25,10 @@ from costmodel.equations.uncertainty import (
 from costmodel.errors import fail
 from costmodel.estimate.costs import COLUMNS, Costs, added
 from costmodel.estimate.evaluate import Evaluation, money, throughput
-from costmodel.estimate.groups import Transfer
-from costmodel.estimate.memory import LINES
+from costmodel.estimate.memory.ledger import LINES
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.training import TERMS, TrainingStep
+from costmodel.estimate.time.step import TERMS, TrainingStep
+from costmodel.estimate.traffic.groups import Transfer
 
 Fit = MatmulFit | AttentionFit | MemoryFit | SustainedFit | CollectiveFit | NetworkFit
 

@@ -22,13 +22,13 @@ from costmodel.equations.economics import (
 )
 from costmodel.estimate.block import Block
 from costmodel.estimate.costs import Costs
-from costmodel.estimate.flop import work_of_step
-from costmodel.estimate.legality import micro_batches
-from costmodel.estimate.memory import Ledger, ledger
+from costmodel.estimate.legality.checks import micro_batches
+from costmodel.estimate.memory.ledger import Ledger, ledger
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.split import stage_layers
-from costmodel.estimate.training import TrainingStep, training_step
-from costmodel.estimate.work import stage_parameters
+from costmodel.estimate.shapes.flop import work_of_step
+from costmodel.estimate.shapes.split import stage_layers
+from costmodel.estimate.shapes.work import stage_parameters
+from costmodel.estimate.time.step import TrainingStep, training_step
 
 FITS, TIGHT = 0.90, 1.00
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from costmodel.documents.library import Case
 from costmodel.documents.plan import Plan
 from costmodel.documents.stack import Recompute, Schedule
 from costmodel.equations.counting import data_parallel_degree
@@ -12,11 +13,11 @@ from costmodel.estimate.band import banded
 from costmodel.estimate.block import SIZES, Block, Structure, one_row
 from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import Evaluation, evaluate, verdict
-from costmodel.estimate.legality import refusals, remarks
+from costmodel.estimate.legality.checks import refusals, remarks
 from costmodel.estimate.limits import unacceptable
-from costmodel.estimate.schedules import FOLDED
-from costmodel.estimate.setting import Assumed, Setting
-from costmodel.estimate.split import stage_layers
+from costmodel.estimate.setting import Assumed, Setting, setting_of
+from costmodel.estimate.shapes.schedules import FOLDED
+from costmodel.estimate.shapes.split import stage_layers
 
 
 @dataclass(frozen=True)
@@ -114,3 +115,9 @@ def answer(setting: Setting, plan: Plan) -> Answer:
     broken = dict.fromkeys(code for code, mask in unacceptable(setting, evaluation.costs) if mask.any())
     spoken = (*assumed, *setting.assumed)
     return Answer(setting, evaluation, spoken, refusals(setting, block), tuple(broken), remarked)
+
+
+def predict(case: Case) -> Answer:
+    """Time, memory, communication and cost of the scenario's own plan."""
+    setting = setting_of(case)
+    return answer(setting, own_plan(setting))

@@ -1,22 +1,16 @@
-"""What the library offers on a case: predict its plan, search its space, explain a figure."""
+"""What the library offers on a case, beside its prediction: search its space, explain a figure."""
 
 from __future__ import annotations
 
 from costmodel.documents.library import Case
-from costmodel.estimate.plan import Answer, answer, own_plan
+from costmodel.estimate.plan import own_plan
 from costmodel.estimate.setting import setting_of
-from costmodel.explore.explain import Node
-from costmodel.explore.explain import explain as explain_figure
-from costmodel.explore.search import Found
-from costmodel.explore.search import search as search_space
+from costmodel.explore.explain.explain import Node
+from costmodel.explore.explain.explain import explain as explain_figure
+from costmodel.explore.search.search import Found
+from costmodel.explore.search.search import search as search_space
 
-__all__ = ["explain", "predict", "search"]
-
-
-def predict(case: Case) -> Answer:
-    """Time, memory, communication and cost of the scenario's own plan."""
-    setting = setting_of(case)
-    return answer(setting, own_plan(setting))
+__all__ = ["explain", "search"]
 
 
 def search(case: Case, size: int = 10, *, workers: int | None = None, pareto: str = "") -> Found:

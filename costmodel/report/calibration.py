@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import costmodel
-from costmodel.explore.calibrate import Calibrated, Fit
-from costmodel.explore.regression import Error
-from costmodel.explore.renewal import Decision
+from costmodel.explore.calibrate.calibrate import Calibrated, Fit
+from costmodel.explore.calibrate.regression import Error
+from costmodel.explore.calibrate.renewal import Decision
 from costmodel.report.layout import Grid, Line
 from costmodel.report.theme import DIM, HEAD, styled
 from costmodel.units import show

@@ -13,10 +13,10 @@ import costmodel
 from costmodel.documents.baseline import Baseline
 from costmodel.equation import EQUATIONS
 from costmodel.estimate.costs import BAND_ENDS, COLUMNS
-from costmodel.estimate.legality import REFUSALS
-from costmodel.explore.check import Checked, Finding
-from costmodel.explore.compare import Moved
-from costmodel.explore.figures import spoken
+from costmodel.estimate.legality.rules import REFUSALS
+from costmodel.explore.compare.check import Checked, Finding
+from costmodel.explore.compare.compare import Moved
+from costmodel.explore.compare.figures import spoken
 from costmodel.report.compare import figures_json, inputs, inputs_json, terms, value_text
 from costmodel.report.formats import json_text, markdown_text
 from costmodel.report.layout import Grid, Line

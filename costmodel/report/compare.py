@@ -9,8 +9,8 @@ from typing import Any
 from rich.text import Text
 
 import costmodel
-from costmodel.explore.compare import Difference, Input, Moved
-from costmodel.explore.figures import MEMORY, TRAFFIC, higher_is_better, spoken, unit_of
+from costmodel.explore.compare.compare import Difference, Input, Moved
+from costmodel.explore.compare.figures import MEMORY, TRAFFIC, higher_is_better, spoken, unit_of
 from costmodel.report.layout import Grid, Line
 from costmodel.report.plan import TIME_TERMS, percent
 from costmodel.report.theme import BAD, DIM, GOOD, HEAD, WARN, styled

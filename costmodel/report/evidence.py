@@ -13,10 +13,10 @@ from rich.text import Text
 import costmodel
 from costmodel.documents.measurement import Measured
 from costmodel.estimate.costs import COLUMNS
-from costmodel.explore.fills import RULES
-from costmodel.explore.outcomes import FITS
-from costmodel.explore.rows import REASONS
-from costmodel.explore.validate import (
+from costmodel.explore.validate.fills import RULES
+from costmodel.explore.validate.outcomes import FITS
+from costmodel.explore.validate.rows import REASONS
+from costmodel.explore.validate.validate import (
     GROUPINGS,
     Compared,
     Validated,

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import verdict
-from costmodel.estimate.memory import ALLOCATED, LINES, RESERVED, STAGES
+from costmodel.estimate.memory.ledger import ALLOCATED, LINES, RESERVED, STAGES
 from costmodel.estimate.plan import Answer
 from costmodel.report.choices import choice_words, tuning_notes
 from costmodel.report.layout import Grid, Line

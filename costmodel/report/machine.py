@@ -10,15 +10,15 @@ import costmodel
 from costmodel.estimate.block import SIZES, Structure
 from costmodel.estimate.costs import COLUMNS, machine_name, number
 from costmodel.estimate.evaluate import verdict
-from costmodel.estimate.groups import Transfer
-from costmodel.estimate.legality import REFUSALS, REMARKS
-from costmodel.estimate.memory import STAGES
+from costmodel.estimate.legality.rules import REFUSALS, REMARKS
+from costmodel.estimate.memory.ledger import STAGES
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Setting
-from costmodel.explore.alone import Alone
-from costmodel.explore.rank import Front, Ranked
-from costmodel.explore.refusals import Example
-from costmodel.explore.search import Found
+from costmodel.estimate.traffic.groups import Transfer
+from costmodel.explore.explain.alone import Alone
+from costmodel.explore.search.rank import Front, Ranked
+from costmodel.explore.search.refusals import Example
+from costmodel.explore.search.search import Found
 from costmodel.report.choices import chosen
 
 

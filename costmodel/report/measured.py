@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.explore.stopwatch import Device
+from costmodel.explore.measure.stopwatch import Device
 from costmodel.report.layout import Grid, Line
 from costmodel.report.theme import HEAD, WARN, styled
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.estimate.legality import REFUSALS
-from costmodel.explore.orders import Kind
-from costmodel.explore.pipelines import Offer, Pipelines
-from costmodel.explore.timeline import Event, Pass, Pipeline, events
+from costmodel.estimate.legality.rules import REFUSALS
+from costmodel.explore.explain.orders import Kind
+from costmodel.explore.explain.pipelines import Offer, Pipelines
+from costmodel.explore.explain.timeline import Event, Pass, Pipeline, events
 from costmodel.report import machine
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.plan import following, percent, problems, refusal, titled

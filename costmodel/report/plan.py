@@ -9,12 +9,12 @@ from rich.text import Text
 from costmodel.equations.collectives import algorithm_bandwidth, bus_bandwidth
 from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import verdict
-from costmodel.estimate.groups import Transfer
-from costmodel.estimate.legality import REFUSALS, REMARKS
+from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Assumed, Setting
-from costmodel.estimate.split import stage_layers
-from costmodel.explore.alone import Alone
+from costmodel.estimate.shapes.split import stage_layers
+from costmodel.estimate.traffic.groups import Transfer
+from costmodel.explore.explain.alone import Alone
 from costmodel.report.choices import choice_words, tuning_words
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.suggest import command

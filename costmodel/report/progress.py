@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from costmodel.explore.stream import Sight
+from costmodel.explore.search.stream import Sight
 from costmodel.report.ranking import told
 
 

@@ -9,10 +9,10 @@ from rich.text import Text
 
 from costmodel.estimate.costs import COLUMNS
 from costmodel.estimate.evaluate import verdict
-from costmodel.estimate.legality import REFUSALS
-from costmodel.explore.rank import Front, Ranked
-from costmodel.explore.refusals import Example
-from costmodel.explore.search import Found
+from costmodel.estimate.legality.rules import REFUSALS
+from costmodel.explore.search.rank import Front, Ranked
+from costmodel.explore.search.refusals import Example
+from costmodel.explore.search.search import Found
 from costmodel.report.choices import choice_words, short_words
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.plan import head, percent, plan_words

@@ -9,8 +9,8 @@ from typing import Any
 from rich.text import Text
 
 import costmodel
-from costmodel.explore.regret import LEAST, Choice, Ran, Sweep, choice, choices
-from costmodel.explore.validate import GROUPINGS
+from costmodel.explore.validate.regret import LEAST, Choice, Ran, Sweep, choice, choices
+from costmodel.explore.validate.validate import GROUPINGS
 from costmodel.report.layout import Grid, Line
 from costmodel.report.theme import styled
 from costmodel.units import show

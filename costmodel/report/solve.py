@@ -9,7 +9,7 @@ from rich.text import Text
 
 import costmodel
 from costmodel.estimate.costs import machine_name
-from costmodel.explore.solve import Reach, Solved
+from costmodel.explore.vary.solve import Reach, Solved
 from costmodel.report.layout import Line, drawn
 from costmodel.report.suggest import command
 from costmodel.report.theme import BAD, DIM, HEAD, styled

@@ -10,8 +10,8 @@ from typing import Any
 from rich.text import Text
 
 import costmodel
-from costmodel.explore.sharpened import Sharpened, unit_value
-from costmodel.explore.steps import Errors, Found
+from costmodel.explore.calibrate.sharpened import Sharpened, unit_value
+from costmodel.explore.calibrate.steps import Errors, Found
 from costmodel.report.layout import Grid, Line
 from costmodel.report.theme import styled
 

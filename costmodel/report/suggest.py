@@ -11,7 +11,7 @@ from costmodel.documents.plan import Plan
 from costmodel.estimate.block import SIZES, Structure
 from costmodel.estimate.plan import structure_of
 from costmodel.estimate.setting import Setting
-from costmodel.explore.rank import Ranked
+from costmodel.explore.search.rank import Ranked
 from costmodel.report.choices import written_choice
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.explore.explain import Node, Page, all_words, quantities
+from costmodel.explore.explain.explain import Node, Page, all_words, quantities
 from costmodel.report.theme import DIM, HEAD, WARN, styled
 from costmodel.units import show
 

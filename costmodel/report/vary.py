@@ -12,11 +12,11 @@ from rich.text import Text
 import costmodel
 from costmodel.errors import fail
 from costmodel.estimate.costs import COLUMNS, machine_name
-from costmodel.estimate.legality import REFUSALS
-from costmodel.explore.figures import choices
-from costmodel.explore.scale import Row, Scaled
-from costmodel.explore.sensitivity import Knob, Sensitive
-from costmodel.explore.sweep import Point, Swept
+from costmodel.estimate.legality.rules import REFUSALS
+from costmodel.explore.compare.figures import choices
+from costmodel.explore.vary.scale import Row, Scaled
+from costmodel.explore.vary.sensitivity import Knob, Sensitive
+from costmodel.explore.vary.sweep import Point, Swept
 from costmodel.report.charts import line, two_sided
 from costmodel.report.compare import value_text
 from costmodel.report.layout import Grid, Line

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from costmodel.errors import FAULT_CODES
-from costmodel.estimate.legality import REFUSALS, REMARKS
+from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 
 Faults = Callable[[Any], list[Any]]
 

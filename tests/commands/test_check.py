@@ -16,8 +16,9 @@ from xml.etree import ElementTree
 import pytest
 
 from costmodel.equation import EQUATIONS, Number, equation
-from costmodel.estimate import kernels, training
 from costmodel.estimate.costs import BAND_ENDS, COLUMNS, machine_name
+from costmodel.estimate.time import kernels
+from costmodel.estimate.time import step as training
 
 Faults = Callable[[Any], list[Any]]
 ROOT = Path(__file__).resolve().parents[2]

@@ -156,7 +156,7 @@ def test_a_size_is_an_estimate(weak: bool, run: Any) -> None:
 
 
 def test_terms_that_scale_watches_are_the_whole_step(run: Any) -> None:
-    from costmodel.explore.scale import TERMS
+    from costmodel.explore.vary.scale import TERMS
 
     plan = estimated(run)
     assert sum(plan[f"{term}_s"] for term in TERMS) == pytest.approx(plan["step_time_s"], rel=1e-9)

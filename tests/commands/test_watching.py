@@ -19,7 +19,7 @@ NAME = "gpt-3-175b-1024"
 def test_a_line_on_a_terminal_that_goes_away() -> None:
     """Standard error is a terminal: count, rate and best so far; standard output holds the answer alone."""
     code = (
-        "import sys, runpy\nimport costmodel.explore.pieces as p, costmodel.commands.watching as w\n"
+        "import sys, runpy\nimport costmodel.explore.search.pieces as p, costmodel.commands.watching as w\n"
         "p.CANDIDATES_A_PIECE, w.AFTER = 64, 0.0\n"
         f"sys.argv = ['costmodel', 'search', '{NAME}', '--workers', '1']\n"
         "runpy.run_module('costmodel', run_name='__main__')\n"

@@ -10,7 +10,7 @@ from later_simulation import Ran, complete, run
 
 from costmodel.equations.live import live_micro_batches
 from costmodel.equations.schedules import LaterSchedule, later_schedule_time
-from costmodel.explore.orders import BOTH_WAYS, FOLDED
+from costmodel.explore.explain.orders import BOTH_WAYS, FOLDED
 
 SCHEDULES: tuple[LaterSchedule, ...] = get_args(LaterSchedule)
 EXACT = 1e-9

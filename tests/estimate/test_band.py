@@ -14,10 +14,10 @@ from costmodel.documents.stack import Spread
 from costmodel.errors import CostModelError
 from costmodel.estimate.band import AXES, MEMORY_KINDS, memory_band, residual, time_spread
 from costmodel.estimate.costs import BANDED
-from costmodel.estimate.memory import LINES
+from costmodel.estimate.memory.ledger import LINES
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.training import TERMS
+from costmodel.estimate.time.step import TERMS
 
 from .cases import ask, case, setting
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from costmodel.documents.stack import Order
-from costmodel.estimate.collectives import collective_time, send_time
-from costmodel.estimate.groups import Group, Transfer, group, groups
 from costmodel.estimate.plan import plan_block
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.traffic.collectives import collective_time, send_time
+from costmodel.estimate.traffic.groups import Group, Transfer, group, groups
 from estimate.cases import Plan, ask, costs, model, one, setting, without_network
 
 TOKENS, HIDDEN, LAYERS = 4096, 1024, 8

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from costmodel.estimate.plan import plan_block
-from costmodel.explore.search import search
-from costmodel.explore.space import grids
+from costmodel.explore.search.search import search
+from costmodel.explore.search.space import grids
 from costmodel.report.ranking import table
 from estimate.cases import Plan, ask, costs, line, model, one, setting, without_network
 

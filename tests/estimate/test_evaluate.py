@@ -13,8 +13,8 @@ from costmodel.estimate.band import banded
 from costmodel.estimate.block import SIZES, Block, Structure, one_row
 from costmodel.estimate.costs import BAND_ENDS, COLUMNS, machine_name, number
 from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.legality import micro_batches
-from costmodel.estimate.memory import LINES
+from costmodel.estimate.legality.checks import micro_batches
+from costmodel.estimate.memory.ledger import LINES
 from costmodel.estimate.setting import Setting
 from estimate.cases import model, setting
 

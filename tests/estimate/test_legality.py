@@ -9,8 +9,9 @@ import pytest
 
 from costmodel.estimate.block import Block, Structure
 from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.legality import CHECKS, OF_A_SEARCH, REFUSALS, REMARKS, legal, refusals
-from costmodel.explore.search import search
+from costmodel.estimate.legality.checks import CHECKS, OF_A_SEARCH, legal, refusals
+from costmodel.estimate.legality.rules import REFUSALS, REMARKS
+from costmodel.explore.search.search import search
 from estimate.cases import ask, costs, mixed, model, setting
 
 SMALL = model()

@@ -10,7 +10,7 @@ import pytest
 from costmodel.documents.library import read
 from costmodel.documents.model import Model
 from costmodel.estimate.evaluate import FITS, TIGHT, verdict
-from costmodel.estimate.memory import ALLOCATED, LINES, RESERVED
+from costmodel.estimate.memory.ledger import ALLOCATED, LINES, RESERVED
 from costmodel.estimate.plan import Answer
 from estimate.cases import ask, line, model, one, setting, written_out
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.explore.search import search
+from costmodel.explore.search.search import search
 from estimate.cases import ask, case, costs, line, model, setting, written_out
 
 SMALL = setting(model(layers=8), stack="megatron-core")

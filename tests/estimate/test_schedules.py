@@ -9,9 +9,9 @@ import pytest
 from costmodel.documents.library import names, read
 from costmodel.documents.plan import Plan
 from costmodel.documents.stack import Schedule
-from costmodel.estimate.schedules import BOTH_WAYS, FOLDED, PLAIN
-from costmodel.explore.pipelines import clock
-from costmodel.explore.timeline import events
+from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, PLAIN
+from costmodel.explore.explain.pipelines import clock
+from costmodel.explore.explain.timeline import events
 from estimate.cases import ask, costs, model, one, setting, written_out
 
 LATER: list[Any] = [name for name in get_args(Schedule) if name not in PLAIN]

@@ -11,7 +11,7 @@ from costmodel.documents.library import read
 from costmodel.documents.model import Model
 from costmodel.estimate.block import SIZES, Block, Split, Structure, one_row
 from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.split import indivisible, stage_layers
+from costmodel.estimate.shapes.split import indivisible, stage_layers
 from estimate.cases import ask, costs, model, one, setting
 
 ENDS: dict[Split, tuple[int, int]] = {

@@ -11,7 +11,7 @@ import pytest
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.plan import Answer, answer
 from costmodel.estimate.setting import Setting
-from costmodel.explore.space import grids, leaves, stem
+from costmodel.explore.search.space import grids, leaves, stem
 from estimate.cases import ask, costs, model, one, setting, without_network, written_out
 
 TERMS = (

@@ -8,9 +8,9 @@ import pytest
 
 from costmodel.equations.adapters import packed_bytes
 from costmodel.errors import CostModelError
-from costmodel.estimate.adapters import trained_in
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.work import model_parameters, shard
+from costmodel.estimate.shapes.adapters import trained_in
+from costmodel.estimate.shapes.work import model_parameters, shard
 from costmodel.report.plan import head
 from estimate.cases import ask, costs, line, setting
 

@@ -19,10 +19,10 @@ from costmodel.equations.arithmetic import attention_flop, matmul_flop
 from costmodel.equations.collectives import wire_bytes
 from costmodel.equations.kernel_traffic import attention_traffic
 from costmodel.equations.traffic import matmul_bytes
-from costmodel.explore.calibrate import calibrated, calibration
-from costmodel.explore.forms import ATTENTION, COLLECTIVE, MATMUL, Form
-from costmodel.explore.regression import DRAWS, error_of, fitted, held_out, second_half
-from costmodel.explore.renewal import decided, renewed
+from costmodel.explore.calibrate.calibrate import calibrated, calibration
+from costmodel.explore.calibrate.forms import ATTENTION, COLLECTIVE, MATMUL, Form
+from costmodel.explore.calibrate.regression import DRAWS, error_of, fitted, held_out, second_half
+from costmodel.explore.calibrate.renewal import decided, renewed
 
 from .measured import write
 

@@ -17,11 +17,11 @@ import pytest
 
 from costmodel.documents.library import Case, load
 from costmodel.errors import CostModelError
-from costmodel.explore import engine as engines
-from costmodel.explore.engine import Engine, Stopped, engine, shared_out
-from costmodel.explore.ranges import axis
-from costmodel.explore.search import Found, search
-from costmodel.explore.stream import How
+from costmodel.explore.search import engine as engines
+from costmodel.explore.search.engine import Engine, Stopped, engine, shared_out
+from costmodel.explore.search.ranges import axis
+from costmodel.explore.search.search import Found, search
+from costmodel.explore.search.stream import How
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "gpt-3-175b-1024"
@@ -36,8 +36,8 @@ def asked() -> Case:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many pieces and a pool for them."""
-    monkeypatch.setattr("costmodel.explore.pieces.CANDIDATES_A_PIECE", 64)
-    monkeypatch.setattr("costmodel.explore.stream.POOL_FROM", 0)
+    monkeypatch.setattr("costmodel.explore.search.pieces.CANDIDATES_A_PIECE", 64)
+    monkeypatch.setattr("costmodel.explore.search.stream.POOL_FROM", 0)
 
 
 def found_by(how: How, pareto: str = "memory_peak,step_time") -> Found:
@@ -175,7 +175,7 @@ def test_stopping_ends_with_what_is_finished() -> None:
 def test_workers_end_with_their_parent() -> None:
     """A parent that is killed leaves no process behind."""
     code = (
-        "import os, time\nfrom costmodel.explore.engine import Engine\n"
+        "import os, time\nfrom costmodel.explore.search.engine import Engine\n"
         "if __name__ == '__main__':\n"
         "    with Engine('local', '', 1).opened() as pool:\n"
         "        print(pool.submit(os.getpid).result(), flush=True)\n        time.sleep(60)\n"

@@ -12,10 +12,10 @@ import pytest
 from costmodel.documents.library import load
 from costmodel.errors import CostModelError
 from costmodel.estimate.costs import COLUMNS, number
-from costmodel.estimate.memory import LINES
+from costmodel.estimate.memory.ledger import LINES
 from costmodel.estimate.plan import Answer, answer, own_plan
 from costmodel.estimate.setting import Setting, setting_of
-from costmodel.explore.explain import Node, explain, quantities
+from costmodel.explore.explain.explain import Node, explain, quantities
 from costmodel.report import tree
 
 SCENARIOS: dict[str, tuple[str, ...]] = {

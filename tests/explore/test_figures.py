@@ -8,8 +8,8 @@ import pytest
 from costmodel.documents.library import load
 from costmodel.equation import Leaf
 from costmodel.estimate.costs import machine_name
-from costmodel.explore.face import predict
-from costmodel.explore.figures import _of_inputs, figures, marks
+from costmodel.estimate.plan import predict
+from costmodel.explore.compare.figures import _of_inputs, figures, marks
 
 NAME = "llama-3-70b-512"
 

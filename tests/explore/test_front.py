@@ -13,12 +13,12 @@ from costmodel.errors import CostModelError
 from costmodel.estimate.block import one_row
 from costmodel.estimate.costs import BAND_ENDS, COLUMNS, machine_name
 from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.legality import CHECKS
+from costmodel.estimate.legality.checks import CHECKS
 from costmodel.estimate.limits import unacceptable
-from costmodel.explore import rank
-from costmodel.explore.rank import Ranked, axes, sign
-from costmodel.explore.refusals import examples
-from costmodel.explore.search import search
+from costmodel.explore.search import rank
+from costmodel.explore.search.rank import Ranked, axes, sign
+from costmodel.explore.search.refusals import examples
+from costmodel.explore.search.search import search
 
 SPACE: dict[str, list[Any]] = {
     "tp": [1, 2, 3, 8],
@@ -67,15 +67,15 @@ def test_the_front_does_not_change_the_ranking() -> None:
 @pytest.mark.parametrize("rows", [7, 1000])
 def test_the_front_does_not_depend_on_blocks(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = search(spaced(), 3, workers=1, pareto=PAIRS[3]).tally.front
-    monkeypatch.setattr("costmodel.explore.tally.BLOCK_ROWS", rows)
-    monkeypatch.setattr("costmodel.explore.tally.CANDIDATES_AT_ONCE", 3 * rows)
+    monkeypatch.setattr("costmodel.explore.search.tally.BLOCK_ROWS", rows)
+    monkeypatch.setattr("costmodel.explore.search.tally.CANDIDATES_AT_ONCE", 3 * rows)
     assert search(spaced(), 3, workers=1, pareto=PAIRS[3]).tally.front == expected
 
 
 def test_processes_find_the_same_front(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = search(spaced(), 3, workers=1, pareto=PAIRS[0]).tally.front
-    monkeypatch.setattr("costmodel.explore.pieces.CANDIDATES_A_PIECE", 16)
-    monkeypatch.setattr("costmodel.explore.stream.POOL_FROM", 0)
+    monkeypatch.setattr("costmodel.explore.search.pieces.CANDIDATES_A_PIECE", 16)
+    monkeypatch.setattr("costmodel.explore.search.stream.POOL_FROM", 0)
     assert search(spaced(), 3, workers=2, pareto=PAIRS[0]).tally.front == expected
 
 

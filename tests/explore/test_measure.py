@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.explore.stopwatch import CACHE, COPIES_OVER_CACHE, MOST_COPIES, copies
+from costmodel.explore.measure.stopwatch import CACHE, COPIES_OVER_CACHE, MOST_COPIES, copies
 
 with_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs the extra [measure]")
 OPERATIONS = {"linear1", "attention", "res_add", "gelu", "block"}
@@ -50,8 +50,8 @@ def test_the_table_has_every_operation_forward_and_backward(run: Any) -> None:
 @with_torch
 def test_more_work_takes_longer() -> None:
     """Sixteen times the product: the clock sees it."""
-    from costmodel.explore.measure import _forward
-    from costmodel.explore.stopwatch import median_time, torch_module
+    from costmodel.explore.measure.measure import _forward
+    from costmodel.explore.measure.stopwatch import median_time, torch_module
 
     torch = torch_module()
 

@@ -9,9 +9,9 @@ import pytest
 
 from costmodel.documents.library import load
 from costmodel.errors import CostModelError
-from costmodel.explore.face import predict
-from costmodel.explore.pipelines import SCHEDULES, Pipelines, named, pipelines
-from costmodel.explore.timeline import events
+from costmodel.estimate.plan import predict
+from costmodel.explore.explain.pipelines import SCHEDULES, Pipelines, named, pipelines
+from costmodel.explore.explain.timeline import events
 
 NAME = "llama-3-70b-512"
 

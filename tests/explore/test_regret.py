@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from costmodel.documents.table import read_table
-from costmodel.explore.regret import Sweep, choice, choices, spearman, sweeps
-from costmodel.explore.validate import GROUPINGS, Compared, Validated
+from costmodel.explore.validate.regret import Sweep, choice, choices, spearman, sweeps
+from costmodel.explore.validate.validate import GROUPINGS, Compared, Validated
 
 SHAPE = {
     "source": "own", "source_family": "own", "year": 2022, "framework": "Megatron-LM", "model_name": "GPT-22B",

@@ -19,9 +19,9 @@ from costmodel.estimate.block import Block, Structure
 from costmodel.estimate.costs import Costs
 from costmodel.estimate.plan import Answer, answer
 from costmodel.estimate.setting import setting_of
-from costmodel.explore.rank import Ranked, Top
-from costmodel.explore.search import Found, search
-from costmodel.explore.space import DEFAULT_MICRO_BATCHES, divisors, grids
+from costmodel.explore.search.rank import Ranked, Top
+from costmodel.explore.search.search import Found, search
+from costmodel.explore.search.space import DEFAULT_MICRO_BATCHES, divisors, grids
 
 SPACE: dict[str, list[Any]] = {
     "tp": [1, 2, 3, 8],
@@ -292,10 +292,10 @@ def test_cost_as_objective_wants_a_price() -> None:
 
 
 def test_processes_find_the_same_bit_for_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("costmodel.explore.pieces.CANDIDATES_A_PIECE", 16)
+    monkeypatch.setattr("costmodel.explore.search.pieces.CANDIDATES_A_PIECE", 16)
     asked = spaced(plan={"tp": 8})
     alone = searched(asked, 20)
-    monkeypatch.setattr("costmodel.explore.stream.POOL_FROM", 0)
+    monkeypatch.setattr("costmodel.explore.search.stream.POOL_FROM", 0)
     shared = searched(asked, 20, workers=2)
     assert shared.best == alone.best
     assert (shared.tally, shared.your_rank) == (alone.tally, alone.your_rank)
@@ -304,8 +304,8 @@ def test_processes_find_the_same_bit_for_bit(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("rows", [1, 5, 64])
 def test_the_size_of_blocks_does_not_matter(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     whole = searched(spaced(), 20)
-    monkeypatch.setattr("costmodel.explore.tally.BLOCK_ROWS", rows)
-    monkeypatch.setattr("costmodel.explore.tally.CANDIDATES_AT_ONCE", 3 * rows)
+    monkeypatch.setattr("costmodel.explore.search.tally.BLOCK_ROWS", rows)
+    monkeypatch.setattr("costmodel.explore.search.tally.CANDIDATES_AT_ONCE", 3 * rows)
     cut = searched(spaced(), 20)
     assert [row.sizes for row in cut.best] == [row.sizes for row in whole.best]
     assert [row.score for row in cut.best] == pytest.approx([row.score for row in whole.best], rel=1e-12)

@@ -18,9 +18,9 @@ from costmodel.documents.table import Row, read_table
 from costmodel.estimate.costs import number
 from costmodel.estimate.plan import answer, own_plan
 from costmodel.estimate.setting import setting_of
-from costmodel.explore.constants import CONSTANTS, Constant, own, shipped, with_values
-from costmodel.explore.sharpened import sharpened
-from costmodel.explore.steps import Problem, Timed, fitted, timed
+from costmodel.explore.calibrate.constants import CONSTANTS, Constant, own, shipped, with_values
+from costmodel.explore.calibrate.sharpened import sharpened
+from costmodel.explore.calibrate.steps import Problem, Timed, fitted, timed
 
 FOLDER = Path(__file__).parent / "measured"
 SHELF = Shelf()

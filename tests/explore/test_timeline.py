@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from costmodel.equations.pipeline import in_flight, pipeline_time
-from costmodel.explore.timeline import Event, Pass, Pipeline, events
+from costmodel.explore.explain.timeline import Event, Pass, Pipeline, events
 
 SIMULATION = runpy.run_path(str(Path(__file__).resolve().parents[1] / "equations" / "simulation.py"))
 times = some.floats(0.1, 10.0)

@@ -13,11 +13,11 @@ import pytest
 from costmodel.documents.library import read
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.table import COLUMNS, Row, read_table
-from costmodel.estimate.work import model_parameters
-from costmodel.explore.fills import RULES
-from costmodel.explore.outcomes import total_of
-from costmodel.explore.rows import REASONS, Refused, modelled
-from costmodel.explore.validate import GROUPINGS, Compared, outcomes, score, scores, validated, worst
+from costmodel.estimate.shapes.work import model_parameters
+from costmodel.explore.validate.fills import RULES
+from costmodel.explore.validate.outcomes import total_of
+from costmodel.explore.validate.rows import REASONS, Refused, modelled
+from costmodel.explore.validate.validate import GROUPINGS, Compared, outcomes, score, scores, validated, worst
 
 # Korthikanti et al. 2022 (arXiv 2205.05198), table 5: Megatron-LM 22B on 8 A100 of 80 GB, batch 4, tensor parallel 8:
 # 1.42 s a step with full recompute, 1.10 s with selective recompute and sequence parallelism.

@@ -11,7 +11,17 @@ import pytest
 from .catalogue import ROOT
 
 _LINT = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
-_ROOMS = ("commands", "report", "explore", "estimate", "equations", "documents")
+_FLOORS = ("commands", "report", "explore", "estimate", "equations", "documents")
+_ROOMS = tuple(
+    path.parent.relative_to(ROOT / "costmodel").as_posix()
+    for floor in ("estimate", "explore")
+    for path in sorted((ROOT / "costmodel" / floor).glob("*/__init__.py"))
+)
+_STONES = tuple(
+    path.relative_to(ROOT / "costmodel").with_suffix("").as_posix()
+    for floor in ("estimate", "explore")
+    for path in sorted((ROOT / "costmodel" / floor).glob("[a-z]*.py"))
+)
 _GROUND = ("equation", "units", "errors")
 
 
@@ -24,11 +34,11 @@ def _lint(folder: Path) -> subprocess.CompletedProcess[str]:
 def _house(folder: Path, **planted: str) -> Path:
     """An empty house of the same plan, with a line planted in some of its rooms."""
     package = folder / "costmodel"
-    for room in _ROOMS:
-        (package / room).mkdir(parents=True)
+    for room in (*_FLOORS, *_ROOMS):
+        (package / room).mkdir(parents=True, exist_ok=True)
         (package / room / "__init__.py").touch()
         (package / room / "inside.py").write_text(planted.get(room, ""))
-    for stone in _GROUND:
+    for stone in (*_GROUND, *_STONES):
         (package / f"{stone}.py").write_text(planted.get(stone, ""))
     (package / "__init__.py").touch()
     (folder / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text("utf-8"), "utf-8")
@@ -56,6 +66,9 @@ def test_an_empty_house_keeps_them(tmp_path: Path) -> None:
         ("explore", "from costmodel.report import inside"),
         ("report", "import costmodel.commands"),
         ("units", "import costmodel.equation"),
+        ("estimate/memory", "import costmodel.estimate.time.inside"),
+        ("estimate/legality", "import costmodel.estimate.traffic.inside"),
+        ("explore/search", "import costmodel.explore.validate.inside"),
     ],
 )
 def test_a_planted_fault_is_caught(tmp_path: Path, room: str, line: str) -> None:

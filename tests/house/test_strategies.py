@@ -6,7 +6,7 @@ import pytest
 
 from costmodel.documents.library import bibliography, strategies
 from costmodel.equation import EQUATIONS
-from costmodel.explore.explain import all_words, page
+from costmodel.explore.explain.explain import all_words, page
 
 KEYS = {"title", "what", "pays", "costs", "equations", "source"}
 every = pytest.mark.parametrize("word", strategies())

@@ -3,7 +3,7 @@
 import pytest
 
 from costmodel.documents.library import names, read
-from costmodel.explore.validate import Compared, compared
+from costmodel.explore.validate.validate import Compared, compared
 
 TABLES = names("measured")
 FIGURES = [(table, figure) for table in TABLES for figure in compared(read("measured", table))]

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.documents.library import load
-from costmodel.explore.search import search
+from costmodel.explore.search.search import search
 
 
 @dataclass(frozen=True)

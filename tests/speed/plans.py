@@ -11,7 +11,7 @@ import numpy as np
 
 from costmodel.documents.library import load
 from costmodel.estimate.block import BLOCK_ROWS
-from costmodel.explore.search import search
+from costmodel.explore.search.search import search
 
 NATURAL = ("llama-3-70b-512", "megatron-7.5b-512", "gpt-3-175b-1024")
 CHAIN = 200

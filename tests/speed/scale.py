@@ -11,9 +11,9 @@ import sys
 import time
 
 from costmodel.documents.library import load
-from costmodel.explore.ranges import axis
-from costmodel.explore.search import search
-from costmodel.explore.stream import How
+from costmodel.explore.search.ranges import axis
+from costmodel.explore.search.search import search
+from costmodel.explore.search.stream import How
 
 MIB = 1024  # ru_maxrss is in KiB
 

@@ -16,8 +16,8 @@ from costmodel.equations.live import live_micro_batches
 from costmodel.equations.pipeline import in_flight, pipeline_time
 from costmodel.equations.schedules import LaterSchedule, later_schedule_time
 from costmodel.estimate.block import Structure, one_row
-from costmodel.estimate.memory import whole_activations
-from costmodel.estimate.work import model_parameters, shard
+from costmodel.estimate.memory.ledger import whole_activations
+from costmodel.estimate.shapes.work import model_parameters, shard
 
 from .make import reference
 

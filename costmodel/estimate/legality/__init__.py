@@ -1,0 +1,1 @@
+"""Which plans make sense, and the named reason why not."""

@@ -1,0 +1,241 @@
+"""Which plans make sense, and the named reason why not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.library import UNMEASURED
+from costmodel.documents.model import Layers
+from costmodel.documents.plan import Space
+from costmodel.equation import Number
+from costmodel.equations.counting import (
+    divided,
+    micro_batches_per_step,
+    remainder,
+    repeated,
+    world_ranks,
+)
+from costmodel.estimate.block import Block, local_sequence
+from costmodel.estimate.legality.choices import (
+    choices_offered,
+    too_many_layers,
+    unknown_host,
+    wrong_keys,
+    wrong_offload,
+)
+from costmodel.estimate.legality.context import chunked_sequence, context_not_offered, heads_exchanged, shard_replicas
+from costmodel.estimate.legality.expert import expert_ranks, expert_widths, no_experts, whole_experts, whole_sequences
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.schedules import wrong_batches, wrong_shape
+from costmodel.estimate.shapes.split import indivisible, layer_count
+
+Mask = NDArray[np.bool_]
+
+
+def micro_batches(setting: Setting, block: Block) -> Number:
+    """Micro-batches of a replica in a step."""
+    return micro_batches_per_step(setting.global_batch, block.dp, block.micro_batch)
+
+
+def _rest(amount: Number, parts: Number) -> Mask:
+    return np.asarray(remainder(amount, parts) != 0)
+
+
+def _not_offered(setting: Setting, block: Block) -> Mask:
+    structure, stack = block.structure, setting.stack
+    offered = structure.zero in stack.zero and structure.recompute in stack.recompute
+    offered = offered and choices_offered(setting, block)
+    return np.full(len(block), not (offered and structure.schedule in stack.schedules))
+
+
+def _other_world(setting: Setting, block: Block) -> Mask:
+    ranks = setting.ranks
+    return np.asarray(world_ranks(block.dp, block.tp, block.cp, block.pp) != ranks) | _rest(block.dp, 1.0)
+
+
+def _too_long(setting: Setting, block: Block) -> Mask:
+    learned = setting.model.positions == "learned"
+    return np.full(len(block), learned and setting.sequence > setting.model.max_sequence)
+
+
+def _heads(setting: Setting, block: Block) -> Mask:
+    return _any(_rest(heads, block.tp) for kind in _kinds(setting) if (heads := kind.heads) is not None)
+
+
+def _kv_heads(setting: Setting, block: Block) -> Mask:
+    counts = {kind.attention.kv_heads for kind in _kinds(setting) if kind.attention is not None}
+    return _any(_rest(kv_heads, block.tp) & _rest(block.tp, kv_heads) for kv_heads in counts)
+
+
+def _widths(setting: Setting, block: Block) -> Mask:
+    widths = {setting.model.hidden, *(kind.dense.ffn_hidden for kind in _kinds(setting) if kind.dense is not None)}
+    return _any(_rest(width, block.tp) for width in widths)
+
+
+def _sequence(setting: Setting, block: Block) -> Mask:
+    if not block.structure.sequence_parallel:
+        return np.zeros(len(block), dtype=bool)
+    return _rest(local_sequence(setting.sequence, block), block.tp)
+
+
+def _uneven(setting: Setting, block: Block) -> Mask:
+    return _rest(layer_count(setting.model), repeated(block.pp, block.vpp))
+
+
+def _layers(setting: Setting, block: Block) -> Mask:
+    return indivisible(setting.model, block)
+
+
+def _chunks(setting: Setting, block: Block) -> Mask:
+    return wrong_shape(block)
+
+
+def _batch(setting: Setting, block: Block) -> Mask:
+    return _rest(setting.global_batch, repeated(block.dp, block.micro_batch))
+
+
+def _batches_of_schedule(setting: Setting, block: Block) -> Mask:
+    return wrong_batches(block, micro_batches(setting, block))
+
+
+SWAPPED = {"tp-cp-pp-dp": ("dp", "pp"), "tp-dp-cp-pp": ("cp", "dp")}  # against tp-cp-dp-pp
+
+
+def _repeats(setting: Setting, block: Block) -> Mask:
+    """Rows that are another row of the same search under a different name; of each such set one stays."""
+    structure, stack, space = block.structure, setting.stack, setting.case.scenario.search or Space()
+    same = np.zeros(len(block), dtype=bool)
+    if structure.sequence_parallel != stack.sequence_parallel:
+        same |= (block.tp == 1) & (stack.sequence_parallel in (space.sequence_parallel or [stack.sequence_parallel]))
+    zeros = set(space.zero or stack.zero).intersection(stack.zero)
+    if structure.zero != min(zeros, default=structure.zero):
+        same |= (block.dp == 1) & (block.cp == 1)
+    if structure.schedule == "gpipe":
+        same |= (block.pp == 1) & ("1f1b" in (space.schedule or stack.schedules))
+    if space.split and structure.split != space.split[0]:
+        same |= (block.pp == 1) | ((structure.split == "spread") & ("even" in space.split) & ~_uneven(setting, block))
+    if structure.order in SWAPPED:
+        one, other = (getattr(block, name) for name in SWAPPED[structure.order])
+        same |= ((one == 1) | (other == 1)) & ("tp-cp-dp-pp" in (space.order or ["tp-cp-dp-pp"]))
+    kinds = space.cp_type or stack.context_parallel
+    if kinds and structure.cp_type != kinds[0]:
+        same |= block.cp == 1
+    idle = structure.recompute == "selective" and setting.dropped(structure.recompute) == "nothing"
+    idle = idle and not structure.recompute_modules
+    return same | (idle and "none" in (space.recompute or stack.recompute))
+
+
+def _kinds(setting: Setting) -> Iterator[Layers]:
+    """Every kind of layer, that of multi-token prediction too."""
+    yield from setting.model.layers
+    if setting.model.prediction is not None:
+        yield setting.model.prediction.layer
+
+
+def _any(masks: Iterator[Mask]) -> Mask:
+    found: Mask = np.asarray(False)
+    for mask in masks:
+        found = found | mask
+    return found
+
+
+@dataclass(frozen=True)
+class Check:
+    """A rule's test, and the sizes it looks at: a grid is thinned as soon as those are known."""
+
+    code: str
+    needs: frozenset[str]
+    refused: Callable[[Setting, Block], Mask]
+
+
+def _check(code: str, needs: str, refused: Callable[[Setting, Block], Mask]) -> Check:
+    return Check(code, frozenset(needs.split()), refused)
+
+
+CHECKS = (
+    _check("L011", "", _not_offered),
+    _check("L012", "", _too_long),
+    _check("L040", "", wrong_keys),
+    _check("L041", "pp vpp", too_many_layers),
+    _check("L042", "", wrong_offload),
+    _check("L043", "", unknown_host),
+    _check("L001", "dp tp cp pp", _other_world),
+    _check("L003", "tp", _heads),
+    _check("L004", "tp", _kv_heads),
+    _check("L007", "tp", _widths),
+    _check("L033", "cp", context_not_offered),
+    _check("L030", "cp", chunked_sequence),
+    _check("L031", "tp cp", heads_exchanged),
+    _check("L008", "tp cp", _sequence),
+    _check("L032", "dp dp_replicate", shard_replicas),
+    _check("L010", "dp tp cp pp", _repeats),
+    _check("L023", "tp", whole_sequences),
+    _check("L024", "ep etp", no_experts),
+    _check("L020", "ep", whole_experts),
+    _check("L022", "etp", expert_widths),
+    _check("L021", "dp tp cp ep etp dp_replicate", expert_ranks),
+    _check("L009", "pp vpp", _chunks),
+    _check("L002", "pp vpp", _layers),
+    _check("L005", "dp micro_batch", _batch),
+    _check("L006", "dp pp micro_batch", _batches_of_schedule),
+)
+OF_A_SEARCH = frozenset({"L010"})
+
+
+def legal(setting: Setting, block: Block, checks: Iterable[Check]) -> tuple[Mask, dict[str, int]]:
+    """The rows that pass, and how many were refused first for each reason."""
+    keep = np.ones(len(block), dtype=bool)
+    counts: dict[str, int] = {}
+    for check in checks:
+        refused = keep & check.refused(setting, block)
+        fresh = int(np.count_nonzero(refused))
+        if fresh:
+            counts[check.code] = fresh
+            keep &= ~refused
+    return keep, counts
+
+
+def refusals(setting: Setting, block: Block) -> tuple[str, ...]:
+    """Every reason to refuse the plan of a block of one row."""
+    return tuple(
+        check.code for check in CHECKS if check.code not in OF_A_SEARCH and check.refused(setting, block).any()
+    )
+
+
+def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:
+    """What a legal plan should be told."""
+    yield "N001", np.asarray(block.tp > setting.domain)
+    yield "N005", np.full(len(block), setting.case.efficiency.of == UNMEASURED)
+    counts = [kind.attention.kv_heads for kind in setting.model.layers if kind.attention is not None]
+    yield "N002", np.asarray(block.tp > min(counts, default=math.inf))
+    yield "N004", _any(np.asarray(divided(width, block.tp) < 256) for width in _inner_widths(setting))
+    yield "N007", np.full(len(block), setting.convention in ("megatron-2021", "korthikanti") and not _gpt(setting))
+    longer = setting.sequence > setting.model.max_sequence
+    yield "N006", np.full(len(block), longer and setting.model.positions != "learned")
+
+
+def _gpt(setting: Setting) -> bool:
+    """Whether every layer is what Megatron's closed forms count."""
+    wide = float(repeated(4.0, setting.model.hidden))
+    return all(_gpt_layer(kind, wide) for kind in setting.model.layers)
+
+
+def _gpt_layer(kind: Layers, wide: float) -> bool:
+    mlp, attention = kind.mlp, kind.attention
+    if mlp is None or attention is None:
+        return False
+    return not mlp.gated and mlp.ffn_hidden == wide and attention.kv_heads == attention.heads
+
+
+def _inner_widths(setting: Setting) -> Iterator[Number]:
+    """Sides of a layer's matmuls that tensor parallelism cuts."""
+    for kind in setting.model.layers:
+        if kind.dense is not None:
+            yield kind.dense.ffn_hidden
+        if kind.attention is not None:
+            yield repeated(kind.attention.heads, kind.attention.head_dim)

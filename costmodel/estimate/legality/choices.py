@@ -1,0 +1,65 @@
+"""Legality of recompute of modules and layers, and of offload: what the stack offers and the node has."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.equations.counting import divided
+from costmodel.estimate.block import Block
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.split import stage_layers
+
+Mask = NDArray[np.bool_]
+
+
+def choices_offered(setting: Setting, block: Block) -> bool:
+    """Whether the stack has what a structure asks for."""
+    structure, stack = block.structure, setting.stack
+    modules = set(structure.recompute_modules or ()) <= set(stack.recompute_modules)
+    methods = structure.recompute_layers is None or structure.recompute_method in stack.recompute_methods
+    if not structure.offload:
+        return modules and methods
+    offloading = stack.offload
+    kept = offloading is not None and set(structure.offload) <= set(offloading.of)
+    return modules and methods and kept and offloading is not None and structure.offload_to in offloading.to
+
+
+def _all(setting: Setting, block: Block, wrong: bool) -> Mask:
+    return np.full(len(block), wrong)
+
+
+def wrong_keys(setting: Setting, block: Block) -> Mask:
+    """Modules without selective recompute, layers without full."""
+    structure = block.structure
+    modules = structure.recompute_modules is not None and structure.recompute != "selective"
+    return _all(setting, block, modules or (structure.recompute_layers is not None and structure.recompute != "full"))
+
+
+def too_many_layers(setting: Setting, block: Block) -> Mask:
+    """More layers than a model chunk has."""
+    if block.structure.recompute_layers is None:
+        return _all(setting, block, False)
+    fullest = np.ceil(divided(stage_layers(setting.model, block).fullest, block.vpp))
+    return np.asarray(block.structure.recompute_layers > fullest)
+
+
+def wrong_offload(setting: Setting, block: Block) -> Mask:
+    """Keys of offload that do not go together."""
+    structure, kept = block.structure, set(block.structure.offload)
+    parameters = "parameters" in kept and (structure.zero != 3 or "optimizer" not in kept)
+    drives = structure.offload_to == "nvme" and not kept & {"optimizer", "parameters"}
+    layers = structure.offload_layers is not None and "activations" not in kept
+    return _all(setting, block, parameters or drives or layers)
+
+
+def unknown_host(setting: Setting, block: Block) -> Mask:
+    """Offload to a host of which the documents do not say enough."""
+    host, structure = setting.host, block.structure
+    if not structure.offload:
+        return _all(setting, block, False)
+    wanted = [host.link, host.capacity, host.bandwidth]
+    wanted += [host.drives, host.read, host.write] if structure.offload_to == "nvme" else []
+    return _all(setting, block, any(map(math.isnan, wanted)))

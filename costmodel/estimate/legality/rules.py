@@ -1,0 +1,116 @@
+"""Reasons to refuse a plan, and to remark on one, by code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A reason to refuse a plan, or to remark on it."""
+
+    title: str
+    meaning: str
+
+
+REFUSALS = {
+    "L001": Rule("dp tp cp pp ≠ ranks", "The degrees multiply to another number than the cluster has accelerators."),
+    "L002": Rule(
+        "layers % (pp vpp)",
+        "pp · vpp must divide the layers, or them and the ends that the split counts as a layer; split: spread divides "
+        "any, first_stage_layers and last_stage_layers state the ends.",
+    ),
+    "L003": Rule("heads % tp", "Tensor parallelism gives every rank whole query heads, so tp must divide the heads."),
+    "L004": Rule(
+        "kv heads, tp", "tp must divide the key and value heads, or be a multiple of them, which repeats them."
+    ),
+    "L005": Rule(
+        "batch % (dp micro_batch)", "The global batch must be a whole number of micro-batches on every replica."
+    ),
+    "L006": Rule(
+        "micro-batches, pp",
+        "interleaved and chimera need a number of micro-batches that pp divides; zb-h1, looped-bfs at least pp; zb-h2, "
+        "zb-v at least 2 pp − 1; v-half, v-min, dualpipev, dualpipe 2 pp, the last an even number.",
+    ),
+    "L007": Rule("widths % tp", "tp must divide the MLP's inner width and the hidden width."),
+    "L008": Rule(
+        "sequence % tp", "Sequence parallelism splits a rank's part of the sequence over tp, so tp must divide it."
+    ),
+    "L009": Rule(
+        "schedule, pp, vpp",
+        "interleaved and looped-bfs need pp ≥ 2 and vpp ≥ 2; zb-v, v-half, v-min and dualpipev vpp = 2; all others "
+        "vpp = 1; dualpipe and chimera an even pp.",
+    ),
+    "L010": Rule(
+        "same plan again",
+        "At tp = 1 sequence parallelism changes nothing; at pp = 1 all schedules are one; at dp = cp = 1 all zero "
+        "stages; at cp = 1 all cp_type.",
+    ),
+    "L011": Rule(
+        "not in the stack", "The training software does not offer this zero stage, recompute mode or schedule."
+    ),
+    "L012": Rule(
+        "sequence too long", "The sequence has more tokens than the model has learned positions for (max_sequence)."
+    ),
+    "L020": Rule("experts % ep", "Every rank holds whole experts, so ep must divide the experts of a layer."),
+    "L021": Rule(
+        "tp cp dp % (ep etp)",
+        "Experts cut the ranks of a pipeline stage a second way, so ep · etp must divide tp · cp · dp, within each of "
+        "dp_replicate replicas; EP adds no ranks.",
+    ),
+    "L022": Rule("expert width % etp", "etp must divide the inner width of an expert."),
+    "L023": Rule(
+        "experts, whole sequences",
+        "With tp ≥ 2 a model with experts needs sequence parallelism: every rank sends its own tokens to the experts.",
+    ),
+    "L024": Rule("no experts", "The model has no experts for ep or etp to cut."),
+    "L030": Rule(
+        "sequence % (2 cp)",
+        "A ring and gathered keys and values cut the sequence in 2 cp chunks, an early and a late one for each rank, "
+        "so that causal attention is even; all-to-all cuts it in cp.",
+    ),
+    "L031": Rule(
+        "heads % (tp cp)",
+        "All-to-all context parallelism, and any of state-space layers, gives every rank whole heads, so tp · cp must "
+        "divide the heads, and cp the key and value heads of a rank.",
+    ),
+    "L032": Rule(
+        "dp_replicate", "Replicas of the shards must divide dp, and only zero 1 to 3 shards at all; otherwise it is 1."
+    ),
+    "L033": Rule("no such cp_type", "The training software does not offer this way of context parallelism."),
+    "L040": Rule(
+        "recompute keys",
+        "recompute_modules belong to selective recompute, recompute_layers and recompute_method to full.",
+    ),
+    "L041": Rule("recompute layers", "A model chunk has no more layers than that; all of them is recompute: full."),
+    "L042": Rule(
+        "offload keys",
+        "Parameters leave the device under zero 3 only, and with the optimizer; offload_to is for these two, "
+        "offload_layers for activations.",
+    ),
+    "L043": Rule("host unknown", "Offload needs what the node's document may lack: host, memory, and for nvme drives."),
+    "M001": Rule("does not fit", "Peak memory of the worst stage is over what is usable."),
+    "M002": Rule("memory limit", "Peak memory is over the limit the scenario sets."),
+    "M003": Rule("host too small", "What is offloaded takes more than the host's memory, or drives, of the node."),
+    "T001": Rule("limit of the scenario", "A result other than memory is beyond a limit that the scenario sets."),
+}
+
+REMARKS = {
+    "N001": Rule(
+        "tp leaves the domain", "Tensor parallelism reaches across nodes, where its many small collectives are slow."
+    ),
+    "N002": Rule("kv heads repeat", "tp exceeds the key and value heads; they repeat on several ranks."),
+    "N003": Rule("tight", "Peak memory is between 90 and 100 % of what is usable; a small change may not fit."),
+    "N005": Rule(
+        "never fitted",
+        "No measured kernels of this accelerator were fitted; constants common to all are used, and bands are wider.",
+    ),
+    "N006": Rule(
+        "longer than trained",
+        "The sequence is longer than the model's max_sequence; rotary positions may need scaling.",
+    ),
+    "N007": Rule(
+        "convention of GPT blocks", "That FLOP convention counts multi-head attention and an MLP of four times hidden."
+    ),
+    "N004": Rule("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
+}

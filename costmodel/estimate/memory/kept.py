@@ -1,0 +1,140 @@
+"""Activations one layer keeps for backward, in the mean of the layers, and those that leave the device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from costmodel.equation import Number, term
+from costmodel.equations.activations import (
+    mlp_activations,
+    op_level_activations,
+    score_activations,
+    stream_activations,
+)
+from costmodel.equations.collectives import activation_message
+from costmodel.equations.counting import divided, repeated
+from costmodel.equations.precision import linear_inputs
+from costmodel.equations.recompute import mixed
+from costmodel.estimate.block import Block
+from costmodel.estimate.memory.offload import offloaded_share
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.adapters import between
+from costmodel.estimate.shapes.experts import expert_activations, rows_of
+from costmodel.estimate.shapes.mixers import mixer_activations
+from costmodel.estimate.shapes.recompute import checkpointed, partial, reached, spared_bytes
+from costmodel.estimate.shapes.split import StageLayers
+from costmodel.estimate.shapes.work import Shard, additions, exchanges, local_tokens, shard
+
+
+def layer_activations(setting: Setting, block: Block, part: Shard) -> Number:
+    """Bytes one layer keeps for the backward of one micro-batch."""
+    structure, model = block.structure, setting.model
+    split = block.sequence_ranks
+    tokens = local_tokens(setting, block)
+    mixer = part.mixer
+    dropped = setting.dropped(structure.recompute)
+    if dropped == "layer":
+        return checkpointed(setting, structure, tokens, split)
+    if dropped == "operations":
+        sizes = (mixer.heads, mixer.kv_heads, mixer.head_dim) if mixer is not None else (0.0, 0.0, 0.0)
+        kept = op_level_activations(tokens, model.hidden, *sizes, part.ffn_hidden, setting.element, split)
+        return kept + divided(_expert_activations(setting, part, block), 2.0) if part.routed is not None else kept
+    whole = whole_activations(setting, block, part, selective=dropped == "core" and structure.recompute_modules is None)
+    whole = whole + between(setting, part, tokens)
+    if structure.recompute_modules is None and setting.tuning is None:
+        return whole
+    return whole - dropped_bytes(setting, block, part)
+
+
+def dropped_bytes(setting: Setting, block: Block, part: Shard) -> Number:
+    """What named modules and frozen weights drop of a layer."""
+    split = block.sequence_ranks
+    sizes = (divided(block.micro_batch, block.cp), local_tokens(setting, block), split)
+    return spared_bytes(setting, block.structure, part, sizes)
+
+
+def whole_activations(setting: Setting, block: Block, part: Shard, *, selective: bool) -> Number:
+    """Bytes one layer keeps when nothing, or only the attention core, is computed again."""
+    kernels, model = setting.stack.kernels, setting.model
+    split = block.sequence_ranks
+    tokens = local_tokens(setting, block)
+    with term("layer activations"):
+        norms = (part.kind.norms, additions(part.kind))
+        kept = stream_activations(tokens, model.hidden, *norms, setting.element, split, dropout=kernels.dropout)
+        if setting.narrow is not None and setting.narrow.saved:
+            kept = kept + _narrow_inputs(setting, part, tokens, split)
+        if block.structure.sequence_parallel and kernels.inputs == "kept":
+            kept = kept + _gathered_inputs(setting, part, tokens, split)
+        if part.mixer is not None:
+            kept = kept + mixer_activations(part.kind, part.mixer, tokens, setting.element, split)
+        if part.kind.dense is not None:
+            kept = kept + mlp_activations(tokens, part.ffn_hidden, setting.element, gated=part.kind.dense.gated)
+        if part.routed is not None:
+            kept = kept + _expert_activations(setting, part, block)
+        if part.mixer is None or part.kind.state_space is not None:
+            return kept
+        return kept + score_activations(
+            divided(block.micro_batch, block.cp),
+            setting.sequence,
+            part.mixer.heads,
+            setting.element,
+            kernel=kernels.attention,
+            dropout=kernels.dropout,
+            recompute="selective" if selective else "none",
+        )
+
+
+def _expert_activations(setting: Setting, part: Shard, block: Block) -> Number:
+    """What the routed experts of a layer keep for the backward of one micro-batch."""
+    if part.routed is None or setting.experts is None:
+        return 0.0
+    tokens = divided(local_tokens(setting, block), block.tp)
+    rows = rows_of(part.routed, tokens, setting.experts.load)
+    kept = expert_activations(setting.model.hidden, part.routed, rows, setting.element)
+    if setting.narrow is None or not setting.narrow.saved:
+        return kept
+    sizes = (rows, setting.model.hidden, 1.0, part.routed.ffn_hidden)
+    with term("experts' inputs kept narrow"):
+        narrow = linear_inputs(*sizes, setting.recipe.operand, 1.0)
+    with term("experts' inputs kept wide"):
+        return kept + narrow - linear_inputs(*sizes, setting.element, 1.0)
+
+
+def _narrow_inputs(setting: Setting, part: Shard, tokens: Number, split: Number) -> Number:
+    """What keeping inputs narrow saves; the attention output is kept wide by its core and narrow beside it."""
+    halves, hidden = additions(part.kind), setting.model.hidden
+    out = 0.0 if part.mixer is None else repeated(part.mixer.heads, part.mixer.head_dim)
+    with term("inputs kept narrow"):
+        narrow = linear_inputs(tokens, hidden, halves, part.ffn_hidden + out, setting.recipe.operand, split)
+    with term("inputs kept wide"):
+        wide = linear_inputs(tokens, hidden, halves, part.ffn_hidden, setting.element, split)
+    return narrow - wide
+
+
+def _gathered_inputs(setting: Setting, part: Shard, tokens: Number, split: Number) -> Number:
+    """What the inputs of a layer's halves take beyond their cut when they stay as they were gathered."""
+    message = activation_message(tokens, setting.model.hidden, setting.element)
+    with term("gathered inputs kept"):
+        return repeated(exchanges(part.kind), message - divided(message, split))
+
+
+def mean_activations(setting: Setting, block: Block, part: Shard, layers: Number) -> Number:
+    """Bytes a layer keeps on a rank of so many layers, in the mean of those that recompute reaches and the others."""
+    kept = layer_activations(setting, block, part)
+    if not partial(block.structure):
+        return kept
+    plain = replace(block, structure=replace(block.structure, recompute="none"))
+    with term("layers not recomputed"):
+        return mixed(reached(block, layers), kept, layer_activations(setting, plain, part))
+
+
+def offloaded_activations(setting: Setting, block: Block, held: StageLayers) -> Number:
+    """Bytes of a micro-batch that the layers of the fullest rank send to the host."""
+    if "activations" not in block.structure.offload:
+        return 0.0
+    total: Number = 0.0
+    for kind in setting.model.layers:
+        part = shard(setting.model, kind, block.tp, block.ep, block.etp)
+        layers = held.of_kind(setting.model, kind.count, held.fullest)
+        total = total + repeated(layers, mean_activations(setting, block, part, held.fullest))
+    return repeated(offloaded_share(setting, block), total)

@@ -1,0 +1,288 @@
+"""The memory ledger of a rank: its first, a middle and its last pipeline stage, and the worst of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.equation import Number, term
+from costmodel.equations.activations import head_activations, logit_bytes, mask_bytes
+from costmodel.equations.counting import divided, repeated
+from costmodel.equations.overlap import bucket_bytes
+from costmodel.equations.precision import narrow_copy_bytes
+from costmodel.equations.states import (
+    gathered_bytes,
+    gradient_bytes,
+    gradient_copy_bytes,
+    optimizer_bytes,
+    overhead_bytes,
+    reserved_bytes,
+    weight_bytes,
+)
+from costmodel.estimate.block import Block, alone
+from costmodel.estimate.costs import added
+from costmodel.estimate.memory.kept import dropped_bytes, layer_activations, mean_activations, whole_activations
+from costmodel.estimate.memory.offload import moved_activations, moved_states, shard_of, taken
+from costmodel.estimate.setting import ELEMENT_BYTES, Setting
+from costmodel.estimate.shapes.adapters import frozen_bytes, trained
+from costmodel.estimate.shapes.recompute import reached, together
+from costmodel.estimate.shapes.schedules import ends_held, live, stepped, weight_copies
+from costmodel.estimate.shapes.split import StageLayers
+from costmodel.estimate.shapes.work import Shard, StageParameters, local_tokens, shard, vocab_per_rank
+from costmodel.estimate.traffic.context import context_buffers
+from costmodel.estimate.traffic.expert import expert_data
+
+LINES = (
+    "weights",
+    "gradients",
+    "optimizer",
+    "gathered",
+    "buckets",
+    "context",
+    "activations",
+    "recompute",
+    "logits",
+    "fragmentation",
+    "runtime",
+)
+ALLOCATED = LINES[:9]
+RESERVED = LINES[:10]
+ON_HOST = ("host states", "host activations")
+STAGES = ("first", "middle", "last")
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Bytes by line and stage; every line is one entry per stage."""
+
+    lines: dict[str, tuple[Number, Number, Number]]
+    peaks: tuple[Number, Number, Number]
+    worst: Number
+    host: tuple[Number, Number]  # bytes of a node, and the share of its capacity
+
+    def line(self, name: str, stage: int) -> Number:
+        """One line of one stage."""
+        return self.lines[name][stage]
+
+
+@dataclass(frozen=True)
+class Held:
+    """Parameters of a rank in one position: all, those of its layers, and those that are trained."""
+
+    all: Number
+    layers: Number
+    trained: Number
+
+
+def ledger(
+    setting: Setting, block: Block, layers: StageLayers, parameters: StageParameters, micro_batches: Number
+) -> Ledger:
+    """Every line for the first, a middle and the last stage."""
+    last_stage = block.pp - 1
+    stages = (last_stage - last_stage, np.minimum(last_stage, 1.0), last_stage)
+    held = _held(setting, block, layers, parameters)
+    kept = _activations(setting, block, layers)
+    columns = [
+        _stage(setting, block, parameters, held[position], kept[position], stages[position], micro_batches, position)
+        for position in range(3)
+    ]
+    lines = {name: (columns[0][name], columns[1][name], columns[2][name]) for name in LINES}
+    peaks = tuple(added(column, LINES) for column in columns)
+    worst = np.maximum(np.maximum(peaks[0], peaks[1]), peaks[2])
+    if not block.structure.offload:
+        return Ledger(lines, (peaks[0], peaks[1], peaks[2]), worst, (0.0, 0.0))
+    states, activations = (
+        np.maximum(np.maximum(columns[0][name], columns[1][name]), columns[2][name]) for name in ON_HOST
+    )
+    return Ledger(lines, (peaks[0], peaks[1], peaks[2]), worst, taken(setting, block, states, activations))
+
+
+def _held(setting: Setting, block: Block, layers: StageLayers, parameters: StageParameters) -> list[Held]:
+    schedule = block.structure.schedule
+    whole = parameters.stages(block.pp, schedule)
+    own = trained(setting, block, layers, parameters)
+    updated = whole if own is parameters else own.stages(block.pp, schedule)
+    copies = weight_copies(schedule)
+    return [Held(whole[at], repeated(copies, parameters.held(at)), updated[at]) for at in range(3)]
+
+
+def _stage(
+    setting: Setting,
+    block: Block,
+    parameters: StageParameters,
+    held: Held,
+    kept: Kept,
+    stage: Number,
+    micro_batches: Number,
+    position: int,
+) -> dict[str, Number]:
+    stack = setting.stack
+    with term(f"{STAGES[position]} stage"):
+        column, column_host = _all_states(setting, block, parameters, held, position)
+        flying = live(block, micro_batches, stage)
+        at_first, at_last = ends_held(block.structure.schedule, position)
+        head = _last(setting, block) if at_last else np.where(block.pp == 1, _last(setting, block), 0.0)
+        activations, gone = moved_activations(setting, block, repeated(flying, kept.layers), kept.largest)
+        column["activations"] = activations + (_first(setting, block, flying) if at_first else 0.0)
+        column["recompute"] = kept.whole
+        column["logits"] = head
+        column["gathered"] = _gathered(setting, block, parameters, position)
+        column["context"] = _context(setting, block)
+        column["buckets"] = _buckets(setting, block)
+        column["fragmentation"] = reserved_bytes(added(column, ALLOCATED), setting.fragmentation)
+        runtime = stack.runtime
+        column["runtime"] = overhead_bytes(runtime.context, runtime.communicators, runtime.communicator)
+        column |= dict(zip(ON_HOST, (column_host, gone), strict=True))
+    return column
+
+
+def _states(setting: Setting, block: Block, held: Number, over: Number) -> dict[str, Number]:
+    """Weights, gradients and optimizer states of so many parameters sharded over so many ranks.
+
+    FSDP's gradients stay whole in a pipeline.
+    """
+    zero, states = block.structure.zero, setting.stack.states
+    moments = setting.case.optimizer.moments
+    weights = weight_bytes(held, states.weights, states.compute, over, zero=zero, sharded_master=states.sharded_master)
+    gradients = gradient_bytes(held, setting.gradient, over, zero=zero)
+    if states.sharded_master and zero >= 2:
+        whole = gradient_bytes(held, setting.gradient, over, zero=1)
+        gradients = np.where(block.pp > 1, whole, gradients)
+    if states.gradient_copies and zero <= 1:
+        wide = setting.gradient == ELEMENT_BYTES["fp32"]
+        gradients = gradients + gradient_copy_bytes(held, setting.gradient, over, of="all" if wide else "shard")
+    return {
+        "weights": weights,
+        "gradients": gradients,
+        "optimizer": optimizer_bytes(stepped(block, held), states.master, moments, over, zero=zero),
+    }
+
+
+def _converted(setting: Setting, block: Block, layers: Number, over: Number) -> Number:
+    """What converted weights of the layers add to the kept ones, or take from them where they stand in for them."""
+    narrow, zero = setting.narrow, block.structure.zero
+    if narrow is None or not narrow.cached:
+        return 0.0
+    states = setting.stack.states
+    with term("converted weights"):
+        copies = narrow_copy_bytes(layers, setting.recipe.copies, over, sharded=zero == 3)
+    if not narrow.primary:
+        return copies
+    return copies - weight_bytes(layers, states.weights, states.compute, over, zero=zero, sharded_master=False)
+
+
+def _all_states(
+    setting: Setting, block: Block, parameters: StageParameters, held: Held, position: int
+) -> tuple[dict[str, Number], Number]:
+    """States of a stage that the device keeps, and bytes of those on the host.
+
+    Routed experts are sharded over the ranks that hold the same, all else over dp.
+    """
+    found = _states(setting, block, held.trained, block.shards)
+    if setting.tuning is not None:
+        frozen = frozen_bytes(setting, held.layers, held.all)
+        found["weights"] = found["weights"] + (divided(frozen, block.shards) if block.structure.zero == 3 else frozen)
+    found["weights"] = found["weights"] + _converted(setting, block, held.layers, block.shards)
+    updated = stepped(block, held.trained)
+    if setting.experts is None:
+        return moved_states(setting, block, found, shard_of(setting, block, updated, 0.0))
+    with term("experts"):
+        edp = expert_data(setting, block)
+        _, at_last = ends_held(block.structure.schedule, position)
+        ahead = parameters.routed_head if at_last else np.where(block.pp == 1, parameters.routed_head, 0.0)
+        routed = _states(setting, block, parameters.routed_ranks[position] + ahead, edp)
+        routed["weights"] = routed["weights"] + _converted(setting, block, parameters.routed_ranks[position], edp)
+    both = {name: value + routed[name] for name, value in found.items()}
+    routed_updated = stepped(block, parameters.routed_ranks[position] + ahead)
+    return moved_states(setting, block, both, shard_of(setting, block, updated, routed_updated))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Activations of a stage's layers for one micro-batch, of its largest layer, and what recompute holds whole."""
+
+    layers: Number
+    largest: Number
+    whole: Number
+
+
+def _activations(setting: Setting, block: Block, layers: StageLayers) -> tuple[Kept, Kept, Kept]:
+    """What the first, a middle and the last rank keep of a micro-batch."""
+    kept: list[Number] = [0.0, 0.0, 0.0]
+    largest: list[Number] = [0.0, 0.0, 0.0]
+    extra: Number = 0.0
+    held = (layers.first,) if layers.equal else (layers.first, layers.middle, layers.last)
+    for kind in setting.model.layers:
+        part = shard(setting.model, kind, block.tp, block.ep, block.etp)
+        for position, count in enumerate(held):
+            each = mean_activations(setting, block, part, count)
+            largest[position] = np.maximum(largest[position], each)
+            kept[position] = kept[position] + repeated(layers.of_kind(setting.model, kind.count, count), each)
+        extra = np.maximum(extra, _held_whole(setting, block, part, layers.fullest))
+    if layers.equal:
+        only = Kept(kept[0], largest[0], extra)
+        return only, only, only
+    first, middle, last = (Kept(*sizes, extra) for sizes in zip(kept, largest, strict=True))
+    return first, middle, last
+
+
+def _held_whole(setting: Setting, block: Block, part: Shard, layers: Number) -> Number:
+    """What a layer that is being computed again holds."""
+    dropped = setting.dropped(block.structure.recompute)
+    if dropped == "layer":
+        whole = repeated(together(block.structure), whole_activations(setting, block, part, selective=False))
+        return np.where(np.asarray(reached(block, layers)) > 0, whole, 0.0)
+    if block.structure.recompute_modules:
+        return dropped_bytes(setting, block, part)
+    if dropped == "operations":
+        whole = whole_activations(setting, block, part, selective=False)
+        return np.maximum(whole - layer_activations(setting, block, part), 0.0)
+    return 0.0
+
+
+def _first(setting: Setting, block: Block, live: Number) -> Number:
+    if not setting.stack.kernels.dropout:
+        return 0.0
+    tokens = local_tokens(setting, block)
+    return repeated(live, mask_bytes(tokens, setting.model.hidden, setting.element, block.sequence_ranks))
+
+
+def _last(setting: Setting, block: Block) -> Number:
+    tokens = local_tokens(setting, block)
+    logits = logit_bytes(tokens, vocab_per_rank(setting, block.tp), setting.stack.buckets.loss)
+    return logits + head_activations(tokens, setting.model.hidden, setting.element, block.sequence_ranks)
+
+
+def _gathered(setting: Setting, block: Block, parameters: StageParameters, position: int) -> Number:
+    unpacked: Number = 0.0
+    if setting.tuning is not None and setting.tuning.method == "qlora":
+        unpacked = repeated(setting.stack.states.compute, parameters.largest)
+    if block.structure.zero != 3:
+        return unpacked
+    stack = setting.stack
+    with term("largest unit"):
+        at_first, at_last = ends_held(block.structure.schedule, position)
+        held = (parameters.embedding if at_first else 0.0) + (parameters.head if at_last else 0.0)
+        ends = np.where(block.pp == 1, parameters.both, held)
+        gradient = setting.gradient if setting.tuning is None else 0.0
+        largest = parameters.largest + parameters.routed_layer
+        unit = gathered_bytes(largest, setting.gathered, gradient, stack.buckets.prefetch)
+        outer = repeated(stack.states.compute, ends)
+    return np.where(block.shards > 1, unit + outer, 0.0) + unpacked
+
+
+def _context(setting: Setting, block: Block) -> Number:
+    """Other ranks' tokens held while the layer that needs most of them runs."""
+    if alone(block.cp):
+        return 0.0
+    held: Number = 0.0
+    for kind in setting.model.layers:
+        held = np.maximum(held, context_buffers(setting, block, shard(setting.model, kind, block.tp)))
+    return held
+
+
+def _buckets(setting: Setting, block: Block) -> Number:
+    buckets = setting.stack.buckets
+    size = repeated(buckets.live, bucket_bytes(buckets.size, buckets.per_rank, block.shards))
+    return np.where((block.dp > 1) | (block.cp > 1), size, 0.0)

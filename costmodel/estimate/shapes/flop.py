@@ -1,0 +1,54 @@
+"""Work of a step where only some is computed again, or only adapters are trained."""
+
+from __future__ import annotations
+
+from costmodel.equation import Number, term
+from costmodel.equations.arithmetic import matmul_flop
+from costmodel.equations.counting import layers_per_stage, repeated
+from costmodel.equations.economics import tokens_per_step
+from costmodel.estimate.block import Block
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.adapters import adapters_flop, useful_flop
+from costmodel.estimate.shapes.recompute import MLP, partial, reached
+from costmodel.estimate.shapes.split import layer_count
+from costmodel.estimate.shapes.work import StepFlop, forward_flop, matmuls, recomputed_flop, shard, step_flop
+
+COUNTED = ("model-causal", "model-full")
+
+
+def work_of_step(setting: Setting, block: Block) -> StepFlop:
+    """Work under the scenario's FLOP convention, and executed.
+
+    Of a run of adapters the conventions that count operations count those it does; closed forms count what they say.
+    """
+    structure = block.structure
+    whole = step_flop(setting, structure.recompute)
+    if setting.tuning is None and structure.recompute_modules is None and not partial(structure):
+        return whole
+    linear, core, head = forward_flop(setting, causal=setting.convention == "model-causal")
+    useful = whole.model
+    if setting.tuning is not None:
+        done = useful_flop(setting, linear, core, head)
+        useful = done if setting.convention in COUNTED else useful
+        linear = linear + adapters_flop(setting)
+    if structure.recompute_modules is None:
+        again = recomputed_flop(setting, structure.recompute, linear, core)
+    else:
+        again = _of_modules(setting, block, core)
+    again = repeated(reached(block, layers_per_stage(layer_count(setting.model), block.pp)), again)
+    return StepFlop(useful, (done if setting.tuning is not None else useful) + again)
+
+
+def _of_modules(setting: Setting, block: Block, core: Number) -> Number:
+    """Work of the named modules forward; norms and activation functions have none that counts."""
+    modules = block.structure.recompute_modules or ()
+    again: Number = core if "attention" in modules else repeated(0.0, core)
+    if "mlp" not in modules:
+        return again
+    tokens = tokens_per_step(setting.global_batch, setting.sequence)
+    with term("mlp again"):
+        for kind in setting.model.layers:
+            for matrix in matmuls(setting, shard(setting.model, kind, 1.0)):
+                if matrix.name in MLP and kind.mlp is not None:
+                    again = again + repeated(kind.count, matmul_flop(tokens, matrix.n, matrix.k))
+    return again

@@ -1,0 +1,334 @@
+"""What a plan has to do: FLOP and bytes of a layer, of the ends, and of a step. No hardware speeds here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.documents.model import Layers, Model
+from costmodel.documents.stack import Recompute, Schedule
+from costmodel.equation import Number, term
+from costmodel.equations.arithmetic import (
+    korthikanti_recompute_flop,
+    matmul_flop,
+    megatron_flop,
+    palm_flop,
+    six_n_flop,
+    training_flop,
+)
+from costmodel.equations.counting import (
+    divided,
+    padded_vocab,
+    repeated,
+    tokens_in_micro_batch,
+)
+from costmodel.equations.economics import share, tokens_per_step
+from costmodel.equations.experts import active_parameters
+from costmodel.equations.parameters import (
+    mlp_parameters,
+    norm_parameters,
+    table_parameters,
+)
+from costmodel.estimate.block import Block, local_sequence
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.experts import Routed, expert_flop, expert_parameters, routed, routing_parameters
+from costmodel.estimate.shapes.mixers import Matmul, Mixer, core_flop, mixer, mixer_matmuls
+from costmodel.estimate.shapes.schedules import is_plain, of_ends, weight_copies
+from costmodel.estimate.shapes.split import StageLayers, layer_count
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One layer kind as a rank holds it: its mixing half, the MLP or shared experts, its routed experts.
+
+    Of the parameters those of the routed experts are held apart: they are sharded over other ranks.
+    """
+
+    kind: Layers
+    tp: Number
+    mixer: Mixer | None
+    ffn_hidden: Number
+    parameters: Number
+    routed: Routed | None
+
+    @property
+    def routed_parameters(self) -> Number:
+        """Parameters of the routed experts of a rank."""
+        return 0.0 if self.routed is None else self.routed.parameters
+
+
+def shard(model: Model, kind: Layers, tp: Number, ep: Number = 1.0, etp: Number = 1.0) -> Shard:
+    """A layer kind cut over tp ranks, its routed experts over ep and etp."""
+    mlp = kind.dense
+    ffn_hidden: Number = 0.0 if mlp is None else divided(mlp.ffn_hidden, tp)
+    with term("layer"):
+        part = mixer(model, kind, tp)
+        held = repeated(kind.norms, norm_parameters(model.hidden, norm=model.norm))
+        if part is not None:
+            held = held + part.parameters
+        if mlp is not None:
+            held = held + mlp_parameters(model.hidden, ffn_hidden, gated=mlp.gated, biases=mlp.biases)
+        if kind.experts is not None:
+            held = held + routing_parameters(model.hidden, kind.experts)
+    return Shard(kind, tp, part, ffn_hidden, held, routed(model.hidden, kind, ep, etp))
+
+
+def local_tokens(setting: Setting, block: Block) -> Number:
+    """Tokens of a micro-batch that one rank works on, outside attention."""
+    return tokens_in_micro_batch(block.micro_batch, local_sequence(setting.sequence, block))
+
+
+def additions(kind: Layers) -> float:
+    """Residual additions of a layer: one for each half, parallel halves share it."""
+    halves = (kind.heads is not None, kind.mlp is not None or kind.experts is not None)
+    return 1.0 if kind.parallel else float(sum(halves))
+
+
+def exchanges(kind: Layers) -> float:
+    """Tensor-parallel exchanges of a layer per direction: one for each half that tp cuts, parallel halves share it."""
+    halves = (kind.heads is not None, kind.dense is not None)
+    return 1.0 if kind.parallel else float(sum(halves))
+
+
+def matmuls(setting: Setting, part: Shard) -> Iterator[Matmul]:
+    """The weight matrices of a layer as one rank holds them, without the routed experts'."""
+    hidden, kind = setting.model.hidden, part.kind
+    if part.mixer is not None:
+        yield from mixer_matmuls(hidden, kind, part.mixer, part.tp)
+    if kind.dense is not None:
+        yield Matmul("mlp up", repeated(2.0, part.ffn_hidden) if kind.dense.gated else part.ffn_hidden, hidden)
+        yield Matmul("mlp down", hidden, part.ffn_hidden)
+    if kind.experts is not None and kind.experts.count > 1:
+        yield Matmul("router", divided(kind.experts.count, part.tp), hidden)
+
+
+def vocab_per_rank(setting: Setting, tp: Number) -> Number:
+    """Rows of the padded embedding one rank holds."""
+    return divided(padded_vocab(setting.model.vocab, setting.stack.vocab_multiple, tp), tp)
+
+
+@dataclass(frozen=True)
+class StageParameters:
+    """Parameters of a rank before sharding over dp: of a layer (mean and largest), of the layers of the first, a
+    middle and the last rank, of the ends.
+
+    Routed experts are apart, since they are sharded over fewer ranks: of a layer, of those ranks, and beside the head.
+    """
+
+    layer: Number
+    largest: Number
+    first: Number
+    middle: Number
+    last: Number
+    table: Number
+    embedding: Number
+    head: Number
+    both: Number
+    tied: bool
+    routed_layer: Number = 0.0
+    routed_ranks: tuple[Number, Number, Number] = (0.0, 0.0, 0.0)
+    routed_head: Number = 0.0
+
+    @property
+    def routed(self) -> Number:
+        """Routed experts in the layers of the fullest rank, all copies."""
+        return np.maximum(np.maximum(*self.routed_ranks[:2]), self.routed_ranks[2])
+
+    @property
+    def routed_held(self) -> Number:
+        """Routed experts of the fullest rank: those of its layers, and of what predicts further tokens."""
+        return self.routed + self.routed_head
+
+    def ends(self, pp: Number) -> Number:
+        """What the fuller end adds to its layers; the only stage holds both ends, a tied table once."""
+        return np.where(pp == 1, self.both, np.maximum(self.embedding, self.head))
+
+    def held(self, position: int) -> Number:
+        """In the layers of the first, a middle or the last rank."""
+        return (self.first, self.middle, self.last)[position]
+
+    @property
+    def layers(self) -> Number:
+        """In the layers of the rank with most."""
+        return np.maximum(np.maximum(self.first, self.middle), self.last)
+
+    def stages(self, pp: Number, schedule: Schedule) -> tuple[Number, Number, Number]:
+        """Of the first, a middle and the last rank with its end, all copies; the only rank holds both ends."""
+        alone, copies = pp == 1, weight_copies(schedule)
+        embedding, head = of_ends(schedule, self.embedding, self.head)
+        first = self.first + np.where(alone, self.both, embedding)
+        held = (first, self.middle, self.last + np.where(alone, self.both, head))
+        if copies == 1:
+            return held
+        return repeated(copies, held[0]), repeated(copies, held[1]), repeated(copies, held[2])
+
+    def fullest(self, pp: Number, schedule: Schedule) -> Number:
+        """Of the rank with most."""
+        if self.first is self.middle is self.last and is_plain(schedule):
+            return self.middle + self.ends(pp)
+        first, middle, last = self.stages(pp, schedule)
+        return np.maximum(np.maximum(first, middle), last)
+
+
+def stage_parameters(setting: Setting, block: Block, layers: StageLayers) -> StageParameters:
+    """Parameters a rank holds in its layers, in the embedding and in the head."""
+    model, tp = setting.model, block.tp
+    first, *others = model.layers
+    held = shard(model, first, tp, block.ep, block.etp)
+    largest, largest_routed = held.parameters, held.routed_parameters
+    part = share(first.count, layers.total)
+    mean, mean_routed = (
+        (repeated(part, largest), repeated(part, largest_routed)) if others else (largest, largest_routed)
+    )
+    for kind in others:
+        held = shard(model, kind, tp, block.ep, block.etp)
+        largest = np.maximum(largest, held.parameters)
+        largest_routed = np.maximum(largest_routed, held.routed_parameters)
+        part = share(kind.count, layers.total)
+        mean, mean_routed = mean + repeated(part, held.parameters), mean_routed + repeated(part, held.routed_parameters)
+    of_ranks = layers.each(mean)
+    routed_ranks = layers.each(repeated(weight_copies(block.structure.schedule), mean_routed))
+    rows = vocab_per_rank(setting, tp)
+    with term("embedding"):
+        table = embedding = table_parameters(rows, model.hidden)
+    with term("head"):
+        head = table_parameters(rows, model.hidden)
+    last_norm = norm_parameters(model.hidden, norm=model.norm)
+    if model.positions == "learned":
+        with term("positions"):
+            embedding = embedding + table_parameters(_position_rows(model), model.hidden)
+    if model.embedding_norm:
+        embedding = embedding + last_norm
+    both = embedding + last_norm if model.tied else embedding + head + last_norm
+    extra = prediction_parameters(model, tp)
+    head, both = head + extra, both + extra
+    ends = (table, embedding, head + last_norm, both)
+    ahead = _routed_ahead(setting, block)
+    return StageParameters(mean, largest, *of_ranks, *ends, model.tied, largest_routed, routed_ranks, ahead)
+
+
+def _routed_ahead(setting: Setting, block: Block) -> Number:
+    """Routed experts of multi-token prediction, on the last stage."""
+    ahead = setting.model.prediction
+    if ahead is None:
+        return 0.0
+    return repeated(ahead.depth, shard(setting.model, ahead.layer, block.tp, block.ep, block.etp).routed_parameters)
+
+
+def prediction_parameters(model: Model, tp: Number) -> Number:
+    """Parameters of multi-token prediction that dp replicates: its layers', two norms, a last one, a projection."""
+    if model.prediction is None:
+        return 0.0
+    with term("multi-token prediction"):
+        joined = table_parameters(repeated(2.0, model.hidden), model.hidden)
+        norms = repeated(3.0, norm_parameters(model.hidden, norm=model.norm))
+        layer = shard(model, model.prediction.layer, tp).parameters
+        return repeated(model.prediction.depth, joined + norms + layer)
+
+
+def _position_rows(model: Model) -> float:
+    return model.max_sequence if model.position_rows is None else model.position_rows
+
+
+def model_parameters(model: Model) -> Number:
+    """Parameters of the whole model, as published counts have them: no padding, tied once."""
+    total = norm_parameters(model.hidden, norm=model.norm)
+    for kind in model.layers:
+        held = shard(model, kind, 1.0)
+        total = total + repeated(kind.count, held.parameters + held.routed_parameters)
+    total = total + repeated(1.0 if model.tied else 2.0, table_parameters(model.vocab, model.hidden))
+    if model.positions == "learned":
+        total = total + table_parameters(_position_rows(model), model.hidden)
+    if model.embedding_norm:
+        total = total + norm_parameters(model.hidden, norm=model.norm)
+    return total
+
+
+def model_active_parameters(model: Model) -> Number:
+    """Parameters one token meets, embedding and head included."""
+    found = model_parameters(model)
+    for kind in model.layers:
+        if kind.experts is not None:
+            each = expert_parameters(model.hidden, kind.experts)
+            found = active_parameters(found, kind.count, kind.experts.count, kind.experts.top_k, each)
+    return found
+
+
+@dataclass(frozen=True)
+class StepFlop:
+    """Work of a whole step: under the convention asked for, and executed."""
+
+    model: Number
+    executed: Number
+
+
+def forward_flop(setting: Setting, *, causal: bool) -> tuple[Number, Number, Number]:
+    """Forward work of a step: all weight matrices of the layers, the attention core, the head."""
+    model = setting.model
+    tokens = tokens_per_step(setting.global_batch, setting.sequence)
+    linear: Number = 0.0
+    core: Number = 0.0
+    for kind in model.layers:
+        linear, core = _with_layers(setting, kind, kind.count, tokens, linear, core, causal=causal)
+    with term("head"):
+        head = matmul_flop(tokens, model.vocab, model.hidden)
+    if model.prediction is not None:
+        depth = model.prediction.depth
+        with term("multi-token prediction"):
+            linear, core = _with_layers(setting, model.prediction.layer, depth, tokens, linear, core, causal=causal)
+            linear = linear + repeated(depth, matmul_flop(tokens, model.hidden, repeated(2.0, model.hidden)))
+            head = head + repeated(depth, head)
+    return linear, core, head
+
+
+def _with_layers(
+    setting: Setting, kind: Layers, count: Number, tokens: Number, linear: Number, core: Number, *, causal: bool
+) -> tuple[Number, Number]:
+    """Forward work with so many layers of a kind more: weight matrices, cores."""
+    part = shard(setting.model, kind, 1.0)
+    for matrix in matmuls(setting, part):
+        with term(matrix.name):
+            linear = linear + repeated(count, matmul_flop(tokens, matrix.n, matrix.k))
+    if kind.experts is not None:
+        linear = linear + repeated(count, expert_flop(setting.model.hidden, kind.experts, tokens))
+    if part.mixer is None:
+        return linear, core
+    sizes = (setting.global_batch, setting.sequence, part.mixer.heads)
+    return linear, core + repeated(count, core_flop(kind, part.mixer, *sizes, causal=causal))
+
+
+def recomputed_flop(setting: Setting, recompute: Recompute, linear: Number, core: Number) -> Number:
+    """Forward work that backward does a second time."""
+    dropped = setting.dropped(recompute)
+    if dropped == "layer":
+        return linear + core
+    if dropped == "operations":
+        return divided(linear, 2.0)
+    return core if dropped == "core" else repeated(0.0, core)
+
+
+def step_flop(setting: Setting, recompute: Recompute) -> StepFlop:
+    """Work of a step under the scenario's FLOP convention."""
+    convention, model = setting.convention, setting.model
+    linear, core, head = forward_flop(setting, causal=convention == "model-causal")
+    useful = training_flop(linear + core + head)
+    again = recomputed_flop(setting, recompute, linear, core)
+    layers = layer_count(model)
+    tokens = tokens_per_step(setting.global_batch, setting.sequence)
+    if convention == "6n":
+        useful = six_n_flop(model_active_parameters(model), tokens)
+    elif convention == "palm":
+        part = next((part for kind in model.layers if (part := mixer(model, kind, 1.0))), None)
+        heads, head_dim = (part.heads, part.head_dim) if part else (0.0, 0.0)
+        useful = palm_flop(model_active_parameters(model), tokens, layers, heads, head_dim, setting.sequence)
+    elif convention in ("korthikanti", "megatron-2021"):
+        whole = convention == "megatron-2021"
+        vocab = padded_vocab(model.vocab, setting.stack.vocab_multiple, 1.0)
+        useful = megatron_flop(setting.global_batch, setting.sequence, layers, model.hidden, vocab, recomputed=whole)
+        if whole:
+            return StepFlop(useful, useful)
+        if recompute == "selective":
+            again = korthikanti_recompute_flop(setting.global_batch, setting.sequence, layers, model.hidden)
+    return StepFlop(useful, useful + again)

@@ -1,0 +1,1 @@
+"""Seconds: kernels, layers, stages, ranks, the step."""

@@ -1,0 +1,82 @@
+"""Time of a layer's routed experts on one accelerator, forward and backward, without communication."""
+
+from __future__ import annotations
+
+from costmodel.equation import Number, term
+from costmodel.equations.arithmetic import matmul_flop
+from costmodel.equations.counting import divided, repeated
+from costmodel.equations.experts import grouped_flop, permute_traffic
+from costmodel.equations.precision import narrow_matmul_bytes, quantise_traffic
+from costmodel.equations.traffic import mlp_traffic, weight_gradient_bytes
+from costmodel.estimate.block import Block
+from costmodel.estimate.passes import Both, Pass
+from costmodel.estimate.setting import ExpertSetting, Setting
+from costmodel.estimate.shapes.experts import Routed, looped, rows_of
+from costmodel.estimate.shapes.mixers import Matmul
+from costmodel.estimate.shapes.work import Shard, local_tokens
+from costmodel.estimate.time.kernels import product, recomputed, stream
+
+
+def expert_pass(setting: Setting, part: Shard, block: Block) -> tuple[Both, Number]:
+    """The routed experts of a layer, with what recompute adds, and the host's time for a direction."""
+    said, held = setting.experts, part.routed
+    if said is None or held is None:
+        return Both(Pass(), Pass()), 0.0
+    with term("experts"):
+        tokens = divided(local_tokens(setting, block), part.tp)
+        rows = rows_of(held, tokens, said.load)
+        once, twice, weights = _matmuls(setting, said, held, rows)
+        once = once + Pass(memory_bound=_memory_bound(setting, said, held, tokens, rows, backward=False))
+        twice = twice + Pass(memory_bound=_memory_bound(setting, said, held, tokens, rows, backward=True))
+        host = repeated(looped(held), said.host)
+    return Both(once, twice + recomputed(setting, block.structure.recompute, once, Pass()), weights), host
+
+
+def _matmuls(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) -> tuple[Pass, Pass, Number]:
+    """Grouped matmuls of the experts of a rank, a group an expert, all groups of equal length."""
+    hidden = setting.model.hidden
+    up = repeated(2.0, held.ffn_hidden) if held.of.gated else held.ffn_hidden
+    forward, backward = Pass(), Pass()
+    weights: Number = 0.0
+    for matrix in (Matmul("experts up", up, hidden), Matmul("experts down", hidden, held.ffn_hidden)):
+        with term(matrix.name):
+            once, twice, weight = _grouped(setting, said, held, rows, matrix)
+        forward, backward = forward + once, backward + twice
+        weights = weights + weight
+    return forward, backward, weights
+
+
+def _grouped(
+    setting: Setting, said: ExpertSetting, held: Routed, rows: Number, matrix: Matmul
+) -> tuple[Pass, Pass, Number]:
+    """One grouped matmul in both directions; in a narrow type its input and its gradient are converted."""
+    m, n, k, narrow = divided(rows, held.local), matrix.n, matrix.k, setting.recipe.narrow
+    flop = grouped_flop(matmul_flop(rows, n, k), m, held.local, said.kernels.half_rows)
+    operand = setting.recipe.operand if narrow else setting.element
+    with term("forward"):
+        nbytes = repeated(held.local, narrow_matmul_bytes(m, n, k, operand, setting.element))
+        forward = product(setting, flop, nbytes, narrow=narrow)
+    with term("input gradient"):
+        nbytes = repeated(held.local, narrow_matmul_bytes(m, k, n, operand, setting.element))
+        inward = product(setting, flop, nbytes, backward=True, narrow=narrow)
+    with term("weight gradient"):
+        accumulated = repeated(held.local, weight_gradient_bytes(m, n, k, operand, setting.gradient))
+        weight = product(setting, flop, accumulated, backward=True, narrow=narrow)
+    if not narrow:
+        return Pass(matmul=forward), Pass(matmul=inward + weight), weight
+    with term("convert input"):
+        once = stream(setting, quantise_traffic(repeated(rows, k), setting.recipe.quantised))
+    with term("convert gradient"):
+        back = stream(setting, quantise_traffic(repeated(rows, n), setting.recipe.quantised))
+    return Pass(matmul=forward, memory_bound=once), Pass(matmul=inward + weight, memory_bound=back), weight
+
+
+def _memory_bound(
+    setting: Setting, said: ExpertSetting, held: Routed, tokens: Number, rows: Number, *, backward: bool
+) -> Number:
+    """Ordering tokens by expert and back, and the activation function."""
+    with term("memory-bound backward" if backward else "memory-bound forward"):
+        sizes = (tokens, setting.model.hidden, held.of.top_k, held.of.count, setting.element)
+        permuted = repeated(said.kernels.permute, permute_traffic(*sizes))
+        activated = mlp_traffic(rows, held.ffn_hidden, setting.element, gated=held.of.gated, backward=backward)
+        return stream(setting, permuted + activated)

@@ -1,0 +1,65 @@
+"""A layer of one kind as a rank runs it for one micro-batch: compute, its exchanges, and what the host holds up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.documents.model import Layers
+from costmodel.equation import Number
+from costmodel.equations.counting import repeated
+from costmodel.estimate.block import Block
+from costmodel.estimate.passes import Both, Pass
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.recompute import exchanged_again
+from costmodel.estimate.shapes.work import exchanges, local_tokens, shard
+from costmodel.estimate.time.expert_pass import expert_pass
+from costmodel.estimate.time.kernels import core_of, layer_pass
+from costmodel.estimate.time.launch import launched
+from costmodel.estimate.traffic.context import ContextTraffic, context_traffic
+from costmodel.estimate.traffic.expert import ExpertTraffic, expert_groups, expert_traffic
+from costmodel.estimate.traffic.groups import context_group, group
+from costmodel.estimate.traffic.tensor import TensorTraffic, tensor_traffic
+
+
+@dataclass(frozen=True)
+class LayerWork:
+    """Seconds of a layer in both directions, and the traffic behind them."""
+
+    both: Both
+    tensor: TensorTraffic
+    context: ContextTraffic
+    experts: ExpertTraffic
+
+
+def layer_work(setting: Setting, kind: Layers, block: Block) -> LayerWork:
+    """One layer, on rows that each cut it otherwise."""
+    structure, tp = block.structure, group(setting, "tp", block.tp, 1.0)
+    part = shard(setting.model, kind, block.tp, block.ep, block.etp)
+    layer = layer_pass(setting, part, block)
+    tokens, parallel = local_tokens(setting, block), structure.sequence_parallel
+    tensor = tensor_traffic(setting, tp, tokens, layer.forward, exchanges(kind), sequence_parallel=parallel)
+    context = context_traffic(setting, context_group(setting, block), block, part, core_of(setting, block, layer))
+    full = structure.recompute == "full"
+    host: Number = 0.0
+    experts = ExpertTraffic()
+    if part.routed is not None:
+        inside, host = expert_pass(setting, part, block)
+        layer = layer + inside
+        placed = expert_groups(setting, block)
+        experts, exposed = expert_traffic(setting, part, block, layer, placed, again=full)
+        layer = layer + exposed
+    again = repeated(exchanged_again(structure, kind), tensor.recomputed)
+    layer = layer + Both(Pass(tp=tensor.forward), Pass(tp=tensor.backward + again))
+    shown = context.backward + context.forward if full else context.backward
+    layer = layer + Both(Pass(cp=context.forward), Pass(cp=shown))
+    calls = _calls(tensor, block.tp, exchanges(kind), again=exchanged_again(structure, kind))
+    return LayerWork(launched(setting, structure, kind, layer, calls, host), tensor, context, experts)
+
+
+def _calls(traffic: TensorTraffic, tp: Number, each: float, *, again: float) -> tuple[Number, Number]:
+    """Collectives a layer issues forward and backward, none where there is no tensor parallelism."""
+    forward = sum(each for _ in traffic.transfers)
+    both = sum(count + repeated(again, anew) for _, count, anew, _ in traffic.transfers)
+    return np.where(tp > 1, forward, 0.0), np.where(tp > 1, both - forward, 0.0)

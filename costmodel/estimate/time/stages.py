@@ -1,0 +1,122 @@
+"""Work of a pipeline stage for one micro-batch: a mean layer, the ends, and the exchanges behind them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from costmodel.documents.model import Layers, Prediction
+from costmodel.equation import Number, term
+from costmodel.equations.counting import divided, repeated
+from costmodel.equations.economics import share
+from costmodel.estimate.block import Block, Cuts, cuts
+from costmodel.estimate.passes import Both, Pass
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.mixers import Matmul
+from costmodel.estimate.shapes.recompute import exchanged_again, partial, reached
+from costmodel.estimate.shapes.schedules import is_later
+from costmodel.estimate.shapes.split import StageLayers
+from costmodel.estimate.shapes.work import local_tokens
+from costmodel.estimate.time.kernels import embedding_pass, head_pass, matmul_pass
+from costmodel.estimate.time.layer import layer_work
+from costmodel.estimate.traffic.context import ContextTraffic
+from costmodel.estimate.traffic.expert import ExpertTraffic
+from costmodel.estimate.traffic.tensor import Exchange, TensorTraffic
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Work for one micro-batch: of a layer, the mean of its kinds, and of the ends; and the layers of each rank.
+
+    Where recompute reaches some layers only, a mean layer depends on the layers of its rank: layer is of the fullest,
+    each of the first, a middle and the last. With the traffic of tp stands the share of its forward that is repeated.
+    """
+
+    layer: Both
+    each: tuple[Both, Both, Both]
+    embedding: Both
+    head: Both
+    tensor: tuple[tuple[Number, TensorTraffic, Number], ...]
+    context: tuple[tuple[Number, ContextTraffic], ...]
+    experts: tuple[tuple[Number, ExpertTraffic], ...]
+    held: StageLayers
+
+    @property
+    def fullest(self) -> tuple[Number, Number]:
+        """Seconds forward and backward of the layers of the fullest rank."""
+        layers = self.held.fullest
+        return repeated(layers, self.layer.forward.total), repeated(layers, self.layer.backward.total)
+
+
+def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
+    """A layer and the ends of a rank for one micro-batch, each distinct cut of a layer once."""
+    distinct, later = cuts(block), is_later(block.structure.schedule)
+    rows, share_reached = distinct.rows, reached(block, held.fullest)
+    mean, plain = Both(Pass(), Pass()), Both(Pass(), Pass())
+    tensor, context, experts = [], [], []
+    for kind in setting.model.layers:
+        work = layer_work(setting, kind, rows)
+        mean = mean + _part(setting, kind, work.both, distinct, held)
+        if partial(block.structure):
+            kept = layer_work(setting, kind, replace(rows, structure=replace(block.structure, recompute="none")))
+            plain = plain + _part(setting, kind, kept.both, distinct, held)
+        fullest = held.of_kind(setting.model, kind.count, held.fullest)
+        again = repeated(share_reached, exchanged_again(block.structure, kind))
+        tensor.append((fullest, _spread(work.tensor, distinct.spread), again))
+        context.append((fullest, work.context.each(distinct.spread)))
+        experts.append((fullest, work.experts.spread(distinct.spread)))
+    head = head_pass(setting, rows) + _exchanged(work.tensor.head)
+    if setting.model.prediction is not None:
+        head = head + _prediction(setting, setting.model.prediction, rows, head)
+    embedding = (embedding_pass(setting, rows) + _exchanged(work.tensor.embedding)).each(distinct.spread)
+    head = (head if later else head.undeferred).each(distinct.spread)
+    layer, each = _reached(block, held, mean, plain)
+    return Stages(layer, each, embedding, head, tuple(tensor), tuple(context), tuple(experts), held)
+
+
+def _part(setting: Setting, kind: Layers, both: Both, distinct: Cuts, held: StageLayers) -> Both:
+    """What a kind of layers adds to the mean layer."""
+    layer = (both if is_later(distinct.rows.structure.schedule) else both.undeferred).each(distinct.spread)
+    if len(setting.model.layers) == 1:
+        return layer
+    return layer.each(functools.partial(repeated, share(kind.count, held.total)))
+
+
+def _reached(block: Block, held: StageLayers, again: Both, plain: Both) -> tuple[Both, tuple[Both, Both, Both]]:
+    """A mean layer of the fullest rank and of the first, a middle and the last: some recomputed, the others plain."""
+    if not partial(block.structure):
+        return again, (again, again, again)
+    with term("layers recomputed"):
+        fullest = again.mixed(plain, reached(block, held.fullest))
+        if held.equal:
+            return fullest, (fullest, fullest, fullest)
+        first, middle, last = (
+            again.mixed(plain, reached(block, layers)) for layers in (held.first, held.middle, held.last)
+        )
+    return fullest, (first, middle, last)
+
+
+def _prediction(setting: Setting, ahead: Prediction, block: Block, head: Both) -> Both:
+    """Multi-token prediction beside the head: for each module a projection of both inputs, a layer, a head again."""
+    with term("multi-token prediction"):
+        layer = layer_work(setting, ahead.layer, block).both
+        hidden, tokens = setting.model.hidden, local_tokens(setting, block)
+        joined = Matmul("projection", divided(hidden, block.tp), repeated(2.0, hidden))
+        forward, backward, weight = matmul_pass(setting, tokens, joined, trained=setting.tuning is None)
+        each = layer + Both(Pass(matmul=forward), Pass(matmul=backward), weight) + head
+        return each.each(functools.partial(repeated, ahead.depth))
+
+
+def _exchanged(times: tuple[Number, Number]) -> Both:
+    return Both(Pass(tp=times[0]), Pass(tp=times[1]))
+
+
+def _spread(traffic: TensorTraffic, spread: Callable[[Number], Number]) -> TensorTraffic:
+    """What a stage needs to know of it later, for every row."""
+
+    def each(exchanges: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
+        return tuple((operation, count, again, spread(time)) for operation, count, again, time in exchanges)
+
+    message = spread(traffic.message)
+    return replace(traffic, message=message, transfers=each(traffic.transfers), ends=each(traffic.ends))

@@ -1,0 +1,138 @@
+"""What the ranks that share a sequence exchange in a layer, and what of it attention does not hide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.equation import Number, term
+from costmodel.equations.collectives import Operation, ring_steps
+from costmodel.equations.context import exchange_buffer, heads_message, ring_exposed_time
+from costmodel.equations.counting import repeated, tokens_in_micro_batch
+from costmodel.estimate.block import Block, alone
+from costmodel.estimate.passes import Both
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.mixers import Mixer
+from costmodel.estimate.shapes.work import Shard, local_tokens
+from costmodel.estimate.traffic.collectives import collective_time, send_time
+from costmodel.estimate.traffic.groups import Group
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One kind of exchange of a layer: how often forward, and how often backward."""
+
+    operation: Operation
+    message: Number
+    forward: Number
+    backward: Number
+    time: Number
+
+
+@dataclass(frozen=True)
+class ContextTraffic:
+    """Exposed context-parallel time of a layer for one micro-batch, and the exchanges behind it."""
+
+    forward: Number
+    backward: Number
+    exchanges: tuple[Exchange, ...] = ()
+
+    def each(self, change: Callable[[Number], Number]) -> ContextTraffic:
+        """The same change made to every figure."""
+        exchanges = tuple(
+            Exchange(item.operation, *map(change, (item.message, item.forward, item.backward, item.time)))
+            for item in self.exchanges
+        )
+        return ContextTraffic(change(self.forward), change(self.backward), exchanges)
+
+
+NOTHING = ContextTraffic(0.0, 0.0)
+
+
+def context_traffic(setting: Setting, cp: Group, block: Block, part: Shard, core: Both) -> ContextTraffic:
+    """Keys and values around a ring, gathered, or heads for tokens; `core` is the attention beside it."""
+    mixer = part.mixer
+    if alone(block.cp) or mixer is None:
+        return NOTHING
+    kind, space = block.structure.cp_type, part.kind.state_space
+    if space is not None:
+        # a scan runs along the sequence: inputs, gates and outputs of some heads, their B and C, whatever cp_type
+        return _all_to_all(setting, cp, block, ((mixer.heads, mixer.head_dim, 3.0), (mixer.kv_heads, space.state, 2.0)))
+    if kind == "p2p":
+        return _ring(setting, cp, block, mixer, core)
+    if kind == "all-gather":
+        return _gathered(setting, cp, block, mixer)
+    sides = ((mixer.heads, mixer.head_dim, 2.0), (mixer.kv_heads, mixer.head_dim, 2.0))
+    return _all_to_all(setting, cp, block, sides)
+
+
+def _keys(setting: Setting, mixer: Mixer, tokens: Number) -> Number:
+    """Keys, or values, of so many tokens."""
+    return heads_message(tokens, mixer.kv_heads, mixer.head_dim, setting.element)
+
+
+def _ring(setting: Setting, cp: Group, block: Block, mixer: Mixer, core: Both) -> ContextTraffic:
+    """Each step sends keys and values on while attention works on the last; backward their gradients travel too."""
+    with term("cp ring forward"):
+        message = repeated(2.0, _keys(setting, mixer, local_tokens(setting, block)))
+        time = send_time(setting, message, cp)
+        forward = ring_exposed_time(time, core.forward.attention, cp.ranks, setting.overlap_cp)
+    with term("cp ring backward"):
+        both = repeated(2.0, message)
+        longer = send_time(setting, both, cp)
+        backward = ring_exposed_time(longer, core.backward.attention, cp.ranks, setting.overlap_cp)
+    steps = ring_steps(cp.ranks, operation="all_gather")
+    exchanges = Exchange("send", message, steps, 0.0, time), Exchange("send", both, 0.0, steps, longer)
+    return ContextTraffic(forward, backward, exchanges)
+
+
+def _talking(cp: Group, times: float) -> Number:
+    return np.where(cp.ranks > 1, times, 0.0)
+
+
+def _gathered(setting: Setting, cp: Group, block: Block, mixer: Mixer) -> ContextTraffic:
+    """Keys and values of all tokens gathered before attention, again backward, and their gradients scattered."""
+    tokens = tokens_in_micro_batch(block.micro_batch, setting.sequence)
+    message = _keys(setting, mixer, tokens)
+    with term("cp all-gather"):
+        gather = collective_time(setting, message, cp, "all_gather")
+    with term("cp reduce-scatter"):
+        scatter = collective_time(setting, message, cp, "reduce_scatter")
+    once, twice = repeated(2.0, gather), repeated(2.0, scatter)
+    two = _talking(cp, 2.0)
+    exchanges = (
+        Exchange("all_gather", message, two, two, gather),
+        Exchange("reduce_scatter", message, _talking(cp, 0.0), two, scatter),
+    )
+    return ContextTraffic(once, once + twice, exchanges)
+
+
+def _all_to_all(
+    setting: Setting, cp: Group, block: Block, sides: tuple[tuple[Number, Number, float], ...]
+) -> ContextTraffic:
+    """Tokens of all heads become all tokens of some heads, and back: so many buffers of so many heads of a width."""
+    tokens = local_tokens(setting, block)
+    exchanges = []
+    exposed: Number = 0.0
+    for heads, width, times in sides:
+        with term("cp all-to-all"):
+            message = heads_message(tokens, heads, width, setting.element)
+            time = collective_time(setting, message, cp, "all_to_all")
+            exposed = exposed + repeated(times, time)
+        count = _talking(cp, times)
+        exchanges.append(Exchange("all_to_all", message, count, count, time))
+    return ContextTraffic(exposed, exposed, tuple(exchanges))
+
+
+def context_buffers(setting: Setting, block: Block, part: Shard) -> Number:
+    """Bytes of other ranks' tokens held while one layer's attention runs."""
+    mixer = part.mixer
+    if alone(block.cp) or mixer is None:
+        return 0.0
+    kind = block.structure.cp_type if part.kind.state_space is None else "a2a"
+    local = local_tokens(setting, block)
+    tokens = tokens_in_micro_batch(block.micro_batch, setting.sequence) if kind == "all-gather" else local
+    held = exchange_buffer(tokens, mixer.heads, mixer.kv_heads, mixer.head_dim, setting.element, cp_type=kind)
+    return np.where(block.cp > 1, held, 0.0)

@@ -1,0 +1,167 @@
+"""Tokens to their experts and back: who talks to whom, how often, how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from costmodel.equation import Number, term
+from costmodel.equations.collectives import Operation, activation_message
+from costmodel.equations.counting import divided, repeated
+from costmodel.equations.experts import dispatch_bytes, distinct_destinations, expert_data_degree
+from costmodel.equations.overlap import exposed_time
+from costmodel.equations.roofline import stream_time
+from costmodel.equations.topology import two_level_time
+from costmodel.estimate.block import PIPELINE_INSIDE, Block
+from costmodel.estimate.passes import Both, Pass
+from costmodel.estimate.setting import ELEMENT_BYTES, ExpertSetting, Setting
+from costmodel.estimate.shapes.experts import Routed, rows_of
+from costmodel.estimate.shapes.work import Shard, local_tokens
+from costmodel.estimate.traffic.collectives import collective_time
+from costmodel.estimate.traffic.groups import Group, Transfer, group
+from costmodel.estimate.traffic.links import link_of, network_rate
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One kind of transfer of a layer and direction: who with, what, how large, how long."""
+
+    group: str
+    operation: Operation
+    message: Number
+    time: Number
+
+
+@dataclass(frozen=True)
+class ExpertTraffic:
+    """Exposed time of a layer's exchanges for one micro-batch, and the exchanges of one direction."""
+
+    forward: Number = 0.0
+    backward: Number = 0.0
+    exchanges: tuple[Exchange, ...] = field(default=())
+
+    def spread(self, change: Callable[[Number], Number]) -> ExpertTraffic:
+        """The same for every row of a block."""
+        spread = (replace(item, message=change(item.message), time=change(item.time)) for item in self.exchanges)
+        return ExpertTraffic(change(self.forward), change(self.backward), tuple(spread))
+
+
+@dataclass(frozen=True)
+class ExpertGroups:
+    """Experts cut the ranks of a pipeline stage a second way, innermost first: etp, ep, and who holds the same."""
+
+    etp: Group
+    ep: Group
+    edp: Group
+
+    def named(self, name: str) -> Group:
+        """One of them."""
+        return self.etp if name == "etp" else self.ep
+
+
+def expert_data(setting: Setting, block: Block) -> Number:
+    """Ranks that hold the same experts and share their states: without the replicas of the shards."""
+    return divided(expert_data_degree(setting.ranks, block.pp, block.ep, block.etp), block.dp_replicate)
+
+
+def expert_groups(setting: Setting, rows: Block) -> ExpertGroups:
+    """Where the groups lie; with the pipeline inside data parallelism, members are pp times as far apart."""
+    pp, ep, etp = rows.pp, rows.ep, rows.etp
+    with term("expert placement"):
+        stride = repeated(pp, etp) if rows.structure.order == PIPELINE_INSIDE else etp
+        outer = repeated(stride, ep)
+        edp = expert_data(setting, rows)
+    return ExpertGroups(
+        group(setting, "etp", etp, 1.0), group(setting, "ep", ep, stride), group(setting, "edp", edp, outer)
+    )
+
+
+def expert_traffic(
+    setting: Setting, part: Shard, block: Block, layer: Both, placed: ExpertGroups, *, again: bool
+) -> tuple[ExpertTraffic, Both]:
+    """Dispatch and combine of a layer in both directions, what compute does not hide, and a recomputed forward."""
+    said, held = setting.experts, part.routed
+    if said is None or held is None:
+        return ExpertTraffic(), Both(Pass(), Pass())
+    tokens = divided(local_tokens(setting, block), part.tp)
+    exchanges = (*_dispatch(setting, said, held, tokens, placed.ep), *_sharing(setting, said, held, tokens, placed.etp))
+    sent: Number = 0.0
+    for item in exchanges[:2]:
+        sent = sent + item.time
+    shared: Number = 0.0
+    for item in exchanges[2:]:
+        shared = shared + item.time
+    with term("experts' tokens"):
+        forward = exposed_time(sent, layer.forward.device, said.overlap, 0.0) + shared
+        backward = exposed_time(sent, layer.backward.device, said.overlap, 0.0) + shared
+    traffic = ExpertTraffic(forward, backward, exchanges)
+    return traffic, Both(Pass(ep=forward), Pass(ep=backward + forward if again else backward))
+
+
+def _dispatch(
+    setting: Setting, said: ExpertSetting, held: Routed, tokens: Number, ep: Group
+) -> tuple[Exchange, Exchange]:
+    """Tokens sent to the ranks of their experts in the type the stack sends them in, their outputs back in bf16."""
+    sent = repeated(said.load, tokens)
+    found = []
+    for name, element in (("dispatch", said.dispatch), ("combine", ELEMENT_BYTES["bf16"])):
+        with term(name):
+            copies = _copies(said, held, ep.ranks)
+            message = repeated(copies, activation_message(sent, setting.model.hidden, element))
+            time = _all_to_all(setting, said, held, sent, element, ep)
+            found.append(Exchange("ep", "all_to_all", message, time))
+    return found[0], found[1]
+
+
+def _copies(said: ExpertSetting, held: Routed, parts: Number) -> Number:
+    """Copies of a token, its own place counted: one for each of its experts, or for each place that holds some."""
+    return distinct_destinations(parts, held.of.top_k) if said.kernels.deduplicated else held.of.top_k
+
+
+def _all_to_all(
+    setting: Setting, said: ExpertSetting, held: Routed, tokens: Number, element: Number, ep: Group
+) -> Number:
+    """Across domains once a domain, inside them to every rank; both run at the same time as far as they can."""
+    kernels, hidden = said.kernels, setting.model.hidden
+    inside_copies = _copies(said, held, ep.ranks)
+    if not kernels.deduplicated:
+        inside_copies = divided(inside_copies, ep.domains)
+    with term("inside the domain"):
+        near = dispatch_bytes(tokens, hidden, inside_copies, ep.inside, element)
+        inside = stream_time(near, link_of(setting, ep.inside), kernels.inside_share)
+    start = np.where(ep.ranks > 1, kernels.start, 0.0)
+    if np.all(ep.domains == 1):
+        return inside + start
+    with term("between domains"):
+        copies = _copies(said, held, ep.domains)
+        if held.of.node_limit is not None:
+            copies = np.minimum(copies, held.of.node_limit)
+        far = dispatch_bytes(tokens, hidden, copies, ep.domains, element)
+        rate = network_rate(setting, kernels.across_share, ep, "all_to_all")
+        across = stream_time(far, rate, 1.0)
+    return two_level_time(inside, across, setting.network.serial_share) + start
+
+
+def _sharing(setting: Setting, said: ExpertSetting, held: Routed, tokens: Number, etp: Group) -> tuple[Exchange, ...]:
+    """Rows gathered from the ranks that share each expert, and their partial outputs scattered back."""
+    if np.all(etp.ranks == 1):
+        return ()
+    message = activation_message(rows_of(held, tokens, said.load), setting.model.hidden, setting.element)
+    found: list[Exchange] = []
+    for operation in ("all_gather", "reduce_scatter"):
+        with term(f"etp {operation}"):
+            time = collective_time(setting, message, etp, operation)
+            found.append(Exchange("etp", operation, message, time))
+    return tuple(found)
+
+
+def expert_transfers(placed: ExpertGroups, traffic: ExpertTraffic, layers: Number, passes: Number) -> list[Transfer]:
+    """The exchanges of a step: forward, backward, and a second forward where all is recomputed."""
+    found = []
+    for item in traffic.exchanges:
+        who = placed.named(item.group)
+        count = np.where(who.ranks > 1, repeated(layers, passes), 0.0)
+        found.append(Transfer(who, item.operation, item.message, item.time, count))
+    return found

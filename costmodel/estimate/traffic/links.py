@@ -1,0 +1,56 @@
+"""Rates of the links that groups of ranks talk over."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.documents.hardware import CollectiveFit
+from costmodel.equation import Number, term
+from costmodel.equations.collectives import Operation
+from costmodel.equations.counting import repeated
+from costmodel.equations.topology import (
+    carried_over,
+    interface_bandwidth,
+    link_bandwidth,
+    off_rail,
+    rail_bandwidth,
+    spine_bandwidth,
+)
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.traffic.groups import Group
+
+
+def interface(setting: Setting, share: float) -> Number:
+    """What one accelerator gets of its node's interfaces."""
+    node, fabric = setting.case.node, setting.case.scale_out
+    return interface_bandwidth(node.scale_out.nics, fabric.bandwidth, node.accelerators, share)
+
+
+def network_rate(setting: Setting, share: float, group: Group, operation: Operation) -> Number:
+    """The network's rate for a group: of its own interface, less where it leaves its rail or reaches past a pod."""
+    cluster, accelerators = setting.case.scenario.cluster, setting.case.node.accelerators
+    rate = own = interface(setting, share)
+    if cluster.rails != "none":
+        with term("rail"):
+            off = off_rail(group.stride, accelerators)
+            if operation == "all_to_all":
+                off = np.where(group.inside > 1, 1.0, off)  # members of one node talk to every place of the others
+            link = setting.case.scale_up.bandwidth
+            rate = rail_bandwidth(own, off, link, cluster.oversubscription, rails=cluster.rails)
+    if cluster.pod is None:
+        return rate
+    with term("pod"):
+        pod = repeated(cluster.pod, accelerators)
+        return np.minimum(rate, spine_bandwidth(own, group.extent, pod, cluster.oversubscription))
+
+
+def link_of(setting: Setting, ranks: Number) -> Number:
+    """The link of one of so many ranks of a domain."""
+    full, topology = setting.case.scale_up.bandwidth, setting.case.node.scale_up.topology
+    with term("link"):
+        return link_bandwidth(full, setting.pair_bandwidth, setting.host_bandwidth, ranks, topology=topology)
+
+
+def inside_bandwidth(setting: Setting, fit: CollectiveFit, ranks: Number) -> Number:
+    """What large collectives reach between so many ranks of a domain: the fit, carried over to these links."""
+    return carried_over(fit.bandwidth, link_of(setting, ranks), fit.link)

@@ -1,0 +1,36 @@
+"""What pipeline stages send each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.equation import Number, term
+from costmodel.equations.counting import divided, repeated
+from costmodel.equations.overlap import exposed_sends
+from costmodel.estimate.block import Block
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.traffic.collectives import send_time
+from costmodel.estimate.traffic.groups import Group, Transfer
+
+
+@dataclass(frozen=True)
+class PipelineTraffic:
+    """Sends between stages."""
+
+    exposed: Number
+    transfers: tuple[Transfer, ...]
+
+
+def pipeline_traffic(
+    setting: Setting, block: Block, pp: Group, message: Number, micro_batches: Number
+) -> PipelineTraffic:
+    """Activations forward and their gradients backward over each boundary; every tp rank sends its part."""
+    with term("pp send"):
+        part = divided(message, block.tp)
+        time = send_time(setting, part, pp)
+    exposed = exposed_sends(block.pp, micro_batches, block.vpp, time, setting.overlap_pp)
+    crossings = repeated(2.0, repeated(block.vpp, micro_batches))
+    count = np.where(block.pp > 1, crossings, 0.0)
+    return PipelineTraffic(exposed, (Transfer(pp, "send", part, time, count),))

@@ -1,0 +1,70 @@
+"""What tensor parallelism exchanges in a layer, and what of it compute does not hide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.equation import Number, term
+from costmodel.equations.collectives import Operation, activation_message
+from costmodel.equations.counting import repeated
+from costmodel.equations.overlap import exposed_time
+from costmodel.estimate.passes import Pass
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.traffic.collectives import collective_time
+from costmodel.estimate.traffic.groups import Group
+
+Exchange = tuple[Operation, float, float, Number]
+
+
+@dataclass(frozen=True)
+class TensorTraffic:
+    """Exposed tensor-parallel time of a layer and of the ends, for one micro-batch.
+
+    A transfer is its operation, how often a layer makes it, how often again under full recompute, and its time; at the
+    ends how often the head makes it and how often the embedding. Times of embedding and head are forward and backward.
+    """
+
+    forward: Number
+    backward: Number
+    recomputed: Number
+    embedding: tuple[Number, Number]
+    head: tuple[Number, Number]
+    message: Number
+    transfers: tuple[Exchange, ...]
+    ends: tuple[Exchange, ...]
+
+
+def tensor_traffic(
+    setting: Setting, tp: Group, tokens: Number, forward: Pass, exchanges: float, *, sequence_parallel: bool
+) -> TensorTraffic:
+    """Two exchanges a layer and direction, one where its halves are parallel.
+
+    Sequence parallelism halves each, and gathers inputs again in backward where the stack has let them go.
+    """
+    message = activation_message(tokens, setting.model.hidden, setting.element)
+    hideable, twice = setting.overlap_tp, exchanges + exchanges
+    repeats = exchanges - 1.0 if setting.stops_early else exchanges  # the last matmul's own is not made again
+    if not sequence_parallel:
+        with term("tp all-reduce"):
+            time = collective_time(setting, message, tp, "all_reduce")
+        both = repeated(exchanges, time)
+        exposed = exposed_time(both, forward.matmul, hideable, 0.0)
+        anew = exposed_time(repeated(repeats, time), forward.matmul, hideable, 0.0)
+        ends: tuple[Exchange, ...] = (("all_reduce", 1.0, 1.0, time),)
+        transfers: tuple[Exchange, ...] = (("all_reduce", twice, repeats, time),)
+        return TensorTraffic(exposed, exposed, anew, (time, 0.0), (0.0, time), message, transfers, ends)
+    with term("tp all-gather"):
+        gather = collective_time(setting, message, tp, "all_gather")
+    with term("tp reduce-scatter"):
+        scatter = collective_time(setting, message, tp, "reduce_scatter")
+    gathered, scattered = repeated(exchanges, gather), repeated(exchanges, scatter)
+    exposed = exposed_time(gathered + scattered, forward.matmul, hideable, 0.0)
+    anew = exposed_time(gathered + repeated(repeats, scatter), forward.matmul, hideable, 0.0)
+    dropped = setting.stack.kernels.inputs == "dropped"
+    with term("tp all-gather again for weight gradients"):
+        again = exposed_time(gathered, forward.matmul, 1.0, 0.0) if dropped else 0.0
+    gathers = twice + exchanges if dropped else twice
+    transfers = (("all_gather", gathers, exchanges, gather), ("reduce_scatter", twice, repeats, scatter))
+    ends = (("all_gather", 2.0 if dropped else 1.0, 1.0, gather), ("reduce_scatter", 1.0, 1.0, scatter))
+    backward = exposed + again
+    return TensorTraffic(exposed, backward, anew, (scatter, gather), (gather, scatter), message, transfers, ends)

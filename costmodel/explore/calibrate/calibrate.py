@@ -1,0 +1,258 @@
+"""Efficiencies fitted from measured kernels, with what they are worth beside what the documents hold now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from costmodel.documents.hardware import Accelerator, Efficiency, Node
+from costmodel.documents.kernels import Timings, read_timings
+from costmodel.documents.library import _efficiency, names
+from costmodel.documents.precision import RECIPES
+from costmodel.documents.shelf import Shelf
+from costmodel.equations.arithmetic import attention_flop, matmul_flop
+from costmodel.equations.counting import repeated
+from costmodel.equations.economics import share
+from costmodel.equations.kernel_traffic import attention_traffic, mixed_matmul_bytes
+from costmodel.errors import Place, fail
+from costmodel.explore.calibrate.forms import (
+    ATTENTION,
+    ATTENTION_RATE,
+    BACKWARD,
+    COLLECTIVE,
+    MATMUL,
+    QUANTISED,
+    STREAM,
+    network_form,
+    wire_of,
+)
+from costmodel.explore.calibrate.regression import Array, Columns, Error, Form, error_of, fitted, held_out
+from costmodel.explore.calibrate.samples import PRECISIONS, Gathered, Key, gathered
+from costmodel.units import show
+
+MICROSECOND = 1e-6
+LEAST_POINTS = 12
+WRITTEN = ("bf16", "fp16")  # a step's narrower types are not those of inference kernels, which quantise as they go
+_RANGES = {
+    "m": "1",
+    "n": "1",
+    "k": "1",
+    "groups": "1",
+    "batch": "1",
+    "seq": "1",
+    "heads": "1",
+    "ranks": "1",
+    "nodes": "1",
+    "bytes": "B",
+    "nbytes": "B",
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Timings that determine the constants of one form, beside the constants a document holds for it now."""
+
+    key: Key
+    of: str
+    form: Form
+    columns: Columns
+    measured: Array
+    groups: list[str]
+    range: str
+    files: Mapping[str, str]
+    now: dict[str, float] | None
+    path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Fitted constants, their error on their own rows and on halves held out, and the error of those in use."""
+
+    sample: Sample
+    constants: dict[str, float]
+    inside: Error
+    outside: Error | None
+    now: Error | None
+
+    @property
+    def points(self) -> int:
+        """Measurements."""
+        return len(self.sample.measured)
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """Every fit of some files, and how many rows were left out for what reason."""
+
+    files: dict[str, str]
+    fits: list[Fit]
+    left_out: dict[str, int]
+
+
+def calibrated(paths: Sequence[str], node: str | None = None) -> Calibrated:
+    """Every fit that these files allow; what they do not say of node or accelerator is that of `node`."""
+    return calibration([read_timings(path) for path in paths], node)
+
+
+def calibration(tables: list[Timings], node: str | None = None) -> Calibrated:
+    """Every fit that these timings allow, in the order of documents, parts and entries."""
+    for table in tables:
+        if table.kind == "runs":
+            hint = f"costmodel validate {table.file} holds it against predictions"
+            raise fail("D015", "this is a table of training runs, not of kernels", Place(table.file, 1, 1), hint)
+    shelf = Shelf()
+    found = gathered(tables, shelf, node)
+    fits = []
+    for key in sorted(found.shapes, key=lambda key: (key.of, key.part, key.entry, key.detail)):
+        if len(found.shapes[key]) < LEAST_POINTS:
+            name = " ".join(filter(None, (key.of, key.part, key.entry, key.detail)))
+            found.left_out[f"fewer than {LEAST_POINTS} timings of {name}"] += len(found.shapes[key])
+            continue
+        fits += [fit_of(sample) for sample in samples_of(key, found, shelf)]
+    files = {table.file: table.digest for table in tables}
+    return Calibrated(files, fits, dict(sorted(found.left_out.items())))
+
+
+def fit_of(sample: Sample) -> Fit:
+    """The constants of a sample and their errors."""
+    form, columns, measured = sample.form, sample.columns, sample.measured
+    constants = fitted(form, columns, measured)
+    now = sample.now
+    return Fit(
+        sample,
+        constants,
+        error_of(form.time(constants, columns), measured),
+        held_out(form, columns, measured, sample.groups),
+        error_of(form.time(now, columns), measured) if now else None,
+    )
+
+
+def samples_of(key: Key, found: Gathered, shelf: Shelf) -> list[Sample]:
+    """The timings of a key as columns, once for every form that describes them."""
+    shapes = found.shapes[key]
+    table = {name: np.array([shape[name] for shape in shapes]) for name in shapes[0]}
+    measured = np.asarray(repeated(table.pop("time_us"), MICROSECOND))
+    common = {"measured": measured, "range": _range(table), "files": dict(sorted(found.files[key].items()))}
+    if key.part == "network":
+        return [_network(key, table, common)]
+    accelerator: Accelerator = shelf.document("accelerator", key.of)
+    efficiency: Efficiency = shelf.document("efficiency", _efficiency(accelerator))
+    builder = {"matmul": _matmul, "attention": _attention, "collectives": _collectives, "memory": _memory}[key.part]
+    if key.part == "collectives":
+        common["shelf"] = shelf
+    return builder(key, table, accelerator, efficiency, common)
+
+
+def _range(table: Mapping[str, Array]) -> str:
+    """The least and the largest of every size."""
+    return ", ".join(
+        f"{name} {show(float(values.min()), unit)} to {show(float(values.max()), unit)}"
+        for name, values in table.items()
+        if (unit := _RANGES.get(name)) and values.min() < values.max()
+    )
+
+
+def _grouped_by(table: Mapping[str, Array], *names: str) -> list[str]:
+    return [" ".join(f"{value:g}" for value in row) for row in zip(*(table[name] for name in names), strict=True)]
+
+
+def _matmul(
+    key: Key, table: dict[str, Array], accelerator: Accelerator, efficiency: Efficiency, common: Any
+) -> list[Sample]:
+    m, n, k = table["m"], table["n"], table["k"]
+    count, width = table.get("groups", np.ones_like(m)), RECIPES[key.entry].operand
+    columns: dict[str, Array | float] = {
+        "flop": np.asarray(repeated(count, matmul_flop(m, n, k))),
+        "nbytes": np.asarray(repeated(count, mixed_matmul_bytes(m, n, k, width, 2.0))),
+        "inputs": np.asarray(repeated(m, k)),
+        "peak": float(getattr(accelerator.peak, RECIPES[key.entry].type)),
+        "bandwidth": float(accelerator.memory.bandwidth),
+    }
+    entry = efficiency.matmul.get(key.entry)
+    names = ("compute_share", "memory_share", "start", "exponent")
+    now = {name: float(getattr(entry, name)) for name in names} if entry else None
+    groups = _grouped_by(table, "n", "k")
+    if key.detail == "backward":
+        back = {"backward_share": float(entry.backward_share)} if entry else None
+        columns |= {name: now[name] for name in names[1:]} if now else {}
+        return [Sample(key, accelerator.name, BACKWARD, columns, groups=groups, now=back, **common)]
+    path = ("matmul", key.entry) if key.entry in WRITTEN and not key.detail else ()
+    found = [Sample(key, accelerator.name, MATMUL, columns, groups=groups, now=now, path=path, **common)]
+    if key.entry not in WRITTEN and not key.detail:
+        found.append(Sample(key, accelerator.name, QUANTISED, columns, groups=groups, now=None, **common))
+    return found
+
+
+def _attention(
+    key: Key, table: dict[str, Array], accelerator: Accelerator, efficiency: Efficiency, common: Any
+) -> list[Sample]:
+    batch, sequence, heads, head_dim = (table[name] for name in ("batch", "seq", "heads", "head_dim"))
+    precision = next((name for name in PRECISIONS.values() if name in key.detail.split()), "bf16")
+    columns: dict[str, Array | float] = {
+        "flop": np.asarray(attention_flop(batch, sequence, heads, head_dim, causal=True)),
+        "nbytes": np.asarray(
+            attention_traffic(batch, sequence, heads, table["kv_heads"], head_dim, RECIPES[precision].operand)
+        ),
+        "sequence": sequence,
+        "head_dim": head_dim,
+        "peak": float(getattr(accelerator.peak, RECIPES[precision].type)),
+        "bandwidth": float(accelerator.memory.bandwidth),
+    }
+    kernel, *rest = key.detail.split()
+    entry, groups = efficiency.attention.get(key.entry), _grouped_by(table, "batch", "heads", "kv_heads", "head_dim")
+    alone = entry.alone.get(kernel.replace("_", "-")) if entry and not rest else None
+    now = {name: float(getattr(alone, name)) for name in ("forward_share", "memory_share", "start")} if alone else None
+    shares = ("forward_share", "half_sequence")
+    rate = {name: float(getattr(entry, name)) for name in shares} if entry and not rest else None
+    path = () if rest else ("attention", key.entry, "alone", kernel.replace("_", "-"))
+    return [
+        Sample(key, accelerator.name, ATTENTION, columns, groups=groups, now=now, path=path, **common),
+        Sample(key, accelerator.name, ATTENTION_RATE, columns, groups=groups, now=rate, **common),
+    ]
+
+
+def _collectives(
+    key: Key, table: dict[str, Array], accelerator: Accelerator, efficiency: Efficiency, common: Any
+) -> list[Sample]:
+    link = link_of(accelerator.name, common.pop("shelf"))
+    columns: Columns = {
+        "ranks": table["ranks"],
+        "wire": wire_of(table["bytes"], table["ranks"], key.entry),  # type: ignore[arg-type]
+        "link": link or 1e12,
+    }
+    entry = efficiency.collectives.get(key.entry)
+    now = None
+    if entry and not key.detail:
+        now = {name: float(getattr(entry, name)) for name in ("start", "hop", "blend", "own")}
+        now["share"] = float(share(entry.bandwidth, entry.link))
+    groups = _grouped_by(table, "ranks", "bytes")
+    path = ("collectives", key.entry) if link and not key.detail else ()
+    return [Sample(key, accelerator.name, COLLECTIVE, columns, groups=groups, now=now, path=path, **common)]
+
+
+def link_of(accelerator: str, shelf: Shelf) -> float | None:
+    """The rate of the links between accelerators of this kind, by the first node that has them."""
+    for name in names("node"):
+        node: Node = shelf.document("node", name)
+        if node.accelerator == accelerator:
+            return float(shelf.document("fabric", node.scale_up.fabric).bandwidth)
+    return None
+
+
+def _memory(
+    key: Key, table: dict[str, Array], accelerator: Accelerator, efficiency: Efficiency, common: Any
+) -> list[Sample]:
+    columns: Columns = {"nbytes": table["nbytes"], "bandwidth": float(accelerator.memory.bandwidth)}
+    now = {"share": float(efficiency.memory.share), "start": 0.0} if efficiency.memory else None
+    groups = _grouped_by(table, "nbytes")
+    return [Sample(key, accelerator.name, STREAM, columns, groups=groups, now=now, path=("memory",), **common)]
+
+
+def _network(key: Key, table: dict[str, Array], common: Any) -> Sample:
+    form, fabric, now = network_form(key.of, key.entry)  # type: ignore[arg-type]
+    columns: Columns = {"message": table["bytes"], "ranks": table["ranks"]}
+    groups = _grouped_by(table, "ranks", "bytes")
+    return Sample(key, fabric, form, columns, groups=groups, now=now, path=("network",), **common)

@@ -1,0 +1,202 @@
+"""Fits written into efficiency documents: which of them, with what residual, range and source."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from costmodel.documents.hardware import Accelerator, Efficiency, Fabric
+from costmodel.documents.library import UNMEASURED, bibliography, names
+from costmodel.documents.rewriting import document_text, place_of, rewritten
+from costmodel.documents.shelf import Shelf
+from costmodel.equations.counting import repeated
+from costmodel.equations.economics import share
+from costmodel.equations.roofline import best_matmul_share
+from costmodel.errors import Place, fail
+from costmodel.explore.calibrate.calibrate import Calibrated, Fit, link_of
+from costmodel.units import significant
+
+JUDGED = "training-runs-fit"  # the source of entries that were set from whole steps, not from kernels
+OWN_SOURCE = "calibrate"
+WORST_MEDIAN, WORST_P90, SLACK = 0.25, 0.60, 2.0
+_HEAD = """# yaml-language-server: $schema=../schema.json
+# Opinions, fitted; the facts are in ../{folder}/. What was not measured is that of {base}.
+"""
+
+
+_COMMENT = re.compile(r"\s+#\s.*$")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether a fit goes into a document, and why not."""
+
+    fit: Fit
+    written: bool
+    why: str
+
+
+def decided(found: Calibrated, *, replace: bool) -> list[Decision]:
+    """What to do with every fit; `replace` lets kernels take the place of what was set from whole steps."""
+    shelf = Shelf()
+    return [Decision(fit, not (why := _kept(fit, shelf, replace)), why) for fit in found.fits]
+
+
+def _kept(fit: Fit, shelf: Shelf, replace: bool) -> str:
+    """Why a fit is not written; nothing when it is."""
+    sample, outside = fit.sample, fit.outside
+    if not sample.path:
+        return "reported only"
+    if outside is None:
+        return "too few shapes to hold any out"
+    if outside.median > WORST_MEDIAN or outside.p90 > WORST_P90:
+        return "the form does not describe it"
+    if fit.now and outside.loss > SLACK * fit.now.loss:
+        return "no better than what is in use"
+    shared = _efficiency_of(sample.of, sample.key.part, shelf)
+    if shared not in (sample.of, UNMEASURED):
+        return f"uses the efficiency of {shared}"
+    if not replace and _source_at(shelf.document("efficiency", shared), sample.path) == JUDGED:
+        return "set from training runs; --replace overrides"
+    return ""
+
+
+def _efficiency_of(name: str, part: str, shelf: Shelf) -> str:
+    owner: Accelerator | Fabric = shelf.document("fabric" if part == "network" else "accelerator", name)
+    return owner.efficiency or (name if name in names("efficiency") else UNMEASURED)
+
+
+def _source_at(efficiency: Efficiency, path: tuple[str, ...]) -> str:
+    """The source of the entry at a path, if it is there."""
+    here: Any = efficiency
+    for name in path:
+        here = here.get(name) if isinstance(here, Mapping) else getattr(here, name, None)
+    return str(getattr(here, "source", ""))
+
+
+def renewed(decisions: list[Decision], source: str | None) -> dict[Path, str]:
+    """The files to write, each with its new text."""
+    fits: dict[tuple[str, str], list[Fit]] = defaultdict(list)
+    for decision in decisions:
+        if decision.written:
+            kind = "fabric" if decision.fit.sample.key.part == "network" else "accelerator"
+            fits[kind, decision.fit.sample.of].append(decision.fit)
+    return {place_of("efficiency", name): _text_of(kind, name, mine, source) for (kind, name), mine in fits.items()}
+
+
+def _text_of(kind: str, name: str, fits: list[Fit], source: str | None) -> str:
+    """A document with these fits: the one there is, or one that begins as what everything unmeasured has."""
+    shelf = Shelf()
+    new = name not in names("efficiency")
+    changes: dict[tuple[str, ...], dict[str, Any]] = {}
+    if new:
+        changes[()] = {"of": name}
+        changes |= _best_known(shelf.document("accelerator", name)) if kind == "accelerator" else {}
+    for fit in fits:
+        changes |= _changes(fit, source or OWN_SOURCE, shelf, new=new)
+    if source is not None:
+        _defined(source, name, [] if new else shelf.document("efficiency", name).sources)
+    else:
+        files = sorted({f"{file} {digest}" for fit in fits for file, digest in fit.sample.files.items()})
+        title = "Fit of costmodel calibrate on one's own tables"
+        changes["sources", OWN_SOURCE] = {"title": title, "where": ", ".join(files)}
+    text = document_text("efficiency", UNMEASURED if new else name)
+    if new:
+        body = "".join(f"{_COMMENT.sub('', line)}\n" for line in text.splitlines() if not line.startswith("#"))
+        text = _HEAD.format(folder="accelerators" if kind == "accelerator" else "fabrics", base=UNMEASURED) + body
+    others = ("matmul", "attention", "memory", "sustained", "collectives") if kind == "fabric" else ("network",)
+    return rewritten(text, changes, others if new else ())
+
+
+def _defined(source: str, name: str, own: Iterable[str]) -> None:
+    if source not in own and source not in bibliography():
+        hint = f"define it under sources in efficiencies/{name}.yaml, or leave --source out"
+        raise fail("D013", f"'{source}' is no source of {name}, nor of the bibliography", Place("command line"), hint)
+
+
+def _best_known(accelerator: Accelerator) -> dict[tuple[str, ...], dict[str, Any]]:
+    """The share by the best measured matmul, where there is one: it stands in for a fit until there is a fit."""
+    return {
+        ("matmul", precision): {"compute_share": _rounded(float(best_matmul_share(best, peak, 1.0)))}
+        for precision, best in accelerator.best_matmul.items()
+        if precision in ("bf16", "fp16") and (peak := getattr(accelerator.peak, precision))
+    }
+
+
+def _changes(fit: Fit, source: str, shelf: Shelf, *, new: bool) -> dict[tuple[str, ...], dict[str, Any]]:
+    """The keys of the document that a fit changes."""
+    path, part = fit.sample.path, fit.sample.key.part
+    assert fit.outside
+    values = _values(fit, shelf)
+    fitted = {
+        "points": fit.points,
+        "median": _percent(fit.outside.median),
+        "p90": _percent(fit.outside.p90),
+        "out_of": "sample",
+        "range": fit.sample.range,
+    }
+    entry = {**values, "fitted": fitted, "source": source, "check": None}
+    if new or _source_at(shelf.document("efficiency", fit.sample.of), path) != source:
+        entry["note"] = None  # it spoke of figures from elsewhere
+    found = {path: entry}
+    if part == "matmul" and path[1] == "bf16" and _twin(fit, shelf):
+        found["matmul", "fp16"] = entry
+    if part == "attention" and new:
+        found[path[:2]] = {"forward_share": values["forward_share"], "source": source, "check": None, "note": None}
+    return found
+
+
+def _twin(fit: Fit, shelf: Shelf) -> bool:
+    """Whether fp16 runs at the same peak, and was not measured itself."""
+    peak = shelf.document("accelerator", fit.sample.of).peak
+    return bool(peak.fp16 == peak.bf16)
+
+
+def _values(fit: Fit, shelf: Shelf) -> dict[str, Any]:
+    """The constants as the document writes them."""
+    constants, part = dict(fit.constants), fit.sample.key.part
+    if part == "collectives":
+        link = link_of(fit.sample.of, shelf)
+        assert link
+        rate = float(repeated(constants.pop("share"), link))
+        written = {name: _written(fit, name, value) for name, value in constants.items()}
+        return {
+            "start": written["start"],
+            "hop": written["hop"],
+            "bandwidth": f"{significant(rate / 1e9)} GB/s",
+            "link": f"{significant(link / 1e9)} GB/s",
+            "blend": written["blend"],
+            "own": written["own"],
+        }
+    if part == "memory":
+        constants.pop("start")
+    if part == "network":
+        constants["tree_hop"] = constants["ring_hop"]
+    values = {name: _written(fit, name, value) for name, value in constants.items()}
+    if part == "matmul":
+        values["backward_share"] = _rounded(min(1.0, constants["compute_share"] * _gain(fit, shelf)))
+    return values
+
+
+def _gain(fit: Fit, shelf: Shelf) -> float:
+    """Rate of backward products over forward ones, as the document in use has it."""
+    efficiency: Efficiency = shelf.document("efficiency", _efficiency_of(fit.sample.of, "matmul", shelf))
+    entry = efficiency.matmul[fit.sample.key.entry]
+    return float(share(entry.backward_share, entry.compute_share))
+
+
+def _written(fit: Fit, name: str, value: float) -> Any:
+    unit = next((constant.unit for constant in fit.sample.form.constants if constant.name == name), "s")
+    return f"{significant(value * 1e6)} us" if unit == "s" else _rounded(value)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+def _percent(value: float) -> str:
+    return f"{min(100 * value, 100):.1f} %"

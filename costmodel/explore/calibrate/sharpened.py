@@ -1,0 +1,83 @@
+"""Constants fitted on measured runs, from the tables to the documents they are written into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from costmodel.documents.rewriting import document_text, place_of, rewritten
+from costmodel.documents.shelf import Shelf
+from costmodel.documents.table import read_table
+from costmodel.errors import Place, fail
+from costmodel.explore.calibrate.constants import CONSTANTS, Constant, own
+from costmodel.explore.calibrate.steps import LIKENESS, Fit, Found, fitted, timed
+from costmodel.explore.validate.validate import Where, chosen_rows
+from costmodel.units import significant
+
+OWN_SOURCE = "calibrate"
+
+
+def of_runs(tables: Sequence[str]) -> bool:
+    """Whether these are tables of measured runs, by the header of the first."""
+    first = Path(tables[0])
+    if first.suffix.lower() != ".csv" or not first.is_file():
+        return False
+    with first.open(encoding="utf-8-sig", errors="replace") as file:
+        header = {name.strip() for name in file.readline().split(",")}
+    return {"layers", "heads", "gpus"} <= header
+
+
+@dataclass(frozen=True)
+class Sharpened:
+    """A fit on the runs of some tables: which, how many were modelled, and by what they were left out in turn."""
+
+    tables: tuple[str, ...]
+    rows: int
+    runs: int
+    grouping: str
+    afresh: bool
+    fit: Fit
+
+
+def sharpened(
+    tables: Sequence[str], *, where: Where | None = None, leave_out: str | None = None, afresh: bool = False
+) -> Sharpened:
+    """Constants from tables of runs: all of them afresh, or the few that are one's own, near what is shipped."""
+    shelf = Shelf()
+    rows = [row for name in tables for row in chosen_rows(read_table(name), where or {})]
+    grouping = leave_out or "source_family"
+    runs = timed(rows, shelf, grouping)
+    if not runs:
+        hint = "costmodel validate TABLE --by reason says why"
+        raise fail("C005", f"none of {len(rows)} runs has a time and can be modelled", Place("command line"), hint)
+    constants = CONSTANTS if afresh else own([run.case for run in runs], shelf)
+    fit = fitted(runs, constants, shelf, leave_out=leave_out is not None, likeness=LIKENESS if afresh else 0.0)
+    return Sharpened(tuple(tables), len(rows), len(runs), grouping, afresh, fit)
+
+
+def texts(found: Sharpened) -> dict[Path, str]:
+    """The documents of the working folder with what the runs resolved; comments and order stay."""
+    changes: dict[tuple[str, str], dict[tuple[str, ...], Mapping[str, Any]]] = {}
+    for part in found.fit.constants:
+        if part.resolved:
+            for document in part.constant.documents:
+                entry = {part.constant.leaf: _written(part), "source": OWN_SOURCE}
+                changes.setdefault((part.constant.kind, document), {})[part.constant.group,] = entry
+    where = ", ".join(Path(table).name for table in found.tables)
+    cited = {"title": "Fit of costmodel calibrate on measured runs", "where": f"{where}, {found.runs} runs"}
+    return {
+        place_of(kind, name): rewritten(document_text(kind, name), {**mine, ("sources", OWN_SOURCE): cited})
+        for (kind, name), mine in changes.items()
+    }
+
+
+def _written(part: Found) -> Any:
+    value = unit_value(part.constant, part.value)
+    return value if part.constant.leaf == "operation" else float(value)
+
+
+def unit_value(constant: Constant, value: float) -> str:
+    """A value as documents write it."""
+    return f"{significant(value * 1e6)} us" if constant.leaf == "operation" else f"{value:.3g}"

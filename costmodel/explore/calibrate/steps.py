@@ -1,0 +1,250 @@
+"""Constants fitted on the times of real steps, robustly, with what is believed beforehand as a weak prior."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.library import Case
+from costmodel.documents.shelf import Shelf
+from costmodel.documents.table import Row
+from costmodel.estimate.costs import number
+from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.plan import own_plan, plan_block
+from costmodel.estimate.setting import setting_of
+from costmodel.explore.calibrate.constants import Constant, shipped, uses, with_values
+from costmodel.explore.validate.outcomes import stated, step_time
+from costmodel.explore.validate.rows import Refused, modelled
+
+Array = NDArray[np.float64]
+
+SCALE = 0.08  # of a logarithm: errors beyond it count by their size, not their square
+LIKENESS = 0.4  # how alike the errors of two runs of one family are: what a further run of it still adds
+STEP = 0.02
+ROUNDS = 12
+FELT = 0.005  # change of the logarithm of a time, over that of a constant, from which a run counts as telling of it
+RESOLVED = 0.7  # a posterior spread above this share of the prior's means that the data said little
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A run that is modelled: its case, its measured time, and the group that is left out with it."""
+
+    run: str
+    case: Case
+    measured: float
+    family: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """One constant after the fit; spreads are of its fitted scale."""
+
+    constant: Constant
+    value: float
+    spread: float
+    runs: int
+    families: tuple[str, ...]
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the runs say more than was believed."""
+        return told(self.constant, self.spread)
+
+
+def told(constant: Constant, spread: float) -> bool:
+    """Whether runs that leave such a spread say enough to leave the belief."""
+    return spread < RESOLVED * constant.spread
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How far off some runs are: median and P90 of |error|, and the median error."""
+
+    runs: int
+    median: float
+    p90: float
+    bias: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Constants, and the errors with them: as shipped, as believed, in sample, and of families left out of the fit."""
+
+    constants: tuple[Found, ...]
+    shipped: Errors
+    believed: Errors
+    inside: Errors
+    left_out: Errors | None
+    by_family: Mapping[str, tuple[Errors, Errors]]
+
+
+def timed(rows: Sequence[Row], shelf: Shelf, family: str = "source_family") -> list[Timed]:
+    """The runs among these rows that have a time and are modelled."""
+    found = []
+    for row in rows:
+        try:
+            stated(row, "time")
+            model = modelled(row, shelf)
+        except Refused:
+            continue
+        case = model.answer.setting.case
+        group = case.accelerator.family if family == "accelerator_family" else row.text(family) or row.text("source")
+        found.append(Timed(row.id, case, step_time(row, model), group))
+    return found
+
+
+@dataclass
+class Problem:
+    """Runs beside constants: log errors, their slopes, and weights. What is kept stays as it is believed."""
+
+    runs: Sequence[Timed]
+    constants: Sequence[Constant]
+    shelf: Shelf
+    kept: frozenset[str] = frozenset()
+    likeness: float = LIKENESS
+
+    def __post_init__(self) -> None:
+        self.used = np.array(
+            [[uses(run.case, constant, self.shelf) for constant in self.constants] for run in self.runs]
+        )
+        counts = {family: sum(run.family == family for run in self.runs) for family in self.families}
+        self.weights = np.array([1 / (1 + self.likeness * (counts[run.family] - 1)) for run in self.runs])
+        names = [constant.name for constant in self.constants]
+        rows = np.eye(len(names))
+        for place, constant in enumerate(self.constants):
+            if constant.like in names:
+                rows[place, names.index(constant.like)] = -1.0
+        offsets = np.array([constant.scale(constant.believed) for constant in self.constants])
+        self.believed = np.linalg.solve(rows, offsets)
+        self.precision = rows.T @ np.diag([1 / constant.spread**2 for constant in self.constants]) @ rows
+
+    @property
+    def families(self) -> list[str]:
+        """Groups in the order of the runs."""
+        return list(dict.fromkeys(run.family for run in self.runs))
+
+    def errors(self, scaled: Array, which: Sequence[int] | None = None) -> Array:
+        """Log of predicted over measured of some runs, all by default."""
+        values = [constant.value(place) for constant, place in zip(self.constants, scaled, strict=True)]
+        chosen = range(len(self.runs)) if which is None else which
+        return np.array([self._error(self.runs[index], values) for index in chosen])
+
+    def _error(self, run: Timed, values: Sequence[float]) -> float:
+        setting = setting_of(with_values(run.case, self.constants, values, self.shelf))
+        block, _ = plan_block(setting, own_plan(setting))
+        return float(np.log(number(evaluate(setting, block).step.total) / run.measured))
+
+    def slopes(self, scaled: Array, errors: Array) -> Array:
+        """Change of each log error with each constant, by a small step."""
+        slopes = np.zeros((len(self.runs), len(self.constants)))
+        for column, constant in enumerate(self.constants):
+            if constant.name in self.kept:
+                continue
+            which = np.flatnonzero(self.used[:, column])
+            moved = scaled.copy()
+            moved[column] += STEP
+            slopes[which, column] = (self.errors(moved, list(which)) - errors[which]) / STEP
+        return slopes
+
+    def loss(self, scaled: Array, errors: Array) -> float:
+        """Smooth absolute error of the runs, and the prior."""
+        size = np.abs(errors) / SCALE
+        each = np.where(size < 1, size**2 / 2, size - 0.5)
+        return float(self.weights @ each + (scaled - self.believed) @ self.precision @ (scaled - self.believed) / 2)
+
+    def curvature(self, slopes: Array, pulls: Array) -> Array:
+        """Curvature of the loss for runs that pull so hard."""
+        curved: Array = slopes.T @ (slopes * pulls[:, None]) + self.precision
+        return curved
+
+    def pulls(self, errors: Array) -> Array:
+        """Weight of each run over the square of the scale, less where it is far off."""
+        size = np.abs(errors) / SCALE
+        pulls: Array = self.weights / np.maximum(size, 1) / SCALE**2
+        return pulls
+
+
+def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, Array]:
+    """Constants on their scales, errors and slopes there: Gauss and Newton's steps, halved where they overshoot."""
+    scaled = problem.believed.copy()
+    if start is not None:
+        free = [constant.name not in problem.kept for constant in problem.constants]
+        scaled[free] = start[free]
+    errors = problem.errors(scaled)
+    loss = problem.loss(scaled, errors)
+    for _ in range(ROUNDS):
+        slopes, pulls = problem.slopes(scaled, errors), problem.pulls(errors)
+        downhill = slopes.T @ (pulls * errors) + problem.precision @ (scaled - problem.believed)
+        step = -np.linalg.solve(problem.curvature(slopes, pulls), downhill)
+        for _ in range(6):
+            ahead = scaled + step
+            tried = problem.errors(ahead)
+            if problem.loss(ahead, tried) <= loss:
+                break
+            step = step / 2
+        else:
+            break
+        gained, scaled, errors, loss = loss - problem.loss(ahead, tried), ahead, tried, problem.loss(ahead, tried)
+        if gained < 1e-4 * loss:
+            break
+    return scaled, errors, problem.slopes(scaled, errors)
+
+
+def without(problem: Problem, family: str, scaled: Array, errors: Array, slopes: Array) -> Array:
+    """Constants fitted without a family, its errors taken as straight around the whole fit."""
+    kept = np.array([run.family != family for run in problem.runs])
+    found = scaled.copy()
+    for _ in range(ROUNDS):
+        here = errors + slopes @ (found - scaled)
+        pulls = problem.pulls(here) * kept
+        downhill = slopes.T @ (pulls * here) + problem.precision @ (found - problem.believed)
+        found = found - np.linalg.solve(problem.curvature(slopes, pulls), downhill)
+    return found
+
+
+def fitted(
+    runs: Sequence[Timed],
+    constants: Sequence[Constant],
+    shelf: Shelf,
+    *,
+    leave_out: bool = False,
+    likeness: float = LIKENESS,
+) -> Fit:
+    """The constants that the runs tell, the others as believed, and how far off unseen families are."""
+    free = Problem(runs, constants, shelf, likeness=likeness)
+    first, errors, felt = solved(free)
+    spread = np.sqrt(np.diag(np.linalg.inv(free.curvature(felt, free.pulls(errors)))))
+    kept = frozenset(constant.name for constant, own in zip(constants, spread, strict=True) if not told(constant, own))
+    problem = replace(free, kept=kept)
+    scaled, errors, slopes = solved(problem, first)
+    unseen = errors.copy()
+    groups: dict[str, tuple[Errors, Errors]] = {}
+    for family in problem.families if leave_out else ():
+        which = [index for index, run in enumerate(runs) if run.family == family]
+        unseen[which] = problem.errors(without(problem, family, scaled, errors, slopes), which)
+        groups[family] = (_summed(errors[which]), _summed(unseen[which]))
+    shipped_now = np.array([constant.scale(shipped(constant, shelf)) for constant in constants])
+    return Fit(
+        tuple(_found(problem, column, scaled, spread, felt) for column in range(len(constants))),
+        _summed(problem.errors(shipped_now)),
+        _summed(problem.errors(problem.believed)),
+        _summed(errors),
+        _summed(unseen) if leave_out else None,
+        groups,
+    )
+
+
+def _found(problem: Problem, column: int, scaled: Array, spread: Array, felt: Array) -> Found:
+    constant, moved = problem.constants[column], np.abs(felt[:, column]) > FELT
+    families = dict.fromkeys(run.family for run, feels in zip(problem.runs, moved, strict=True) if feels)
+    return Found(constant, constant.value(scaled[column]), float(spread[column]), int(moved.sum()), tuple(families))
+
+
+def _summed(errors: Array) -> Errors:
+    ratios = np.exp(errors) - 1
+    size = np.abs(ratios)
+    return Errors(len(errors), *(float(np.percentile(part, at)) for part, at in ((size, 50), (size, 90), (ratios, 50))))

@@ -1,0 +1,190 @@
+"""Scenarios held to their limits, and to what a baseline says they were."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import costmodel
+from costmodel.documents.baseline import Baseline, Entry, Mark
+from costmodel.documents.library import Case, load
+from costmodel.errors import CostModelError, Fault, Place, fail
+from costmodel.estimate.costs import COLUMNS, machine_name
+from costmodel.estimate.limits import Limit, written
+from costmodel.estimate.plan import Answer
+from costmodel.explore.compare.chosen import answered
+from costmodel.explore.compare.compare import Input, Moved, moved, named_documents
+from costmodel.explore.compare.figures import beneath, choices, figures, higher_is_better, marks
+
+WATCHED = ("step_time", "memory_peak", "cost_per_mtoken")
+_NEAR = 1e-6  # checksums are sums of logarithms, rounded as finely
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing held against another: `bound` is what it should be, `place` where that is written."""
+
+    kind: Literal["limit", "regression", "exact", "legal", "fits", "known"]
+    name: str
+    kept: bool
+    value: float | None = None
+    bound: float | None = None
+    limit: Limit | None = None
+    allowed: float = 0.0
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One scenario with everything that was held against it."""
+
+    name: str
+    answer: Answer
+    findings: tuple[Finding, ...]
+    moved: tuple[Moved, ...] = ()
+    inputs: tuple[Input, ...] = ()
+    equations: tuple[str, ...] = ()
+
+    @property
+    def kept(self) -> bool:
+        """Whether nothing speaks against it."""
+        return all(finding.kept for finding in self.findings)
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What scenarios are held to besides their limits."""
+
+    baseline: Baseline | None = None
+    within: float = 0.01
+    exact: bool = False
+
+
+def check(scenarios: Sequence[str], holding: Holding, assignments: Sequence[str] = ()) -> list[Checked]:
+    """Every scenario checked, or the faults of all that cannot be read."""
+    cases: dict[str, Case] = {}
+    faults: list[Fault] = []
+    for scenario in scenarios:
+        try:
+            case = load(scenario, assignments)
+            key = key_of(scenario, case)
+            if key in cases:
+                raise fail(
+                    "C008", f"two scenarios are called '{key}' in a baseline", Place(scenario), "check one alone"
+                )
+            cases[key] = case
+        except CostModelError as error:
+            faults += error.faults
+    if faults:
+        raise CostModelError(*dict.fromkeys(faults))
+    return [_checked(key, answered(case), holding) for key, case in cases.items()]
+
+
+def key_of(scenario: str, case: Case) -> str:
+    """What a scenario is called in a baseline: its name, its file's name, or its title if it came from a pipe."""
+    return case.scenario.title if scenario == "-" else Path(scenario).stem
+
+
+def _checked(key: str, answer: Answer, holding: Holding) -> Checked:
+    if answer.refused:
+        return Checked(key, answer, tuple(Finding("legal", code, kept=False) for code in answer.refused))
+    findings = [*_limits(answer)]
+    if "M001" in answer.broken:
+        costs = answer.evaluation.costs.row()
+        findings.insert(0, Finding("fits", "memory_share", False, costs["memory_share"], 1.0))
+    if holding.baseline is None:
+        return Checked(key, answer, tuple(findings))
+    before = holding.baseline.scenarios.get(key)
+    if before is None:
+        return Checked(key, answer, (*findings, Finding("known", key, kept=not holding.exact)))
+    now = figures(answer)
+    changes = tuple(moved(before.figures, now))
+    findings += [_exact(changes, now)] if holding.exact else _regressions(answer, before.figures, now, holding.within)
+    if all(finding.kept for finding in findings):
+        return Checked(key, answer, tuple(findings), changes)
+    return Checked(key, answer, tuple(findings), changes, tuple(_changed(before, answer)), _suspects(before, answer))
+
+
+def _limits(answer: Answer) -> list[Finding]:
+    """Every limit the scenario writes, with both sides and its line."""
+    found = []
+    for limit in written(answer.setting.case.scenario.limits):
+        column = answer.evaluation.costs.column(limit.column)
+        kept, value = bool(limit.kept(column)[0]), float(column[0])
+        place = getattr(limit.value, "place", None)
+        found.append(Finding("limit", limit.column, kept, value, limit.value, limit, limit.within, place))
+    return found
+
+
+def _exact(changes: Sequence[Moved], now: Mapping[str, float]) -> Finding:
+    return Finding("exact", "figures", not changes, float(len(changes)), float(len(now)))
+
+
+def _regressions(answer: Answer, before: Mapping[str, float], now: Mapping[str, float], within: float) -> list[Finding]:
+    """Watched results, and those the scenario gives a share for, that may not worsen by more than that share."""
+    limits = answer.setting.case.scenario.limits
+    own = {key: bound.within for key, bound in limits if bound.within is not None and bound.target is None}
+    own = {("memory_peak" if key == "memory" else key): share for key, share in own.items()}
+    found = []
+    for column in COLUMNS:
+        name = machine_name(column)
+        if column not in (*WATCHED, *own) or (name not in before and name not in now):
+            continue
+        old, new, allowed = before.get(name, math.nan), now.get(name, math.nan), float(own.get(column, within))
+        worse = old - new if higher_is_better(name) else new - old
+        kept = worse <= allowed * abs(old) * (1 + 1e-9)
+        found.append(
+            Finding("regression", column, kept, new, old, None, allowed, getattr(own.get(column), "place", None))
+        )
+    return found
+
+
+def _changed(before: Entry, answer: Answer) -> list[Input]:
+    """The plan and the documents that are not what they were when the baseline was written."""
+    old = {f"plan.{key}": _said(value) for key, value in before.plan.items()} | before.documents
+    new = {f"plan.{key}": _said(value) for key, value in choices(answer).items()}
+    new |= named_documents(answer.setting.case)
+    return [
+        Input(path, old.get(path), new.get(path))
+        for path in dict.fromkeys((*new, *old))
+        if old.get(path) != new.get(path)
+    ]
+
+
+def _said(value: str | float | bool) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.10g}" if isinstance(value, int | float) else value
+
+
+def _suspects(before: Entry, answer: Answer) -> tuple[str, ...]:
+    """Equations that answer the same questions otherwise; of those that call each other, the innermost."""
+    now, old = marks(answer), before.equations
+    same = [name for name, mark in now.items() if name in old and _asked_alike(mark, old[name])]
+    changed = {name for name in same if abs(now[name].output - old[name].output) > _NEAR * now[name].calls}
+    inner = beneath(answer)
+    return tuple(name for name in now if name in changed and not inner.get(name, set()) & changed)
+
+
+def _asked_alike(now: Mark, before: Mark) -> bool:
+    return now.calls == before.calls and abs(now.inputs - before.inputs) <= _NEAR * now.calls
+
+
+def renewed(checked: Sequence[Checked], old: Baseline | None) -> Baseline:
+    """The baseline with these scenarios as they are now; others stay."""
+    kept = dict(old.scenarios) if old else {}
+    for found in checked:
+        if found.answer.refused:
+            continue
+        kept[found.name] = Entry(
+            title=found.answer.setting.case.scenario.title,
+            plan=choices(found.answer),
+            documents=named_documents(found.answer.setting.case),
+            figures=figures(found.answer),
+            equations=marks(found.answer),
+        )
+    scenarios = dict(sorted(kept.items()))
+    return Baseline(schema="costmodel/baseline/v1", costmodel=costmodel.__version__, scenarios=scenarios)

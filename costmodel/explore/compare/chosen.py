@@ -1,0 +1,61 @@
+"""The plan that a scenario speaks of: its own, the best of its space, or the one of a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from costmodel.documents.library import Case
+from costmodel.documents.plan import Plan
+from costmodel.errors import Place, fail
+from costmodel.estimate.plan import Answer, answer, predict
+from costmodel.explore.compare.figures import choices
+from costmodel.explore.search.rank import Ranked
+from costmodel.explore.search.search import search
+
+
+def answered(case: Case, *, best: bool = False) -> Answer:
+    """The scenario's own plan; its best one when asked for, or when it has none.
+
+    Where no plan keeps everything, that is the one nearest to it: the best that breaks only limits, or else the one
+    that needs the least memory.
+    """
+    if not best and case.scenario.plan is not None:
+        return predict(case)
+    found = search(case, 1, workers=1)
+    rows = found.best or found.tally.closest.rows or found.tally.nearest.rows
+    if not rows:
+        hint = "costmodel search SCENARIO --why-not says why"
+        raise fail("C004", "no plan of the search is legal", Place(case.scenario.title), hint)
+    return answer(found.setting, plan_of(rows[0]))
+
+
+def ranked(case: Case, rank: int) -> Answer:
+    """The plan of a rank, counted from 1; rank 0 is the scenario's own."""
+    if rank == 0:
+        return predict(case)
+    found = search(case, rank, workers=1)
+    if len(found.best) < rank:
+        place = Place(case.scenario.title)
+        raise fail("C004", f"the search finds {len(found.best)} plans that fit, so none of rank {rank}", place)
+    return answer(found.setting, plan_of(found.best[rank - 1]))
+
+
+def plan_of(row: Ranked) -> Plan:
+    """A row of a ranking as the plan a scenario would write."""
+    return _as_written({**row.sizes, **vars(row.structure)})
+
+
+def planned(case: Case) -> Plan:
+    """The scenario's own plan, or its best written out."""
+    if case.scenario.plan is not None:
+        return case.scenario.plan
+    return _as_written(choices(answered(case)))
+
+
+def _as_written(made: Mapping[str, Any]) -> Plan:
+    """Choices that were made as a plan would write them: a split that follows from the rest is left to follow."""
+    return Plan.model_validate({key: value for key, value in made.items() if (key, value) not in _FOLLOWS})
+
+
+_FOLLOWS = (("split", "fitting"), ("split", "stated"))

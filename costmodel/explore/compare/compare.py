@@ -1,0 +1,129 @@
+"""Two answers side by side: what changed in the inputs, and which figures moved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from costmodel.documents.library import Case
+from costmodel.errors import Place
+from costmodel.estimate.plan import Answer
+from costmodel.explore.compare.figures import MEMORY, TRAFFIC, choices, figures
+from costmodel.explore.compare.leaves import HELD, Value, leaves
+
+SAME = 1e-9  # figures nearer than this are equal; platforms differ by less
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two things compared: what it rests on, and its figures."""
+
+    name: str
+    values: Mapping[str, Value]
+    figures: Mapping[str, float]
+    documents: Mapping[str, str] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Input:
+    """A value that is another on the other side; None where it is not there."""
+
+    path: str
+    before: str | None
+    after: str | None
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A figure that is another on the other side."""
+
+    name: str
+    before: float | None
+    after: float | None
+
+    @property
+    def change(self) -> float:
+        """Share of the figure before; infinite where there was none."""
+        if self.before is None or self.after is None or not self.before:
+            return math.inf
+        return self.after / self.before - 1
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Everything that is not the same."""
+
+    before: Side
+    after: Side
+    inputs: tuple[Input, ...]
+    figures: tuple[Moved, ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether there is nothing to tell."""
+        return not (self.inputs or self.figures or self.before.refused != self.after.refused)
+
+
+def compare(before: Side, after: Side) -> Difference:
+    """What changed from one side to the other."""
+    moves = moved(before.figures, after.figures)
+    missing = [part for part in (MEMORY, TRAFFIC) for side in (before, after) if not _has(side, part)]
+    known = [move for move in moves if not any(move.name.startswith(part) for part in missing)]
+    return Difference(before, after, tuple(_inputs(before, after)), tuple(known))
+
+
+def _has(side: Side, part: str) -> bool:
+    """Whether a side holds figures of that part; a result stored by estimate has no ledger, for one."""
+    return any(name.startswith(part) for name in side.figures)
+
+
+def moved(before: Mapping[str, float], after: Mapping[str, float]) -> list[Moved]:
+    """Figures that differ, those of one side alone too."""
+    names = dict.fromkeys((*after, *before))
+    pairs = [Moved(name, before.get(name), after.get(name)) for name in names]
+    return [pair for pair in pairs if not _equal(pair.before, pair.after)]
+
+
+def _equal(before: float | None, after: float | None) -> bool:
+    if before is None or after is None:
+        return before is after
+    return math.isclose(before, after, rel_tol=SAME, abs_tol=1e-15)
+
+
+def _inputs(before: Side, after: Side) -> list[Input]:
+    """Values that differ; beneath a document that was exchanged for another, only its name."""
+    names = dict.fromkeys((*after.values, *before.values))
+    found = []
+    for path in names:
+        old, new = before.values.get(path), after.values.get(path)
+        if (old and old.value) == (new and new.value) and (old is None) == (new is None):
+            continue
+        found.append(Input(path, old.text if old else None, new.text if new else None, new.place if new else None))
+    exchanged = [f"{change.path}." for change in found if change.path in HELD]
+    kept = [change for change in found if not any(change.path.startswith(prefix) for prefix in exchanged)]
+    return kept + _documents(before.documents, after.documents)
+
+
+def _documents(before: Mapping[str, str], after: Mapping[str, str]) -> list[Input]:
+    """Files that have another text than when a stored result was made."""
+    both = [name for name in after if name in before and before[name] != after[name]]
+    return [Input(name, before[name], after[name]) for name in both]
+
+
+def side(name: str, answer: Answer) -> Side:
+    """An answer as a side."""
+    written = leaves(answer.setting.case)
+    values = {path: value for path, value in written.items() if not path.startswith("plan.")}
+    for key, value in choices(answer).items():
+        own = written.get(f"plan.{key}")
+        values[f"plan.{key}"] = own if own and own.value == value else Value(value)
+    held = {} if answer.refused else figures(answer)
+    return Side(name, values, held, named_documents(answer.setting.case), answer.refused)
+
+
+def named_documents(case: Case) -> dict[str, str]:
+    """Digests of the documents a scenario names; its own file is compared value by value."""
+    return dict(list(case.digests.items())[1:])

@@ -1,0 +1,66 @@
+"""A model by itself: parameters, weights and training states, before any plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.documents.library import names, read
+from costmodel.documents.model import Model
+from costmodel.documents.stack import Zero
+from costmodel.equation import Number
+from costmodel.equations.states import gradient_bytes, optimizer_bytes, weight_bytes
+from costmodel.estimate.shapes.work import model_active_parameters, model_parameters
+
+# Bytes of a weight, a gradient, a master copy and the optimizer's states of one parameter.
+RECIPES = (
+    ("bf16, fp32 gradients", 2.0, 4.0, 4.0, 8.0),
+    ("mixed (ZeRO paper)", 2.0, 2.0, 4.0, 8.0),
+    ("fp32", 4.0, 4.0, 0.0, 8.0),
+)
+STAGES: tuple[Zero, ...] = (0, 1, 2, 3)
+DEGREES = (8.0, 64.0)
+
+
+@dataclass(frozen=True)
+class States:
+    """Bytes of one recipe: weights alone, and all states a rank keeps by degree and zero stage."""
+
+    title: str
+    weights: Number
+    kept: dict[tuple[float, Zero], Number]
+
+
+@dataclass(frozen=True)
+class Alone:
+    """What a model needs before it is laid out."""
+
+    model: Model
+    parameters: Number
+    active: Number | None
+    recipes: tuple[States, ...]
+
+
+def is_model(name: str) -> bool:
+    """Whether a name means a model and not a scenario."""
+    return name in names("model") and name not in names("scenario")
+
+
+def alone(name: str) -> Alone:
+    """Parameters and states of a model by name."""
+    model = read("model", name)
+    parameters = model_parameters(model)
+    mixed = any(kind.experts is not None for kind in model.layers)
+    active = model_active_parameters(model) if mixed else None
+    return Alone(model, parameters, active, tuple(_states(parameters, *recipe) for recipe in RECIPES))
+
+
+def _states(parameters: Number, title: str, weight: float, gradient: float, master: float, moments: float) -> States:
+    def kept(dp: float, zero: Zero) -> Number:
+        return (
+            weight_bytes(parameters, weight, weight, dp, zero=zero, sharded_master=False)
+            + gradient_bytes(parameters, gradient, dp, zero=zero)
+            + optimizer_bytes(parameters, master, moments, dp, zero=zero)
+        )
+
+    weights = weight_bytes(parameters, weight, weight, 1.0, zero=0, sharded_master=False)
+    return States(title, weights, {(dp, zero): kept(dp, zero) for dp in DEGREES for zero in STAGES})

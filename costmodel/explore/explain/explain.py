@@ -1,0 +1,212 @@
+"""Why a figure is what it is: the traced tree of one plan, and pages about words and codes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from costmodel.documents.kernels import told_kinds
+from costmodel.documents.library import Provenance, bibliography, glossary, provenance, strategies
+from costmodel.documents.plan import Plan
+from costmodel.documents.table import COLUMNS as MEASURED
+from costmodel.equation import EQUATIONS, Equation, Leaf, Origin, Step, Sum, leaf, origin_of, trace
+from costmodel.equations.counting import data_parallel_degree
+from costmodel.errors import FAULT_CODES, fail
+from costmodel.estimate.band import banded
+from costmodel.estimate.block import SIZES, Block
+from costmodel.estimate.costs import COLUMNS, number
+from costmodel.estimate.evaluate import Evaluation, evaluate
+from costmodel.estimate.legality.rules import REFUSALS, REMARKS
+from costmodel.estimate.memory.ledger import LINES
+from costmodel.estimate.plan import plan_block
+from costmodel.estimate.setting import Setting
+from costmodel.explore.validate.fills import RULES
+from costmodel.explore.validate.rows import REASONS
+from costmodel.units import Figure
+
+_SIGNS = {
+    "add": "+",
+    "subtract": "−",
+    "maximum": "the larger of",
+    "minimum": "the smaller of",
+    "where": "whichever applies of",
+}
+
+
+@dataclass
+class Node:
+    """One figure of an explanation and what it was made of."""
+
+    name: str
+    value: float
+    unit: str
+    equation: Equation | None = None
+    labels: tuple[str, ...] = ()
+    choices: dict[str, Any] = field(default_factory=dict)
+    operation: str = ""
+    written: Provenance | None = None
+    beneath: list[Node] = field(default_factory=list)
+
+
+def quantities() -> list[str]:
+    """Everything a plan's explanation can start from."""
+    return [*COLUMNS, *LINES]
+
+
+def explain(setting: Setting, plan: Plan, quantity: str) -> Node:
+    """The tree of one figure of one plan, from the calls that were really made."""
+    if quantity not in quantities():
+        raise unknown(quantity, quantities())
+    with trace():
+        evaluation = banded(setting, evaluate(setting, _traced(setting, plan)))
+        origin, unit = _origin(evaluation, quantity)
+    return _node(setting, quantity, unit, origin)
+
+
+def _traced(setting: Setting, plan: Plan) -> Block:
+    """The plan's block with columns that know where they were written, or what they follow from."""
+    block, _ = plan_block(setting, plan)
+    columns: dict[str, Any] = {
+        name: leaf(getattr(block, name), f"plan.{name}", value if isinstance(value, Figure) else None)
+        for name in SIZES
+        for value in [getattr(plan, name)]
+    }
+    if plan.dp is None:
+        ranks = setting.ranks
+        columns["dp"] = np.asanyarray(data_parallel_degree(ranks, columns["tp"], columns["cp"], columns["pp"]))
+    return Block(block.structure, **columns)
+
+
+def _origin(evaluation: Evaluation, quantity: str) -> tuple[Origin, str]:
+    if quantity in COLUMNS:
+        return origin_of(evaluation.costs.columns[quantity], quantity), COLUMNS[quantity].unit
+    peaks = [number(peak) for peak in evaluation.ledger.peaks]
+    return origin_of(evaluation.ledger.line(quantity, peaks.index(max(peaks))), quantity), "B"
+
+
+def _node(setting: Setting, name: str, unit: str, origin: Origin) -> Node:
+    value = number(origin.value)
+    if isinstance(origin, Leaf):
+        place = origin.figure.place if origin.figure is not None else None
+        shown = origin.name if origin.name.startswith("plan.") else name
+        return Node(shown, value, unit, written=provenance(setting.case.trees, place) if place else None)
+    if isinstance(origin, Sum):
+        parts = [part for part in _parts(origin) if origin.operation == "where" or number(part.value) != 0]
+        if len(parts) == 1:
+            return _node(setting, name, unit, parts[0])
+        beneath = [_node(setting, _name(part), unit, part) for part in parts]
+        return Node(name, value, unit, operation=_SIGNS.get(origin.operation, origin.operation), beneath=beneath)
+    units = {argument.name: argument.unit or "1" for argument in origin.equation.contract.arguments}
+    inner = [
+        _node(setting, key, unit if units.get(key) == "u" else units.get(key, "1"), part)
+        for key, part in origin.inputs.items()
+    ]
+    return Node(name, value, unit, origin.equation, origin.labels, origin.choices, beneath=inner)
+
+
+def _name(origin: Origin) -> str:
+    """What to call a part that no argument names: its label, else its equation."""
+    if isinstance(origin, Leaf):
+        return origin.name or "number"
+    if origin.labels and (isinstance(origin, Sum) or origin.equation.name in _PLAIN):
+        return origin.labels[-1]
+    return origin.equation.name if isinstance(origin, Step) else "sum"
+
+
+_PLAIN = ("repeated", "divided")
+
+
+def _parts(origin: Sum) -> Iterator[Origin]:
+    """What a sum was made of: nested additions opened; of a choice, the values and not the question."""
+    parts = origin.parts[1:] if origin.operation == "where" else origin.parts
+    if origin.operation == "where":
+        chosen = [part for part in parts if number(part.value) == number(origin.value)]
+        parts = chosen[:1] or parts
+    for part in parts:
+        if isinstance(part, Sum) and part.operation == origin.operation == "add":
+            yield from _parts(part)
+        else:
+            yield part
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a word or a code means."""
+
+    word: str
+    title: str
+    text: str
+    equation: Equation | None = None
+    sources: tuple[tuple[str, str], ...] = ()
+    formulas: tuple[Equation, ...] = ()
+
+
+def page(word: str) -> Page:
+    """The page of a word: a result, an equation, a strategy, a word of the vocabulary, a code."""
+    if word.upper() in (*FAULT_CODES, *REFUSALS, *REMARKS, *REASONS):
+        word = word.upper()
+    if word in FAULT_CODES:
+        return Page(word, "a fault of the input", FAULT_CODES[word] + _listed(word))
+    if word in (rules := {**REFUSALS, **REMARKS, **REASONS}):
+        rule = rules[word]
+        return Page(word, rule.title, rule.meaning + _listed(word))
+    if word in COLUMNS:
+        column = COLUMNS[word]
+        return Page(word, f"a result, in {column.unit}; {column.better} is better", column.meaning)
+    if word in EQUATIONS:
+        equation = EQUATIONS[word]
+        return Page(
+            word, equation.contract.title, equation.contract.formula, equation, _titles(equation.contract.source)
+        )
+    words = glossary()
+    if word.lower() in (named := _strategies()):
+        return _strategy(named[word.lower()])
+    if word in words:
+        entry = words[word]
+        return Page(word, f"a word of the vocabulary, in {entry['unit']}", str(entry["meaning"]))
+    raise unknown(word, all_words())
+
+
+def _strategies() -> dict[str, str]:
+    """The name of a strategy by each of its names."""
+    return {name: word for word, entry in strategies().items() for name in (word, *entry.get("also", ()))}
+
+
+def _strategy(word: str) -> Page:
+    entry = strategies()[word]
+    said = (entry["what"], f"When it pays: {entry['pays']}", f"What it costs: {entry['costs']}")
+    formulas = tuple(EQUATIONS[name] for name in entry["equations"])
+    return Page(word, entry["title"], "\n".join(said), None, _titles(entry["source"]), formulas)
+
+
+def _listed(word: str) -> str:
+    """What belongs under the page of a code: the columns of a table, or how empty cells are filled."""
+    if word == "D014":
+        return "".join(f"\n{name}: {column.meaning}" for name, column in MEASURED.items())
+    if word == "D015":
+        return "".join(f"\n{told}" for told in told_kinds())
+    return "".join(f"\n{name}: {rule}" for name, rule in RULES.items()) if word == "V006" else ""
+
+
+def all_words() -> list[str]:
+    """Everything `explain WORD` knows."""
+    words = [*COLUMNS, *_strategies(), *glossary(), *EQUATIONS, *FAULT_CODES, *REFUSALS, *REMARKS, *REASONS]
+    return list(dict.fromkeys(words))
+
+
+def _titles(source: str) -> tuple[tuple[str, str], ...]:
+    """Keys of the bibliography a source names, with their titles."""
+    known = bibliography()
+    keys = [part.split()[0] for part in source.split(";") if part.strip()]
+    return tuple((key, str(known[key]["title"])) for key in keys if key in known)
+
+
+def unknown(word: str, known: list[str]) -> Exception:
+    """A fault for a word that cannot be explained, with the nearest that can."""
+    close = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(close)}?" if close else "costmodel explain alone lists what can be explained"
+    return fail("C003", f"'{word}' is not known", None, hint)

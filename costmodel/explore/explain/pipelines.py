@@ -1,0 +1,116 @@
+"""The pipeline of one plan: what each schedule would do, how even its stages are, and its clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from costmodel.documents.library import Case
+from costmodel.documents.plan import Plan
+from costmodel.documents.stack import Schedule
+from costmodel.errors import Place, fail
+from costmodel.estimate.costs import number
+from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.legality.checks import micro_batches
+from costmodel.estimate.plan import Answer, answer, own_plan, plan_block
+from costmodel.estimate.setting import Setting, setting_of
+from costmodel.estimate.shapes.schedules import FOLDED, LOOPED, live
+from costmodel.explore.explain.timeline import Pass, Pipeline
+from costmodel.explore.search.space import chunk_counts
+
+SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One schedule for the plan: what it takes, or why it cannot be."""
+
+    schedule: Schedule
+    vpp: int
+    answer: Answer
+    in_flight: float
+    own: bool
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Why it cannot be: not legal, too large, or over a limit."""
+        return self.answer.refused or self.answer.broken
+
+
+@dataclass(frozen=True)
+class Pipelines:
+    """A plan's own answer, its schedules, and the times of its stages."""
+
+    own: Answer
+    offers: list[Offer]
+    clock: Pipeline | None  # none of a plan that is not legal
+
+    @property
+    def fastest(self) -> Offer | None:
+        """Of the schedules that can be, the quickest."""
+        possible = [offer for offer in self.offers if not offer.refused]
+        return min(possible, key=lambda offer: offer.answer.evaluation.costs.row()["step_time"], default=None)
+
+
+def pipelines(case: Case, schedules: Sequence[Schedule] = ()) -> Pipelines:
+    """The scenario's plan under the schedules asked for, or all that its software offers."""
+    setting = setting_of(case)
+    plan = own_plan(setting)
+    own = answer(setting, plan)
+    if own.refused:
+        return Pipelines(own, [], None)
+    offers = list(_offers(setting, plan, own, schedules or setting.stack.schedules))
+    return Pipelines(own, offers, clock(setting, plan))
+
+
+def named(text: str) -> list[Schedule]:
+    """The schedules that `--schedule a,b` names."""
+    known: dict[str, Schedule] = {name: name for name in SCHEDULES}
+    words = [word.strip().lower() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word not in known:
+            raise fail("D010", f"'{word}' is no schedule", Place("command line"), f"one of {', '.join(SCHEDULES)}")
+    return [known[word] for word in dict.fromkeys(words)]
+
+
+def _offers(setting: Setting, plan: Plan, own: Answer, schedules: Sequence[Schedule]) -> Iterator[Offer]:
+    """Each schedule; interleaved with the plan's chunks, or with every number of chunks that is legal."""
+    mine = own.evaluation.block.structure.schedule
+    for schedule in schedules:
+        asked = {vpp: answer(setting, plan.model_copy(update={"schedule": schedule, "vpp": vpp}))
+                 for vpp in _chunks(setting, plan, schedule)}  # fmt: skip
+        legal = {vpp: found for vpp, found in asked.items() if not found.refused}
+        for vpp, found in (legal or dict(list(asked.items())[:1])).items():
+            yield Offer(schedule, int(vpp), found, _live(setting, found), mine == schedule and vpp == plan.vpp)
+
+
+def _chunks(setting: Setting, plan: Plan, schedule: Schedule) -> list[float]:
+    """Numbers of chunks to try."""
+    if schedule not in LOOPED:
+        return [2.0 if schedule in FOLDED else 1.0]
+    layers = float(sum(kind.count for kind in setting.model.layers))
+    return [plan.vpp] if plan.vpp > 1 else [value for value in chunk_counts(layers, (plan.pp,)) if value > 1]
+
+
+def _live(setting: Setting, asked: Answer) -> float:
+    """Micro-batches that the first stage holds at its peak."""
+    block = asked.evaluation.block
+    if block.pp[0] == 1:
+        return 1.0
+    count = micro_batches(setting, block)
+    return number(live(block, count, 0.0))
+
+
+def clock(setting: Setting, plan: Plan) -> Pipeline:
+    """The plan's pipeline with the times its estimate was made of."""
+    block, _ = plan_block(setting, plan)
+    first, middle, last = (
+        Pass(number(rank.forward.total), number(rank.backward.total), number(rank.deferred))
+        for rank in evaluate(setting, block).step.ranks
+    )
+    ranks, count = (max(1, math.floor(number(size))) for size in (block.pp, micro_batches(setting, block)))
+    schedule = block.structure.schedule
+    chunks = int(number(block.vpp)) if schedule in (*LOOPED, *FOLDED) else 1
+    return Pipeline(ranks, count, chunks, schedule, first, middle, last)

@@ -1,0 +1,1 @@
+"""Every plan of a space, ranked."""

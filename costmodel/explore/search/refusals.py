@@ -1,0 +1,57 @@
+"""An account of what a search refused: for each reason a plan that was refused for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.estimate.block import SIZES, Block, Structure
+from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.legality.checks import CHECKS
+from costmodel.estimate.limits import unacceptable
+from costmodel.estimate.setting import Setting
+from costmodel.explore.search.search import Found
+from costmodel.explore.search.space import candidates, grids
+
+
+@dataclass(frozen=True)
+class Example:
+    """One plan of a space."""
+
+    structure: Structure
+    sizes: dict[str, float]
+
+
+def examples(found: Found) -> dict[str, Example]:
+    """The first plan of the space refused for each reason that was counted, looked for until there is one of each."""
+    wanted = {code for code, count in found.tally.refused.items() if count}
+    shown: dict[str, Example] = {}
+    for grid in grids(found.setting):
+        for block in candidates(grid):
+            if wanted <= shown.keys():
+                return shown
+            for code, refused in _refused(found.setting, block, wanted - shown.keys()):
+                shown.setdefault(code, _example(refused))
+    return shown
+
+
+def _refused(setting: Setting, block: Block, missing: set[str]) -> Iterator[tuple[str, Block]]:
+    """The rows of a block by their first reason."""
+    for check in CHECKS:
+        broken = check.refused(setting, block)
+        if broken.any():
+            yield check.code, block.where(broken)
+            block = block.where(~broken)
+    if not len(block) or not missing.difference(check.code for check in CHECKS):
+        return
+    keep = np.ones(len(block), dtype=bool)
+    for code, broken in unacceptable(setting, evaluate(setting, block).costs):
+        if (keep & broken).any():
+            yield code, block.where(keep & broken)
+        keep &= ~broken
+
+
+def _example(refused: Block) -> Example:
+    return Example(refused.structure, {name: float(getattr(refused, name)[0]) for name in SIZES})

@@ -1,0 +1,138 @@
+"""Evaluate every legal plan of a space and keep the best."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from costmodel.documents.library import Case
+from costmodel.errors import fail
+from costmodel.estimate.evaluate import price_per_accelerator
+from costmodel.estimate.plan import Answer, answer
+from costmodel.estimate.setting import Setting
+from costmodel.explore.search.bands import with_bands
+from costmodel.explore.search.engine import Stopped
+from costmodel.explore.search.kept import Kept, digest, opened
+from costmodel.explore.search.pieces import Variants, candidates
+from costmodel.explore.search.ranges import Axis
+from costmodel.explore.search.rank import Ranked, axes
+from costmodel.explore.search.remedies import what_would_fit
+from costmodel.explore.search.stream import How, Sight, results
+from costmodel.explore.search.tally import Tally, Wanted
+
+
+@dataclass(frozen=True)
+class Found:
+    """The answer of a search; of a stopped one, for as many candidates as it came to."""
+
+    setting: Setting
+    tally: Tally
+    yours: Answer | None
+    elapsed: float
+    remedies: list[str] = field(default_factory=list)
+    variants: Variants | None = None
+    stopped: bool = False
+
+    @property
+    def best(self) -> list[Ranked]:
+        """The best plans, best first."""
+        return self.tally.top.rows
+
+    @property
+    def your_rank(self) -> int | None:
+        """Where the scenario's own plan would stand, when it is legal and fits."""
+        if self.yours is None or self.yours.refused or self.yours.broken:
+            return None
+        return self.tally.better_than_yours + 1
+
+    @property
+    def total(self) -> int:
+        """How many candidates there are."""
+        return candidates(self.variants) if self.variants else self.tally.candidates
+
+    def values(self, row: Ranked) -> dict[str, str]:
+        """What the leaves that are varied are for a plan."""
+        return self.variants.values(row.variant) if self.variants else {}
+
+    def setting_for(self, row: Ranked) -> Setting:
+        """The setting a plan was evaluated in."""
+        if self.variants is None or not self.variants.over:
+            return self.setting
+        return self.variants.setting(row.variant)
+
+
+def _yours(setting: Setting, sign: float, objective: str) -> tuple[Answer | None, float]:
+    plan = setting.case.scenario.plan
+    if plan is None:
+        return None, -math.inf
+    yours = answer(setting, plan)
+    score = sign * yours.evaluation.costs.row()[objective]
+    return yours, score - 1e-12 * abs(score)
+
+
+def search(
+    case: Case,
+    size: int = 10,
+    *,
+    workers: int | None = None,
+    pareto: str = "",
+    over: Sequence[Axis] = (),
+    how: How | None = None,
+) -> Found:
+    """The best plans of a scenario's space, and the front of two results; over several scenarios when leaves vary."""
+    began = time.perf_counter()
+    how = how or How(workers=workers)
+    variants = Variants(case, tuple(over))
+    setting = variants.setting(0)
+    if case.scenario.objective == "cost_per_mtoken" and math.isnan(float(price_per_accelerator(setting))):
+        raise fail(
+            "C004", "the objective is cost, but no price is known", None, "set assume.price, e.g. 2.50 USD/GPU/h"
+        )
+    variants.checked()
+    wanted = Wanted(size, axes=axes(pareto, case.scenario.objective) if pareto else None)
+    tally = wanted.tally(case.scenario.objective)
+    yours, bar = _yours(setting, tally.top.sign, tally.top.objective)
+    wanted = replace(wanted, bar=bar)
+    kept = None
+    if how.folder is not None:
+        key = digest(variants, wanted, plans=how.plans)
+        kept = opened(how.folder, key, tally, plans=how.plans, resume=how.resume)
+    stopped = _counted(variants, wanted, tally, how, kept)
+    for best in (tally.top, tally.nearest, tally.front):
+        if best:
+            best.rows = _banded(variants, best.rows)
+    elapsed = time.perf_counter() - began
+    found = Found(setting, tally, yours, elapsed, [], variants, stopped)
+    if tally.top.rows or stopped or not tally.nearest.rows:
+        return found
+    return replace(found, remedies=list(what_would_fit(found.setting_for(tally.nearest.rows[0]), tally.nearest.rows)))
+
+
+def _banded(variants: Variants, rows: Sequence[Ranked]) -> list[Ranked]:
+    """Plans with their bands, each in the setting of its variant."""
+    places: dict[int, list[int]] = {}
+    for place, row in enumerate(rows):
+        places.setdefault(row.variant, []).append(place)
+    found = list(rows)
+    for variant, mine in places.items():
+        for place, row in zip(mine, with_bands(variants.setting(variant), [rows[at] for at in mine]), strict=True):
+            found[place] = row
+    return found
+
+
+def _counted(variants: Variants, wanted: Wanted, tally: Tally, how: How, kept: Kept | None) -> bool:
+    """Every piece into the tally that is not in it yet; whether it was stopped before the last."""
+    total, stopped = candidates(variants), False
+    try:
+        for found in results(variants, wanted, how, kept.done if kept else 0, total):
+            tally.merge(found)
+            if kept:
+                kept.count(tally, found.evaluated)
+            how.watch(Sight(tally.candidates, total, tally.evaluated, tally.top.rows[0] if tally.top.rows else None))
+    except Stopped:
+        stopped = True
+    if kept:
+        kept.write(tally, complete=not stopped)
+    return stopped

@@ -1,0 +1,210 @@
+"""A scenario's space of plans, lazily: product of choices outside, grid of sizes inside."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.documents.plan import Space
+from costmodel.documents.stack import ContextParallel, Module, Order, Recompute, Schedule
+from costmodel.equations.counting import data_parallel_degree
+from costmodel.estimate.block import SIZES, Block, Split, Structure
+from costmodel.estimate.legality.checks import CHECKS, legal
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.schedules import chunks_fit
+
+DEFAULT_MICRO_BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+LARGEST_DEFAULT_VPP = 8
+PLACED = {"dp", "tp", "pp", "cp", "dp_replicate"}
+DEGREES = PLACED | {"ep", "etp"}
+LARGEST_DEGREE = 1 << 17
+DEFAULT_ORDER: Order = "tp-cp-dp-pp"
+DEFAULT_SPLIT: Split = "fitting"
+LONG_SEQUENCE = 16_384  # from here on a search looks at context parallelism unasked
+LEAST_LOCAL_SEQUENCE = 4_096  # and gives no rank less of a sequence than this
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One structure and the lists of sizes to combine with it; dp follows from the ranks where it is not listed."""
+
+    structure: Structure
+    ranks: float
+    dp: tuple[float, ...] | None
+    tp: tuple[float, ...]
+    pp: tuple[float, ...]
+    vpp: tuple[float, ...]
+    micro_batch: tuple[float, ...]
+    ep: tuple[float, ...] = (1.0,)
+    etp: tuple[float, ...] = (1.0,)
+    cp: tuple[float, ...] = (1.0,)
+    dp_replicate: tuple[float, ...] = (1.0,)
+
+    @property
+    def degrees(self) -> int:
+        """Combinations of the degrees for each of tp, pp and dp."""
+        return len(self.ep) * len(self.etp)
+
+    def __len__(self) -> int:
+        degrees = (self.tp, self.cp, self.pp, self.dp or (0.0,), self.dp_replicate, self.ep, self.etp)
+        return math.prod(map(len, (*degrees, self.vpp, self.micro_batch)))
+
+
+@dataclass(frozen=True)
+class Stem:
+    """The rows of a grid that are legal before micro-batches are known, and what was refused on the way."""
+
+    grid: Grid
+    rows: Block
+    refused: dict[str, int]
+
+
+def stem(setting: Setting, grid: Grid) -> Stem:
+    """Combine the degrees, then the chunks, and drop what no micro-batch can make legal."""
+    refused: Counter[str] = Counter()
+    rows = _degrees(grid)
+    behind = len(grid.vpp) * len(grid.micro_batch)
+    rows = _thinned(setting, rows, PLACED, set(), behind * grid.degrees, refused)
+    rows = _crossed(_crossed(rows, "ep", grid.ep), "etp", grid.etp)
+    rows = _thinned(setting, rows, DEGREES, PLACED, behind, refused)
+    rows = _crossed(rows, "vpp", grid.vpp)
+    rows = _thinned(setting, rows, DEGREES | {"vpp"}, DEGREES, len(grid.micro_batch), refused)
+    return Stem(grid, rows, dict(refused))
+
+
+def leaves(setting: Setting, grid: Grid, rows: Block) -> tuple[Block, dict[str, int]]:
+    """The legal plans that grow from rows of a stem, and what was refused."""
+    grown = _crossed(rows, "micro_batch", grid.micro_batch)
+    refused: Counter[str] = Counter()
+    return _thinned(setting, grown, set(SIZES), DEGREES | {"vpp"}, 1, refused), dict(refused)
+
+
+def candidates(grid: Grid, at_once: int = 1 << 14) -> Iterator[Block]:
+    """Every plan of a grid, legal or not, a block at a time."""
+    degrees = _crossed(_crossed(_degrees(grid), "ep", grid.ep), "etp", grid.etp)
+    step = max(1, at_once // (len(grid.vpp) * len(grid.micro_batch)))
+    for start in range(0, len(degrees), step):
+        yield _crossed(_crossed(degrees.cut(start, start + step), "vpp", grid.vpp), "micro_batch", grid.micro_batch)
+
+
+def _degrees(grid: Grid) -> Block:
+    axes = (grid.tp, grid.cp, grid.pp, grid.dp or (0.0,), grid.dp_replicate)
+    tp, cp, pp, dp, dp_replicate = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
+    if grid.dp is None:
+        dp = np.asarray(data_parallel_degree(grid.ranks, tp, cp, pp))
+    ones = np.ones_like(tp)
+    return Block(grid.structure, dp, tp, pp, ones, ones, ones, ones, cp, dp_replicate)
+
+
+def _crossed(rows: Block, name: str, values: tuple[float, ...]) -> Block:
+    """Every row with every value of one more size."""
+    columns = {size: np.repeat(getattr(rows, size), len(values)) for size in SIZES}
+    columns[name] = np.tile(np.asarray(values), len(rows))
+    return Block(rows.structure, **columns)
+
+
+def _thinned(
+    setting: Setting, rows: Block, known: set[str], before: set[str], behind: int, refused: Counter[str]
+) -> Block:
+    """The rows that pass the checks which can be asked now and could not be asked before."""
+    checks = [check for check in CHECKS if check.needs <= known and not (before and check.needs <= before)]
+    keep, counts = legal(setting, rows, checks)
+    refused.update({code: count * behind for code, count in counts.items()})
+    return rows.where(keep)
+
+
+def divisors(number: float, largest: float) -> tuple[float, ...]:
+    """Divisors of a whole number up to a bound, ascending; none beyond what any group of ranks has."""
+    bound = int(min(number, largest, LARGEST_DEGREE))
+    return tuple(float(value) for value in range(1, bound + 1) if number % value == 0)
+
+
+def chunk_counts(layers: float, pp: tuple[float, ...]) -> tuple[float, ...]:
+    """Numbers of chunks that some pp makes whole: of the layers alone, or with the head, or with both ends."""
+    with_ends = [
+        value
+        for value in range(2, LARGEST_DEFAULT_VPP + 1)
+        for ends in (1, 2)
+        if any(stages > 1 and (layers + ends) % (value * stages) == 0 for stages in pp)
+    ]
+    return tuple(sorted({*divisors(layers, LARGEST_DEFAULT_VPP), *map(float, with_ends)}))
+
+
+def grids(setting: Setting) -> Iterator[Grid]:
+    """Every structure of the scenario's space, each with its grid of sizes."""
+    scenario, stack = setting.case.scenario, setting.stack
+    space = scenario.search or Space()
+    ranks = float(setting.ranks)
+    layers = float(sum(kind.count for kind in setting.model.layers))
+    tp = tuple(space.tp or divisors(ranks, setting.domain))
+    pp = tuple(space.pp or divisors(ranks, layers))
+    vpp = tuple(space.vpp or chunk_counts(layers, pp))
+    micro_batch = tuple(space.micro_batch or DEFAULT_MICRO_BATCHES)
+    etp = tuple(space.etp or (1.0,))
+    cp = tuple(space.cp or _context(setting))
+    schedules: list[Schedule] = space.schedule or [name for name in stack.schedules if name != "gpipe"]
+    splits: Sequence[Split] = space.split or [DEFAULT_SPLIT]
+    choices = itertools.product(
+        space.zero or stack.zero,
+        list(_recomputes(setting, space)),
+        space.offload or [[]],
+        schedules,
+        space.sequence_parallel or [stack.sequence_parallel],
+        space.order or [DEFAULT_ORDER],
+        (space.cp_type or stack.context_parallel or _plain(setting)) if max(cp) > 1 else _plain(setting),
+        splits,
+    )
+    for zero, (recompute, modules, count), offload, schedule, sequence_parallel, order, cp_type, split in choices:
+        chunks = tuple(value for value in vpp if chunks_fit(schedule, value)) or vpp
+        structure = Structure(zero, recompute, schedule, sequence_parallel, order, cp_type, split)
+        structure = replace(structure, recompute_modules=modules, recompute_layers=count, offload=tuple(offload))
+        dp = tuple(space.dp) if space.dp else None
+        experts = _expert_degrees(setting, space), etp
+        yield Grid(structure, ranks, dp, tp, pp, chunks, micro_batch, *experts, cp, tuple(space.dp_replicate or (1.0,)))
+
+
+def _expert_degrees(setting: Setting, space: Space) -> tuple[float, ...]:
+    """Degrees that divide the experts of every layer; 1 for a model without."""
+    counts = [kind.experts.count for kind in setting.model.layers if kind.experts is not None]
+    if space.ep is not None or not counts:
+        return tuple(space.ep or (1.0,))
+    return divisors(float(math.gcd(*map(int, counts))), float(setting.ranks))
+
+
+def _context(setting: Setting) -> tuple[float, ...]:
+    """Degrees of context parallelism where none are listed: one, and more for a long sequence."""
+    if setting.sequence < LONG_SEQUENCE or not setting.stack.context_parallel:
+        return (1.0,)
+    return divisors(float(setting.ranks), setting.sequence / LEAST_LOCAL_SEQUENCE)
+
+
+def _plain(setting: Setting) -> list[ContextParallel]:
+    """The one way that stands for all where no sequence is shared."""
+    return (setting.stack.context_parallel or ["p2p"])[:1]
+
+
+Again = tuple[Recompute, tuple[Module, ...] | None, float | None]
+
+
+def _recomputes(setting: Setting, space: Space) -> Iterator[Again]:
+    """Recompute modes, selective with each listed set of modules, full with each listed number of layers."""
+    modes = list(space.recompute or _recompute(setting))
+    if space.recompute_modules and "selective" not in modes:
+        modes.append("selective")
+    for mode in modes:
+        if mode == "selective" and space.recompute_modules:
+            yield from ((mode, tuple(modules), None) for modules in space.recompute_modules)
+        elif mode == "full" and space.recompute_layers:
+            yield from ((mode, None, count) for count in space.recompute_layers)
+        else:
+            yield mode, None, None
+
+
+def _recompute(setting: Setting) -> list[Recompute]:
+    """The stack's recompute modes, without those that drop nothing."""
+    return [mode for mode in setting.stack.recompute if mode == "none" or setting.dropped(mode) != "nothing"]

@@ -1,0 +1,94 @@
+"""The pieces of a search worked on, here or by an engine, and their tallies in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from pickle import loads
+
+from costmodel.estimate.setting import Setting, setting_of
+from costmodel.explore.search.engine import Stopped, engine, shared_out
+from costmodel.explore.search.kept import part
+from costmodel.explore.search.pieces import Piece, Variants, pieces
+from costmodel.explore.search.rank import Ranked
+from costmodel.explore.search.tally import Tally, Wanted, stretch
+
+POOL_FROM = 1 << 22  # candidates; fewer are done before a pool has started
+
+
+@dataclass(frozen=True)
+class Sight:
+    """How far a search has come."""
+
+    candidates: int
+    total: int
+    evaluated: int
+    best: Ranked | None
+
+
+@dataclass(frozen=True)
+class How:
+    """How a search is done: by what, where it leaves its state and its plans, who watches it and may stop it."""
+
+    engine: str = "local"
+    workers: int | None = None
+    folder: Path | None = None
+    plans: bool = False
+    resume: bool = False
+    watch: Callable[[Sight], None] = lambda sight: None
+    stop: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every piece of a search has in common."""
+
+    wanted: Wanted
+    folder: Path | None
+
+    def tally(self, setting: Setting, piece: Piece, values: dict[str, str]) -> Tally:
+        """What a piece holds; its plans go into the folder."""
+        with part(self.folder, piece.number, values) if self.folder else nullcontext() as keep:
+            found = self.wanted.tally(setting.case.scenario.objective)
+            for grid, rows in piece.stretches:
+                stretch(setting, grid, rows, self.wanted, found, keep)
+        found.candidates += piece.candidates
+        found.refused.update(piece.refused)
+        return found.of_variant(piece.variant)
+
+    def unpacked(self, packed: bytes, piece: Piece, values: dict[str, str]) -> Tally:
+        """The same in another process."""
+        return self.tally(_setting(packed), piece, values)
+
+
+@lru_cache(maxsize=2)
+def _setting(packed: bytes) -> Setting:
+    return setting_of(loads(packed))
+
+
+def results(variants: Variants, wanted: Wanted, how: How, done: int, total: int) -> Iterator[Tally]:
+    """The tally of every piece from a number on, in order; Stopped if that was asked for before the last."""
+    by = engine(how.engine, how.workers)
+    task = Task(wanted, how.folder if how.plans else None)
+    remaining = islice(pieces(variants), done, None)
+    if by.kind == "local" and (by.workers == 1 or total < POOL_FROM):
+        return _here(variants, task, remaining, how.stop)
+    case = lru_cache(maxsize=2)(lambda number: variants.packed(number))
+
+    def submit(pool: Executor, piece: Piece) -> Future[Tally]:
+        return pool.submit(task.unpacked, case(piece.variant), piece, variants.values(piece.variant))
+
+    return shared_out(by, remaining, submit, how.stop)
+
+
+def _here(variants: Variants, task: Task, remaining: Iterator[Piece], stop: Callable[[], bool]) -> Iterator[Tally]:
+    setting = lru_cache(maxsize=1)(variants.setting)
+    for piece in remaining:
+        if stop():
+            raise Stopped
+        yield task.tally(setting(piece.variant), piece, variants.values(piece.variant))

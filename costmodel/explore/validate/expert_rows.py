@@ -1,0 +1,124 @@
+"""What a row of a table says of experts: its layers, how they are cut, how tokens get to them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from costmodel.documents.model import Layers, Model
+from costmodel.documents.shelf import Shelf
+from costmodel.documents.stack import Stack
+from costmodel.documents.table import Row
+from costmodel.equations.counting import repeated
+from costmodel.estimate.shapes.split import layer_count
+from costmodel.explore.validate.fills import Filling
+
+# Host time for each expert, against dropless experts without a graph.
+PADDED, PARTLY_GRAPHED = 0.3, 0.5
+# What no column says of these is as in the shipped model; by the start of the name in a table.
+MODELS = {
+    "DeepSeek-V2": "deepseek-v2",
+    "DeepSeek-V3": "deepseek-v3",
+    "Kimi-K2": "kimi-k2",
+    "Qwen2-57B": "qwen-2-57b-a14b",
+    "Qwen3-30B-A3B": "qwen-3-30b-a3b",
+    "Qwen3-235B-A22B": "qwen-3-235b-a22b",
+}
+_CAPACITY = re.compile(r"capacity factor (\d+(\.\d+)?)")
+_DROPPED = re.compile(r"token-?drop", re.IGNORECASE)
+_ONE_FACTORISATION = ("Megatron-Bridge", "NeMo")
+_FOLDED = 2025
+
+
+def has_experts(row: Row) -> bool:
+    """Whether the model of a row has any."""
+    return row.text("arch") == "moe" or (row.number("n_experts") or 0) > 0
+
+
+def expert_layers(filling: Filling, shelf: Shelf, dense: dict[str, Any]) -> dict[str, Any]:
+    """The layers of a row with experts, those without first; what no column says as the shipped model has it."""
+    row, known = filling.row, _shipped(filling, shelf)
+    layers, plain = row.number("layers") or 0.0, row.number("n_dense_layers") or 0.0
+    kind, shape = _kind_with_experts(known) if known else None, dict(dense)
+    mixer = {"attention": shape.pop("attention")}
+    if kind is not None and kind.latent is not None:
+        mixer = {"latent": kind.latent.model_dump(exclude_none=True)}
+    feeding = shape.pop("mlp")
+    experts: dict[str, Any] = {
+        "count": row.number("n_experts"),
+        "top_k": row.number("topk"),
+        "ffn_hidden": filling.number("moe_ffn", feeding["ffn_hidden"]),
+        "gated": feeding["gated"],
+    }
+    experts |= _shared(filling, kind, experts)
+    found: dict[str, Any] = {"layers": [{**shape, **mixer, "count": layers - plain, "experts": experts}]}
+    if plain:
+        found["layers"].insert(0, {**shape, **mixer, "count": plain, "mlp": feeding})
+    if known is not None and known.prediction is not None and layers == layer_count(known):
+        filling.put("mtp", known.prediction.depth)
+        found["prediction"] = known.prediction.model_dump(exclude_none=True)
+    return found
+
+
+def _kind_with_experts(model: Model) -> Layers | None:
+    return next((kind for kind in model.layers if kind.experts is not None), None)
+
+
+def _shipped(filling: Filling, shelf: Shelf) -> Model | None:
+    """The shipped model of that name, where width, experts and choice of them are the row's."""
+    row = filling.row
+    named = next((name for start, name in MODELS.items() if row.text("model_name").startswith(start)), None)
+    if named is None or not shelf.has("model", named):
+        return None
+    model: Model = shelf.document("model", named)
+    kind = _kind_with_experts(model)
+    assert kind is not None
+    experts = kind.experts
+    assert experts is not None
+    asked = [row.number(name) for name in ("hidden", "n_experts", "topk", "moe_ffn")]
+    if asked != [model.hidden, experts.count, experts.top_k, experts.ffn_hidden]:
+        return None
+    filling.put("shape", model.name)
+    return model
+
+
+def _shared(filling: Filling, kind: Layers | None, experts: dict[str, Any]) -> dict[str, Any]:
+    """The shared experts and where tokens may go: as the shipped model has it, else as many of the routed width."""
+    shared = filling.row.number("n_shared_experts") or 0.0
+    if kind is not None and kind.experts is not None:
+        said = kind.experts.model_dump(exclude_none=True)
+        return {name: said[name] for name in ("shared", "shared_gate", "router_bias", "node_limit") if name in said}
+    if not shared:
+        return {}
+    width = float(repeated(shared, experts["ffn_hidden"]))
+    return {"shared": {"ffn_hidden": width, "gated": experts["gated"]}}
+
+
+def expert_degrees(filling: Filling, tp: float) -> dict[str, float]:
+    """How the experts are cut: ep as stated, else 1; etp as tp where one factorisation serves all, else 1."""
+    row = filling.row
+    if not has_experts(row):
+        return {}
+    ep, etp = filling.number("ep", 1.0), row.number("etp")
+    if etp is None:
+        apart = filling.year() >= _FOLDED and any(name in row.text("framework") for name in _ONE_FACTORISATION)
+        etp = filling.put("etp", 1.0 if apart else tp)
+    return {"ep": ep, "etp": etp}
+
+
+def expert_assumptions(filling: Filling, stack: Stack) -> dict[str, Any]:
+    """Tokens dropped over a capacity or none, and what the host has to do for each expert."""
+    row, notes = filling.row, filling.row.text("notes")
+    if not has_experts(row) or stack.experts is None:
+        return {}
+    capacity = _CAPACITY.search(notes)
+    dropped = capacity is not None or _DROPPED.search(notes) is not None
+    said: dict[str, Any] = {}
+    if dropped:
+        said["capacity"] = float(capacity[1]) if capacity else 1.0
+    else:
+        said["imbalance"] = filling.put("imbalance", 1.0)
+    graphed = "moe_router" in row.text("features")
+    share = PADDED if dropped else PARTLY_GRAPHED if graphed else 1.0
+    host = filling.put("expert_host", float(repeated(share, stack.experts.host)))
+    return {"experts": {**said, "host": f"{host:.9g} s"}}

@@ -1,0 +1,84 @@
+"""The training software of a measured run: which stack document stands for it, and what the row says otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costmodel.documents.shelf import Shelf
+from costmodel.documents.stack import Stack
+from costmodel.explore.validate.fills import LAST_UNFUSED, Filling
+
+# Words of a framework's name, and the stack they mean.
+NAMED = (
+    ("megatron-deepspeed", "megatron-deepspeed"),
+    ("bigscience", "megatron-deepspeed"),
+    ("gpt-neox", "gpt-neox"),
+    ("deepspeed", "deepspeed"),
+    ("llm-foundry", "llm-foundry"),
+    ("maxtext", "maxtext"),
+    ("jax", "maxtext"),
+    ("pax", "maxtext"),
+)
+# Words of features and notes, and the leaf of the stack they set.
+SWITCHES: tuple[tuple[str, str, str, Any], ...] = (
+    ("no flash attention", "kernels", "attention", "unfused"),
+    ("overlap off", "overlap", "dp", 0.0),
+)
+LAST_FLAT = 2023
+
+
+def stack_name(filling: Filling) -> str:
+    """The stack of a run: as its framework names it; fully sharded data parallel by year; else Megatron, by year."""
+    row, year = filling.row, filling.year()
+    framework = (row.text("framework") or row.text("source")).lower()
+    if "zero bubble" in row.text("source").lower() or "+ zb-" in framework or "schedule=zb" in _said(filling):
+        return "zero-bubble"  # its 1F1B too: its memory grows with the micro-batch as unfused attention's
+    named = next((stack for words, stack in NAMED if words in framework), None)
+    if named:
+        return named
+    if row.flag("fsdp") and not any(name in framework for name in ("megatron", "nemo")):
+        return "fsdp1" if year <= LAST_FLAT or "pytorch fsdp" in framework else "fsdp2"
+    if year <= LAST_UNFUSED:
+        return "megatron-2021"
+    return "megatron-lm" if framework.startswith("megatron-lm") and not _overlapped(filling) else "megatron-core"
+
+
+def _said(filling: Filling) -> str:
+    return f"{filling.row.text('features')};{filling.row.text('notes')}".lower()
+
+
+def _overlapped(filling: Filling) -> bool:
+    return "overlap enabled" in _said(filling)
+
+
+def stack_of(filling: Filling, shelf: Shelf) -> Stack:
+    """The stack of a run, with the switches that its row states."""
+    stack: Stack = shelf.document("stack", stack_name(filling))
+    said = _said(filling)
+    for words, group, leaf, value in SWITCHES:
+        if words in said:
+            stack = _set(stack, group, leaf, value)
+    other = {"fsdp2": "fsdp1", "fsdp1": "fsdp2"}.get(stack.name)
+    compiled = "compile" in said
+    if other and filling.row.text("features") and compiled != (stack.name == "fsdp2"):
+        stack = _set(stack, "kernels", "traffic_factor", shelf.document("stack", other).kernels.traffic_factor)
+    if "async tp" in said:
+        stack = _set(stack, "overlap", "tp", shelf.document("stack", "megatron-core").overlap.tp)
+    if stack.kernels.attention == "unfused" and "flashattention" in said:
+        stack = _set(stack, "kernels", "attention", "flash-1" if filling.year() <= LAST_FLAT else "flash-2")
+    return _offering(stack, filling)
+
+
+def _offering(stack: Stack, filling: Filling) -> Stack:
+    """A stack that also offers what the row states: what ran was on offer."""
+    zero, mode = filling.row.number("zero_stage"), filling.row.text("recompute").partition(":")[0]
+    more: dict[str, Any] = {}
+    if zero is not None and zero not in stack.zero:
+        more["zero"] = [*stack.zero, zero]
+    if mode and mode not in stack.recompute:
+        more["recompute"] = [*stack.recompute, mode]
+    return stack.model_copy(update=more)
+
+
+def _set(stack: Stack, group: str, leaf: str, value: Any) -> Stack:
+    return stack.model_copy(update={group: getattr(stack, group).model_copy(update={leaf: value})})

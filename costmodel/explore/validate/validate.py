@@ -1,0 +1,251 @@
+"""Predicted against measured: figure by figure, and how far off they are together."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from costmodel.documents.library import Case, cases, names, read
+from costmodel.documents.measurement import Measured
+from costmodel.documents.shelf import Shelf
+from costmodel.documents.table import Row, Table, read_table
+from costmodel.equations.economics import share
+from costmodel.errors import Place, fail
+from costmodel.estimate.plan import predict
+from costmodel.explore.validate.fills import GPUS
+from costmodel.explore.validate.outcomes import FITS, Quantity, measured, outcome, quantity_of, stated
+from costmodel.explore.validate.rows import Refused, modelled
+
+DOCUMENTED: tuple[tuple[Quantity, str], ...] = (("time", "step_time"), ("time", "flop_rate"), ("memory", "memory_peak"))
+GROUPINGS = ("source", "source_family", "gpu", "accelerator", "model", "precision", "framework", "arch", "reason")
+UNKNOWN = "unknown"
+Where = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One measured figure beside ours, or the reason why there is none of ours."""
+
+    run: str
+    quantity: str
+    measured: float | None
+    predicted: float | None
+    tolerance: float | None = None
+    low: float | None = None
+    high: float | None = None
+    called_fit: bool | None = None
+    refused: str | None = None
+    why: str = ""
+    filled: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[str, str] = field(default_factory=dict)
+    subject: Row | Case | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def error(self) -> float | None:
+        """Predicted over measured, less one; of a yes or no, the difference. None of a row that is not modelled."""
+        if self.measured is None or self.predicted is None:
+            return None
+        if self.quantity == FITS:
+            return self.predicted - self.measured
+        return float(share(self.predicted, self.measured)) - 1
+
+    @property
+    def within(self) -> bool:
+        """Whether the error is within the document's own tolerance."""
+        return self.tolerance is None or self.error is None or abs(self.error) <= self.tolerance
+
+
+@dataclass(frozen=True)
+class Score:
+    """How far off some figures are together; rows weigh the same, percentiles are linear."""
+
+    rows: int
+    modelled: int
+    median_error: float | None
+    p90_error: float | None
+    bias: float | None
+    inside_band: float | None
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Of runs that did or did not fit in memory: how many, and how many were called wrongly."""
+
+    fit: int
+    called_unfit: int
+    unfit: int
+    called_fit: int
+
+
+@dataclass(frozen=True)
+class Validated:
+    """The figures of one table: a document, or a CSV file."""
+
+    table: Measured | Table
+    figures: list[Compared]
+
+
+def compared(table: Measured, quantity: Quantity | None = None) -> Iterator[Compared]:
+    """Every measured figure of a document beside our prediction."""
+    for run, case in cases(table):
+        costs = predict(case).evaluation.costs.row()
+        for kind, name in DOCUMENTED:
+            value = getattr(run.measured, name)
+            if value is not None and quantity in (None, kind):
+                tolerance = getattr(table.tolerance, name)
+                ends = (costs[f"{name}_low"], costs[f"{name}_high"])
+                groups = _groups_of_case(table, case)
+                yield Compared(run.name, name, value, costs[name], tolerance, *ends, groups=groups, subject=case)
+
+
+def _groups_of_case(table: Measured, case: Case) -> dict[str, str]:
+    found = (table.source.key, table.name, case.accelerator.name, case.accelerator.name, case.model.name)
+    kind = "moe" if any(layers.experts for layers in case.model.layers) else "dense"
+    groups = (*found, case.scenario.workload.precision, case.stack.name, kind, "modelled")
+    return dict(zip(GROUPINGS, groups, strict=True))
+
+
+def compared_row(row: Row, quantity: Quantity, shelf: Shelf) -> Compared:
+    """One row of a table beside our prediction, or why there is none."""
+    try:
+        stated(row, quantity)
+        model = modelled(row, shelf)
+        found = outcome(row, model, quantity)
+    except Refused as refused:
+        groups = _groups_of_row(row, refused.code)
+        name, value = measured(row, quantity)
+        return Compared(row.id, name, value, None, refused=refused.code, why=refused.why, groups=groups, subject=row)
+    groups = _groups_of_row(row, "modelled")
+    return Compared(
+        row.id,
+        found.quantity,
+        found.measured,
+        found.predicted,
+        low=found.low,
+        high=found.high,
+        called_fit=found.called_fit,
+        filled=model.filled,
+        groups=groups,
+        subject=row,
+    )
+
+
+def _groups_of_row(row: Row, reason: str) -> dict[str, str]:
+    named = {"model": row.text("model_name"), "gpu": row.text("gpu"), "accelerator": row.text("accelerator")}
+    named["gpu"] = named["gpu"] or named["accelerator"]
+    named["accelerator"] = named["accelerator"] or GPUS.get(named["gpu"], "")
+    named["source_family"] = row.text("source_family") or row.text("source")
+    named["arch"] = row.text("arch") or ("moe" if row.number("n_experts") else "dense")
+    named["reason"] = reason
+    return {grouping: named.get(grouping, row.text(grouping)) or UNKNOWN for grouping in GROUPINGS}
+
+
+def validated(
+    tables: Sequence[str] | None = None, *, quantity: Quantity | None = None, where: Where | None = None
+) -> list[Validated]:
+    """Every table named, or every document that can be found, with its figures beside ours."""
+    asked: list[Measured | Table] = [
+        read_table(name) if name.lower().endswith(".csv") else read("measured", name)
+        for name in tables or names("measured")
+    ]
+    shelf, where = Shelf(), where or {}
+    known = sorted({column for table in asked for column in _columns(table)})
+    for column in where:
+        if column not in known:
+            raise fail("C005", f"no table has a column '{column}'", Place("command line"), f"known: {', '.join(known)}")
+    found = [_validated(table, quantity, where, shelf) for table in asked]
+    if where and not any(part.figures for part in found):
+        chosen = ", ".join(f"{column}={value}" for column, values in where.items() for value in values)
+        raise fail("C005", f"no run has {chosen}", Place("command line"), "--by shows what a column holds")
+    return found
+
+
+def _columns(table: Measured | Table) -> Sequence[str]:
+    return (*table.columns, *GROUPINGS[:-1]) if isinstance(table, Table) else GROUPINGS[:-1]
+
+
+def _validated(table: Measured | Table, quantity: Quantity | None, where: Where, shelf: Shelf) -> Validated:
+    if isinstance(table, Measured):
+        figures = [figure for figure in compared(table, quantity) if _chosen(figure.groups.get, where)]
+        return Validated(table, figures)
+    asked = quantity or quantity_of(table.columns)
+    return Validated(table, [compared_row(row, asked, shelf) for row in chosen_rows(table, where)])
+
+
+def chosen_rows(table: Table, where: Where) -> list[Row]:
+    """The rows of a table with one of the values asked for in every column named."""
+    return [row for row in table.rows if _chosen(_cells(row), where)]
+
+
+def _cells(row: Row) -> Callable[[str], str | None]:
+    groups = _groups_of_row(row, "")
+    return lambda column: groups.get(column, row.written.get(column))
+
+
+def _chosen(cell: Callable[[str], str | None], where: Where) -> bool:
+    """Whether every column named holds one of the values asked for, as text or as a number."""
+    return all(any(_same(cell(column), value) for value in values) for column, values in where.items())
+
+
+def _same(cell: str | None, value: str) -> bool:
+    if cell == value or cell is None:
+        return cell == value
+    try:
+        return float(cell) == float(value)
+    except ValueError:
+        return False
+
+
+def score(figures: Sequence[Compared]) -> Score:
+    """How far off these figures are together; whether a run fits counts only where there is no other figure."""
+    done = [figure for figure in figures if figure.error is not None]
+    amounts = [figure for figure in done if figure.quantity != FITS]
+    errors = [abs(figure.error) for figure in amounts or done if figure.error is not None]
+    signed = [figure.error for figure in amounts if figure.error is not None]
+    banded = [figure for figure in amounts if figure.low is not None and figure.high is not None]
+    return Score(
+        rows=len(figures),
+        modelled=len(done),
+        median_error=float(np.percentile(errors, 50)) if errors else None,
+        p90_error=float(np.percentile(errors, 90)) if errors else None,
+        bias=float(statistics.median(signed)) if signed else None,
+        inside_band=float(np.mean([_inside(figure) for figure in banded])) if banded else None,
+    )
+
+
+def _inside(figure: Compared) -> bool:
+    assert figure.low is not None and figure.high is not None and figure.measured is not None  # noqa: PT018
+    return figure.low <= figure.measured <= figure.high
+
+
+def gathered(figures: Sequence[Compared], grouping: str) -> dict[str, list[Compared]]:
+    """The figures by the values of a column, in the order of the table."""
+    groups: dict[str, list[Compared]] = {}
+    for figure in figures:
+        groups.setdefault(figure.groups[grouping], []).append(figure)
+    return groups
+
+
+def scores(figures: Sequence[Compared], grouping: str) -> dict[str, Score]:
+    """How far off they are by the values of a column."""
+    return {name: score(members) for name, members in gathered(figures, grouping).items()}
+
+
+def outcomes(figures: Sequence[Compared]) -> Outcomes:
+    """How many modelled runs fitted, did not, and were called the other thing; whose memory was measured fitted."""
+    told = [(figure.quantity != FITS or figure.measured == 1, figure.called_fit) for figure in figures]
+    return Outcomes(
+        fit=sum(fitted and called is not None for fitted, called in told),
+        called_unfit=told.count((True, False)),
+        unfit=sum(not fitted and called is not None for fitted, called in told),
+        called_fit=told.count((False, True)),
+    )
+
+
+def worst(figures: Sequence[Compared], count: int) -> list[Compared]:
+    """The figures furthest off, in either direction, by the larger ratio."""
+    done = [figure for figure in figures if figure.error is not None]
+    return sorted(done, key=lambda figure: -abs(figure.error or 0.0))[:count]

@@ -1,0 +1,1 @@
+"""The same question at other values."""

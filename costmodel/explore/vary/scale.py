@@ -1,0 +1,129 @@
+"""The same job on more and more accelerators: what it still gains, and what eats the rest."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from costmodel.documents.library import Case
+from costmodel.errors import CostModelError, Place, fail
+from costmodel.estimate.costs import COLUMNS, number
+from costmodel.estimate.legality.checks import micro_batches
+from costmodel.explore.search.ranges import axis
+from costmodel.explore.vary.sweep import Point, point
+
+# Columns that add up to the step.
+TERMS = tuple(
+    name for name, column in COLUMNS.items() if column.unit == "s" and not name.startswith(("step_time", "run_time"))
+)
+_MUCH = 0.2  # share of all that grew, from which a term is named
+_BEND = 0.95  # what a doubling must keep
+
+
+@dataclass(frozen=True)
+class Row:
+    """One size: throughput for each accelerator over that of the smallest, and the terms that grew most since."""
+
+    ranks: float
+    point: Point
+    efficiency: float = math.nan
+    grew: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def waves(self) -> float:
+        """Micro-batches of a replica for each pipeline stage."""
+        answer = self.point.answer
+        if answer is None or answer.refused:
+            return math.nan
+        block = answer.evaluation.block
+        return number(micro_batches(answer.setting, block)) / number(block.pp)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """All sizes, smallest first; `bend` is the place of the last one before a doubling keeps too little."""
+
+    case: Case
+    weak: bool
+    rows: tuple[Row, ...]
+    bend: int | None = None
+    best: bool = field(default=False)
+
+
+def scale(case: Case, ranks: str, *, weak: bool = False, best: bool = False) -> Scaled:
+    """The job on every number of accelerators asked for."""
+    sizes = _sizes(ranks)
+    points = [point(case, _settings(case, size, weak=weak), best=best) for size in sizes]
+    if all(found.fault is not None for found in points):
+        raise CostModelError(*(found.fault for found in points[:1] if found.fault))
+    rows: list[Row] = []
+    first: Row | None = None
+    for size, found in zip(sizes, points, strict=True):
+        row = Row(size, found)
+        if found.costs:
+            first = first or row
+            row = Row(size, found, _efficiency(first, row), _grew(first, row))
+        rows.append(row)
+    return Scaled(case, weak, tuple(rows), _bend(rows), best)
+
+
+def _sizes(text: str) -> list[float]:
+    """64..4096 doubles; lists and other steps as --over takes them."""
+    plain = text.strip()
+    doubled = f"{plain}*2" if ".." in plain and not any(mark in plain for mark in "*+,") else plain
+    try:
+        values = [float(value) for value in axis(f"ranks={doubled}", "--ranks").values]
+    except ValueError:
+        values = []
+    if not values or not all(value >= 1 and value.is_integer() for value in values):
+        place = Place("command line", 0, 9, "", f"--ranks {text}", max(1, len(text)))
+        raise fail("C010", f"'{text}' is not numbers of accelerators", place, "for example --ranks 64..4096")
+    return sorted(set(values))
+
+
+def _settings(case: Case, ranks: float, *, weak: bool) -> list[str]:
+    """What makes the cluster that large: whole nodes, or a part of one."""
+    node, scenario = case.node, case.scenario
+    whole = ranks >= node.accelerators
+    settings = [f"cluster.nodes={ranks / node.accelerators if whole else 1:.12g}"]
+    if not whole:
+        settings.append(f"cluster.node.accelerators={ranks:.12g}")
+    if scenario.plan is not None and scenario.plan.dp is not None:
+        settings.append("plan.dp=null")
+    if weak:
+        own = scenario.cluster.nodes * node.accelerators
+        settings.append(f"workload.global_batch={scenario.workload.global_batch * ranks / own:.12g}")
+    return settings
+
+
+def _efficiency(first: Row, row: Row) -> float:
+    each = "tokens_per_s_per_gpu"
+    return row.point.costs[each] / first.point.costs[each]
+
+
+def _each(row: Row, term: str) -> float:
+    """Seconds of one accelerator that a term takes for a token."""
+    costs = row.point.costs
+    return costs[term] / (costs["tokens_per_s_per_gpu"] * costs["step_time"])
+
+
+def _grew(first: Row, row: Row) -> tuple[tuple[str, float], ...]:
+    """Terms that take more of an accelerator's time for a token, with their share of the step; most first."""
+    growth = {term: _each(row, term) - _each(first, term) for term in TERMS}
+    total = sum(value for value in growth.values() if value > 0)
+    costs = row.point.costs
+    much = [term for term, value in growth.items() if value > _MUCH * total and value > 1e-3 * _each(row, "step_time")]
+    ordered = sorted(much, key=lambda term: -growth[term])
+    return tuple((term, costs[term] / costs["step_time"]) for term in ordered)
+
+
+def _bend(rows: Sequence[Row]) -> int | None:
+    """The last size before a doubling keeps less than it should."""
+    known = [place for place, row in enumerate(rows) if row.point.costs]
+    for before, after in itertools.pairwise(known):
+        doublings = math.log2(rows[after].ranks / rows[before].ranks)
+        if (rows[after].efficiency / rows[before].efficiency) ** (1 / doublings) < _BEND:
+            return before
+    return None

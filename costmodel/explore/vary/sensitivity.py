@@ -1,0 +1,115 @@
+"""Which assumption moves an answer most: fitted constants within their spread, all other figures by a tenth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from costmodel.documents.hardware import Fitted
+from costmodel.documents.library import Case
+from costmodel.errors import CostModelError, Place, fail
+from costmodel.estimate.plan import predict
+from costmodel.explore.compare.chosen import answered, planned
+from costmodel.explore.compare.leaves import HELD, changed, leaves
+
+TENTH = 0.10
+_ASIDE = ("model.", "workload.", "plan.", "cluster.node.power.", "cluster.node.price.", "cluster.nodes", "assume.price")
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One figure turned down and up by its spread: by which share the result changes."""
+
+    path: str
+    text: str
+    kind: Literal["hardware", "assumption", "fitted"]
+    spread: float
+    low: float
+    high: float
+
+    @property
+    def swing(self) -> float:
+        """How far the result moves in all."""
+        return max(self.low, self.high, 0.0) - min(self.low, self.high, 0.0)
+
+
+@dataclass(frozen=True)
+class Sensitive:
+    """A result, and what moves it, most first."""
+
+    case: Case
+    result: str
+    value: float
+    knobs: tuple[Knob, ...]
+
+    @property
+    def hardware(self) -> list[Knob]:
+        """Figures of datasheets alone."""
+        return [knob for knob in self.knobs if knob.kind == "hardware"]
+
+
+def sensitivity(case: Case, result: str = "step_time") -> Sensitive:
+    """Every figure the answer rests on, turned both ways while all else stays."""
+    held = replace(case, scenario=case.scenario.model_copy(update={"plan": planned(case)}))
+    base = answered(held)
+    value = base.evaluation.costs.row()[result]
+    if base.refused or not math.isfinite(value) or not value:
+        reason = ", ".join(base.refused) or f"{result} is not known"
+        raise fail("C004", f"there is no {result} to move: {reason}", Place(case.scenario.title))
+    knobs = [knob for knob in _knobs(held, result, value) if knob.swing > 1e-9]
+    return Sensitive(case, result, value, tuple(sorted(knobs, key=lambda knob: (-knob.swing, knob.path))))
+
+
+def _knobs(case: Case, result: str, value: float) -> Iterator[Knob]:
+    for path, leaf in leaves(case).items():
+        written = leaf.value
+        if not isinstance(written, float) or not written or path.startswith(_ASIDE) or _whole(case, path, written):
+            continue
+        spread = _spread(case, path)
+        low, high = (_turned(case, path, written, factor, result) for factor in (1 - spread, 1 + spread))
+        yield Knob(path, leaf.text, _kind(path), spread, low / value - 1, high / value - 1)
+
+
+def _turned(case: Case, path: str, value: float, factor: float, result: str) -> float:
+    """The result with a figure times a factor; a share stops at 1."""
+    for figure in (value * factor, 1.0, value):
+        try:
+            return predict(changed(case, path, figure)).evaluation.costs.row()[result]
+        except (ValidationError, CostModelError):
+            continue
+    return math.nan
+
+
+def _whole(case: Case, path: str, value: float) -> bool:
+    """Whether only whole numbers may stand there."""
+    if not value.is_integer():
+        return False
+    try:
+        changed(case, path, value - 0.5)
+    except ValidationError:
+        return True
+    return False
+
+
+def _kind(path: str) -> Literal["hardware", "assumption", "fitted"]:
+    if ".efficiency." in path:
+        return "fitted"
+    return "assumption" if path.startswith(("assume.", "stack.")) else "hardware"
+
+
+def _spread(case: Case, path: str) -> float:
+    """The 90th percentile of a fit's error where it is stated, or its median; else a tenth."""
+    prefix = max((held for held in HELD if path.startswith(f"{held}.")), key=len, default="")
+    here: Any = getattr(case, HELD[prefix]) if prefix else case.scenario
+    for part in path.removeprefix(prefix).strip(".").split(".")[:-1]:
+        here = (
+            here[part] if isinstance(here, dict) else here[int(part)] if isinstance(here, list) else getattr(here, part)
+        )
+    fitted = getattr(here, "fitted", None)
+    if not isinstance(fitted, Fitted):
+        return TENTH
+    return float(fitted.p90 or fitted.median or TENTH)

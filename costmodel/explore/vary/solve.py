@@ -1,0 +1,227 @@
+"""The question turned round: which values of one leaf reach a target."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from costmodel.documents.library import Case
+from costmodel.documents.overrides import full
+from costmodel.errors import Place, fail
+from costmodel.estimate.costs import COLUMNS, machine_name
+from costmodel.explore.compare.leaves import Value, leaves
+from costmodel.explore.explain.explain import unknown
+from costmodel.explore.search.ranges import Span, axis, span
+from costmodel.explore.vary.sweep import Point, point
+from costmodel.units import UnitError, parse
+
+_TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
+_QUANTITY = re.compile(r"([-+0-9.,_eE]+?)\s*([^-+0-9.,_].*)?\Z")
+_SAMPLES, _EVERY_WHOLE, _HALVINGS = 33, 512, 60
+_WIDE = 64.0
+_MULTIPLES = ("k", "K", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A result and the bound it should reach."""
+
+    column: str
+    at_least: bool
+    bound: float
+
+    def reached(self, found: Point) -> bool:
+        """Whether a plan that works reaches it."""
+        if not found.works:
+            return False
+        value = found.costs[self.column]
+        return value >= self.bound if self.at_least else value <= self.bound
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Values from one to another that reach the target; an end is open where it is that of what was searched."""
+
+    low: str
+    high: str
+    open_low: bool
+    open_high: bool
+
+
+@dataclass
+class Solved:
+    """Every stretch of values that reaches the target, and how it was looked for."""
+
+    case: Case
+    path: str
+    target: Target
+    now: Value | None
+    tried: tuple[str, str]
+    how: Literal["bisection", "scan"] = "scan"
+    reaches: list[Reach] = field(default_factory=list)
+    nearest: tuple[str, Point] | None = None
+    evaluated: int = 0
+
+
+def target(text: str) -> Target:
+    """`mfu>=0.45` taken apart."""
+    match = _TARGET.match(text)
+    place = Place("command line", 0, 7, "", f"--for {text}", max(1, len(text)))
+    if match is None:
+        raise fail("C011", f"'{text}' is not result>=value or result<=value", place, "for example --for 'mfu>=45 %'")
+    named = {name: name for name in COLUMNS} | {machine_name(name): name for name in COLUMNS}
+    if match[1] not in named:
+        raise unknown(match[1], list(named))
+    column = named[match[1]]
+    try:
+        bound = parse(match[3], COLUMNS[column].unit)
+    except UnitError as error:
+        raise fail("C011", str(error), place) from None
+    return Target(column, match[2] in (">=", "≥"), bound)
+
+
+def solve(case: Case, vary: str, wanted: str, *, best: bool = False) -> Solved:
+    """Which values of a leaf reach a target: by bisection where reaching changes once, else by scan."""
+    goal = target(wanted)
+    path, _, written = vary.partition("=")
+    path = full(path.strip())
+    now = leaves(case).get(path)
+    seen: dict[str, Point] = {}
+
+    def at(text: str) -> Point:
+        if text not in seen:
+            seen[text] = point(case, [f"{path}={text}"], best=best)
+        return seen[text]
+
+    searched = _counted(span(written) if written.strip() else _around(path, now))
+    if searched is None or searched.step:
+        values = list(axis(vary, "--vary").values)
+        found = Solved(case, path, goal, now, (values[0], values[-1]))
+        found.reaches = _scanned(values, [goal.reached(at(value)) for value in values])
+    else:
+        found = _continuous(Solved(case, path, goal, now, ("", "")), searched, at)
+    _complete(found, seen)
+    return found
+
+
+def _around(path: str, now: Value | None) -> Span:
+    """Where to look when nobody says: from a part to a multiple of what is written."""
+    match = _QUANTITY.match(now.text) if now is not None and isinstance(now.value, float) else None
+    if now is None or match is None or not now.value:
+        place = Place("command line", 0, 8, path, f"--vary {path}", max(1, len(path)))
+        raise fail("C012", f"'{path}' holds no number to start from", place, f"say where to look: --vary {path}=1..100")
+    number, unit = float(match[1].replace(",", "").replace("_", "")), match[2] or ""
+    whole = number.is_integer() and not unit
+    low = max(1.0, math.floor(number / _WIDE)) if whole else number / _WIDE
+    high = number * _WIDE
+    if now.value <= 1 and not whole and unit in ("", "%"):
+        high = number / now.value
+    return Span(low, high, unit)
+
+
+def _counted(searched: Span | None) -> Span | None:
+    """A span of counts such as 1..15 T in ones, so that halves of it stay whole."""
+    if searched is None or searched.unit not in _MULTIPLES or searched.step:
+        return searched
+    one = parse(f"1 {searched.unit}", "1")
+    return Span(searched.low * one, searched.high * one, "")
+
+
+def _continuous(found: Solved, searched: Span, at: Callable[[str], Point]) -> Solved:
+    """Samples of a range, then the edges between them."""
+    whole = _is_whole(searched, at)
+    numbers = _samples(searched, whole=whole)
+    texts = [searched.text(number) for number in numbers]
+    found.tried = (searched.text(float(f"{numbers[0]:.4g}")), searched.text(float(f"{numbers[-1]:.4g}")))
+    reached = [found.target.reached(at(text)) for text in texts]
+    changes = sum(before != after for before, after in itertools.pairwise(reached))
+    if whole and len(texts) >= searched.high - searched.low + 1:
+        found.reaches = _scanned(texts, reached)
+        return found
+    found.how = "bisection" if changes == 1 else "scan"
+
+    def edge(inside: float, outside: float) -> str:
+        """The last value on the inner side that reaches the target."""
+        for _ in range(_HALVINGS):
+            middle = (inside + outside) / 2
+            middle = float(math.floor(middle)) if whole else middle
+            if middle in (inside, outside):
+                break
+            if found.target.reached(at(searched.text(middle))):
+                inside = middle
+            else:
+                outside = middle
+            if not whole and abs(inside - outside) < 1e-9 * abs(inside):
+                break
+        return _short(searched, inside, found.target, at)
+
+    for flag, group in itertools.groupby(range(len(texts)), key=lambda place: reached[place]):
+        places = list(group)
+        if flag:
+            first, last = places[0], places[-1]
+            low = texts[0] if first == 0 else edge(numbers[first], numbers[first - 1])
+            high = texts[-1] if last == len(texts) - 1 else edge(numbers[last], numbers[last + 1])
+            found.reaches.append(Reach(low, high, first == 0, last == len(texts) - 1))
+    return found
+
+
+def _is_whole(searched: Span, at: Callable[[str], Point]) -> bool:
+    """Whether only whole numbers may stand there: one between two that is refused for that alone."""
+    if searched.unit or not searched.low.is_integer() or not searched.high.is_integer():
+        return False
+    fault = at(searched.text(searched.low + 0.5, 17)).fault
+    return fault is not None and "whole number" in fault.sentence
+
+
+def _samples(searched: Span, *, whole: bool) -> list[float]:
+    low, high = searched.low, searched.high
+    if whole and high - low < _EVERY_WHOLE:
+        return [low + step for step in range(int(high - low) + 1)]
+    shares = [step / (_SAMPLES - 1) for step in range(_SAMPLES)]
+    if low > 0:
+        numbers = [low * (high / low) ** share for share in shares]
+    else:
+        numbers = [low + (high - low) * share for share in shares]
+    numbers[-1] = high
+    if whole:
+        powers = [2.0**power for power in range(64) if low <= 2.0**power <= high]
+        return sorted({float(round(number)) for number in numbers} | set(powers))
+    return numbers
+
+
+def _short(searched: Span, number: float, wanted: Target, at: Callable[[str], Point]) -> str:
+    """The fewest digits that still reach the target."""
+    for digits in range(4, 12):
+        text = searched.text(number, digits)
+        if wanted.reached(at(text)):
+            return text
+    return searched.text(number)
+
+
+def _scanned(values: Sequence[str], reached: Sequence[bool]) -> list[Reach]:
+    """Stretches of neighbouring values that all reach the target."""
+    stretches = []
+    for flag, group in itertools.groupby(range(len(values)), key=lambda place: reached[place]):
+        places = list(group)
+        if flag:
+            first, last = places[0], places[-1]
+            stretches.append(Reach(values[first], values[last], first == 0, last == len(values) - 1))
+    return stretches
+
+
+def _complete(found: Solved, seen: dict[str, Point]) -> None:
+    """How much was tried; where nothing reaches the target, what comes nearest."""
+    found.evaluated = len(seen)
+    working = {text: tried for text, tried in seen.items() if tried.works}
+    if not working and seen and all(tried.fault is not None for tried in seen.values()):
+        fault = next(iter(seen.values())).fault
+        assert fault is not None
+        raise fail(fault.code, fault.sentence, fault.place, fault.hint)
+    sign = 1 if found.target.at_least else -1
+    known = [item for item in working.items() if math.isfinite(item[1].costs[found.target.column])]
+    if not found.reaches and known:
+        found.nearest = max(known, key=lambda item: sign * item[1].costs[found.target.column])

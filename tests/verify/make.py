@@ -17,11 +17,20 @@ def counted(part: str) -> Any:
     return json.loads(json.dumps(found))
 
 
+def written(found: Any) -> str:
+    """The text of a reference file."""
+    return json.dumps(found, indent=1) + "\n"
+
+
 def reference(part: str) -> Any:
     """What it did when the reference file was written."""
-    return json.loads((REFERENCE / f"{part}.json").read_text(encoding="utf-8"))
+    return json.loads(kept(part).read_text(encoding="utf-8"))
+
+
+def kept(part: str) -> Path:
+    return REFERENCE / f"{part}.json"
 
 
 if __name__ == "__main__":
     for each in PARTS:
-        (REFERENCE / f"{each}.json").write_text(json.dumps(counted(each), indent=1) + "\n", encoding="utf-8")
+        kept(each).write_text(written(counted(each)), encoding="utf-8")

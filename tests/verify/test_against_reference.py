@@ -25,6 +25,8 @@ PARAMETERS = reference("parameters")
 ACTIVATIONS = reference("activations")
 COMMUNICATION = reference("communication")
 SCHEDULES = reference("schedules")
+LATENT = reference("latent")
+EXPERTS = reference("experts")
 STATISTIC = 4.0  # a norm keeps one fp32 figure a token, its root mean square, which our count leaves out
 
 
@@ -57,6 +59,36 @@ def test_activations_equal_what_selective_checkpointing_keeps(name: str) -> None
     real = ACTIVATIONS[name]
     sizes = [float(real[size]) for size in ("hidden", "heads", "kv_heads", "head_dim", "ffn_hidden")]
     assert op_level_activations(1.0, *sizes, 2.0, 1.0) == real["selective"]
+
+
+def latent(half: dict[str, Any]) -> float:
+    """Our bytes a token of a layer of latent attention with that half."""
+    shape = cases.model(layers=1, hidden=LATENT["hidden"])
+    asked = cases.setting({**shape, "layers": [{"count": 1, "latent": LATENT["latent"], **half}]}, sequence=64)
+    block = one_row(Structure(recompute="none"), dp=8, tp=1, pp=1, vpp=1, micro_batch=1)
+    part = shard(asked.model, asked.model.layers[0], 1.0)
+    return cases.one(whole_activations(asked, block, part, selective=False)) / 64
+
+
+def test_activations_of_latent_attention_equal_what_a_compiled_layer_saves() -> None:
+    """Two narrow norms more. As a view, values hold all that came up with them: the keys without positions too."""
+    real = LATENT["mlp"]
+    ours = latent({"mlp": {"ffn_hidden": real["ffn_hidden"], "gated": True}})
+    assert real["compiled"] - ours == 4 * STATISTIC
+    keys = 2 * LATENT["latent"]["heads"] * LATENT["latent"]["nope_dim"]
+    assert real["values as a view"] - real["compiled"] == keys
+
+
+def test_activations_of_experts_equal_what_a_compiled_layer_saves() -> None:
+    """But for what transformers keeps on top: the experts' outputs, which it weighs behind them, and an fp32 router."""
+    real = dict(LATENT["experts"])
+    saved, tokens = real.pop("compiled"), LATENT["sequences"] * LATENT["tokens"]
+    ours = latent({"experts": {**real, "gated": True, "shared": {"ffn_hidden": real["ffn_hidden"], "gated": True}}})
+    count, top_k, hidden = real["count"], real["top_k"], LATENT["hidden"]
+    outputs = 2 * top_k * hidden
+    routing = 4 * hidden + 4 * count + 4 * top_k + 4 * 8 * top_k  # its input, logits and weights in fp32, four indices
+    whole = (4 * count * hidden + 4 * count) / tokens  # the router's matrix in fp32, where each expert's rows begin
+    assert saved - ours == 4 * STATISTIC + outputs + routing + whole
 
 
 @pytest.mark.parametrize("stack", ["fsdp2", "fsdp1", "ddp"])
@@ -97,6 +129,26 @@ def test_collectives_equal_those_of_torch(name: str) -> None:
     for entry in real["collectives"]:
         theirs[entry["operation"]] += entry["times"] * entry["message_bytes"] / (2 if "tensor" in name else 1)
     assert ours == theirs
+
+
+@pytest.mark.parametrize("real", EXPERTS["cases"], ids=lambda real: f"{real['ranks']} ranks")
+def test_exchanges_with_experts_equal_those_of_transformers(real: dict[str, Any]) -> None:
+    """Dispatch and combine of two micro-batches, forward and backward, by bytes and count."""
+    shape = dict(EXPERTS["shape"])
+    mixed = cases.mixed(layers=1, **{key: shape[key] for key in ("count", "top_k", "ffn_hidden")})
+    asked = cases.setting(
+        {**mixed, "hidden": shape["hidden"]},
+        stack="fsdp2",
+        sequence=EXPERTS["tokens"],
+        global_batch=2 * real["ranks"],
+        nodes=real["ranks"] // 8,
+    )
+    given = cases.ask(asked, micro_batch=1, recompute="none", zero=2, ep=real["ep"])
+    ours: Counter[float] = Counter()
+    for transfer in given.evaluation.step.transfers:
+        if transfer.operation == "all_to_all":
+            ours[cases.one(transfer.message)] += cases.one(transfer.count)
+    assert ours == {entry["message_bytes"]: entry["times"] for entry in real["collectives"]}
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved"])

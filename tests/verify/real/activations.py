@@ -1,4 +1,4 @@
-"""Bytes a real transformer layer saves for backward, counted by the hooks of autograd; and those of a real loss."""
+"""Bytes a real transformer layer saves for backward, counted by the hooks of autograd."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from .llama import Block, Shape
+from .saved import compiled, saved
 
 SEQUENCES, TOKENS = 2, 64
 SHAPES = {
@@ -32,36 +33,15 @@ def counted() -> dict[str, Any]:
             "head_dim": shape.head_dim,
             "ffn_hidden": shape.ffn_hidden,
             "gated": shape.gated,
-            "compiled": _saved(_compiled(block), block, shape),
+            "compiled": saved(compiled(block), block, _input(shape)),
         }
         if shape.gated:
             found[name]["selective"] = _cached(block, shape)
     return found
 
 
-def _compiled(block: nn.Module) -> Any:
-    """The layer as torch.compile partitions it into forward and backward; no code is generated."""
-    torch._dynamo.reset()
-    return torch.compile(block, backend="aot_eager_decomp_partition")
-
-
-def _saved(run: Any, block: nn.Module, shape: Shape) -> float:
-    """Bytes a token of what autograd keeps, each storage once and weights not at all."""
-    x = torch.randn(SEQUENCES, TOKENS, shape.hidden, dtype=torch.bfloat16, requires_grad=True)
-    run(x)
-    weights = {weight.untyped_storage().data_ptr() for weight in block.parameters()}
-    kept: dict[int, int] = {}
-
-    def pack(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        alive = run(x)
-    del alive
-    return sum(kept.values()) / (SEQUENCES * TOKENS)
+def _input(shape: Shape) -> Tensor:
+    return torch.randn(SEQUENCES, TOKENS, shape.hidden, dtype=torch.bfloat16, requires_grad=True)
 
 
 def _cached(block: nn.Module, shape: Shape) -> float:
@@ -72,7 +52,7 @@ def _cached(block: nn.Module, shape: Shape) -> float:
         contexts.append(create_selective_checkpoint_contexts(_Alternating()))
         return contexts[0]
 
-    x = torch.randn(SEQUENCES, TOKENS, shape.hidden, dtype=torch.bfloat16, requires_grad=True)
+    x = _input(shape)
     alive = checkpoint(block, x, use_reentrant=False, context_fn=contexted)
     outputs = [getattr(kept, "val", kept) for kept in tree_leaves(dict(contexts[0][0].storage))]
     del alive

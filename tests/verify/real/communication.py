@@ -33,6 +33,8 @@ NAMED = {
     "_c10d_functional.all_reduce.default": "all_reduce",
     "_c10d_functional.all_gather_into_tensor.default": "all_gather",
     "_c10d_functional.reduce_scatter_tensor.default": "reduce_scatter",
+    "_c10d_functional.all_to_all_single.default": "all_to_all",
+    "_c10d_functional_autograd.all_to_all_single.default": "all_to_all",
     "c10d._allgather_base_.default": "all_gather",
     "c10d._reduce_scatter_base_.default": "reduce_scatter",
     "c10d.allreduce_.default": "all_reduce",
@@ -79,6 +81,11 @@ def _step(ranks: int, build: Callable[[int], nn.Module]) -> list[dict[str, Any]]
             _pass(model)
     finally:
         dist.destroy_process_group()
+    return collectives(recorder)
+
+
+def collectives(recorder: Recorder) -> list[dict[str, Any]]:
+    """What was seen, in order of name and size."""
     return [
         {"operation": operation, "message_bytes": nbytes, "times": times}
         for (operation, nbytes), times in sorted(recorder.seen.items())

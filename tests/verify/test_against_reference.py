@@ -14,7 +14,7 @@ from costmodel.equations.activations import op_level_activations
 from costmodel.equations.collectives import wire_bytes
 from costmodel.equations.live import live_micro_batches
 from costmodel.equations.pipeline import in_flight, pipeline_time
-from costmodel.equations.schedules import LaterSchedule, later_schedule_time
+from costmodel.equations.schedules import LaterSchedule, later_schedule_time, zero_bubble_idle
 from costmodel.estimate.block import Structure, one_row
 from costmodel.estimate.memory.ledger import whole_activations
 from costmodel.estimate.shapes.work import model_active_parameters, model_parameters, shard
@@ -172,6 +172,7 @@ def test_activations_in_flight_are_those_of_the_real_tables(schedule: str) -> No
 
 
 LATER: dict[str, tuple[LaterSchedule, float]] = {
+    "zb-h1": ("zb-h1", 0.0),
     "zb-v": ("zb-v", 0.0),
     "looped-bfs": ("looped-bfs", 0.0),
     "dualpipe-v": ("dualpipev", 0.08),  # ours follows the published bubble, a little more than the table needs
@@ -188,6 +189,15 @@ def test_later_pipelines_take_as_long_as_the_real_tables(name: str, timed: str) 
         sizes = (real["pp"], real["micro_batches"], real["chunks"])
         ours = later_schedule_time(*sizes, sum(parts), *parts, schedule=schedule, synchronous=True)
         assert real["step"][timed] * (1 - 1e-12) <= ours <= real["step"][timed] * (1 + above + 1e-12)
+
+
+@pytest.mark.parametrize("timed", SCHEDULES["times"])
+def test_zero_bubble_idles_a_chunk_less_when_interleaved(timed: str) -> None:
+    times = [SCHEDULES["times"][timed][kind] for kind in "FIW"]
+    for real in SCHEDULES["schedules"]["interleaved zero-bubble"]:
+        idle = zero_bubble_idle(real["pp"], *times, schedule="zb-h1", synchronous=True)
+        busy = real["micro_batches"] * real["chunks"] * sum(times)
+        assert busy + idle == pytest.approx(real["step"][timed], rel=1e-12)
 
 
 @pytest.mark.parametrize("name", LATER)

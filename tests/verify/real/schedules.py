@@ -19,6 +19,7 @@ SCHEDULES = {
     "1f1b": ("Schedule1F1B", 1),
     "interleaved": ("ScheduleInterleaved1F1B", 2),
     "looped-bfs": ("ScheduleLoopedBFS", 2),
+    "zb-h1": ("ScheduleInterleavedZeroBubble", 1),
     "interleaved zero-bubble": ("ScheduleInterleavedZeroBubble", 2),
     "zb-v": ("ScheduleZBVZeroBubble", 2),
     "dualpipe-v": ("ScheduleDualPipeV", 2),
@@ -64,7 +65,7 @@ def counted() -> dict[str, Any]:
 
 
 def _tables(schedule: Any, pp: int, micro_batches: int, chunks: int) -> dict[int, list[Action]]:
-    if chunks == 1:
+    if issubclass(schedule, real.PipelineScheduleSingle):
         return {rank: _run(schedule, rank, pp, micro_batches) for rank in range(pp)}
     stages = [Stage(0, pp, index, pp * chunks) for index in range(0, pp * chunks, pp)]
     orders = schedule(stages, micro_batches).pipeline_order

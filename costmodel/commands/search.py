@@ -109,10 +109,13 @@ def search(
 
 def _found(scenario: str, assignments: Sequence[str], how: How, top: int, pareto: str, over: Sequence[Axis]) -> Found:
     """The search itself, watched and ready to be stopped."""
-    from costmodel.commands.watching import stoppable, watched
+    from costmodel.commands.watching import metered, stoppable
     from costmodel.documents.library import load
     from costmodel.explore.search.search import search
+    from costmodel.report.progress import of_search
 
     case = load(scenario, assignments)
-    with stoppable() as stop, watched(case.scenario.objective) as watch:
-        return search(case, top, pareto=pareto, over=over, how=replace(how, watch=watch, stop=stop))
+    objective = case.scenario.objective
+    with stoppable() as stop, metered() as show:
+        how = replace(how, watch=lambda sight: show(of_search(sight, objective)), stop=stop)
+        return search(case, top, pareto=pareto, over=over, how=how)

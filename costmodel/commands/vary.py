@@ -41,16 +41,19 @@ def sweep(
 
       costmodel sweep llama-3-70b-512 --over "cluster.fabric.bandwidth=25..400 GB/s*2" --show step_time --chart
 
-    A combination that cannot be is a row that says why. Exit code 1 when no combination works.
+    A combination that cannot be is a row that says why. Ctrl-C ends with what is done.
+    Exit code 1 when no combination works.
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
+    from costmodel.commands.watching import paced
     from costmodel.documents.library import load
     from costmodel.explore.search.ranges import axis
     from costmodel.explore.vary.sweep import sweep as run
     from costmodel.report import vary as report
 
     axes = [axis(text) for text in over]
-    found = run(load(scenario, assignments or ()), axes, show, best=best)
+    with paced("combinations") as pace:
+        found = run(load(scenario, assignments or ()), axes, show, best=best, pace=pace)
     return Reply(
         lambda: report.sweep(found, chart=chart),
         lambda: report.sweep_json(found),
@@ -60,6 +63,7 @@ def sweep(
             "jsonl": lambda: report.jsonl(report.sweep_rows(found)),
             "parquet": lambda: report.parquet(report.sweep_rows(found)),
         },
+        stopped=len(found.points) < found.total,
     )
 
 
@@ -86,13 +90,17 @@ def scale(
     Efficiency is throughput for each accelerator over that of the smallest size. Exit code 1 when no size works.
     Next: costmodel search SCENARIO --set cluster.nodes=…
     """
+    from costmodel.commands.watching import paced
     from costmodel.documents.library import load
     from costmodel.explore.vary.scale import scale as run
     from costmodel.report import vary as report
 
-    found = run(load(scenario, assignments or ()), ranks, weak=weak, best=best)
+    with paced("sizes") as pace:
+        found = run(load(scenario, assignments or ()), ranks, weak=weak, best=best, pace=pace)
     works = any(row.point.works for row in found.rows)
-    return Reply(lambda: report.scale(found), lambda: report.scale_json(found), "sizes", yes=works)
+    return Reply(
+        lambda: report.scale(found), lambda: report.scale_json(found), "sizes", yes=works, stopped=found.stopped
+    )
 
 
 @answering

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from costmodel.explore.search.stream import Sight
-from costmodel.report.progress import Meter
+from costmodel.explore.vary.pace import Pace
+from costmodel.report.progress import Mark, Meter
 from costmodel.report.theme import console
 
 AFTER = 0.5  # seconds before anything is shown
@@ -36,18 +36,25 @@ def stoppable() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def watched(objective: str) -> Iterator[Callable[[Sight], None]]:
-    """Shows how far a search is, on standard error, if that is a terminal and it takes longer than half a second."""
+def metered() -> Iterator[Callable[[Mark], None]]:
+    """Shows how far the work is, on standard error, if that is a terminal and it takes longer than half a second."""
     if not sys.stderr.isatty():
-        yield lambda sight: None
+        yield lambda mark: None
         return
-    began, meter = time.monotonic(), Meter(console(stderr=True), objective)
+    began, meter = time.monotonic(), Meter(console(stderr=True))
 
-    def watch(sight: Sight) -> None:
+    def watch(mark: Mark) -> None:
         if time.monotonic() - began >= AFTER:
-            meter.show(sight)
+            meter.show(mark)
 
     try:
         yield watch
     finally:
         meter.close()
+
+
+@contextmanager
+def paced(what: str) -> Iterator[Pace]:
+    """A row of answers watched and ready to be stopped."""
+    with stoppable() as stop, metered() as show:
+        yield Pace(lambda done, total: show(Mark(done, total, done, f"{done:,} of {total:,} {what}")), stop)

@@ -1,6 +1,8 @@
-"""How far a search is: count, rate, best so far, time left, on one line that goes away."""
+"""How far long work is: count, rate, best so far, time left, on one line that goes away."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -9,35 +11,46 @@ from costmodel.explore.search.stream import Sight
 from costmodel.report.ranking import told
 
 
-class Meter:
-    """A line that follows a search, begun when it is first shown something."""
+@dataclass(frozen=True)
+class Mark:
+    """How far it is, what of it a rate is told of, and words before and after the rate."""
 
-    def __init__(self, screen: Console, objective: str) -> None:
-        self.objective = objective
+    done: int
+    total: int
+    counted: int
+    words: str
+    best: str = ""
+
+
+def of_search(sight: Sight, objective: str) -> Mark:
+    """How far a search is."""
+    words = f"{sight.evaluated:,} legal of {sight.candidates:,} plans"
+    best = f"best {told(objective, sight.best.costs[objective])}" if sight.best else ""
+    return Mark(sight.candidates, sight.total, sight.evaluated, words, best)
+
+
+class Meter:
+    """A line that follows the work, begun when it is first shown something."""
+
+    def __init__(self, screen: Console) -> None:
         words = TextColumn("{task.description}")
         self.progress = Progress(BarColumn(12), words, TimeRemainingColumn(), console=screen, transient=True)
         self.task = self.progress.add_task("", total=None)
         self.first: tuple[float, int] | None = None
 
-    def show(self, sight: Sight) -> None:
+    def show(self, mark: Mark) -> None:
         """Where it is now."""
         now = self.progress.get_time()
         if self.first is None:
-            self.first = now, sight.evaluated
+            self.first = now, mark.counted
             self.progress.start()
-        self.progress.update(
-            self.task, total=sight.total, completed=sight.candidates, description=self.words(sight, now), refresh=True
-        )
+        words = " · ".join(filter(None, (mark.words, self.rate(mark, now), mark.best)))
+        self.progress.update(self.task, total=mark.total, completed=mark.done, description=words, refresh=True)
 
-    def words(self, sight: Sight, now: float) -> str:
-        """Count, rate and best so far."""
-        share = f"{sight.evaluated:,} legal of {sight.candidates:,} plans"
+    def rate(self, mark: Mark, now: float) -> str:
+        """How many a second since the line is there."""
         began, before = self.first or (now, 0)
-        if now > began:
-            share += f" · {(sight.evaluated - before) / (now - began):,.0f}/s"
-        if sight.best is None:
-            return share
-        return f"{share} · best {told(self.objective, sight.best.costs[self.objective])}"
+        return f"{(mark.counted - before) / (now - began):,.0f}/s" if now > began else ""
 
     def close(self) -> None:
         """Take the line away."""

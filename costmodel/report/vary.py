@@ -13,7 +13,6 @@ import costmodel
 from costmodel.errors import fail
 from costmodel.estimate.costs import COLUMNS, machine_name
 from costmodel.estimate.legality.rules import REFUSALS
-from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.scale import Row, Scaled
 from costmodel.explore.vary.sensitivity import Knob, Sensitive
 from costmodel.explore.vary.sweep import Point, Swept
@@ -21,7 +20,7 @@ from costmodel.report.charts import line, two_sided
 from costmodel.report.compare import value_text
 from costmodel.report.layout import Grid, Line
 from costmodel.report.plan import TIME_TERMS, percent
-from costmodel.report.theme import DIM, HEAD, bar, styled
+from costmodel.report.theme import BAD, DIM, HEAD, bar, styled
 from costmodel.units import show_time, significant
 
 _TERMS = {key: title for title, key in TIME_TERMS}
@@ -70,6 +69,8 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     names = (*(_short(axis.path) for axis in found.axes), *found.shown, "", "verdict")
     align = "r" * (len(found.axes) + len(found.shown)) + "ll"
     lines: list[Line] = [styled(found.case.scenario.title, HEAD), Grid(names, rows, align, drop=("",))]
+    if len(found.points) < found.total:
+        lines[1:1] = [styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD)]
     if chart:
         lines += [Text(), *_chart(found)]
     broken = sum(not point.costs for point in found.points)
@@ -80,18 +81,17 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
 def _why(point: Point) -> str:
     if point.fault is not None:
         return f"{point.fault.code} {point.fault.sentence}"
-    assert point.answer is not None
-    if point.answer.refused:
-        first, *others = point.answer.refused
+    if point.refused:
+        first, *others = point.refused
         return ", ".join((f"{first} {REFUSALS[first].title}", *others))
-    limits = [code for code in point.answer.broken if code != "M001"]
+    limits = [code for code in point.broken if code != "M001"]
     return f"{point.said}, breaks {', '.join(limits)}" if limits else point.said
 
 
 def _chart(found: Swept) -> list[Text]:
     """The first result along the only axis."""
     path, column = found.axes[0].path, found.shown[0]
-    placed = [(point.value(path), point.costs.get(column, math.nan)) for point in found.points]
+    placed = [(point.values.get(path), point.costs.get(column, math.nan)) for point in found.points]
     points = [(x, y) for x, y in placed if isinstance(x, float) and math.isfinite(y)]
     if len(found.axes) != 1 or len(points) < 2:
         raise fail("C010", "a chart needs one axis of numbers with two answers or more", None, "leave --chart out")
@@ -116,6 +116,7 @@ def sweep_json(found: Swept) -> dict[str, Any]:
         "columns": [
             {"name": machine_name(name), "unit": COLUMNS[name].unit, "meaning": COLUMNS[name].meaning} for name in names
         ],
+        "complete": len(found.points) == found.total,
         "points": sweep_rows(found),
     }
 
@@ -125,7 +126,7 @@ def sweep_rows(found: Swept) -> list[dict[str, Any]]:
     return [
         {
             "point": " ".join(point.settings),
-            **{axis.path: point.value(axis.path) for axis in found.axes},
+            **{axis.path: point.values.get(axis.path) for axis in found.axes},
             **{machine_name(name): _finite(point.costs.get(name)) for name in found.shown},
             "verdict": point.said,
             "fault": point.fault.sentence if point.fault else None,
@@ -172,7 +173,8 @@ def scale(found: Scaled) -> list[Line]:
     names = ("ranks", "step", "", "efficiency", "MFU", "what grows")
     grid = Grid(names, rows, "rrlrrl", drop=("",))
     head = f"{found.case.scenario.title}: {kind}{', the best plan at each size' if found.best else ''}"
-    return [styled(head, HEAD), grid, Text(), styled(bend(found))]
+    stopped = [styled("Stopped before the last size.", BAD)] if found.stopped else []
+    return [styled(head, HEAD), *stopped, grid, Text(), styled(bend(found))]
 
 
 def _sized(row: Row) -> tuple[str, str, str]:
@@ -212,17 +214,17 @@ def scale_json(found: Scaled) -> dict[str, Any]:
         "kind": "weak" if found.weak else "strong",
         "bends_after": None if found.bend is None else found.rows[found.bend].ranks,
         "why": bend(found),
+        "complete": not found.stopped,
         "sizes": [_size(row) for row in found.rows],
     }
 
 
 def _size(row: Row) -> dict[str, Any]:
-    answer = row.point.answer
     return {
         "ranks": row.ranks,
         "efficiency": _finite(row.efficiency),
         **{machine_name(name): _finite(row.point.costs.get(name)) for name in COLUMNS},
-        **({} if answer is None else choices(answer)),
+        **row.point.chosen,
         "grew": " ".join(term for term, _ in row.grew),
         "verdict": row.point.said,
         "fault": row.point.fault.sentence if row.point.fault else None,

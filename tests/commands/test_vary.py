@@ -7,7 +7,8 @@ import io
 import itertools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -336,3 +337,32 @@ def test_targets_may_be_written_both_ways(run: Any) -> None:
     assert math.isclose(
         told(run, "solve", NAME, "--vary", NETWORK, "--for", "step_time_s<=16.5 s")["target"]["bound"], 16.5
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "rows", "said"),
+    [
+        (("sweep", NAME, "--over", "plan.micro_batch=1,2,4"), "points", "Stopped after 2 of 3 combinations."),
+        (("scale", NAME, "--ranks", "64,128,256"), "sizes", "Stopped before the last size."),
+    ],
+)
+def test_ctrl_c_ends_with_what_is_done(
+    command: tuple[str, ...], rows: str, said: str, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = json.loads(run(*command, "--json").out)
+    pressed: Iterator[bool] = iter(())
+
+    @contextmanager
+    def pressing() -> Iterator[Callable[[], bool]]:
+        yield lambda: next(pressed)
+
+    monkeypatch.setattr("costmodel.commands.watching.stoppable", pressing)
+    pressed = iter((False, False, True))
+    ran = run(*command, "--json")
+    part = json.loads(ran.out)
+    assert (ran.code, part["complete"], whole["complete"]) == (130, False, True)
+    assert part[rows] == whole[rows][:2]
+    pressed = iter((False, False, True))
+    assert said in run(*command).out
+    pressed = iter((True,))
+    assert json.loads(run(*command, "--json").out)[rows] == []

@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from costmodel.documents.library import Case
-from costmodel.errors import CostModelError, Place, fail
+from costmodel.errors import CostModelError, Fault, Place, fail
 from costmodel.estimate.costs import COLUMNS, number
 from costmodel.estimate.legality.checks import micro_batches
 from costmodel.explore.search.ranges import axis
-from costmodel.explore.vary.sweep import Point, point
+from costmodel.explore.vary.pace import UNWATCHED, Pace
+from costmodel.explore.vary.sweep import Point, point, tried
 
 # Columns that add up to the step.
 TERMS = tuple(
@@ -28,17 +29,9 @@ class Row:
 
     ranks: float
     point: Point
+    waves: float = math.nan  # micro-batches of a replica for each pipeline stage
     efficiency: float = math.nan
     grew: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def waves(self) -> float:
-        """Micro-batches of a replica for each pipeline stage."""
-        answer = self.point.answer
-        if answer is None or answer.refused:
-            return math.nan
-        block = answer.evaluation.block
-        return number(micro_batches(answer.setting, block)) / number(block.pp)
 
 
 @dataclass(frozen=True)
@@ -50,23 +43,35 @@ class Scaled:
     rows: tuple[Row, ...]
     bend: int | None = None
     best: bool = field(default=False)
+    stopped: bool = False
 
 
-def scale(case: Case, ranks: str, *, weak: bool = False, best: bool = False) -> Scaled:
+def scale(case: Case, ranks: str, *, weak: bool = False, best: bool = False, pace: Pace = UNWATCHED) -> Scaled:
     """The job on every number of accelerators asked for."""
     sizes = _sizes(ranks)
-    points = [point(case, _settings(case, size, weak=weak), best=best) for size in sizes]
-    if all(found.fault is not None for found in points):
-        raise CostModelError(*(found.fault for found in points[:1] if found.fault))
-    rows: list[Row] = []
-    first: Row | None = None
-    for size, found in zip(sizes, points, strict=True):
-        row = Row(size, found)
-        if found.costs:
-            first = first or row
-            row = Row(size, found, _efficiency(first, row), _grew(first, row))
-        rows.append(row)
-    return Scaled(case, weak, tuple(rows), _bend(rows), best)
+    taken = pace.taken(sizes, len(sizes))
+    rows = [_row(case, size, weak=weak, best=best) for size in taken]
+    faults = [row.point.fault for row in rows if row.point.fault is not None]
+    if len(faults) == len(sizes):
+        raise CostModelError(faults[0])
+    first = next((row for row in rows if row.point.costs), None)
+    if first is not None:
+        rows = [
+            replace(row, efficiency=_efficiency(first, row), grew=_grew(first, row)) if row.point.costs else row
+            for row in rows
+        ]
+    return Scaled(case, weak, tuple(rows), _bend(rows), best, stopped=len(rows) < len(sizes))
+
+
+def _row(case: Case, ranks: float, *, weak: bool, best: bool) -> Row:
+    """One size, not yet compared with the others."""
+    settings = _settings(case, ranks, weak=weak)
+    found = tried(case, settings, best=best)
+    row = Row(ranks, point(settings, found))
+    if isinstance(found, Fault) or found.refused:
+        return row
+    block = found.evaluation.block
+    return replace(row, waves=number(micro_batches(found.setting, block)) / number(block.pp))
 
 
 def _sizes(text: str) -> list[float]:

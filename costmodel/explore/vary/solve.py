@@ -16,7 +16,7 @@ from costmodel.estimate.costs import COLUMNS, machine_name
 from costmodel.explore.compare.leaves import Value, leaves
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.search.ranges import Span, axis, span
-from costmodel.explore.vary.sweep import Point, point
+from costmodel.explore.vary.sweep import Point, point, tried
 from costmodel.units import UnitError, parse
 
 _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
@@ -94,7 +94,8 @@ def solve(case: Case, vary: str, wanted: str, *, best: bool = False) -> Solved:
 
     def at(text: str) -> Point:
         if text not in seen:
-            seen[text] = point(case, [f"{path}={text}"], best=best)
+            settings = [f"{path}={text}"]
+            seen[text] = point(settings, tried(case, settings, best=best))
         return seen[text]
 
     searched = _counted(span(written) if written.strip() else _around(path, now))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from costmodel.documents.library import Case
 from costmodel.documents.variation import vary
@@ -14,80 +15,85 @@ from costmodel.estimate.costs import COLUMNS, machine_name
 from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.plan import Answer
 from costmodel.explore.compare.chosen import answered
+from costmodel.explore.compare.figures import choices
 from costmodel.explore.compare.leaves import leaves
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.search.ranges import Axis
+from costmodel.explore.vary.pace import UNWATCHED, Pace
 
 MOST_POINTS = 100_000
 
 
 @dataclass(frozen=True)
 class Point:
-    """One combination: the settings that make it, and its answer or why there is none."""
+    """One combination: the settings that make it, and what came of them: results, or why there are none."""
 
     settings: tuple[str, ...]
-    answer: Answer | None = None
+    costs: dict[str, float] = field(default_factory=dict)
+    chosen: dict[str, Any] = field(default_factory=dict)  # what the plan is, in full
+    refused: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+    values: dict[str, float | str | bool | None] = field(default_factory=dict)  # of the leaves asked for
     fault: Fault | None = None
-
-    @property
-    def costs(self) -> dict[str, float]:
-        """Its results, where there are any."""
-        if self.answer is None or self.answer.refused:
-            return {}
-        return self.answer.evaluation.costs.row()
 
     @property
     def said(self) -> str:
         """Whether it fits; else the code of what is wrong."""
         if self.fault is not None:
             return self.fault.code
-        assert self.answer is not None
-        if self.answer.refused:
-            return self.answer.refused[0]
-        return verdict(self.costs["memory_share"])
+        return self.refused[0] if self.refused else verdict(self.costs["memory_share"])
 
     @property
     def works(self) -> bool:
         """Whether it is a plan one could run."""
-        return self.answer is not None and not (self.answer.refused or self.answer.broken)
-
-    def value(self, path: str) -> float | str | bool | None:
-        """What a leaf is at this point, as a number where it is one."""
-        if self.answer is None:
-            return None
-        found = leaves(self.answer.setting.case).get(path)
-        if found is None:
-            return None
-        return float(found.value) if isinstance(found.value, float) else found.value
+        return not (self.fault or self.refused or self.broken)
 
 
 @dataclass(frozen=True)
 class Swept:
-    """All combinations in the order of the axes, the last changing fastest."""
+    """All combinations in the order of the axes, the last changing fastest; of a stopped sweep, the first of them."""
 
     case: Case
     axes: tuple[Axis, ...]
     shown: tuple[str, ...]
     points: tuple[Point, ...]
 
+    @property
+    def total(self) -> int:
+        """How many combinations there are."""
+        return math.prod(len(axis.values) for axis in self.axes)
 
-def point(case: Case, settings: Sequence[str], *, best: bool = False) -> Point:
-    """One combination; what is wrong with it is part of the answer."""
+
+def tried(case: Case, settings: Sequence[str], *, best: bool = False) -> Answer | Fault:
+    """The answer of one combination, or the first thing wrong with it."""
     try:
-        return Point(tuple(settings), answered(vary(case, settings), best=best))
+        return answered(vary(case, settings), best=best)
     except CostModelError as error:
-        return Point(tuple(settings), fault=error.faults[0])
+        return error.faults[0]
 
 
-def sweep(case: Case, axes: Sequence[Axis], show: str = "", *, best: bool = False) -> Swept:
+def point(settings: Sequence[str], found: Answer | Fault, paths: Sequence[str] = ()) -> Point:
+    """What is kept of one combination."""
+    if isinstance(found, Fault):
+        return Point(tuple(settings), fault=found)
+    costs = {} if found.refused else found.evaluation.costs.row()
+    known = leaves(found.setting.case) if paths else {}
+    values = {path: known[path].value if path in known else None for path in paths}
+    return Point(tuple(settings), costs, choices(found), found.refused, found.broken, values)
+
+
+def sweep(case: Case, axes: Sequence[Axis], show: str = "", *, best: bool = False, pace: Pace = UNWATCHED) -> Swept:
     """The scenario at every combination; a fault only when none of them has an answer."""
     total = math.prod(len(axis.values) for axis in axes)
     if total > MOST_POINTS:
         raise fail("C010", f"{total:,} combinations are more than {MOST_POINTS:,}", None, "take wider steps")
-    points = tuple(point(case, settings, best=best) for settings in _combinations(axes))
-    first = points[0].fault
-    if first is not None and all(found.fault is not None for found in points):
-        raise CostModelError(first)
+    paths = [axis.path for axis in axes]
+    points = tuple(
+        point(settings, tried(case, settings, best=best), paths) for settings in pace.taken(_combinations(axes), total)
+    )
+    faults = [found.fault for found in points if found.fault is not None]
+    if faults and len(faults) == total:
+        raise CostModelError(faults[0])
     return Swept(case, tuple(axes), shown(show), points)
 
 

@@ -1,0 +1,28 @@
+"""A row of answers that come in one after the other: who watches, and who may end it before the last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Told of every answer how many are there, and asked before each whether to go on."""
+
+    watch: Callable[[int, int], None] = lambda done, total: None
+    stop: Callable[[], bool] = lambda: False
+
+    def taken(self, items: Iterable[Item], total: int) -> Iterator[Item]:
+        """The items, until somebody asks to end."""
+        for done, item in enumerate(items):
+            if self.stop():
+                return
+            self.watch(done, total)
+            yield item
+
+
+UNWATCHED = Pace()

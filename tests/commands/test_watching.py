@@ -16,12 +16,23 @@ ROOT = Path(__file__).resolve().parents[2]
 NAME = "gpt-3-175b-1024"
 
 
-def test_a_line_on_a_terminal_that_goes_away() -> None:
+@pytest.mark.parametrize(
+    ("command", "line", "answer"),
+    [
+        (
+            ("search", NAME, "--workers", "1"),
+            r"[\d,]+ legal of [\d,]+ plans · [\d,]+/s · best [\d.]+",
+            "Best: costmodel",
+        ),
+        (("sweep", NAME, "--over", "plan.tp=1,2,4,8"), r"\d of 4 combinations · [\d,]+/s", "4 points"),
+    ],
+)
+def test_a_line_on_a_terminal_that_goes_away(command: tuple[str, ...], line: str, answer: str) -> None:
     """Standard error is a terminal: count, rate and best so far; standard output holds the answer alone."""
     code = (
         "import sys, runpy\nimport costmodel.explore.search.pieces as p, costmodel.commands.watching as w\n"
         "p.CANDIDATES_A_PIECE, w.AFTER = 64, 0.0\n"
-        f"sys.argv = ['costmodel', 'search', '{NAME}', '--workers', '1']\n"
+        f"sys.argv = {['costmodel', *command]}\n"
         "runpy.run_module('costmodel', run_name='__main__')\n"
     )
     ours, theirs = pty.openpty()
@@ -42,9 +53,9 @@ def test_a_line_on_a_terminal_that_goes_away() -> None:
         out = program.stdout.read() if program.stdout else ""
     os.close(ours)
     told = seen.decode()
-    assert re.search(r"[\d,]+ legal of [\d,]+ plans · [\d,]+/s · best [\d.]+", told)
-    assert "Best: costmodel" in out
-    assert "legal of" not in out
+    assert re.search(line, told)
+    assert answer in out
+    assert not re.search(line, out)
 
 
 def test_no_line_elsewhere(run: Any) -> None:

@@ -362,7 +362,7 @@ def test_etp_unsaid(framework: str, year: int, etp: int, row: Any) -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     # Chowdhery et al. 2022: PaLM on 6144 TPU v4; no node of it is named here
-    "another accelerator": ({"gpu": "TPU v4", "accelerator": EMPTY, "gpus": 6144}, "V001", "TPU v4"),
+    "another accelerator": ({"gpu": "Cerebras CS-3", "accelerator": EMPTY, "gpus": 64}, "V001", "Cerebras CS-3"),
     "a typing slip": ({"accelerator": "h100-sxn"}, "V001", "h100-sxn"),
     "no accelerator": ({"gpu": EMPTY, "accelerator": EMPTY}, "V001", "nobody named"),
     "experts": ({"n_experts": 8}, "V002", "says nothing of experts"),  # Mixtral 8x7B has 8

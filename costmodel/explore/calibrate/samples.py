@@ -11,40 +11,12 @@ from costmodel.documents.hardware import Accelerator, Node
 from costmodel.documents.kernels import Timings, stem
 from costmodel.documents.precision import RECIPES
 from costmodel.documents.shelf import Shelf
+from costmodel.documents.spelling import accelerator_named
 from costmodel.documents.table import Row
 from costmodel.equations.collectives import Operation, wire_bytes
 from costmodel.equations.counting import divided, repeated, tokens_in_micro_batch
 from costmodel.equations.parameters import table_parameters
-from costmodel.explore.validate.fills import GPUS
 
-KERNEL_GPUS = {
-    **{name.replace("-", "_"): name for name in ("h100-sxm", "h200-sxm", "b200-sxm", "b300-sxm")},
-    "a100_sxm": "a100-sxm-80",
-    "A100-SXM": "a100-sxm-80",
-    "A100-PCIe": "a100-pcie-80",
-    "gh200": "gh200-96",
-    "MI200-GCD": "mi250x-gcd",
-    "V100": "v100-sxm2-16",
-    "NVIDIA A100-SXM4-40GB": "a100-sxm-40",
-    "NVIDIA A100-SXM4-80GB": "a100-sxm-80",
-    "NVIDIA A100-PCIE-40GB": "a100-pcie-40",
-    "NVIDIA A100 80GB PCIe": "a100-pcie-80",
-    "NVIDIA H100 80GB HBM3": "h100-sxm",
-    "NVIDIA H100 PCIe": "h100-pcie",
-    "NVIDIA H100 NVL": "h100-nvl",
-    "NVIDIA H200": "h200-sxm",
-    "NVIDIA H20": "h20",
-    "NVIDIA H800": "h800-sxm",
-    "NVIDIA A800-SXM4-80GB": "a800-sxm-80",
-    "NVIDIA B200": "b200-sxm",
-    "NVIDIA GB200": "gb200",
-    "NVIDIA L40S": "l40s",
-    "NVIDIA L4": "l4",
-    "NVIDIA A10": "a10",
-    "NVIDIA A10G": "a10g",
-    "Tesla V100-SXM2-16GB": "v100-sxm2-16",
-    "Tesla V100-SXM2-32GB": "v100-sxm2-32",
-}
 LINKS = {
     "NVLink3 + EFA 4x100Gb (p4de)": "p4de",
     "NVLink4 + EFAv2 32x100Gb (p5)": "p5",
@@ -146,8 +118,7 @@ def accelerator_of(row: Row, shelf: Shelf) -> Accelerator:
 
 
 def _name_of(gpu: str, shelf: Shelf) -> str:
-    known = (gpu, KERNEL_GPUS.get(gpu), GPUS.get(gpu))
-    return next((name for name in known if name and shelf.has("accelerator", name)), "")
+    return gpu if shelf.has("accelerator", gpu) else accelerator_named(gpu)
 
 
 def _numbers(row: Row, *names: str) -> dict[str, float]:

@@ -6,13 +6,14 @@ import math
 import re
 from typing import TypeVar
 
+from costmodel.documents.spelling import accelerator_named
 from costmodel.documents.stack import Stack
 from costmodel.documents.table import Row
 
 T = TypeVar("T", str, float, bool)
 
 RULES = {
-    "accelerator": "from the name of the gpu; an A100 or A800 of unsaid memory has 80 GB",
+    "accelerator": "from the name of the gpu; an A100 or A800 of unsaid memory has 80 GB, a V100 16",
     "year": "2022 for BigScience, else that of the source's arXiv number, else the present",
     "gpus": "tp · cp · pp · dp",
     "gpus_per_node": "as the node of that accelerator has them",
@@ -48,26 +49,6 @@ RULES = {
     "flops_convention": "model FLOP with full attention",
 }
 
-GPUS = {
-    "A100-80GB": "a100-sxm-80",
-    "A100": "a100-sxm-80",
-    "A100-40GB": "a100-sxm-40",
-    "A800": "a800-sxm-80",
-    "A800-80GB": "a800-sxm-80",
-    "H100": "h100-sxm",
-    "H100-80GB": "h100-sxm",
-    "H100-96GB": "h100-sxm-96",
-    "H800": "h800-sxm",
-    "H200": "h200-sxm",
-    "B200": "b200-sxm",
-    "B300": "b300-sxm",
-    "GB200": "gb200",
-    "GB300": "gb300",
-    "V100-32GB": "v100-sxm2-32",
-    "MI250X-GCD": "mi250x-gcd",
-    "MI300X": "mi300x",
-    "MI355X": "mi355x",
-}
 PRESENT, LAST_OF_2021, LAST_UNFUSED = 2024.0, 2021, 2022
 USUAL_TOKENS = 4096.0
 _GROUP = re.compile(r"FSDP group=(\d+)")
@@ -98,10 +79,9 @@ class Filling:
 
     def accelerator(self) -> str:
         """The document of what the run ran on; empty when the gpu has no known name."""
-        if self.row.text("accelerator"):
-            return self.row.text("accelerator")
-        known = GPUS.get(self.row.text("gpu"), "")
-        return self.put("accelerator", known) if known else ""
+        stated = self.row.text("accelerator")
+        known = accelerator_named(stated or self.row.text("gpu"))
+        return self.put("accelerator", known) if known and known != stated else known
 
     def year(self) -> int:
         """Of the software."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from costmodel.documents.faults import validate
-from costmodel.documents.hardware import Accelerator, Fabric, Node
+from costmodel.documents.hardware import Accelerator
 from costmodel.documents.library import Case, case_of
 from costmodel.documents.precision import RECIPES
 from costmodel.documents.scenario import Scenario
@@ -21,9 +20,10 @@ from costmodel.estimate.legality.rules import REFUSALS, Rule
 from costmodel.estimate.plan import Answer, answer, own_plan
 from costmodel.estimate.setting import setting_of
 from costmodel.estimate.shapes.schedules import FOLDED, LOOPED
-from costmodel.explore.validate.chosen_rows import OFFLOAD, choices_of, memory_of
+from costmodel.explore.validate.chosen_rows import OFFLOAD, choices_of
 from costmodel.explore.validate.expert_rows import expert_assumptions, expert_degrees, expert_layers, has_experts
 from costmodel.explore.validate.fills import Filling, chunks, micro_batch, replicas, split
+from costmodel.explore.validate.machines import SOURCE, Stand, cluster_of, stand_of
 from costmodel.explore.validate.software import stack_of
 
 REASONS = {
@@ -39,25 +39,6 @@ REASONS = {
     "V009": Rule("feature unknown", "The run recomputes or offloads in a way that is not modelled."),
 }
 
-# The node whose links and network stand for an accelerator's where a row says nothing else.
-NODES = {
-    "a100-sxm-40": "dgx-a100",
-    "a100-sxm-80": "dgx-a100",
-    "a800-sxm-80": "dgx-a100",
-    "h100-sxm": "dgx-h100",
-    "h100-sxm-96": "dgx-h100",
-    "h800-sxm": "dgx-h100",
-    "h200-sxm": "dgx-h200",
-    "b200-sxm": "dgx-b200",
-    "b300-sxm": "dgx-b300",
-    "gb200": "gb200-nvl72",
-    "gb300": "gb300-nvl72",
-    "v100-sxm2-32": "dgx-1v",
-    "mi250x-gcd": "mi250x-frontier",
-    "mi300x": "hgx-mi300x",
-    "mi355x": "mi355x-8",
-}
-LINKS = {"a800-sxm-80": "200 GB/s", "h800-sxm": "200 GB/s"}  # 8 NVLinks of 25 GB/s one way
 PRECISIONS = {"fp16/bf16": "bf16", **{name: name for name in RECIPES}}
 SCHEDULES = {
     **{name: name for name in get_args(Schedule)},
@@ -69,7 +50,6 @@ SCHEDULES = {
 RECOMPUTE = ("none", "selective", "full")
 _SCHEDULE = re.compile(r"(?:schedule=|\+ (?=ZB-))([\w-]+)")
 _ULYSSES = re.compile(r"\bCP=Ulysses")
-_SOURCE = "a row of a table"
 
 
 class Refused(Exception):
@@ -102,7 +82,7 @@ class Layout:
 def modelled(row: Row, shelf: Shelf) -> Modelled:
     """Our prediction of a row, or the reason why there is none."""
     filling = Filling(row)
-    accelerator = _accelerator(filling, shelf)
+    accelerator, stand = _machine(filling, shelf)
     _features(row)
     layout = _layout(filling)
     stack = stack_of(filling, shelf)
@@ -112,7 +92,7 @@ def modelled(row: Row, shelf: Shelf) -> Modelled:
         "schema": "costmodel/scenario/v1",
         "title": row.id,
         "model": _model(filling, shelf),
-        "cluster": _cluster(filling, shelf, accelerator, layout),
+        "cluster": cluster_of(filling, shelf, accelerator.name, stand, layout.ranks),
         "workload": _workload(filling, accelerator, stack, layout),
         "stack": stack.model_dump(by_alias=True, exclude_none=True),
         "assume": expert_assumptions(filling, stack),
@@ -137,16 +117,15 @@ def _case(tree: dict[str, Any], shelf: Shelf, row: Row) -> Case:
         raise Refused("V006", f"{fault.place.path}: {fault.sentence}" if fault.place else fault.sentence) from None
 
 
-def _accelerator(filling: Filling, shelf: Shelf) -> Accelerator:
-    """What the run ran on, or why nothing can be said about it."""
+def _machine(filling: Filling, shelf: Shelf) -> tuple[Accelerator, Stand]:
+    """What the run ran on and the node that stands for its, or why nothing can be said about it."""
     row = filling.row
     name = filling.accelerator()
-    if not shelf.has("accelerator", name) or not shelf.has("node", NODES.get(name, "")):
-        raise Refused(
-            "V001", f"no document of the accelerator {name or row.text('gpu') or 'nobody named'} and its node"
-        )
-    accelerator: Accelerator = shelf.document("accelerator", name)
-    return accelerator
+    found = stand_of(shelf, name) if shelf.has("accelerator", name) else None
+    if found is None:
+        said = row.text("accelerator") or row.text("gpu") or "nobody named"
+        raise Refused("V001", f"no document of the accelerator {said} and its node")
+    return shelf.document("accelerator", name), found
 
 
 def _features(row: Row) -> None:
@@ -213,7 +192,7 @@ def _model(filling: Filling, shelf: Shelf) -> dict[str, Any]:
         "tied": tied,
         "norm": "rmsnorm" if gated else "layernorm",
         **_layers(filling, shelf, ffn=ffn, gated=gated),
-        "source": _SOURCE,
+        "source": SOURCE,
     }
 
 
@@ -237,54 +216,6 @@ def _layers(filling: Filling, shelf: Shelf, *, ffn: float, gated: bool) -> dict[
         return {"layers": [dense]}
     next(_needed(row, "n_experts", "topk"))
     return expert_layers(filling, shelf, dense)
-
-
-def _cluster(filling: Filling, shelf: Shelf, accelerator: Accelerator, layout: Layout) -> dict[str, Any]:
-    """Nodes of that accelerator with as many in each, and the network, as the row has them."""
-    node: Node = shelf.document("node", NODES[accelerator.name])
-    inside: Fabric = shelf.document("fabric", node.scale_up.fabric)
-    each = filling.row.number("gpus_per_node")
-    if each is None and layout.ranks > node.accelerators:
-        each = filling.put("gpus_per_node", float(node.accelerators))
-    each = min(each or node.accelerators, layout.ranks)
-    if layout.ranks % each:
-        each = float(math.gcd(int(each), int(layout.ranks)))
-    rack = node.scale_up.domain > node.accelerators
-    scale_up = node.scale_up.model_dump(exclude_none=True) | {
-        "fabric": _fabric(inside, LINKS[accelerator.name]) if accelerator.name in LINKS else node.scale_up.fabric,
-        "domain": node.scale_up.domain if rack else each,
-    }
-    return {
-        "node": {
-            "schema": "costmodel/node/v1",
-            "name": "row",
-            "title": f"{node.title}, as the row has it",
-            "provider": node.provider,
-            "accelerator": accelerator.name,
-            "accelerators": each,
-            "scale_up": scale_up,
-            "scale_out": _network(filling, shelf, node, each, alone=layout.ranks <= each),
-            "host": node.host,
-            **memory_of(node, each, _SOURCE),
-        },
-        "nodes": layout.ranks / each,
-    }
-
-
-def _network(filling: Filling, shelf: Shelf, node: Node, each: float, *, alone: bool) -> dict[str, Any]:
-    """One port for each accelerator, of the row's rate or of the node's."""
-    fabric: Fabric = shelf.document("fabric", node.scale_out.fabric)
-    stated = filling.row.number("nic_gbps_per_gpu")
-    if stated is None:
-        stated = fabric.bandwidth * node.scale_out.nics / node.accelerators / 1.25e8
-        if not alone:
-            filling.put("nic_gbps_per_gpu", stated)
-    return {"fabric": _fabric(fabric, f"{stated:g} Gb/s"), "nics": each, "source": _SOURCE}
-
-
-def _fabric(fabric: Fabric, bandwidth: str) -> dict[str, Any]:
-    """A fabric of another rate."""
-    return fabric.model_dump(by_alias=True, exclude_none=True) | {"per": "port", "bandwidth": bandwidth, "sources": {}}
 
 
 def _workload(filling: Filling, accelerator: Accelerator, stack: Stack, layout: Layout) -> dict[str, Any]:

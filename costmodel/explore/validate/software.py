@@ -18,6 +18,9 @@ NAMED = (
     ("maxtext", "maxtext"),
     ("jax", "maxtext"),
     ("pax", "maxtext"),
+    ("levanter", "maxtext"),
+    ("axlearn", "maxtext"),
+    ("t5x", "maxtext"),
 )
 # Words of features and notes, and the leaf of the stack they set.
 SWITCHES: tuple[tuple[str, str, str, Any], ...] = (

@@ -11,11 +11,11 @@ import numpy as np
 from costmodel.documents.library import Case, cases, names, read
 from costmodel.documents.measurement import Measured
 from costmodel.documents.shelf import Shelf
+from costmodel.documents.spelling import accelerator_named
 from costmodel.documents.table import Row, Table, read_table
 from costmodel.equations.economics import share
 from costmodel.errors import Place, fail
 from costmodel.estimate.plan import predict
-from costmodel.explore.validate.fills import GPUS
 from costmodel.explore.validate.outcomes import FITS, Quantity, measured, outcome, quantity_of, stated
 from costmodel.explore.validate.rows import Refused, modelled
 
@@ -136,7 +136,7 @@ def compared_row(row: Row, quantity: Quantity, shelf: Shelf) -> Compared:
 def _groups_of_row(row: Row, reason: str) -> dict[str, str]:
     named = {"model": row.text("model_name"), "gpu": row.text("gpu"), "accelerator": row.text("accelerator")}
     named["gpu"] = named["gpu"] or named["accelerator"]
-    named["accelerator"] = named["accelerator"] or GPUS.get(named["gpu"], "")
+    named["accelerator"] = named["accelerator"] or accelerator_named(named["gpu"])
     named["source_family"] = row.text("source_family") or row.text("source")
     named["arch"] = row.text("arch") or ("moe" if row.number("n_experts") else "dense")
     named["reason"] = reason

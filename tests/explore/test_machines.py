@@ -1,0 +1,78 @@
+"""The machine of a measured run: every shipped accelerator under every usual name, and those of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from costmodel.documents.library import names
+from costmodel.documents.shelf import Shelf
+from costmodel.documents.spelling import SHORT, accelerator_named
+from costmodel.documents.table import Row, read_table
+from costmodel.explore.validate.fills import Filling
+from costmodel.explore.validate.machines import STANDS, cluster_of, stand_of
+from costmodel.explore.validate.rows import modelled
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(folder: Path, gpu: str) -> Row:
+    """A row of a model of 7 B parameters on 64 of them."""
+    path = folder / "runs.csv"
+    names = "id,gpu,gpus,layers,hidden,heads,seq_len,global_batch,fsdp,year,step_time_s"
+    path.write_text(f"{names}\na,{gpu},64,32,4096,32,2048,64,true,2024,1\n", "utf-8")
+    (row,) = read_table(str(path)).rows
+    return row
+
+
+def test_every_shipped_accelerator_is_found_and_stands_somewhere() -> None:
+    known = names("accelerator")
+    assert sorted(STANDS) == sorted(known)
+    assert set(SHORT.values()) <= set(known)
+    assert {stand.node for stand in STANDS.values()} <= set(names("node"))
+    assert [accelerator_named(name) for name in known] == list(known)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "a100-sxm-80"),
+        ("NVIDIA A100 80GB PCIe", "a100-pcie-80"),
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("Tesla V100-SXM2-32GB", "v100-sxm2-32"),
+        ("AMD Instinct MI300X", "mi300x"),
+        ("MI250X-GCD", "mi250x-gcd"),
+        ("TPU v5 litepod", "tpu-v5e"),
+        ("TPUv5p", "tpu-v5p"),
+        ("NVIDIA GeForce RTX 4090", "rtx4090"),
+        ("Intel Gaudi 3", "gaudi3"),
+        ("Cerebras CS-3", ""),
+        ("", ""),
+    ],
+)
+def test_spellings(spelling: str, name: str) -> None:
+    assert accelerator_named(spelling) == name
+
+
+def test_an_accelerator_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands in the first node that holds it; without one nothing can be said."""
+    for folder, file, of in (("accelerators", "mine", "h100-sxm"), ("nodes", "rack", "dgx-h100")):
+        text = (ROOT / "hardware" / folder / f"{of}.yaml").read_text("utf-8")
+        text = text.replace(f"name: {of}\n", f"name: {file}\n").replace("accelerator: h100-sxm", "accelerator: mine")
+        (tmp_path / "hardware" / folder).mkdir(parents=True)
+        (tmp_path / "hardware" / folder / f"{file}.yaml").write_text(text, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert stand_of(Shelf(), "nobody") is None
+    stand = stand_of(Shelf(), "mine")
+    assert stand is not None
+    assert stand.node == "rack"
+    row = run(tmp_path, "mine")
+    assert modelled(row, Shelf()).answer.setting.case.accelerator.name == "mine"
+
+
+def test_links_of_a_card_without_a_node_of_its_own(tmp_path: Path) -> None:
+    """The node that stands for it, with the link of the card between every pair."""
+    node = cluster_of(Filling(run(tmp_path, "H100 PCIe")), Shelf(), "h100-pcie", STANDS["h100-pcie"], 64.0)["node"]
+    assert (node["accelerators"], node["scale_up"]["pair_bandwidth"]) == (8.0, "63 GB/s")
+    assert node["scale_up"]["fabric"]["bandwidth"] == "63 GB/s"

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from costmodel.documents.cells import Column, Row, cell_at, records, repeated, row_of
 from costmodel.documents.faults import nearest
-from costmodel.documents.library import _text
+from costmodel.documents.files import file_text
 from costmodel.documents.nccl_text import is_nccl_text, nccl_rows
 from costmodel.documents.table import COLUMNS as RUN_COLUMNS
 from costmodel.documents.table import REQUIRED as RUN_REQUIRED
-from costmodel.documents.table import Column, Row, _cell, _last, _records, _row
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 Kind = Literal[
@@ -133,13 +133,13 @@ class Timings:
 
 def read_timings(path: str) -> Timings:
     """A kernel table, or the text of nccl-tests; every fault in it at once."""
-    text = _text(path)
+    text = file_text(path)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     if is_nccl_text(text):
         return Timings(path, "cluster", digest, nccl_rows(path, text))
     lines = list(io.StringIO(text, newline=""))
-    records = _records(path, text)
-    start, names = next(records, (1, []))
+    found = records(path, text)
+    start, names = next(found, (1, []))
     place = Place(path, start, 1, text=lines[start - 1].rstrip("\r\n") if lines else "")
     if {*RUN_REQUIRED[:3]} <= set(names):
         return Timings(path, "runs", digest, ())
@@ -149,9 +149,9 @@ def read_timings(path: str) -> Timings:
     _checked(place, names, KINDS[kind])
     faults: list[Fault] = []
     rows = []
-    for line, record in records:
+    for line, record in found:
         where = Place(path, line, 1, text=lines[line - 1].rstrip("\r\n"))
-        row, wrong = _row(where, names, record, {**KINDS[kind].columns, **KINDS[kind].optional})
+        row, wrong = row_of(where, names, record, {**KINDS[kind].columns, **KINDS[kind].optional})
         rows.append(row)
         faults += wrong or _empty(where, names, row, KINDS[kind])
     if faults:
@@ -180,8 +180,7 @@ def _kind_of(place: Place, names: list[str]) -> Kind:
 
 
 def _checked(place: Place, names: list[str], layout: Layout) -> None:
-    twice = sorted({name for name in names if name and names.count(name) > 1})
-    faults = [Fault("D005", f"the column '{name}' stands twice", _cell(place, _last(names, name))) for name in twice]
+    faults = repeated(place, names)
     for name, column in layout.columns.items():
         if name not in names:
             close = nearest(name, [other for other in names if other not in layout.columns], 0.6)
@@ -194,7 +193,7 @@ def _checked(place: Place, names: list[str], layout: Layout) -> None:
 def _empty(place: Place, names: list[str], row: Row, layout: Layout) -> list[Fault]:
     """A fault for every cell that must hold a value and is empty."""
     return [
-        Fault("D006", f"'{name}' is empty: {column.meaning}", _cell(place, names.index(name), name), "fill it in")
+        Fault("D006", f"'{name}' is empty: {column.meaning}", cell_at(place, names.index(name), name), "fill it in")
         for name, column in layout.columns.items()
         if not row.text(name)
     ]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import copy
 import difflib
+import functools
 import hashlib
 import os
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from costmodel.documents.faults import nearest, validate
+from costmodel.documents.files import file_text
 from costmodel.documents.folders import FOLDER_OF
 from costmodel.documents.folders import names as names
 from costmodel.documents.folders import roots as roots
@@ -28,7 +29,7 @@ from costmodel.documents.measurement import Measured, Run
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.overrides import assign
-from costmodel.documents.reading import COMMAND_LINE, MAXIMUM_BYTES, Mapping, read_tree
+from costmodel.documents.reading import COMMAND_LINE, WORTH_KEEPING, Mapping, read_tree
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.sources import Provenance as Provenance
 from costmodel.documents.sources import bibliography as bibliography
@@ -103,30 +104,6 @@ def plural(kind: str) -> str:
     return f"{kind[:-1]}ies" if kind.endswith("y") else kind if kind == "measured" else f"{kind}s"
 
 
-def _text(path: str, place: Place | None = None) -> str:
-    """The text of a file, or of standard input."""
-    shown = Place("<stdin>" if path == "-" else path)
-    try:
-        if path != "-":
-            with open(path, "rb") as file:
-                data = file.read(MAXIMUM_BYTES + 1)
-        elif sys.stdin is None:
-            raise fail("D001", "there is no standard input", shown)
-        else:
-            data = sys.stdin.buffer.read(MAXIMUM_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        named = f"'{path}'" if place else "the file"
-        raise fail("D001", f"{named} cannot be read: {reason}", place or shown) from None
-    if len(data) > MAXIMUM_BYTES:
-        raise fail("D001", f"the file is over {MAXIMUM_BYTES / 1e6:.0f} MB", shown)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise fail("D001", f"the file is not UTF-8 text (line {line}, byte {error.start})", shown) from None
-
-
 def _shown(path: Path) -> str:
     for root in roots():
         if path.is_absolute() and path.is_relative_to(root):
@@ -135,7 +112,7 @@ def _shown(path: Path) -> str:
 
 
 @dataclass
-class _Reader:
+class Reader:
     """Reads named documents once, keeping digests and writing references out in place."""
 
     digests: dict[str, str] = field(default_factory=dict)
@@ -144,13 +121,18 @@ class _Reader:
     origin: dict[tuple[str, str], Any] = field(default_factory=dict)
     found: list[Fault] = field(default_factory=list)
 
-    def tree(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[Any, str]:
-        """The tree of a named document; what was wrong with its text waits in `found`."""
+    def text(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[str, str]:
+        """The text of a named document, and how its file is shown."""
         piped = piped and name == "-"
         path = Path(name) if piped else find(kind, name, place)
-        text = _text("-") if piped else _text(str(path), place)
+        text = file_text("-") if piped else file_text(str(path), place)
         shown = "<stdin>" if piped else _shown(path)
         self.digests[shown] = hashlib.sha256(text.encode()).hexdigest()[:12]
+        return text, shown
+
+    def tree(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[Any, str]:
+        """The tree of a named document, to be changed; what was wrong with its text waits in `found`."""
+        text, shown = self.text(kind, name, place, piped=piped)
         tree, faults = read_tree(text, shown)
         self.trees[shown] = self.origin[kind, name] = tree
         self.found += faults
@@ -159,22 +141,15 @@ class _Reader:
     def checked(self, kind: str, tree: Any, shown: str) -> Any:
         """The tree as a document, with every fault of its text and of its keys at once."""
         found, self.found = self.found, []
-        document = validate(FOLDERS[kind][1], tree, shown, found)
-        if unknown := list(uncited(tree)):
-            raise CostModelError(*unknown)
-        return document
+        return _checked(kind, tree, shown, found)
 
     def document(self, kind: str, reference: Any, place: Place | None = None) -> Any:
         """A document by name, or the one written out in place."""
         if not isinstance(reference, str):
             return reference
-        tree, shown = self.tree(kind, reference, place)
-        document = self.checked(kind, tree, shown)
-        named = getattr(document, "name", None) or getattr(document, "of", None)
-        if named and named != Path(shown).stem:
-            written = _place_of(tree, "name", "of") or Place(shown)
-            sentence = f"the file is named '{Path(shown).stem}' and the document '{named}'"
-            raise fail("D013", sentence, written, "rename one of the two")
+        text, shown = self.text(kind, reference, place)
+        document, tree = (_read if len(text) < WORTH_KEEPING else _read.__wrapped__)(kind, text, shown)
+        self.trees[shown] = self.origin[kind, reference] = tree
         return document
 
     def documents(self, *wanted: tuple[str, Any, Place | None]) -> list[Any]:
@@ -191,15 +166,35 @@ class _Reader:
         return found
 
 
+def _checked(kind: str, tree: Any, shown: str, found: Sequence[Fault]) -> Any:
+    document = validate(FOLDERS[kind][1], tree, shown, found)
+    if unknown := list(uncited(tree)):
+        raise CostModelError(*unknown)
+    return document
+
+
+@functools.lru_cache(maxsize=256)
+def _read(kind: str, text: str, shown: str) -> tuple[Any, Any]:
+    """A named document and its tree, which many cases share and nobody changes."""
+    tree, faults = read_tree(text, shown)
+    document = _checked(kind, tree, shown, faults)
+    named = getattr(document, "name", None) or getattr(document, "of", None)
+    if named and named != Path(shown).stem:
+        written = _place_of(tree, "name", "of") or Place(shown)
+        sentence = f"the file is named '{Path(shown).stem}' and the document '{named}'"
+        raise fail("D013", sentence, written, "rename one of the two")
+    return document, tree
+
+
 def read(kind: str, name: str) -> Any:
     """One document by name or path, checked."""
-    return _Reader().document(kind, name)
+    return Reader().document(kind, name)
 
 
 def title_of(kind: str, name: str) -> str:
     """The title a document gives itself, found without checking the rest of it."""
     try:
-        lines = _text(str(find(kind, name))).splitlines()
+        lines = file_text(str(find(kind, name))).splitlines()
     except CostModelError as error:
         return error.faults[0].sentence
     written = (line.removeprefix("title:").strip() for line in lines if line.startswith("title:"))
@@ -216,10 +211,10 @@ def text_of(name: str, *, fitted: bool = False) -> list[tuple[str, str, str]]:
         hint = f"did you mean {' or '.join(close)}?" if close else "costmodel list shows them all"
         raise fail("D009", f"there is no document named '{name}'", Place(COMMAND_LINE), hint)
     paths = [(kind, find(kind, name)) for kind in kinds]
-    return [(kind, _shown(path), _text(str(path))) for kind, path in paths]
+    return [(kind, _shown(path), file_text(str(path))) for kind, path in paths]
 
 
-def _scenario_tree(reader: _Reader, name: str) -> tuple[Any, str]:
+def _scenario_tree(reader: Reader, name: str) -> tuple[Any, str]:
     tree, shown = reader.tree("scenario", name, piped=True)
     if isinstance(tree, dict) and tree.get("schema") in ("costmodel/result/v1", "costmodel/search/v1"):
         inner = tree.get("scenario")
@@ -233,12 +228,13 @@ def _scenario_tree(reader: _Reader, name: str) -> tuple[Any, str]:
 
 def load(name: str, assignments: Iterable[str] = ()) -> Case:
     """A scenario by name, path or '-', with overrides, and every document it names."""
-    reader, assignments = _Reader(), tuple(assignments)
+    reader, assignments = Reader(), tuple(assignments)
     tree, shown = _scenario_tree(reader, name)
-    return replace(_case(reader, tree, shown, assignments), name=name, assignments=assignments)
+    return replace(case_from(reader, tree, shown, assignments), name=name, assignments=assignments)
 
 
-def _case(reader: _Reader, tree: dict[Any, Any], shown: str, assignments: Iterable[str]) -> Case:
+def case_from(reader: Reader, tree: dict[Any, Any], shown: str, assignments: Iterable[str]) -> Case:
+    """The case of a scenario's tree, with assignments put into it."""
     if isinstance(tree, dict):
         assign(tree, assignments, lambda kind, name, place: reader.tree(kind, name, place)[0])
     return case_of(reader.checked("scenario", tree, shown), reader, tree)
@@ -248,12 +244,12 @@ def cases(measured: Measured) -> Iterator[tuple[Run, Case]]:
     """Every run of a measured table with the case it was measured in."""
     for run in measured.runs:
         assignments = [f"{path}={value}" for path, value in run.set.items()]
-        yield run, _case(_Reader(), copy.deepcopy(measured.scenario), measured.name, assignments)
+        yield run, case_from(Reader(), copy.deepcopy(measured.scenario), measured.name, assignments)
 
 
-def case_of(scenario: Scenario, reader: _Reader | None = None, tree: dict[str, Any] | None = None) -> Case:
+def case_of(scenario: Scenario, reader: Reader | None = None, tree: dict[str, Any] | None = None) -> Case:
     """A checked scenario with every document it names."""
-    reader = reader or _Reader()
+    reader = reader or Reader()
     written = tree or {}
     model, stack, optimizer, node = reader.documents(
         ("model", scenario.model, _place_of(written, "model")),
@@ -288,20 +284,20 @@ def case_of(scenario: Scenario, reader: _Reader | None = None, tree: dict[str, A
     )
 
 
-def _fits(reader: _Reader, accelerator: Accelerator, scale_out: Fabric, inner: Any) -> list[Any]:
+def _fits(reader: Reader, accelerator: Accelerator, scale_out: Fabric, inner: Any) -> list[Any]:
     """The efficiency documents of an accelerator and of the network, and the one common to all."""
     chip, port = (
         reader.origin.get(("accelerator", accelerator.name)) or _under(inner, "accelerator"),
         reader.origin.get(("fabric", scale_out.name)) or _under(inner, "scale_out.fabric"),
     )
     return reader.documents(
-        ("efficiency", _efficiency(accelerator), _place_of(chip, "efficiency", "name")),
-        ("efficiency", _efficiency(scale_out), _place_of(port, "efficiency", "name")),
+        ("efficiency", efficiency_of(accelerator), _place_of(chip, "efficiency", "name")),
+        ("efficiency", efficiency_of(scale_out), _place_of(port, "efficiency", "name")),
         ("efficiency", UNMEASURED, None),
     )
 
 
-def _efficiency(of: Accelerator | Fabric) -> str:
+def efficiency_of(of: Accelerator | Fabric) -> str:
     """The fit a document names, or the one of its own name, or what is stated for all that were never measured."""
     return of.efficiency or (of.name if of.name in names("efficiency") else UNMEASURED)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from costmodel.documents.base import said
-from costmodel.documents.table import Row
+from costmodel.documents.cells import Row
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 OPERATIONS = {

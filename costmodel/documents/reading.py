@@ -16,9 +16,9 @@ from costmodel.errors import CostModelError, Fault, Place, fail
 
 MAXIMUM_BYTES = 4_000_000
 COMMAND_LINE = "command line"
+WORTH_KEEPING = 50_000  # longer texts are read again, rather than held in memory
 _MAXIMUM_DEPTH = 32
 _HOPELESS_DEPTH = 4 * _MAXIMUM_DEPTH
-_WORTH_KEEPING = 50_000
 _PLAIN_TAGS = {"map", "seq", "str", "int", "float", "bool", "null", "timestamp"}
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # and halves of characters, which nothing prints
@@ -186,7 +186,7 @@ def read_tree(text: str, file: str, *, or_nothing: bool = False) -> tuple[Any, t
     if len(text) > MAXIMUM_BYTES:
         raise fail("D001", f"the text is over {MAXIMUM_BYTES / 1e6:.0f} MB", Place(file))
     try:
-        node = _composed(text) if len(text) < _WORTH_KEEPING else _composed.__wrapped__(text)
+        node = _composed(text) if len(text) < WORTH_KEEPING else _composed.__wrapped__(text)
     except YAMLError as error:
         raise CostModelError(_syntax_fault(error, text, file)) from None
     except RecursionError:

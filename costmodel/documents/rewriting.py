@@ -10,8 +10,9 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
+from costmodel.documents.files import file_text
 from costmodel.documents.folders import FOLDER_OF
-from costmodel.documents.library import _text, find
+from costmodel.documents.library import find
 
 _WIDTH = 120
 Changes = Mapping[tuple[str, ...], Mapping[str, Any]]
@@ -91,7 +92,7 @@ def _entry(tree: Any, path: tuple[str, ...]) -> Any:
 
 def document_text(kind: str, name: str) -> str:
     """The text of a document as it is found by its name."""
-    return _text(str(find(kind, name)))
+    return file_text(str(find(kind, name)))
 
 
 def place_of(kind: str, name: str) -> Path:

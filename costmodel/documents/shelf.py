@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from costmodel.documents.library import _Reader, names
+from costmodel.documents.library import Reader, names
 from costmodel.errors import Place
 
 
 @dataclass
-class Shelf(_Reader):
+class Shelf(Reader):
     """Reads named documents, and keeps them as long as it lives itself."""
 
     kept: dict[tuple[str, str], Any] = field(default_factory=dict)

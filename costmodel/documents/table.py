@@ -8,29 +8,13 @@ that says what it ran on, and one that says what was measured. Header names of a
 
 from __future__ import annotations
 
-import csv
 import io
-import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 
-from costmodel.documents.base import said
+from costmodel.documents.cells import Column, Row, records, repeated, row_of
 from costmodel.documents.faults import nearest
-from costmodel.documents.library import _text
+from costmodel.documents.files import file_text
 from costmodel.errors import CostModelError, Fault, Place, fail
-
-Kind = Literal["text", "count", "whole", "number", "flag"]
-
-
-@dataclass(frozen=True)
-class Column:
-    """What a column holds: text, a count from one, a whole number from zero, a number above zero, true or false."""
-
-    kind: Kind
-    meaning: str
-
 
 COLUMNS: dict[str, Column] = {
     "id": Column("text", "name of the run; file and line if left out"),
@@ -97,38 +81,6 @@ REQUIRED = ("layers", "hidden", "heads", "seq_len", "gpus", "global_batch")
 TIMES = ("step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu", "hfu")
 MEMORIES = ("value_gb", "peak_mem_gb", "fits")
 
-_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
-_FLAGS = {"true": True, "false": False, "1": True, "0": False}
-_LARGEST = 1e18
-_WANTED = {"count": "a whole number from 1", "whole": "a whole number from 0", "number": "a number above 0"}
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measured run: the cells as written, and those of `COLUMNS` as what they mean."""
-
-    place: Place
-    written: Mapping[str, str]
-    cells: Mapping[str, float | bool]
-
-    @property
-    def id(self) -> str:
-        """Its name, or where it stands."""
-        return self.text("id") or f"{Path(self.place.file).stem}:{self.place.line}"
-
-    def text(self, name: str) -> str:
-        """A cell as it was written; empty when unknown."""
-        return self.written.get(name, "")
-
-    def number(self, name: str) -> float | None:
-        """A count or a number; None when unknown."""
-        return self.cells.get(name)
-
-    def flag(self, name: str) -> bool | None:
-        """True, false, or None when unknown."""
-        value = self.cells.get(name)
-        return None if value is None else bool(value)
-
 
 @dataclass(frozen=True)
 class Table:
@@ -141,15 +93,15 @@ class Table:
 
 def read_table(path: str) -> Table:
     """A table of measured runs, or every fault in it at once."""
-    text = _text(path)
+    text = file_text(path)
     lines = list(io.StringIO(text, newline=""))
-    records = _records(path, text)
-    start, header = next(records, (1, []))
+    found = records(path, text)
+    start, header = next(found, (1, []))
     names = _header(path, lines, start, header)
     faults: list[Fault] = []
     rows = []
-    for line, record in records:
-        row, wrong = _row(Place(path, line, 1, text=lines[line - 1].rstrip("\r\n")), names, record)
+    for line, record in found:
+        row, wrong = row_of(Place(path, line, 1, text=lines[line - 1].rstrip("\r\n")), names, record, COLUMNS)
         rows.append(row)
         faults += wrong
     if faults:
@@ -159,19 +111,6 @@ def read_table(path: str) -> Table:
     return Table(path, tuple(name for name in names if name), tuple(rows))
 
 
-def _records(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Every record that is not empty, with the line it begins in."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    line = 1
-    try:
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                yield line, [cell.strip() for cell in cells]
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise fail("D014", f"this is not a table of cells between commas: {error}", Place(path, line, 1)) from None
-
-
 def _header(path: str, lines: list[str], line: int, header: list[str]) -> list[str]:
     """The names of the columns as `COLUMNS` has them, or what is wrong with them."""
     renamed = [ALIASES[name] if name in ALIASES and ALIASES[name] not in header else name for name in header]
@@ -179,8 +118,7 @@ def _header(path: str, lines: list[str], line: int, header: list[str]) -> list[s
     if not set(COLUMNS) & set(renamed):
         hint = "cells are separated by commas; costmodel explain D014 names the columns"
         raise fail("D014", "the first line names no column of a table of measured runs", place, hint)
-    twice = sorted({name for name in renamed if name and renamed.count(name) > 1})
-    faults = [Fault("D005", f"the column '{name}' stands twice", _cell(place, _last(renamed, name))) for name in twice]
+    faults = repeated(place, renamed)
     for name in REQUIRED:
         if name not in renamed:
             close = nearest(name, [other for other in renamed if other not in COLUMNS], 0.7)
@@ -193,59 +131,3 @@ def _header(path: str, lines: list[str], line: int, header: list[str]) -> list[s
     if faults:
         raise CostModelError(*faults)
     return renamed
-
-
-def _last(names: list[str], name: str) -> int:
-    return len(names) - 1 - names[::-1].index(name)
-
-
-def _row(
-    place: Place, names: list[str], record: list[str], columns: Mapping[str, Column] = COLUMNS
-) -> tuple[Row, list[Fault]]:
-    if len(record) != len(names):
-        sentence = f"this row has {len(record)} cells and the header {len(names)}"
-        return Row(place, {}, {}), [Fault("D014", sentence, place, "put a cell that holds a comma in quotes")]
-    cells: dict[str, float | bool] = {}
-    faults = []
-    for index, (name, written) in enumerate(zip(names, record, strict=True)):
-        column = columns.get(name)
-        if column is None or column.kind == "text" or not written:
-            continue
-        value = _value(column.kind, written)
-        if isinstance(value, Fault):
-            faults.append(Fault(value.code, value.sentence, _cell(place, index, name), value.hint))
-        else:
-            cells[name] = value
-    return Row(place, dict(zip(names, record, strict=True)), cells), faults
-
-
-def _value(kind: Kind, written: str) -> float | bool | Fault:
-    """What a cell means, or a fault without its place."""
-    unknown = "leave the cell empty where nothing is known"
-    if kind == "flag":
-        flag = _FLAGS.get(written.lower())
-        return (
-            Fault("D006", f"true or false is wanted here, not {said(written)}", None, unknown) if flag is None else flag
-        )
-    if not _NUMBER.fullmatch(written):
-        return Fault("D006", f"{_WANTED[kind]} is wanted here, not {said(written)}", None, unknown)
-    number = float(written)
-    whole = kind == "number" or number.is_integer()
-    if not whole or number > _LARGEST or number < (0 if kind == "whole" else 1 if kind == "count" else 1 / _LARGEST):
-        return Fault("D008", f"{said(written)} is out of range: {_WANTED[kind]} is wanted here")
-    return number
-
-
-def _cell(place: Place, index: int, name: str = "") -> Place:
-    """The place of a cell of a line; the line itself when the record goes on behind it."""
-    starts, quoted = [0], False
-    for position, letter in enumerate(place.text):
-        if letter == '"':
-            quoted = not quoted
-        elif letter == "," and not quoted:
-            starts.append(position + 1)
-    if index >= len(starts):
-        return Place(place.file, place.line, 1, name)
-    ends = [*(start - 1 for start in starts[1:]), len(place.text)]
-    width = max(1, ends[index] - starts[index])
-    return Place(place.file, place.line, starts[index] + 1, name, place.text, width)

@@ -10,7 +10,8 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from costmodel.documents.faults import validate
-from costmodel.documents.library import Case, _case, _Reader, _text
+from costmodel.documents.files import file_text
+from costmodel.documents.library import Case, Reader, case_from
 from costmodel.documents.reading import read_tree
 
 D = TypeVar("D", bound=BaseModel)
@@ -19,13 +20,13 @@ D = TypeVar("D", bound=BaseModel)
 def vary(case: Case, assignments: Iterable[str]) -> Case:
     """A loaded case with further assignments, as if they had been given on loading."""
     further = tuple(assignments)
-    reader = _Reader(digests=dict(case.digests), trees=dict(case.trees))
+    reader = Reader(digests=dict(case.digests), trees=dict(case.trees))
     shown = next(iter(case.digests), case.name)
-    varied = _case(reader, copy.deepcopy(case.tree), shown, further)
+    varied = case_from(reader, copy.deepcopy(case.tree), shown, further)
     return replace(varied, name=case.name, assignments=(*case.assignments, *further))
 
 
 def file_of(kind: type[D], path: str) -> D:
     """A file that no shelf holds, as the document it should be."""
-    tree, faults = read_tree(_text(path), path)
+    tree, faults = read_tree(file_text(path), path)
     return validate(kind, tree, path, faults)

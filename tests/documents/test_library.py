@@ -127,7 +127,7 @@ def test_a_file_one_may_not_read(
     def refused(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("costmodel.documents.library.open", refused, raising=False)
+    monkeypatch.setattr("costmodel.documents.files.open", refused, raising=False)
     (found,) = faults(run("estimate", "s.yaml", cwd=tmp_path))
     assert (found.code, found.sentence) == ("D001", "the file cannot be read: Permission denied")
 

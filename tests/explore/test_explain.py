@@ -44,10 +44,15 @@ def explained(name: str, quantity: str) -> Node:
     return explain(asked(name), own_plan(asked(name)), quantity)
 
 
-def nodes(node: Node) -> Iterator[Node]:
-    yield node
-    for inner in node.beneath:
-        yield from nodes(inner)
+def nodes(root: Node) -> Iterator[Node]:
+    """Every node of a tree once: most are met in many places."""
+    seen, waiting = {id(root)}, [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        fresh = {id(inner): inner for inner in node.beneath if id(inner) not in seen}
+        seen |= fresh.keys()
+        waiting += fresh.values()
 
 
 def figure(name: str, quantity: str) -> float:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from costmodel.documents.cells import Row
 from costmodel.documents.shelf import Shelf
-from costmodel.documents.table import Row, read_table
+from costmodel.documents.table import read_table
 from costmodel.estimate.costs import number
 from costmodel.estimate.plan import answer, own_plan
 from costmodel.estimate.setting import setting_of

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from costmodel.documents.cells import Row
 from costmodel.documents.library import read
 from costmodel.documents.shelf import Shelf
-from costmodel.documents.table import COLUMNS, Row, read_table
+from costmodel.documents.table import COLUMNS, read_table
 from costmodel.estimate.shapes.work import model_parameters
 from costmodel.explore.validate.fills import RULES
 from costmodel.explore.validate.outcomes import total_of

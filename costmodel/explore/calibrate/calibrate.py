@@ -10,7 +10,7 @@ import numpy as np
 
 from costmodel.documents.hardware import Accelerator, Efficiency, Node
 from costmodel.documents.kernels import Timings, read_timings
-from costmodel.documents.library import _efficiency, names
+from costmodel.documents.library import efficiency_of, names
 from costmodel.documents.precision import RECIPES
 from costmodel.documents.shelf import Shelf
 from costmodel.equations.arithmetic import attention_flop, matmul_flop
@@ -139,7 +139,7 @@ def samples_of(key: Key, found: Gathered, shelf: Shelf) -> list[Sample]:
     if key.part == "network":
         return [_network(key, table, common)]
     accelerator: Accelerator = shelf.document("accelerator", key.of)
-    efficiency: Efficiency = shelf.document("efficiency", _efficiency(accelerator))
+    efficiency: Efficiency = shelf.document("efficiency", efficiency_of(accelerator))
     builder = {"matmul": _matmul, "attention": _attention, "collectives": _collectives, "memory": _memory}[key.part]
     if key.part == "collectives":
         common["shelf"] = shelf

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from costmodel.documents.cells import Row
 from costmodel.documents.hardware import Accelerator, Node
 from costmodel.documents.kernels import Timings, stem
 from costmodel.documents.precision import RECIPES
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.spelling import accelerator_named
-from costmodel.documents.table import Row
 from costmodel.equations.collectives import Operation, wire_bytes
 from costmodel.equations.counting import divided, repeated, tokens_in_micro_batch
 from costmodel.equations.parameters import table_parameters

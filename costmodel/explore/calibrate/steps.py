@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.documents.cells import Row
 from costmodel.documents.library import Case
 from costmodel.documents.shelf import Shelf
-from costmodel.documents.table import Row
 from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.plan import own_plan, plan_block

@@ -52,6 +52,9 @@ class Node:
     beneath: list[Node] = field(default_factory=list)
 
 
+_Made = dict[tuple[int, str, str], Node]  # by origin, name and unit
+
+
 def quantities() -> list[str]:
     """Everything a plan's explanation can start from."""
     return [*COLUMNS, *LINES]
@@ -64,7 +67,7 @@ def explain(setting: Setting, plan: Plan, quantity: str) -> Node:
     with trace():
         evaluation = banded(setting, evaluate(setting, _traced(setting, plan)))
         origin, unit = _origin(evaluation, quantity)
-    return _node(setting, quantity, unit, origin)
+    return _node(setting, quantity, unit, origin, {})
 
 
 def _traced(setting: Setting, plan: Plan) -> Block:
@@ -88,7 +91,15 @@ def _origin(evaluation: Evaluation, quantity: str) -> tuple[Origin, str]:
     return origin_of(evaluation.ledger.line(quantity, peaks.index(max(peaks))), quantity), "B"
 
 
-def _node(setting: Setting, name: str, unit: str, origin: Origin) -> Node:
+def _node(setting: Setting, name: str, unit: str, origin: Origin, made: _Made) -> Node:
+    """The node of an origin: a tree meets most of them many times."""
+    key = (id(origin), name, unit)
+    if key not in made:
+        made[key] = _fresh(setting, name, unit, origin, made)
+    return made[key]
+
+
+def _fresh(setting: Setting, name: str, unit: str, origin: Origin, made: _Made) -> Node:
     value = number(origin.value)
     if isinstance(origin, Leaf):
         place = origin.figure.place if origin.figure is not None else None
@@ -97,12 +108,12 @@ def _node(setting: Setting, name: str, unit: str, origin: Origin) -> Node:
     if isinstance(origin, Sum):
         parts = [part for part in _parts(origin) if origin.operation == "where" or number(part.value) != 0]
         if len(parts) == 1:
-            return _node(setting, name, unit, parts[0])
-        beneath = [_node(setting, _name(part), unit, part) for part in parts]
+            return _node(setting, name, unit, parts[0], made)
+        beneath = [_node(setting, _name(part), unit, part, made) for part in parts]
         return Node(name, value, unit, operation=_SIGNS.get(origin.operation, origin.operation), beneath=beneath)
     units = {argument.name: argument.unit or "1" for argument in origin.equation.contract.arguments}
     inner = [
-        _node(setting, key, unit if units.get(key) == "u" else units.get(key, "1"), part)
+        _node(setting, key, unit if units.get(key) == "u" else units.get(key, "1"), part, made)
         for key, part in origin.inputs.items()
     ]
     return Node(name, value, unit, origin.equation, origin.labels, origin.choices, beneath=inner)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from costmodel.documents.cells import Row
 from costmodel.documents.hardware import Node
 from costmodel.documents.stack import Stack
-from costmodel.documents.table import Row
 
 OFFLOAD = re.compile(r"cpu_activation_offload_layers=(\d+)")
 MODULES = {"core_attn": "attention", "layernorm": "norms", "mlp": "mlp"}  # Megatron's names, and ours

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from costmodel.documents.cells import Row
 from costmodel.documents.model import Layers, Model
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.stack import Stack
-from costmodel.documents.table import Row
 from costmodel.equations.counting import repeated
 from costmodel.estimate.shapes.split import layer_count
 from costmodel.explore.validate.fills import Filling

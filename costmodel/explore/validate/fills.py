@@ -6,9 +6,9 @@ import math
 import re
 from typing import TypeVar
 
+from costmodel.documents.cells import Row
 from costmodel.documents.spelling import accelerator_named
 from costmodel.documents.stack import Stack
-from costmodel.documents.table import Row
 
 T = TypeVar("T", str, float, bool)
 

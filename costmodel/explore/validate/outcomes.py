@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from costmodel.documents.cells import Row
 from costmodel.documents.scenario import FlopConvention
-from costmodel.documents.table import MEMORIES, TIMES, Row
+from costmodel.documents.table import MEMORIES, TIMES
 from costmodel.equations.counting import repeated
 from costmodel.equations.economics import run_time, tokens_per_step, work_time
 from costmodel.estimate.band import memory_band

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+from costmodel.documents.cells import Row
 from costmodel.documents.faults import validate
 from costmodel.documents.hardware import Accelerator
 from costmodel.documents.library import Case, case_of
@@ -14,7 +15,6 @@ from costmodel.documents.precision import RECIPES
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.stack import Schedule, Stack
-from costmodel.documents.table import Row
 from costmodel.errors import CostModelError
 from costmodel.estimate.legality.rules import REFUSALS, Rule
 from costmodel.estimate.plan import Answer, answer, own_plan

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from costmodel.documents.cells import Row
 from costmodel.documents.library import Case, cases, names, read
 from costmodel.documents.measurement import Measured
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.spelling import accelerator_named
-from costmodel.documents.table import Row, Table, read_table
+from costmodel.documents.table import Table, read_table
 from costmodel.equations.economics import share
 from costmodel.errors import Place, fail
 from costmodel.estimate.plan import predict

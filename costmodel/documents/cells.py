@@ -1,0 +1,130 @@
+"""A CSV table cell by cell: what a column holds, what a cell means, where it stands."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from costmodel.documents.base import said
+from costmodel.errors import Fault, Place, fail
+
+Kind = Literal["text", "count", "whole", "number", "flag"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column holds: text, a count from one, a whole number from zero, a number above zero, true or false."""
+
+    kind: Kind
+    meaning: str
+
+
+_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+_FLAGS = {"true": True, "false": False, "1": True, "0": False}
+_LARGEST = 1e18
+_WANTED = {"count": "a whole number from 1", "whole": "a whole number from 0", "number": "a number above 0"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One record: the cells as written, and those of known columns as what they mean."""
+
+    place: Place
+    written: Mapping[str, str]
+    cells: Mapping[str, float | bool]
+
+    @property
+    def id(self) -> str:
+        """Its name, or where it stands."""
+        return self.text("id") or f"{Path(self.place.file).stem}:{self.place.line}"
+
+    def text(self, name: str) -> str:
+        """A cell as it was written; empty when unknown."""
+        return self.written.get(name, "")
+
+    def number(self, name: str) -> float | None:
+        """A count or a number; None when unknown."""
+        return self.cells.get(name)
+
+    def flag(self, name: str) -> bool | None:
+        """True, false, or None when unknown."""
+        value = self.cells.get(name)
+        return None if value is None else bool(value)
+
+
+def records(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    """Every record that is not empty, with the line it begins in."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    line = 1
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield line, [cell.strip() for cell in cells]
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise fail("D014", f"this is not a table of cells between commas: {error}", Place(path, line, 1)) from None
+
+
+def row_of(place: Place, names: list[str], record: list[str], columns: Mapping[str, Column]) -> tuple[Row, list[Fault]]:
+    """A record as a row, and what is wrong with its cells."""
+    if len(record) != len(names):
+        sentence = f"this row has {len(record)} cells and the header {len(names)}"
+        return Row(place, {}, {}), [Fault("D014", sentence, place, "put a cell that holds a comma in quotes")]
+    cells: dict[str, float | bool] = {}
+    faults = []
+    for index, (name, written) in enumerate(zip(names, record, strict=True)):
+        column = columns.get(name)
+        if column is None or column.kind == "text" or not written:
+            continue
+        value = _value(column.kind, written)
+        if isinstance(value, Fault):
+            faults.append(Fault(value.code, value.sentence, cell_at(place, index, name), value.hint))
+        else:
+            cells[name] = value
+    return Row(place, dict(zip(names, record, strict=True)), cells), faults
+
+
+def repeated(place: Place, names: list[str]) -> list[Fault]:
+    """A fault for every column that stands twice, at the last of them."""
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    return [
+        Fault("D005", f"the column '{name}' stands twice", cell_at(place, len(names) - 1 - names[::-1].index(name)))
+        for name in twice
+    ]
+
+
+def _value(kind: Kind, written: str) -> float | bool | Fault:
+    """What a cell means, or a fault without its place."""
+    unknown = "leave the cell empty where nothing is known"
+    if kind == "flag":
+        flag = _FLAGS.get(written.lower())
+        return (
+            Fault("D006", f"true or false is wanted here, not {said(written)}", None, unknown) if flag is None else flag
+        )
+    if not _NUMBER.fullmatch(written):
+        return Fault("D006", f"{_WANTED[kind]} is wanted here, not {said(written)}", None, unknown)
+    number = float(written)
+    whole = kind == "number" or number.is_integer()
+    if not whole or number > _LARGEST or number < (0 if kind == "whole" else 1 if kind == "count" else 1 / _LARGEST):
+        return Fault("D008", f"{said(written)} is out of range: {_WANTED[kind]} is wanted here")
+    return number
+
+
+def cell_at(place: Place, index: int, name: str = "") -> Place:
+    """The place of a cell of a line; the line itself when the record goes on behind it."""
+    starts, quoted = [0], False
+    for position, letter in enumerate(place.text):
+        if letter == '"':
+            quoted = not quoted
+        elif letter == "," and not quoted:
+            starts.append(position + 1)
+    if index >= len(starts):
+        return Place(place.file, place.line, 1, name)
+    ends = [*(start - 1 for start in starts[1:]), len(place.text)]
+    width = max(1, ends[index] - starts[index])
+    return Place(place.file, place.line, starts[index] + 1, name, place.text, width)

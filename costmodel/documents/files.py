@@ -1,0 +1,32 @@
+"""The text of a file, or of standard input: no larger than wanted, and UTF-8."""
+
+from __future__ import annotations
+
+import sys
+
+from costmodel.documents.reading import MAXIMUM_BYTES
+from costmodel.errors import Place, fail
+
+
+def file_text(path: str, place: Place | None = None) -> str:
+    """The text of a file, or of standard input."""
+    shown = Place("<stdin>" if path == "-" else path)
+    try:
+        if path != "-":
+            with open(path, "rb") as file:
+                data = file.read(MAXIMUM_BYTES + 1)
+        elif sys.stdin is None:
+            raise fail("D001", "there is no standard input", shown)
+        else:
+            data = sys.stdin.buffer.read(MAXIMUM_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        named = f"'{path}'" if place else "the file"
+        raise fail("D001", f"{named} cannot be read: {reason}", place or shown) from None
+    if len(data) > MAXIMUM_BYTES:
+        raise fail("D001", f"the file is over {MAXIMUM_BYTES / 1e6:.0f} MB", shown)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise fail("D001", f"the file is not UTF-8 text (line {line}, byte {error.start})", shown) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import re
@@ -12,9 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import typer.main
 
 from costmodel.commands.app import main
 
+typer.main.get_command = functools.cache(typer.main.get_command)  # a process builds its commands once, as users' do
 signal.signal(signal.SIGINT, signal.default_int_handler)  # the commands took it; pytest wants it back
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,8 +46,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fuzz", type=int, default=0, metavar="N", help="cases test_fuzz tries in all, instead of a few")
 
 
-def _stream(data: bytes = b"") -> io.TextIOWrapper:
-    return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", write_through=True)
+class _Screen(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+def _stream(data: bytes = b"", kind: type[io.TextIOWrapper] = io.TextIOWrapper) -> io.TextIOWrapper:
+    return kind(io.BytesIO(data), encoding="utf-8", write_through=True)
 
 
 def _written(stream: io.TextIOWrapper) -> str:
@@ -53,9 +61,15 @@ def _written(stream: io.TextIOWrapper) -> str:
     return stream.buffer.getvalue().decode("utf-8")
 
 
-def run_here(*args: str, stdin: str | bytes = b"", cwd: Path = ROOT, env: dict[str, str] | None = None) -> Ran:
-    """The command line in this process, as a pipe would see it; an exception that gets out is a traceback."""
-    out, err = _stream(), _stream()
+def run_here(
+    *args: str,
+    stdin: str | bytes = b"",
+    cwd: Path = ROOT,
+    env: dict[str, str] | None = None,
+    screen: bool = False,
+) -> Ran:
+    """The command line in this process, as a pipe or a terminal would see it; what gets out of it is a traceback."""
+    out, err = _stream(kind=_Screen if screen else io.TextIOWrapper), _stream()
     given = stdin.encode() if isinstance(stdin, str) else stdin
     interrupt, hook, folder = signal.getsignal(signal.SIGINT), sys.excepthook, Path.cwd()
     try:
@@ -117,7 +131,7 @@ def faults_of(ran: Ran) -> list[Seen]:
 
 @pytest.fixture(scope="session")
 def run() -> Run:
-    """`run(*args, stdin=…, cwd=…, env=…)` gives code, out and err of the command line."""
+    """`run(*args, stdin=…, cwd=…, env=…, screen=…)` gives code, out and err of the command line."""
     return run_here
 
 

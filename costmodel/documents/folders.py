@@ -38,3 +38,8 @@ def names(kind: str) -> list[str]:
     """The names of all documents of a kind that can be found."""
     folder = FOLDER_OF[kind]
     return sorted({path.stem for root in roots() for path in (root / folder).glob("*.yaml") if path.is_file()})
+
+
+def has(kind: str, name: str) -> bool:
+    """Whether a document of that kind and name can be found."""
+    return any(os.path.isfile(root / FOLDER_OF[kind] / f"{name}.yaml") for root in roots())

@@ -7,7 +7,6 @@ any leaf: a path that goes through a name writes the named document out first.
 
 from __future__ import annotations
 
-import copy
 import difflib
 import functools
 import hashlib
@@ -21,7 +20,7 @@ from pydantic import BaseModel
 
 from costmodel.documents.faults import nearest, validate
 from costmodel.documents.files import file_text
-from costmodel.documents.folders import FOLDER_OF
+from costmodel.documents.folders import FOLDER_OF, has
 from costmodel.documents.folders import names as names
 from costmodel.documents.folders import roots as roots
 from costmodel.documents.hardware import Accelerator, Efficiency, Fabric, Node
@@ -29,7 +28,7 @@ from costmodel.documents.measurement import Measured, Run
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.overrides import assign
-from costmodel.documents.reading import COMMAND_LINE, WORTH_KEEPING, Mapping, read_tree
+from costmodel.documents.reading import COMMAND_LINE, WORTH_KEEPING, Mapping, copied, read_tree
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.sources import Provenance as Provenance
 from costmodel.documents.sources import bibliography as bibliography
@@ -244,7 +243,7 @@ def cases(measured: Measured) -> Iterator[tuple[Run, Case]]:
     """Every run of a measured table with the case it was measured in."""
     for run in measured.runs:
         assignments = [f"{path}={value}" for path, value in run.set.items()]
-        yield run, case_from(Reader(), copy.deepcopy(measured.scenario), measured.name, assignments)
+        yield run, case_from(Reader(), copied(measured.scenario), measured.name, assignments)
 
 
 def case_of(scenario: Scenario, reader: Reader | None = None, tree: dict[str, Any] | None = None) -> Case:
@@ -299,7 +298,7 @@ def _fits(reader: Reader, accelerator: Accelerator, scale_out: Fabric, inner: An
 
 def efficiency_of(of: Accelerator | Fabric) -> str:
     """The fit a document names, or the one of its own name, or what is stated for all that were never measured."""
-    return of.efficiency or (of.name if of.name in names("efficiency") else UNMEASURED)
+    return of.efficiency or (of.name if has("efficiency", of.name) else UNMEASURED)
 
 
 def _under(tree: Any, path: str) -> Any:

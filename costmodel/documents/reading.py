@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 import warnings
@@ -48,10 +49,9 @@ class Real(float):
 
 
 class Mapping(dict[Any, Any]):
-    """A mapping that remembers its place, and the faults found while it was read."""
+    """A mapping that remembers its place."""
 
     place: Place
-    faults: tuple[Fault, ...] = ()
 
 
 class Items(list[Any]):
@@ -71,6 +71,18 @@ def key_at(name: Any, place: Place, at: Place | None = None) -> Text:
     key: Text = _placed(Text, name, place)
     key.at = at or place
     return key
+
+
+def copied(tree: Any) -> Any:
+    """The same tree to be changed: mappings and lists anew; keys, values and places, which nobody changes, shared."""
+    if isinstance(tree, Mapping):
+        mapping: Mapping = _placed(Mapping, {key: copied(value) for key, value in tree.items()}, tree.place)
+        return mapping
+    if isinstance(tree, Items):
+        items = Items(copied(item) for item in tree)
+        items.places = list(tree.places)
+        return items
+    return copy.deepcopy(tree)
 
 
 class _Builder:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
@@ -12,7 +11,7 @@ from pydantic import BaseModel
 from costmodel.documents.faults import validate
 from costmodel.documents.files import file_text
 from costmodel.documents.library import Case, Reader, case_from
-from costmodel.documents.reading import read_tree
+from costmodel.documents.reading import copied, read_tree
 
 D = TypeVar("D", bound=BaseModel)
 
@@ -22,7 +21,7 @@ def vary(case: Case, assignments: Iterable[str]) -> Case:
     further = tuple(assignments)
     reader = Reader(digests=dict(case.digests), trees=dict(case.trees))
     shown = next(iter(case.digests), case.name)
-    varied = case_from(reader, copy.deepcopy(case.tree), shown, further)
+    varied = case_from(reader, copied(case.tree), shown, further)
     return replace(varied, name=case.name, assignments=(*case.assignments, *further))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -141,22 +140,13 @@ SHOWN = {
     "validate": ("validate",),
 }
 
-_AS_A_TERMINAL = """
-import os, sys
-from costmodel.commands import app
-sys.stdout.isatty = lambda: True
-app.main()
-"""
 
-
-def on_a_terminal(*args: str, **env: str) -> str:
+def on_a_terminal(run: Any, *args: str, **env: str) -> str:
     """What a terminal of 80 columns would be sent."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
-    command = [sys.executable, "-c", _AS_A_TERMINAL, *args]
-    given = {**kept, "COLUMNS": "80", "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **env}
-    ran = subprocess.run(command, cwd=ROOT, env=given, capture_output=True, timeout=60, check=False)
-    assert ran.stderr == b""
-    return ran.stdout.decode()
+    ran = run(*args, env={"COLUMNS": "80", "TERM": "xterm-256color", **env}, screen=True)
+    assert ran.err == ""
+    text: str = ran.out
+    return text
 
 
 def bare(text: str) -> str:
@@ -165,7 +155,7 @@ def bare(text: str) -> str:
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_terminal_of_80_columns(name: str, run: Any) -> None:
-    lines = bare(on_a_terminal(*SHOWN[name])).splitlines()
+    lines = bare(on_a_terminal(run, *SHOWN[name])).splitlines()
     wide = [line for line in lines if cell_len(line) > 80]
     assert [line for line in wide if "costmodel " not in line and len(line.split()[-1]) < 40] == []
     piped = run(*SHOWN[name]).out
@@ -179,8 +169,8 @@ def test_a_terminal_of_80_columns(name: str, run: Any) -> None:
     ("width", "left"),
     [(76, "sp recompute step tok/s/GPU MFU GiB"), (66, "recompute step tok/s/GPU GiB"), (50, "recompute step GiB")],
 )
-def test_a_narrow_terminal_drops_columns_in_order(width: int, left: str) -> None:
-    lines = bare(on_a_terminal("search", NAME, COLUMNS=str(width))).splitlines()
+def test_a_narrow_terminal_drops_columns_in_order(width: int, left: str, run: Any) -> None:
+    lines = bare(on_a_terminal(run, "search", NAME, COLUMNS=str(width))).splitlines()
     (head,) = [line for line in lines if line.lstrip().startswith("# ")]
     assert head.split() == f"# tp pp dp vpp mb zero {left}".split()
 
@@ -196,14 +186,14 @@ def test_a_narrow_terminal_drops_columns_in_order(width: int, left: str) -> None
     ],
 )
 def test_without_colour(args: tuple[str, ...], env: dict[str, str], run: Any) -> None:
-    plain = on_a_terminal(*args, **env)
+    plain = on_a_terminal(run, *args, **env)
     assert "\x1b" not in plain
     assert "Bound by matrix multiply" in plain
-    assert "\x1b[" in on_a_terminal("estimate", NAME)
+    assert "\x1b[" in on_a_terminal(run, "estimate", NAME)
 
 
-def test_an_empty_no_color_says_nothing() -> None:
-    assert "\x1b[" in on_a_terminal("estimate", NAME, NO_COLOR="")
+def test_an_empty_no_color_says_nothing(run: Any) -> None:
+    assert "\x1b[" in on_a_terminal(run, "estimate", NAME, NO_COLOR="")
 
 
 def test_no_color_does_not_last(run: Any) -> None:
@@ -370,15 +360,13 @@ def test_a_word_is_proposed_once(run: Any, faults: Faults) -> None:
 # ── Completion ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def completed(line: str, cwd: Path = ROOT) -> list[str]:
+def completed(run: Any, line: str, cwd: Path = ROOT) -> list[str]:
     """What bash would offer for the last word of a line."""
-    env = {**os.environ, "_COSTMODEL_COMPLETE": "complete_bash", "COMP_WORDS": line}
-    env["COMP_CWORD"] = str(len(line.split(" ")) - 1)
-    command = [sys.executable, "-c", "from costmodel.commands.app import app; app(prog_name='costmodel')"]
-    env["PYTHONPATH"] = str(ROOT)
-    ran = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert ran.stderr == ""
-    return ran.stdout.split()
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+    ran = run(cwd=cwd, env={"_COSTMODEL_COMPLETE": "complete_bash", **words})
+    assert ran.err == ""
+    offered: list[str] = ran.out.split()
+    return offered
 
 
 @pytest.mark.parametrize(
@@ -397,15 +385,15 @@ def completed(line: str, cwd: Path = ROOT) -> list[str]:
         (f"costmodel pipeline {NAME} --schedule gpipe,i", ["gpipe,interleaved"]),
     ],
 )
-def test_completion(line: str, offered: list[str]) -> None:
-    assert completed(line) == offered
+def test_completion(line: str, offered: list[str], run: Any) -> None:
+    assert completed(run, line) == offered
 
 
-def test_paths_are_completed_too(tmp_path: Path) -> None:
+def test_paths_are_completed_too(run: Any, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").touch()
     (tmp_path / "mine.txt").touch()
     (tmp_path / "minerals").mkdir()
-    assert completed("costmodel estimate min", tmp_path) == ["mine.yaml", "minerals/"]
+    assert completed(run, "costmodel estimate min", tmp_path) == ["mine.yaml", "minerals/"]
 
 
 def test_completion_of_names_reads_no_document() -> None:

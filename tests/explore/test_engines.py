@@ -93,8 +93,9 @@ def test_a_lost_dask_worker(scheduler: str) -> None:
 
 
 @pytest.mark.filterwarnings("default")
-def test_no_dask_scheduler() -> None:
+def test_no_dask_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
+    monkeypatch.setattr("costmodel.explore.search.engine.ANSWER_WITHIN", 1)
     with (
         pytest.raises(CostModelError, match="no Dask scheduler answers"),
         Engine("dask", "tcp://127.0.0.1:9", 1).opened(),

@@ -13,6 +13,7 @@ SIZES = ((2, 4), (4, 8), (4, 12), (8, 16))
 TIMES = {
     "equal": {"F": 1.0, "I": 1.0, "W": 1.0, "B": 2.0},
     "slow input gradient": {"F": 1.0, "I": 1.3, "W": 0.7, "B": 2.0},
+    "slow weight gradient": {"F": 1.0, "I": 1.0, "W": 1.3, "B": 2.3},
 }
 SCHEDULES = {
     "gpipe": ("ScheduleGPipe", 1),

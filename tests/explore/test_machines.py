@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from costmodel.documents.cells import Row
 from costmodel.documents.library import names
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.spelling import SHORT, accelerator_named
-from costmodel.documents.table import Row, read_table
+from costmodel.documents.table import read_table
 from costmodel.explore.validate.fills import Filling
 from costmodel.explore.validate.machines import STANDS, cluster_of, stand_of
 from costmodel.explore.validate.rows import modelled

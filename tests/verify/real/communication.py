@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -66,15 +67,16 @@ def _nbytes(value: Any) -> int:
 def counted() -> dict[str, Any]:
     """Every case: how often which collective ran, with how many bytes, in two micro-batches; DDP accumulates."""
     found: dict[str, Any] = {"shape": asdict(SHAPE), "sequences": SEQUENCES, "tokens": TOKENS, "cases": {}}
-    for name, (ranks, build) in CASES.items():
-        found["cases"][name] = {"ranks": ranks, "collectives": _step(ranks, build)}
+    for name, (degrees, build) in CASES.items():
+        ranks = math.prod(degrees.values())
+        found["cases"][name] = {"ranks": ranks, "collectives": _step(ranks, degrees, build)}
     return found
 
 
-def _step(ranks: int, build: Callable[[int], nn.Module]) -> list[dict[str, Any]]:
+def _step(ranks: int, degrees: dict[str, int], build: Callable[[Any], nn.Module]) -> list[dict[str, Any]]:
     dist.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
     try:
-        model = build(ranks)
+        model = build(init_device_mesh("cpu", tuple(degrees.values()), mesh_dim_names=tuple(degrees)))
         with Recorder() as recorder:
             with getattr(model, "no_sync", nullcontext)():
                 _pass(model)
@@ -97,8 +99,8 @@ def _pass(model: nn.Module) -> None:
     getattr(logits, "to_local", lambda: logits)().float().sum().backward()
 
 
-def _tensor(ranks: int) -> nn.Module:
-    mesh, model = init_device_mesh("cpu", (ranks,)), Llama(SHAPE)
+def _tensor(mesh: Any) -> nn.Module:
+    model = Llama(SHAPE)
     whole = PrepareModuleInput(input_layouts=(Replicate(),), desired_input_layouts=(Replicate(),))
     for layer in model.layers:
         parallelize_module(layer, mesh, {"attention": whole, "mlp": whole, **_matrices(Replicate())})
@@ -109,8 +111,8 @@ def _tensor(ranks: int) -> nn.Module:
     return parallelize_module(model, mesh, ends)
 
 
-def _sequence(ranks: int) -> nn.Module:
-    mesh, model = init_device_mesh("cpu", (ranks,)), Llama(SHAPE)
+def _sequence(mesh: Any) -> nn.Module:
+    model = Llama(SHAPE)
     gathered = PrepareModuleInput(input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),))
     for layer in model.layers:
         norms = {"attention_norm": SequenceParallel(), "mlp_norm": SequenceParallel()}
@@ -128,22 +130,19 @@ def _matrices(output: Any) -> dict[str, Any]:
     return cut | {name: RowwiseParallel(output_layouts=output) for name in ("attention.out", "mlp.down")}
 
 
-def _sharded(mesh: Any) -> nn.Module:
-    model, precision = Llama(SHAPE), MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+def _sharded(model: nn.Module, mesh: Any) -> nn.Module:
+    precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for layer in model.layers:
         fully_shard(layer, mesh=mesh, mp_policy=precision)
     return fully_shard(model, mesh=mesh, mp_policy=precision)
 
 
-def _fsdp(ranks: int) -> nn.Module:
-    return _sharded(init_device_mesh("cpu", (ranks,)))
+def _fsdp(mesh: Any) -> nn.Module:
+    """Over the whole mesh: with two dimensions, replicas of shards."""
+    return _sharded(Llama(SHAPE), mesh)
 
 
-def _hsdp(ranks: int) -> nn.Module:
-    return _sharded(init_device_mesh("cpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard")))
-
-
-def _ddp(ranks: int) -> nn.Module:
+def _ddp(_: Any) -> nn.Module:
     model = DistributedDataParallel(Llama(SHAPE))
     model.register_comm_hook(None, _summed)
     return model
@@ -157,11 +156,19 @@ def _summed(_, bucket):  # DDP reads the annotations of a hook and knows none of
     return done
 
 
-CASES: dict[str, tuple[int, Callable[[int], nn.Module]]] = {
-    "tensor parallel, 4": (4, _tensor),
-    "tensor and sequence parallel, 4": (4, _sequence),
-    "fully sharded, 8": (8, _fsdp),
-    "fully sharded, 512": (512, _fsdp),
-    "hybrid sharded, 2 replicas of 256": (512, _hsdp),
-    "data parallel, 512": (512, _ddp),
+CASES: dict[str, tuple[dict[str, int], Callable[[Any], nn.Module]]] = {
+    "tensor parallel, 4": ({"tp": 4}, _tensor),
+    "tensor and sequence parallel, 4": ({"tp": 4}, _sequence),
+    "fully sharded, 8": ({"dp": 8}, _fsdp),
+    "fully sharded, 512": ({"dp": 512}, _fsdp),
+    "hybrid sharded, 2 replicas of 256": ({"replicate": 2, "dp": 256}, _fsdp),
+    "data parallel, 512": ({"dp": 512}, _ddp),
+    "fully sharded, 64 of tensor parallel, 8": (
+        {"dp": 64, "tp": 8},
+        lambda mesh: _sharded(_tensor(mesh["tp"]), mesh["dp"]),
+    ),
+    "fully sharded, 64 of tensor and sequence parallel, 8": (
+        {"dp": 64, "tp": 8},
+        lambda mesh: _sharded(_sequence(mesh["tp"]), mesh["dp"]),
+    ),
 }

@@ -46,6 +46,13 @@ def test_modules_are_short(path: Path) -> None:
     assert lines <= MODULE_LINES
 
 
+def borrowed(tree: ast.Module) -> Iterator[str]:
+    """Private names imported from another module of ours."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("costmodel"):
+            yield from (name.name for name in node.names if name.name.startswith("_"))
+
+
 @every_file
 def test_functions_are_short(path: Path) -> None:
     nodes = ast.walk(ast.parse(path.read_text("utf-8")))
@@ -61,6 +68,11 @@ def test_everything_public_has_a_docstring(path: Path) -> None:
     assert list(undocumented(tree)) == []
 
 
+def test_what_is_private_stays_at_home() -> None:
+    for path in FILES:
+        assert list(borrowed(ast.parse(path.read_text("utf-8")))) == [], relative(path)
+
+
 def test_the_top_level_is_as_drawn() -> None:
     seen = {path.name for path in ROOT.iterdir() if not path.name.startswith(".") and path.suffix != ".egg-info"}
     assert seen - LEFTOVERS == TOP_LEVEL
@@ -71,3 +83,4 @@ def test_planted_faults_are_caught() -> None:
     assert function_lines(ast.parse(long).body[0]) == 41  # type: ignore[arg-type]
     bare = "class A:\n    '''A.'''\n    def b(self): pass\ndef _c(): pass"
     assert list(undocumented(ast.parse(bare))) == ["b (line 3)"]
+    assert list(borrowed(ast.parse("from costmodel.units import _factor, parse\nfrom os import _exit"))) == ["_factor"]

@@ -98,3 +98,9 @@ class Space(Document):
     sequence_parallel: list[bool] | None = Field(default=None, min_length=1, description="With, without, or both")
     order: list[Order] | None = Field(default=None, min_length=1, description="Placements of groups, innermost first")
     split: list[Split] | None = Field(default=None, min_length=1, description="Ways to split layers into stages")
+    first_stage_layers: list[Count] | None = Field(
+        default=None, min_length=1, description="Layers of the first stage to try, beside the splits"
+    )
+    last_stage_layers: list[Count] | None = Field(
+        default=None, min_length=1, description="Layers of the last stage to try; with those of the first, every pair"
+    )

@@ -23,7 +23,16 @@ from costmodel.documents.precision import Narrow
 
 Zero = Literal[0, 1, 2, 3]
 Recompute = Literal["none", "selective", "full"]
-Module = Literal["norms", "attention", "mlp-activation", "mlp"]
+Module = Literal[
+    "norms",
+    "attention",
+    "mla-up-projection",
+    "mlp-activation",
+    "mlp",
+    "moe-activation",
+    "moe",
+    "shared-experts",
+]
 Method = Literal["block", "uniform"]
 Offloaded = Literal["optimizer", "parameters", "activations"]
 Where = Literal["cpu", "nvme"]
@@ -69,6 +78,9 @@ class LowPrecision(Sourced):
     primary: bool = Field(description="Whether they stand in for the 16-bit weights, which are then not kept")
     gather: bool = Field(description="Whether weights of the layers cross the network in the narrow type")
     saved: bool = Field(description="Whether inputs of linear maps are kept for backward in the narrow type")
+    gates: bool = Field(
+        default=False, description="Whether inputs of gated activation functions are kept in the narrow type too"
+    )
 
 
 class Kernels(Sourced):
@@ -128,6 +140,10 @@ class ExpertKernels(Sourced):
     across_share: Share = Field(description="Share of the network interface that they reach")
     start: Seconds = Field(description="Fixed time of a dispatch or combine")
     overlap: Share = Field(description="Dispatch and combine that can hide behind the compute of their layer")
+    overlap_in: list[Schedule] | None = Field(
+        default=None, description="Pipeline schedules in which they hide; left out, all"
+    )
+    occupied: Share = Field(default=0.0, description="Share of the device's compute that they take while they hide")
     tp_overlap: Share = Field(description="Tensor-parallel traffic of such a model that can hide behind its matmuls")
 
 

@@ -8,6 +8,31 @@ from costmodel.equation import Number, equation
 
 
 @equation
+def lost_time(hidden_time: Number, occupied: Number) -> Number:
+    """Time that compute loses to communication hidden behind it, which occupies a part of the device.
+
+    q T
+
+    Args:
+        hidden_time: time of the communication that compute hides, T [s]
+        occupied: share of the device's compute that it takes meanwhile, q [1]
+
+    Returns:
+        added to the compute [s]
+
+    Example:
+        >>> lost_time(6.0, 0.25)
+        1.5
+
+    Source:
+        deepseek-2024 §3.5.1: 20 of 132 multiprocessors; composition
+
+    Monotone: increasing in hidden_time, occupied
+    """
+    return occupied * hidden_time
+
+
+@equation
 def exposed_time(communication: Number, compute: Number, hideable: Number, tail: Number) -> Number:
     """Communication that compute does not hide.
 

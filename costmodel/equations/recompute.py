@@ -90,6 +90,34 @@ def activation_output_bytes(tokens: Number, ffn_hidden: Number, element: Number)
 
 
 @equation
+def up_projection_bytes(tokens: Number, heads: Number, qk_dim: Number, value_dim: Number, element: Number) -> Number:
+    """Queries, keys and values of latent attention, which the core reads again in backward.
+
+    e a (2 d_qk + d_v) per token
+
+    Args:
+        tokens: tokens of a micro-batch [1]
+        heads: heads of a rank, a [1]
+        qk_dim: width of a query or key, d_qk [1]
+        value_dim: width of a value, d_v [1]
+        element: bytes of an element, e [B]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> up_projection_bytes(1.0, 128.0, 192.0, 128.0, 2.0)
+        131072.0
+
+    Source:
+        deepseek-2024 §3.2.3; megatron-lm multi_latent_attention.py, recompute of mla_up_proj
+
+    Monotone: increasing in tokens, heads, qk_dim, value_dim, element
+    """
+    return element * heads * (2 * qk_dim + value_dim) * tokens
+
+
+@equation
 def recomputed_share(recompute_layers: Number, vpp: Number, layers: Number) -> Number:
     """Share of a rank's layers that recompute of the first so many of every model chunk reaches.
 

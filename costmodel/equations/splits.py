@@ -60,6 +60,34 @@ def layers_between(layers: Number, pp: Number, layers_first: Number, layers_last
 
 
 @equation
+def mirrored_layers(in_flight: Number, layers_first: Number, layers_last: Number) -> Number:
+    """Layers that an end rank of a pipeline run both ways keeps activations of, in the mean of its live micro-batches.
+
+    ((x − 1) L₁ + Lₗ) / x
+
+    Args:
+        in_flight: micro-batches live at the peak, x [1]
+        layers_first: layers of the first stage, L₁ [1]
+        layers_last: layers of the last stage, which the same rank runs for the other direction, Lₗ [1]
+
+    Returns:
+        layers [1]
+
+    Example:
+        >>> mirrored_layers(17.0, 4.0, 1.0) * 17
+        65.0
+
+    Source:
+        deepseek-dualpipe; li-2021; composition
+
+    Holds: dualpipe and chimera, by simulation for p from 4 to 16: one micro-batch is live in the last stage
+
+    Monotone: increasing in layers_first, layers_last
+    """
+    return ((in_flight - 1) * layers_first + layers_last) / in_flight
+
+
+@equation
 def spread_layers(layers: Number, pp: Number, vpp: Number, stage: Number) -> Number:
     """Layers of a rank when the chunks take them in turn, from the first.
 

@@ -8,6 +8,12 @@ from costmodel.estimate.block import Structure
 from costmodel.estimate.setting import Setting
 
 _PLAIN = Structure()
+_SHORT = {
+    "mla-up-projection": "mla-up",
+    "mlp-activation": "mlp-act",
+    "moe-activation": "moe-act",
+    "shared-experts": "shared",
+}
 _KEYS = ("recompute_modules", "recompute_layers", "recompute_method", "offload", "offload_to", "offload_layers")
 
 
@@ -34,10 +40,19 @@ def short_words(structure: Structure) -> str:
     """Recompute and offload in a column of a table."""
     words: str = structure.recompute
     if structure.recompute_modules is not None:
-        words = "+".join(structure.recompute_modules) or words
+        words = "+".join(_SHORT.get(module, module) for module in structure.recompute_modules) or words
     elif structure.recompute_layers is not None:
         words = f"{words} {structure.recompute_layers:.0f}"
     return words + "".join(f" ↑{name[:3]}" for name in structure.offload)
+
+
+def schedule_words(structure: Structure) -> str:
+    """A schedule that does not follow from vpp, and stated ends: layers of the first stage and of the last."""
+    words: list[str] = [] if structure.schedule in ("1f1b", "interleaved") else [structure.schedule]
+    if structure.split == "stated":
+        ends = (structure.first_stage_layers, structure.last_stage_layers)
+        words.append("…".join("" if layers is None else f"{layers:.0f}" for layers in ends))
+    return " ".join(words)
 
 
 def chosen(structure: Structure) -> dict[str, Any]:

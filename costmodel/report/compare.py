@@ -77,7 +77,7 @@ def terms(moves: Sequence[Moved]) -> Iterator[Line]:
     rows = []
     for result, title in _TITLES.items():
         if result in named:
-            rows.append(_row(named[result], title, share=True))
+            rows.append(figure_row(named[result], title, share=True))
         if result == "step_time":
             times = [move for move in moves if spoken(move.name) in _TERMS]
             rows += _beneath([(move, _TERMS[spoken(move.name)]) for move in times])
@@ -98,16 +98,16 @@ def _tells(move: Moved, named: Mapping[str, Moved]) -> bool:
     """Whether a term moved enough to be worth a line: over a part in ten thousand of what it is a term of."""
     whole = named.get("memory_peak" if unit_of(move.name) == "B" else "step_time")
     least = _TELLING * (whole.before or 0.0) if whole and not move.name.startswith(TRAFFIC) else 0.0
-    return abs((move.after or 0.0) - (move.before or 0.0)) > least
+    return abs(difference(move)) > least
 
 
 def _beneath(moves: Sequence[tuple[Moved, str]]) -> list[tuple[str, str, str, str, str]]:
     """Terms, those that moved most first."""
-    ordered = sorted(moves, key=lambda item: -abs((item[0].after or 0.0) - (item[0].before or 0.0)))
-    return [_row(move, f"  {title}", share=False) for move, title in ordered]
+    ordered = sorted(moves, key=lambda item: -abs(difference(item[0])))
+    return [figure_row(move, f"  {title}", share=False) for move, title in ordered]
 
 
-def _row(move: Moved, title: str, *, share: bool) -> tuple[str, str, str, str, str]:
+def figure_row(move: Moved, title: str, *, share: bool) -> tuple[str, str, str, str, str]:
     """A figure before and after; results change by a share, their terms by an amount."""
     unit = unit_of(move.name)
     before, after = (value_text(spoken(move.name), value, unit) for value in (move.before, move.after))
@@ -121,6 +121,11 @@ def _row(move: Moved, title: str, *, share: bool) -> tuple[str, str, str, str, s
     if unit == "1":
         return title, before, after, f"{delta * 100:+.1f} pt".replace("-", "−"), mark
     return title, before, after, f"{move.change:+.1%}".replace("-", "−").replace("%", " %"), mark
+
+
+def difference(move: Moved) -> float:
+    """How much a figure moved by."""
+    return (move.after or 0.0) - (move.before or 0.0)
 
 
 def _signed(move: Moved, delta: float) -> str:

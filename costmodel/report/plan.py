@@ -58,7 +58,9 @@ def plan_words(answer: Answer) -> str:
         sizes.append(f"vpp {float(block.vpp[0]):.0f}")
     layers = stage_layers(answer.setting.model, block)
     if not layers.equal:
-        sizes.append("layers " + " ".join(f"{number(held):g}" for held in layers.ranks(float(block.pp[0]))))
+        sizes.append("layers " + " ".join(f"{number(held):g}" for held in layers.stages(float(block.pp[0]))))
+    if structure.schedule not in ("1f1b", "interleaved"):
+        sizes.append(structure.schedule)
     sizes += [f"mb {float(block.micro_batch[0]):.0f}", f"zero {structure.zero}"]
     sizes += choice_words(structure)
     return " · ".join(sizes)

@@ -10,12 +10,15 @@ from rich.text import Text
 from costmodel.estimate.costs import COLUMNS
 from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.legality.rules import REFUSALS
+from costmodel.explore.compare.compare import advantage
+from costmodel.explore.compare.figures import spoken
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import Found
-from costmodel.report.choices import choice_words, short_words
+from costmodel.report.choices import choice_words, schedule_words, short_words
+from costmodel.report.compare import difference, figure_row
 from costmodel.report.layout import Grid, Line, drawn
-from costmodel.report.plan import head, percent, plan_words
+from costmodel.report.plan import TIME_TERMS, head, percent, plan_words
 from costmodel.report.scatter import Point, scatter
 from costmodel.report.suggest import OF_ITSELF_ONE, command, plan_settings
 from costmodel.report.theme import BAD, DIM, HEAD, styled
@@ -24,6 +27,7 @@ from costmodel.units import gib, show, show_time, significant
 _NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
 _SHORT = {"dp_replicate": "rep"}
 _FRONT_SHOWN = 40
+_TELLING = 0.005
 _RESULTS = ("step", "P90", "tok/s/GPU", "MFU", "GiB", "")
 
 
@@ -66,17 +70,25 @@ def table(found: Found, plans: Sequence[Ranked]) -> Grid:
     over = [path.rpartition(".")[2] for path in found.values(plans[0])]
     place, *names = _names(cut)
     cells = [(row[0], *values, *row[1:]) for row, values in zip(search_rows(plans, cut), varied, strict=True)]
-    align = f"r{'l' * len(over)}{'r' * len(cut)}rrrrrrrlrrrrrl"
+    align = f"r{'l' * len(over)}{_align(cut)}rrrrrl"
     return Grid((place, *over, *names, *_RESULTS), cells, align, drop=("P90", "sp", "MFU", "tok/s/GPU"), gap=" ")
 
 
 def _cut(plans: Sequence[Ranked]) -> tuple[str, ...]:
-    """Sizes that have a column only where a plan has one over 1."""
-    return tuple(name for name in OF_ITSELF_ONE if any(plan.sizes[name] > 1 for plan in plans))
+    """What has a column only where a plan needs it: sizes over 1, and schedules that do not follow from vpp."""
+    sizes = (name for name in OF_ITSELF_ONE if any(plan.sizes[name] > 1 for plan in plans))
+    return (*sizes, *(("schedule",) if any(schedule_words(plan.structure) for plan in plans) else ()))
 
 
 def _names(cut: Sequence[str]) -> tuple[str, ...]:
-    return ("#", "tp", *(_SHORT.get(name, name) for name in cut), *_NAMES[2:])
+    sizes = (_SHORT.get(name, name) for name in cut if name != "schedule")
+    return ("#", "tp", *sizes, *_NAMES[2:-1], *(("schedule",) if "schedule" in cut else ()), _NAMES[-1])
+
+
+def _align(cut: Sequence[str]) -> str:
+    """Of the columns behind the first that say what a plan is."""
+    sizes = sum(name != "schedule" for name in cut)
+    return f"{'r' * sizes}rrrrrrr{'k' if 'schedule' in cut else ''}l"
 
 
 def search_rows(plans: Sequence[Ranked], cut: Sequence[str] = ()) -> list[tuple[str, ...]]:
@@ -99,9 +111,10 @@ def plan_cells(place: int, plan: Ranked, cut: Sequence[str] = ()) -> tuple[str, 
     """What a plan is, behind its place."""
     return (
         str(place),
-        *(f"{plan.sizes[name]:.0f}" for name in ("tp", *cut, "pp", "dp", "vpp", "micro_batch")),
+        *(f"{plan.sizes[name]:.0f}" for name in ("tp", *cut, "pp", "dp", "vpp", "micro_batch") if name != "schedule"),
         str(plan.structure.zero),
         "✓" if plan.structure.sequence_parallel and plan.sizes["tp"] > 1 else "·",
+        *((schedule_words(plan.structure),) if "schedule" in cut else ()),
         short_words(plan.structure),
     )
 
@@ -128,7 +141,7 @@ def front(found: Found, kept: Front, shown: int) -> list[Line]:
         *scatter(points, (titles[0], titles[1]), (partial(told, axes.x), partial(told, axes.y))),
         styled(f"  {legend}", DIM),
         Text(),
-        Grid((*_names(cut), axes.x, axes.y), rows, "r" * len(cut) + "rrrrrrrrlrr", drop=("sp",), gap=" "),
+        Grid((*_names(cut), axes.x, axes.y), rows, f"r{_align(cut)}rr", drop=("sp",), gap=" "),
     ]
     if len(rows) < len(kept.rows):
         words = f"{len(rows)} of {len(kept.rows):,} on the front, spread evenly; --json has all"
@@ -160,8 +173,21 @@ def _yours(found: Found) -> list[Line]:
         return [styled(f"  yours ({words}) is refused: {code} {REFUSALS[code].title}", BAD)]
     costs = found.yours.evaluation.costs.row()
     gain = costs["step_time"] / found.best[0].costs["step_time"]
-    rest = f"; the best is {gain:.2f} × faster" if gain > 1.0005 else ""
-    return [styled(f"  yours ({words}) ranks {_ordinal(found.your_rank)}{rest}")]
+    rest = f"; the best is {gain:.2f} × faster" if gain > 1.0005 else "; none is faster"
+    lines: list[Line] = [styled(f"  yours ({words}) ranks {_ordinal(found.your_rank)}{rest}")]
+    return [*lines, _gain(found, costs["step_time"])] if gain > 1.0005 else lines
+
+
+def _gain(found: Found, step_time: float) -> Line:
+    """Where the best plan saves time over one's own, and what it pays: terms that moved by half a percent of a step."""
+    named = {spoken(move.name): move for move in advantage(found)}
+    terms = [(named[key], f"  {title}") for title, key in TIME_TERMS if key in named]
+    telling = [(move, title) for move, title in terms if abs(difference(move)) > _TELLING * step_time]
+    telling.sort(key=lambda item: difference(item[0]))
+    told = [(named["step_time"], "step time"), *telling]
+    told += [(named["memory_peak"], "memory")] if "memory_peak" in named else []
+    rows = [figure_row(move, title, share=not title.startswith(" "))[:4] for move, title in told]
+    return Grid(("", "yours", "best", "change"), rows, "lrrr", indent="    ")
 
 
 def _ordinal(number: int) -> str:

@@ -24,6 +24,7 @@ def command(case: Case, verb: str, *words: str, settings: Mapping[str, str] | No
     return shlex.join(["costmodel", verb, case.name or "SCENARIO", *words, *options])
 
 
+FOLLOWING = ("fitting", "stated")  # splits that nobody writes: of what is left open, of stated ends
 OF_ITSELF_ONE = ("ep", "etp", "cp", "dp_replicate")
 
 
@@ -42,6 +43,6 @@ def plan_settings(setting: Setting, wanted: Ranked) -> dict[str, str]:
     follows, _ = structure_of(setting, sized)
     for choice in fields(Structure):
         value = getattr(wanted.structure, choice.name)
-        if value != getattr(follows, choice.name):
+        if value != getattr(follows, choice.name) and value not in FOLLOWING:
             needed[choice.name] = written_choice(value)
     return {f"plan.{name}": value for name, value in needed.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costmodel.explore.search.search import search
-from estimate.cases import ask, case, costs, line, model, setting, written_out
+from estimate.cases import ask, case, costs, line, mixed, model, setting, written_out
 
 SMALL = setting(model(layers=8), stack="megatron-core")
 MODULES = ["norms", "attention", "mlp-activation", "mlp"]
@@ -99,3 +99,84 @@ def test_search_tries_what_is_listed() -> None:
     ways = {(one.recompute_modules, one.recompute_layers, one.offload) for one in structures}
     again = {(None, None), (("norms",), None), (("norms", "mlp"), None), (None, 2.0), (None, 4.0)}
     assert ways == {(*way, kept) for way in again for kept in ((), ("optimizer",))}
+
+
+EXPERTS = setting(mixed(ffn_hidden=2048, shared={"ffn_hidden": 2048, "gated": True}), nodes=2)
+LATENT = {"heads": 16, "query_rank": 512, "kv_rank": 256, "nope_dim": 64, "rope_dim": 32, "value_dim": 64}
+
+
+def _latent() -> dict[str, object]:
+    shape = model(gated=True)
+    kind = {name: value for name, value in shape["layers"][0].items() if name != "attention"}
+    return {**shape, "layers": [{**kind, "latent": LATENT}]}
+
+
+def test_what_modules_of_experts_drop_by_count() -> None:
+    """A layer at tp 2: 4096 tokens, two experts each, rows cut over tp; the shared expert's width too."""
+    tokens, width, hidden, layers = 4096, 2048, 1024, 8
+    shared, rows = 3 * 2 * width / 2 * tokens, 2 * tokens / 2
+    drops = {
+        "moe-activation": 2 * width * rows,
+        "shared-experts": shared,
+        "moe": 2 * (hidden + 3 * width) * rows + shared,
+    }
+    whole = line(ask(EXPERTS, tp=2, ep=8, **NONE), "activations")
+    for module, nbytes in drops.items():
+        kept = line(ask(EXPERTS, tp=2, ep=8, recompute_modules=[module]), "activations")
+        assert whole - kept == pytest.approx(layers * nbytes), module
+
+
+def test_what_latent_attention_drops_by_count() -> None:
+    asked = setting(_latent())
+    whole = line(ask(asked, tp=2, **NONE), "activations")
+    kept = line(ask(asked, tp=2, recompute_modules=["mla-up-projection"]), "activations")
+    assert whole - kept == pytest.approx(8 * 2 * (16 / 2) * (2 * 96 + 64) * 4096)
+
+
+@pytest.mark.parametrize("module", ["moe-activation", "shared-experts", "moe"])
+def test_modules_of_experts_are_nothing_to_a_dense_model(module: str) -> None:
+    _same(costs(SMALL, tp=2, recompute_modules=[module]), costs(SMALL, tp=2, recompute_modules=[]))
+
+
+def test_up_projections_are_nothing_to_ordinary_attention() -> None:
+    _same(costs(SMALL, recompute_modules=["mla-up-projection"]), costs(SMALL, recompute_modules=[]))
+
+
+@pytest.mark.parametrize("module", ["moe-activation", "shared-experts", "moe"])
+def test_modules_of_experts_lie_between_none_and_full(module: str) -> None:
+    none, some, full = (ask(EXPERTS, tp=2, ep=8, **plan) for plan in (NONE, {"recompute_modules": [module]}, FULL))
+    for earlier, later in ((none, some), (some, full)):
+        assert earlier.evaluation.costs.row()["step_time"] < later.evaluation.costs.row()["step_time"]
+        assert line(earlier, "activations") > line(later, "activations")
+
+
+def test_only_the_whole_layer_of_experts_sends_tokens_again() -> None:
+    none, act, moe, full = (
+        costs(EXPERTS, tp=2, ep=8, **plan)["ep_volume"]
+        for plan in (NONE, {"recompute_modules": ["moe-activation"]}, {"recompute_modules": ["moe"]}, FULL)
+    )
+    assert act == none
+    assert moe == full == pytest.approx(1.5 * none)
+
+
+def test_recompute_of_an_only_expert_is_that_of_an_mlp() -> None:
+    """One expert that every token goes to is an MLP: what is dropped and multiplied again is the same."""
+    mlp = setting(model(gated=True, ffn_hidden=2048))
+    only = setting(mixed(count=1, top_k=1, ffn_hidden=2048))
+    for dense, routed in ((["mlp-activation"], ["moe-activation"]), (["mlp"], ["moe"])):
+        one, other = (ask(mlp, recompute_modules=dense), ask(only, recompute_modules=routed))
+        assert line(other, "activations") == pytest.approx(line(one, "activations"))
+        work = [given.evaluation.costs.row() for given in (one, other)]
+        assert work[1]["hfu"] / work[1]["mfu"] == pytest.approx(work[0]["hfu"] / work[0]["mfu"])
+
+
+def test_work_done_again_by_count() -> None:
+    """hfu over mfu says what is multiplied again, over all that is multiplied."""
+    asked = setting(_latent())
+    found = costs(asked, recompute_modules=["mla-up-projection"], recompute="selective")
+    again = 512 * 16 * 96 + 256 * 16 * 128
+    down = 1024 * (512 + 256 + 32)
+    core = 16 * (96 + 64) * (4096 + 1) / 2
+    layer = down + again + 16 * 64 * 1024 + 3 * 4096 * 1024 + core
+    whole = 3 * (8 * layer + 32768 * 1024)
+    assert found["hfu"] / found["mfu"] == pytest.approx(1 + 8 * again / whole, rel=1e-3)

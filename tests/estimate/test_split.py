@@ -9,9 +9,13 @@ import pytest
 
 from costmodel.documents.library import read
 from costmodel.documents.model import Model
+from costmodel.equations.live import live_micro_batches
+from costmodel.equations.splits import mirrored_layers
 from costmodel.estimate.block import SIZES, Block, Split, Structure, one_row
 from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED
 from costmodel.estimate.shapes.split import indivisible, stage_layers
+from costmodel.explore.explain.orders import order
 from estimate.cases import ask, costs, model, one, setting
 
 ENDS: dict[Split, tuple[int, int]] = {
@@ -131,3 +135,42 @@ def test_a_block_of_even_and_uneven_rows_is_its_rows() -> None:
         single = evaluate(asked, Block(block.structure, *(getattr(block, name)[place : place + 1] for name in SIZES)))
         for name in whole.columns:
             assert whole.column(name)[place] == pytest.approx(single.costs.column(name)[0], rel=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("schedule", FOLDED)
+def test_a_folded_pipeline_spread_as_dealt_out(schedule: Any) -> None:
+    """Stages of the whole V are dealt out one by one; a rank holds one of the way down and one of the way up."""
+    for layers in range(8, 40):
+        for pp in (2, 3, 4, 6):
+            asked = row("spread", pp, 2, schedule=schedule)
+            base, more = divmod(layers, 2 * pp)
+            assert indivisible(shape(layers), asked)[0] == (base == 0)
+            stages = [base + (place < more) for place in range(2 * pp)]
+            ranks = [stages[rank] + stages[-1 - rank] for rank in range(pp)]
+            held = stage_layers(shape(layers), asked)
+            assert [one(part) for part in (held.first, held.middle, held.last)] == [ranks[0], ranks[1], ranks[-1]]
+            assert one(held.fullest) == max(ranks)
+
+
+@pytest.mark.parametrize("schedule", BOTH_WAYS)
+def test_stated_ends_both_ways_share_their_ranks(schedule: Any) -> None:
+    asked = row("stated", 16, schedule=schedule, first_stage_layers=3.0, last_stage_layers=2.0)
+    held = stage_layers(shape(61), asked)
+    assert not indivisible(shape(61), asked)[0]
+    assert [one(part) for part in (held.first, held.middle, held.last)] == [2.5, 4, 2.5]
+    assert [one(part) for part in held.mirrored or ()] == [3, 2]
+    assert indivisible(shape(60), asked)[0]
+
+
+@pytest.mark.parametrize("schedule", BOTH_WAYS)
+def test_live_layers_of_an_end_both_ways_are_those_of_its_order(schedule: Any) -> None:
+    """Walked through operation by operation: how many layers' activations the first rank holds at its peak."""
+    for pp in (4, 8):
+        for first, last in ((4.0, 1.0), (1.0, 4.0), (3.0, 3.0)):
+            held = most = 0.0
+            for group in order(schedule, pp, 4 * pp, 1, 0):
+                for kind, chunk, _ in group:
+                    held += {"F": 1, "B": 0, "W": -1}[kind] * (last if chunk else first)
+                    most = max(most, held)
+            live = float(live_micro_batches(float(pp), 4.0 * pp, schedule=schedule))
+            assert live * float(mirrored_layers(live, first, last)) == pytest.approx(most)

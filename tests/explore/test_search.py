@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from estimate.cases import ask, case, model, setting
+from estimate.cases import ask, case, model, one, setting
+from ruamel.yaml import YAML
 
 from costmodel.documents.library import Case
 from costmodel.documents.plan import Plan
@@ -19,9 +20,12 @@ from costmodel.estimate.block import Block, Structure
 from costmodel.estimate.costs import Costs
 from costmodel.estimate.plan import Answer, answer
 from costmodel.estimate.setting import setting_of
+from costmodel.explore.compare.chosen import plan_of
+from costmodel.explore.compare.compare import advantage
 from costmodel.explore.search.rank import Ranked, Top
 from costmodel.explore.search.search import Found, search
 from costmodel.explore.search.space import DEFAULT_MICRO_BATCHES, divisors, grids
+from costmodel.report.suggest import plan_settings
 
 SPACE: dict[str, list[Any]] = {
     "tp": [1, 2, 3, 8],
@@ -225,6 +229,49 @@ def test_a_plan_that_is_not_legal_or_does_not_fit_has_no_rank(plan: dict[str, An
     found = searched(spaced(plan=plan))
     assert found.your_rank is None
     assert found.yours is not None
+
+
+def test_the_advantage_of_the_best_adds_up_to_what_it_saves() -> None:
+    found = searched(spaced(plan={"tp": 4, "pp": 2, "micro_batch": 1, "recompute": "full"}))
+    moved = {move.name: (move.after or 0.0) - (move.before or 0.0) for move in advantage(found)}
+    assert found.yours is not None
+    terms = (*PASS_COLUMNS, "bubble_s", "optimizer_s", "pp_exposed_s", "dp_exposed_s")
+    assert sum(moved.get(name, 0.0) for name in terms) == pytest.approx(moved["step_time_s"])
+    assert moved["step_time_s"] < 0
+
+
+PASS_COLUMNS = ("matmul_s", "attention_s", "memory_bound_s", "launch_s", "tp_exposed_s", "ep_exposed_s", "cp_exposed_s")
+
+
+def test_nothing_has_an_advantage_over_the_best() -> None:
+    best = searched(spaced()).best[0]
+    found = searched(spaced(plan=plan_of(best).model_dump(exclude_none=True, exclude_defaults=True)))
+    assert found.your_rank == 1
+    assert advantage(found) == []
+
+
+def test_ends_are_tried_in_pairs_beside_the_splits() -> None:
+    space = {"tp": [1], "pp": [4], "micro_batch": [1], "zero": [1], "recompute": ["full"], "schedule": ["1f1b"]}
+    ends = {"first_stage_layers": [1, 2], "last_stage_layers": [3, 4]}
+    found = searched(case(model(layers=9), search={**space, **ends}))
+    tried = {(plan.structure.split, plan.structure.first_stage_layers, plan.structure.last_stage_layers)
+             for plan in found.best}  # fmt: skip
+    assert tried == {("stated", 1.0, 4.0), ("stated", 2.0, 3.0)}
+    assert found.tally.candidates == 5
+    assert {code: count for code, count in found.tally.refused.items() if count} == {"L002": 3}
+
+
+def test_the_command_for_a_plan_with_stated_ends_asks_for_that_plan() -> None:
+    space = {"tp": [1], "pp": [4], "micro_batch": [1], "zero": [1], "first_stage_layers": [3]}
+    for plan in ({}, {"plan": {"pp": 2, "last_stage_layers": 2}}):
+        found = searched(case(model(layers=9), search=space, **plan))
+        best = found.best[0]
+        assert best.structure.split == "stated"
+        written = plan_settings(found.setting, best)
+        assert "plan.split" not in written
+        values = {path.removeprefix("plan."): YAML(typ="safe").load(value) for path, value in written.items()}
+        block = answer(found.setting, Plan(**{**plan.get("plan", {}), **values})).evaluation.block
+        assert (block.structure, one(block.pp)) == (best.structure, best.sizes["pp"])
 
 
 def test_without_a_plan_there_is_no_rank() -> None:

@@ -14,14 +14,14 @@ from costmodel.equations.activations import (
 from costmodel.equations.collectives import activation_message
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.precision import linear_inputs
-from costmodel.equations.recompute import mixed
+from costmodel.equations.recompute import activation_output_bytes, mixed
 from costmodel.estimate.block import Block
 from costmodel.estimate.memory.offload import offloaded_share
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import between
 from costmodel.estimate.shapes.experts import expert_activations, rows_of
 from costmodel.estimate.shapes.mixers import mixer_activations
-from costmodel.estimate.shapes.recompute import checkpointed, partial, reached, spared_bytes
+from costmodel.estimate.shapes.recompute import checkpointed, narrow_widths, partial, reached, spared_bytes
 from costmodel.estimate.shapes.split import StageLayers
 from costmodel.estimate.shapes.work import Shard, additions, exchanges, local_tokens, shard
 
@@ -50,7 +50,22 @@ def dropped_bytes(setting: Setting, block: Block, part: Shard) -> Number:
     """What named modules and frozen weights drop of a layer."""
     split = block.sequence_ranks
     sizes = (divided(block.micro_batch, block.cp), local_tokens(setting, block), split)
-    return spared_bytes(setting, block.structure, part, sizes)
+    spared = spared_bytes(setting, block.structure, part, sizes)
+    return spared if part.routed is None else spared + _spared_experts(setting, block, part)
+
+
+def _spared_experts(setting: Setting, block: Block, part: Shard) -> Number:
+    """What named modules drop of the routed experts: all they keep, or the output of their activation function."""
+    modules = block.structure.recompute_modules or ()
+    if "moe" in modules:
+        with term("dropped experts"):
+            return _expert_activations(setting, part, block)
+    if "moe-activation" not in modules or part.routed is None or setting.experts is None:
+        return 0.0
+    width = setting.recipe.operand if setting.narrow is not None and setting.narrow.saved else setting.element
+    rows = rows_of(part.routed, divided(local_tokens(setting, block), block.tp), setting.experts.load)
+    with term("dropped experts"):
+        return activation_output_bytes(rows, part.routed.ffn_hidden, width)
 
 
 def whole_activations(setting: Setting, block: Block, part: Shard, *, selective: bool) -> Number:
@@ -93,7 +108,8 @@ def _expert_activations(setting: Setting, part: Shard, block: Block) -> Number:
     kept = expert_activations(setting.model.hidden, part.routed, rows, setting.element)
     if setting.narrow is None or not setting.narrow.saved:
         return kept
-    sizes = (rows, setting.model.hidden, 1.0, part.routed.ffn_hidden)
+    inner = narrow_widths(setting, part.routed.ffn_hidden, gated=part.routed.of.gated)
+    sizes = (rows, setting.model.hidden, 1.0, inner)
     with term("experts' inputs kept narrow"):
         narrow = linear_inputs(*sizes, setting.recipe.operand, 1.0)
     with term("experts' inputs kept wide"):
@@ -104,10 +120,13 @@ def _narrow_inputs(setting: Setting, part: Shard, tokens: Number, split: Number)
     """What keeping inputs narrow saves; the attention output is kept wide by its core and narrow beside it."""
     halves, hidden = additions(part.kind), setting.model.hidden
     out = 0.0 if part.mixer is None else repeated(part.mixer.heads, part.mixer.head_dim)
+    inner = part.ffn_hidden
+    if part.kind.dense is not None:
+        inner = narrow_widths(setting, part.ffn_hidden, gated=part.kind.dense.gated)
     with term("inputs kept narrow"):
-        narrow = linear_inputs(tokens, hidden, halves, part.ffn_hidden + out, setting.recipe.operand, split)
+        narrow = linear_inputs(tokens, hidden, halves, inner + out, setting.recipe.operand, split)
     with term("inputs kept wide"):
-        wide = linear_inputs(tokens, hidden, halves, part.ffn_hidden, setting.element, split)
+        wide = linear_inputs(tokens, hidden, halves, inner, setting.element, split)
     return narrow - wide
 
 

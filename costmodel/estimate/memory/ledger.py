@@ -11,6 +11,7 @@ from costmodel.equations.activations import head_activations, logit_bytes, mask_
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.overlap import bucket_bytes
 from costmodel.equations.precision import narrow_copy_bytes
+from costmodel.equations.splits import mirrored_layers
 from costmodel.equations.states import (
     gathered_bytes,
     gradient_bytes,
@@ -82,7 +83,7 @@ def ledger(
     last_stage = block.pp - 1
     stages = (last_stage - last_stage, np.minimum(last_stage, 1.0), last_stage)
     held = _held(setting, block, layers, parameters)
-    kept = _activations(setting, block, layers)
+    kept = _activations(setting, block, layers, micro_batches)
     columns = [
         _stage(setting, block, parameters, held[position], kept[position], stages[position], micro_batches, position)
         for position in range(3)
@@ -207,12 +208,15 @@ class Kept:
     whole: Number
 
 
-def _activations(setting: Setting, block: Block, layers: StageLayers) -> tuple[Kept, Kept, Kept]:
-    """What the first, a middle and the last rank keep of a micro-batch."""
+def _activations(setting: Setting, block: Block, layers: StageLayers, micro_batches: Number) -> tuple[Kept, Kept, Kept]:
+    """What the first, a middle and the last rank keep of a micro-batch, in the mean of those that are live."""
     kept: list[Number] = [0.0, 0.0, 0.0]
     largest: list[Number] = [0.0, 0.0, 0.0]
     extra: Number = 0.0
     held = (layers.first,) if layers.equal else (layers.first, layers.middle, layers.last)
+    if layers.mirrored is not None:
+        ends = mirrored_layers(live(block, micro_batches, 0.0), *layers.mirrored)
+        held = (ends, layers.middle, ends)
     for kind in setting.model.layers:
         part = shard(setting.model, kind, block.tp, block.ep, block.etp)
         for position, count in enumerate(held):
@@ -251,7 +255,15 @@ def _first(setting: Setting, block: Block, live: Number) -> Number:
 def _last(setting: Setting, block: Block) -> Number:
     tokens = local_tokens(setting, block)
     logits = logit_bytes(tokens, vocab_per_rank(setting, block.tp), setting.stack.buckets.loss)
-    return logits + head_activations(tokens, setting.model.hidden, setting.element, block.sequence_ranks)
+    once = logits + head_activations(tokens, setting.model.hidden, setting.element, block.sequence_ranks)
+    ahead = setting.model.prediction
+    if ahead is None:
+        return once
+    with term("multi-token prediction"):
+        part = shard(setting.model, ahead.layer, block.tp, block.ep, block.etp)
+        joined = head_activations(tokens, setting.model.hidden, setting.element, block.sequence_ranks)
+        each = layer_activations(setting, block, part) + joined + once
+    return once + repeated(ahead.depth, each)
 
 
 def _gathered(setting: Setting, block: Block, parameters: StageParameters, position: int) -> Number:

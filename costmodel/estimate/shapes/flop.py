@@ -9,9 +9,18 @@ from costmodel.equations.economics import tokens_per_step
 from costmodel.estimate.block import Block
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import adapters_flop, useful_flop
-from costmodel.estimate.shapes.recompute import MLP, partial, reached
+from costmodel.estimate.shapes.experts import expert_flop
+from costmodel.estimate.shapes.recompute import multiplied_again, partial, reached
 from costmodel.estimate.shapes.split import layer_count
-from costmodel.estimate.shapes.work import StepFlop, forward_flop, matmuls, recomputed_flop, shard, step_flop
+from costmodel.estimate.shapes.work import (
+    StepFlop,
+    counted_kinds,
+    forward_flop,
+    matmuls,
+    recomputed_flop,
+    shard,
+    step_flop,
+)
 
 COUNTED = ("model-causal", "model-full")
 
@@ -43,12 +52,13 @@ def _of_modules(setting: Setting, block: Block, core: Number) -> Number:
     """Work of the named modules forward; norms and activation functions have none that counts."""
     modules = block.structure.recompute_modules or ()
     again: Number = core if "attention" in modules else repeated(0.0, core)
-    if "mlp" not in modules:
-        return again
     tokens = tokens_per_step(setting.global_batch, setting.sequence)
-    with term("mlp again"):
-        for kind in setting.model.layers:
-            for matrix in matmuls(setting, shard(setting.model, kind, 1.0)):
-                if matrix.name in MLP and kind.mlp is not None:
-                    again = again + repeated(kind.count, matmul_flop(tokens, matrix.n, matrix.k))
+    with term("modules again"):
+        for kind, count in counted_kinds(setting.model):
+            named = multiplied_again(block.structure, kind)
+            for matrix in matmuls(setting, shard(setting.model, kind, 1.0)) if named else ():
+                if matrix.name in named:
+                    again = again + repeated(count, matmul_flop(tokens, matrix.n, matrix.k))
+            if kind.experts is not None and "moe" in modules:
+                again = again + repeated(count, expert_flop(setting.model.hidden, kind.experts, tokens))
     return again

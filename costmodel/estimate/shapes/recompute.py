@@ -9,23 +9,52 @@ from costmodel.documents.model import Layers
 from costmodel.documents.stack import Module
 from costmodel.equation import Number, term
 from costmodel.equations.activations import checkpoint_activations, mlp_activations, score_activations
-from costmodel.equations.counting import divided
+from costmodel.equations.counting import divided, repeated
 from costmodel.equations.economics import share
 from costmodel.equations.recompute import (
     activation_output_bytes,
     norm_again_traffic,
     norm_output_bytes,
     recomputed_share,
+    up_projection_bytes,
 )
-from costmodel.equations.traffic import mlp_traffic
+from costmodel.equations.traffic import mlp_traffic, rotary_traffic
 from costmodel.estimate.block import Block, Structure
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import unread_inputs
 from costmodel.estimate.shapes.work import Shard, additions, exchanges
 
 # operations issued again; the core counts none, as in selective recompute without names
-OPERATIONS: dict[Module, float] = {"norms": 2.0, "attention": 0.0, "mlp-activation": 1.0, "mlp": 4.0}
-MLP = ("mlp up", "mlp down")
+OPERATIONS: dict[Module, float] = {
+    "norms": 2.0,
+    "attention": 0.0,
+    "mla-up-projection": 4.0,
+    "mlp-activation": 1.0,
+    "mlp": 4.0,
+    "moe-activation": 1.0,
+    "moe": 12.0,
+    "shared-experts": 4.0,
+}
+FEEDS = ("mlp up", "mlp down")
+UP_PROJECTIONS = ("q", "q up", "kv up")
+
+
+def multiplied_again(structure: Structure, kind: Layers) -> frozenset[str]:
+    """Weight matrices of a layer that named modules multiply once more, but for those of routed experts."""
+    modules = set(structure.recompute_modules or ())
+    found: set[str] = set()
+    if "mlp" in modules if kind.experts is None else modules & {"moe", "shared-experts"}:
+        found.update(FEEDS)
+    if "moe" in modules:
+        found.add("router")
+    if "mla-up-projection" in modules and kind.latent is not None:
+        found.update(UP_PROJECTIONS)
+    return frozenset(found)
+
+
+def dispatched_again(structure: Structure) -> bool:
+    """Whether backward sends tokens to their experts once more."""
+    return structure.recompute == "full" or "moe" in (structure.recompute_modules or ())
 
 
 def partial(structure: Structure) -> bool:
@@ -56,6 +85,12 @@ def together(structure: Structure) -> float:
     return max(structure.recompute_layers or 1.0, 1.0) if structure.recompute_method == "uniform" else 1.0
 
 
+def narrow_widths(setting: Setting, ffn_hidden: Number, *, gated: bool) -> Number:
+    """Inner widths of an MLP kept narrow: the input of its last matrix, and both of the activation function."""
+    narrow = setting.narrow
+    return repeated(3.0, ffn_hidden) if narrow is not None and narrow.gates and gated else ffn_hidden
+
+
 def spared_bytes(setting: Setting, structure: Structure, part: Shard, sizes: tuple[Number, Number, Number]) -> Number:
     """What named modules and frozen weights drop of a layer; sizes: micro-batch, its tokens, ranks they are split over.
 
@@ -74,13 +109,18 @@ def spared_bytes(setting: Setting, structure: Structure, part: Shard, sizes: tup
             spared = spared + score_activations(
                 *rows, kernel=kernels.attention, dropout=kernels.dropout, recompute="none"
             )
-        output = activation_output_bytes(tokens, part.ffn_hidden, width)
-        dense = part.kind.mlp
-        if "mlp" in modules and dense is not None:
+        if "mla-up-projection" in modules and part.mixer is not None and (latent := part.kind.latent) is not None:
+            query = latent.nope_dim + latent.rope_dim
+            heads = part.mixer.heads
+            spared = spared + up_projection_bytes(tokens, heads, query, latent.value_dim, setting.element)
+        dense = part.kind.dense
+        if dense is not None and not multiplied_again(structure, part.kind).isdisjoint(FEEDS):
             whole = mlp_activations(tokens, part.ffn_hidden, setting.element, gated=dense.gated)
-            spared = spared + whole + output - activation_output_bytes(tokens, part.ffn_hidden, setting.element)
-        elif "mlp-activation" in modules and dense is not None:
-            spared = spared + output
+            inner = narrow_widths(setting, part.ffn_hidden, gated=dense.gated)
+            spared = spared + whole + activation_output_bytes(tokens, inner, width)
+            spared = spared - activation_output_bytes(tokens, inner, setting.element)
+        elif "mlp-activation" in modules and part.kind.mlp is not None:
+            spared = spared + activation_output_bytes(tokens, part.ffn_hidden, width)
     if setting.tuning is not None:
         spared = spared + unread_inputs(setting, part, modules, (tokens, width, split))
     return spared
@@ -94,15 +134,27 @@ def again_bytes(setting: Setting, structure: Structure, part: Shard, tokens: Num
         if "norms" in modules:
             halves = additions(part.kind)
             nbytes = nbytes + norm_again_traffic(tokens, setting.model.hidden, halves, setting.element, split)
-        dense = part.kind.mlp
-        if dense is not None and {"mlp", "mlp-activation"} & set(modules):
+        if "mla-up-projection" in modules and part.mixer is not None and part.kind.latent is not None:
+            rotated = (part.mixer.heads, part.mixer.kv_heads, part.kind.latent.rope_dim)
+            nbytes = nbytes + rotary_traffic(tokens, *rotated, setting.element)
+        dense, whole = part.kind.dense, not multiplied_again(structure, part.kind).isdisjoint(FEEDS)
+        if dense is not None and (whole or (part.kind.mlp is not None and "mlp-activation" in modules)):
             nbytes = nbytes + mlp_traffic(tokens, part.ffn_hidden, setting.element, gated=dense.gated, backward=False)
     return nbytes
 
 
-def issued_again(setting: Setting, structure: Structure) -> Number:
-    """Operations of the named modules over those of a layer."""
-    count = sum(OPERATIONS[module] for module in set(structure.recompute_modules or ()))
+def issued_again(setting: Setting, structure: Structure, kind: Layers) -> Number:
+    """Operations of the named modules that a layer has over those of the layer."""
+    has = {
+        "mla-up-projection": kind.latent,
+        "mlp-activation": kind.mlp,
+        "mlp": kind.mlp,
+        "moe-activation": kind.experts,
+        "moe": kind.experts,
+        "shared-experts": kind.experts and kind.experts.shared,
+    }
+    named = set(structure.recompute_modules or ())
+    count = sum(OPERATIONS[module] for module in named if has.get(module, kind) is not None)
     return share(count, setting.stack.launch.operations)
 
 
@@ -110,5 +162,5 @@ def exchanged_again(structure: Structure, kind: Layers) -> float:
     """Share of a layer's forward exchanges that backward repeats: all of full recompute, one half's of the MLP's."""
     if structure.recompute == "full":
         return 1.0
-    again = kind.mlp is not None and "mlp" in (structure.recompute_modules or ())
+    again = kind.dense is not None and not multiplied_again(structure, kind).isdisjoint(FEEDS)
     return float(share(1.0, exchanges(kind))) if again else 0.0

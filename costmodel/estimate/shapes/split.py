@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +11,13 @@ from numpy.typing import NDArray
 from costmodel.documents.model import Model
 from costmodel.documents.stack import Schedule
 from costmodel.equation import Number, term
-from costmodel.equations.counting import layers_per_stage, remainder, repeated
+from costmodel.equations.counting import divided, layers_per_stage, remainder, repeated
 from costmodel.equations.economics import share
 from costmodel.equations.splits import layers_beside_ends, layers_between, spread_layers
 from costmodel.estimate.block import Block
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, of_ends
 
+_UNEVEN = {*itertools.product(["stated"], FOLDED), *itertools.product(["spread"], BOTH_WAYS)}  # not divided like that
 SLOTS = {"even": (0.0, 0.0), "lighter-ends": (1.0, 1.0), "lighter-first": (1.0, 0.0), "lighter-last": (0.0, 1.0)}
 
 
@@ -29,13 +31,15 @@ def layer_count(model: Model) -> Number:
 class StageLayers:
     """Layers of the first, a middle and the last rank, in all their chunks; the same object thrice where all equal.
 
-    Two ranks have no middle: it stands for the smaller of them.
+    Two ranks have no middle: it stands for the smaller of them. A rank that runs two stages, one each way, counts their
+    mean, and its first and last stages are apart where they differ.
     """
 
     total: Number
     first: Number
     middle: Number
     last: Number
+    mirrored: tuple[Number, Number] | None = None
 
     @property
     def equal(self) -> bool:
@@ -56,9 +60,10 @@ class StageLayers:
             else (repeated(self.first, layer), middle, repeated(self.last, layer))
         )
 
-    def ranks(self, pp: float) -> tuple[Number, ...]:
-        """Of the ranks that a pipeline of so many has."""
-        return ((self.first,), (self.first, self.last))[int(pp) - 1] if pp < 3 else (self.first, self.middle, self.last)
+    def stages(self, pp: float) -> tuple[Number, ...]:
+        """Of the first, a middle and the last of so many stages, as far as there are any."""
+        first, last = self.mirrored or (self.first, self.last)
+        return ((first,), (first, last))[int(pp) - 1] if pp < 3 else (first, self.middle, last)
 
     def of_kind(self, model: Model, count: Number, layers: Number) -> Number:
         """Layers of one kind among so many: kinds are spread evenly."""
@@ -78,14 +83,21 @@ def stage_layers(model: Model, block: Block) -> StageLayers:
             each = layers_per_stage(layers, block.pp)
             return StageLayers(layers, each, each, each)
         middle = layers_beside_ends(layers, block.pp, first + last)
-        ends = of_schedule(block.structure.schedule, middle, first, last)
-        return StageLayers(layers, ends[0], np.where(block.pp < 3, np.minimum(*ends), middle), ends[1])
+        return _with_ends(block, layers, middle, *of_schedule(block.structure.schedule, middle, first, last))
 
 
 def of_schedule(schedule: Schedule, middle: Number, first: Number, last: Number) -> tuple[Number, Number]:
-    """Layers of the first and the last rank when the ends hold so many fewer; both ways the mean of the two stages."""
-    fewer_first, fewer_last = of_ends(schedule, first, last)
+    """Layers of the first and the last rank when the ends hold so many fewer; both ways those of the two stages."""
+    fewer_first, fewer_last = (first, last) if schedule in BOTH_WAYS else of_ends(schedule, first, last)
     return middle - fewer_first, middle - fewer_last
+
+
+def _with_ends(block: Block, layers: Number, middle: Number, first: Number, last: Number) -> StageLayers:
+    """Ranks whose ends hold other numbers of layers than those between."""
+    if block.structure.schedule not in BOTH_WAYS:
+        return StageLayers(layers, first, np.where(block.pp < 3, np.minimum(first, last), middle), last)
+    mean = divided(first + last, 2.0)
+    return StageLayers(layers, mean, np.where(block.pp < 3, mean, middle), mean, (first, last))
 
 
 def _slots(layers: Number, block: Block) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -113,27 +125,35 @@ def _stated(layers: Number, block: Block) -> StageLayers:
     else:
         first_layers, last_layers = first, last
     middle = layers_between(layers, pp, first_layers, last_layers)
-    return StageLayers(layers, *(np.where(pp == 1, layers, held) for held in (first_layers, middle, last_layers)))
+    return _with_ends(block, layers, *(np.where(pp == 1, layers, held) for held in (middle, first_layers, last_layers)))
 
 
 def _spread(layers: Number, block: Block) -> StageLayers:
-    """What does not divide goes to the first ranks."""
+    """What does not divide goes to the first stages; a folded pipeline's rank holds one from either side."""
     last = block.pp - 1
     ranks = (last - last, np.minimum(last, 1.0), last)
-    return StageLayers(layers, *(spread_layers(layers, block.pp, block.vpp, rank) for rank in ranks))
+    if block.structure.schedule not in FOLDED:
+        first, middle, end = (spread_layers(layers, block.pp, block.vpp, rank) for rank in ranks)
+        return StageLayers(layers, first, middle, end)
+    stages = block.pp + block.pp
+    with term("folded"):
+        down = [spread_layers(layers, stages, 1.0, rank) for rank in ranks]
+        up = [spread_layers(layers, stages, 1.0, stages - 1 - rank) for rank in ranks]
+    return StageLayers(layers, down[0] + up[0], down[1] + up[1], down[2] + up[2])
 
 
 def indivisible(model: Model, block: Block) -> NDArray[np.bool_]:
     """Rows whose layers the split does not divide into whole, equal chunks, or leaves a chunk without any."""
     layers, split, chunks = layer_count(model), block.structure.split, repeated(block.pp, block.vpp)
-    if split in ("spread", "stated") and block.structure.schedule in (*FOLDED, *BOTH_WAYS):
+    if (split, block.structure.schedule) in _UNEVEN:
         return np.ones(len(block), dtype=bool)
     if split == "spread":
         return np.asarray(layers < chunks)
     if split == "stated":
         held = _stated(layers, block)
-        wrong = (block.pp == 1) | (block.pp == 2) & (held.first + held.last != layers)
-        for part in (held.first, held.middle, held.last):
+        first, last = held.mirrored or (held.first, held.last)
+        wrong = (block.pp == 1) | (block.pp == 2) & (first + last != layers)
+        for part in (first, np.where(block.pp < 3, first, held.middle), last):
             wrong = wrong | (remainder(part, block.vpp) != 0) | (part <= 0)
         return np.asarray(wrong)
     first, last = _slots(layers, block)

@@ -256,6 +256,14 @@ def model_active_parameters(model: Model) -> Number:
     return found
 
 
+def counted_kinds(model: Model) -> Iterator[tuple[Layers, Number]]:
+    """Every kind of layer with its count, that of multi-token prediction too."""
+    for kind in model.layers:
+        yield kind, kind.count
+    if model.prediction is not None:
+        yield model.prediction.layer, model.prediction.depth
+
+
 @dataclass(frozen=True)
 class StepFlop:
     """Work of a whole step: under the convention asked for, and executed."""

@@ -29,7 +29,21 @@ def expert_pass(setting: Setting, part: Shard, block: Block) -> tuple[Both, Numb
         once = once + Pass(memory_bound=_memory_bound(setting, said, held, tokens, rows, backward=False))
         twice = twice + Pass(memory_bound=_memory_bound(setting, said, held, tokens, rows, backward=True))
         host = repeated(looped(held), said.host)
-    return Both(once, twice + recomputed(setting, block.structure.recompute, once, Pass()), weights), host
+        again = recomputed(setting, block.structure.recompute, once, Pass())
+        again = again + _modules_again(setting, block, held, rows, once)
+    return Both(once, twice + again, weights), host
+
+
+def _modules_again(setting: Setting, block: Block, held: Routed, rows: Number, once: Pass) -> Pass:
+    """What named modules do once more: all the experts do forward, or their activation function."""
+    modules = block.structure.recompute_modules or ()
+    if "moe" in modules:
+        return once
+    if "moe-activation" not in modules:
+        return Pass()
+    with term("activation again"):
+        nbytes = mlp_traffic(rows, held.ffn_hidden, setting.element, gated=held.of.gated, backward=False)
+        return Pass(memory_bound=stream(setting, nbytes))
 
 
 def _matmuls(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) -> tuple[Pass, Pass, Number]:

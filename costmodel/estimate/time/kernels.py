@@ -31,7 +31,7 @@ from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import adapters, packed_width, thin
 from costmodel.estimate.shapes.mixers import Matmul, core_flop, mixer_traffic
-from costmodel.estimate.shapes.recompute import MLP, again_bytes
+from costmodel.estimate.shapes.recompute import again_bytes, multiplied_again
 from costmodel.estimate.shapes.work import Shard, additions, local_tokens, matmuls, vocab_per_rank
 
 
@@ -164,11 +164,12 @@ def layer_pass(setting: Setting, part: Shard, block: Block) -> Both:
     tokens, structure = local_tokens(setting, block), block.structure
     split = block.sequence_ranks
     forward_linear, backward_linear, weights = _adapted(setting, part, tokens)
-    before_last, mlp = Pass(), Pass()
+    before_last, twice_multiplied = Pass(), Pass()
+    named = multiplied_again(structure, part.kind)
     for matrix in matmuls(setting, part):
         with term(matrix.name):
             forward, backward, weight = linear_pass(setting, tokens, matrix)
-        mlp = mlp + forward if matrix.name in MLP and part.kind.mlp is not None else mlp
+        twice_multiplied = twice_multiplied + forward if matrix.name in named else twice_multiplied
         before_last = forward_linear
         forward_linear, backward_linear = forward_linear + forward, backward_linear + backward
         weights = weights + weight
@@ -185,8 +186,7 @@ def layer_pass(setting: Setting, part: Shard, block: Block) -> Both:
     streamed = stream(setting, again_bytes(setting, structure, part, tokens, split))
     backward_pass = backward_pass + Pass(memory_bound=streamed)
     backward_pass = backward_pass + (core_forward if "attention" in structure.recompute_modules else Pass())
-    backward_pass = backward_pass + (mlp if "mlp" in structure.recompute_modules else Pass())
-    return Both(forward_pass, backward_pass, weights)
+    return Both(forward_pass, backward_pass + twice_multiplied, weights)
 
 
 def _memory_bound(setting: Setting, part: Shard, tokens: Number, split: Number, *, backward: bool) -> Number:

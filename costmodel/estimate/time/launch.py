@@ -10,7 +10,7 @@ from costmodel.estimate.block import Structure
 from costmodel.estimate.passes import Both, Pass, summed
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import issued
-from costmodel.estimate.shapes.recompute import issued_again
+from costmodel.estimate.shapes.recompute import dispatched_again, issued_again
 
 ISSUED_AGAIN = {"nothing": 0.0, "core": 0.0, "operations": 0.5, "layer": 1.0}
 
@@ -32,7 +32,8 @@ def launched(
     passes = 1.0 + issued(setting, kind) if setting.tuning is not None else 1.0
     backward = repeated(2.0 + again, passes)
     if structure.recompute_modules is not None:
-        backward, again = repeated(2.0, passes) + issued_again(setting, structure), 0.0
+        backward = repeated(2.0, passes) + issued_again(setting, structure, kind)
+        again = 1.0 if dispatched_again(structure) else 0.0
     ahead, behind = calls
     return Both(
         _issued(setting, layer.forward, repeated(passes, operations) + ahead, experts),

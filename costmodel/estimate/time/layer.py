@@ -12,7 +12,7 @@ from costmodel.equations.counting import repeated
 from costmodel.estimate.block import Block
 from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.recompute import exchanged_again
+from costmodel.estimate.shapes.recompute import dispatched_again, exchanged_again
 from costmodel.estimate.shapes.work import exchanges, local_tokens, shard
 from costmodel.estimate.time.expert_pass import expert_pass
 from costmodel.estimate.time.kernels import core_of, layer_pass
@@ -48,7 +48,7 @@ def layer_work(setting: Setting, kind: Layers, block: Block) -> LayerWork:
         inside, host = expert_pass(setting, part, block)
         layer = layer + inside
         placed = expert_groups(setting, block)
-        experts, exposed = expert_traffic(setting, part, block, layer, placed, again=full)
+        experts, exposed = expert_traffic(setting, part, block, layer, placed, again=dispatched_again(structure))
         layer = layer + exposed
     again = repeated(exchanged_again(structure, kind), tensor.recomputed)
     layer = layer + Both(Pass(tp=tensor.forward), Pass(tp=tensor.backward + again))

@@ -21,7 +21,7 @@ from costmodel.estimate.memory.offload import OffloadTime, Passing, offload_time
 from costmodel.estimate.passes import PASS_TERMS, Both, Pass
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.shapes.adapters import trained
-from costmodel.estimate.shapes.recompute import reached
+from costmodel.estimate.shapes.recompute import dispatched_again, reached
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, is_plain, stepped
 from costmodel.estimate.shapes.split import StageLayers
 from costmodel.estimate.shapes.work import StageParameters
@@ -255,11 +255,12 @@ def _context(block: Block, placed: Groups, work: Stages, micro_batches: Number) 
 
 
 def _experts(setting: Setting, block: Block, work: Stages, micro_batches: Number) -> list[Transfer]:
-    """Dispatch and combine forward and backward, and forward again where all is recomputed."""
+    """Dispatch and combine forward and backward, and forward again where that is recomputed."""
     if setting.experts is None:
         return []
     placed = expert_groups(setting, block)
-    passes = repeated(2.0 + _again(block, work), micro_batches)
+    again = reached(block, work.held.fullest) if dispatched_again(block.structure) else 0.0
+    passes = repeated(2.0 + again, micro_batches)
     found = []
     for layers, traffic in work.experts:
         found += expert_transfers(placed, traffic, layers, passes)

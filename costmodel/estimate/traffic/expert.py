@@ -11,7 +11,7 @@ from costmodel.equation import Number, term
 from costmodel.equations.collectives import Operation, activation_message
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.experts import dispatch_bytes, distinct_destinations, expert_data_degree
-from costmodel.equations.overlap import exposed_time
+from costmodel.equations.overlap import exposed_time, lost_time
 from costmodel.equations.roofline import stream_time
 from costmodel.equations.topology import two_level_time
 from costmodel.estimate.block import PIPELINE_INSIDE, Block
@@ -93,11 +93,19 @@ def expert_traffic(
     shared: Number = 0.0
     for item in exchanges[2:]:
         shared = shared + item.time
+    within = said.kernels.overlap_in
+    overlap = said.overlap if within is None or block.structure.schedule in within else 0.0
     with term("experts' tokens"):
-        forward = exposed_time(sent, layer.forward.device, said.overlap, 0.0) + shared
-        backward = exposed_time(sent, layer.backward.device, said.overlap, 0.0) + shared
+        forward = _shown(sent, layer.forward.device, overlap, said.kernels.occupied) + shared
+        backward = _shown(sent, layer.backward.device, overlap, said.kernels.occupied) + shared
     traffic = ExpertTraffic(forward, backward, exchanges)
     return traffic, Both(Pass(ep=forward), Pass(ep=backward + forward if again else backward))
+
+
+def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Number:
+    """What compute does not hide, and what it loses to that which it does."""
+    exposed = exposed_time(sent, compute, overlap, 0.0)
+    return exposed + lost_time(sent - exposed, occupied) if occupied else exposed
 
 
 def _dispatch(

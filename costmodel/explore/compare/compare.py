@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 from costmodel.documents.library import Case
 from costmodel.errors import Place
+from costmodel.estimate.costs import machine_name
 from costmodel.estimate.plan import Answer
 from costmodel.explore.compare.figures import MEMORY, TRAFFIC, choices, figures
 from costmodel.explore.compare.leaves import HELD, Value, leaves
+from costmodel.explore.search.search import Found
 
 SAME = 1e-9  # figures nearer than this are equal; platforms differ by less
 
@@ -85,6 +87,15 @@ def moved(before: Mapping[str, float], after: Mapping[str, float]) -> list[Moved
     names = dict.fromkeys((*after, *before))
     pairs = [Moved(name, before.get(name), after.get(name)) for name in names]
     return [pair for pair in pairs if not _equal(pair.before, pair.after)]
+
+
+def advantage(found: Found) -> list[Moved]:
+    """Results of a search's best plan that are others than those of the scenario's own, if that keeps its limits."""
+    if found.yours is None or found.your_rank is None or not found.best:
+        return []
+    rows = found.yours.evaluation.costs.row(), found.best[0].costs
+    before, after = ({machine_name(name): value for name, value in row.items()} for row in rows)
+    return moved(before, after)
 
 
 def _equal(before: float | None, after: float | None) -> bool:

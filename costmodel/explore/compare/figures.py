@@ -23,7 +23,7 @@ _ZERO, _NOT_FINITE = -777.7, 777.7
 _UNITS = {"_bytes": "B", "_s": "s"}
 
 
-_UNSAID = {("split", "fitting"), ("recompute_method", "block"), ("offload_to", "cpu")}
+_UNSAID = {("split", "fitting"), ("split", "stated"), ("recompute_method", "block"), ("offload_to", "cpu")}
 
 
 def choices(answer: Answer) -> dict[str, Any]:

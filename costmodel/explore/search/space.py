@@ -148,7 +148,6 @@ def grids(setting: Setting) -> Iterator[Grid]:
     etp = tuple(space.etp or (1.0,))
     cp = tuple(space.cp or _context(setting))
     schedules: list[Schedule] = space.schedule or [name for name in stack.schedules if name != "gpipe"]
-    splits: Sequence[Split] = space.split or [DEFAULT_SPLIT]
     choices = itertools.product(
         space.zero or stack.zero,
         list(_recomputes(setting, space)),
@@ -157,15 +156,25 @@ def grids(setting: Setting) -> Iterator[Grid]:
         space.sequence_parallel or [stack.sequence_parallel],
         space.order or [DEFAULT_ORDER],
         (space.cp_type or stack.context_parallel or _plain(setting)) if max(cp) > 1 else _plain(setting),
-        splits,
+        list(_splits(space)),
     )
-    for zero, (recompute, modules, count), offload, schedule, sequence_parallel, order, cp_type, split in choices:
+    for zero, (recompute, modules, count), offload, schedule, sequence_parallel, order, cp_type, ends in choices:
         chunks = tuple(value for value in vpp if chunks_fit(schedule, value)) or vpp
-        structure = Structure(zero, recompute, schedule, sequence_parallel, order, cp_type, split)
+        structure = Structure(zero, recompute, schedule, sequence_parallel, order, cp_type, *ends)
         structure = replace(structure, recompute_modules=modules, recompute_layers=count, offload=tuple(offload))
         dp = tuple(space.dp) if space.dp else None
         experts = _expert_degrees(setting, space), etp
         yield Grid(structure, ranks, dp, tp, pp, chunks, micro_batch, *experts, cp, tuple(space.dp_replicate or (1.0,)))
+
+
+def _splits(space: Space) -> Iterator[tuple[Split, float | None, float | None]]:
+    """Splits of the layers: those that are named, and every pair of ends that is listed."""
+    named: Sequence[Split] = space.split or [DEFAULT_SPLIT]
+    yield from ((split, None, None) for split in named)
+    if space.first_stage_layers or space.last_stage_layers:
+        firsts: Sequence[float | None] = space.first_stage_layers or [None]
+        lasts: Sequence[float | None] = space.last_stage_layers or [None]
+        yield from (("stated", first, last) for first in firsts for last in lasts)
 
 
 def _expert_degrees(setting: Setting, space: Space) -> tuple[float, ...]:

@@ -10,7 +10,15 @@ from costmodel.documents.hardware import Node
 from costmodel.documents.stack import Stack
 
 OFFLOAD = re.compile(r"cpu_activation_offload_layers=(\d+)")
-MODULES = {"core_attn": "attention", "layernorm": "norms", "mlp": "mlp"}  # Megatron's names, and ours
+MODULES = {  # Megatron's names, and ours
+    "core_attn": "attention",
+    "layernorm": "norms",
+    "mla_up_proj": "mla-up-projection",
+    "mlp": "mlp",
+    "moe_act": "moe-activation",
+    "moe": "moe",
+    "shared_experts": "shared-experts",
+}
 
 
 def choices_of(row: Row, stack: Stack) -> dict[str, Any]:

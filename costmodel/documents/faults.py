@@ -104,9 +104,9 @@ class _Faults:
         sentence = _WANTED.get(kind, detail["msg"])
         hint = _HINTS.get(kind, "")
         if kind == "string_type" and value is not None and not isinstance(value, dict | list):
-            hint = f'write it in quotes: "{str(value).lower() if isinstance(value, bool) else value}"'
+            hint = f'write it in quotes: "{said(value)}"'
         if kind == "list_type" and value is not None and not isinstance(value, dict):
-            hint = f"one value is a list too: [{str(value).lower() if isinstance(value, bool) else value}]"
+            hint = "one value is a list too: [{}]".format(said(value).strip("'"))
         if kind == "model_type" and detail["loc"][-1:] == ("inline",):
             hint = "or the name of a document"
         if kind in _WANTED and kind.endswith("_type"):

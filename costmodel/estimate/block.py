@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,6 @@ from costmodel.equations.counting import divided, shard_degree
 
 Rows = NDArray[np.float64]
 Split = Written | Literal["fitting", "stated"]  # fitting: as few ends lighter as divide; stated: by the counts
-BLOCK_ROWS = 16_384  # temporaries of this many rows stay in a core's cache
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,7 @@ class Block:
     etp: Rows
     cp: Rows
     dp_replicate: Rows
+    known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False, kw_only=True)  # see once
 
     def __len__(self) -> int:
         return len(self.tp)
@@ -80,6 +80,10 @@ class Block:
         """The rows at these places."""
         return Block(self.structure, *(getattr(self, name)[places] for name in SIZES))
 
+    def choosing(self, choices: tuple[str, ...]) -> Block:
+        """The same plans with these of the choices, and the rest as where nothing is said."""
+        return replace(self, structure=_of(self.structure, choices))
+
     @functools.cached_property
     def shards(self) -> Number:
         """Ranks that hold the same weights before sharding, and share them under zero: dp and cp, less replicas."""
@@ -91,50 +95,15 @@ class Block:
         return self.tp if self.structure.sequence_parallel else 1.0
 
 
-SIZES = tuple(field.name for field in fields(Block) if field.name != "structure")
-CUTS = ("tp", "micro_batch", "cp", "ep", "etp")
+SIZES = tuple(field.name for field in fields(Block) if field.name not in ("structure", "known"))
+
+
+@functools.lru_cache(maxsize=1024)
+def _of(structure: Structure, choices: tuple[str, ...]) -> Structure:
+    return Structure(**{name: getattr(structure, name) for name in choices})
+
+
 PIPELINE_INSIDE: Order = "tp-cp-pp-dp"
-
-
-@dataclass(frozen=True)
-class Cuts:
-    """The distinct ways a block cuts a layer, which is what a layer's cost depends on, and which of them a row has."""
-
-    rows: Block
-    index: NDArray[np.intp] | None
-
-    def spread(self, value: Number) -> Number:
-        """A figure of the cuts as a column of the block."""
-        if self.index is None or not isinstance(value, np.ndarray) or value.ndim == 0:
-            return value
-        spread: Number = value[self.index]
-        return spread
-
-
-def cuts(block: Block) -> Cuts:
-    """What a layer's cost depends on, each combination once."""
-    if len(block) < 64:
-        return Cuts(block, None)
-    names = CUTS + _strides(block)
-    columns = [column for column in (getattr(block, name) for name in names) if (column != column[0]).any()]
-    keys, *others = columns or [block.tp]
-    for column in others[:-1]:
-        keys = np.unique(_paired(keys, column), return_inverse=True)[1].astype(np.float64)
-    _, first, index = np.unique(_paired(keys, others[-1]) if others else keys, return_index=True, return_inverse=True)
-    return Cuts(block.at(first), index)
-
-
-def _strides(block: Block) -> tuple[str, ...]:
-    """Sizes that decide how far apart a layer's ranks lie: dp inside cp, the pipeline inside expert parallelism."""
-    order = block.structure.order
-    dp_inside = order == "tp-dp-cp-pp" and not alone(block.cp)
-    pipeline_inside = order == PIPELINE_INSIDE and not alone(block.ep)
-    return (*(("dp",) if dp_inside else ()), *(("pp",) if pipeline_inside else ()))
-
-
-def _paired(one: Rows, other: Rows) -> NDArray[np.complex128]:
-    """Two columns as one that sorts and compares like the pair."""
-    return np.stack((one, other), axis=1).view(np.complex128).ravel()
 
 
 def one_row(

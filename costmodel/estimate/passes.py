@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -29,12 +30,12 @@ class Pass:
         """The same change made to every term."""
         return Pass(*(_labelled(name, change, getattr(self, name)) for name in PASS_TERMS))
 
-    @property
+    @functools.cached_property
     def device(self) -> Number:
         """Time on the device."""
         return self.matmul + self.attention + self.memory_bound
 
-    @property
+    @functools.cached_property
     def total(self) -> Number:
         """All of it."""
         total = self.device + self.launch + self.tp
@@ -105,7 +106,7 @@ class Both:
         )
         return Both(forward, backward, self.weight)
 
-    @property
+    @functools.cached_property
     def total(self) -> Number:
         """Forward and backward."""
         return self.forward.total + self.backward.total

@@ -59,7 +59,7 @@ class ExpertSetting:
     dispatch: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Setting:
     """The numbers of a case, in SI base units, each remembering where it was written."""
 

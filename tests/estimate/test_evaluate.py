@@ -37,7 +37,7 @@ def priced(stack: str, **more: Any) -> Setting:
 
 
 def table(structure: Structure) -> Block:
-    """Over a hundred rows, so that distinct pairs are worked out once and spread."""
+    """Over a hundred rows."""
     chunks = (2.0, 4.0) if structure.schedule == "interleaved" else (1.0,)
     rows = [
         (128 / (tp * pp), tp, pp, vpp, micro_batch, 1.0, 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.plan import Answer, answer
 from costmodel.estimate.setting import Setting
-from costmodel.explore.search.space import grids, leaves, stem
+from costmodel.explore.search.blocks import legal_blocks
+from costmodel.explore.search.space import grids, stem
 from estimate.cases import ask, costs, model, one, setting, without_network, written_out
 
 TERMS = (
@@ -53,9 +55,8 @@ def alone(**more: Any) -> Setting:
 def evaluated(asked: Setting) -> Iterator[Any]:
     """Costs of every legal plan of a space, block by block."""
     for grid in grids(asked):
-        rows, _ = leaves(asked, grid, stem(asked, grid).rows)
-        if len(rows):
-            yield evaluate(asked, rows).costs
+        for block, _ in legal_blocks(asked, grid, stem(asked, grid).rows, Counter()):
+            yield evaluate(asked, block).costs
 
 
 # ── Communication ────────────────────────────────────────────────────────────────────────────────────────────────────

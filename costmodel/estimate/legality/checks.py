@@ -30,6 +30,7 @@ from costmodel.estimate.legality.choices import (
 )
 from costmodel.estimate.legality.context import chunked_sequence, context_not_offered, heads_exchanged, shard_replicas
 from costmodel.estimate.legality.expert import expert_ranks, expert_widths, no_experts, whole_experts, whole_sequences
+from costmodel.estimate.once import once
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import wrong_batches, wrong_shape
 from costmodel.estimate.shapes.split import indivisible, layer_count
@@ -37,6 +38,7 @@ from costmodel.estimate.shapes.split import indivisible, layer_count
 Mask = NDArray[np.bool_]
 
 
+@once()
 def micro_batches(setting: Setting, block: Block) -> Number:
     """Micro-batches of a replica in a step."""
     return micro_batches_per_step(setting.global_batch, block.dp, block.micro_batch)
@@ -187,17 +189,23 @@ CHECKS = (
 OF_A_SEARCH = frozenset({"L010"})
 
 
-def legal(setting: Setting, block: Block, checks: Iterable[Check]) -> tuple[Mask, dict[str, int]]:
-    """The rows that pass, and how many were refused first for each reason."""
+def legal(
+    setting: Setting, block: Block, checks: Iterable[Check], standing: NDArray[np.intp]
+) -> tuple[Mask, NDArray[np.intp], dict[str, int]]:
+    """The rows that pass, the plans each still stands for, and how many were refused first for each reason.
+
+    A plan that a search has under another name stays, and stands for none.
+    """
     keep = np.ones(len(block), dtype=bool)
     counts: dict[str, int] = {}
     for check in checks:
         refused = keep & check.refused(setting, block)
-        fresh = int(np.count_nonzero(refused))
-        if fresh:
-            counts[check.code] = fresh
-            keep &= ~refused
-    return keep, counts
+        if refused.any():
+            counts[check.code] = int(standing[refused].sum())
+            standing = np.where(refused, 0, standing)
+            if check.code not in OF_A_SEARCH:
+                keep &= ~refused
+    return keep, standing, {code: count for code, count in counts.items() if count}
 
 
 def refusals(setting: Setting, block: Block) -> tuple[str, ...]:

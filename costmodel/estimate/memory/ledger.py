@@ -25,6 +25,7 @@ from costmodel.estimate.block import Block, alone
 from costmodel.estimate.costs import added
 from costmodel.estimate.memory.kept import dropped_bytes, layer_activations, mean_activations, whole_activations
 from costmodel.estimate.memory.offload import moved_activations, moved_states, shard_of, taken
+from costmodel.estimate.once import RECOMPUTE, once
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.shapes.adapters import frozen_bytes, trained
 from costmodel.estimate.shapes.recompute import reached, together
@@ -99,6 +100,7 @@ def ledger(
     return Ledger(lines, (peaks[0], peaks[1], peaks[2]), worst, taken(setting, block, states, activations))
 
 
+@once("schedule")
 def _held(setting: Setting, block: Block, layers: StageLayers, parameters: StageParameters) -> list[Held]:
     schedule = block.structure.schedule
     whole = parameters.stages(block.pp, schedule)
@@ -120,7 +122,8 @@ def _stage(
 ) -> dict[str, Number]:
     stack = setting.stack
     with term(f"{STAGES[position]} stage"):
-        column, column_host = _all_states(setting, block, parameters, held, position)
+        fixed, column_host = _fixed(setting, block, parameters, held, position)
+        column = dict(fixed)
         flying = live(block, micro_batches, stage)
         at_first, at_last = ends_held(block.structure.schedule, position)
         head = _last(setting, block) if at_last else np.where(block.pp == 1, _last(setting, block), 0.0)
@@ -128,14 +131,23 @@ def _stage(
         column["activations"] = activations + (_first(setting, block, flying) if at_first else 0.0)
         column["recompute"] = kept.whole
         column["logits"] = head
-        column["gathered"] = _gathered(setting, block, parameters, position)
         column["context"] = _context(setting, block)
-        column["buckets"] = _buckets(setting, block)
         column["fragmentation"] = reserved_bytes(added(column, ALLOCATED), setting.fragmentation)
         runtime = stack.runtime
         column["runtime"] = overhead_bytes(runtime.context, runtime.communicators, runtime.communicator)
         column |= dict(zip(ON_HOST, (column_host, gone), strict=True))
     return column
+
+
+@once("zero", "schedule", "offload", "offload_to")
+def _fixed(
+    setting: Setting, block: Block, parameters: StageParameters, held: Held, position: int
+) -> tuple[dict[str, Number], Number]:
+    """What a stage holds whatever the micro-batches are, and bytes of it on the host."""
+    column, on_host = _all_states(setting, block, parameters, held, position)
+    column["gathered"] = _gathered(setting, block, parameters, position)
+    column["buckets"] = _buckets(setting, block)
+    return column, on_host
 
 
 def _states(setting: Setting, block: Block, held: Number, over: Number) -> dict[str, Number]:
@@ -208,6 +220,7 @@ class Kept:
     whole: Number
 
 
+@once(*RECOMPUTE, "sequence_parallel", "cp_type", "schedule")
 def _activations(setting: Setting, block: Block, layers: StageLayers, micro_batches: Number) -> tuple[Kept, Kept, Kept]:
     """What the first, a middle and the last rank keep of a micro-batch, in the mean of those that are live."""
     kept: list[Number] = [0.0, 0.0, 0.0]
@@ -236,7 +249,7 @@ def _held_whole(setting: Setting, block: Block, part: Shard, layers: Number) -> 
     dropped = setting.dropped(block.structure.recompute)
     if dropped == "layer":
         whole = repeated(together(block.structure), whole_activations(setting, block, part, selective=False))
-        return np.where(np.asarray(reached(block, layers)) > 0, whole, 0.0)
+        return np.where(reached(block, layers) > 0, whole, 0.0)
     if block.structure.recompute_modules:
         return dropped_bytes(setting, block, part)
     if dropped == "operations":

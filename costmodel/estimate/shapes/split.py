@@ -15,6 +15,7 @@ from costmodel.equations.counting import divided, layers_per_stage, remainder, r
 from costmodel.equations.economics import share
 from costmodel.equations.splits import layers_beside_ends, layers_between, spread_layers
 from costmodel.estimate.block import Block
+from costmodel.estimate.once import SPLIT, once
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, of_ends
 
 _UNEVEN = {*itertools.product(["stated"], FOLDED), *itertools.product(["spread"], BOTH_WAYS)}  # not divided like that
@@ -70,6 +71,7 @@ class StageLayers:
         return layers if len(model.layers) == 1 else repeated(share(count, self.total), layers)
 
 
+@once(*SPLIT)
 def stage_layers(model: Model, block: Block) -> StageLayers:
     """Layers of the first, a middle and the last rank."""
     layers, split = layer_count(model), block.structure.split
@@ -79,7 +81,7 @@ def stage_layers(model: Model, block: Block) -> StageLayers:
         if split == "spread":
             return _spread(layers, block)
         first, last = _slots(layers, block)
-        if not first.any() and not last.any():
+        if not np.any(first) and not np.any(last):
             each = layers_per_stage(layers, block.pp)
             return StageLayers(layers, each, each, each)
         middle = layers_beside_ends(layers, block.pp, first + last)
@@ -100,16 +102,16 @@ def _with_ends(block: Block, layers: Number, middle: Number, first: Number, last
     return StageLayers(layers, mean, np.where(block.pp < 3, mean, middle), mean, (first, last))
 
 
-def _slots(layers: Number, block: Block) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _slots(layers: Number, block: Block) -> tuple[Number, Number]:
     """Whether embedding and head count as a layer, row by row; left open, as few as make the split even."""
     split, chunks = block.structure.split, repeated(block.pp, block.vpp)
     piped = np.where(block.pp > 1, 1.0, 0.0)
     if split in SLOTS:
         first, last = SLOTS[split]
-        return np.asarray(repeated(first, piped)), np.asarray(repeated(last, piped))
+        return repeated(first, piped), repeated(last, piped)
     uneven = (remainder(layers, chunks) != 0) & (block.pp > 1)
-    if not uneven.any():
-        return np.zeros(len(block)), np.zeros(len(block))
+    if not np.any(uneven):
+        return 0.0, 0.0
     both = uneven & (remainder(layers + 2.0, chunks) == 0)
     return np.where(both, 1.0, 0.0), np.where(both | uneven & (remainder(layers + 1.0, chunks) == 0), 1.0, 0.0)
 

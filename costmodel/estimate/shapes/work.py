@@ -32,6 +32,7 @@ from costmodel.equations.parameters import (
     table_parameters,
 )
 from costmodel.estimate.block import Block, local_sequence
+from costmodel.estimate.once import once
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.experts import Routed, expert_flop, expert_parameters, routed, routing_parameters
 from costmodel.estimate.shapes.mixers import Matmul, Mixer, core_flop, mixer, mixer_matmuls
@@ -172,6 +173,7 @@ class StageParameters:
         return np.maximum(np.maximum(first, middle), last)
 
 
+@once("schedule")
 def stage_parameters(setting: Setting, block: Block, layers: StageLayers) -> StageParameters:
     """Parameters a rank holds in its layers, in the embedding and in the head."""
     model, tp = setting.model, block.tp

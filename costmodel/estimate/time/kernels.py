@@ -27,6 +27,7 @@ from costmodel.equations.traffic import (
     weight_gradient_bytes,
 )
 from costmodel.estimate.block import Block, Structure, alone, local_sequence
+from costmodel.estimate.once import once
 from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import adapters, packed_width, thin
@@ -236,6 +237,7 @@ def core_of(setting: Setting, block: Block, layer: Both) -> Both:
     return Both(Pass(attention=forward), Pass(attention=backward))
 
 
+@once()
 def head_pass(setting: Setting, block: Block) -> Both:
     """The head and the loss."""
     tokens = local_tokens(setting, block)
@@ -248,6 +250,7 @@ def head_pass(setting: Setting, block: Block) -> Both:
     return Both(Pass(matmul=forward, memory_bound=loss), Pass(matmul=backward), weight)
 
 
+@once()
 def embedding_pass(setting: Setting, block: Block) -> Both:
     """The lookup and its gradient."""
     tokens = local_tokens(setting, block)

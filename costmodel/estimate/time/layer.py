@@ -10,6 +10,7 @@ from costmodel.documents.model import Layers
 from costmodel.equation import Number
 from costmodel.equations.counting import repeated
 from costmodel.estimate.block import Block
+from costmodel.estimate.once import RECOMPUTE, once
 from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.recompute import dispatched_again, exchanged_again
@@ -33,7 +34,8 @@ class LayerWork:
     experts: ExpertTraffic
 
 
-def layer_work(setting: Setting, kind: Layers, block: Block) -> LayerWork:
+@once(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
+def layer_work(setting: Setting, block: Block, kind: Layers) -> LayerWork:
     """One layer, on rows that each cut it otherwise."""
     structure, tp = block.structure, group(setting, "tp", block.tp, 1.0)
     part = shard(setting.model, kind, block.tp, block.ep, block.etp)

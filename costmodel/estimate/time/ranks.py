@@ -46,7 +46,7 @@ def busiest_rank(ranks: Sequence[Both], micro_batches: Number) -> dict[str, Numb
     busiest = {name: _of_both(first, name) for name in PASS_TERMS}
     slowest = first.total
     for other in others:
-        slower = np.asarray(other.total >= slowest)
+        slower = other.total >= slowest
         slowest = np.where(slower, other.total, slowest)
         for name in PASS_TERMS:
             seconds = _of_both(other, name)

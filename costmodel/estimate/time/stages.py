@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from costmodel.documents.model import Layers, Prediction
 from costmodel.equation import Number, term
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.economics import share
-from costmodel.estimate.block import Block, Cuts, cuts
+from costmodel.estimate.block import Block
+from costmodel.estimate.once import RECOMPUTE, once
 from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.mixers import Matmul
@@ -22,7 +22,7 @@ from costmodel.estimate.time.kernels import embedding_pass, head_pass, matmul_pa
 from costmodel.estimate.time.layer import layer_work
 from costmodel.estimate.traffic.context import ContextTraffic
 from costmodel.estimate.traffic.expert import ExpertTraffic
-from costmodel.estimate.traffic.tensor import Exchange, TensorTraffic
+from costmodel.estimate.traffic.tensor import TensorTraffic
 
 
 @dataclass(frozen=True)
@@ -49,35 +49,35 @@ class Stages:
         return repeated(layers, self.layer.forward.total), repeated(layers, self.layer.backward.total)
 
 
+@once(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
 def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
-    """A layer and the ends of a rank for one micro-batch, each distinct cut of a layer once."""
-    distinct, later = cuts(block), is_later(block.structure.schedule)
-    rows, share_reached = distinct.rows, reached(block, held.fullest)
+    """A layer and the ends of a rank for one micro-batch."""
+    later, share_reached = is_later(block.structure.schedule), reached(block, held.fullest)
     mean, plain = Both(Pass(), Pass()), Both(Pass(), Pass())
     tensor, context, experts = [], [], []
     for kind in setting.model.layers:
-        work = layer_work(setting, kind, rows)
-        mean = mean + _part(setting, kind, work.both, distinct, held)
+        work = layer_work(setting, block, kind)
+        mean = mean + _part(setting, kind, work.both, block, held)
         if partial(block.structure):
-            kept = layer_work(setting, kind, replace(rows, structure=replace(block.structure, recompute="none")))
-            plain = plain + _part(setting, kind, kept.both, distinct, held)
+            kept = layer_work(setting, replace(block, structure=replace(block.structure, recompute="none")), kind)
+            plain = plain + _part(setting, kind, kept.both, block, held)
         fullest = held.of_kind(setting.model, kind.count, held.fullest)
         again = repeated(share_reached, exchanged_again(block.structure, kind))
-        tensor.append((fullest, _spread(work.tensor, distinct.spread), again))
-        context.append((fullest, work.context.each(distinct.spread)))
-        experts.append((fullest, work.experts.spread(distinct.spread)))
-    head = head_pass(setting, rows) + _exchanged(work.tensor.head)
+        tensor.append((fullest, work.tensor, again))
+        context.append((fullest, work.context))
+        experts.append((fullest, work.experts))
+    head = head_pass(setting, block) + _exchanged(work.tensor.head)
     if setting.model.prediction is not None:
-        head = head + _prediction(setting, setting.model.prediction, rows, head)
-    embedding = (embedding_pass(setting, rows) + _exchanged(work.tensor.embedding)).each(distinct.spread)
-    head = (head if later else head.undeferred).each(distinct.spread)
+        head = head + _prediction(setting, setting.model.prediction, block, head)
+    embedding = embedding_pass(setting, block) + _exchanged(work.tensor.embedding)
+    head = head if later else head.undeferred
     layer, each = _reached(block, held, mean, plain)
     return Stages(layer, each, embedding, head, tuple(tensor), tuple(context), tuple(experts), held)
 
 
-def _part(setting: Setting, kind: Layers, both: Both, distinct: Cuts, held: StageLayers) -> Both:
+def _part(setting: Setting, kind: Layers, both: Both, block: Block, held: StageLayers) -> Both:
     """What a kind of layers adds to the mean layer."""
-    layer = (both if is_later(distinct.rows.structure.schedule) else both.undeferred).each(distinct.spread)
+    layer = both if is_later(block.structure.schedule) else both.undeferred
     if len(setting.model.layers) == 1:
         return layer
     return layer.each(functools.partial(repeated, share(kind.count, held.total)))
@@ -100,7 +100,7 @@ def _reached(block: Block, held: StageLayers, again: Both, plain: Both) -> tuple
 def _prediction(setting: Setting, ahead: Prediction, block: Block, head: Both) -> Both:
     """Multi-token prediction beside the head: for each module a projection of both inputs, a layer, a head again."""
     with term("multi-token prediction"):
-        layer = layer_work(setting, ahead.layer, block).both
+        layer = layer_work(setting, block, ahead.layer).both
         hidden, tokens = setting.model.hidden, local_tokens(setting, block)
         joined = Matmul("projection", divided(hidden, block.tp), repeated(2.0, hidden))
         forward, backward, weight = matmul_pass(setting, tokens, joined, trained=setting.tuning is None)
@@ -110,13 +110,3 @@ def _prediction(setting: Setting, ahead: Prediction, block: Block, head: Both) -
 
 def _exchanged(times: tuple[Number, Number]) -> Both:
     return Both(Pass(tp=times[0]), Pass(tp=times[1]))
-
-
-def _spread(traffic: TensorTraffic, spread: Callable[[Number], Number]) -> TensorTraffic:
-    """What a stage needs to know of it later, for every row."""
-
-    def each(exchanges: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
-        return tuple((operation, count, again, spread(time)) for operation, count, again, time in exchanges)
-
-    message = spread(traffic.message)
-    return replace(traffic, message=message, transfers=each(traffic.transfers), ends=each(traffic.ends))

@@ -18,6 +18,7 @@ from costmodel.estimate.block import Block
 from costmodel.estimate.costs import added
 from costmodel.estimate.memory.kept import offloaded_activations
 from costmodel.estimate.memory.offload import OffloadTime, Passing, offload_time, shard_of
+from costmodel.estimate.once import once
 from costmodel.estimate.passes import PASS_TERMS, Both, Pass
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.shapes.adapters import trained
@@ -161,7 +162,7 @@ def _units(block: Block, parameters: StageParameters, micro_batches: Number, wor
         work.held.fullest,
         divided(parameters.ends(block.pp), table),
         micro_batches,
-        np.asarray(block.pp > 1),
+        block.pp > 1,
         work.layer.forward.total,
         work.layer.backward.total,
     )
@@ -171,6 +172,7 @@ def _sends(setting: Setting, block: Block, placed: Groups, work: Stages, micro_b
     return pipeline_traffic(setting, block, placed.pp, work.tensor[0][1].message, micro_batches)
 
 
+@once()
 def _tied_embedding(setting: Setting, block: Block, placed: Groups, parameters: StageParameters) -> Transfer:
     """All-reduce of the shared table's gradient between the first and the last stage."""
     with term("tied embedding"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,14 +37,6 @@ class ContextTraffic:
     forward: Number
     backward: Number
     exchanges: tuple[Exchange, ...] = ()
-
-    def each(self, change: Callable[[Number], Number]) -> ContextTraffic:
-        """The same change made to every figure."""
-        exchanges = tuple(
-            Exchange(item.operation, *map(change, (item.message, item.forward, item.backward, item.time)))
-            for item in self.exchanges
-        )
-        return ContextTraffic(change(self.forward), change(self.backward), exchanges)
 
 
 NOTHING = ContextTraffic(0.0, 0.0)

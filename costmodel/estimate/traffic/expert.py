@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -41,11 +40,6 @@ class ExpertTraffic:
     forward: Number = 0.0
     backward: Number = 0.0
     exchanges: tuple[Exchange, ...] = field(default=())
-
-    def spread(self, change: Callable[[Number], Number]) -> ExpertTraffic:
-        """The same for every row of a block."""
-        spread = (replace(item, message=change(item.message), time=change(item.time)) for item in self.exchanges)
-        return ExpertTraffic(change(self.forward), change(self.backward), tuple(spread))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from costmodel.equations.collectives import Operation, wire_bytes
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.topology import domains_spanned, ranks_inside
 from costmodel.estimate.block import Block, alone
+from costmodel.estimate.once import once
 from costmodel.estimate.setting import Setting
 
 
@@ -98,6 +99,7 @@ def context_group(setting: Setting, block: Block) -> Group:
     return group(setting, "cp", block.cp, strides(block)["cp"])
 
 
+@once("order")
 def groups(setting: Setting, block: Block) -> Groups:
     """Groups placed on the topology innermost first, as the plan's order says; shards lie inside their replicas."""
     lie = strides(block)

@@ -24,6 +24,7 @@ import costmodel
 from costmodel.errors import Place, fail
 from costmodel.estimate.block import SIZES, Block, Structure
 from costmodel.estimate.costs import COLUMNS, Costs, machine_name
+from costmodel.estimate.legality.checks import Mask
 from costmodel.explore.search.pieces import Variants
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.tally import Keep, Tally, Wanted
@@ -139,8 +140,8 @@ def part(folder: Path, piece: int, values: dict[str, str]) -> Iterator[Keep]:
 
     with whole(path) as temporary:
 
-        def keep(block: Block, costs: Costs) -> None:
-            table = arrow.table(rows_of(block, costs, values))
+        def keep(block: Block, costs: Costs, counts: Mask) -> None:
+            table = arrow.table({name: column[counts] for name, column in rows_of(block, costs, values).items()})
             if not writers:
                 writers.append(parquet.ParquetWriter(temporary, table.schema, compression="zstd"))
             writers[0].write_table(table)
@@ -157,7 +158,7 @@ def rows_of(block: Block, costs: Costs, values: dict[str, str]) -> dict[str, Any
     said = {**values, **{name: str(value).lower() for name, value in asdict(block.structure).items()}}
     return {
         **{name: np.full(len(block), value) for name, value in said.items()},
-        **{name: getattr(block, name) for name in SIZES},
+        **{name: np.asarray(getattr(block, name)) for name in SIZES},
         **{machine_name(name): costs.column(name) for name in costs.columns},
     }
 

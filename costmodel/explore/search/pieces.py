@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from costmodel.documents.library import Case
 from costmodel.documents.variation import vary
-from costmodel.estimate.block import Block
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.search.ranges import Axis
-from costmodel.explore.search.space import Grid, grids, stem
+from costmodel.explore.search.space import Grid, Rows, grids, stem
 
 CANDIDATES_A_PIECE = 1 << 20
 
@@ -63,7 +62,7 @@ class Piece:
 
     number: int
     variant: int
-    stretches: tuple[tuple[Grid, Block], ...]
+    stretches: tuple[tuple[Grid, Rows], ...]
     candidates: int
     refused: Counter[str]
 
@@ -72,7 +71,7 @@ def pieces(variants: Variants) -> Iterator[Piece]:
     """All pieces of a search: at least one for a variant, each of bounded size."""
     numbers = itertools.count()
     for variant in range(len(variants)):
-        held: list[tuple[Grid, Block]] = []
+        held: list[tuple[Grid, Rows]] = []
         size, seen, refused = 0, 0, Counter[str]()
         for grid, rows, new, thrown in _stems(variants.setting(variant)):
             grown = len(rows) * len(grid.micro_batch)
@@ -85,7 +84,7 @@ def pieces(variants: Variants) -> Iterator[Piece]:
         yield Piece(next(numbers), variant, tuple(held), seen, refused)
 
 
-def _stems(setting: Setting) -> Iterator[tuple[Grid, Block, int, dict[str, int]]]:
+def _stems(setting: Setting) -> Iterator[tuple[Grid, Rows, int, dict[str, int]]]:
     """The stems of all grids in parts of bounded size, each grid's counts with its first part."""
     for grid in grids(setting):
         found = stem(setting, grid)

@@ -7,8 +7,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.documents.plan import Space
 from costmodel.documents.stack import ContextParallel, Module, Order, Recompute, Schedule
@@ -45,14 +47,36 @@ class Grid:
     cp: tuple[float, ...] = (1.0,)
     dp_replicate: tuple[float, ...] = (1.0,)
 
-    @property
-    def degrees(self) -> int:
-        """Combinations of the degrees for each of tp, pp and dp."""
-        return len(self.ep) * len(self.etp)
-
     def __len__(self) -> int:
         degrees = (self.tp, self.cp, self.pp, self.dp or (0.0,), self.dp_replicate, self.ep, self.etp)
         return math.prod(map(len, (*degrees, self.vpp, self.micro_batch)))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of sizes under one structure, and how many candidates of the space each stands for.
+
+    A row that the space has under another name as well is kept and stands for none, so that structures which allow the
+    same plans have the same rows.
+    """
+
+    block: Block
+    standing: NDArray[np.intp]
+
+    def __len__(self) -> int:
+        return len(self.standing)
+
+    def where(self, keep: NDArray[np.bool_]) -> Rows:
+        """The rows that a mask keeps."""
+        return Rows(self.block.where(keep), self.standing[keep])
+
+    def cut(self, start: int, stop: int) -> Rows:
+        """A range of rows."""
+        return Rows(self.block.cut(start, stop), self.standing[start:stop])
+
+    def crossed(self, name: str, values: tuple[float, ...]) -> Rows:
+        """Every row with every value of one more size."""
+        return Rows(crossed(self.block, name, values), np.repeat(self.standing // len(values), len(values)))
 
 
 @dataclass(frozen=True)
@@ -60,36 +84,29 @@ class Stem:
     """The rows of a grid that are legal before micro-batches are known, and what was refused on the way."""
 
     grid: Grid
-    rows: Block
+    rows: Rows
     refused: dict[str, int]
 
 
 def stem(setting: Setting, grid: Grid) -> Stem:
     """Combine the degrees, then the chunks, and drop what no micro-batch can make legal."""
     refused: Counter[str] = Counter()
-    rows = _degrees(grid)
-    behind = len(grid.vpp) * len(grid.micro_batch)
-    rows = _thinned(setting, rows, PLACED, set(), behind * grid.degrees, refused)
-    rows = _crossed(_crossed(rows, "ep", grid.ep), "etp", grid.etp)
-    rows = _thinned(setting, rows, DEGREES, PLACED, behind, refused)
-    rows = _crossed(rows, "vpp", grid.vpp)
-    rows = _thinned(setting, rows, DEGREES | {"vpp"}, DEGREES, len(grid.micro_batch), refused)
-    return Stem(grid, rows, dict(refused))
-
-
-def leaves(setting: Setting, grid: Grid, rows: Block) -> tuple[Block, dict[str, int]]:
-    """The legal plans that grow from rows of a stem, and what was refused."""
-    grown = _crossed(rows, "micro_batch", grid.micro_batch)
-    refused: Counter[str] = Counter()
-    return _thinned(setting, grown, set(SIZES), DEGREES | {"vpp"}, 1, refused), dict(refused)
+    degrees = _degrees(grid)
+    behind = math.prod(map(len, (grid.ep, grid.etp, grid.vpp, grid.micro_batch)))
+    rows = Rows(degrees, np.full(len(degrees), behind))
+    rows = _thinned(setting, rows, PLACED, set(), refused)
+    rows = rows.crossed("ep", grid.ep).crossed("etp", grid.etp)
+    rows = _thinned(setting, rows, DEGREES, PLACED, refused)
+    rows = _thinned(setting, rows.crossed("vpp", grid.vpp), DEGREES | {"vpp"}, DEGREES, refused)
+    return Stem(grid, rows if rows.standing.any() else rows.cut(0, 0), dict(refused))
 
 
 def candidates(grid: Grid, at_once: int = 1 << 14) -> Iterator[Block]:
     """Every plan of a grid, legal or not, a block at a time."""
-    degrees = _crossed(_crossed(_degrees(grid), "ep", grid.ep), "etp", grid.etp)
+    degrees = crossed(crossed(_degrees(grid), "ep", grid.ep), "etp", grid.etp)
     step = max(1, at_once // (len(grid.vpp) * len(grid.micro_batch)))
     for start in range(0, len(degrees), step):
-        yield _crossed(_crossed(degrees.cut(start, start + step), "vpp", grid.vpp), "micro_batch", grid.micro_batch)
+        yield crossed(crossed(degrees.cut(start, start + step), "vpp", grid.vpp), "micro_batch", grid.micro_batch)
 
 
 def _degrees(grid: Grid) -> Block:
@@ -101,21 +118,19 @@ def _degrees(grid: Grid) -> Block:
     return Block(grid.structure, dp, tp, pp, ones, ones, ones, ones, cp, dp_replicate)
 
 
-def _crossed(rows: Block, name: str, values: tuple[float, ...]) -> Block:
+def crossed(rows: Block, name: str, values: tuple[float, ...]) -> Block:
     """Every row with every value of one more size."""
-    columns = {size: np.repeat(getattr(rows, size), len(values)) for size in SIZES}
+    columns: dict[str, Any] = {size: np.repeat(getattr(rows, size), len(values)) for size in SIZES}
     columns[name] = np.tile(np.asarray(values), len(rows))
     return Block(rows.structure, **columns)
 
 
-def _thinned(
-    setting: Setting, rows: Block, known: set[str], before: set[str], behind: int, refused: Counter[str]
-) -> Block:
+def _thinned(setting: Setting, rows: Rows, known: set[str], before: set[str], refused: Counter[str]) -> Rows:
     """The rows that pass the checks which can be asked now and could not be asked before."""
     checks = [check for check in CHECKS if check.needs <= known and not (before and check.needs <= before)]
-    keep, counts = legal(setting, rows, checks)
-    refused.update({code: count * behind for code, count in counts.items()})
-    return rows.where(keep)
+    keep, standing, counts = legal(setting, rows.block, checks, rows.standing)
+    refused.update(counts)
+    return Rows(rows.block, standing).where(keep)
 
 
 def divisors(number: float, largest: float) -> tuple[float, ...]:

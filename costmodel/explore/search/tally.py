@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from costmodel.estimate.block import BLOCK_ROWS, SIZES, Block
+from costmodel.estimate.block import Block
 from costmodel.estimate.costs import Costs
 from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.legality.checks import Mask
 from costmodel.estimate.limits import unacceptable
 from costmodel.estimate.setting import Setting
+from costmodel.explore.search.blocks import legal_blocks
 from costmodel.explore.search.rank import Axes, Front, Top
-from costmodel.explore.search.space import Grid, leaves
+from costmodel.explore.search.space import Grid, Rows
 
-CANDIDATES_AT_ONCE = 1 << 16
-
-# Takes in every block that was evaluated.
-Keep = Callable[[Block, Costs], None]
+# Takes in every block that was evaluated, and which of its plans count.
+Keep = Callable[[Block, Costs, Mask], None]
 
 
 @dataclass
@@ -74,49 +74,25 @@ class Wanted:
         )
 
 
-def legal_blocks(setting: Setting, grid: Grid, rows: Block, tally: Tally) -> Iterator[Block]:
-    """The legal plans that grow from rows of a grid's stem, gathered into full blocks."""
-    waiting: list[Block] = []
-    ready = 0
-    step = max(1, CANDIDATES_AT_ONCE // len(grid.micro_batch))
-    for start in range(0, len(rows), step):
-        found, refused = leaves(setting, grid, rows.cut(start, start + step))
-        tally.refused.update(refused)
-        waiting.append(found)
-        ready += len(found)
-        while ready >= BLOCK_ROWS:
-            joined = _joined(waiting)
-            yield joined.cut(0, BLOCK_ROWS)
-            waiting = [joined.cut(BLOCK_ROWS, ready)]
-            ready -= BLOCK_ROWS
-    if ready:
-        yield _joined(waiting)
-
-
-def _joined(blocks: list[Block]) -> Block:
-    columns = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in SIZES}
-    return Block(blocks[0].structure, **columns)
-
-
 def stretch(
-    setting: Setting, grid: Grid, rows: Block, wanted: Wanted, tally: Tally, keep_all: Keep | None = None
+    setting: Setting, grid: Grid, rows: Rows, wanted: Wanted, tally: Tally, keep_all: Keep | None = None
 ) -> None:
     """Search what grows from rows of one grid's stem, into a tally; `keep_all` is shown everything."""
     objective = setting.case.scenario.objective
-    for block in legal_blocks(setting, grid, rows, tally):
+    for block, counts in legal_blocks(setting, grid, rows, tally.refused):
         costs = evaluate(setting, block).costs
         if keep_all is not None:
-            keep_all(block, costs)
-        keep = np.ones(len(block), dtype=bool)
+            keep_all(block, costs, counts)
+        keep = counts
         for code, broken in unacceptable(setting, costs):
             tally.refused[code] += int(np.count_nonzero(keep & broken))
-            keep &= ~broken
-        tally.evaluated += len(block)
+            keep = keep & ~broken
+        tally.evaluated += int(np.count_nonzero(counts))
         tally.fit += int(np.count_nonzero(keep))
         tally.better_than_yours += int(np.count_nonzero(tally.top.sign * costs.column(objective)[keep] < wanted.bar))
         tally.top.add(block, costs, keep)
         if tally.front:
             tally.front.add(block, costs, keep)
         if not tally.fit:
-            tally.nearest.add(block, costs, ~keep)
-            tally.closest.add(block, costs, ~keep & (costs.column("memory_share") <= 1))
+            tally.nearest.add(block, costs, counts & ~keep)
+            tally.closest.add(block, costs, counts & ~keep & (costs.column("memory_share") <= 1))

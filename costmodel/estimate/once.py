@@ -1,0 +1,42 @@
+"""What several structures have in common, worked out once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
+
+from costmodel.equation import tracing
+from costmodel.estimate.block import Block
+
+P = ParamSpec("P")
+S = TypeVar("S")
+R = TypeVar("R")
+Work = Callable[Concatenate[S, Block, P], R]
+
+RECOMPUTE = ("recompute", "recompute_modules", "recompute_layers", "recompute_method")
+SPLIT = ("split", "first_stage_layers", "last_stage_layers", "schedule")
+
+
+def once(*choices: str) -> Callable[[Work[S, P, R]], Work[S, P, R]]:
+    """Work that of a block's choices sees these alone: blocks of the same plans that agree in them share its result.
+
+    Of whatever else it is given, the very same objects make the same work.
+    """
+
+    def decorate(work: Work[S, P, R]) -> Work[S, P, R]:
+        @functools.wraps(work)
+        def call(setting: S, block: Block, /, *inputs: P.args, **named: P.kwargs) -> R:
+            seen = block.choosing(choices)
+            if tracing():
+                return work(setting, seen, *inputs, **named)
+            key = (work, seen.structure, id(setting), *map(id, (*inputs, *named.values())))
+            if key not in block.known:
+                held = (setting, inputs, named)  # so that no other objects come to have their identities
+                block.known[key] = work(setting, seen, *inputs, **named), held
+            result: R = block.known[key][0]
+            return result
+
+        return call
+
+    return decorate

@@ -1,0 +1,105 @@
+"""The legal plans that grow from the stem of a grid, as blocks that hold once what plans share."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from costmodel.estimate.block import SIZES, Block, Structure
+from costmodel.estimate.legality.checks import CHECKS, Mask
+from costmodel.estimate.setting import Setting
+from costmodel.explore.search.space import Grid, Rows, crossed
+from costmodel.factored import BATCH, CUT, LAYOUT, STAGE, Factored, Places, Plans, Values
+
+BLOCK_ROWS = 32_768  # a few hundred kilobytes a column, which a core's cache holds several of
+FEW = 512  # plans; of fewer a figure for each takes no longer than to see which they share
+OF_CUT = ("tp", "cp", "ep", "etp")
+OF_STAGE = (*OF_CUT, "dp", "pp", "dp_replicate")
+LATE = tuple(check for check in CHECKS if "micro_batch" in check.needs)
+
+
+def legal_blocks(setting: Setting, grid: Grid, rows: Rows, refused: Counter[str]) -> Iterator[tuple[Block, Mask]]:
+    """The legal plans of rows of a grid's stem, a block at a time with those that count; the others are counted."""
+    mask = _legal(setting, grid, rows, refused)
+    grown = np.any(mask, axis=1)
+    rows, pairs = rows.where(grown), np.flatnonzero(mask[grown])
+    for start in range(0, len(pairs), BLOCK_ROWS):
+        part = pairs[start : start + BLOCK_ROWS]
+        layout = part // len(grid.micro_batch)
+        counts = (rows.standing > 0)[layout]
+        if counts.any():
+            low, high = int(layout[0]), int(layout[-1]) + 1
+            layouts = rows.block.cut(low, high)
+            sizes = tuple(getattr(layouts, name).tobytes() for name in SIZES)
+            part = part - low * len(grid.micro_batch)
+            block = _block(setting, sizes, grid.micro_batch, part.tobytes())
+            yield replace(block, structure=grid.structure), counts
+
+
+def _legal(setting: Setting, grid: Grid, rows: Rows, refused: Counter[str]) -> Mask:
+    """Which micro-batches each layout can have; of layouts that are alike to a check it is asked once."""
+    standing = rows.standing // len(grid.micro_batch)
+    keep = np.ones((len(rows), len(grid.micro_batch)), dtype=bool)
+    for check in LATE:
+        alike = _alike(rows.block, sorted(check.needs - {"micro_batch"}))
+        examples = rows.block.at(np.unique(alike, return_index=True)[1])
+        pairs = crossed(examples, "micro_batch", grid.micro_batch)
+        passes = ~check.refused(setting, pairs).reshape(len(examples), len(grid.micro_batch))[alike]
+        count = int((standing * np.count_nonzero(keep & ~passes, axis=1)).sum())
+        refused.update({check.code: count} if count else {})
+        keep &= passes
+    return keep
+
+
+@functools.lru_cache(maxsize=8)
+def _block(setting: Setting, sizes: tuple[bytes, ...], micro_batches: tuple[float, ...], pairs: bytes) -> Block:
+    """Plans of layouts of these sizes with these micro-batches, numbered together; the same for every structure."""
+    layouts = Block(Structure(), *(np.frombuffer(column) for column in sizes))
+    layout, micro_batch = np.divmod(np.frombuffer(pairs, dtype=np.intp), len(micro_batches))
+    if len(layout) < FEW:
+        return replace(layouts.at(layout), micro_batch=np.asarray(micro_batches)[micro_batch])
+    return factored(layouts, np.asarray(micro_batches), layout, micro_batch)
+
+
+def factored(layouts: Block, micro_batches: Values, layout: Places, micro_batch: Places) -> Block:
+    """Plans that are these layouts with these micro-batches."""
+    of_layout = {CUT: _alike(layouts, OF_CUT), STAGE: _alike(layouts, OF_STAGE)}
+    chunked, batched = STAGE, CUT
+    if of_layout[STAGE].max() + 1 < len(layouts):
+        chunked = LAYOUT
+        of_layout[LAYOUT] = np.arange(len(layouts))
+    of_plan = {level: which[layout] for level, which in of_layout.items()}
+    if len(micro_batches) > 1:
+        batched = BATCH
+        numbers = {level: which * len(micro_batches) + micro_batch for level, which in of_plan.items()}
+        of_plan |= {level | BATCH: _occurring(number) for level, number in numbers.items() if level != chunked}
+    plans = Plans(of_plan, chunked | batched)
+    levels = dict.fromkeys(SIZES, CUT) | dict.fromkeys(OF_STAGE, STAGE) | dict.fromkeys(OF_CUT, CUT)
+    levels |= {"vpp": chunked, "micro_batch": batched}
+    examples = {level: plans.examples(level) for level in set(levels.values())}
+    sizes = {
+        name: Factored(getattr(layouts, name)[layout[examples[level]]], level, plans) for name, level in levels.items()
+    }
+    sizes["micro_batch"].values = micro_batches[micro_batch[examples[batched]]]
+    return Block(layouts.structure, **cast(dict[str, Any], sizes))
+
+
+def _alike(rows: Block, names: Iterable[str]) -> Places:
+    """Which of the distinct combinations of these sizes each row has."""
+    numbers = np.zeros(len(rows), dtype=np.intp)
+    for name in names:
+        values, which = np.unique(getattr(rows, name), return_inverse=True)
+        numbers = numbers * len(values) + which
+    return np.unique(numbers, return_inverse=True)[1]
+
+
+def _occurring(numbers: Places) -> Places:
+    """Which of the numbers that occur each is."""
+    occurs = np.zeros(numbers.max() + 1, dtype=bool)
+    occurs[numbers] = True
+    return (np.cumsum(occurs) - 1)[numbers]

@@ -1,0 +1,146 @@
+"""Columns that hold a figure once for all the plans that share it.
+
+Most figures of a plan need less than the whole of it. Parameters follow from how a layer is cut, groups of ranks from
+the stages too, a layer's time from the cut and the micro-batch. A `Factored` column has one value for each of those,
+and where two columns meet both are brought to what they depend on together. So equations, and what composes them, read
+as if every plan had a figure of its own, and a plan gets the very figure that it has alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# What a figure depends on, so that of two figures together it is `one | other`: tp, cp, ep and etp cut a layer; dp and
+# pp with them place its stages; vpp with those makes a layout; and each of them may come with a micro-batch.
+CUT, STAGE, LAYOUT, BATCH = 0, 1, 3, 4
+
+Places = NDArray[np.intp]
+Values = NDArray[Any]
+Operator = Callable[[Any, Any], Any]
+
+
+class Plans:
+    """Plans, and which of the distinct cuts, stages, layouts, and of these with a micro-batch, each of them has.
+
+    `finest` is the level at which every plan has a figure of its own.
+    """
+
+    def __init__(self, of_plan: dict[int, Places], finest: int) -> None:
+        self.finest = finest
+        self._of_plan = of_plan
+        self._places: dict[tuple[int, int], Places] = {}
+
+    def __len__(self) -> int:
+        return len(self._of_plan[CUT])
+
+    def places(self, level: int, finer: int) -> Places:
+        """Which of the ones of a level those of a finer level have."""
+        found = self._places.get((level, finer))
+        if found is None:
+            found = self._of_plan[level] if finer == self.finest else self._of_plan[level][self.examples(finer)]
+            self._places[level, finer] = found
+        return found
+
+    def examples(self, level: int) -> Places:
+        """A plan of each of the ones of a level."""
+        if level == self.finest:
+            return np.arange(len(self))
+        which = self._of_plan[level]
+        plans = np.empty(which.max() + 1, dtype=np.intp)
+        plans[which] = np.arange(len(which))
+        return plans
+
+
+def _operator(ufunc: np.ufunc) -> tuple[Operator, Operator]:
+    """An operator and its reflection, without the detour over the array protocol."""
+
+    def forward(self: Factored, other: Any) -> Factored:
+        return _joined(ufunc, self, other)
+
+    def backward(self: Factored, other: Any) -> Factored:
+        return _joined(ufunc, other, self)
+
+    return forward, backward
+
+
+class Factored(np.lib.mixins.NDArrayOperatorsMixin):
+    """One figure of every plan, held once for those that share it; to others an array as long as the plans."""
+
+    __slots__ = ("_finer", "level", "plans", "values")
+
+    def __init__(self, values: Values, level: int, plans: Plans) -> None:
+        self.values, self.level, self.plans = values, level, plans
+        self._finer: dict[int, Values] | None = None
+
+    def at(self, level: int) -> Values:
+        """The figure of each of a finer level."""
+        if level == self.level:
+            return self.values
+        if self._finer is None:
+            self._finer = {}
+        found = self._finer.get(level)
+        if found is None:
+            found = self._finer[level] = self.values.take(self.plans.places(self.level, level))
+        return found
+
+    __add__, __radd__ = _operator(np.add)
+    __sub__, __rsub__ = _operator(np.subtract)
+    __mul__, __rmul__ = _operator(np.multiply)
+    __truediv__, __rtruediv__ = _operator(np.divide)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or kwargs:
+            return getattr(ufunc, method)(*map(_whole, inputs), **kwargs)
+        return _joined(ufunc, *inputs) if len(inputs) == 2 else Factored(ufunc(self.values), self.level, self.plans)
+
+    def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+        if function is np.where and len(args) == 3:
+            return _chosen(*args)
+        if function in (np.all, np.any):
+            return function(self.values)
+        return function(*map(_whole, args), **kwargs)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
+        return np.array(_whole(self), dtype, copy=copy)
+
+    def __len__(self) -> int:
+        return len(self.plans)
+
+    def __getitem__(self, places: Any) -> Any:
+        return _whole(self)[places]
+
+
+def _joined(ufunc: np.ufunc, one: Any, other: Any) -> Factored:
+    """A function of two figures, for each of what they depend on together."""
+    if type(other) is not Factored:
+        level = _level(other, one.plans) | one.level
+        return Factored(ufunc(one.at(level), other), level, one.plans)
+    if type(one) is not Factored:
+        level = _level(one, other.plans) | other.level
+        return Factored(ufunc(one, other.at(level)), level, other.plans)
+    level = one.level | other.level
+    return Factored(ufunc(one.at(level), other.at(level)), level, one.plans)
+
+
+def _chosen(condition: Any, one: Any, other: Any) -> Factored:
+    """One figure or the other, for each of what all three depend on together."""
+    items = (condition, one, other)
+    plans = next(item.plans for item in items if type(item) is Factored)
+    level = _level(condition, plans) | _level(one, plans) | _level(other, plans)
+    values = [item.at(level) if type(item) is Factored else item for item in items]
+    return Factored(np.where(*values), level, plans)
+
+
+def _level(item: Any, plans: Plans) -> int:
+    """What a figure depends on; a plain array has one for every plan."""
+    if type(item) is Factored:
+        return item.level
+    return plans.finest if isinstance(item, np.ndarray) and item.size > 1 else CUT
+
+
+def _whole(item: Any) -> Any:
+    return item.at(item.plans.finest) if type(item) is Factored else item

@@ -1,0 +1,111 @@
+"""Blocks of a search: what plans share is held once, and every plan costs what it costs alone, bit for bit."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costmodel.documents.library import load
+from costmodel.estimate.block import SIZES, Block, one_row
+from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.legality.checks import Mask
+from costmodel.estimate.setting import Setting, setting_of
+from costmodel.explore.search import blocks
+from costmodel.explore.search.search import search
+from costmodel.explore.search.space import grids, stem
+from costmodel.factored import Factored
+
+DENSE = [
+    "search.tp=[1,2,4,8]",
+    "search.zero=[0,1,2,3]",
+    "search.schedule=[gpipe,1f1b,interleaved,zb-h1]",
+    "search.sequence_parallel=[true,false]",
+    "search.order=[tp-cp-dp-pp,tp-cp-pp-dp]",
+]
+EXPERTS = [
+    "stack=megatron-core",
+    "workload.global_batch=61440",
+    "search.tp=[1,2,4]",
+    "search.cp=[1,2]",
+    "search.cp_type=[p2p,a2a]",
+    "search.pp=[1,4,16]",
+    "search.ep=[1,8,64]",
+    "search.etp=[1,2]",
+    "search.split=[spread]",
+    "search.zero=[1,3]",
+    "search.recompute=[none,full]",
+    "search.order=[tp-cp-dp-pp,tp-cp-pp-dp]",
+]
+SEARCHES = {"gpt-3-175b-1024": DENSE, "llama-3-70b-512": DENSE, "deepseek-v3-2048": EXPERTS}
+every_search = pytest.mark.parametrize("name", SEARCHES)
+
+
+@pytest.fixture(autouse=True)
+def _always_factored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "FEW", 1)
+
+
+def case(name: str) -> Any:
+    return load(name, [*SEARCHES[name], "workload.tokens=1 T", "assume.price=2 USD/GPU/h"])
+
+
+def found(asked: Setting) -> Iterator[tuple[Block, Mask]]:
+    for grid in grids(asked):
+        yield from blocks.legal_blocks(asked, grid, stem(asked, grid).rows, Counter())
+
+
+@every_search
+def test_a_plan_costs_what_it_costs_alone(name: str) -> None:
+    asked = setting_of(case(name))
+    compared = 0
+    for block, _ in itertools.islice(found(asked), 0, None, 3):
+        assert isinstance(block.tp, Factored)
+        costs = evaluate(asked, block).costs
+        for place in range(0, len(block), 1 + len(block) // 12):
+            alone = one_row(block.structure, **{name: float(getattr(block, name)[place]) for name in SIZES})
+            row = evaluate(asked, alone).costs.row()
+            assert {key: costs.column(key)[place] for key in row} == pytest.approx(row, rel=0, abs=0, nan_ok=True)
+            compared += 1
+    assert compared > 50
+
+
+@every_search
+def test_every_plan_is_there_once(name: str) -> None:
+    asked = setting_of(case(name))
+    seen = Counter(
+        (block.structure, *sizes)
+        for block, counts in found(asked)
+        for sizes in zip(*(np.asarray(getattr(block, size))[counts] for size in SIZES), strict=True)
+    )
+    assert set(seen.values()) == {1}
+    assert seen.total() == search(case(name), workers=1).tally.evaluated
+
+
+@every_search
+def test_figures_are_held_once(name: str) -> None:
+    """Degrees that cut a layer have few values, and a micro-batch comes with each of them."""
+    block = max((block for block, _ in found(setting_of(case(name)))), key=len)
+    held = {size: len(getattr(block, size).values) for size in SIZES}
+    assert held["tp"] < held["dp"] <= held["vpp"] < len(block)
+    assert held["tp"] < held["micro_batch"] < len(block)
+
+
+@every_search
+def test_structures_that_allow_the_same_plans_share_them(name: str) -> None:
+    asked = setting_of(case(name))
+    shared = Counter(id(block.known) for block, _ in found(asked))
+    assert max(shared.values()) > 3
+
+
+@every_search
+def test_it_makes_no_difference_to_the_answer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    factored = search(case(name), 20, workers=1)
+    monkeypatch.setattr(blocks, "FEW", 1 << 30)
+    plain = search(case(name), 20, workers=1)
+    assert factored.best == plain.best
+    assert factored.tally == plain.tally

@@ -11,7 +11,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
@@ -273,12 +273,16 @@ def tracing() -> bool:
     return _trace.get() is not None
 
 
-@contextmanager
-def term(label: str) -> Iterator[None]:
+def term(label: str) -> AbstractContextManager[None]:
     """Name the calls made inside, so that repeats of one equation can be told apart."""
-    if _trace.get() is None:
-        yield
-        return
+    return _UNTOLD if _trace.get() is None else _labelled(label)
+
+
+_UNTOLD = nullcontext()
+
+
+@contextmanager
+def _labelled(label: str) -> Iterator[None]:
     token = _labels.set((*_labels.get(), label))
     try:
         yield

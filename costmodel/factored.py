@@ -59,6 +59,10 @@ def _operator(ufunc: np.ufunc) -> tuple[Operator, Operator]:
     """An operator and its reflection, without the detour over the array protocol."""
 
     def forward(self: Factored, other: Any) -> Factored:
+        if type(other) is Factored and other.level == self.level:
+            return Factored(ufunc(self.values, other.values), self.level, self.plans)
+        if type(other) is float:
+            return Factored(ufunc(self.values, other), self.level, self.plans)
         return _joined(ufunc, self, other)
 
     def backward(self: Factored, other: Any) -> Factored:

@@ -122,7 +122,7 @@ def wide(job: Job) -> list[str]:
         "search.recompute=[none,selective,full]",
         "search.schedule=[gpipe,1f1b,interleaved]",
         "search.sequence_parallel=[true,false]",
-        "search.order=[tp-dp-pp,tp-pp-dp]",
+        "search.order=[tp-cp-dp-pp,tp-cp-pp-dp]",
     ]
 
 

@@ -14,9 +14,9 @@ from costmodel.estimate.block import SIZES, Block, Structure
 from costmodel.estimate.legality.checks import CHECKS, Mask
 from costmodel.estimate.setting import Setting
 from costmodel.explore.search.space import Grid, Rows, crossed
-from costmodel.factored import BATCH, CUT, LAYOUT, STAGE, Factored, Places, Plans, Values
+from costmodel.factored import BATCH, CUT, LAYOUT, STAGE, Factored, Places, Plans
 
-BLOCK_ROWS = 32_768  # a few hundred kilobytes a column, which a core's cache holds several of
+BLOCK_ROWS = 32_768  # columns of so many plans lie in a core's cache
 FEW = 512  # plans; of fewer a figure for each takes no longer than to see which they share
 OF_CUT = ("tp", "cp", "ep", "etp")
 OF_STAGE = (*OF_CUT, "dp", "pp", "dp_replicate")
@@ -61,32 +61,25 @@ def _block(setting: Setting, sizes: tuple[bytes, ...], micro_batches: tuple[floa
     """Plans of layouts of these sizes with these micro-batches, numbered together; the same for every structure."""
     layouts = Block(Structure(), *(np.frombuffer(column) for column in sizes))
     layout, micro_batch = np.divmod(np.frombuffer(pairs, dtype=np.intp), len(micro_batches))
-    if len(layout) < FEW:
-        return replace(layouts.at(layout), micro_batch=np.asarray(micro_batches)[micro_batch])
-    return factored(layouts, np.asarray(micro_batches), layout, micro_batch)
+    whole = replace(layouts.at(layout), micro_batch=np.asarray(micro_batches)[micro_batch])
+    return whole if len(whole) < FEW else _factored(whole, layouts, layout, micro_batch)
 
 
-def factored(layouts: Block, micro_batches: Values, layout: Places, micro_batch: Places) -> Block:
-    """Plans that are these layouts with these micro-batches."""
-    of_layout = {CUT: _alike(layouts, OF_CUT), STAGE: _alike(layouts, OF_STAGE)}
-    chunked, batched = STAGE, CUT
-    if of_layout[STAGE].max() + 1 < len(layouts):
-        chunked = LAYOUT
-        of_layout[LAYOUT] = np.arange(len(layouts))
-    of_plan = {level: which[layout] for level, which in of_layout.items()}
-    if len(micro_batches) > 1:
-        batched = BATCH
-        numbers = {level: which * len(micro_batches) + micro_batch for level, which in of_plan.items()}
-        of_plan |= {level | BATCH: _occurring(number) for level, number in numbers.items() if level != chunked}
+def _factored(whole: Block, layouts: Block, layout: Places, micro_batch: Places) -> Block:
+    """Plans with columns that hold a figure once; of each, which layout and which micro-batch it has."""
+    of_layout = {CUT: _alike(layouts, OF_CUT), STAGE: _alike(layouts, OF_STAGE), LAYOUT: np.arange(len(layouts))}
+    batches = int(micro_batch.max()) + 1
+    chunked = LAYOUT if len(layouts) > of_layout[STAGE].max() + 1 else STAGE
+    batched = BATCH if batches > 1 else CUT
+    of_plan = {level: which[layout] for level, which in of_layout.items() if level <= chunked}
+    if batched:
+        numbers = {level: which * batches + micro_batch for level, which in of_plan.items() if level < chunked}
+        of_plan |= {level | BATCH: _occurring(number) for level, number in numbers.items()}
     plans = Plans(of_plan, chunked | batched)
-    levels = dict.fromkeys(SIZES, CUT) | dict.fromkeys(OF_STAGE, STAGE) | dict.fromkeys(OF_CUT, CUT)
-    levels |= {"vpp": chunked, "micro_batch": batched}
+    levels = dict.fromkeys(OF_STAGE, STAGE) | dict.fromkeys(OF_CUT, CUT) | {"vpp": chunked, "micro_batch": batched}
     examples = {level: plans.examples(level) for level in set(levels.values())}
-    sizes = {
-        name: Factored(getattr(layouts, name)[layout[examples[level]]], level, plans) for name, level in levels.items()
-    }
-    sizes["micro_batch"].values = micro_batches[micro_batch[examples[batched]]]
-    return Block(layouts.structure, **cast(dict[str, Any], sizes))
+    columns = {name: Factored(getattr(whole, name)[examples[level]], level, plans) for name, level in levels.items()}
+    return replace(whole, known={}, **cast(dict[str, Any], columns))
 
 
 def _alike(rows: Block, names: Iterable[str]) -> Places:

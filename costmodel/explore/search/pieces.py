@@ -15,7 +15,7 @@ from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.space import Grid, Rows, grids, stem
 
-CANDIDATES_A_PIECE = 1 << 20
+CANDIDATES_A_PIECE = 1 << 19
 
 
 @dataclass(frozen=True)

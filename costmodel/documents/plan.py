@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from costmodel.documents.base import Count, Document, Whole
+from costmodel.documents.precision import Precision
 from costmodel.documents.stack import (
     ContextParallel,
     Method,
@@ -96,6 +97,9 @@ class Space(Document):
     )
     schedule: list[Schedule] | None = Field(default=None, min_length=1, description="Pipeline schedules")
     sequence_parallel: list[bool] | None = Field(default=None, min_length=1, description="With, without, or both")
+    precision: list[Precision] | None = Field(
+        default=None, min_length=1, description="Types to train in, instead of the workload's"
+    )
     order: list[Order] | None = Field(default=None, min_length=1, description="Placements of groups, innermost first")
     split: list[Split] | None = Field(default=None, min_length=1, description="Ways to split layers into stages")
     first_stage_layers: list[Count] | None = Field(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import re
 from collections import Counter
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from estimate.cases import ask, case, model, one, setting
 from ruamel.yaml import YAML
 
-from costmodel.documents.library import Case
+from costmodel.documents.library import Case, load
 from costmodel.documents.plan import Plan
 from costmodel.errors import CostModelError
 from costmodel.estimate.block import Block, Structure
@@ -23,6 +24,7 @@ from costmodel.estimate.setting import setting_of
 from costmodel.explore.compare.chosen import plan_of
 from costmodel.explore.compare.compare import advantage
 from costmodel.explore.search.rank import Ranked, Top
+from costmodel.explore.search.refusals import examples
 from costmodel.explore.search.search import Found, search
 from costmodel.explore.search.space import DEFAULT_MICRO_BATCHES, divisors, grids
 from costmodel.report.suggest import plan_settings
@@ -385,3 +387,38 @@ def test_a_small_model_on_one_node_prefers_no_model_parallelism() -> None:
     best = searched(case(model(), global_batch=64), 1).best[0]
     assert (best.sizes["tp"], best.sizes["pp"]) == (1, 1)
     assert setting_of(case(model())).domain == 8
+
+
+# ── Precision ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def precise(*names: str, node: str = "dgx-h100", own: str = "bf16") -> Found:
+    space = {"tp": [2], "pp": [1], "micro_batch": [1], "zero": [1], "recompute": ["none"], "precision": list(names)}
+    settings = [f"search.{key}={json.dumps(values)}" for key, values in space.items() if values]
+    plan = ["plan={tp: 2}", f"workload.precision={own}", f"cluster.node={node}", "stack=megatron-core"]
+    return searched(load("quickstart", [*plan, *settings]))
+
+
+def test_precisions_are_searched_as_the_workload_would_say_them() -> None:
+    found = precise("bf16", "fp8")
+    assert found.tally.candidates == 2 * precise("bf16").tally.candidates
+    for name in ("bf16", "fp8"):
+        rows = [row for row in found.best if found.values(row)["workload.precision"] == name]
+        assert [row.costs for row in rows] == [pytest.approx(row.costs, nan_ok=True) for row in precise(own=name).best]
+
+
+def test_a_precision_that_nothing_runs_is_counted() -> None:
+    both, only = precise("bf16", "fp8", node="dgx-a100"), precise("bf16", node="dgx-a100")
+    assert both.tally.candidates == 2 * only.tally.candidates
+    assert both.tally.refused["L044"] == only.tally.candidates
+    assert [row.sizes for row in both.best] == [row.sizes for row in only.best]
+    assert "L044" not in examples(both)
+    with pytest.raises(CostModelError, match="D013"):
+        precise("fp8", node="dgx-a100")
+
+
+def test_one_s_own_plan_is_of_the_workload_s_precision() -> None:
+    found = precise("bf16", "fp8", own="fp8")
+    assert found.yours is not None
+    assert found.yours.setting.case.scenario.workload.precision == "fp8"
+    assert found.yours.evaluation.costs.row()["step_time"] in [row.costs["step_time"] for row in found.best]

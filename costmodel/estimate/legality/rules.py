@@ -89,6 +89,7 @@ REFUSALS = {
         "offload_layers for activations.",
     ),
     "L043": Rule("host unknown", "Offload needs what the node's document may lack: host, memory, and for nvme drives."),
+    "L044": Rule("no such precision", "The accelerator lacks the type, or the training software does not train in it."),
     "M001": Rule("does not fit", "Peak memory of the worst stage is over what is usable."),
     "M002": Rule("memory limit", "Peak memory is over the limit the scenario sets."),
     "M003": Rule("host too small", "What is offloaded takes more than the host's memory, or drives, of the node."),

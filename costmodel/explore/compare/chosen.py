@@ -27,7 +27,7 @@ def answered(case: Case, *, best: bool = False) -> Answer:
     if not rows:
         hint = "costmodel search SCENARIO --why-not says why"
         raise fail("C004", "no plan of the search is legal", Place(case.scenario.title), hint)
-    return answer(found.setting, plan_of(rows[0]))
+    return answer(found.setting_for(rows[0]), plan_of(rows[0]))
 
 
 def ranked(case: Case, rank: int) -> Answer:
@@ -38,7 +38,8 @@ def ranked(case: Case, rank: int) -> Answer:
     if len(found.best) < rank:
         place = Place(case.scenario.title)
         raise fail("C004", f"the search finds {len(found.best)} plans that fit, so none of rank {rank}", place)
-    return answer(found.setting, plan_of(found.best[rank - 1]))
+    row = found.best[rank - 1]
+    return answer(found.setting_for(row), plan_of(row))
 
 
 def plan_of(row: Ranked) -> Plan:

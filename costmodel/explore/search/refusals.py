@@ -12,7 +12,7 @@ from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.legality.checks import CHECKS
 from costmodel.estimate.limits import unacceptable
 from costmodel.estimate.setting import Setting
-from costmodel.explore.search.search import Found
+from costmodel.explore.search.search import NO_PRECISION, Found
 from costmodel.explore.search.space import candidates, grids
 
 
@@ -26,7 +26,7 @@ class Example:
 
 def examples(found: Found) -> dict[str, Example]:
     """The first plan of the space refused for each reason that was counted, looked for until there is one of each."""
-    wanted = {code for code, count in found.tally.refused.items() if count}
+    wanted = {code for code, count in found.tally.refused.items() if count and code != NO_PRECISION}
     shown: dict[str, Example] = {}
     for grid in grids(found.setting):
         for block in candidates(grid):

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from costmodel.documents.library import Case
-from costmodel.errors import fail
+from costmodel.documents.variation import vary
+from costmodel.errors import CostModelError, fail
 from costmodel.estimate.evaluate import price_per_accelerator
 from costmodel.estimate.plan import Answer, answer
-from costmodel.estimate.setting import Setting
+from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.search.bands import with_bands
 from costmodel.explore.search.engine import Stopped
 from costmodel.explore.search.kept import Kept, digest, opened
@@ -21,6 +22,9 @@ from costmodel.explore.search.rank import Ranked, axes
 from costmodel.explore.search.remedies import what_would_fit
 from costmodel.explore.search.stream import How, Sight, results
 from costmodel.explore.search.tally import Tally, Wanted
+
+PRECISION = "workload.precision"
+NO_PRECISION = "L044"
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,8 @@ def search(
     """The best plans of a scenario's space, and the front of two results; over several scenarios when leaves vary."""
     began = time.perf_counter()
     how = how or How(workers=workers)
-    variants = Variants(case, tuple(over))
+    precisions, lacking = possible_precisions(case)
+    variants = Variants(case, (*over, *precisions))
     setting = variants.setting(0)
     if case.scenario.objective == "cost_per_mtoken" and math.isnan(float(price_per_accelerator(setting))):
         raise fail(
@@ -100,6 +105,9 @@ def search(
         key = digest(variants, wanted, plans=how.plans)
         kept = opened(how.folder, key, tally, plans=how.plans, resume=how.resume)
     stopped = _counted(variants, wanted, tally, how, kept)
+    if lacking:
+        refused = lacking * (candidates(variants) // len(precisions[0].values))
+        tally.candidates, tally.refused[NO_PRECISION] = tally.candidates + refused, refused
     for best in (tally.top, tally.nearest, tally.front):
         if best:
             best.rows = _banded(variants, best.rows)
@@ -108,6 +116,28 @@ def search(
     if tally.top.rows or stopped or not tally.nearest.rows:
         return found
     return replace(found, remedies=list(what_would_fit(found.setting_for(tally.nearest.rows[0]), tally.nearest.rows)))
+
+
+def possible_precisions(case: Case) -> tuple[tuple[Axis, ...], int]:
+    """The precisions that the space lists, the scenario's own first, and how many of them nothing can run."""
+    listed = case.scenario.search.precision if case.scenario.search else None
+    if not listed:
+        return (), 0
+    names: list[str] = list(dict.fromkeys(listed))
+    held = [name for name in names if _runs(case, name)] or names  # of none the first says why
+    held.sort(key=lambda name: name != case.scenario.workload.precision)
+    return (Axis(PRECISION, tuple(held)),), len(names) - len(held)
+
+
+def _runs(case: Case, precision: str) -> bool:
+    """Whether accelerator and stack have it."""
+    try:
+        setting_of(vary(case, [f"{PRECISION}={precision}"]))
+    except CostModelError as error:
+        if any(fault.code != "D013" for fault in error.faults):
+            raise
+        return False
+    return True
 
 
 def _banded(variants: Variants, rows: Sequence[Ranked]) -> list[Ranked]:

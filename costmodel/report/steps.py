@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,12 @@ def sharpening(found: Sharpened, written: Iterable[Path]) -> list[Line]:
         each = [(name, *_scored(inside), *_scored(outside)[1:]) for name, (inside, outside) in fit.by_family.items()]
         heads = (found.grouping, "runs", "in sample", "P90", "bias", "left out", "P90", "bias")
         lines += [Text(), Grid(heads, each, "lrrrrrrr")]
+    if len(fit.by_kind) > 1:
+        each = [(name, *_scored(inside), *_scored(outside)[1:]) for name, (inside, outside) in fit.by_kind.items()]
+        lines += [
+            Text(),
+            Grid(("models", "runs", "in sample", "P90", "bias", "left out", "P90", "bias"), each, "lrrrrrrr"),
+        ]
     kept = [part.constant.name for part in fit.constants if not part.resolved]
     if kept:
         lines += [Text(), styled(f"left as believed, the runs do not tell: {'; '.join(kept)}")]
@@ -55,6 +61,12 @@ def _errors(found: Sharpened) -> Iterator[tuple[str, ...]]:
 
 def _scored(errors: Errors) -> tuple[str, ...]:
     return f"{errors.runs}", f"{errors.median:.1%}", f"{errors.p90:.1%}", f"{errors.bias:+.1%}"
+
+
+def _parts(groups: Mapping[str, tuple[Errors, Errors]]) -> dict[str, Any]:
+    return {
+        name: {"in_sample": asdict(inside), "left_out": asdict(outside)} for name, (inside, outside) in groups.items()
+    }
 
 
 def sharpening_json(found: Sharpened, written: Iterable[Path]) -> dict[str, Any]:
@@ -90,10 +102,8 @@ def sharpening_json(found: Sharpened, written: Iterable[Path]) -> dict[str, Any]
             "left_out": None if fit.left_out is None else asdict(fit.left_out),
         },
         "left_out": {
-            found.grouping: {
-                name: {"in_sample": asdict(inside), "left_out": asdict(outside)}
-                for name, (inside, outside) in fit.by_family.items()
-            }
+            found.grouping: _parts(fit.by_family),
+            "models": _parts(fit.by_kind),
         },
         "written": [str(path) for path in written],
     }

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from estimate.cases import case, mixed, model
 
 from costmodel.documents.cells import Row
 from costmodel.documents.shelf import Shelf
@@ -19,7 +20,7 @@ from costmodel.documents.table import read_table
 from costmodel.estimate.costs import number
 from costmodel.estimate.plan import answer, own_plan
 from costmodel.estimate.setting import setting_of
-from costmodel.explore.calibrate.constants import CONSTANTS, Constant, own, shipped, with_values
+from costmodel.explore.calibrate.constants import CONSTANTS, Constant, own, shipped, uses, with_values
 from costmodel.explore.calibrate.sharpened import sharpened
 from costmodel.explore.calibrate.steps import Problem, Timed, fitted, timed
 
@@ -124,6 +125,25 @@ def test_what_a_row_switched_stays_switched() -> None:
         update={"operation": 1e-6})}))  # fmt: skip
     assert with_values(switched, [LAUNCH], [60e-6], SHELF).stack.launch.operation == 1e-6
     assert with_values(case, [LAUNCH], [60e-6], SHELF).stack.launch.operation == 60e-6
+
+
+def test_the_host_s_time_for_an_expert_is_of_models_with_experts_and_keeps_a_row_s_part() -> None:
+    constant = next(constant for constant in CONSTANTS if constant.leaf == "host")
+    dense, plain = case(model()), case(mixed())
+    half = case(mixed(), assume={"experts": {"host": f"{shipped(constant, SHELF) / 2:.9g} s"}})
+    assert [uses(one, constant, SHELF) for one in (dense, plain, half)] == [False, True, True]
+    for asked, seconds in ((plain, 100e-6), (half, 50e-6)):
+        experts = setting_of(with_values(asked, [constant], [100e-6], SHELF)).experts
+        assert experts is not None
+        assert experts.host == pytest.approx(seconds)
+
+
+def test_a_fit_that_leaves_out_tells_dense_models_from_those_with_experts(rows: list[Row]) -> None:
+    runs = ran(rows, 1.30, 60e-6)
+    assert list(fitted(runs, (SUSTAINED,), SHELF, leave_out=True).by_kind) == ["dense"]
+    with_experts = replace(runs[0], case=case(mixed(), plan={"tp": 1}))
+    found = fitted([*runs, with_experts], (SUSTAINED,), SHELF, leave_out=True).by_kind
+    assert {name: inside.runs for name, (inside, _) in found.items()} == {"dense": len(runs), "with experts": 1}
 
 
 def test_scales_and_what_is_shipped() -> None:

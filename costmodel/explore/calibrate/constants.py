@@ -45,6 +45,7 @@ LEGACY = ("megatron-2021", "deepspeed", "megatron-deepspeed", "gpt-neox")
 FUSED = ("megatron-core", "megatron-lm", "fsdp2")
 EAGER = ("gpt-neox", "fsdp1", "ddp")
 OVERLAPPING = ("megatron-core", "fsdp2", "fsdp1", "llm-foundry", "maxtext", "ddp")
+LOOPING = (*LEGACY[1:], *FUSED, "fsdp1", "llm-foundry", "maxtext", "ddp")  # an expert after the other
 NARROW = ("h100-sxm", "h200-sxm", "b200-sxm", "gb200")
 NETWORKS = ("ib-hdr", "ib-ndr", "unmeasured")
 
@@ -70,6 +71,7 @@ CONSTANTS = (
     Constant("launch, modern", "stack", (*FUSED, "fsdp1", "llm-foundry", "ddp"), "launch", "operation", 16e-6, 0.5),
     Constant("traffic, fused kernels", "stack", (*LEGACY[:3], *FUSED), "kernels", "traffic_factor", 1.1, 0.2),
     Constant("traffic, eager kernels", "stack", EAGER, "kernels", "traffic_factor", 1.8, 0.3),
+    Constant("host, an expert", "stack", LOOPING, "experts", "host", 100e-6, 1.0),
 )
 
 
@@ -85,13 +87,34 @@ def _leaf(document: Any, constant: Constant) -> float:
 def with_values(case: Case, constants: Sequence[Constant], values: Sequence[float], shelf: Shelf) -> Case:
     """The case with the constants it uses at these values; what its row switched stays switched."""
     for constant, value in zip(constants, values, strict=True):
-        if constant.kind == "stack":
+        if constant.group == "experts":
+            case = _of_experts(case, constant, value, shelf)
+        elif constant.kind == "stack":
             case = replace(case, stack=_changed(case.stack, case.stack.name, constant, value, shelf))
         elif constant.group == "network":
             case = replace(case, network=_changed(case.network, case.network.of, constant, value, shelf))
         else:
             case = replace(case, efficiency=_changed(case.efficiency, case.efficiency.of, constant, value, shelf))
     return case
+
+
+def has_experts(case: Case) -> bool:
+    """Whether a case's model has layers of experts."""
+    return any(kind.experts is not None for kind in case.model.layers)
+
+
+def _of_experts(case: Case, constant: Constant, value: float, shelf: Shelf) -> Case:
+    """A model with experts, on another constant of its stack; what its row says is a part of it stays that part."""
+    assumed = case.scenario.assume
+    if case.stack.name not in constant.documents or not has_experts(case):
+        return case
+    said = getattr(assumed.experts, constant.leaf)
+    if said is not None:
+        part = said / _leaf(shelf.document(constant.kind, case.stack.name), constant)
+        experts = assumed.experts.model_copy(update={constant.leaf: part * value})
+        scenario = case.scenario.model_copy(update={"assume": assumed.model_copy(update={"experts": experts})})
+        case = replace(case, scenario=scenario)
+    return replace(case, stack=_changed(case.stack, case.stack.name, constant, value, shelf))
 
 
 def _changed(document: D, name: str, constant: Constant, value: float, shelf: Shelf) -> D:

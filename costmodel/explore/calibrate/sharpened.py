@@ -17,6 +17,7 @@ from costmodel.explore.validate.validate import Where, chosen_rows
 from costmodel.units import significant
 
 OWN_SOURCE = "calibrate"
+SECONDS = ("operation", "host")  # leaves that are times
 
 
 def of_runs(tables: Sequence[str]) -> bool:
@@ -75,9 +76,9 @@ def texts(found: Sharpened) -> dict[Path, str]:
 
 def _written(part: Found) -> Any:
     value = unit_value(part.constant, part.value)
-    return value if part.constant.leaf == "operation" else float(value)
+    return value if part.constant.leaf in SECONDS else float(value)
 
 
 def unit_value(constant: Constant, value: float) -> str:
     """A value as documents write it."""
-    return f"{significant(value * 1e6)} us" if constant.leaf == "operation" else f"{value:.3g}"
+    return f"{significant(value * 1e6)} us" if constant.leaf in SECONDS else f"{value:.3g}"

@@ -15,7 +15,7 @@ from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.plan import own_plan, plan_block
 from costmodel.estimate.setting import setting_of
-from costmodel.explore.calibrate.constants import Constant, shipped, uses, with_values
+from costmodel.explore.calibrate.constants import Constant, has_experts, shipped, uses, with_values
 from costmodel.explore.validate.outcomes import stated, step_time
 from costmodel.explore.validate.rows import Refused, modelled
 
@@ -72,7 +72,10 @@ class Errors:
 
 @dataclass(frozen=True)
 class Fit:
-    """Constants, and the errors with them: as shipped, as believed, in sample, and of families left out of the fit."""
+    """Constants, and the errors with them: as shipped, as believed, in sample, and of families left out of the fit.
+
+    By family and by kind of model, dense or with experts, in sample and left out.
+    """
 
     constants: tuple[Found, ...]
     shipped: Errors
@@ -80,6 +83,7 @@ class Fit:
     inside: Errors
     left_out: Errors | None
     by_family: Mapping[str, tuple[Errors, Errors]]
+    by_kind: Mapping[str, tuple[Errors, Errors]]
 
 
 def timed(rows: Sequence[Row], shelf: Shelf, family: str = "source_family") -> list[Timed]:
@@ -227,6 +231,7 @@ def fitted(
         which = [index for index, run in enumerate(runs) if run.family == family]
         unseen[which] = problem.errors(without(problem, family, scaled, errors, slopes), which)
         groups[family] = (_summed(errors[which]), _summed(unseen[which]))
+    kinds = _by_kind(runs, errors, unseen) if leave_out else {}
     shipped_now = np.array([constant.scale(shipped(constant, shelf)) for constant in constants])
     return Fit(
         tuple(_found(problem, column, scaled, spread, felt) for column in range(len(constants))),
@@ -235,7 +240,15 @@ def fitted(
         _summed(errors),
         _summed(unseen) if leave_out else None,
         groups,
+        kinds,
     )
+
+
+def _by_kind(runs: Sequence[Timed], errors: Array, unseen: Array) -> dict[str, tuple[Errors, Errors]]:
+    """Errors of runs of dense models and of those with experts, in sample and left out."""
+    mixed = np.array([has_experts(run.case) for run in runs])
+    kinds = {"dense": ~mixed, "with experts": mixed}
+    return {name: (_summed(errors[which]), _summed(unseen[which])) for name, which in kinds.items() if which.any()}
 
 
 def _found(problem: Problem, column: int, scaled: Array, spread: Array, felt: Array) -> Found:

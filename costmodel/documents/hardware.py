@@ -225,11 +225,12 @@ class MatmulFit(Sourced):
 
 
 class KernelFit(Sourced):
-    """t = t0 + F / (a P) + S / (b W): one attention kernel alone, as an engine calls it."""
+    """t = t0 + κ F / (a P) + S / (b W): one attention kernel alone, as an engine calls it; κ by units out of rows."""
 
     forward_share: Share = Field(description="a, share of the peak on causal FLOP, head dimension 128")
     memory_share: Share = Field(description="b, share of memory bandwidth")
     start: Seconds = Field(description="t0, fixed time of a call")
+    tile: Positive = Field(description="Query rows that a multiprocessor works at together; the last ones take longest")
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 

@@ -42,7 +42,7 @@ def matmul_time(
         183.5
 
     Holds:
-        n, k ≥ 256; tile and wave quantisation add nothing measurable on real libraries
+        n, k ≥ 256; F of rows filled up to whole tiles, see tiled_rows
 
     Source:
         williams-2009; kernel-fit
@@ -195,15 +195,16 @@ def attention_backward_time(flop: Number, rate: Number, backward_share: Number, 
 
 @equation
 def attention_kernel_time(
-    flop: Number, rate: Number, nbytes: Number, bandwidth: Number, memory_share: Number, start: Number
+    flop: Number, rate: Number, slowdown: Number, nbytes: Number, bandwidth: Number, memory_share: Number, start: Number
 ) -> Number:
     """Time of one call of a fused attention kernel, alone on the device.
 
-    t₀ + F / R + S / (b W)
+    t₀ + κ F / R + S / (b W)
 
     Args:
         flop: causal work, F [FLOP]
-        rate: attainable rate at long sequences, R [FLOP/s]
+        rate: attainable rate of a busy chip, R [FLOP/s]
+        slowdown: by units that run out of rows, κ [1]
         nbytes: queries, keys, values and result, S [B]
         bandwidth: datasheet memory bandwidth, W [B/s]
         memory_share: share of the bandwidth that the part which does not overlap reaches, b [1]
@@ -213,7 +214,7 @@ def attention_kernel_time(
         time [s]
 
     Example:
-        >>> round(float(attention_kernel_time(1.3744e11, 179e12, 8.389e7, 2.039e12, .427, 25.7e-6)) * 1e6)
+        >>> round(float(attention_kernel_time(1.3744e11, 179e12, 1.0, 8.389e7, 2.039e12, .427, 25.7e-6)) * 1e6)
         890
 
     Holds:
@@ -222,9 +223,9 @@ def attention_kernel_time(
     Source:
         kernel-fit
 
-    Monotone: increasing in flop, nbytes, start; decreasing in rate, bandwidth, memory_share
+    Monotone: increasing in flop, slowdown, nbytes, start; decreasing in rate, bandwidth, memory_share
     """
-    return start + flop / rate + nbytes / (memory_share * bandwidth)
+    return start + slowdown * flop / rate + nbytes / (memory_share * bandwidth)
 
 
 @equation

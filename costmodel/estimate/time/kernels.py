@@ -17,6 +17,7 @@ from costmodel.equations.roofline import (
     matmul_time,
     stream_time,
 )
+from costmodel.equations.tiles import tiled_rows
 from costmodel.equations.traffic import (
     embedding_traffic,
     loss_traffic,
@@ -63,7 +64,7 @@ def matmul_pass(
     setting: Setting, tokens: Number, matrix: Matmul, *, trained: bool = True
 ) -> tuple[Number, Number, Number]:
     """Forward and backward time of one weight matrix, and of backward its gradient: a frozen one has none."""
-    flop = matmul_flop(tokens, matrix.n, matrix.k)
+    flop = matmul_flop(tiled_rows(tokens), matrix.n, matrix.k)
     nbytes = matmul_bytes(tokens, matrix.n, matrix.k, setting.element)
     with term("forward"):
         forward = product(setting, flop, nbytes)
@@ -83,7 +84,7 @@ def linear_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Pass,
         forward, backward, weight = matmul_pass(setting, tokens, matrix, trained=setting.tuning is None)
         return Pass(matmul=forward), Pass(matmul=backward), weight
     operand, quantised = setting.recipe.operand, setting.recipe.quantised
-    flop = matmul_flop(tokens, matrix.n, matrix.k)
+    flop = matmul_flop(tiled_rows(tokens), matrix.n, matrix.k)
     with term("forward"):
         nbytes = narrow_matmul_bytes(tokens, matrix.n, matrix.k, operand, setting.element)
         forward = product(setting, flop, nbytes, narrow=True)

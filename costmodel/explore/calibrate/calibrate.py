@@ -17,6 +17,7 @@ from costmodel.equations.arithmetic import attention_flop, matmul_flop
 from costmodel.equations.counting import repeated
 from costmodel.equations.economics import share
 from costmodel.equations.kernel_traffic import attention_traffic, mixed_matmul_bytes
+from costmodel.equations.tiles import tiled_rows
 from costmodel.errors import Place, fail
 from costmodel.explore.calibrate.forms import (
     ATTENTION,
@@ -165,7 +166,7 @@ def _matmul(
     m, n, k = table["m"], table["n"], table["k"]
     count, width = table.get("groups", np.ones_like(m)), RECIPES[key.entry].operand
     columns: dict[str, Array | float] = {
-        "flop": np.asarray(repeated(count, matmul_flop(m, n, k))),
+        "flop": np.asarray(repeated(count, matmul_flop(tiled_rows(m), n, k))),
         "nbytes": np.asarray(repeated(count, mixed_matmul_bytes(m, n, k, width, 2.0))),
         "inputs": np.asarray(repeated(m, k)),
         "peak": float(getattr(accelerator.peak, RECIPES[key.entry].type)),
@@ -196,15 +197,19 @@ def _attention(
         "nbytes": np.asarray(
             attention_traffic(batch, sequence, heads, table["kv_heads"], head_dim, RECIPES[precision].operand)
         ),
+        "batch": batch,
+        "heads": heads,
         "sequence": sequence,
         "head_dim": head_dim,
+        "units": float((accelerator.chip and accelerator.chip.units) or 0),
         "peak": float(getattr(accelerator.peak, RECIPES[precision].type)),
         "bandwidth": float(accelerator.memory.bandwidth),
     }
     kernel, *rest = key.detail.split()
     entry, groups = efficiency.attention.get(key.entry), _grouped_by(table, "batch", "heads", "kv_heads", "head_dim")
     alone = entry.alone.get(kernel.replace("_", "-")) if entry and not rest else None
-    now = {name: float(getattr(alone, name)) for name in ("forward_share", "memory_share", "start")} if alone else None
+    names = [constant.name for constant in ATTENTION.constants]
+    now = {name: float(getattr(alone, name)) for name in names} if alone else None
     shares = ("forward_share", "half_sequence")
     rate = {name: float(getattr(entry, name)) for name in shares} if entry and not rest else None
     path = () if rest else ("attention", key.entry, "alone", kernel.replace("_", "-"))

@@ -12,6 +12,7 @@ from costmodel.documents.library import load
 from costmodel.equations.collectives import Operation, blended_time, group_latency, handled_bytes, wire_bytes
 from costmodel.equations.counting import repeated
 from costmodel.equations.roofline import attention_kernel_time, attention_rate, matmul_time, stream_time
+from costmodel.equations.tiles import tail_slowdown
 from costmodel.estimate.setting import setting_of
 from costmodel.estimate.traffic.collectives import collective_time
 from costmodel.estimate.traffic.groups import group
@@ -62,11 +63,13 @@ def _collective_time(constants: Mapping[str, float], columns: Columns) -> Array:
 
 
 def _attention_time(constants: Mapping[str, float], columns: Columns) -> Array:
-    """With the start and the memory part that a call alone shows."""
+    """With the start, the memory part and the units out of work that a call alone shows."""
     rate = attention_rate(columns["peak"], constants["forward_share"], columns["sequence"], 0.0, columns["head_dim"])
-    bandwidth, share = columns["bandwidth"], constants["memory_share"]
+    batch, heads, sequence = columns["batch"], columns["heads"], columns["sequence"]
+    slowdown = tail_slowdown(batch, heads, sequence, constants["tile"], columns["units"])
+    bandwidth, share, start = columns["bandwidth"], constants["memory_share"], constants["start"]
     return np.asarray(
-        attention_kernel_time(columns["flop"], rate, columns["nbytes"], bandwidth, share, constants["start"])
+        attention_kernel_time(columns["flop"], rate, slowdown, columns["nbytes"], bandwidth, share, start)
     )
 
 
@@ -88,23 +91,26 @@ QUANTISED = Form(
     _quantised_time,
 )
 BACKWARD = Form("both products of backward", (Constant("backward_share", "1", 0.8, 0.02, 1.0),), _backward_time)
+# Usual is what five accelerators with NVLink have in common. Links differ; the corner and what is kept are NCCL's,
+# and stray no further than those five do.
 COLLECTIVE = Form(
     "latency and wire time, blended",
     (
-        Constant("start", "s", 7e-6, 1e-8, 1e-2),
-        Constant("hop", "s", 1.2e-6, 1e-9, 1e-3),
-        Constant("share", "1", 0.8, 1e-4, 1.0, 0.3),
-        Constant("blend", "1", 1.2, 0.01, 6.0, 0.5),
-        Constant("own", "1", 0.3, 0.01, 3.0, 0.7),
+        Constant("start", "s", 7e-6, 1e-8, 1e-2, 0.5),
+        Constant("hop", "s", 1.3e-6, 1e-9, 1e-3, 0.5),
+        Constant("share", "1", 0.92, 1e-4, 1.0, 0.3),
+        Constant("blend", "1", 1.1, 0.01, 6.0, 0.15),
+        Constant("own", "1", 0.5, 0.01, 3.0, 0.3),
     ),
     _collective_time,
 )
 ATTENTION = Form(
-    "start, work and memory",
+    "start, work, tail and memory",
     (
         Constant("forward_share", "1", 0.55, 0.02, 1.0),
         Constant("memory_share", "1", 0.5, 0.02, 1.0),
         Constant("start", "s", 1e-5, 1e-8, 1e-3),
+        Constant("tile", "1", 128.0, 8.0, 512.0, 0.35),
     ),
     _attention_time,
 )

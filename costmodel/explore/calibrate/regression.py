@@ -1,8 +1,8 @@
 """Constants of a closed form from measured times: robust, damped Gauss-Newton on the logarithm of the error.
 
 The loss of a residual r = ln(predicted / measured) is soft-L1, 2 c² (√(1 + (r/c)²) − 1), so that a few rows far off
-do not bend the fit. Constants are fitted as logarithms inside their bounds. Nothing is drawn: the same rows give the
-same constants.
+do not bend the fit. Constants are fitted as logarithms inside their bounds; those that the rows tell little of stay
+near what is usual, the nearer the noisier the rows. Nothing is drawn: the same rows give the same constants.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 Columns = Mapping[str, Array | float]
 SCALE = 0.08
 DRAWS = 5
+NORMAL = 1.4826  # standard deviation over the median of the absolute value, of a normal distribution
+NOISE = (0.01, SCALE)
 _STEPS, _TRIES, _NUDGE = 200, 14, 1e-5
 
 
@@ -72,20 +74,22 @@ def _losses(residuals: Array) -> Array:
 
 
 def fitted(form: Form, columns: Columns, measured: Array) -> dict[str, float]:
-    """The constants that describe these times best."""
+    """The constants that describe these times best; the noisier these are, the more what is usual counts."""
     names = [constant.name for constant in form.constants]
     low, high = (np.log([getattr(constant, end) for constant in form.constants]) for end in ("low", "high"))
 
     usual = np.log([constant.start for constant in form.constants])
     spread = np.array([constant.spread for constant in form.constants])
 
-    def residuals(point: Array) -> Array:
-        constants = dict(zip(names, np.exp(point).tolist(), strict=True))
-        off = np.log(form.time(constants, columns) / measured)
-        return np.concatenate([off, SCALE * (point - usual) / spread])
+    def off(point: Array) -> Array:
+        return np.log(form.time(dict(zip(names, np.exp(point).tolist(), strict=True)), columns) / measured)
 
-    point = np.clip(usual, low, high)
-    return dict(zip(names, np.exp(_descended(residuals, point, low, high)).tolist(), strict=True))
+    def best(point: Array, noise: float) -> Array:
+        return _descended(lambda at: np.concatenate([off(at), noise * (at - usual) / spread]), point, low, high)
+
+    point = best(np.clip(usual, low, high), SCALE)
+    noise = float(np.clip(NORMAL * np.median(np.abs(off(point))), *NOISE))
+    return dict(zip(names, np.exp(best(point, noise)).tolist(), strict=True))
 
 
 def _descended(residuals: Callable[[Array], Array], point: Array, low: Array, high: Array) -> Array:

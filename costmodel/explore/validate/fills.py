@@ -37,7 +37,7 @@ RULES = {
     "zero_stage": "the stack's default",
     "seq_parallel": "the stack's default",
     "recompute": "the stack's default",
-    "gradients": "the stack's default; fp16 of fp16 runs until 2021, bf16 of NeMo (dgxc too) and Megatron-Bridge",
+    "gradients": "the stack's default; fp16 of fp16 runs until 2021 and with DeepSpeed, bf16 of NeMo (dgxc too) and Megatron-Bridge",
     "shape": "what no column says of a model with experts is as in the shipped model of that name, where "
     "hidden, n_experts, topk and moe_ffn agree: latent attention, shared experts, node limit",
     "mtp": "multi-token prediction as in that model, where all its layers are there",
@@ -107,9 +107,10 @@ class Filling:
         """The type of gradients, where features or notes name it."""
         said = f"{self.row.text('features')} {self.row.text('notes')}"
         named = next((kind for kind in ("fp32", "fp16", "bf16") if f"{kind} grad" in said), None)
-        if self.row.text("precision") == "fp16" and self.year() <= LAST_OF_2021:
-            default = "fp16"
         told = f"{self.row.text('framework')} {self.row.text('source')}"
+        whole = any(name in told for name in ("DeepSpeed", "GPT-NeoX")) or self.year() <= LAST_OF_2021
+        if self.row.text("precision") in ("fp16", "fp16/bf16") and whole:
+            default = "fp16"
         if any(name in told for name in ("NeMo", "Megatron-Bridge", "dgxc-benchmarking")):
             default = "bf16"
         return named or self.put("gradients", default)

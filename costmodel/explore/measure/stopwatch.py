@@ -12,7 +12,7 @@ from costmodel.errors import Place, fail
 
 COPIES_OVER_CACHE = 3.0
 MOST_COPIES = 64
-CACHE = 128e6  # more than the last-level cache of any accelerator or desktop processor
+CACHE = 126e6  # of B200, the largest last-level cache in hardware/accelerators
 
 
 @dataclass(frozen=True)

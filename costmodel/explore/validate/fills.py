@@ -37,7 +37,9 @@ RULES = {
     "zero_stage": "the stack's default",
     "seq_parallel": "the stack's default",
     "recompute": "the stack's default",
-    "gradients": "the stack's default; fp16 of fp16 runs until 2021 and with DeepSpeed, bf16 of NeMo (dgxc too) and Megatron-Bridge",
+    "gradients": "the stack's default; fp16 of fp16 runs until 2021 and with DeepSpeed, bf16 of NeMo (dgxc too) and "
+    "Megatron-Bridge",
+    "fp8_param_gather": "on in fp8 and mxfp8 runs of NeMo (dgxc too) and Megatron-Bridge: no 16-bit weights are kept",
     "shape": "what no column says of a model with experts is as in the shipped model of that name, where "
     "hidden, n_experts, topk and moe_ffn agree: latent attention, shared experts, node limit",
     "mtp": "multi-token prediction as in that model, where all its layers are there",

@@ -28,6 +28,8 @@ SWITCHES: tuple[tuple[str, str, str, Any], ...] = (
     ("overlap off", "overlap", "dp", 0.0),
 )
 LAST_FLAT = 2023
+RECIPES_OF = ("NeMo", "Megatron-Bridge", "dgxc-benchmarking")
+PARAM_GATHER = ("fp8", "fp8-cs", "mxfp8")  # all their fp8 recipes but that of weights in blocks
 
 
 def stack_name(filling: Filling) -> str:
@@ -69,7 +71,17 @@ def stack_of(filling: Filling, shelf: Shelf) -> Stack:
         stack = _set(stack, "overlap", "tp", shelf.document("stack", "megatron-core").overlap.tp)
     if stack.kernels.attention == "unfused" and "flashattention" in said:
         stack = _set(stack, "kernels", "attention", "flash-1" if filling.year() <= LAST_FLAT else "flash-2")
+    if stack.low_precision and _by_nvidia(filling) and filling.precision(stack) in PARAM_GATHER:
+        on = filling.put("fp8_param_gather", True)
+        for leaf in ("primary", "gather"):
+            stack = _set(stack, "low_precision", leaf, on)
     return _offering(stack, filling)
+
+
+def _by_nvidia(filling: Filling) -> bool:
+    """Whether a recipe of NeMo or Megatron-Bridge ran."""
+    told = f"{filling.row.text('framework')} {filling.row.text('source')}"
+    return any(name in told for name in RECIPES_OF)
 
 
 def _offering(stack: Stack, filling: Filling) -> Stack:

@@ -47,7 +47,7 @@ def measured(incomplete: str) -> list[str]:
 
 def explained(incomplete: str) -> list[str]:
     """What `explain` takes first: a scenario, a word or a code."""
-    from costmodel.explore.explain.explain import all_words
+    from costmodel.explore.explain.pages import all_words
 
     return _beginning([*names("scenario"), *all_words()], incomplete) + _files(incomplete)
 

@@ -40,7 +40,7 @@ def explain(
     Alone it lists what can be explained. Next: --depth 6 goes further down
     """
     from costmodel.documents.library import load, names
-    from costmodel.explore.explain.explain import page
+    from costmodel.explore.explain.pages import page
     from costmodel.explore.face import explain as explain_figure
     from costmodel.report import tree
 

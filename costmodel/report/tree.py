@@ -8,7 +8,8 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.explore.explain.explain import Node, Page, all_words, quantities
+from costmodel.explore.explain.explain import Node, quantities
+from costmodel.explore.explain.pages import Page, all_words
 from costmodel.report.theme import DIM, HEAD, WARN, styled
 from costmodel.units import show
 

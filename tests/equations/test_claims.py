@@ -13,7 +13,7 @@ from costmodel.equations.collectives import activation_message, ring_steps, ring
 from costmodel.equations.pipeline import bubble_of_ideal, bubble_of_total, pipeline_time
 from costmodel.equations.states import gradient_bytes, gradient_traffic, optimizer_bytes, weight_bytes
 from costmodel.estimate.plan import Answer
-from costmodel.explore.explain.explain import page
+from costmodel.explore.explain.pages import page
 from costmodel.report import tree
 
 # ── (a) ring all-reduce ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from costmodel.documents.library import bibliography, strategies
 from costmodel.equation import EQUATIONS
-from costmodel.explore.explain.explain import all_words, page
+from costmodel.explore.explain.pages import all_words, page
 
 KEYS = {"title", "what", "pays", "costs", "equations", "source"}
 every = pytest.mark.parametrize("word", strategies())
@@ -40,3 +43,10 @@ def test_its_page_shows_the_formulas(word: str) -> None:
 @pytest.mark.parametrize("word", all_words())
 def test_every_word_has_a_page(word: str) -> None:
     assert page(word).text
+
+
+def test_a_program_of_its_own_knows_every_equation() -> None:
+    """Also those in modules that no estimate imports."""
+    code = "from costmodel.explore.explain.pages import all_words; print(*all_words(), sep='\\n')"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert [name for name in EQUATIONS if name not in told.split("\n")] == []

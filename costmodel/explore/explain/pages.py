@@ -1,0 +1,94 @@
+"""Pages about words and codes: results, equations, strategies, the vocabulary, faults and reasons."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import dataclass
+
+import costmodel.equations
+from costmodel.documents.kernels import told_kinds
+from costmodel.documents.library import bibliography, glossary, strategies
+from costmodel.documents.table import COLUMNS as MEASURED
+from costmodel.equation import EQUATIONS, Equation
+from costmodel.errors import FAULT_CODES
+from costmodel.estimate.costs import COLUMNS
+from costmodel.estimate.legality.rules import REFUSALS, REMARKS
+from costmodel.explore.explain.explain import unknown
+from costmodel.explore.validate.fills import RULES
+from costmodel.explore.validate.rows import REASONS
+
+for found in pkgutil.iter_modules(costmodel.equations.__path__):  # those that no estimate uses have pages too
+    importlib.import_module(f"costmodel.equations.{found.name}")
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a word or a code means."""
+
+    word: str
+    title: str
+    text: str
+    equation: Equation | None = None
+    sources: tuple[tuple[str, str], ...] = ()
+    formulas: tuple[Equation, ...] = ()
+
+
+def page(word: str) -> Page:
+    """The page of a word: a result, an equation, a strategy, a word of the vocabulary, a code."""
+    if word.upper() in (*FAULT_CODES, *REFUSALS, *REMARKS, *REASONS):
+        word = word.upper()
+    if word in FAULT_CODES:
+        return Page(word, "a fault of the input", FAULT_CODES[word] + _listed(word))
+    if word in (rules := {**REFUSALS, **REMARKS, **REASONS}):
+        rule = rules[word]
+        return Page(word, rule.title, rule.meaning + _listed(word))
+    if word in COLUMNS:
+        column = COLUMNS[word]
+        return Page(word, f"a result, in {column.unit}; {column.better} is better", column.meaning)
+    if word in EQUATIONS:
+        equation = EQUATIONS[word]
+        return Page(
+            word, equation.contract.title, equation.contract.formula, equation, _titles(equation.contract.source)
+        )
+    words = glossary()
+    if word.lower() in (named := _strategies()):
+        return _strategy(named[word.lower()])
+    if word in words:
+        entry = words[word]
+        return Page(word, f"a word of the vocabulary, in {entry['unit']}", str(entry["meaning"]))
+    raise unknown(word, all_words())
+
+
+def _strategies() -> dict[str, str]:
+    """The name of a strategy by each of its names."""
+    return {name: word for word, entry in strategies().items() for name in (word, *entry.get("also", ()))}
+
+
+def _strategy(word: str) -> Page:
+    entry = strategies()[word]
+    said = (entry["what"], f"When it pays: {entry['pays']}", f"What it costs: {entry['costs']}")
+    formulas = tuple(EQUATIONS[name] for name in entry["equations"])
+    return Page(word, entry["title"], "\n".join(said), None, _titles(entry["source"]), formulas)
+
+
+def _listed(word: str) -> str:
+    """What belongs under the page of a code: the columns of a table, or how empty cells are filled."""
+    if word == "D014":
+        return "".join(f"\n{name}: {column.meaning}" for name, column in MEASURED.items())
+    if word == "D015":
+        return "".join(f"\n{told}" for told in told_kinds())
+    return "".join(f"\n{name}: {rule}" for name, rule in RULES.items()) if word == "V006" else ""
+
+
+def all_words() -> list[str]:
+    """Everything `explain WORD` knows."""
+    words = [*COLUMNS, *_strategies(), *glossary(), *EQUATIONS, *FAULT_CODES, *REFUSALS, *REMARKS, *REASONS]
+    return list(dict.fromkeys(words))
+
+
+def _titles(source: str) -> tuple[tuple[str, str], ...]:
+    """Keys of the bibliography a source names, with their titles."""
+    known = bibliography()
+    keys = [part.split()[0] for part in source.split(";") if part.strip()]
+    return tuple((key, str(known[key]["title"])) for key in keys if key in known)

@@ -7,6 +7,7 @@ goes on after the first that misbehaves, and writes figures into the properties 
 from __future__ import annotations
 
 import functools
+import gc
 import json
 import os
 import re
@@ -307,9 +308,10 @@ def _alarm(_signal: int, _frame: object) -> None:
 
 @contextmanager
 def patience() -> Iterator[None]:
-    """TooSlow for what works or waits too long."""
+    """TooSlow for what works or waits too long; what the search for cases leaves behind is cleared away outside."""
     timers = {signal.SIGPROF: (signal.ITIMER_PROF, PATIENCE), signal.SIGALRM: (signal.ITIMER_REAL, ASLEEP)}
     before = {number: signal.signal(number, _alarm) for number in timers}
+    gc.disable()
     for timer, seconds in timers.values():
         signal.setitimer(timer, seconds)
     try:
@@ -318,6 +320,7 @@ def patience() -> Iterator[None]:
         for number, (timer, _) in timers.items():
             signal.setitimer(timer, 0)
             signal.signal(number, before[number])
+        gc.enable()
 
 
 def _misbehaviour(run: Callable[..., Any], case: tuple[tuple[str, ...], bytes], folder: Path, tally: Tally) -> str:

@@ -45,7 +45,7 @@ def measure(
     """Times of the operations of a training step on this device: the table that calibrate reads.
 
     Matrix products, attention and memory-bound operators forward and backward, and a whole layer with its memory;
-    a few minutes on one GPU. Needs PyTorch: pip install 'llm-costmodel[measure]'.
+    a few minutes on one GPU. Needs PyTorch, which the extra measure brings.
 
     Examples:
 

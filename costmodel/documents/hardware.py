@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
 
 from costmodel.documents.base import (
     Bytes,
@@ -28,6 +29,9 @@ _hertz, _hertz_schema = quantity("1/s", 0, 1e12, above=True)
 Hertz = Annotated[float, _hertz, _hertz_schema]
 
 
+_ROUNDED = 1.05  # what is sold may be a rounded figure: a TPU v5p of 95 GiB has 95.74
+
+
 def _written(value: Any) -> str:
     return "name" if isinstance(value, str) else "inline"
 
@@ -39,6 +43,12 @@ class Memory(Sourced):
     usable: Bytes = Field(description="What the driver reports as total")
     bandwidth: Rate = Field(description="Datasheet bandwidth, read and write together")
     kind: str | None = Field(default=None, description="Memory technology")
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if self.usable > _ROUNDED * self.capacity:
+            raise PydanticCustomError("memory", "usable is more than the capacity")
+        return self
 
 
 class Peak(Sourced):

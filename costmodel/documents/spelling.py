@@ -39,6 +39,7 @@ SHORT = {
     "b300": "b300-sxm",
     "gh200": "gh200-96",
     "gh20096gb": "gh200-96",
+    "gh200480gb": "gh200-96",
     "v100": "v100-sxm2-16",
     "v100sxm2": "v100-sxm2-16",
     "v100sxm216gb": "v100-sxm2-16",
@@ -46,6 +47,7 @@ SHORT = {
     "v10032gb": "v100-sxm2-32",
     "v100sxm232gb": "v100-sxm2-32",
     "v100pcie": "v100-pcie-16",
+    "v100pcie16gb": "v100-pcie-16",
     "l40s48gb": "l40s",
     "mi200gcd": "mi250x-gcd",
     "tpuv5litepod": "tpu-v5e",
@@ -62,7 +64,7 @@ def accelerator_named(spelling: str) -> str:
     """The accelerator that a spelling of its name means; empty when there is none."""
     key = _letters(_MAKERS.sub(" ", spelling.lower()))
     known = {_letters(name): name for name in names("accelerator")}
-    return SHORT.get(key) or known.get(key, "")
+    return known.get(key) or SHORT.get(key, "")
 
 
 def _letters(name: str) -> str:

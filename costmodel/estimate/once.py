@@ -30,7 +30,7 @@ def once(*choices: str) -> Callable[[Work[S, P, R]], Work[S, P, R]]:
             seen = block.choosing(choices)
             if tracing():
                 return work(setting, seen, *inputs, **named)
-            key = (work, seen.structure, id(setting), *map(id, (*inputs, *named.values())))
+            key = (work, seen.structure, id(setting), *named, *map(id, (*inputs, *named.values())))
             if key not in block.known:
                 held = (setting, inputs, named)  # so that no other objects come to have their identities
                 block.known[key] = work(setting, seen, *inputs, **named), held

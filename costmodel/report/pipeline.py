@@ -32,7 +32,7 @@ def pipeline(found: Pipelines) -> list[Line]:
         Text(),
         Grid(names, [_row(found, offer) for offer in found.offers], "lrrrrrl", drop=("in flight",)),
         Text(),
-        styled("  stages, seconds of a micro-batch", HEAD),
+        styled("  stages, time of a micro-batch", HEAD),
         Grid(("stage", "forward", "backward", "both", ""), _stages(found.clock), "lrrrl", drop=("",)),
     ]
     if found.clock.ranks > 1:

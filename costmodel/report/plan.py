@@ -69,8 +69,11 @@ def plan_words(answer: Answer) -> str:
 def head(setting: Setting) -> str:
     """What is asked about, in one line."""
     case = setting.case
-    parts = f"{number(setting.ranks):,.0f} × {case.accelerator.name}, {case.scenario.cluster.nodes:,.0f} nodes"
-    return f"{case.model.title}{tuning_words(setting)} on {parts}"
+    nodes = case.scenario.cluster.nodes
+    where = f"{nodes:,.0f} {'node' if nodes == 1 else 'nodes'}"
+    return (
+        f"{case.model.title}{tuning_words(setting)} on {number(setting.ranks):,.0f} × {case.accelerator.name}, {where}"
+    )
 
 
 def titled(answer: Answer) -> list[Line]:

@@ -173,9 +173,10 @@ def _yours(found: Found) -> list[Line]:
         return [styled(f"  yours ({words}) is refused: {code} {REFUSALS[code].title}", BAD)]
     costs = found.yours.evaluation.costs.row()
     gain = costs["step_time"] / found.best[0].costs["step_time"]
-    rest = f"; the best is {gain:.2f} × faster" if gain > 1.0005 else "; none is faster"
+    faster = gain > 1.0005
+    rest = f"; the best is {gain:.2f} × faster" if faster else "; none is better" if found.your_rank == 1 else ""
     lines: list[Line] = [styled(f"  yours ({words}) ranks {_ordinal(found.your_rank)}{rest}")]
-    return [*lines, _gain(found, costs["step_time"])] if gain > 1.0005 else lines
+    return [*lines, _gain(found, costs["step_time"])] if faster else lines
 
 
 def _gain(found: Found, step_time: float) -> Line:

@@ -366,3 +366,9 @@ def test_ctrl_c_ends_with_what_is_done(
     assert said in run(*command).out
     pressed = iter((True,))
     assert json.loads(run(*command, "--json").out)[rows] == []
+
+
+def test_whole_numbers_have_a_range_of_their_own(run: Any) -> None:
+    """A whole leaf without a unit is looked for around what is written."""
+    found = told(run, "solve", NAME, "--vary", "workload.global_batch", "--for", "mfu>=10 %")
+    assert found["ranges"]

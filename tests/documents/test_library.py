@@ -218,3 +218,8 @@ def test_how_a_price_is_sold_is_said() -> None:
     }
     assert "capacity block" in said["p5e"]
     assert "on demand" in said["p5"]
+
+
+def test_more_memory_than_there_is(run: Any, faults: Faults, shadow: Callable[..., Path]) -> None:
+    (found,) = faults(run("estimate", NAME, cwd=shadow(CHIP, "capacity: 80 GiB", "capacity: 40 GiB")))
+    assert (found.code, found.sentence) == ("D006", "usable is more than the capacity")

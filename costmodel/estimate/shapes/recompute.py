@@ -143,6 +143,10 @@ def again_bytes(setting: Setting, structure: Structure, part: Shard, tokens: Num
     return nbytes
 
 
+# What is computed again with the whole of a half.
+PARTS = {"mlp": ("mlp-activation",), "moe": ("moe-activation", "shared-experts")}
+
+
 def issued_again(setting: Setting, structure: Structure, kind: Layers) -> Number:
     """Operations of the named modules that a layer has over those of the layer."""
     has = {
@@ -153,7 +157,8 @@ def issued_again(setting: Setting, structure: Structure, kind: Layers) -> Number
         "moe": kind.experts,
         "shared-experts": kind.experts and kind.experts.shared,
     }
-    named = set(structure.recompute_modules or ())
+    whole = set(structure.recompute_modules or ())
+    named = whole - {part for module in whole for part in PARTS.get(module, ())}
     count = sum(OPERATIONS[module] for module in named if has.get(module, kind) is not None)
     return share(count, setting.stack.launch.operations)
 

@@ -98,7 +98,7 @@ def search(
     variants.checked()
     wanted = Wanted(size, axes=axes(pareto, case.scenario.objective) if pareto else None)
     tally = wanted.tally(case.scenario.objective)
-    yours, bar = _yours(setting, tally.top.sign, tally.top.objective)
+    yours, bar = _yours(setting_of(case), tally.top.sign, tally.top.objective)
     wanted = replace(wanted, bar=bar)
     kept = None
     if how.folder is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from costmodel.documents.library import Case
 from costmodel.errors import CostModelError, Fault, Place, fail
@@ -42,7 +42,7 @@ class Scaled:
     weak: bool
     rows: tuple[Row, ...]
     bend: int | None = None
-    best: bool = field(default=False)
+    best: bool = False
     stopped: bool = False
 
 

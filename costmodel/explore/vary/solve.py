@@ -117,7 +117,7 @@ def _around(path: str, now: Value | None) -> Span:
         raise fail("C012", f"'{path}' holds no number to start from", place, f"say where to look: --vary {path}=1..100")
     number, unit = float(match[1].replace(",", "").replace("_", "")), match[2] or ""
     whole = number.is_integer() and not unit
-    low = max(1.0, math.floor(number / _WIDE)) if whole else number / _WIDE
+    low = max(1.0, float(math.floor(number / _WIDE))) if whole else number / _WIDE
     high = number * _WIDE
     if now.value <= 1 and not whole and unit in ("", "%"):
         high = number / now.value

@@ -94,7 +94,7 @@ class _Faults:
         if _is(detail, "missing"):
             return self.missing(detail, where)
         place = self.spot(where)
-        if where[-1:] == ("schema",):
+        if where[-1:] == ("schema",) and kind == "literal_error":
             expected = str(detail["ctx"]["expected"]).strip("'")
             known = isinstance(value, str) and _SCHEMA.fullmatch(value)
             sentence = f"this is {value}, and {expected} is wanted here" if known else f"{said(value)} is no schema"

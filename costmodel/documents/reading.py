@@ -20,6 +20,7 @@ COMMAND_LINE = "command line"
 WORTH_KEEPING = 50_000  # longer texts are read again, rather than held in memory
 _MAXIMUM_DEPTH = 32
 _HOPELESS_DEPTH = 4 * _MAXIMUM_DEPTH
+_BRACKETS = re.compile(rf"[\[{{]{{{_HOPELESS_DEPTH}}}")
 _PLAIN_TAGS = {"map", "seq", "str", "int", "float", "bool", "null", "timestamp"}
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # and halves of characters, which nothing prints
@@ -185,6 +186,8 @@ class _Shallow(Composer):
 @functools.lru_cache(maxsize=128)
 def _composed(text: str) -> Node | None:
     """The nodes of a YAML text; documents are read again for every case that names them, and nobody changes nodes."""
+    if _BRACKETS.search(text):  # the scanner's time grows with their square
+        raise RecursionError
     yaml = YAML(typ="safe", pure=True)
     yaml.Composer = _Shallow
     with warnings.catch_warnings():

@@ -223,3 +223,9 @@ def test_how_a_price_is_sold_is_said() -> None:
 def test_more_memory_than_there_is(run: Any, faults: Faults, shadow: Callable[..., Path]) -> None:
     (found,) = faults(run("estimate", NAME, cwd=shadow(CHIP, "capacity: 80 GiB", "capacity: 40 GiB")))
     assert (found.code, found.sentence) == ("D006", "usable is more than the capacity")
+
+
+def test_a_source_may_be_called_schema(run: Any, faults: Faults, shadow: Callable[..., Path]) -> None:
+    """A fault of such a key is not one of the document's schema."""
+    (found,) = faults(run("estimate", NAME, cwd=shadow(CHIP, "sources:\n", "sources:\n  schema: 7\n")))
+    assert (found.code, found.marked) == ("D006", "7")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
@@ -29,7 +30,7 @@ _hertz, _hertz_schema = quantity("1/s", 0, 1e12, above=True)
 Hertz = Annotated[float, _hertz, _hertz_schema]
 
 
-_ROUNDED = 1.05  # what is sold may be a rounded figure: a TPU v5p of 95 GiB has 95.74
+_ROUNDED = 0.01  # what is sold may be a rounded figure: a TPU v5p of 95 GiB has 95.74
 
 
 def _written(value: Any) -> str:
@@ -46,7 +47,7 @@ class Memory(Sourced):
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
-        if self.usable > _ROUNDED * self.capacity:
+        if self.usable > self.capacity and not math.isclose(self.usable, self.capacity, rel_tol=_ROUNDED):
             raise PydanticCustomError("memory", "usable is more than the capacity")
         return self
 

@@ -61,77 +61,51 @@ class MoneyLimit(Bound[Money]):
     """Bounds on an amount of money."""
 
 
+B = TypeVar("B", bound=Document)
+
+
+def bounded(kind: type[B], description: str) -> B:
+    """A result that nothing bounds until a scenario does."""
+    field: B = Field(default_factory=kind, description=description)
+    return field
+
+
 class Limits(Document):
     """What a plan must keep; search obeys it, check holds it."""
 
-    memory: ShareLimit = Field(default_factory=ShareLimit, description="Peak memory over usable memory")
-    step_time: TimeLimit = Field(default_factory=TimeLimit, description="Time of a step")
-    tokens_per_s: TokenRateLimit = Field(
-        default_factory=TokenRateLimit, description="Tokens trained a second by the whole job"
+    memory: ShareLimit = bounded(ShareLimit, "Peak memory over usable memory")
+    step_time: TimeLimit = bounded(TimeLimit, "Time of a step")
+    tokens_per_s: TokenRateLimit = bounded(TokenRateLimit, "Tokens trained a second by the whole job")
+    tokens_per_s_per_gpu: TokenRateLimit = bounded(TokenRateLimit, "Tokens trained a second by each accelerator")
+    flop_rate: FlopRateLimit = bounded(FlopRateLimit, "Model FLOP a second of each accelerator")
+    mfu: ShareLimit = bounded(ShareLimit, "Model FLOP utilisation")
+    hfu: ShareLimit = bounded(ShareLimit, "Utilisation, executed FLOP counted")
+    matmul: TimeLimit = bounded(TimeLimit, "Matrix products of the busiest stage")
+    attention: TimeLimit = bounded(TimeLimit, "Attention cores of the busiest stage")
+    memory_bound: TimeLimit = bounded(TimeLimit, "Operations bound by memory bandwidth")
+    launch: TimeLimit = bounded(TimeLimit, "Waiting for the host")
+    tp_exposed: TimeLimit = bounded(TimeLimit, "Tensor-parallel communication that compute does not hide")
+    cp_exposed: TimeLimit = bounded(TimeLimit, "Context-parallel communication that attention does not hide")
+    pp_exposed: TimeLimit = bounded(TimeLimit, "Sends between stages that compute does not hide")
+    ep_exposed: TimeLimit = bounded(TimeLimit, "Tokens on their way to experts and back that compute does not hide")
+    dp_exposed: TimeLimit = bounded(TimeLimit, "Data-parallel communication that compute does not hide")
+    bubble: TimeLimit = bounded(TimeLimit, "Time the busiest stage waits for others")
+    bubble_share: ShareLimit = bounded(ShareLimit, "Bubble over the step")
+    offload_exposed: TimeLimit = bounded(TimeLimit, "Traffic over the host link that compute does not hide")
+    optimizer: TimeLimit = bounded(TimeLimit, "Optimizer step")
+    memory_peak: BytesLimit = bounded(BytesLimit, "Peak memory of the worst stage")
+    memory_free: BytesLimit = bounded(BytesLimit, "Usable memory less the peak")
+    host_memory: BytesLimit = bounded(BytesLimit, "Host memory and drives of a node that offload takes")
+    host_share: ShareLimit = bounded(ShareLimit, "host_memory over what the node has, of memory or drives the fuller")
+    tp_volume: BytesLimit = bounded(BytesLimit, "Bytes a rank sends a step for tensor parallelism")
+    cp_volume: BytesLimit = bounded(BytesLimit, "Bytes a rank sends a step for context parallelism")
+    ep_volume: BytesLimit = bounded(BytesLimit, "Bytes a rank sends a step for tokens to their experts and back")
+    pp_volume: BytesLimit = bounded(BytesLimit, "Bytes a rank sends a step between stages")
+    dp_volume: BytesLimit = bounded(BytesLimit, "Bytes a rank sends a step for data parallelism")
+    communication_efficiency: ShareLimit = bounded(ShareLimit, "Compute over compute and exposed communication")
+    scaling_efficiency: ShareLimit = bounded(
+        ShareLimit, "Speed over that of as many accelerators without exposed communication and bubble"
     )
-    tokens_per_s_per_gpu: TokenRateLimit = Field(
-        default_factory=TokenRateLimit, description="Tokens trained a second by each accelerator"
-    )
-    flop_rate: FlopRateLimit = Field(
-        default_factory=FlopRateLimit, description="Model FLOP a second of each accelerator"
-    )
-    mfu: ShareLimit = Field(default_factory=ShareLimit, description="Model FLOP utilisation")
-    hfu: ShareLimit = Field(default_factory=ShareLimit, description="Utilisation, executed FLOP counted")
-    matmul: TimeLimit = Field(default_factory=TimeLimit, description="Matrix products of the busiest stage")
-    attention: TimeLimit = Field(default_factory=TimeLimit, description="Attention cores of the busiest stage")
-    memory_bound: TimeLimit = Field(default_factory=TimeLimit, description="Operations bound by memory bandwidth")
-    launch: TimeLimit = Field(default_factory=TimeLimit, description="Waiting for the host")
-    tp_exposed: TimeLimit = Field(
-        default_factory=TimeLimit, description="Tensor-parallel communication that compute does not hide"
-    )
-    cp_exposed: TimeLimit = Field(
-        default_factory=TimeLimit, description="Context-parallel communication that attention does not hide"
-    )
-    pp_exposed: TimeLimit = Field(
-        default_factory=TimeLimit, description="Sends between stages that compute does not hide"
-    )
-    ep_exposed: TimeLimit = Field(
-        default_factory=TimeLimit, description="Tokens on their way to experts and back that compute does not hide"
-    )
-    dp_exposed: TimeLimit = Field(
-        default_factory=TimeLimit, description="Data-parallel communication that compute does not hide"
-    )
-    bubble: TimeLimit = Field(default_factory=TimeLimit, description="Time the busiest stage waits for others")
-    bubble_share: ShareLimit = Field(default_factory=ShareLimit, description="Bubble over the step")
-    offload_exposed: TimeLimit = Field(
-        default_factory=TimeLimit, description="Traffic over the host link that compute does not hide"
-    )
-    optimizer: TimeLimit = Field(default_factory=TimeLimit, description="Optimizer step")
-    memory_peak: BytesLimit = Field(default_factory=BytesLimit, description="Peak memory of the worst stage")
-    memory_free: BytesLimit = Field(default_factory=BytesLimit, description="Usable memory less the peak")
-    host_memory: BytesLimit = Field(
-        default_factory=BytesLimit, description="Host memory and drives of a node that offload takes"
-    )
-    host_share: ShareLimit = Field(
-        default_factory=ShareLimit, description="host_memory over what the node has, of memory or drives the fuller"
-    )
-    tp_volume: BytesLimit = Field(
-        default_factory=BytesLimit, description="Bytes a rank sends a step for tensor parallelism"
-    )
-    cp_volume: BytesLimit = Field(
-        default_factory=BytesLimit, description="Bytes a rank sends a step for context parallelism"
-    )
-    ep_volume: BytesLimit = Field(
-        default_factory=BytesLimit, description="Bytes a rank sends a step for tokens to their experts and back"
-    )
-    pp_volume: BytesLimit = Field(default_factory=BytesLimit, description="Bytes a rank sends a step between stages")
-    dp_volume: BytesLimit = Field(
-        default_factory=BytesLimit, description="Bytes a rank sends a step for data parallelism"
-    )
-    communication_efficiency: ShareLimit = Field(
-        default_factory=ShareLimit, description="Compute over compute and exposed communication"
-    )
-    scaling_efficiency: ShareLimit = Field(
-        default_factory=ShareLimit,
-        description="Speed over that of as many accelerators without exposed communication and bubble",
-    )
-    cost_per_mtoken: MoneyLimit = Field(default_factory=MoneyLimit, description="Rent for a million tokens")
-    run_time: TimeLimit = Field(
-        default_factory=TimeLimit, description="Wall-clock time of the token budget, without failures"
-    )
-    run_cost: MoneyLimit = Field(default_factory=MoneyLimit, description="Rent for the token budget")
+    cost_per_mtoken: MoneyLimit = bounded(MoneyLimit, "Rent for a million tokens")
+    run_time: TimeLimit = bounded(TimeLimit, "Wall-clock time of the token budget, without failures")
+    run_cost: MoneyLimit = bounded(MoneyLimit, "Rent for the token budget")

@@ -19,6 +19,7 @@ from rich.cells import cell_len
 from costmodel.commands.documents import Kind
 from costmodel.commands.shared import answering
 from costmodel.documents.library import FOLDERS
+from costmodel.report.formats import csv_text
 from costmodel.report.reply import Reply
 
 Faults = Callable[[Any], list[Any]]
@@ -79,6 +80,16 @@ def test_markdown_has_a_table(name: str, run: Any) -> None:
         assert lines[number - 1].count(" | ") == lines[number].count(" | ")
     assert sum(line == "```" for line in lines) % 2 == 0
     assert not any(line != line.rstrip() for line in lines)
+
+
+def test_a_list_is_one_cell_and_mappings_are_rows() -> None:
+    row = {"name": "a", "sizes": [1, 2], "of": {"modules": ["x"]}, "parts": [{"part": "b"}, {"part": "c"}], "none": []}
+    result = {"rows": [row]}
+    read = list(csv.DictReader(io.StringIO(csv_text(Reply(list, lambda: result, rows="rows")))))
+    assert [(line["sizes"], line["of.modules"], line["part"]) for line in read] == [
+        ("[1, 2]", "[x]", "b"),
+        ("[1, 2]", "[x]", "c"),
+    ]
 
 
 def test_a_model_alone_as_csv(run: Any) -> None:

@@ -180,3 +180,16 @@ def test_work_done_again_by_count() -> None:
     layer = down + again + 16 * 64 * 1024 + 3 * 4096 * 1024 + core
     whole = 3 * (8 * layer + 32768 * 1024)
     assert found["hfu"] / found["mfu"] == pytest.approx(1 + 8 * again / whole, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("named", "whole"),
+    [
+        (["moe", "moe-activation", "shared-experts"], ["moe"]),
+        (["mlp", "mlp-activation"], ["mlp"]),
+        (["norms", "moe-activation"], ["moe-activation", "norms"]),
+    ],
+)
+def test_a_part_named_beside_its_whole_is_nothing_more(named: list[str], whole: list[str]) -> None:
+    asked = setting(mixed(shared={"ffn_hidden": 1024, "gated": True}))
+    _same(costs(asked, recompute_modules=named), costs(asked, recompute_modules=whole))

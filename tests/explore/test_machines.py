@@ -72,6 +72,15 @@ def test_an_accelerator_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert modelled(row, Shelf()).answer.setting.case.accelerator.name == "mine"
 
 
+def test_ones_own_name_goes_before_what_it_is_short_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert accelerator_named("H100") == "h100-sxm"
+    text = (ROOT / "hardware/accelerators/h100-pcie.yaml").read_text("utf-8").replace("name: h100-pcie", "name: h100")
+    (tmp_path / "hardware/accelerators").mkdir(parents=True)
+    (tmp_path / "hardware/accelerators/h100.yaml").write_text(text, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert accelerator_named("H100") == "h100"
+
+
 def test_links_of_a_card_without_a_node_of_its_own(tmp_path: Path) -> None:
     """The node that stands for it, with the link of the card between every pair."""
     node = cluster_of(Filling(run(tmp_path, "H100 PCIe")), Shelf(), "h100-pcie", STANDS["h100-pcie"], 64.0)["node"]

@@ -19,10 +19,11 @@ from costmodel.documents.plan import Plan
 from costmodel.errors import CostModelError
 from costmodel.estimate.block import Block, Structure
 from costmodel.estimate.costs import Costs
-from costmodel.estimate.plan import Answer, answer
+from costmodel.estimate.plan import Answer, answer, predict
 from costmodel.estimate.setting import setting_of
 from costmodel.explore.compare.chosen import plan_of
 from costmodel.explore.compare.compare import advantage
+from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.rank import Ranked, Top
 from costmodel.explore.search.refusals import examples
 from costmodel.explore.search.search import Found, search
@@ -218,6 +219,16 @@ def test_your_rank_is_where_your_plan_stands(objective: str, place: int) -> None
     better = sum(1 for other in ranking if other.score < row.score - SAME_SCORE * abs(row.score))
     assert found.your_rank == better + 1 <= place + 1
     assert len(found.best) == 3, "the list is as long with a plan as without"
+
+
+def test_yours_is_the_scenarios_own_whatever_varies() -> None:
+    """Of several cases it is the one that was written, not the first of those tried."""
+    asked = load("llama-3-70b-512")
+    found = search(asked, 5, over=[axis("assume.price=1 USD/GPU/h,4 USD/GPU/h")], workers=1)
+    assert found.yours is not None
+    own = predict(asked).evaluation.costs.row()
+    assert found.yours.evaluation.costs.row() == pytest.approx(own, nan_ok=True)
+    assert own["cost_per_mtoken"] not in [row.costs["cost_per_mtoken"] for row in found.best]
 
 
 def test_a_plan_outside_the_space_ranks_too() -> None:

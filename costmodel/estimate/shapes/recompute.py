@@ -35,6 +35,8 @@ OPERATIONS: dict[Module, float] = {
     "moe": 12.0,
     "shared-experts": 4.0,
 }
+# computed again with the whole of a half
+PARTS = {"mlp": ("mlp-activation",), "moe": ("moe-activation", "shared-experts")}
 FEEDS = ("mlp up", "mlp down")
 UP_PROJECTIONS = ("q", "q up", "kv up")
 
@@ -141,10 +143,6 @@ def again_bytes(setting: Setting, structure: Structure, part: Shard, tokens: Num
         if dense is not None and (whole or (part.kind.mlp is not None and "mlp-activation" in modules)):
             nbytes = nbytes + mlp_traffic(tokens, part.ffn_hidden, setting.element, gated=dense.gated, backward=False)
     return nbytes
-
-
-# What is computed again with the whole of a half.
-PARTS = {"mlp": ("mlp-activation",), "moe": ("moe-activation", "shared-experts")}
 
 
 def issued_again(setting: Setting, structure: Structure, kind: Layers) -> Number:

@@ -9,8 +9,11 @@ from typing import Any
 from costmodel.documents.hardware import Fabric, Node
 from costmodel.documents.library import names
 from costmodel.documents.shelf import Shelf
+from costmodel.equations.counting import divided, repeated
+from costmodel.equations.economics import share
 from costmodel.explore.validate.chosen_rows import memory_of
 from costmodel.explore.validate.fills import Filling
+from costmodel.units import parse
 
 SOURCE = "a row of a table"
 
@@ -45,7 +48,7 @@ STANDS = {
     "h100-nvl": Stand(_PCIE, "63 GB/s"),
     "gh200-96": Stand("dgx-h100"),
     "h20": Stand("dgx-h100"),
-    "h800-sxm": Stand("dgx-h100", "200 GB/s"),  # 8 NVLinks of 25 GB/s one way
+    "h800-sxm": Stand("hgx-h800"),
     "h200-sxm": Stand("dgx-h200"),
     "b200-sxm": Stand("dgx-b200"),
     "b300-sxm": Stand("dgx-b300"),
@@ -119,7 +122,8 @@ def _network(filling: Filling, shelf: Shelf, node: Node, each: float, *, alone: 
     fabric: Fabric = shelf.document("fabric", node.scale_out.fabric)
     stated = filling.row.number("nic_gbps_per_gpu")
     if stated is None:
-        stated = fabric.bandwidth * node.scale_out.nics / node.accelerators / 1.25e8
+        port = divided(repeated(node.scale_out.nics, fabric.bandwidth), node.accelerators)
+        stated = float(share(port, parse("1 Gb/s", "B/s")))
         if not alone:
             filling.put("nic_gbps_per_gpu", stated)
     return {"fabric": _fabric(fabric, f"{stated:g} Gb/s"), "nics": each, "source": SOURCE}

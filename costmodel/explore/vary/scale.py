@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from costmodel.documents.library import Case
+from costmodel.equations.economics import share
 from costmodel.errors import CostModelError, Fault, Place, fail
 from costmodel.estimate.costs import COLUMNS, number
 from costmodel.estimate.legality.checks import micro_batches
@@ -71,7 +72,7 @@ def _row(case: Case, ranks: float, *, weak: bool, best: bool) -> Row:
     if isinstance(found, Fault) or found.refused:
         return row
     block = found.evaluation.block
-    return replace(row, waves=number(micro_batches(found.setting, block)) / number(block.pp))
+    return replace(row, waves=number(share(micro_batches(found.setting, block), block.pp)))
 
 
 def _sizes(text: str) -> list[float]:

@@ -118,6 +118,7 @@ _positive, _positive_schema = quantity("1", 0, 1e18, above=True)
 _nonnegative, _nonnegative_schema = quantity("1", 0, 1e18)
 _share, _share_schema = quantity("1", 0, 1)
 _bytes, _bytes_schema = quantity("B", 0, 1e18)
+_capacity, _capacity_schema = quantity("B", 0, 1e18, above=True)
 _width, _width_schema = quantity("B", 0, 64, above=True)
 _rate, _rate_schema = quantity("B/s", 0, 1e18, above=True)
 _flop_rate, _flop_rate_schema = quantity("FLOP/s", 0, 1e21, above=True)
@@ -131,6 +132,7 @@ Positive = Annotated[float, _positive, _positive_schema]
 NonNegative = Annotated[float, _nonnegative, _nonnegative_schema]
 Share = Annotated[float, _share, _share_schema]
 Bytes = Annotated[float, _bytes, _bytes_schema]
+Capacity = Annotated[float, _capacity, _capacity_schema]
 Width = Annotated[float, _width, _width_schema]
 Rate = Annotated[float, _rate, _rate_schema]
 FlopRate = Annotated[float, _flop_rate, _flop_rate_schema]

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from costmodel.documents.base import (
     Bytes,
+    Capacity,
     Count,
     Document,
     FlopRate,
@@ -40,8 +41,8 @@ def _written(value: Any) -> str:
 class Memory(Sourced):
     """The accelerator's own memory."""
 
-    capacity: Bytes = Field(description="As sold")
-    usable: Bytes = Field(description="What the driver reports as total")
+    capacity: Capacity = Field(description="As sold")
+    usable: Capacity = Field(description="What the driver reports as total")
     bandwidth: Rate = Field(description="Datasheet bandwidth, read and write together")
     kind: str | None = Field(default=None, description="Memory technology")
 
@@ -162,14 +163,14 @@ class ListPrice(Sourced):
 class HostMemory(Sourced):
     """The memory of a node's processors."""
 
-    capacity: Bytes = Field(description="Of the whole node")
+    capacity: Capacity = Field(description="Of the whole node")
     bandwidth: Rate = Field(description="Datasheet bandwidth of all channels, read and write together")
 
 
 class Drives(Sourced):
     """Local drives of a node that training may use as memory."""
 
-    capacity: Bytes = Field(description="Of the whole node")
+    capacity: Capacity = Field(description="Of the whole node")
     read: Rate = Field(description="Sequential reads of all drives together")
     write: Rate = Field(description="Sequential writes of all drives together")
 

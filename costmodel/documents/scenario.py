@@ -66,6 +66,9 @@ class ExpertAssumption(Document):
         default=None, description="Capacity factor experts are padded to, tokens over it dropped; absent: dropless"
     )
     dispatch: DispatchType | None = Field(default=None, description="Type tokens are sent to their experts in")
+    deduplicated: bool | None = Field(
+        default=None, description="One copy of a token to a node, or rank, that holds several of its experts"
+    )
     host: Seconds | None = Field(default=None, description="Host time for each expert of a rank, layer and direction")
 
 

@@ -50,13 +50,14 @@ class Assumed:
 
 @dataclass(frozen=True)
 class ExpertSetting:
-    """What is said about a model's experts: rows of a rank over the mean, overlap, host time, bytes on the network."""
+    """What is said about a model's experts: rows of a rank over the mean, overlap, host time, what is sent."""
 
     kernels: ExpertKernels
     load: float
     overlap: float
     host: float
     dispatch: float
+    deduplicated: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +231,7 @@ def setting_of(case: Case) -> Setting:
         fragmentation=speaker.choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
         host=host_of(case, speaker.choose),
         convention=assume.flop_convention,
-        experts=_experts(case, speaker),
+        experts=_experts(case, linear.recipe, speaker),
         assumed=(*speaker.assumed, *_price(case)),
     )
 
@@ -245,7 +246,7 @@ def _tensor_overlap(case: Case) -> float:
     return case.stack.overlap.tp if experts is None or not _has_experts(case) else experts.tp_overlap
 
 
-def _experts(case: Case, speaker: _Speaker) -> ExpertSetting | None:
+def _experts(case: Case, recipe: Recipe, speaker: _Speaker) -> ExpertSetting | None:
     """What is said about experts; nothing for a model without."""
     if not _has_experts(case):
         return None
@@ -255,14 +256,22 @@ def _experts(case: Case, speaker: _Speaker) -> ExpertSetting | None:
     choose = speaker.choose
     if said.dispatch is None:
         speaker.say("assume.experts.dispatch", kernels.dispatch, named)
+    if said.deduplicated is None:
+        speaker.say("assume.experts.deduplicated", str(kernels.deduplicated).lower(), named)
     load = said.capacity or choose("assume.experts.imbalance", said.imbalance, 1.0, "routed evenly")
     return ExpertSetting(
         kernels=kernels,
         load=load,
         overlap=speaker.choose("assume.overlap.ep", case.scenario.assume.overlap.ep, kernels.overlap, named),
-        host=speaker.choose("assume.experts.host", said.host, kernels.host, named, "s"),
+        host=speaker.choose("assume.experts.host", said.host, expert_host(kernels, recipe), named, "s"),
         dispatch=DISPATCH_BYTES[said.dispatch or kernels.dispatch],
+        deduplicated=kernels.deduplicated if said.deduplicated is None else said.deduplicated,
     )
+
+
+def expert_host(kernels: ExpertKernels, recipe: Recipe) -> float:
+    """What the host takes for an expert; in a narrow type it has the input converted too."""
+    return float(repeated(kernels.narrow, kernels.host)) if recipe.narrow else kernels.host
 
 
 def _sustained(case: Case, fit: SustainedFit) -> float:

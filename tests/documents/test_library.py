@@ -225,6 +225,12 @@ def test_more_memory_than_there_is(run: Any, faults: Faults, shadow: Callable[..
     assert (found.code, found.sentence) == ("D006", "usable is more than the capacity")
 
 
+@pytest.mark.parametrize("leaf", ["accelerator.memory.usable", "accelerator.memory.capacity", "memory.capacity"])
+def test_no_memory_at_all(leaf: str, run: Any, faults: Faults) -> None:
+    (found,) = faults(run("estimate", NAME, "--set", f"cluster.node.{leaf}=0 GiB"))
+    assert (found.code, found.sentence) == ("D008", "0 GiB is out of range: more than 0 and at most 1e18 B")
+
+
 def test_a_source_may_be_called_schema(run: Any, faults: Faults, shadow: Callable[..., Path]) -> None:
     """A fault of such a key is not one of the document's schema."""
     (found,) = faults(run("estimate", NAME, cwd=shadow(CHIP, "sources:\n", "sources:\n  schema: 7\n")))

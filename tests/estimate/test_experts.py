@@ -13,6 +13,7 @@ from costmodel.equations.collectives import wire_bytes
 from costmodel.estimate.block import SIZES, Block, Structure, one_row
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.traffic.collectives import collective_time
 from estimate.cases import ask, costs, line, mixed, model, one, setting, without_network, written_out
 
 EQUAL = pytest.approx
@@ -101,6 +102,16 @@ def test_volume_of_dispatch_and_combine() -> None:
     assert one(dispatch.message) / 1.03125 == EQUAL(4096 * 7168 * 8)
     assert one(combine.message) == EQUAL(2 * 4096 * 7168 * 8)
     assert one(combine.volume) == EQUAL(one(combine.count * wire_bytes(combine.message, 64.0, operation="all_to_all")))
+
+
+def test_the_plain_all_to_all_is_the_collective() -> None:
+    """A token to each of its experts, in bf16 both ways, as any all-to-all of so many bytes takes."""
+    asked = setting(mixed(top_k=8, count=64), nodes=4, assume={"experts": {"deduplicated": False}})
+    found = [item for item in ask(asked, ep=32).evaluation.step.transfers if item.group.name == "ep"]
+    assert len(found) == 2
+    for item in found:
+        assert one(item.message) == EQUAL(8 * 4096 * 1024 * 2)
+        assert one(item.time) == EQUAL(one(collective_time(asked, item.message, item.group, "all_to_all")))
 
 
 def test_deduplicated_copies_send_less() -> None:

@@ -324,7 +324,7 @@ DEEPSEEK = {
 def test_a_row_with_experts_is_the_shipped_scenario(row: Any) -> None:
     """Mixtral 8x22B, the same run as a row and as a document: the same prediction."""
     found = modelled(row(**MIXTRAL), SHELF)
-    assert set(found.filled) <= {"gradients", "expert_host"}
+    assert set(found.filled) <= {"gradients", "expert_host", "deduplicated"}
     ours = next(figure for figure in validated(["liu-2025"])[0].figures if figure.run == "128-gpus").predicted
     assert float(found.answer.evaluation.costs.column("step_time")[0]) == pytest.approx(ours, rel=1e-3)
 
@@ -351,6 +351,50 @@ def test_tokens_dropped_pad_to_a_capacity(row: Any) -> None:
     said = [found.answer.setting.experts for found in (padded, even)]
     assert [part.load for part in said] == [1.25, 1.0]
     assert said[0].host == pytest.approx(0.3 * said[1].host)
+
+
+@pytest.mark.parametrize(
+    ("features", "notes", "once", "host", "hidden"),
+    [
+        ("", "dropless", True, 160e-6, 0.0),
+        ("", "token-drop", False, 48e-6, 0.0),
+        ("", "dropless; recipe MIXTRAL@r0.3.0", False, 160e-6, 0.0),
+        ("moe_dispatcher=hybridep", "dropless; recipe MIXTRAL@r0.3.0", True, 160e-6, 0.0),
+        ("moe_dispatcher=deepep;moe_a2a_overlap", "", True, 160e-6, 0.77),
+        ("cuda_graph=transformer_engine:['attn', 'moe_router']", "", True, 80e-6, 0.0),
+        ("cuda_graph=full_iteration:[]", "", True, 0.0, 0.0),
+    ],
+)
+def test_what_features_say_of_experts(
+    features: str, notes: str, once: bool, host: float, hidden: float, row: Any
+) -> None:
+    found = modelled(row(**{**MIXTRAL, "features": features or EMPTY, "notes": notes}), SHELF).answer
+    said = found.setting.experts
+    assert said is not None
+    assert (said.deduplicated, said.host, said.overlap) == (once, pytest.approx(host), hidden)
+    assert (found.setting.stack.launch.operation == 0) == ("full_iteration" in features)
+
+
+def test_the_host_converts_inputs_of_experts_in_a_narrow_type(row: Any) -> None:
+    wide, narrow = (modelled(row(**{**MIXTRAL, "notes": "", "precision": kind}), SHELF) for kind in ("bf16", "fp8"))
+    hosts = [found.answer.setting.experts.host for found in (wide, narrow)]
+    assert hosts[1] == pytest.approx(3 * hosts[0])
+
+
+@pytest.mark.parametrize(
+    ("framework", "notes", "graphed"),
+    [
+        ("Megatron-Bridge 26.08", "MoE dropless", True),
+        ("Megatron-Bridge 26.04", "MoE dropless", False),
+        ("Megatron-Bridge 26.08", "MoE dropless; recipe MIXTRAL@r0.6.0", False),
+        ("Megatron-Core", "MoE dropless", False),
+    ],
+)
+def test_recipes_of_a_release(framework: str, notes: str, graphed: bool, row: Any) -> None:
+    blackwell = {"gpu": "GB200", "accelerator": "gb200", "arch": "moe", "gpus_per_node": 4, "features": EMPTY}
+    found = modelled(row(**{**MIXTRAL, **blackwell, "framework": framework, "year": 2026, "notes": notes}), SHELF)
+    assert ("features" in found.filled) == graphed
+    assert (found.answer.setting.experts.host == 0) == graphed
 
 
 @pytest.mark.parametrize(

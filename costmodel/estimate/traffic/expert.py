@@ -105,39 +105,38 @@ def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Nu
 def _dispatch(
     setting: Setting, said: ExpertSetting, held: Routed, tokens: Number, ep: Group
 ) -> tuple[Exchange, Exchange]:
-    """Tokens sent to the ranks of their experts in the type the stack sends them in, their outputs back in bf16."""
+    """Tokens sent to the ranks of their experts in the type the stack sends them in, their outputs back in bf16.
+
+    A token goes to each of its experts, or once to a rank that holds some of them.
+    """
     sent = repeated(said.load, tokens)
+    copies = distinct_destinations(ep.ranks, held.of.top_k) if said.deduplicated else held.of.top_k
     found = []
     for name, element in (("dispatch", said.dispatch), ("combine", ELEMENT_BYTES["bf16"])):
         with term(name):
-            copies = _copies(said, held, ep.ranks)
             message = repeated(copies, activation_message(sent, setting.model.hidden, element))
-            time = _all_to_all(setting, said, held, sent, element, ep)
+            if said.deduplicated:
+                time = _hierarchical(setting, said, held, sent, element, ep)
+            else:
+                time = collective_time(setting, message, ep, "all_to_all")
             found.append(Exchange("ep", "all_to_all", message, time))
     return found[0], found[1]
 
 
-def _copies(said: ExpertSetting, held: Routed, parts: Number) -> Number:
-    """Copies of a token, its own place counted: one for each of its experts, or for each place that holds some."""
-    return distinct_destinations(parts, held.of.top_k) if said.kernels.deduplicated else held.of.top_k
-
-
-def _all_to_all(
+def _hierarchical(
     setting: Setting, said: ExpertSetting, held: Routed, tokens: Number, element: Number, ep: Group
 ) -> Number:
     """Across domains once a domain, inside them to every rank; both run at the same time as far as they can."""
     kernels, hidden = said.kernels, setting.model.hidden
-    inside_copies = _copies(said, held, ep.ranks)
-    if not kernels.deduplicated:
-        inside_copies = divided(inside_copies, ep.domains)
     with term("inside the domain"):
-        near = dispatch_bytes(tokens, hidden, inside_copies, ep.inside, element)
+        copies = distinct_destinations(ep.ranks, held.of.top_k)
+        near = dispatch_bytes(tokens, hidden, copies, ep.inside, element)
         inside = stream_time(near, link_of(setting, ep.inside), kernels.inside_share)
     start = np.where(ep.ranks > 1, kernels.start, 0.0)
     if np.all(ep.domains == 1):
         return inside + start
     with term("between domains"):
-        copies = _copies(said, held, ep.domains)
+        copies = distinct_destinations(ep.domains, held.of.top_k)
         if held.of.node_limit is not None:
             copies = np.minimum(copies, held.of.node_limit)
         far = dispatch_bytes(tokens, hidden, copies, ep.domains, element)

@@ -45,7 +45,7 @@ LEGACY = ("megatron-2021", "deepspeed", "megatron-deepspeed", "gpt-neox")
 FUSED = ("megatron-core", "megatron-lm", "fsdp2")
 EAGER = ("gpt-neox", "fsdp1", "ddp")
 OVERLAPPING = ("megatron-core", "fsdp2", "fsdp1", "llm-foundry", "maxtext", "ddp")
-LOOPING = (*LEGACY[1:], *FUSED, "fsdp1", "llm-foundry", "maxtext", "ddp")  # an expert after the other
+LOOPING = (*LEGACY[1:], *FUSED, "fsdp1", "llm-foundry", "ddp")  # an expert after the other
 NARROW = ("h100-sxm", "h200-sxm", "b200-sxm", "gb200")
 NETWORKS = ("ib-hdr", "ib-ndr", "unmeasured")
 

@@ -7,9 +7,11 @@ from typing import Any
 
 from costmodel.documents.cells import Row
 from costmodel.documents.model import Layers, Model
+from costmodel.documents.precision import RECIPES
 from costmodel.documents.shelf import Shelf
-from costmodel.documents.stack import Stack
+from costmodel.documents.stack import ExpertKernels, Stack
 from costmodel.equations.counting import repeated
+from costmodel.estimate.setting import expert_host
 from costmodel.estimate.shapes.split import layer_count
 from costmodel.explore.validate.fills import Filling
 
@@ -106,8 +108,8 @@ def expert_degrees(filling: Filling, tp: float) -> dict[str, float]:
     return {"ep": ep, "etp": etp}
 
 
-def expert_assumptions(filling: Filling, stack: Stack) -> dict[str, Any]:
-    """Tokens dropped over a capacity or none, and what the host has to do for each expert."""
+def expert_assumptions(filling: Filling, stack: Stack, precision: str) -> dict[str, Any]:
+    """Tokens dropped over a capacity or none, how they are sent, and what the host has to do for each expert."""
     row, notes = filling.row, filling.row.text("notes")
     if not has_experts(row) or stack.experts is None:
         return {}
@@ -118,7 +120,18 @@ def expert_assumptions(filling: Filling, stack: Stack) -> dict[str, Any]:
         said["capacity"] = float(capacity[1]) if capacity else 1.0
     else:
         said["imbalance"] = filling.put("imbalance", 1.0)
-    graphed = "moe_router" in row.text("features")
-    share = PADDED if dropped else PARTLY_GRAPHED if graphed else 1.0
-    host = filling.put("expert_host", float(repeated(share, stack.experts.host)))
-    return {"experts": {**said, "host": f"{host:.9g} s"}}
+    features = filling.features()
+    share = PADDED if dropped else PARTLY_GRAPHED if "moe_router" in features else 1.0
+    share = 0.0 if "full_iteration" in features else share
+    host = filling.put("expert_host", float(repeated(share, expert_host(stack.experts, RECIPES[precision]))))
+    said |= {"deduplicated": _deduplicated(filling, stack.experts, dropped=dropped), "host": f"{host:.9g} s"}
+    beside = {"overlap": {"ep": filling.put("overlap.ep", stack.overlap.dp)}} if "moe_a2a_overlap" in features else {}
+    return {"experts": said, **beside}
+
+
+def _deduplicated(filling: Filling, kernels: ExpertKernels, *, dropped: bool) -> bool:
+    """Whether a token goes to a place once: only the plain all-to-all can drop tokens."""
+    if any(name in filling.features() for name in ("deepep", "hybridep")):
+        return True
+    plain = dropped or "recipe " in filling.row.text("notes")
+    return filling.put("deduplicated", kernels.deduplicated and not plain)

@@ -46,14 +46,23 @@ RULES = {
     "moe_ffn": "ffn",
     "ep": "1",
     "etp": "1 with Megatron-Bridge and NeMo from 2025, else tp",
+    "features": "of Megatron-Bridge from 26.06 on, of experts on Blackwell, where no recipe is known: a graph of the "
+    "whole iteration, tokens sent beside compute, as its recipes have it",
     "imbalance": "1, tokens spread evenly over experts",
-    "expert_host": "the stack's; three tenths of it where tokens over a capacity are dropped, half in a partial graph",
+    "expert_host": "the stack's; three tenths of it where tokens over a capacity are dropped, half in a partial graph, "
+    "none in one of the whole iteration",
+    "deduplicated": "where features name DeepEP or HybridEP; not where tokens are dropped or a known recipe names "
+    "neither; else as the stack does it",
+    "overlap.ep": "as of data parallelism where features name it, else the stack's",
     "flops_convention": "model FLOP with full attention",
 }
 
 PRESENT, LAST_OF_2021, LAST_UNFUSED = 2024.0, 2021, 2022
 USUAL_TOKENS = 4096.0
 _GROUP = re.compile(r"FSDP group=(\d+)")
+_RELEASE = re.compile(r"Megatron-Bridge (\d\d\.\d\d)")
+_WHOLE_GRAPHS, _WHOLE_GRAPHS_FROM = "cuda_graph=full_iteration;moe_dispatcher=hybridep;moe_a2a_overlap", "26.06"
+_WHOLE_GRAPHS_ON = ("b200-sxm", "b300-sxm", "gb200", "gb300")
 _ARXIV = re.compile(r"\b(\d\d)(0[1-9]|1[0-2])\.\d{4,5}\b")
 
 
@@ -84,6 +93,14 @@ class Filling:
         stated = self.row.text("accelerator")
         known = accelerator_named(stated or self.row.text("gpu"))
         return self.put("accelerator", known) if known and known != stated else known
+
+    def features(self) -> str:
+        """The cell; of releases whose recipes of experts are alike, what those say."""
+        stated, release = self.row.text("features"), _RELEASE.search(self.row.text("framework"))
+        if stated or release is None or "recipe" in self.row.text("notes") or self.row.text("arch") != "moe":
+            return stated
+        graphed = release[1] >= _WHOLE_GRAPHS_FROM and self.accelerator() in _WHOLE_GRAPHS_ON
+        return self.put("features", _WHOLE_GRAPHS) if graphed else ""
 
     def year(self) -> int:
         """Of the software."""

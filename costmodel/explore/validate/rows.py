@@ -88,14 +88,15 @@ def modelled(row: Row, shelf: Shelf) -> Modelled:
     stack = stack_of(filling, shelf)
     if has_experts(row) and stack.experts is None:
         raise Refused("V002", f"the stack {stack.name} says nothing of experts")
+    workload = _workload(filling, accelerator, stack, layout)
     tree = {
         "schema": "costmodel/scenario/v1",
         "title": row.id,
         "model": _model(filling, shelf),
         "cluster": cluster_of(filling, shelf, accelerator.name, stand, layout.ranks),
-        "workload": _workload(filling, accelerator, stack, layout),
+        "workload": workload,
         "stack": stack.model_dump(by_alias=True, exclude_none=True),
-        "assume": expert_assumptions(filling, stack),
+        "assume": expert_assumptions(filling, stack, workload["precision"]),
     }
     case = _case({**tree, "plan": _plan(filling, stack, layout, tree)}, shelf, row)
     try:

@@ -7,6 +7,7 @@ from typing import Any
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.stack import Stack
 from costmodel.explore.validate.fills import LAST_UNFUSED, Filling
+from costmodel.units import Figure
 
 # Words of a framework's name, and the stack they mean.
 NAMED = (
@@ -26,6 +27,7 @@ NAMED = (
 SWITCHES: tuple[tuple[str, str, str, Any], ...] = (
     ("no flash attention", "kernels", "attention", "unfused"),
     ("overlap off", "overlap", "dp", 0.0),
+    ("full_iteration", "launch", "operation", Figure(0.0)),
 )
 LAST_FLAT = 2023
 RECIPES_OF = ("NeMo", "Megatron-Bridge", "dgxc-benchmarking")
@@ -49,7 +51,7 @@ def stack_name(filling: Filling) -> str:
 
 
 def _said(filling: Filling) -> str:
-    return f"{filling.row.text('features')};{filling.row.text('notes')}".lower()
+    return f"{filling.features()};{filling.row.text('notes')}".lower()
 
 
 def _overlapped(filling: Filling) -> bool:

@@ -16,11 +16,13 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 MAXIMUM_BYTES = 4_000_000
+LONGEST_WORD = 10_000  # letters; the scanner looks at each by itself
 COMMAND_LINE = "command line"
 WORTH_KEEPING = 50_000  # longer texts are read again, rather than held in memory
 _MAXIMUM_DEPTH = 32
 _HOPELESS_DEPTH = 4 * _MAXIMUM_DEPTH
 _BRACKETS = re.compile(rf"[\[{{]{{{_HOPELESS_DEPTH}}}")
+_BETWEEN_WORDS = re.compile(r"[\s,:'\"\[\]{}]+")
 _PLAIN_TAGS = {"map", "seq", "str", "int", "float", "bool", "null", "timestamp"}
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # and halves of characters, which nothing prints
@@ -200,6 +202,8 @@ def read_tree(text: str, file: str, *, or_nothing: bool = False) -> tuple[Any, t
     """The tree of a YAML text, and what was found wrong with it although it could be read."""
     if len(text) > MAXIMUM_BYTES:
         raise fail("D001", f"the text is over {MAXIMUM_BYTES / 1e6:.0f} MB", Place(file))
+    if len(text) > LONGEST_WORD:
+        _of_words(text, file)
     try:
         node = _composed(text) if len(text) < WORTH_KEEPING else _composed.__wrapped__(text)
     except YAMLError as error:
@@ -213,6 +217,20 @@ def read_tree(text: str, file: str, *, or_nothing: bool = False) -> tuple[Any, t
     if tree is None and not builder.faults and not (or_nothing and node is not None):
         raise fail("D002", "the document is empty", Place(file), "costmodel show llama-3-70b-512 shows one")
     return tree, tuple(builder.faults)
+
+
+def _of_words(text: str, file: str) -> None:
+    """A fault for what is written without an end in sight."""
+    begun = 0
+    for between in (*_BETWEEN_WORDS.finditer(text), None):
+        ended = len(text) if between is None else between.start()
+        if ended - begun > LONGEST_WORD:
+            before = _LINE_END.split(text[:begun])
+            line, column = len(before), len(before[-1])
+            shown = _LINE_END.split(text)[line - 1]
+            place = Place(file, line, column + 1, "", shown)
+            raise fail("D001", f"a word of {ended - begun:,} letters", place, f"at most {LONGEST_WORD:,} are read")
+        begun = ended if between is None else between.end()
 
 
 def parse(text: str, file: str) -> Any:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from costmodel.equation import Number, term
 from costmodel.equations.counting import divided
 from costmodel.equations.economics import (
@@ -124,7 +122,6 @@ def money(setting: Setting, tokens_per_s: Number) -> dict[str, Number]:
     budget = setting.case.scenario.workload.tokens
     rent: dict[str, Number] = {"cost_per_mtoken": token_cost(1e6, ranks, price, tokens_per_s)}
     if budget is None:
-        nothing = np.full_like(np.asarray(tokens_per_s), math.nan)
-        return rent | {"run_time": nothing, "run_cost": nothing}
+        return rent | {"run_time": math.nan, "run_cost": math.nan}
     duration = run_time(budget, tokens_per_s)
     return rent | {"run_time": duration, "run_cost": run_cost(duration, ranks, price)}

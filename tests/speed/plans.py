@@ -25,10 +25,12 @@ from costmodel.documents.library import load
 from costmodel.estimate import evaluate as evaluation
 from costmodel.estimate.block import SIZES, Block
 from costmodel.estimate.setting import Setting
+from costmodel.explore.search import stream as streaming
 from costmodel.explore.search import tally as searching
 from costmodel.explore.search.blocks import legal_blocks
 from costmodel.explore.search.pieces import Piece, Variants, pieces
 from costmodel.explore.search.search import search
+from costmodel.explore.search.space import stem
 from costmodel.explore.search.stream import Task
 from costmodel.explore.search.tally import Wanted
 
@@ -151,16 +153,15 @@ def timed(spent: Counter[str], *names: tuple[Any, str, str]) -> Iterator[None]:
 def profile(setting: Setting, variants: Variants) -> tuple[Counter[str], list[Piece], int]:
     """CPU seconds of a search on one process, by what they are spent on; its pieces; plans evaluated."""
     spent: Counter[str] = Counter()
-    began = time.process_time()
     found = list(pieces(variants))
-    spent["candidates thinned by degrees and chunks"] = time.process_time() - began
     task, evaluated = Task(Wanted(10), None), 0
     parts = ((evaluation, "stage_parameters", "parameters"), (evaluation, "ledger", "memory"))
     steps = ((evaluation, "training_step", "time and communication"), (searching, "evaluate", "evaluate"))
+    stems = (streaming, "stem", "candidates thinned by degrees and chunks")
     began = time.process_time()
-    with timed(spent, *parts, *steps):
+    with timed(spent, stems, *parts, *steps):
         evaluated = sum(task.tally(setting, piece, {}).evaluated for piece in found)
-    rest = time.process_time() - began - spent["evaluate"]
+    rest = time.process_time() - began - spent["evaluate"] - spent[stems[2]]
     spent["other results"] = spent.pop("evaluate") - sum(spent[label] for *_, label in (*parts, steps[0]))
     spent["micro-batches, ranking"] = rest
     return spent, found, evaluated
@@ -176,8 +177,8 @@ def bound(name: str) -> None:
     for label, seconds in spent.items():
         print(f"  {label:44} {seconds / plans * 1e9:6.0f}")
     print(f"  {'all':44} {spent.total() / plans * 1e9:6.0f}")
-    stretches = [stretch for piece in found for stretch in piece.stretches]
-    blocks = [block for grid, rows in stretches for block, _ in legal_blocks(setting, grid, rows, Counter())]
+    stems = [(grid, stem(setting, grid, piece.start, piece.stop).rows) for piece in found for grid in piece.grids]
+    blocks = [block for grid, rows in stems for block, _ in legal_blocks(setting, grid, rows, Counter())]
     few = [alone(block) for block in blocks[:: max(1, len(blocks) // 8)]]
     on_their_own = counted(iter(few), setting)
     shared = counted(map(watched, blocks), setting)

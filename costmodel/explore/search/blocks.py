@@ -84,9 +84,15 @@ def _factored(whole: Block, layouts: Block, layout: Places, micro_batch: Places)
 
 def _alike(rows: Block, names: Iterable[str]) -> Places:
     """Which of the distinct combinations of these sizes each row has."""
-    numbers = np.zeros(len(rows), dtype=np.intp)
-    for name in names:
-        values, which = np.unique(getattr(rows, name), return_inverse=True)
+    return _combined(len(rows), *(getattr(rows, name).tobytes() for name in names))
+
+
+@functools.lru_cache(maxsize=64)
+def _combined(rows: int, *columns: bytes) -> Places:
+    """The same of columns, which the rows of many structures have in common."""
+    numbers = np.zeros(rows, dtype=np.intp)
+    for column in columns:
+        values, which = np.unique(np.frombuffer(column), return_inverse=True)
         numbers = numbers * len(values) + which
     return np.unique(numbers, return_inverse=True)[1]
 

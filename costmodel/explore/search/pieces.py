@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,9 +12,9 @@ from costmodel.documents.library import Case
 from costmodel.documents.variation import vary
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.search.ranges import Axis
-from costmodel.explore.search.space import Grid, Rows, grids, stem
+from costmodel.explore.search.space import Grid, grids
 
-CANDIDATES_A_PIECE = 1 << 19
+CANDIDATES_A_PIECE, STRUCTURES_A_PIECE = 1 << 22, 32
 
 
 @dataclass(frozen=True)
@@ -58,40 +57,37 @@ class Variants:
 
 @dataclass(frozen=True)
 class Piece:
-    """Stretches of grids' stems in one variant, and what was counted on the way to them."""
+    """A range of placements of a few grids, which allow much the same plans, in one variant."""
 
     number: int
     variant: int
-    stretches: tuple[tuple[Grid, Rows], ...]
-    candidates: int
-    refused: Counter[str]
+    grids: tuple[Grid, ...]
+    start: int
+    stop: int
+
+    @property
+    def candidates(self) -> int:
+        """Plans in it."""
+        return (self.stop - self.start) * sum(grid.behind for grid in self.grids)
 
 
 def pieces(variants: Variants) -> Iterator[Piece]:
-    """All pieces of a search: at least one for a variant, each of bounded size."""
+    """All pieces of a search, each of bounded size."""
     numbers = itertools.count()
     for variant in range(len(variants)):
-        held: list[tuple[Grid, Rows]] = []
-        size, seen, refused = 0, 0, Counter[str]()
-        for grid, rows, new, thrown in _stems(variants.setting(variant)):
-            grown = len(rows) * len(grid.micro_batch)
-            if size and size + grown > CANDIDATES_A_PIECE:
-                yield Piece(next(numbers), variant, tuple(held), seen, refused)
-                held, size, seen, refused = [], 0, 0, Counter()
-            held += [(grid, rows)] if grown else []
-            size, seen = size + grown, seen + new
-            refused.update(thrown)
-        yield Piece(next(numbers), variant, tuple(held), seen, refused)
+        for _, alike in itertools.groupby(grids(variants.setting(variant)), _allowing):
+            while few := tuple(itertools.islice(alike, STRUCTURES_A_PIECE)):
+                placements, behind = few[0].placements, sum(grid.behind for grid in few)
+                step = max(1, CANDIDATES_A_PIECE // behind)
+                for start in range(0, placements, step):
+                    yield Piece(next(numbers), variant, few, start, min(start + step, placements))
 
 
-def _stems(setting: Setting) -> Iterator[tuple[Grid, Rows, int, dict[str, int]]]:
-    """The stems of all grids in parts of bounded size, each grid's counts with its first part."""
-    for grid in grids(setting):
-        found = stem(setting, grid)
-        step = max(1, CANDIDATES_A_PIECE // len(grid.micro_batch))
-        for start in range(0, max(1, len(found.rows)), step):
-            new, refused = (0, {}) if start else (len(grid), found.refused)
-            yield grid, found.rows.cut(start, start + step), new, refused
+def _allowing(grid: Grid) -> tuple[object, ...]:
+    """The choices that say most about which sizes are legal."""
+    chosen = grid.structure
+    ends = (chosen.split, chosen.first_stage_layers, chosen.last_stage_layers)
+    return (chosen.schedule, *ends, chosen.sequence_parallel, chosen.cp_type)
 
 
 def candidates(variants: Variants) -> int:

@@ -48,8 +48,17 @@ class Grid:
     dp_replicate: tuple[float, ...] = (1.0,)
 
     def __len__(self) -> int:
-        degrees = (self.tp, self.cp, self.pp, self.dp or (0.0,), self.dp_replicate, self.ep, self.etp)
-        return math.prod(map(len, (*degrees, self.vpp, self.micro_batch)))
+        return self.placements * self.behind
+
+    @property
+    def placements(self) -> int:
+        """Combinations of the degrees that place ranks."""
+        return math.prod(map(len, (self.tp, self.cp, self.pp, self.dp or (0.0,), self.dp_replicate)))
+
+    @property
+    def behind(self) -> int:
+        """Plans of each of them."""
+        return math.prod(map(len, (self.ep, self.etp, self.vpp, self.micro_batch)))
 
 
 @dataclass(frozen=True)
@@ -83,22 +92,20 @@ class Rows:
 class Stem:
     """The rows of a grid that are legal before micro-batches are known, and what was refused on the way."""
 
-    grid: Grid
     rows: Rows
-    refused: dict[str, int]
+    refused: Counter[str]
 
 
-def stem(setting: Setting, grid: Grid) -> Stem:
-    """Combine the degrees, then the chunks, and drop what no micro-batch can make legal."""
+def stem(setting: Setting, grid: Grid, start: int = 0, stop: int | None = None) -> Stem:
+    """Combine the degrees of a range of placements, then the chunks, and drop what no micro-batch can make legal."""
     refused: Counter[str] = Counter()
-    degrees = _degrees(grid)
-    behind = math.prod(map(len, (grid.ep, grid.etp, grid.vpp, grid.micro_batch)))
-    rows = Rows(degrees, np.full(len(degrees), behind))
+    degrees = _degrees(grid).cut(start, grid.placements if stop is None else stop)
+    rows = Rows(degrees, np.full(len(degrees), grid.behind))
     rows = _thinned(setting, rows, PLACED, set(), refused)
     rows = rows.crossed("ep", grid.ep).crossed("etp", grid.etp)
     rows = _thinned(setting, rows, DEGREES, PLACED, refused)
     rows = _thinned(setting, rows.crossed("vpp", grid.vpp), DEGREES | {"vpp"}, DEGREES, refused)
-    return Stem(grid, rows if rows.standing.any() else rows.cut(0, 0), dict(refused))
+    return Stem(rows if rows.standing.any() else rows.cut(0, 0), refused)
 
 
 def candidates(grid: Grid, at_once: int = 1 << 14) -> Iterator[Block]:
@@ -151,7 +158,7 @@ def chunk_counts(layers: float, pp: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def grids(setting: Setting) -> Iterator[Grid]:
-    """Every structure of the scenario's space, each with its grid of sizes."""
+    """Every structure of the scenario's space with its grid of sizes, those that allow the same plans together."""
     scenario, stack = setting.case.scenario, setting.stack
     space = scenario.search or Space()
     ranks = float(setting.ranks)
@@ -164,16 +171,16 @@ def grids(setting: Setting) -> Iterator[Grid]:
     cp = tuple(space.cp or _context(setting))
     schedules: list[Schedule] = space.schedule or [name for name in stack.schedules if name != "gpipe"]
     choices = itertools.product(
-        space.zero or stack.zero,
+        schedules,
+        list(_splits(space)),
+        space.sequence_parallel or [stack.sequence_parallel],
+        (space.cp_type or stack.context_parallel or _plain(setting)) if max(cp) > 1 else _plain(setting),
         list(_recomputes(setting, space)),
         space.offload or [[]],
-        schedules,
-        space.sequence_parallel or [stack.sequence_parallel],
+        space.zero or stack.zero,
         space.order or [DEFAULT_ORDER],
-        (space.cp_type or stack.context_parallel or _plain(setting)) if max(cp) > 1 else _plain(setting),
-        list(_splits(space)),
     )
-    for zero, (recompute, modules, count), offload, schedule, sequence_parallel, order, cp_type, ends in choices:
+    for schedule, ends, sequence_parallel, cp_type, (recompute, modules, count), offload, zero, order in choices:
         chunks = tuple(value for value in vpp if chunks_fit(schedule, value)) or vpp
         structure = Structure(zero, recompute, schedule, sequence_parallel, order, cp_type, *ends)
         structure = replace(structure, recompute_modules=modules, recompute_layers=count, offload=tuple(offload))

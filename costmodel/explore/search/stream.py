@@ -18,6 +18,7 @@ from costmodel.explore.search.engine import Stopped, engine, shared_out
 from costmodel.explore.search.kept import part
 from costmodel.explore.search.pieces import Piece, Variants, pieces
 from costmodel.explore.search.rank import Ranked
+from costmodel.explore.search.space import stem
 from costmodel.explore.search.tally import Tally, Wanted, stretch
 
 MOST_KEPT = 31 << 20  # bytes; glibc takes no larger size
@@ -59,10 +60,11 @@ class Task:
         _keep_freed_memory()
         with part(self.folder, piece.number, values) if self.folder else nullcontext() as keep:
             found = self.wanted.tally(setting.case.scenario.objective)
-            for grid, rows in piece.stretches:
-                stretch(setting, grid, rows, self.wanted, found, keep)
-        found.candidates += piece.candidates
-        found.refused.update(piece.refused)
+            for grid in piece.grids:
+                grown = stem(setting, grid, piece.start, piece.stop)
+                found.refused.update(grown.refused)
+                stretch(setting, grid, grown.rows, self.wanted, found, keep)
+        found.candidates = piece.candidates
         return found.of_variant(piece.variant)
 
     def unpacked(self, packed: bytes, piece: Piece, values: dict[str, str]) -> Tally:
@@ -90,7 +92,9 @@ def results(variants: Variants, wanted: Wanted, how: How, done: int, total: int)
     remaining = islice(pieces(variants), done, None)
     if by.kind == "local" and (by.workers == 1 or total < POOL_FROM):
         return _here(variants, task, remaining, how.stop)
-    case = lru_cache(maxsize=2)(lambda number: variants.packed(number))
+    case = lru_cache(maxsize=2)(variants.packed)
+    if by.kind == "local":
+        _setting(case(0))  # processes that are forked find it read
 
     def submit(pool: Executor, piece: Piece) -> Future[Tally]:
         return pool.submit(task.unpacked, case(piece.variant), piece, variants.values(piece.variant))

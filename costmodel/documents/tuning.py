@@ -7,8 +7,9 @@ from typing import Literal
 from pydantic import Field
 
 from costmodel.documents.base import Count, Document
+from costmodel.documents.model import Layers
 
-Adapted = Literal["q", "k", "v", "o", "gate", "up", "down"]
+Adapted = Literal["q", "k", "v", "q-down", "q-up", "kv-down", "kv-up", "o", "gate", "up", "down"]
 
 
 class Tuning(Document):
@@ -18,8 +19,24 @@ class Tuning(Document):
         description="lora: frozen weights as the matmuls read them; qlora: those of the layers in 4-bit NormalFloat"
     )
     rank: Count = Field(default=16, description="Inner width of an adapter")
-    modules: list[Adapted] = Field(
-        default=["q", "k", "v", "o", "gate", "up", "down"],
+    modules: list[Adapted] | None = Field(
+        default=None,
         min_length=1,
-        description="Weight matrices with an adapter; gate is passed over where the MLP has none",
+        description="Weight matrices with an adapter; left out, all; gate is passed over where the MLP has none",
     )
+    experts: bool = Field(
+        default=True,
+        description="Whether gate, up and down of every routed expert have adapters too, beside MLPs and shared ones",
+    )
+
+
+def adaptable(kind: Layers, *, experts: bool) -> tuple[Adapted, ...]:
+    """The weight matrices of a layer that an adapter can stand beside, those of routed experts if they may have any."""
+    mixer: tuple[Adapted, ...] = ("q", "k", "v", "o") if kind.attention is not None else ()
+    if kind.latent is not None:
+        queries: tuple[Adapted, ...] = ("q",) if kind.latent.query_rank is None else ("q-down", "q-up")
+        mixer = (*queries, "kv-down", "kv-up", "o")
+    feeds = [feed for feed in (kind.dense, kind.experts if experts else None) if feed is not None]
+    if not feeds:
+        return mixer
+    return (*mixer, "gate", "up", "down") if any(feed.gated for feed in feeds) else (*mixer, "up", "down")

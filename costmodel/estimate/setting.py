@@ -11,7 +11,7 @@ from costmodel.documents.model import Model
 from costmodel.documents.precision import RECIPES, Recipe
 from costmodel.documents.scenario import FlopConvention
 from costmodel.documents.stack import ExpertKernels, GradientType, LowPrecision, Recompute, Stack
-from costmodel.documents.tuning import Tuning
+from costmodel.documents.tuning import Tuning, adaptable
 from costmodel.equation import Number
 from costmodel.equations.adapters import packed_bytes
 from costmodel.equations.collectives import Operation
@@ -303,11 +303,20 @@ def _complete(case: Case, recipe: Recipe) -> None:
 
 
 def _tunable(case: Case) -> None:
-    """A fault for adapters where there is no plain attention and MLP to put them beside."""
-    plain = all(kind.attention is not None and kind.mlp is not None for kind in case.model.layers)
-    if case.scenario.workload.tuning != "full" and not plain:
-        sentence = "adapters are modelled for layers of attention and an MLP, not for experts or other mixers"
-        raise fail("D013", sentence, None, "take workload.tuning: full, or a dense model")
+    """A fault for adapters beside matrices that the model has not, or that are not modelled."""
+    tuning, model = case.scenario.workload.tuning, case.model
+    if tuning == "full":
+        return
+    kinds = [*model.layers, *([] if model.prediction is None else [model.prediction.layer])]
+    if any(kind.state_space is not None for kind in kinds):
+        sentence = "adapters are modelled for attention, MLPs and experts, not for state-space mixers"
+        raise fail("D013", sentence, None, "take workload.tuning: full, or a model of attention alone")
+    there = {name: None for kind in kinds for name in adaptable(kind, experts=tuning.experts)}
+    modules = tuning.modules or list(there)
+    absent = [name for name in modules if name not in there and (name != "gate" or not {*modules} & {*there})]
+    if absent:
+        sentence = f"{model.name} has no {', '.join(absent)} to put adapters beside"
+        raise fail("D013", sentence, None, f"workload.tuning.modules of it: {', '.join(there)}")
 
 
 def _price(case: Case) -> tuple[Assumed, ...]:

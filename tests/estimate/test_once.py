@@ -41,11 +41,12 @@ def _bare(structure: Any, choices: tuple[str, ...]) -> Any:
 
 
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
+@pytest.mark.parametrize("tuning", ["full", {"method": "qlora"}], ids=["full", "adapters"])
 @pytest.mark.parametrize("shape", [model(), mixed()], ids=["dense", "experts"])
 def test_it_reads_no_choice_that_it_does_not_name(
-    choices: dict[str, Any], shape: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    choices: dict[str, Any], shape: dict[str, Any], tuning: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, block = setting(shape), one_row(Structure(**choices), **SIZES)
+    asked, block = setting(shape, workload={"tuning": tuning}), one_row(Structure(**choices), **SIZES)
     expected = evaluate(asked, dataclasses.replace(block, known={})).costs.row()
     monkeypatch.setattr(blocks, "_of", _bare)
     assert evaluate(asked, block).costs.row() == pytest.approx(expected, rel=0, abs=0, nan_ok=True)

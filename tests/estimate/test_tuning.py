@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from costmodel.equations.adapters import packed_bytes
-from costmodel.errors import CostModelError
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import trained_in
 from costmodel.estimate.shapes.work import model_parameters, shard
@@ -100,11 +99,6 @@ def test_fewer_modules_train_fewer_parameters_and_a_plain_mlp_has_no_gate() -> N
     asked = tuned(shape="gpt-3-175b", modules=["gate", "up"], rank=4)
     (kind,) = asked.model.layers
     assert trained_in(asked, shard(asked.model, kind, 1.0)) == 4 * (12288 + 4 * 12288)
-
-
-def test_a_model_of_experts_is_a_fault() -> None:
-    with pytest.raises(CostModelError, match="adapters are modelled"):
-        tuned(shape="mixtral-8x7b")
 
 
 def test_an_answer_says_what_is_trained() -> None:

@@ -18,7 +18,7 @@ from costmodel.equations.recompute import activation_output_bytes, mixed
 from costmodel.estimate.block import Block
 from costmodel.estimate.memory.offload import offloaded_share
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.adapters import between
+from costmodel.estimate.shapes.adapters import between, between_of_experts, unread_by_experts
 from costmodel.estimate.shapes.experts import expert_activations, rows_of
 from costmodel.estimate.shapes.mixers import mixer_activations
 from costmodel.estimate.shapes.recompute import checkpointed, narrow_widths, partial, reached, spared_bytes
@@ -40,7 +40,7 @@ def layer_activations(setting: Setting, block: Block, part: Shard) -> Number:
         kept = op_level_activations(tokens, model.hidden, *sizes, part.ffn_hidden, setting.element, split)
         return kept + divided(_expert_activations(setting, part, block), 2.0) if part.routed is not None else kept
     whole = whole_activations(setting, block, part, selective=dropped == "core" and structure.recompute_modules is None)
-    whole = whole + between(setting, part, tokens)
+    whole = whole + between(setting, part, tokens) + _between_experts(setting, block, part)
     if structure.recompute_modules is None and setting.tuning is None:
         return whole
     return whole - dropped_bytes(setting, block, part)
@@ -54,18 +54,33 @@ def dropped_bytes(setting: Setting, block: Block, part: Shard) -> Number:
     return spared if part.routed is None else spared + _spared_experts(setting, block, part)
 
 
+def _between_experts(setting: Setting, block: Block, part: Shard) -> Number:
+    """What is between the thin matrices of routed experts, unless all of these is computed again."""
+    if setting.tuning is None or part.routed is None or setting.experts is None:
+        return 0.0
+    if "moe" in (block.structure.recompute_modules or ()):
+        return 0.0
+    rows = rows_of(part.routed, divided(local_tokens(setting, block), block.tp), setting.experts.load)
+    return between_of_experts(setting, part.routed, rows)
+
+
 def _spared_experts(setting: Setting, block: Block, part: Shard) -> Number:
-    """What named modules drop of the routed experts: all they keep, or the output of their activation function."""
+    """What named modules and frozen weights drop of the routed experts: all they keep, or an input or two."""
     modules = block.structure.recompute_modules or ()
     if "moe" in modules:
         with term("dropped experts"):
             return _expert_activations(setting, part, block)
-    if "moe-activation" not in modules or part.routed is None or setting.experts is None:
+    if ("moe-activation" not in modules and setting.tuning is None) or part.routed is None or setting.experts is None:
         return 0.0
     width = setting.recipe.operand if setting.narrow is not None and setting.narrow.saved else setting.element
     rows = rows_of(part.routed, divided(local_tokens(setting, block), block.tp), setting.experts.load)
+    spared: Number = 0.0
     with term("dropped experts"):
-        return activation_output_bytes(rows, part.routed.ffn_hidden, width)
+        if "moe-activation" in modules:
+            spared = activation_output_bytes(rows, part.routed.ffn_hidden, width)
+        if setting.tuning is not None:
+            spared = spared + unread_by_experts(setting, part.routed, modules, (rows, width))
+    return spared
 
 
 def whole_activations(setting: Setting, block: Block, part: Shard, *, selective: bool) -> Number:

@@ -31,7 +31,14 @@ from costmodel.estimate.shapes.adapters import frozen_bytes, trained
 from costmodel.estimate.shapes.recompute import reached, together
 from costmodel.estimate.shapes.schedules import ends_held, live, stepped, weight_copies
 from costmodel.estimate.shapes.split import StageLayers
-from costmodel.estimate.shapes.work import Shard, StageParameters, local_tokens, shard, vocab_per_rank
+from costmodel.estimate.shapes.work import (
+    Shard,
+    StageParameters,
+    local_tokens,
+    prediction_parameters,
+    shard,
+    vocab_per_rank,
+)
 from costmodel.estimate.traffic.context import context_buffers
 from costmodel.estimate.traffic.expert import expert_data
 
@@ -70,11 +77,15 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Held:
-    """Parameters of a rank in one position: all, those of its layers, and those that are trained."""
+    """Parameters of a rank in one position: all, those of its layers, those that are trained; routed experts apart, all
+    and trained.
+    """
 
     all: Number
     layers: Number
     trained: Number
+    routed: Number
+    routed_trained: Number
 
 
 def ledger(
@@ -107,7 +118,22 @@ def _held(setting: Setting, block: Block, layers: StageLayers, parameters: Stage
     own = trained(setting, block, layers, parameters)
     updated = whole if own is parameters else own.stages(block.pp, schedule)
     copies = weight_copies(schedule)
-    return [Held(whole[at], repeated(copies, parameters.held(at)), updated[at]) for at in range(3)]
+    return [
+        Held(
+            whole[at],
+            repeated(copies, parameters.held(at)),
+            updated[at],
+            parameters.routed_ranks[at] + _at_head(block, parameters.routed_head, at),
+            own.routed_ranks[at] + _at_head(block, own.routed_head, at),
+        )
+        for at in range(3)
+    ]
+
+
+def _at_head(block: Block, held: Number, position: int) -> Number:
+    """What a position has of something beside the head."""
+    _, at_last = ends_held(block.structure.schedule, position)
+    return held if at_last else np.where(block.pp == 1, held, 0.0)
 
 
 def _stage(
@@ -185,6 +211,12 @@ def _converted(setting: Setting, block: Block, layers: Number, over: Number) -> 
     return copies - weight_bytes(layers, states.weights, states.compute, over, zero=zero, sharded_master=False)
 
 
+def _frozen(setting: Setting, block: Block, layers: Number, held: Number, over: Number) -> Number:
+    """Frozen weights of a rank, of which those of layers may be packed; sharded as trained ones would be."""
+    frozen = frozen_bytes(setting, layers, held)
+    return divided(frozen, over) if block.structure.zero == 3 else frozen
+
+
 def _all_states(
     setting: Setting, block: Block, parameters: StageParameters, held: Held, position: int
 ) -> tuple[dict[str, Number], Number]:
@@ -194,20 +226,20 @@ def _all_states(
     """
     found = _states(setting, block, held.trained, block.shards)
     if setting.tuning is not None:
-        frozen = frozen_bytes(setting, held.layers, held.all)
-        found["weights"] = found["weights"] + (divided(frozen, block.shards) if block.structure.zero == 3 else frozen)
+        ahead = _at_head(block, prediction_parameters(setting.model, block.tp), position)
+        found["weights"] = found["weights"] + _frozen(setting, block, held.layers + ahead, held.all, block.shards)
     found["weights"] = found["weights"] + _converted(setting, block, held.layers, block.shards)
     updated = stepped(block, held.trained)
     if setting.experts is None:
         return moved_states(setting, block, found, shard_of(setting, block, updated, 0.0))
     with term("experts"):
         edp = expert_data(setting, block)
-        _, at_last = ends_held(block.structure.schedule, position)
-        ahead = parameters.routed_head if at_last else np.where(block.pp == 1, parameters.routed_head, 0.0)
-        routed = _states(setting, block, parameters.routed_ranks[position] + ahead, edp)
+        routed = _states(setting, block, held.routed_trained, edp)
+        if setting.tuning is not None:
+            routed["weights"] = routed["weights"] + _frozen(setting, block, held.routed, held.routed, edp)
         routed["weights"] = routed["weights"] + _converted(setting, block, parameters.routed_ranks[position], edp)
     both = {name: value + routed[name] for name, value in found.items()}
-    routed_updated = stepped(block, parameters.routed_ranks[position] + ahead)
+    routed_updated = stepped(block, held.routed_trained)
     return moved_states(setting, block, both, shard_of(setting, block, updated, routed_updated))
 
 
@@ -282,7 +314,7 @@ def _last(setting: Setting, block: Block) -> Number:
 def _gathered(setting: Setting, block: Block, parameters: StageParameters, position: int) -> Number:
     unpacked: Number = 0.0
     if setting.tuning is not None and setting.tuning.method == "qlora":
-        unpacked = repeated(setting.stack.states.compute, parameters.largest)
+        unpacked = repeated(setting.stack.states.compute, parameters.largest + parameters.routed_layer)
     if block.structure.zero != 3:
         return unpacked
     stack = setting.stack

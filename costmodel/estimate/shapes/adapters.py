@@ -2,57 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.documents.model import Layers
+from costmodel.documents.model import LatentAttention, Layers
 from costmodel.documents.stack import Module
+from costmodel.documents.tuning import Tuning
 from costmodel.equation import Number, term
 from costmodel.equations.adapters import adapter_activations, adapter_parameters, frozen_flop, packed_bytes
 from costmodel.equations.arithmetic import matmul_flop, training_flop
-from costmodel.equations.counting import repeated
+from costmodel.equations.counting import divided, repeated
 from costmodel.equations.economics import share, tokens_per_step
+from costmodel.equations.experts import dispatched_activations
 from costmodel.equations.recompute import activation_output_bytes, norm_output_bytes
 from costmodel.estimate.block import Block
 from costmodel.estimate.setting import NF4, Setting
+from costmodel.estimate.shapes.experts import Routed
 from costmodel.estimate.shapes.mixers import Matmul
+from costmodel.estimate.shapes.schedules import weight_copies
 from costmodel.estimate.shapes.split import StageLayers
-from costmodel.estimate.shapes.work import Shard, StageParameters, additions, shard
+from costmodel.estimate.shapes.work import Shard, StageParameters, additions, counted_kinds, shard
 
 ISSUED = 3.0  # operations of an adapter forward: two products and the sum
-INPUT_OF = {"q": "attention", "k": "attention", "v": "attention", "gate": "mlp", "up": "mlp", "down": "activation"}
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """The adapter of one weight matrix as a rank holds it: outputs n, inputs k."""
+    """The adapter of one weight matrix as a rank holds it: outputs n, inputs k; what it reads, and which matrix it is
+    beside; over how many ranks that each hold all of it the tokens are split.
+    """
 
     name: str
     n: Number
     k: Number
+    reads: str
+    beside: str
+    split: Number = 1.0
 
 
 def adapters(setting: Setting, part: Shard) -> Iterator[Adapter]:
-    """The adapters of a layer."""
+    """The adapters of a layer, but for those of routed experts."""
     if setting.tuning is None:
         return
-    assert part.mixer is not None
-    hidden, head_dim = setting.model.hidden, part.mixer.head_dim
-    queries, keys = repeated(part.mixer.heads, head_dim), repeated(part.mixer.kv_heads, head_dim)
-    sizes = {
-        "q": (queries, hidden),
-        "k": (keys, hidden),
-        "v": (keys, hidden),
-        "o": (hidden, queries),
-        "gate": (part.ffn_hidden, hidden),
-        "up": (part.ffn_hidden, hidden),
-        "down": (hidden, part.ffn_hidden),
-    }
-    for name in dict.fromkeys(setting.tuning.modules):
-        if name != "gate" or (part.kind.dense is not None and part.kind.dense.gated):
-            yield Adapter(name, *sizes[name])
+    hidden, dense = setting.model.hidden, part.kind.dense
+    found = list(_of_mixer(hidden, part))
+    if dense is not None:
+        found += _of_mlp(hidden, part.ffn_hidden, "mlp", gated=dense.gated)
+    yield from _named(setting.tuning, found)
+
+
+def routed_adapters(setting: Setting, part: Routed | None) -> Iterator[Adapter]:
+    """The adapters of each routed expert."""
+    if setting.tuning is None or not setting.tuning.experts or part is None:
+        return
+    found = _of_mlp(setting.model.hidden, part.ffn_hidden, "experts", gated=part.of.gated)
+    yield from _named(setting.tuning, found)
+
+
+def _named(tuning: Tuning, found: Iterable[Adapter]) -> Iterator[Adapter]:
+    return (adapter for adapter in found if tuning.modules is None or adapter.name in tuning.modules)
+
+
+def _of_mixer(hidden: Number, part: Shard) -> Iterator[Adapter]:
+    if part.mixer is None:
+        return
+    if part.kind.latent is not None:
+        yield from _of_latent(hidden, part.kind.latent, part.mixer.heads, part.tp)
+        return
+    queries = repeated(part.mixer.heads, part.mixer.head_dim)
+    keys = repeated(part.mixer.kv_heads, part.mixer.head_dim)
+    yield Adapter("q", queries, hidden, "attention", "qkv")
+    yield Adapter("k", keys, hidden, "attention", "qkv")
+    yield Adapter("v", keys, hidden, "attention", "qkv")
+    yield Adapter("o", hidden, queries, "core", "attention out")
+
+
+def _of_latent(hidden: Number, latent: LatentAttention, heads: Number, tp: Number) -> Iterator[Adapter]:
+    """Those of the matrices down are held whole by every rank, as these are."""
+    queries = repeated(heads, latent.nope_dim + latent.rope_dim)
+    if latent.query_rank is None:
+        yield Adapter("q", queries, hidden, "attention", "q")
+    else:
+        yield Adapter("q-down", latent.query_rank, hidden, "attention", "q down", tp)
+        yield Adapter("q-up", queries, latent.query_rank, "query latent", "q up")
+    yield Adapter("kv-down", latent.kv_rank + latent.rope_dim, hidden, "attention", "kv down", tp)
+    yield Adapter("kv-up", repeated(heads, latent.nope_dim + latent.value_dim), latent.kv_rank, "kv latent", "kv up")
+    yield Adapter("o", hidden, repeated(heads, latent.value_dim), "core", "attention out")
+
+
+def _of_mlp(hidden: Number, width: Number, half: str, *, gated: bool) -> Iterator[Adapter]:
+    if gated:
+        yield Adapter("gate", width, hidden, "mlp", f"{half} up")
+    yield Adapter("up", width, hidden, "mlp", f"{half} up")
+    yield Adapter("down", hidden, width, "activation", f"{half} down")
 
 
 def thin(setting: Setting, adapter: Adapter) -> tuple[Matmul, Matmul]:
@@ -63,36 +107,72 @@ def thin(setting: Setting, adapter: Adapter) -> tuple[Matmul, Matmul]:
 
 
 def issued(setting: Setting, kind: Layers) -> Number:
-    """Operations of a layer's adapters over those of the layer."""
-    count = sum(1.0 for _ in adapters(setting, shard(setting.model, kind, 1.0)))
+    """Operations of a layer's adapters over those of the layer; those of routed experts are multiplied in groups."""
+    part = shard(setting.model, kind, 1.0)
+    count = sum(1.0 for _ in (*adapters(setting, part), *routed_adapters(setting, part.routed)))
     return share(repeated(ISSUED, count), setting.stack.launch.operations)
 
 
-def trained_in(setting: Setting, part: Shard) -> Number:
-    """Trained parameters of one layer."""
+def _summed(setting: Setting, found: Iterable[Adapter]) -> Number:
+    """Parameters of adapters together."""
     assert setting.tuning is not None
     total: Number = 0.0
-    for adapter in adapters(setting, part):
+    for adapter in found:
         with term(adapter.name):
             total = total + adapter_parameters(setting.tuning.rank, adapter.n, adapter.k)
     return total
 
 
+def trained_in(setting: Setting, part: Shard) -> Number:
+    """Trained parameters of one layer, but for those of routed experts."""
+    return _summed(setting, adapters(setting, part))
+
+
+def trained_in_experts(setting: Setting, part: Routed | None) -> Number:
+    """Trained parameters of the routed experts of one layer, a pair of thin matrices for each of an expert's."""
+    if part is None:
+        return 0.0
+    with term("experts"):
+        return repeated(part.local, _summed(setting, routed_adapters(setting, part)))
+
+
 def trained(setting: Setting, block: Block, layers: StageLayers, held: StageParameters) -> StageParameters:
-    """What of a rank's parameters is trained: all, or its adapters; the ends have none."""
+    """What of a rank's parameters is trained: all, or its adapters; the ends have those of further predictions."""
     if setting.tuning is None:
         return held
     mean: Number = 0.0
     largest: Number = 0.0
+    mean_routed: Number = 0.0
     with term("adapters"):
         for kind in setting.model.layers:
-            each = trained_in(setting, shard(setting.model, kind, block.tp))
-            mean = mean + repeated(share(kind.count, layers.total), each)
+            each, routed = _of_kind(setting, block, kind)
+            part = share(kind.count, layers.total)
+            mean, mean_routed = mean + repeated(part, each), mean_routed + repeated(part, routed)
             largest = np.maximum(largest, each)
+        head, head_routed = _ahead(setting, block)
     first, middle, last = layers.each(mean)
-    only = StageParameters(mean, largest, first, middle, last, table=0.0, embedding=0.0, head=0.0, both=0.0, tied=False)
-    routed = (held.routed_layer, held.routed_ranks, held.routed_head)
-    return replace(only, routed_layer=routed[0], routed_ranks=routed[1], routed_head=routed[2])
+    copies = weight_copies(block.structure.schedule)
+    routed_ranks = layers.each(repeated(copies, mean_routed))
+    only = StageParameters(
+        mean, largest, first, middle, last, table=0.0, embedding=0.0, head=head, both=head, tied=False
+    )
+    return replace(only, routed_ranks=routed_ranks, routed_head=head_routed)
+
+
+def _of_kind(setting: Setting, block: Block, kind: Layers) -> tuple[Number, Number]:
+    """Trained parameters of a rank in one layer of a kind, and in its routed experts."""
+    part = shard(setting.model, kind, block.tp, block.ep, block.etp)
+    return trained_in(setting, part), trained_in_experts(setting, part.routed)
+
+
+def _ahead(setting: Setting, block: Block) -> tuple[Number, Number]:
+    """Those of multi-token prediction, whose layers have adapters as all others, and whose projections have none."""
+    ahead = setting.model.prediction
+    if ahead is None:
+        return 0.0, 0.0
+    with term("multi-token prediction"):
+        each, routed = _of_kind(setting, block, ahead.layer)
+        return repeated(ahead.depth, each), repeated(ahead.depth, routed)
 
 
 def packed_width() -> Number:
@@ -112,6 +192,23 @@ def frozen_bytes(setting: Setting, layers: Number, held: Number) -> Number:
         return repeated(frozen_width(setting), layers) + repeated(setting.stack.states.compute, held - layers)
 
 
+def _read(setting: Setting, part: Shard, modules: tuple[Module, ...]) -> set[str]:
+    """Inputs of a layer's matrices that the gradient of an adapter reads, or a named module to run again."""
+    read = {adapter.reads for adapter in adapters(setting, part)}
+    if part.routed is not None and part.routed.of.count == 1:
+        read |= {adapter.reads for adapter in routed_adapters(setting, part.routed)} & {"mlp"}
+    if _feeds(part) & set(modules):
+        read.add("mlp")
+    if "mla-up-projection" in modules and part.kind.latent is not None:
+        read |= {"query latent", "kv latent"} if part.kind.latent.query_rank else {"attention", "kv latent"}
+    return read
+
+
+def _feeds(part: Shard) -> set[str]:
+    """The modules that run the MLP of a layer, or its shared experts, again."""
+    return {"mlp"} if part.kind.experts is None else {"moe", "shared-experts"}
+
+
 def unread_inputs(
     setting: Setting, part: Shard, modules: tuple[Module, ...], sizes: tuple[Number, Number, Number]
 ) -> Number:
@@ -119,26 +216,59 @@ def unread_inputs(
 
     They are the outputs of norms and of the activation function; sizes: tokens, bytes of an element, ranks split over.
     """
-    assert setting.tuning is not None
     tokens, width, split = sizes
-    read = {INPUT_OF.get(name) for name in setting.tuning.modules}
+    read, latent = _read(setting, part, modules), part.kind.latent
     halves = 0.0
     if "norms" not in modules:
         unread = {"attention", "mlp"} - read
         halves = float(len(unread)) if additions(part.kind) == 2 else float(len(unread) == 2)
     with term("inputs nobody reads"):
         spared = norm_output_bytes(tokens, setting.model.hidden, halves, width, split)
-        if "activation" in read or {"mlp", "mlp-activation"} & set(modules):
+        if latent is not None and "query latent" not in read:
+            spared = spared + norm_output_bytes(tokens, latent.query_rank or 0.0, 1.0, setting.element, split)
+        if latent is not None and "kv latent" not in read:
+            spared = spared + norm_output_bytes(tokens, latent.kv_rank, 1.0, setting.element, split)
+        dropped = _feeds(part) | ({"mlp-activation"} if part.kind.experts is None else set())
+        if "activation" in read or dropped & set(modules):
             return spared
         return spared + activation_output_bytes(tokens, part.ffn_hidden, width)
 
 
+def unread_by_experts(
+    setting: Setting, part: Routed, modules: tuple[Module, ...], sizes: tuple[Number, Number]
+) -> Number:
+    """The same of a rank's routed experts: dispatched rows, outputs of the activation function.
+
+    sizes: rows, bytes of an element.
+    """
+    rows, width = sizes
+    read = {adapter.reads for adapter in routed_adapters(setting, part)}
+    spared: Number = 0.0
+    with term("inputs nobody reads"):
+        if "mlp" not in read:
+            spared = spared + dispatched_activations(rows, setting.model.hidden, part.of.count, width)
+        if "activation" not in read and "moe-activation" not in modules:
+            spared = spared + activation_output_bytes(rows, part.ffn_hidden, width)
+    return spared
+
+
 def between(setting: Setting, part: Shard, tokens: Number) -> Number:
-    """Bytes between the thin matrices of a layer."""
-    if setting.tuning is None:
-        return 0.0
-    count = sum(1.0 for _ in adapters(setting, part))
-    return adapter_activations(tokens, setting.tuning.rank, count, setting.element)
+    """Bytes between the thin matrices of a layer, but for those of routed experts."""
+    return _between(setting, adapters(setting, part), tokens)
+
+
+def between_of_experts(setting: Setting, part: Routed, rows: Number) -> Number:
+    """Bytes between the thin matrices of the routed experts."""
+    return _between(setting, routed_adapters(setting, part), rows)
+
+
+def _between(setting: Setting, found: Iterable[Adapter], tokens: Number) -> Number:
+    total: Number = 0.0
+    for adapter in found:
+        assert setting.tuning is not None
+        own = divided(tokens, adapter.split)
+        total = total + adapter_activations(own, setting.tuning.rank, 1.0, setting.element)
+    return total
 
 
 def useful_flop(setting: Setting, linear: Number, core: Number, head: Number) -> Number:
@@ -153,11 +283,22 @@ def useful_flop(setting: Setting, linear: Number, core: Number, head: Number) ->
 
 def adapters_flop(setting: Setting) -> Number:
     """Forward work of all adapters in a step."""
-    tokens = tokens_per_step(setting.global_batch, setting.sequence)
     total: Number = 0.0
-    for kind in setting.model.layers:
-        part = shard(setting.model, kind, 1.0)
-        for adapter in adapters(setting, part):
-            for matrix in thin(setting, adapter):
-                total = total + repeated(kind.count, matmul_flop(tokens, matrix.n, matrix.k))
+    for kind, count in counted_kinds(setting.model):
+        for _, flop in thin_flop(setting, kind):
+            total = total + repeated(count, flop)
     return total
+
+
+def thin_flop(setting: Setting, kind: Layers) -> Iterator[tuple[str, Number]]:
+    """Forward work of every thin product of a layer in a step, with the matrix it is beside."""
+    tokens = tokens_per_step(setting.global_batch, setting.sequence)
+    part = shard(setting.model, kind, 1.0)
+    for adapter in adapters(setting, part):
+        for matrix in thin(setting, adapter):
+            yield adapter.beside, matmul_flop(tokens, matrix.n, matrix.k)
+    for adapter in routed_adapters(setting, part.routed):
+        assert kind.experts is not None
+        rows = repeated(kind.experts.top_k, tokens)
+        for matrix in thin(setting, adapter):
+            yield adapter.beside, matmul_flop(rows, matrix.n, matrix.k)

@@ -8,7 +8,7 @@ from costmodel.equations.counting import layers_per_stage, repeated
 from costmodel.equations.economics import tokens_per_step
 from costmodel.estimate.block import Block
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.adapters import adapters_flop, useful_flop
+from costmodel.estimate.shapes.adapters import adapters_flop, thin_flop, useful_flop
 from costmodel.estimate.shapes.experts import expert_flop
 from costmodel.estimate.shapes.recompute import multiplied_again, partial, reached
 from costmodel.estimate.shapes.split import layer_count
@@ -23,6 +23,7 @@ from costmodel.estimate.shapes.work import (
 )
 
 COUNTED = ("model-causal", "model-full")
+ROUTED = frozenset(("experts up", "experts down"))
 
 
 def work_of_step(setting: Setting, block: Block) -> StepFlop:
@@ -59,6 +60,10 @@ def _of_modules(setting: Setting, block: Block, core: Number) -> Number:
             for matrix in matmuls(setting, shard(setting.model, kind, 1.0)) if named else ():
                 if matrix.name in named:
                     again = again + repeated(count, matmul_flop(tokens, matrix.n, matrix.k))
+            routed = ROUTED if "moe" in modules else frozenset()
+            for beside, flop in thin_flop(setting, kind):
+                if beside in named | routed:
+                    again = again + repeated(count, flop)
             if kind.experts is not None and "moe" in modules:
                 again = again + repeated(count, expert_flop(setting.model.hidden, kind.experts, tokens))
     return again

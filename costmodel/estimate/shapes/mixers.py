@@ -27,11 +27,15 @@ from costmodel.equations.traffic import head_norm_traffic, rotary_traffic
 
 @dataclass(frozen=True)
 class Matmul:
-    """A weight matrix as one rank multiplies it: so many columns n, inner dimension k."""
+    """A weight matrix as one rank multiplies it: so many columns n, inner dimension k.
+
+    Of one that several ranks hold whole, each for a part of the tokens, the columns are split over them.
+    """
 
     name: str
     n: Number
     k: Number
+    split: Number = 1.0
 
 
 @dataclass(frozen=True)
@@ -109,9 +113,9 @@ def _latent_matmuls(hidden: Number, latent: LatentAttention, part: Mixer, tp: Nu
     if latent.query_rank is None:
         yield Matmul("q", query, hidden)
     else:
-        yield Matmul("q down", divided(latent.query_rank, tp), hidden)
+        yield Matmul("q down", divided(latent.query_rank, tp), hidden, tp)
         yield Matmul("q up", query, latent.query_rank)
-    yield Matmul("kv down", divided(latent.kv_rank + latent.rope_dim, tp), hidden)
+    yield Matmul("kv down", divided(latent.kv_rank + latent.rope_dim, tp), hidden, tp)
     yield Matmul("kv up", repeated(part.heads, latent.nope_dim + latent.value_dim), latent.kv_rank)
     yield Matmul("attention out", hidden, repeated(part.heads, latent.value_dim))
 

@@ -102,7 +102,7 @@ def matmuls(setting: Setting, part: Shard) -> Iterator[Matmul]:
         yield Matmul("mlp up", repeated(2.0, part.ffn_hidden) if kind.dense.gated else part.ffn_hidden, hidden)
         yield Matmul("mlp down", hidden, part.ffn_hidden)
     if kind.experts is not None and kind.experts.count > 1:
-        yield Matmul("router", divided(kind.experts.count, part.tp), hidden)
+        yield Matmul("router", divided(kind.experts.count, part.tp), hidden, part.tp)
 
 
 def vocab_per_rank(setting: Setting, tp: Number) -> Number:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from costmodel.equation import Number, term
 from costmodel.equations.arithmetic import matmul_flop
 from costmodel.equations.counting import divided, repeated
@@ -11,10 +13,11 @@ from costmodel.equations.traffic import mlp_traffic, weight_gradient_bytes
 from costmodel.estimate.block import Block
 from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import ExpertSetting, Setting
+from costmodel.estimate.shapes.adapters import routed_adapters
 from costmodel.estimate.shapes.experts import Routed, looped, rows_of
 from costmodel.estimate.shapes.mixers import Matmul
 from costmodel.estimate.shapes.work import Shard, local_tokens
-from costmodel.estimate.time.kernels import product, recomputed, stream
+from costmodel.estimate.time.kernels import Step, adapter_steps, product, recomputed, stream, unpacking
 
 
 def expert_pass(setting: Setting, part: Shard, block: Block) -> tuple[Both, Number]:
@@ -26,9 +29,11 @@ def expert_pass(setting: Setting, part: Shard, block: Block) -> tuple[Both, Numb
         tokens = divided(local_tokens(setting, block), part.tp)
         rows = rows_of(held, tokens, said.load)
         once, twice, weights = _matmuls(setting, said, held, rows)
+        beside = _adapted(setting, said, held, rows)
+        once, twice, weights = once + beside[0], twice + beside[1], weights + beside[2]
         once = once + Pass(memory_bound=_memory_bound(setting, said, held, tokens, rows, backward=False))
         twice = twice + Pass(memory_bound=_memory_bound(setting, said, held, tokens, rows, backward=True))
-        host = repeated(looped(held), said.host)
+        host = repeated(looped(held), _host(setting, said, held))
         again = recomputed(setting, block.structure.recompute, once, Pass())
         again = again + _modules_again(setting, block, held, rows, once)
     return Both(once, twice + again, weights), host
@@ -54,17 +59,41 @@ def _matmuls(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) 
     weights: Number = 0.0
     for matrix in (Matmul("experts up", up, hidden), Matmul("experts down", hidden, held.ffn_hidden)):
         with term(matrix.name):
-            once, twice, weight = _grouped(setting, said, held, rows, matrix)
+            once, twice, weight = _grouped(
+                setting, said, held, rows, matrix, narrow=setting.recipe.narrow, trained=setting.tuning is None
+            )
         forward, backward = forward + once, backward + twice
         weights = weights + weight
     return forward, backward, weights
 
 
+def _adapted(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) -> Step:
+    """Adapters of the experts, each a group of grouped thin products, and unpacking of what is beside them."""
+    forward, backward = Pass(), Pass()
+    gradients: Number = 0.0
+    grouped = functools.partial(_grouped, setting, said, held, rows, narrow=False, trained=True)
+    for adapter in routed_adapters(setting, held):
+        for once, twice, gradient in adapter_steps(setting, adapter, rows, grouped):
+            forward, backward, gradients = forward + once, backward + twice, gradients + gradient
+    if setting.tuning is None or setting.tuning.method != "qlora":
+        return forward, backward, gradients
+    with term("unpack experts"):
+        unpacked = Pass(memory_bound=unpacking(setting, held.parameters))
+    return forward + unpacked, backward + unpacked, gradients
+
+
+def _host(setting: Setting, said: ExpertSetting, held: Routed) -> Number:
+    """Host time of an expert: its two products take it, and two more of every adapter as long again."""
+    if setting.tuning is None:
+        return said.host
+    return repeated(1.0 + sum(1.0 for _ in routed_adapters(setting, held)), said.host)
+
+
 def _grouped(
-    setting: Setting, said: ExpertSetting, held: Routed, rows: Number, matrix: Matmul
-) -> tuple[Pass, Pass, Number]:
+    setting: Setting, said: ExpertSetting, held: Routed, rows: Number, matrix: Matmul, *, narrow: bool, trained: bool
+) -> Step:
     """One grouped matmul in both directions; in a narrow type its input and its gradient are converted."""
-    m, n, k, narrow = divided(rows, held.local), matrix.n, matrix.k, setting.recipe.narrow
+    m, n, k = divided(rows, held.local), matrix.n, matrix.k
     flop = grouped_flop(matmul_flop(rows, n, k), m, held.local, said.kernels.half_rows)
     operand = setting.recipe.operand if narrow else setting.element
     with term("forward"):
@@ -73,9 +102,11 @@ def _grouped(
     with term("input gradient"):
         nbytes = repeated(held.local, narrow_matmul_bytes(m, k, n, operand, setting.element))
         inward = product(setting, flop, nbytes, backward=True, narrow=narrow)
-    with term("weight gradient"):
-        accumulated = repeated(held.local, weight_gradient_bytes(m, n, k, operand, setting.gradient))
-        weight = product(setting, flop, accumulated, backward=True, narrow=narrow)
+    weight: Number = 0.0
+    if trained:
+        with term("weight gradient"):
+            accumulated = repeated(held.local, weight_gradient_bytes(m, n, k, operand, setting.gradient))
+            weight = product(setting, flop, accumulated, backward=True, narrow=narrow)
     if not narrow:
         return Pass(matmul=forward), Pass(matmul=inward + weight), weight
     with term("convert input"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 from costmodel.documents.stack import Recompute
 from costmodel.equation import Number, term
 from costmodel.equations.adapters import adapter_traffic, dequantise_traffic
@@ -31,10 +34,12 @@ from costmodel.estimate.block import Block, Structure, alone, local_sequence
 from costmodel.estimate.once import once
 from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.adapters import adapters, packed_width, thin
+from costmodel.estimate.shapes.adapters import Adapter, adapters, packed_width, thin
 from costmodel.estimate.shapes.mixers import Matmul, core_flop, mixer_traffic
 from costmodel.estimate.shapes.recompute import again_bytes, multiplied_again
 from costmodel.estimate.shapes.work import Shard, additions, local_tokens, matmuls, vocab_per_rank
+
+Step = tuple[Pass, Pass, Number]  # forward, backward, and of that the weight gradient
 
 
 def product(setting: Setting, flop: Number, nbytes: Number, *, backward: bool = False, narrow: bool = False) -> Number:
@@ -137,37 +142,55 @@ def _merge(setting: Setting, part: Shard, block: Block) -> Number:
         return stream(setting, merge_traffic(tokens, mixer.heads, mixer.head_dim, setting.element, block.cp))
 
 
-def _adapted(setting: Setting, part: Shard, tokens: Number) -> tuple[Pass, Pass, Number]:
-    """Forward, backward and of it the weight gradients of a layer's adapters, and of unpacking what is beside them."""
-    forward, backward = Pass(), Pass()
+def adapter_steps(
+    setting: Setting, adapter: Adapter, rows: Number, multiply: Callable[[Matmul], Step]
+) -> tuple[Step, ...]:
+    """Forward, backward and of it the weight gradient of an adapter's two products, and of adding its result."""
+    with term(f"adapter of {adapter.name}"):
+        products = tuple(multiply(matrix) for matrix in thin(setting, adapter))
+        added = stream(setting, adapter_traffic(rows, adapter.n, setting.element))
+        back = stream(setting, adapter_traffic(rows, adapter.k, setting.element))
+    return (*products, (Pass(memory_bound=added), Pass(memory_bound=back), 0.0))
+
+
+def _thin_pass(setting: Setting, tokens: Number, matrix: Matmul) -> Step:
+    forward, backward, weight = matmul_pass(setting, tokens, matrix)
+    return Pass(matmul=forward), Pass(matmul=backward), weight
+
+
+def _adapted(setting: Setting, part: Shard, tokens: Number, named: frozenset[str]) -> tuple[Pass, Pass, Number, Pass]:
+    """Forward, backward and of it the weight gradients of a layer's adapters, and of unpacking what is beside them;
+    and what of it is run again with the matrices named.
+    """
+    forward, backward, again = Pass(), Pass(), Pass()
     gradients: Number = 0.0
     for adapter in adapters(setting, part):
-        with term(f"adapter of {adapter.name}"):
-            for matrix in thin(setting, adapter):
-                once, twice, gradient = matmul_pass(setting, tokens, matrix)
-                forward, backward = forward + Pass(matmul=once), backward + Pass(matmul=twice)
-                gradients = gradients + gradient
-            added = stream(setting, adapter_traffic(tokens, adapter.n, setting.element))
-            back = stream(setting, adapter_traffic(tokens, adapter.k, setting.element))
-        forward, backward = forward + Pass(memory_bound=added), backward + Pass(memory_bound=back)
+        own = divided(tokens, adapter.split)
+        for ahead, back, gradient in adapter_steps(setting, adapter, own, functools.partial(_thin_pass, setting, own)):
+            forward, backward, gradients = forward + ahead, backward + back, gradients + gradient
+            again = again + ahead if adapter.beside in named else again
     if setting.tuning is None or setting.tuning.method != "qlora":
-        return forward, backward, gradients
+        return forward, backward, gradients, again
     unpacked: Number = 0.0
     for matrix in matmuls(setting, part):
         with term(f"unpack {matrix.name}"):
-            weights = table_parameters(matrix.n, matrix.k)
-            nbytes = dequantise_traffic(weights, packed_width(), setting.stack.states.compute)
-            unpacked = unpacked + stream(setting, nbytes)
-    return forward + Pass(memory_bound=unpacked), backward + Pass(memory_bound=unpacked), gradients
+            each = unpacking(setting, repeated(matrix.split, table_parameters(matrix.n, matrix.k)))
+            unpacked = unpacked + each
+            again = again + Pass(memory_bound=each) if matrix.name in named else again
+    return forward + Pass(memory_bound=unpacked), backward + Pass(memory_bound=unpacked), gradients, again
+
+
+def unpacking(setting: Setting, weights: Number) -> Number:
+    """Time of turning so many packed weights back into what the matmuls read."""
+    return stream(setting, dequantise_traffic(weights, packed_width(), setting.stack.states.compute))
 
 
 def layer_pass(setting: Setting, part: Shard, block: Block) -> Both:
     """Forward and backward of one layer on the device, with what recompute adds to backward."""
     tokens, structure = local_tokens(setting, block), block.structure
     split = block.sequence_ranks
-    forward_linear, backward_linear, weights = _adapted(setting, part, tokens)
-    before_last, twice_multiplied = Pass(), Pass()
-    named = multiplied_again(structure, part.kind)
+    named, before_last = multiplied_again(structure, part.kind), Pass()
+    forward_linear, backward_linear, weights, twice_multiplied = _adapted(setting, part, tokens, named)
     for matrix in matmuls(setting, part):
         with term(matrix.name):
             forward, backward, weight = linear_pass(setting, tokens, matrix)

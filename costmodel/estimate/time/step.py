@@ -76,9 +76,7 @@ def training_step(
         terms["dp"] = terms["dp"] + transfer.total_time
     offloaded = _offload(setting, block, parameters, own, work, micro_batches)
     terms["offload"], update = offloaded.exposed, offloaded.update
-    terms["optimizer"] = (
-        _optimizer(setting, block, stepped(block, held), parameters.routed_held) if update is None else update
-    )
+    terms["optimizer"] = _optimizer(setting, block, stepped(block, held), own.routed_held) if update is None else update
     if setting.recipe.narrow:
         terms["memory_bound"] = terms["memory_bound"] + _converted_weights(setting, block, parameters, micro_batches)
     compute = terms["matmul"] + terms["attention"] + terms["memory_bound"]
@@ -137,7 +135,8 @@ def _data(
     zero, held, ends = block.structure.zero, own.fullest(block.pp, block.structure.schedule), own.ends(block.pp)
     forward, backward = work.fullest
     units = _units(block, parameters, micro_batches, work)
-    reduced = units if own is parameters else replace(units, layer=own.layer, table=0.0, tables=0.0)
+    ahead = 0.0 if setting.model.prediction is None else 1.0
+    reduced = units if own is parameters else replace(units, layer=own.layer, table=own.head, tables=ahead)
     if zero < 2:
         with term("passes beside"):
             passes = passes_beside(block.pp, micro_batches, block.vpp)
@@ -150,7 +149,7 @@ def _data(
     if setting.experts is None:
         return data
     edp = expert_groups(setting, block).edp
-    return together(data, expert_data_traffic(setting, block, placed, edp, parameters, units, data))
+    return together(data, expert_data_traffic(setting, block, placed, edp, parameters, own, units, data))
 
 
 def _units(block: Block, parameters: StageParameters, micro_batches: Number, work: Stages) -> Units:
@@ -207,9 +206,9 @@ def _offload(
     """What the host link and the host's update add, on the fullest rank."""
     if not block.structure.offload:
         return OffloadTime(0.0, None)
-    routed, schedule = parameters.routed_held, block.structure.schedule
-    held = shard_of(setting, block, parameters.fullest(block.pp, schedule), routed)
-    updated = shard_of(setting, block, stepped(block, own.fullest(block.pp, schedule)), routed)
+    schedule = block.structure.schedule
+    held = shard_of(setting, block, parameters.fullest(block.pp, schedule), parameters.routed_held)
+    updated = shard_of(setting, block, stepped(block, own.fullest(block.pp, schedule)), own.routed_held)
     passing = Passing(held, updated, offloaded_activations(setting, block, work.held), *work.fullest)
     return offload_time(setting, block, passing, micro_batches)
 

@@ -29,7 +29,10 @@ class DataTraffic:
 
 
 def _bucketed(setting: Setting, message: Number, dp: Group, operation: Operation) -> tuple[Number, Transfer]:
-    """A buffer sent in buckets: time of the last bucket, and all of them."""
+    """A buffer sent in buckets: time of the last bucket, and all of them; of nothing there is none to send."""
+    if not np.any(message):
+        none = repeated(0.0, message)
+        return none, Transfer(dp, operation, message, none, none)
     buckets = setting.stack.buckets
     bucket = np.minimum(bucket_bytes(buckets.size, buckets.per_rank, dp.ranks), message)
     count = bucket_count(message, bucket)
@@ -76,10 +79,10 @@ def _together(transfers: tuple[Transfer, ...]) -> Number:
 def _weights_back(
     setting: Setting, dp: Group, parameters: Number, ends: Number, forward: Number
 ) -> tuple[Number, Transfer]:
-    """Updated weights gathered once a step, hidden by the next forward of one micro-batch; the ends stay wide."""
+    """Updated weights gathered once a step, hidden by the next forward of one micro-batch; ends, adapters stay wide."""
     compute = setting.stack.states.compute
     with term("dp weights"):
-        if setting.gathered == compute:
+        if setting.gathered == compute or setting.tuning is not None:
             weights = gradient_traffic(parameters, compute)
         else:
             layers = gradient_traffic(parameters - ends, setting.gathered)
@@ -119,8 +122,9 @@ def _moved(
     """A layer's weights gathered or gradients scattered, and those of a table at the ends, wide, so often a step."""
     with term(f"dp {operation} of a layer"):
         message = gradient_traffic(units.layer, element)
-        time = collective_time(setting, message, dp, operation)
-        layer = Transfer(dp, operation, message, time, repeated(units.layers, times))
+        time = np.where(message > 0, collective_time(setting, message, dp, operation), 0.0)
+        count = np.where(message > 0, repeated(units.layers, times), 0.0)
+        layer = Transfer(dp, operation, message, time, count)
     with term(f"dp {operation} of the ends"):
         message = gradient_traffic(units.table, wide)
         time = np.where(units.tables > 0, collective_time(setting, message, dp, operation), 0.0)

@@ -27,17 +27,21 @@ def expert_data_traffic(
     placed: Groups,
     edp: Group,
     parameters: StageParameters,
+    own: StageParameters,
     units: Units,
     beside: DataTraffic,
 ) -> DataTraffic:
-    """The same collectives over other ranks; they hide behind the compute that the rest's traffic leaves."""
-    zero, held, placed = block.structure.zero, parameters.routed_held, replace(placed, dp=edp)
+    """The same collectives over other ranks, of what is trained of the experts; they hide behind the compute that the
+    rest's traffic leaves.
+    """
+    zero, placed = block.structure.zero, replace(placed, dp=edp)
+    held, trained = parameters.routed_held, own.routed_held
     with term("experts"):
         if zero < 2:
             first, last = beside.transfers[0].total_time, beside.transfers[-1].total_time
             forward = np.maximum(whole(units, units.forward) - last, 0.0)
             backward = np.maximum(whole(units, units.backward) - first, 0.0)
-            return replicated_traffic(setting, block, placed, held, 0.0, forward, backward)
+            return replicated_traffic(setting, block, placed, trained, 0.0, forward, backward)
         taken = beside.transfers[0].time
         routed = replace(
             units,
@@ -47,9 +51,10 @@ def expert_data_traffic(
             forward=np.maximum(units.forward - taken, 0.0),
             backward=np.maximum(units.backward - taken, 0.0),
         )
+        reduced = routed if own is parameters else replace(routed, layer=divided(trained, units.layers))
         if zero == 3 or setting.stack.states.sharded_master:
-            return sharded_weights(setting, placed, routed, routed, gathered_again=zero == 3)
-        return sharded_gradients(setting, placed, held, 0.0, routed, whole(routed, routed.forward))
+            return sharded_weights(setting, placed, routed, reduced, gathered_again=zero == 3)
+        return sharded_gradients(setting, placed, trained, 0.0, reduced, whole(routed, routed.forward))
 
 
 def together(one: DataTraffic, other: DataTraffic) -> DataTraffic:

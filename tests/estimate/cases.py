@@ -58,6 +58,13 @@ def mixed(*, layers: int = 8, count: int = 8, top_k: int = 2, ffn_hidden: int = 
     return {**shape, "layers": [kind]}
 
 
+def with_mixer(**mixer: dict[str, Any]) -> dict[str, Any]:
+    """The model with another mixer, or none, in the place of its attention."""
+    shape = model()
+    kind = {key: value for key, value in shape["layers"][0].items() if key != "attention"}
+    return {**shape, "layers": [{**kind, **mixer}]}
+
+
 def case(
     shape: str | dict[str, Any] = "llama-3-8b",
     *,
@@ -125,6 +132,76 @@ def without_network(asked: Setting) -> Setting:
     network = asked.network.model_copy(update={"start": 0.0, "ring_hop": 0.0, "tree_hop": 0.0})
     fabric = asked.case.scale_out.model_copy(update={"bandwidth": FASTEST})
     return replace(asked, case=replace(asked.case, scale_out=fabric), collectives=fits, network=network)
+
+
+def machine(ranks: int = 1, shape: dict[str, Any] | None = None, **more: Any) -> Setting:
+    """A node of so many accelerators, each with its interface, and a run that has a length and a price."""
+    node = written_out("node", "dgx-h100", name="few", accelerators=ranks, scale_out={"nics": ranks})
+    more = {"node": node, "assume": {"price": "2 USD/GPU/h"}, **more}
+    return setting(shape or model(gated=True), **{**more, "workload": {"tokens": "1 T", **more.get("workload", {})}})
+
+
+def fabric(rails: str, oversubscription: float = 4.0) -> Setting:
+    """Twelve nodes whose interfaces meet on rails, or all on one spine."""
+    cluster = {"node": "dgx-h100", "nodes": 12, "rails": rails, "oversubscription": oversubscription}
+    more = {"global_batch": 96, "workload": {"tokens": "1 T"}, "assume": {"price": "2 USD/GPU/h"}}
+    return setting(model(hidden=3072, heads=24), cluster=cluster, **more)
+
+
+def free_links(asked: Setting) -> Setting:
+    """The same, inside nodes too, and for tokens on their way to experts."""
+    inside = asked.case.scale_up.model_copy(update={"bandwidth": FASTEST})
+    return _experts(without_network(replace(asked, case=replace(asked.case, scale_up=inside))), start=0.0)
+
+
+def free_memory(asked: Setting) -> Setting:
+    """The same case where only products and attention take time."""
+    return replace(asked, memory_bandwidth=FASTEST)
+
+
+def free_host(asked: Setting) -> Setting:
+    """The same case beside a host whose link, memory and drives are of infinite rate, as the device's memory is."""
+    host = replace(asked.host, link=FASTEST, bandwidth=FASTEST, read=FASTEST, write=FASTEST)
+    return free_memory(replace(asked, host=host))
+
+
+def instant_host(asked: Setting) -> Setting:
+    """The same case with a host that nothing waits for, however many operations it issues."""
+    launch = asked.stack.launch.model_copy(update={"operation": 0.0})
+    experts = asked.experts and replace(asked.experts, host=0.0)
+    return replace(asked, stack=asked.stack.model_copy(update={"launch": launch}), experts=experts)
+
+
+def even_kernels(asked: Setting, share: float = 1.0) -> Setting:
+    """The same case where products and attention take time by their work alone, whatever its shape."""
+    fit = asked.matmul.model_copy(
+        update={"start": 0.0, "memory_share": FASTEST, "compute_share": share, "backward_share": share}
+    )
+    attention = asked.attention and asked.attention.model_copy(update={"half_sequence": 0.0})
+    even = replace(asked, matmul=fit, linear=replace(asked.linear, fit=fit), attention=attention)
+    return _experts(even, half_rows=0.0)
+
+
+def ideal(asked: Setting, share: float = 1.0) -> Setting:
+    """All of these: nothing but the work of products and attention is left."""
+    return free_links(free_memory(instant_host(even_kernels(asked, share))))
+
+
+def adapted(method: str, ranks: int = 1, **more: Any) -> Setting:
+    """Ideal accelerators that train adapters of next to no width."""
+    asked = ideal(machine(ranks, workload={"tuning": {"method": method}}, **more))
+    scenario = asked.case.scenario
+    tuning = scenario.workload.tuning.model_copy(update={"rank": 1e-15})  # type: ignore[union-attr]
+    workload = scenario.workload.model_copy(update={"tuning": tuning})
+    return replace(asked, case=replace(asked.case, scenario=scenario.model_copy(update={"workload": workload})))
+
+
+def _experts(asked: Setting, **kernels: float) -> Setting:
+    """The same case with other figures for its experts, if it has any."""
+    if asked.experts is None:
+        return asked
+    changed = asked.experts.kernels.model_copy(update=kernels)
+    return replace(asked, experts=replace(asked.experts, kernels=changed))
 
 
 def written_out(kind: str, of: str, **changes: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from costmodel.estimate.plan import plan_block
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.collectives import collective_time, send_time
 from costmodel.estimate.traffic.groups import Group, Transfer, group, groups
-from estimate.cases import Plan, ask, costs, model, one, setting, without_network
+from estimate.cases import Plan, ask, costs, fabric, model, one, setting, without_network
 
 TOKENS, HIDDEN, LAYERS = 4096, 1024, 8
 MESSAGE = 2 * TOKENS * HIDDEN
@@ -369,17 +369,6 @@ def test_hybrid_sharding_pays_where_gathers_cannot_hide() -> None:
 
 
 # ── Rails ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def fabric(rails: str) -> Setting:
-    node = {"node": "dgx-h100", "nodes": 12, "rails": rails, "oversubscription": 4}
-    return setting(model(hidden=3072, heads=24), cluster=node, global_batch=96)
-
-
-@pytest.mark.parametrize("rails", ["optimised", "forwarded"])
-def test_aligned_groups_never_leave_their_rail(rails: str) -> None:
-    plan = {"tp": 8, "pp": 4}
-    assert costs(fabric("none"), **plan)["step_time"] == costs(fabric(rails), **plan)["step_time"]
 
 
 def test_a_group_off_its_rail_crosses_the_spine_or_is_forwarded() -> None:

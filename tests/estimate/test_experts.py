@@ -28,13 +28,6 @@ def alone(shape: dict[str, Any], **more: Any) -> Setting:
     return setting(shape, node=node, **more)
 
 
-@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
-def test_one_expert_is_an_mlp(recompute: str) -> None:
-    """To the last bit but for the order of additions."""
-    dense, single = (alone(shape) for shape in (model(gated=True), mixed(count=1, top_k=1, ffn_hidden=4096)))
-    assert costs(single, recompute=recompute) == EQUAL(costs(dense, recompute=recompute), rel=1e-12, nan_ok=True)
-
-
 @pytest.mark.parametrize("zero", [0, 1, 2, 3])
 @pytest.mark.parametrize("pp", [1, 2])
 def test_one_expert_is_sharded_as_an_mlp(zero: int, pp: int) -> None:

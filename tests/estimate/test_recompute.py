@@ -16,19 +16,6 @@ def _same(one: dict[str, float], other: dict[str, float]) -> None:
     assert {name: one[name] for name in SAME} == pytest.approx({name: other[name] for name in SAME}, rel=1e-12)
 
 
-@pytest.mark.parametrize("pp", [1, 2])
-def test_no_module_and_no_layer_is_none(pp: int) -> None:
-    none = costs(SMALL, tp=2, pp=pp, recompute="none")
-    _same(costs(SMALL, tp=2, pp=pp, recompute_modules=[]), none)
-    _same(costs(SMALL, tp=2, pp=pp, recompute_layers=0), none)
-
-
-@pytest.mark.parametrize(("pp", "vpp", "count"), [(1, 1, 8), (2, 1, 4), (2, 2, 2)])
-def test_all_layers_are_full(pp: int, vpp: int, count: int) -> None:
-    full = costs(SMALL, tp=2, pp=pp, vpp=vpp, recompute="full")
-    _same(costs(SMALL, tp=2, pp=pp, vpp=vpp, recompute_layers=count), full)
-
-
 def test_half_of_the_layers_lie_in_the_middle() -> None:
     """Between none and full exactly half way: work is counted by layer."""
     none, half, full = (costs(SMALL, tp=2, **plan) for plan in (NONE, {"recompute_layers": 4}, {"recompute": "full"}))
@@ -131,15 +118,6 @@ def test_what_latent_attention_drops_by_count() -> None:
     whole = line(ask(asked, tp=2, **NONE), "activations")
     kept = line(ask(asked, tp=2, recompute_modules=["mla-up-projection"]), "activations")
     assert whole - kept == pytest.approx(8 * 2 * (16 / 2) * (2 * 96 + 64) * 4096)
-
-
-@pytest.mark.parametrize("module", ["moe-activation", "shared-experts", "moe"])
-def test_modules_of_experts_are_nothing_to_a_dense_model(module: str) -> None:
-    _same(costs(SMALL, tp=2, recompute_modules=[module]), costs(SMALL, tp=2, recompute_modules=[]))
-
-
-def test_up_projections_are_nothing_to_ordinary_attention() -> None:
-    _same(costs(SMALL, recompute_modules=["mla-up-projection"]), costs(SMALL, recompute_modules=[]))
 
 
 @pytest.mark.parametrize("module", ["moe-activation", "shared-experts", "moe"])

@@ -76,7 +76,7 @@ def training_step(
         terms["dp"] = terms["dp"] + transfer.total_time
     offloaded = _offload(setting, block, parameters, own, work, micro_batches)
     terms["offload"], update = offloaded.exposed, offloaded.update
-    terms["optimizer"] = _optimizer(setting, block, stepped(block, held), own.routed_held) if update is None else update
+    terms["optimizer"] = _optimizer(setting, block, held, own.routed_held) if update is None else update
     if setting.recipe.narrow:
         terms["memory_bound"] = terms["memory_bound"] + _converted_weights(setting, block, parameters, micro_batches)
     compute = terms["matmul"] + terms["attention"] + terms["memory_bound"]
@@ -183,13 +183,15 @@ def _tied_embedding(setting: Setting, block: Block, placed: Groups, parameters: 
 
 
 def _optimizer(setting: Setting, block: Block, held: Number, routed: Number) -> Number:
+    """The update of what a rank steps, and the clearing and norm of all gradients it keeps."""
     zero = block.structure.zero
     with term("optimizer"):
-        updated = divided(held, block.shards) if zero >= 1 else held
+        own = stepped(block, held)
+        updated = divided(own, block.shards) if zero >= 1 else own
         kept = divided(held, block.shards) if zero >= 2 else held
         if setting.experts is not None:
-            edp = expert_data(setting, block)
-            updated = updated + (divided(routed, edp) if zero >= 1 else routed)
+            edp, own = expert_data(setting, block), stepped(block, routed)
+            updated = updated + (divided(own, edp) if zero >= 1 else own)
             kept = kept + (divided(routed, edp) if zero >= 2 else routed)
         nbytes = optimizer_traffic(updated, kept, setting.case.optimizer.moments, ELEMENT_BYTES["fp32"])
         return stream_time(nbytes, setting.memory_bandwidth, setting.memory_share)
@@ -208,7 +210,7 @@ def _offload(
         return OffloadTime(0.0, None)
     schedule = block.structure.schedule
     held = shard_of(setting, block, parameters.fullest(block.pp, schedule), parameters.routed_held)
-    updated = shard_of(setting, block, stepped(block, own.fullest(block.pp, schedule)), own.routed_held)
+    updated = shard_of(setting, block, stepped(block, own.fullest(block.pp, schedule)), stepped(block, own.routed_held))
     passing = Passing(held, updated, offloaded_activations(setting, block, work.held), *work.fullest)
     return offload_time(setting, block, passing, micro_batches)
 

@@ -1,0 +1,54 @@
+"""Limits of strategies, written down by word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from costmodel.documents.plan import Plan
+from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.legality.checks import micro_batches
+from costmodel.estimate.plan import plan_block
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.time.ranks import whole_time
+from estimate.cases import one
+
+Rows = Iterator[tuple[dict[str, float], dict[str, float]]]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Pairs of rows, of a strategy at its limit and of the plain case, and the columns in which they may differ."""
+
+    word: str
+    pairs: Callable[[str], Rows]
+    apart: frozenset[str]
+    exact: bool
+
+
+LIMITS: list[Limit] = []
+
+
+def limit(*words: str, apart: set[str] | None = None, exact: bool = False) -> Callable[[Any], Any]:
+    """Write a limit down for its words; one that speaks for several is told which."""
+
+    def note(rows: Callable[..., Rows]) -> Callable[..., Rows]:
+        pairs = rows if rows.__code__.co_argcount else lambda word: rows()
+        LIMITS.extend(Limit(word, pairs, frozenset(apart or ()), exact) for word in words)
+        return rows
+
+    return note
+
+
+def row(asked: Setting, **plan: Any) -> dict[str, float]:
+    """All columns of a plan, refused or not, without their bands."""
+    return evaluate(asked, plan_block(asked, Plan(**plan))[0]).costs.row()
+
+
+def pipeline(asked: Setting, **plan: Any) -> dict[str, float]:
+    """The same, and seconds from the first forward to the last backward, also where there is but one stage."""
+    block, _ = plan_block(asked, Plan(**plan))
+    found = evaluate(asked, block)
+    time = whole_time(asked, block, micro_batches(asked, block), found.step.ranks)
+    return found.costs.row() | {"pipeline": one(time)}

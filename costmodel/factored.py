@@ -106,13 +106,16 @@ class Factored(np.lib.mixins.NDArrayOperatorsMixin):
             return _chosen(*args)
         if function in (np.all, np.any):
             return function(self.values)
-        return function(*map(_whole, args), **kwargs)
+        return function(*_plain(args), **_plain(kwargs))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         return np.array(_whole(self), dtype, copy=copy)
 
     def __len__(self) -> int:
         return len(self.plans)
+
+    def __bool__(self) -> bool:
+        return bool(_whole(self))
 
     def __getitem__(self, places: Any) -> Any:
         return _whole(self)[places]
@@ -148,3 +151,10 @@ def _level(item: Any, plans: Plans) -> int:
 
 def _whole(item: Any) -> Any:
     return item.at(item.plans.finest) if type(item) is Factored else item
+
+
+def _plain(item: Any) -> Any:
+    """The same of an argument that holds columns in a list, a tuple or under names."""
+    if isinstance(item, list | tuple):
+        return type(item)(map(_plain, item))
+    return {name: _plain(inner) for name, inner in item.items()} if isinstance(item, dict) else _whole(item)

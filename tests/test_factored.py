@@ -89,3 +89,19 @@ def test_questions_about_all_of_it_and_what_is_not_known_to_it() -> None:
     assert not np.any(held > 9)
     assert (np.cumsum(held) == np.cumsum(np.asarray(held))).all()
     assert np.maximum.reduce(held) == 4.0
+
+
+def test_columns_among_others_in_a_list() -> None:
+    held, plain = column(STAGE, plans()), np.linspace(1.0, 2.0, 12)
+    whole = np.asarray(held)
+    assert (np.concatenate([held, plain]) == np.concatenate([whole, plain])).all()
+    assert (np.stack((held, plain), axis=1) == np.stack((whole, plain), axis=1)).all()
+    assert (
+        np.select([held > 2, held > 1], [held, plain], default=0.0) == np.select([whole > 2, whole > 1], [whole, plain])
+    ).all()
+    assert (np.sum(a=held, axis=(0,)) == np.sum(whole)).all()
+
+
+def test_many_figures_are_neither_true_nor_false() -> None:
+    with pytest.raises(ValueError, match="ambiguous"):
+        bool(column(CUT, plans()) > 1)

@@ -33,6 +33,8 @@ _SYMBOLS: dict[str, tuple[float, dict[str, int]]] = {
     "token": (1.0, {}),
 }
 _WHOLE = {"min": 60.0, "h": 3600.0, "d": 86400.0}
+# Durations below a bound are said in a unit of so many seconds.
+_SPANS = ((1e-3, "us", 1e-6), (1.0, "ms", 1e-3), (600.0, "s", 1.0), (5400.0, "min", 60.0), (172800.0, "h", 3600.0))
 _NUMBER = re.compile(
     r"\s*([-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\d,._])\s*(.*?)\s*\Z",
     re.ASCII,
@@ -162,12 +164,12 @@ def _scaled(value: float, unit: str, digits: int) -> str:
 def show_time(value: float, digits: int = 3) -> str:
     """A duration in the unit one would say it in.
 
-    >>> show_time(17.14), show_time(4.2e-6), show_time(354 * 86400)
-    ('17.1 s', '4.20 us', '354 days')
+    >>> show_time(17.14), show_time(4.2e-6), show_time(605), show_time(354 * 86400)
+    ('17.1 s', '4.20 us', '10.1 min', '354 days')
     """
-    for limit, factor, unit in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms"), (600.0, 1.0, "s"), (172800.0, 1 / 3600, "h")):
+    for limit, unit, size in _SPANS:
         if abs(value) < limit:
-            return f"{significant(value * factor, digits)} {unit}" if value else "0 s"
+            return f"{significant(value / size, digits)} {unit}" if value else "0 s"
     return f"{significant(value / 86400, digits)} days"
 
 

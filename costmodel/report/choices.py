@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from costmodel.estimate.block import Structure
 from costmodel.estimate.setting import Setting
 
+FOLLOWING = ("fitting", "stated")  # splits that nobody writes: of what is left open, of stated ends
 _PLAIN = Structure()
 _SHORT = {
     "mla-up-projection": "mla-up",
@@ -53,6 +55,15 @@ def schedule_words(structure: Structure) -> str:
         ends = (structure.first_stage_layers, structure.last_stage_layers)
         words.append("…".join("" if layers is None else f"{layers:.0f}" for layers in ends))
     return " ".join(words)
+
+
+# Choices that have a column of their own in a table of plans, in words.
+CHOICES: dict[str, Callable[[Structure], str]] = {
+    "schedule": schedule_words,
+    "split": lambda structure: "" if structure.split in FOLLOWING else structure.split,
+    "order": lambda structure: structure.order,
+    "cp_type": lambda structure: structure.cp_type,
+}
 
 
 def chosen(structure: Structure) -> dict[str, Any]:

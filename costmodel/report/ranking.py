@@ -15,7 +15,7 @@ from costmodel.explore.compare.figures import spoken
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import Found
-from costmodel.report.choices import choice_words, schedule_words, short_words
+from costmodel.report.choices import CHOICES, choice_words, short_words
 from costmodel.report.compare import difference, figure_row
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.plan import TIME_TERMS, head, percent, plan_words
@@ -75,20 +75,21 @@ def table(found: Found, plans: Sequence[Ranked]) -> Grid:
 
 
 def _cut(plans: Sequence[Ranked]) -> tuple[str, ...]:
-    """What has a column only where a plan needs it: sizes over 1, and schedules that do not follow from vpp."""
+    """Columns for what tells: sizes over 1, schedules that do not follow from vpp, other choices that differ."""
     sizes = (name for name in OF_ITSELF_ONE if any(plan.sizes[name] > 1 for plan in plans))
-    return (*sizes, *(("schedule",) if any(schedule_words(plan.structure) for plan in plans) else ()))
+    words = {name: {said(plan.structure) for plan in plans} for name, said in CHOICES.items()}
+    return (*sizes, *(name for name, said in words.items() if len(said) > 1 or (name == "schedule" and said != {""})))
 
 
 def _names(cut: Sequence[str]) -> tuple[str, ...]:
-    sizes = (_SHORT.get(name, name) for name in cut if name != "schedule")
-    return ("#", "tp", *sizes, *_NAMES[2:-1], *(("schedule",) if "schedule" in cut else ()), _NAMES[-1])
+    sizes = (_SHORT.get(name, name) for name in cut if name not in CHOICES)
+    return ("#", "tp", *sizes, *_NAMES[2:-1], *(name for name in cut if name in CHOICES), _NAMES[-1])
 
 
 def _align(cut: Sequence[str]) -> str:
     """Of the columns behind the first that say what a plan is."""
-    sizes = sum(name != "schedule" for name in cut)
-    return f"{'r' * sizes}rrrrrrr{'k' if 'schedule' in cut else ''}l"
+    choices = sum(name in CHOICES for name in cut)
+    return f"{'r' * (len(cut) - choices)}rrrrrrr{'k' * choices}l"
 
 
 def search_rows(plans: Sequence[Ranked], cut: Sequence[str] = ()) -> list[tuple[str, ...]]:
@@ -111,10 +112,10 @@ def plan_cells(place: int, plan: Ranked, cut: Sequence[str] = ()) -> tuple[str, 
     """What a plan is, behind its place."""
     return (
         str(place),
-        *(f"{plan.sizes[name]:.0f}" for name in ("tp", *cut, "pp", "dp", "vpp", "micro_batch") if name != "schedule"),
+        *(f"{plan.sizes[name]:.0f}" for name in ("tp", *cut, "pp", "dp", "vpp", "micro_batch") if name not in CHOICES),
         str(plan.structure.zero),
         "✓" if plan.structure.sequence_parallel and plan.sizes["tp"] > 1 else "·",
-        *((schedule_words(plan.structure),) if "schedule" in cut else ()),
+        *(CHOICES[name](plan.structure) for name in cut if name in CHOICES),
         short_words(plan.structure),
     )
 

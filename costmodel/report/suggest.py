@@ -12,7 +12,7 @@ from costmodel.estimate.block import SIZES, Structure
 from costmodel.estimate.plan import structure_of
 from costmodel.estimate.setting import Setting
 from costmodel.explore.search.rank import Ranked
-from costmodel.report.choices import written_choice
+from costmodel.report.choices import FOLLOWING, written_choice
 
 
 def command(case: Case, verb: str, *words: str, settings: Mapping[str, str] | None = None) -> str:
@@ -24,7 +24,6 @@ def command(case: Case, verb: str, *words: str, settings: Mapping[str, str] | No
     return shlex.join(["costmodel", verb, case.name or "SCENARIO", *words, *options])
 
 
-FOLLOWING = ("fitting", "stated")  # splits that nobody writes: of what is left open, of stated ends
 OF_ITSELF_ONE = ("ep", "etp", "cp", "dp_replicate")
 
 

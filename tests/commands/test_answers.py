@@ -285,3 +285,22 @@ def test_a_scenario_without_a_plan(run: Any, faults: Faults, scenario: str) -> N
         assert found.code == "C004"
     assert faults(run("explain", "-", "mfu", stdin=bare))[0].code == "C004"
     assert run("search", "-", "--top", "1", stdin=bare).code == 0
+
+
+@pytest.mark.parametrize(
+    ("space", "columns"),
+    [
+        (("order=[tp-cp-dp-pp, tp-cp-pp-dp]", "split=[spread, lighter-ends]"), ["order"]),
+        (("split=[spread, even]",), ["split"]),
+        (("cp=[2]", "cp_type=[p2p, a2a]", "pp=[4]"), ["cp_type"]),
+        (("split=[spread]",), []),
+    ],
+)
+def test_no_two_rows_look_alike(space: tuple[str, ...], columns: list[str], run: Any) -> None:
+    options = [part for key in space for part in ("--set", f"search.{key}")]
+    lines = run("search", "llama-3-70b-512", "--top", "20", *options).out.splitlines()
+    names = lines[3].split()
+    assert [name for name in names if name in ("order", "split", "cp_type")] == columns
+    end = names.index("step")
+    rows = [tuple(line.split()[1:end]) for line in lines[4:24]]
+    assert len(set(rows)) == 20

@@ -263,6 +263,18 @@ def test_nothing_has_an_advantage_over_the_best() -> None:
     assert advantage(found) == []
 
 
+def test_of_plans_as_good_as_one_another_ones_own_stands_where_it_ranks() -> None:
+    space = {**SPACE, "order": ["tp-cp-dp-pp", "tp-cp-pp-dp"]}
+    best = searched(spaced(space)).best
+    equals = Counter(row.score for row in best)
+    for own in next([row for row in best if row.score == score] for score, count in equals.items() if count == 4):
+        found = searched(spaced(space, plan=plan_of(own).model_dump(exclude_none=True, exclude_defaults=True)))
+        assert found.your_rank is not None
+        stands = found.best[found.your_rank - 1]
+        assert (stands.structure, stands.sizes) == (own.structure, own.sizes)
+        assert sorted(row.key for row in found.best) == [row.key for row in best]
+
+
 def test_ends_are_tried_in_pairs_beside_the_splits() -> None:
     space = {"tp": [1], "pp": [4], "micro_batch": [1], "zero": [1], "recompute": ["full"], "schedule": ["1f1b"]}
     ends = {"first_stage_layers": [1, 2], "last_stage_layers": [3, 4]}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from costmodel.documents.library import Case
 from costmodel.documents.variation import vary
 from costmodel.errors import CostModelError, fail
+from costmodel.estimate.block import SIZES
 from costmodel.estimate.evaluate import price_per_accelerator
 from costmodel.estimate.plan import Answer, answer
 from costmodel.estimate.setting import Setting, setting_of
@@ -76,6 +77,17 @@ def _yours(setting: Setting, sign: float, objective: str) -> tuple[Answer | None
     return yours, score - 1e-12 * abs(score)
 
 
+def _own_ahead(rows: list[Ranked], yours: Answer | None, bar: float) -> list[Ranked]:
+    """The rows in order, the scenario's own before others that are as good."""
+    if yours is None:
+        return rows
+    block = yours.evaluation.block
+    sizes = {name: float(getattr(block, name)[0]) for name in SIZES}
+    own = [row for row in rows if (row.structure, row.sizes) == (block.structure, sizes) and row.score >= bar]
+    better = [row for row in rows if row.score < bar]
+    return [*better, *own, *(row for row in rows[len(better) :] if row not in own)]
+
+
 def search(
     case: Case,
     size: int = 10,
@@ -108,6 +120,7 @@ def search(
     if lacking:
         refused = lacking * (candidates(variants) // len(precisions[0].values))
         tally.candidates, tally.refused[NO_PRECISION] = tally.candidates + refused, refused
+    tally.top.rows = _own_ahead(tally.top.rows, yours, bar)
     for best in (tally.top, tally.nearest, tally.front):
         if best:
             best.rows = _banded(variants, best.rows)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from costmodel.explore.search.stream import How
 
 
+TOP, FRONT = 10, 40  # rows shown where nobody says how many: of a ranking, of a front
+
+
 class Keep(StrEnum):
     """What a search keeps in its folder."""
 
@@ -28,6 +31,12 @@ class Keep(StrEnum):
     ALL = "all"
 
 
+TopOption = Annotated[
+    int | None,
+    typer.Option(
+        "--top", "-n", min=1, max=1000, help="How many plans to show", show_default=f"{TOP}, of a front {FRONT}"
+    ),
+]
 ParetoOption = Annotated[
     str,
     typer.Option(
@@ -63,7 +72,7 @@ WorkersOption = Annotated[
 @answering
 def search(
     scenario: ScenarioArgument,
-    top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="How many plans to show")] = 10,
+    top: TopOption = None,
     pareto: ParetoOption = "",
     why_not: Annotated[bool, typer.Option("--why-not", help="Every reason to refuse, with an example")] = False,
     over: OverOption = None,
@@ -100,10 +109,11 @@ def search(
     if into is None and (resume or keep is Keep.ALL):
         raise fail("C021", f"{'--resume' if resume else '--keep all'} needs a folder", None, "add --into FOLDER")
     how = How(engine, workers, into, keep is Keep.ALL, resume)
-    found = _found(scenario, assignments or (), how, top, pareto, [axis(text) for text in over or ()])
+    found = _found(scenario, assignments or (), how, top or TOP, pareto, [axis(text) for text in over or ()])
     shown = examples(found) if why_not else None
     rows = "refused" if why_not else "pareto.plans" if pareto else "plans"
-    lines, result = lambda: ranking.search(found, top, shown), lambda: machine.search(found, shown)
+    count = top or (FRONT if pareto else TOP)
+    lines, result = lambda: ranking.search(found, count, shown), lambda: machine.search(found, shown)
     return Reply(lines, result, rows, yes=bool(found.best), stopped=found.stopped)
 
 

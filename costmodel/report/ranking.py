@@ -26,7 +26,6 @@ from costmodel.units import gib, show, show_time, significant
 
 _NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
 _SHORT = {"dp_replicate": "rep"}
-_FRONT_SHOWN = 40
 _TELLING = 0.005
 _RESULTS = ("step", "P90", "tok/s/GPU", "MFU", "GiB", "")
 
@@ -133,10 +132,11 @@ def front(found: Found, kept: Front, shown: int) -> list[Line]:
         points.append(Point(own[axes.x], own[axes.y], "○"))
         legend += " · ○ yours"
     points.append(Point(best[axes.x], best[axes.y], "◆"))
-    cut = _cut(kept.rows)
+    listed = list(_spread(kept.rows, shown))
+    cut = _cut([plan for _, plan in listed])
     rows = [
         (*plan_cells(place, plan, cut), told(axes.x, plan.costs[axes.x]), told(axes.y, plan.costs[axes.y]))
-        for place, plan in _spread(kept.rows, max(shown, _FRONT_SHOWN))
+        for place, plan in listed
     ]
     lines: list[Line] = [
         *scatter(points, (titles[0], titles[1]), (partial(told, axes.x), partial(told, axes.y))),
@@ -151,9 +151,10 @@ def front(found: Found, kept: Front, shown: int) -> list[Line]:
 
 
 def _spread(plans: Sequence[Ranked], count: int) -> Iterator[tuple[int, Ranked]]:
-    """So many of the plans with their places, the first and the last among them."""
-    last, steps = len(plans) - 1, max(1, min(count, len(plans)) - 1)
-    for place in dict.fromkeys(round(step * last / steps) for step in range(steps + 1)):
+    """So many of the plans with their places: the first, and of more the last too."""
+    last, steps = len(plans) - 1, min(count, len(plans)) - 1
+    for step in range(steps + 1):
+        place = round(step * last / max(1, steps))
         yield place + 1, plans[place]
 
 

@@ -77,6 +77,10 @@ class Case:
     name: str = ""  # as it was asked for, with what was changed on the way in
     assignments: tuple[str, ...] = ()
 
+    def place(self, path: str) -> Place | None:
+        """Where the scenario says a leaf, if it does."""
+        return _place_of(self.tree, path)
+
 
 def find(kind: str, name: str, place: Place | None = None) -> Path:
     """The file a name means."""

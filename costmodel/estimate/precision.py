@@ -47,13 +47,13 @@ def matmul_fit(case: Case, key: str, kind: str) -> MatmulFit:
 
 def possible(case: Case, recipe: Recipe) -> None:
     """A fault for a precision that the accelerator or the stack lacks."""
-    chip, stack = case.accelerator, case.stack
+    chip, stack, place = case.accelerator, case.stack, case.place("workload.precision")
     if not _runs(chip, recipe):
         has = [other.name for other in RECIPES.values() if _runs(chip, other)]
-        raise fail("D013", f"{chip.name} cannot multiply in {recipe.name}", None, f"it has {', '.join(has) or 'none'}")
+        raise fail("D013", f"{chip.name} cannot multiply in {recipe.name}", place, f"it has {', '.join(has) or 'none'}")
     if recipe.narrow and (stack.low_precision is None or recipe.name not in stack.low_precision.recipes):
         offered = ", ".join(stack.low_precision.recipes if stack.low_precision else ()) or "bf16 and fp16 only"
-        raise fail("D013", f"the stack {stack.name} does not train in {recipe.name}", None, f"it offers {offered}")
+        raise fail("D013", f"the stack {stack.name} does not train in {recipe.name}", place, f"it offers {offered}")
 
 
 def _runs(chip: Accelerator, recipe: Recipe) -> bool:

@@ -181,7 +181,8 @@ class _Speaker:
         written, peaks = case.scenario.assume.mfu_peak, case.accelerator.peak
         peak: float | None = getattr(peaks, written or recipe.type)
         if peak is None:
-            raise fail("D013", f"{case.accelerator.name} has no {written} peak", None, "take another assume.mfu_peak")
+            sentence, place = f"{case.accelerator.name} has no {written} peak", case.place("assume.mfu_peak")
+            raise fail("D013", sentence, place, "take another assume.mfu_peak")
         if recipe.narrow and written is None:
             self.say("assume.mfu_peak", f"{recipe.type}, {show(peak, 'FLOP/s')}", f"precision {recipe.name}")
         return peak
@@ -291,7 +292,8 @@ def _complete(case: Case, recipe: Recipe) -> None:
     name = case.accelerator.name
     for kind, key in ((recipe.wide, recipe.wide), (recipe.type, recipe.fit)):
         if getattr(case.accelerator.peak, kind) is None or key not in efficiency.matmul:
-            raise fail("D013", f"{name} has no {key} rate with a fit", None, "take another precision")
+            place = case.place("workload.precision")
+            raise fail("D013", f"{name} has no {key} rate with a fit", place, "take another precision")
     if efficiency.memory is None or efficiency.sustained is None:
         raise fail("D013", f"the efficiency of {name} lacks memory or sustained")
     if case.network.network is None:

@@ -231,6 +231,26 @@ def test_yours_is_the_scenarios_own_whatever_varies() -> None:
     assert own["cost_per_mtoken"] not in [row.costs["cost_per_mtoken"] for row in found.best]
 
 
+@pytest.mark.parametrize(
+    ("over", "hint"),
+    [
+        ("plan.tp=2,4", "'search.tp=[…]'"),
+        ("plan.offload_to=cpu,nvme", "costmodel sweep varies"),
+        ("workload.precision=bf16,fp8", "leave one"),
+        ("objective=step_time,cost_per_mtoken", "--set objective=step_time"),
+    ],
+)
+def test_what_a_search_cannot_vary(over: str, hint: str) -> None:
+    asked = load("llama-3-70b-512", ["search.precision=[bf16, fp8]"])
+    with pytest.raises(CostModelError) as raised:
+        search(asked, 1, over=[axis(over)], workers=1)
+    (fault,) = raised.value.faults
+    assert fault.code == "C010"
+    assert fault.place is not None
+    assert fault.place.text == f"--over {over}"
+    assert hint in fault.hint
+
+
 def test_a_plan_outside_the_space_ranks_too() -> None:
     found = searched(spaced(plan={"tp": 4, "pp": 2, "micro_batch": 2, "recompute": "full"}))
     assert found.your_rank is not None

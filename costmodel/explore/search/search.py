@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from costmodel.documents.library import Case
+from costmodel.documents.plan import Space
+from costmodel.documents.reading import COMMAND_LINE
 from costmodel.documents.variation import vary
-from costmodel.errors import CostModelError, fail
+from costmodel.errors import CostModelError, Place, fail
 from costmodel.estimate.block import SIZES
 from costmodel.estimate.evaluate import price_per_accelerator
 from costmodel.estimate.plan import Answer, answer
@@ -77,6 +79,31 @@ def _yours(setting: Setting, sign: float, objective: str) -> tuple[Answer | None
     return yours, score - 1e-12 * abs(score)
 
 
+def _rankable(setting: Setting) -> None:
+    """A fault where the objective is not known."""
+    if setting.case.scenario.objective == "cost_per_mtoken" and math.isnan(float(price_per_accelerator(setting))):
+        hint = "set assume.price, e.g. 2.50 USD/GPU/h"
+        raise fail("C004", "the objective is cost, but no price is known", None, hint)
+
+
+def _varied(case: Case, over: Sequence[Axis]) -> None:
+    """A fault for a leaf that a search does not look at, or has its own values of."""
+    for axis in over:
+        key = axis.path.removeprefix("plan.")
+        if axis.path.split(".")[0] == "plan":
+            sentence = f"a search makes its own plans and does not look at {axis.path}"
+            listed = f"--set 'search.{key}=[…]' lists what to try; " if key in Space.model_fields else ""
+            hint = f"{listed}costmodel sweep varies the scenario's plan"
+        elif axis.path == PRECISION and case.scenario.search and case.scenario.search.precision:
+            sentence, hint = f"search.precision lists values of {PRECISION} already", "leave one of the two out"
+        elif axis.path == "objective":
+            sentence, hint = "plans of several objectives make no one ranking", f"--set objective={axis.values[0]}"
+        else:
+            continue
+        written = f"--over {axis.path}={','.join(axis.values)}"
+        raise fail("C010", sentence, Place(COMMAND_LINE, 0, len("--over ") + 1, "", written, len(axis.path)), hint)
+
+
 def _own_ahead(rows: list[Ranked], yours: Answer | None, bar: float) -> list[Ranked]:
     """The rows in order, the scenario's own before others that are as good."""
     if yours is None:
@@ -103,11 +130,9 @@ def search(
     precisions, lacking = possible_precisions(case)
     variants = Variants(case, (*over, *precisions))
     setting = variants.setting(0)
-    if case.scenario.objective == "cost_per_mtoken" and math.isnan(float(price_per_accelerator(setting))):
-        raise fail(
-            "C004", "the objective is cost, but no price is known", None, "set assume.price, e.g. 2.50 USD/GPU/h"
-        )
+    _rankable(setting)
     variants.checked()
+    _varied(case, over)
     wanted = Wanted(size, axes=axes(pareto, case.scenario.objective) if pareto else None)
     tally = wanted.tally(case.scenario.objective)
     yours, bar = _yours(setting_of(case), tally.top.sign, tally.top.objective)

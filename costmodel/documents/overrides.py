@@ -33,6 +33,14 @@ def full(path: str) -> str:
     return _SHORT[short] + path.removeprefix(short) if short else path
 
 
+def short(path: str) -> str:
+    """A path as one would say it; `full` takes it back."""
+    for said, meant in _SHORT.items():
+        if f"{path}.".startswith(f"{meant}."):
+            return said + path.removeprefix(meant)
+    return path
+
+
 def assign(tree: dict[Any, Any], assignments: Iterable[str], fetch: Fetch) -> None:
     """Put every assignment into the tree, or say everything that is wrong with them."""
     faults: list[Fault] = []

@@ -10,6 +10,7 @@ from typing import Any
 from rich.text import Text
 
 import costmodel
+from costmodel.documents.overrides import short
 from costmodel.errors import fail
 from costmodel.estimate.costs import COLUMNS, machine_name
 from costmodel.estimate.legality.rules import REFUSALS
@@ -31,8 +32,6 @@ _SPOKEN = {
     "cluster.node.accelerator.memory.bandwidth": "memory bandwidth",
 }
 _SHORTER = {
-    "cluster.node.accelerator.efficiency.": "fit.",
-    "cluster.node.scale_out.fabric.efficiency.": "fit.",
     "cluster.node.": "",
     "accelerator.peak.": "peak ",
 }
@@ -47,8 +46,8 @@ def _short(path: str) -> str:
     """A path without what every path of hardware begins with."""
     if path in _SPOKEN:
         return _SPOKEN[path]
-    for long, short in _SHORTER.items():
-        path = path.replace(long, short)
+    for long, brief in _SHORTER.items():
+        path = path.replace(long, brief)
     return path
 
 
@@ -244,13 +243,20 @@ def sensitivity(found: Sensitive, shown: int = _KNOBS_SHOWN) -> list[Line]:
     lines: list[Line] = [styled(head, HEAD), Grid(names, rows, "krrrlr", drop=("is", "turned", ""))]
     if len(found.knobs) > shown:
         lines.append(styled(f"  {len(found.knobs) - shown} more move it less", DIM))
+    if any(knob.kind == "fitted" for knob in knobs):
+        lines.append(styled("  fit.* were fitted: costmodel calibrate renews them, --set does not reach them", DIM))
     return [*lines, Text(), *map(styled, bottleneck(found))]
 
 
 def _knob(knob: Knob, widest: float) -> tuple[str, ...]:
     turned = f"±{knob.spread * 100:.3g} %"
     sides = (_percent(knob.low), two_sided(knob.low, knob.high, widest, 8), _percent(knob.high))
-    return (_short(knob.path), knob.text, turned, *sides)
+    return (_settable(knob), knob.text, turned, *sides)
+
+
+def _settable(knob: Knob) -> str:
+    """The path that --set takes; of what was fitted, what the fit calls it."""
+    return f"fit.{knob.path.partition('.efficiency.')[2]}" if knob.kind == "fitted" else short(knob.path)
 
 
 def _percent(share: float) -> str:

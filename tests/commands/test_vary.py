@@ -245,6 +245,19 @@ def test_nothing_to_be_sensitive_of(run: Any, faults: Faults) -> None:
     assert faults(run("sensitivity", NAME, "--of", "speed"))[0].code == "C003"
 
 
+def test_what_stands_there_can_be_set(run: Any) -> None:
+    """Every name of the table with the figure beside it; but for fitted ones, of which it says so."""
+    figures = told(run, "sensitivity", NAME)["figures"]
+    lines = run("sensitivity", NAME, "--top", "1000").out.splitlines()
+    names = [line.split()[0] for line in lines[2 : 2 + len(figures)]]
+    fitted = [name.startswith("fit.") for name in names]
+    assert fitted == [item["kind"] == "fitted" for item in figures]
+    assert "--set does not reach them" in lines[2 + len(figures)]
+    own = estimated(run)["step_time_s"]
+    settings = [f"{name}={item['text']}" for name, item in zip(names, figures, strict=True) if item["kind"] != "fitted"]
+    assert estimated(run, *settings)["step_time_s"] == own
+
+
 # ── solve ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 # What is varied, a value put there, and the result that this value gives: turned round, that result gives the value.

@@ -159,7 +159,10 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
         "refused": [
             _refused(code, count, tally.candidates, examples) for code, count in tally.refused.most_common() if count
         ],
-        "notes": [],
+        "notes": [
+            {"code": code, "text": REMARKS[code].meaning}
+            for code in dict.fromkeys(code for plan in found.best for code in plan.remarked)
+        ],
     }
     if tally.front is not None:
         result["pareto"] = _front(found, tally.front)

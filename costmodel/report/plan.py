@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
@@ -181,9 +182,18 @@ def problems(answer: Answer) -> list[Line]:
         styled(f"  ✗ {code} {REFUSALS[code].title}: {_reason(answer, code)}", BAD)
         for code in answer.refused or answer.broken
     ]
-    for code in () if answer.refused else answer.remarked:
-        lines.append(styled(f"  ▲ {code} {REMARKS[code].title}: {REMARKS[code].meaning}", WARN))
+    lines += [] if answer.refused else remarks([answer.remarked])
     return [Text(), *lines] if lines else []
+
+
+def remarks(plans: Sequence[Sequence[str]]) -> list[Line]:
+    """Every remark on one of the plans once, and on how many where not on all."""
+    counts = Counter(code for codes in plans for code in codes)
+    lines: list[Line] = []
+    for code, count in counts.items():
+        some = f" ({count:,} of {len(plans):,})" if count < len(plans) else ""
+        lines.append(styled(f"  ▲ {code} {REMARKS[code].title}{some}: {REMARKS[code].meaning}", WARN))
+    return lines
 
 
 def _reason(answer: Answer, code: str) -> str:

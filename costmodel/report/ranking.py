@@ -18,7 +18,7 @@ from costmodel.explore.search.search import Found
 from costmodel.report.choices import CHOICES, choice_words, short_words
 from costmodel.report.compare import difference, figure_row
 from costmodel.report.layout import Grid, Line, drawn
-from costmodel.report.plan import TIME_TERMS, head, percent, plan_words
+from costmodel.report.plan import TIME_TERMS, head, percent, plan_words, remarks
 from costmodel.report.scatter import Point, scatter
 from costmodel.report.suggest import OF_ITSELF_ONE, command, plan_settings
 from costmodel.report.theme import BAD, DIM, HEAD, styled
@@ -47,7 +47,7 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
     if tally.front is not None:
         lines += front(found, tally.front, shown)
     else:
-        lines.append(table(found, found.best[:shown]))
+        lines += [table(found, found.best[:shown]), *remarks([plan.remarked for plan in found.best[:shown]])]
     lines += [Text(), *_yours(found), *why]
     winner = found.best[0]
     wanted = {**found.values(winner), **plan_settings(found.setting_for(winner), winner)}
@@ -147,7 +147,7 @@ def front(found: Found, kept: Front, shown: int) -> list[Line]:
     if len(rows) < len(kept.rows):
         words = f"{len(rows)} of {len(kept.rows):,} on the front, spread evenly; --json has all"
         lines.append(styled(f"  {words}", DIM))
-    return lines
+    return lines + remarks([plan.remarked for _, plan in listed])
 
 
 def _spread(plans: Sequence[Ranked], count: int) -> Iterator[tuple[int, Ranked]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -20,7 +21,7 @@ from costmodel.explore.vary.sweep import Point, Swept
 from costmodel.report.charts import line, two_sided
 from costmodel.report.compare import value_text
 from costmodel.report.layout import Grid, Line
-from costmodel.report.plan import TIME_TERMS, percent
+from costmodel.report.plan import TIME_TERMS, percent, remarks
 from costmodel.report.theme import BAD, DIM, HEAD, bar, styled
 from costmodel.units import show_time, significant
 
@@ -70,11 +71,17 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     lines: list[Line] = [styled(found.case.scenario.title, HEAD), Grid(names, rows, align, drop=("",))]
     if len(found.points) < found.total:
         lines[1:1] = [styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD)]
+    lines += _remarks(found.points)
     if chart:
         lines += [Text(), *_chart(found)]
     broken = sum(not point.costs for point in found.points)
     counted = f"{len(found.points):,} points" + (f", {broken:,} without an answer" if broken else "")
     return [*lines, Text(), styled(f"{counted}; each is costmodel estimate with its --set.", DIM)]
+
+
+def _remarks(points: Sequence[Point]) -> list[Line]:
+    """What there is to remark on points with an answer; the verdict tells a tight one."""
+    return remarks([[code for code in point.remarked if code != "N003"] for point in points if point.costs])
 
 
 def _why(point: Point) -> str:
@@ -173,7 +180,8 @@ def scale(found: Scaled) -> list[Line]:
     grid = Grid(names, rows, "rrlrrl", drop=("",))
     head = f"{found.case.scenario.title}: {kind}{', the best plan at each size' if found.best else ''}"
     stopped = [styled("Stopped before the last size.", BAD)] if found.stopped else []
-    return [styled(head, HEAD), *stopped, grid, Text(), styled(bend(found))]
+    noted = _remarks([row.point for row in found.rows])
+    return [styled(head, HEAD), *stopped, grid, *noted, Text(), styled(bend(found))]
 
 
 def _sized(row: Row) -> tuple[str, str, str]:

@@ -92,6 +92,22 @@ def test_a_search_counts(run: Any) -> None:
     assert rates == sorted(rates, reverse=True)
 
 
+@pytest.mark.parametrize("more", [(), ("--pareto", "memory_peak,step_time")])
+def test_a_ranking_remarks_what_estimates_of_its_plans_do(more: tuple[str, ...], run: Any) -> None:
+    asked = (NAME, "--set", "cluster.node=gaudi2-8", "--set", "search.tp=[16]")
+    result = json.loads(run("search", *asked, *more, "--top", "12", "--json").out)
+    expected = set()
+    for plan in (result["pareto"] if more else result)["plans"]:
+        settings = [f"plan.{key}={plan[key]}" for key in ("tp", "pp", "dp", "vpp", "micro_batch", "zero", "recompute")]
+        options = [part for setting in settings for part in ("--set", setting)]
+        expected |= {note["code"] for note in json.loads(run("estimate", *asked, *options, "--json").out)["notes"]}
+    assert {"N001", "N005"} <= expected
+    lines = run("search", *asked, *more, "--top", "1000" if more else "12").out.splitlines()
+    said = [line.split()[1] for line in lines if line.startswith("  ▲ ")]
+    assert len(said) == len(set(said))
+    assert set(said) == expected - {"N003"}
+
+
 @pytest.mark.parametrize("code", [*FAULT_CODES, *REFUSALS, *REMARKS])
 def test_every_code_is_explained(code: str, run: Any) -> None:
     ran = run("explain", code)

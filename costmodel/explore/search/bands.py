@@ -1,4 +1,4 @@
-"""Bands of ranked plans: a search ranks all by value, and looks at the bands of the few it shows."""
+"""Bands of ranked plans, and remarks on them: a search ranks all by value, and looks at these of the few it shows."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ from costmodel.estimate.band import banded
 from costmodel.estimate.block import SIZES, Block
 from costmodel.estimate.costs import BAND_ENDS, COLUMNS
 from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.legality.checks import remarks
 from costmodel.estimate.setting import Setting
 from costmodel.explore.search.rank import Ranked
 
 
 def with_bands(setting: Setting, plans: Sequence[Ranked]) -> list[Ranked]:
-    """The same plans with both ends of every band among their costs; plans of one structure are evaluated together."""
+    """The same plans with both ends of every band, and what there is to remark; those of one structure together."""
     found = list(plans)
     for structure in dict.fromkeys(plan.structure for plan in plans):
         places = [place for place, plan in enumerate(plans) if plan.structure == structure]
         sizes = (np.array([plans[place].sizes[name] for place in places], dtype=np.float64) for name in SIZES)
-        costs = banded(setting, evaluate(setting, Block(structure, *sizes))).costs
+        block = Block(structure, *sizes)
+        costs = banded(setting, evaluate(setting, block)).costs
+        said = {code: np.broadcast_to(mask, len(block)) for code, mask in remarks(setting, block)}
         for row, place in enumerate(places):
             ends = {name: float(costs.column(name)[row]) for name in BAND_ENDS}
             whole = plans[place].costs | ends
-            found[place] = replace(plans[place], costs={name: whole[name] for name in COLUMNS})
+            remarked = tuple(code for code, mask in said.items() if mask[row])
+            found[place] = replace(plans[place], costs={name: whole[name] for name in COLUMNS}, remarked=remarked)
     return found

@@ -190,7 +190,8 @@ def read_tally(state: dict[str, Any], tally: Tally) -> None:
         setattr(tally, name, state[name])
     tally.refused = Counter(state["refused"])
     for name, best in _lists(tally):
-        best.rows = [Ranked(**{**row, "structure": _structure(row["structure"])}) for row in state["rows"][name]]
+        read = [{**row, "structure": _structure(row["structure"]), "remarked": ()} for row in state["rows"][name]]
+        best.rows = [Ranked(**row) for row in read]
     if tally.front:
         tally.front.thinned = state["thinned"]
 

@@ -24,6 +24,7 @@ class Ranked:
     costs: dict[str, float]
     score: float
     variant: int = 0  # which of the scenarios searched together
+    remarked: tuple[str, ...] = ()  # known of plans that have their bands
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -35,6 +35,7 @@ class Point:
     broken: tuple[str, ...] = ()
     values: dict[str, float | str | bool | None] = field(default_factory=dict)  # of the leaves asked for
     fault: Fault | None = None
+    remarked: tuple[str, ...] = ()
 
     @property
     def said(self) -> str:
@@ -79,7 +80,8 @@ def point(settings: Sequence[str], found: Answer | Fault, paths: Sequence[str] =
     costs = {} if found.refused else found.evaluation.costs.row()
     known = leaves(found.setting.case) if paths else {}
     values = {path: known[path].value if path in known else None for path in paths}
-    return Point(tuple(settings), costs, choices(found), found.refused, found.broken, values)
+    remarked = () if found.refused else found.remarked
+    return Point(tuple(settings), costs, choices(found), found.refused, found.broken, values, remarked=remarked)
 
 
 def sweep(case: Case, axes: Sequence[Axis], show: str = "", *, best: bool = False, pace: Pace = UNWATCHED) -> Swept:

@@ -149,12 +149,21 @@ def solve(
 
       costmodel solve llama-3-70b-512 --vary cluster.nodes=8..256*2 --for "run_time<=200 d"
 
-    Only plans that are legal, fit and keep their limits count. Exit code 1 when no value reaches it.
+    Only plans that are legal, fit and keep their limits count. Ctrl-C ends with what the values tried so far tell.
+    Exit code 1 when no value reaches it.
     Next: costmodel estimate SCENARIO --set PATH=VALUE
     """
+    from costmodel.commands.watching import paced
     from costmodel.documents.library import load
     from costmodel.explore.vary.solve import solve as run
     from costmodel.report import solve as report
 
-    found = run(load(scenario, assignments or ()), vary, wanted, best=best)
-    return Reply(lambda: report.solve(found), lambda: report.solve_json(found), "ranges", yes=bool(found.reaches))
+    with paced("values") as pace:
+        found = run(load(scenario, assignments or ()), vary, wanted, best=best, pace=pace)
+    return Reply(
+        lambda: report.solve(found),
+        lambda: report.solve_json(found),
+        "ranges",
+        yes=bool(found.reaches),
+        stopped=found.stopped,
+    )

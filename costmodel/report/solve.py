@@ -22,16 +22,21 @@ def solve(found: Solved) -> list[Line]:
     wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {told(goal.column, goal.bound)}"
     now = f" (now {found.now.text})" if found.now is not None else ""
     lines: list[Line] = [styled(f"{found.case.scenario.title}: {wanted}", HEAD)]
+    counted = f"{found.evaluated:,} value{'' if found.evaluated == 1 else 's'}"
+    if found.stopped:
+        lines.append(styled(f"Stopped after {counted}.", BAD))
+    some = found.how == "scan" and not found.every
     if found.reaches:
-        lines.append(styled(f"  {found.path} {_reaches(found.reaches)}{now}"))
-    if not found.reaches:
-        searched = f"from {found.tried[0]} to {found.tried[1]}"
+        lines.append(styled(f"  {found.path} {_reaches(found.reaches)}{', of the values tried' if some else ''}{now}"))
+    elif found.evaluated:
+        searched = f"{'tried ' if some else ''}from {found.tried[0]} to {found.tried[1]}"
         lines.append(styled(f"  No value of {found.path} {searched} reaches it{now}.", BAD))
         if found.nearest is not None:
             text, point = found.nearest
             lines.append(styled(f"  nearest   {told(goal.column, point.costs[goal.column])} at {text}"))
-    tried = f"{found.evaluated} values tried from {found.tried[0]} to {found.tried[1]}"
-    lines.append(styled(f"  by {found.how}, {tried}", DIM))
+    if found.evaluated:
+        tried = f"{counted} tried from {found.tried[0]} to {found.tried[1]}"
+        lines.append(styled(f"  by {found.how}, {tried}", DIM))
     if found.reaches:
         value = least(found)
         lines += [Text(), drawn(f"Next: {command(found.case, 'estimate', settings={found.path: value})}")]
@@ -79,5 +84,7 @@ def solve_json(found: Solved) -> dict[str, Any]:
         ],
         "nearest": {"value": nearest[0], "reaches": nearest[1].costs[found.target.column]} if nearest else None,
         "how": found.how,
+        "every": found.every,
+        "complete": not found.stopped,
         "evaluated": found.evaluated,
     }

@@ -389,6 +389,52 @@ def test_ctrl_c_ends_with_what_is_done(
     assert json.loads(run(*command, "--json").out)[rows] == []
 
 
+@pytest.mark.parametrize(
+    ("vary", "done", "low", "high"),
+    [
+        ("plan.micro_batch=1..16", 3, "1", "2"),  # the first asks whether parts are allowed
+        ("cluster.nodes=32..256*2", 2, "32", "64"),
+        ("cluster.fabric.bandwidth=100..400 GB/s", 2, "100 GB/s", "104.427378243 GB/s"),
+        ("assume.price=1..4 USD/GPU/h", 30, None, None),
+    ],
+)
+def test_ctrl_c_ends_with_what_the_values_tried_tell(
+    vary: str, done: int, low: str | None, high: str | None, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("solve", NAME, "--vary", vary, "--for", "run_cost<=9 USD" if low is None else "mfu>=40 %")
+    pressed: Iterator[bool] = iter(())
+
+    @contextmanager
+    def pressing() -> Iterator[Callable[[], bool]]:
+        yield lambda: next(pressed)
+
+    monkeypatch.setattr("costmodel.commands.watching.stoppable", pressing)
+    pressed = iter((*itertools.repeat(False, done), True))
+    ran = run(*asked, "--json")
+    found = json.loads(ran.out)
+    assert (ran.code, found["complete"], found["evaluated"]) == (130, False, done)
+    assert [(reach["low"], reach["high"]) for reach in found["ranges"]] == ([(low, high)] if low else [])
+    pressed = iter((*itertools.repeat(False, done), True))
+    words = run(*asked).out
+    assert f"Stopped after {done} values." in words
+    assert "of the values tried" in words if low else "tried from 1 USD/GPU/h to " in words
+    pressed = iter((True,))
+    assert json.loads(run(*asked, "--json").out)["ranges"] == []
+
+
+@pytest.mark.parametrize(
+    ("vary", "wanted", "some"),
+    [
+        ("plan.micro_batch=1..16", "mfu>=40 %", False),
+        ("plan.micro_batch=1,2,4", "mfu>=40 %", True),
+        ("cluster.nodes", "run_time<=200 d", True),
+        ("assume.price", "run_cost<=9000000 USD", False),
+    ],
+)
+def test_solve_says_where_it_tried_only_some(vary: str, wanted: str, some: bool, run: Any) -> None:
+    assert ("of the values tried" in run("solve", NAME, "--vary", vary, "--for", wanted).out) is some
+
+
 def test_whole_numbers_have_a_range_of_their_own(run: Any) -> None:
     """A whole leaf without a unit is looked for around what is written."""
     found = told(run, "solve", NAME, "--vary", "workload.global_batch", "--for", "mfu>=10 %")

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+from costmodel.explore.search.engine import Stopped
+
 Item = TypeVar("Item")
 
 
@@ -15,6 +17,12 @@ class Pace:
 
     watch: Callable[[int, int], None] = lambda done, total: None
     stop: Callable[[], bool] = lambda: False
+
+    def go(self, done: int, total: int) -> None:
+        """On to the next; Stopped if somebody asks to end."""
+        if self.stop():
+            raise Stopped
+        self.watch(done, total)
 
     def taken(self, items: Iterable[Item], total: int) -> Iterator[Item]:
         """The items, until somebody asks to end."""

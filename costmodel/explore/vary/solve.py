@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,7 +15,9 @@ from costmodel.errors import Place, fail
 from costmodel.estimate.costs import COLUMNS, machine_name
 from costmodel.explore.compare.leaves import Value, leaves
 from costmodel.explore.explain.explain import unknown
+from costmodel.explore.search.engine import Stopped
 from costmodel.explore.search.ranges import Span, axis, span
+from costmodel.explore.vary.pace import UNWATCHED, Pace
 from costmodel.explore.vary.sweep import Point, point, tried
 from costmodel.units import UnitError, parse
 
@@ -62,6 +64,8 @@ class Solved:
     now: Value | None
     tried: tuple[str, str]
     how: Literal["bisection", "scan"] = "scan"
+    every: bool = False  # whether no value in between was left out
+    stopped: bool = False
     reaches: list[Reach] = field(default_factory=list)
     nearest: tuple[str, Point] | None = None
     evaluated: int = 0
@@ -84,7 +88,7 @@ def target(text: str) -> Target:
     return Target(column, match[2] in (">=", "≥"), bound)
 
 
-def solve(case: Case, vary: str, wanted: str, *, best: bool = False) -> Solved:
+def solve(case: Case, vary: str, wanted: str, *, best: bool = False, pace: Pace = UNWATCHED) -> Solved:
     """Which values of a leaf reach a target: by bisection where reaching changes once, else by scan."""
     goal = target(wanted)
     path, _, written = vary.partition("=")
@@ -94,19 +98,38 @@ def solve(case: Case, vary: str, wanted: str, *, best: bool = False) -> Solved:
 
     def at(text: str) -> Point:
         if text not in seen:
+            pace.go(len(seen), max(len(seen) + 1, expected))
             settings = [f"{path}={text}"]
             seen[text] = point(settings, tried(case, settings, best=best))
         return seen[text]
 
     searched = _counted(span(written) if written.strip() else _around(path, now))
-    if searched is None or searched.step:
-        values = list(axis(vary, "--vary").values)
-        found = Solved(case, path, goal, now, (values[0], values[-1]))
-        found.reaches = _scanned(values, [goal.reached(at(value)) for value in values])
-    else:
-        found = _continuous(Solved(case, path, goal, now, ("", "")), searched, at)
+    listed = searched is None or bool(searched.step)
+    values = list(axis(vary, "--vary").values) if listed else []
+    expected = len(values) or _SAMPLES
+    found = Solved(case, path, goal, now, (values[0], values[-1]) if listed else ("", ""))
+    try:
+        if searched is None or listed:
+            found.reaches = _scanned(values, [goal.reached(at(value)) for value in values])
+        else:
+            _continuous(found, searched, at)
+    except Stopped:
+        possible = [text for text, tried in seen.items() if tried.fault is None]
+        _cut_short(found, list(seen) if listed else sorted(possible, key=_number), seen)
     _complete(found, seen)
     return found
+
+
+def _cut_short(found: Solved, texts: Sequence[str], seen: Mapping[str, Point]) -> None:
+    """What the values tried tell when there will be no more."""
+    found.stopped, found.how = True, "scan"
+    found.reaches = _scanned(texts, [found.target.reached(seen[text]) for text in texts])
+    found.tried = (texts[0], texts[-1]) if texts else found.tried
+
+
+def _number(text: str) -> float:
+    """The number of a value that a span wrote."""
+    return float(text.partition(" ")[0])
 
 
 def _around(path: str, now: Value | None) -> Span:
@@ -132,7 +155,7 @@ def _counted(searched: Span | None) -> Span | None:
     return Span(searched.low * one, searched.high * one, "")
 
 
-def _continuous(found: Solved, searched: Span, at: Callable[[str], Point]) -> Solved:
+def _continuous(found: Solved, searched: Span, at: Callable[[str], Point]) -> None:
     """Samples of a range, then the edges between them."""
     whole = _is_whole(searched, at)
     numbers = _samples(searched, whole=whole)
@@ -141,8 +164,8 @@ def _continuous(found: Solved, searched: Span, at: Callable[[str], Point]) -> So
     reached = [found.target.reached(at(text)) for text in texts]
     changes = sum(before != after for before, after in itertools.pairwise(reached))
     if whole and len(texts) >= searched.high - searched.low + 1:
-        found.reaches = _scanned(texts, reached)
-        return found
+        found.reaches, found.every = _scanned(texts, reached), True
+        return
     found.how = "bisection" if changes == 1 else "scan"
 
     def edge(inside: float, outside: float) -> str:
@@ -167,7 +190,6 @@ def _continuous(found: Solved, searched: Span, at: Callable[[str], Point]) -> So
             low = texts[0] if first == 0 else edge(numbers[first], numbers[first - 1])
             high = texts[-1] if last == len(texts) - 1 else edge(numbers[last], numbers[last + 1])
             found.reaches.append(Reach(low, high, first == 0, last == len(texts) - 1))
-    return found
 
 
 def _is_whole(searched: Span, at: Callable[[str], Point]) -> bool:
@@ -218,7 +240,7 @@ def _complete(found: Solved, seen: dict[str, Point]) -> None:
     """How much was tried; where nothing reaches the target, what comes nearest."""
     found.evaluated = len(seen)
     working = {text: tried for text, tried in seen.items() if tried.works}
-    if not working and seen and all(tried.fault is not None for tried in seen.values()):
+    if not working and seen and not found.stopped and all(tried.fault is not None for tried in seen.values()):
         fault = next(iter(seen.values())).fault
         assert fault is not None
         raise fail(fault.code, fault.sentence, fault.place, fault.hint)

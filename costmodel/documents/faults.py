@@ -137,7 +137,10 @@ class _Faults:
         return list(_at(self.kind, location).get("properties", {}))
 
     def meant(self, detail: ErrorDetails, where: Location) -> str:
-        return nearest(str(where[-1]), self.known(detail["loc"][:-1]))
+        """The key of that title, else of the nearest name."""
+        known = _at(self.kind, detail["loc"][:-1]).get("properties", {})
+        titled = {node.get("title"): key for key, node in known.items()}
+        return titled.get(where[-1]) or nearest(str(where[-1]), list(known))
 
     def inside(self, detail: ErrorDetails) -> Location:
         """The location without the tags pydantic adds for unions."""

@@ -64,16 +64,16 @@ class MoneyLimit(Bound[Money]):
 B = TypeVar("B", bound=Document)
 
 
-def bounded(kind: type[B], description: str) -> B:
-    """A result that nothing bounds until a scenario does."""
-    field: B = Field(default_factory=kind, description=description)
+def bounded(kind: type[B], description: str, title: str | None = None) -> B:
+    """A result that nothing bounds until a scenario does; a title is its name where the key is another."""
+    field: B = Field(default_factory=kind, description=description, title=title)
     return field
 
 
 class Limits(Document):
     """What a plan must keep; search obeys it, check holds it."""
 
-    memory: ShareLimit = bounded(ShareLimit, "Peak memory over usable memory")
+    memory: ShareLimit = bounded(ShareLimit, "memory_share: peak memory over usable memory", "memory_share")
     step_time: TimeLimit = bounded(TimeLimit, "Time of a step")
     tokens_per_s: TokenRateLimit = bounded(TokenRateLimit, "Tokens trained a second by the whole job")
     tokens_per_s_per_gpu: TokenRateLimit = bounded(TokenRateLimit, "Tokens trained a second by each accelerator")

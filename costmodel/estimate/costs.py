@@ -45,7 +45,7 @@ _COLUMNS: dict[str, Column] = {
     "offload_exposed": Column("s", "traffic over the host link that compute does not hide", "lower"),
     "optimizer": Column("s", "optimizer step", "lower"),
     "memory_peak": Column("B", "memory of the worst stage as the driver shows it", "lower"),
-    "memory_share": Column("1", "memory_peak over usable memory", "lower"),
+    "memory_share": Column("1", "memory_peak over usable memory; limits bound it as memory", "lower"),
     "memory_free": Column("B", "usable memory less memory_peak", "higher"),
     "host_memory": Column("B", "host memory and drives of a node that offload takes", "lower"),
     "host_share": Column("1", "host_memory over what the node has, of memory or drives the fuller", "lower"),

@@ -29,7 +29,7 @@ _COLUMNS: dict[str, Column] = {
     "tokens_per_s": Column("1/s", "tokens trained a second by the whole job", "higher"),
     "tokens_per_s_per_gpu": Column("1/s", "tokens trained a second by each accelerator", "higher"),
     "flop_rate": Column("FLOP/s", "model FLOP a second of each accelerator", "higher"),
-    "mfu": Column("1", "model FLOP over what the peak would allow", "higher"),
+    "mfu": Column("1", "model FLOP over what the peak would allow; hfu counts recomputed ones too", "higher"),
     "hfu": Column("1", "executed FLOP, recomputed ones too, over what the peak would allow", "higher"),
     "matmul": Column("s", "matrix products of the busiest stage", "lower"),
     "attention": Column("s", "attention cores of the busiest stage", "lower"),

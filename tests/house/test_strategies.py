@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 
 from costmodel.documents.library import bibliography, strategies
+from costmodel.documents.precision import Precision
 from costmodel.equation import EQUATIONS
+from costmodel.estimate.evaluate import FITS
 from costmodel.explore.explain.pages import all_words, page
 
 KEYS = {"title", "what", "pays", "costs", "equations", "source"}
@@ -43,6 +46,19 @@ def test_its_page_shows_the_formulas(word: str) -> None:
 @pytest.mark.parametrize("word", all_words())
 def test_every_word_has_a_page(word: str) -> None:
     assert page(word).text
+
+
+@pytest.mark.parametrize("word", ["MFU", "HFU", "P10", "P90", "band", "Fits", "tight", "Precision", "ZERO-1", "l002"])
+def test_words_of_an_answer_have_pages_however_they_are_written(word: str) -> None:
+    assert page(word).word.lower() == word.lower()
+
+
+def test_pages_of_words_say_what_the_code_holds() -> None:
+    for word in ("fits", "tight"):
+        assert f"{FITS * 100:.0f} " in page(word).text
+    assert [name for name in get_args(Precision) if name not in page("precision").text] == []
+    assert page("precision").title == "a word of the vocabulary"
+    assert page("forward").title == "a word of the vocabulary, in FLOP or B"
 
 
 def test_a_program_of_its_own_knows_every_equation() -> None:

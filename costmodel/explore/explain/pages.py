@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from dataclasses import dataclass
+from typing import Any
 
 import costmodel.equations
 from costmodel.documents.kernels import told_kinds
@@ -36,8 +37,7 @@ class Page:
 
 def page(word: str) -> Page:
     """The page of a word: a result, an equation, a strategy, a word of the vocabulary, a code."""
-    if word.upper() in (*FAULT_CODES, *REFUSALS, *REMARKS, *REASONS):
-        word = word.upper()
+    word = {known.lower(): known for known in all_words()}.get(word.lower(), word)
     if word in FAULT_CODES:
         return Page(word, "a fault of the input", FAULT_CODES[word] + _listed(word))
     if word in (rules := {**REFUSALS, **REMARKS, **REASONS}):
@@ -52,12 +52,19 @@ def page(word: str) -> Page:
             word, equation.contract.title, equation.contract.formula, equation, _titles(equation.contract.source)
         )
     words = glossary()
-    if word.lower() in (named := _strategies()):
-        return _strategy(named[word.lower()])
+    if word in (named := _strategies()):
+        return _strategy(named[word])
     if word in words:
         entry = words[word]
-        return Page(word, f"a word of the vocabulary, in {entry['unit']}", str(entry["meaning"]))
+        unit = "" if entry["unit"] == "choice" else f", in {_units(entry['unit'])}"
+        return Page(word, f"a word of the vocabulary{unit}", str(entry["meaning"]))
     raise unknown(word, all_words())
+
+
+def _units(unit: Any) -> str:
+    """The units of a word; u is any."""
+    told = [str(item) for item in (unit if isinstance(unit, list) else [unit])]
+    return " or ".join("any unit" if item == "u" else item for item in told)
 
 
 def _strategies() -> dict[str, str]:

@@ -85,7 +85,7 @@ def copied(tree: Any) -> Any:
         items = Items(copied(item) for item in tree)
         items.places = list(tree.places)
         return items
-    return copy.deepcopy(tree)
+    return copy.deepcopy(tree) if isinstance(tree, dict | list) else tree
 
 
 class _Builder:

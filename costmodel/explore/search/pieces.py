@@ -6,7 +6,7 @@ import itertools
 import math
 import pickle
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from costmodel.documents.library import Case
 from costmodel.documents.variation import vary
@@ -23,6 +23,7 @@ class Variants:
 
     case: Case
     over: tuple[Axis, ...] = ()
+    latest: dict[int, Case] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return math.prod(len(axis.values) for axis in self.over)
@@ -36,9 +37,12 @@ class Variants:
         return {axis.path: values[axis.path] for axis in self.over}
 
     def of(self, number: int) -> Case:
-        """One of them."""
-        settings = [f"{path}={value}" for path, value in self.values(number).items()]
-        return vary(self.case, settings) if settings else self.case
+        """One of them; the latest is held, for it is asked for several times."""
+        if number not in self.latest:
+            settings = [f"{path}={value}" for path, value in self.values(number).items()]
+            self.latest.clear()
+            self.latest[number] = vary(self.case, settings) if settings else self.case
+        return self.latest[number]
 
     def setting(self, number: int) -> Setting:
         """The setting of one of them."""

@@ -7,7 +7,7 @@ from concurrent.futures import Executor, Future
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from pickle import loads
 
@@ -23,6 +23,8 @@ from costmodel.explore.search.tally import Tally, Wanted, stretch
 
 MOST_KEPT = 31 << 20  # bytes; glibc takes no larger size
 POOL_FROM = 1 << 22  # candidates; fewer are done before a pool has started
+LARGEST_BUNDLE = 1 << 23  # candidates
+WHOLE_FROM = 4  # variants for each worker
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,9 @@ class Task:
         found.candidates = piece.candidates
         return found.of_variant(piece.variant)
 
-    def unpacked(self, packed: bytes, piece: Piece, values: dict[str, str]) -> Tally:
-        """The same in another process."""
-        return self.tally(_setting(packed), piece, values)
+    def unpacked(self, packed: bytes, bundle: tuple[Piece, ...], values: dict[str, str]) -> list[Tally]:
+        """The same of a few pieces of a variant, in another process."""
+        return [self.tally(_setting(packed), piece, values) for piece in bundle]
 
 
 def _keep_freed_memory() -> None:
@@ -96,10 +98,25 @@ def results(variants: Variants, wanted: Wanted, how: How, done: int, total: int)
     if by.kind == "local":
         _setting(case(0))  # processes that are forked find it read
 
-    def submit(pool: Executor, piece: Piece) -> Future[Tally]:
-        return pool.submit(task.unpacked, case(piece.variant), piece, variants.values(piece.variant))
+    def submit(pool: Executor, bundle: tuple[Piece, ...]) -> Future[list[Tally]]:
+        variant = bundle[0].variant
+        return pool.submit(task.unpacked, case(variant), bundle, variants.values(variant))
 
-    return shared_out(by, remaining, submit, how.stop)
+    bundles = _bundles(remaining, whole=len(variants) >= WHOLE_FROM * by.workers)
+    found: Iterator[list[Tally]] = shared_out(by, bundles, submit, how.stop)
+    return chain.from_iterable(found)
+
+
+def _bundles(remaining: Iterator[Piece], *, whole: bool) -> Iterator[tuple[Piece, ...]]:
+    """Pieces that one worker takes together: where variants are many all of a small one, which have much in common."""
+    for _, alike in groupby(remaining, lambda piece: piece.variant if whole else piece.number):
+        held: list[Piece] = []
+        for piece in alike:
+            if sum(other.candidates for other in (*held, piece)) > LARGEST_BUNDLE and held:
+                yield tuple(held)
+                held = []
+            held.append(piece)
+        yield tuple(held)
 
 
 def _here(variants: Variants, task: Task, remaining: Iterator[Piece], stop: Callable[[], bool]) -> Iterator[Tally]:

@@ -31,6 +31,7 @@ PLANS = 1_063_304  # of scenarios/speed.yaml
 
 def searched(variants: int, report: Path, how: dict[str, Any]) -> None:
     """A search, and a file that says what it found and took."""
+    multiprocessing.set_start_method(None, force=True)  # the platform's own again, as on the command line
     over = [axis(f"cluster.node.scale_out.fabric.bandwidth=10..{10 * variants} GB/s+10")] if variants > 1 else []
     began = time.perf_counter()
     tally = search(load("speed"), over=over, how=How(**how)).tally

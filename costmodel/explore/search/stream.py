@@ -24,7 +24,7 @@ from costmodel.explore.search.tally import Tally, Wanted, stretch
 MOST_KEPT = 31 << 20  # bytes; glibc takes no larger size
 POOL_FROM = 1 << 22  # candidates; fewer are done before a pool has started
 LARGEST_BUNDLE = 1 << 23  # candidates
-WHOLE_FROM = 4  # variants for each worker
+AT_LAST = 2  # variants for each worker whose pieces are given out singly, so that all end together
 
 
 @dataclass(frozen=True)
@@ -102,14 +102,14 @@ def results(variants: Variants, wanted: Wanted, how: How, done: int, total: int)
         variant = bundle[0].variant
         return pool.submit(task.unpacked, case(variant), bundle, variants.values(variant))
 
-    bundles = _bundles(remaining, whole=len(variants) >= WHOLE_FROM * by.workers)
+    bundles = _bundles(remaining, len(variants) - AT_LAST * by.workers)
     found: Iterator[list[Tally]] = shared_out(by, bundles, submit, how.stop)
     return chain.from_iterable(found)
 
 
-def _bundles(remaining: Iterator[Piece], *, whole: bool) -> Iterator[tuple[Piece, ...]]:
-    """Pieces that one worker takes together: where variants are many all of a small one, which have much in common."""
-    for _, alike in groupby(remaining, lambda piece: piece.variant if whole else piece.number):
+def _bundles(remaining: Iterator[Piece], whole: int) -> Iterator[tuple[Piece, ...]]:
+    """Pieces that a worker takes together: all of a small variant, which have much in common; of the last ones each."""
+    for _, alike in groupby(remaining, lambda piece: (piece.variant, piece.number if piece.variant >= whole else 0)):
         held: list[Piece] = []
         for piece in alike:
             if sum(other.candidates for other in (*held, piece)) > LARGEST_BUNDLE and held:

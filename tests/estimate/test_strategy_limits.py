@@ -180,10 +180,9 @@ def of_micro_batches_without_end_the_first_and_last_do_not_count(word: str) -> R
     yield row(endless, pp=4, schedule=word), row(machine())
 
 
-@limit("chimera", apart={"pp_volume", "dp_volume"})
-@limit("dualpipe", apart={"pp_volume", "dp_volume", *MEMORY})
+@limit("chimera", apart={"pp_volume"})
+@limit("dualpipe", apart={"pp_volume", *MEMORY})
 def of_two_ranks_both_ways_each_holds_the_model(word: str) -> Rows:
-    """What the two copies of the weights send each other is not counted."""
     for shape, zero in itertools.product((None, mixed()), (0, 1)):
         asked = free_links(machine(2, shape, stack=EVERY_SCHEDULE))
         yield row(asked, pp=2, schedule=word, zero=zero), row(asked, dp=2, zero=zero)

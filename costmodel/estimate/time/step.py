@@ -38,7 +38,7 @@ from costmodel.estimate.traffic.data import (
 )
 from costmodel.estimate.traffic.expert import expert_data, expert_groups, expert_transfers
 from costmodel.estimate.traffic.expert_data import expert_data_traffic, together
-from costmodel.estimate.traffic.groups import Groups, Transfer, group, groups
+from costmodel.estimate.traffic.groups import Groups, Transfer, group, groups, mirrored
 from costmodel.estimate.traffic.pipeline import PipelineTraffic, pipeline_traffic
 
 
@@ -132,6 +132,7 @@ def _data(
     micro_batches: Number,
 ) -> DataTraffic:
     """Data-parallel traffic: of the weights where they are gathered, of what is trained where gradients are summed."""
+    placed = replace(placed, dp=mirrored(setting, block, placed.dp))
     zero, held, ends = block.structure.zero, own.fullest(block.pp, block.structure.schedule), own.ends(block.pp)
     forward, backward = work.fullest
     units = _units(block, parameters, micro_batches, work)
@@ -148,7 +149,7 @@ def _data(
         data = sharded_gradients(setting, placed, held, ends, reduced, forward)
     if setting.experts is None:
         return data
-    edp = expert_groups(setting, block).edp
+    edp = mirrored(setting, block, expert_groups(setting, block).edp)
     return together(data, expert_data_traffic(setting, block, placed, edp, parameters, own, units, data))
 
 

@@ -13,6 +13,7 @@ from costmodel.equations.topology import domains_spanned, ranks_inside
 from costmodel.estimate.block import Block, alone
 from costmodel.estimate.once import once
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.schedules import weight_copies
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,16 @@ def strides(block: Block) -> dict[str, Number]:
             placed[name] = stride
             stride = repeated(stride, getattr(block, name))
     return placed
+
+
+def mirrored(setting: Setting, block: Block, holders: Group) -> Group:
+    """Those who hold the same weights: where a pipeline runs both ways, the ranks of the mirrored stage as well."""
+    if weight_copies(block.structure.schedule) == 1:
+        return holders
+    with term("mirrored stages"):
+        apart = divided(repeated(block.pp, strides(block)["pp"]), 2.0)
+        pair = group(setting, "mirrored", np.where(block.pp > 1, 2.0, 1.0), apart)
+    return joined(holders.name, holders, pair)
 
 
 def context_group(setting: Setting, block: Block) -> Group:

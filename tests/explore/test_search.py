@@ -251,6 +251,15 @@ def test_what_a_search_cannot_vary(over: str, hint: str) -> None:
     assert hint in fault.hint
 
 
+def test_ones_own_plan_in_another_case_stays_in_its_place() -> None:
+    """Of several cases only in the one that was written it goes before others that are as good."""
+    asked = load("llama-3-70b-512", ("plan.pp=2", "plan.vpp=8", "plan.micro_batch=2"))
+    found = search(asked, 8, over=[axis("assume.overlap.dp=77%,30%")], workers=1)
+    scores = [row.score for row in found.best]
+    assert scores == pytest.approx(sorted(scores), rel=1e-11)
+    assert {row.variant for row in found.best} == {0, 1}
+
+
 def test_a_plan_outside_the_space_ranks_too() -> None:
     found = searched(spaced(plan={"tp": 4, "pp": 2, "micro_batch": 2, "recompute": "full"}))
     assert found.your_rank is not None

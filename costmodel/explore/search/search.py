@@ -21,7 +21,7 @@ from costmodel.explore.search.engine import Stopped
 from costmodel.explore.search.kept import Kept, digest, opened
 from costmodel.explore.search.pieces import Variants, candidates
 from costmodel.explore.search.ranges import Axis
-from costmodel.explore.search.rank import Ranked, axes
+from costmodel.explore.search.rank import Ranked, Top, axes
 from costmodel.explore.search.remedies import what_would_fit
 from costmodel.explore.search.stream import How, Sight, results
 from costmodel.explore.search.tally import Tally, Wanted
@@ -70,13 +70,16 @@ class Found:
         return self.variants.setting(row.variant)
 
 
+SAME_SCORE = 1e-12  # relative; what rounding makes of equal ones
+
+
 def _yours(setting: Setting, sign: float, objective: str) -> tuple[Answer | None, float]:
     plan = setting.case.scenario.plan
     if plan is None:
         return None, -math.inf
     yours = answer(setting, plan)
     score = sign * yours.evaluation.costs.row()[objective]
-    return yours, score - 1e-12 * abs(score)
+    return yours, score - SAME_SCORE * abs(score)
 
 
 def _rankable(setting: Setting) -> None:
@@ -104,15 +107,18 @@ def _varied(case: Case, over: Sequence[Axis]) -> None:
         raise fail("C010", sentence, Place(COMMAND_LINE, 0, len("--over ") + 1, "", written, len(axis.path)), hint)
 
 
-def _own_ahead(rows: list[Ranked], yours: Answer | None, bar: float) -> list[Ranked]:
+def _own_ahead(top: Top, yours: Answer | None) -> list[Ranked]:
     """The rows in order, the scenario's own before others that are as good."""
     if yours is None:
-        return rows
-    block = yours.evaluation.block
-    sizes = {name: float(getattr(block, name)[0]) for name in SIZES}
-    own = [row for row in rows if (row.structure, row.sizes) == (block.structure, sizes) and row.score >= bar]
-    better = [row for row in rows if row.score < bar]
-    return [*better, *own, *(row for row in rows[len(better) :] if row not in own)]
+        return top.rows
+    block, score = yours.evaluation.block, top.sign * yours.evaluation.costs.row()[top.objective]
+    own = (block.structure, {name: float(getattr(block, name)[0]) for name in SIZES})
+
+    def place(row: Ranked) -> tuple[float, bool]:
+        as_good = math.isclose(row.score, score, rel_tol=SAME_SCORE)
+        return (score, (row.structure, row.sizes) != own) if as_good else (row.score, True)
+
+    return sorted(top.rows, key=place)
 
 
 def search(
@@ -145,7 +151,7 @@ def search(
     if lacking:
         refused = lacking * (candidates(variants) // len(precisions[0].values))
         tally.candidates, tally.refused[NO_PRECISION] = tally.candidates + refused, refused
-    tally.top.rows = _own_ahead(tally.top.rows, yours, bar)
+    tally.top.rows = _own_ahead(tally.top, yours)
     for best in (tally.top, tally.nearest, tally.front):
         if best:
             best.rows = _banded(variants, best.rows)

@@ -219,13 +219,34 @@ def _at(kind: type[BaseModel], location: Location) -> dict[str, Any]:
     """The JSON Schema of what stands at a location."""
     node = _resolved(kind, _schema(kind))
     for part in location:
-        if isinstance(part, int):
-            node = _resolved(kind, node.get("items", node))
-        elif part in node.get("properties", {}):
-            node = _resolved(kind, node["properties"][part])
-        elif isinstance(node.get("additionalProperties"), dict):
-            node = _resolved(kind, node["additionalProperties"])
+        inner = _inner(node, part)
+        node = node if inner is None else _resolved(kind, inner)
     return node
+
+
+def _inner(node: dict[str, Any], part: int | str) -> dict[str, Any] | None:
+    """What a schema says of a key or of an item; nothing where it has none."""
+    if "items" in node and str(part).isdecimal():
+        return dict(node["items"])
+    inner = node.get("properties", {}).get(part, node.get("additionalProperties"))
+    return inner if isinstance(inner, dict) else None
+
+
+def key_of(kind: type[BaseModel], path: str) -> dict[str, Any] | None:
+    """The JSON Schema of a key by its path in a document of that kind; nothing where there is none."""
+    node: dict[str, Any] | None = _schema(kind)
+    for part in path.split("."):
+        node = _inner(_resolved(kind, node), part) if node is not None else None
+    return node
+
+
+def choices_of(kind: type[BaseModel], path: str) -> list[str]:
+    """The values a key can take where they are few and named: true and false, or those of a choice."""
+    node = key_of(kind, path) or {}
+    kinds = node.get("anyOf", [node])
+    if any(inner.get("type") == "boolean" for inner in kinds):
+        return ["true", "false"]
+    return [str(value) for inner in kinds for value in inner.get("enum", [])]
 
 
 def _holders(kind: type[BaseModel], name: str) -> list[str]:

@@ -10,9 +10,11 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+
+from costmodel.documents.stack import ContextParallel, Zero
 
 Faults = Callable[[Any], list[Any]]
 NAME = "llama-3-70b-512"
@@ -343,13 +345,43 @@ def test_plans_that_do_not_fit_are_no_answer(run: Any) -> None:
         ("plan.tp", "step_time<=3 GB", "C011"),
         ("plan.tp", "speed>=3", "C003"),
         ("plan.order", "mfu>=0.4", "C012"),
-        ("nothing.at", "mfu>=0.4", "C012"),
+        ("nothing.at", "mfu>=0.4", "D003"),
+        ("plan.tp.at", "mfu>=0.4", "C001"),
         ("plan.tp=8..1", "mfu>=0.4", "C012"),
         ("nothing.at=1..8", "mfu>=0.4", "D003"),
     ],
 )
 def test_what_solve_refuses(vary: str, wanted: str, code: str, run: Any, faults: Faults) -> None:
     assert faults(run("solve", NAME, "--vary", vary, "--for", wanted))[0].code == code
+
+
+@pytest.mark.parametrize("path", ["plan.shedule", "stack.kernels.atention", "cluster.fabric.bandwith", "asume.price"])
+@pytest.mark.parametrize("where", ["", "=1..8"])
+def test_a_misspelt_path_is_told_as_set_tells_it(path: str, where: str, run: Any, faults: Faults) -> None:
+    ran = run("solve", NAME, "--vary", path + where, "--for", "mfu>=40 %")
+    (found,) = faults(ran)
+    (told,) = faults(run("estimate", NAME, "--set", f"{path}=1"))
+    assert found.code == "D003"
+    assert found._replace(marked="") == told._replace(marked="")
+    assert f"--vary {found.marked}" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [
+        ("plan.sequence_parallel", "true,false"),
+        ("assume.experts.deduplicated", "true,false"),
+        ("stack.kernels.dropout", "true,false"),
+        ("plan.cp_type", ",".join(get_args(ContextParallel))),
+        ("plan.zero", ",".join(map(str, get_args(Zero)))),
+        ("assume.experts.capacity", "1..100"),
+    ],
+)
+def test_what_is_no_number_says_the_values_it_takes(path: str, values: str, run: Any, faults: Faults) -> None:
+    asked = ("solve", "deepseek-v3-2048", "--for", "mfu>=1 %", "--vary")
+    (fault,) = faults(run(*asked, path))
+    assert (fault.code, fault.help) == ("C012", f"say where to look: --vary {path}={values}")
+    assert run(*asked, f"{path}={values}").err == ""
 
 
 def test_targets_may_be_written_both_ways(run: Any) -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from costmodel.documents.library import bibliography, strategies
 from costmodel.documents.precision import Precision
+from costmodel.documents.scenario import ExpertAssumption
 from costmodel.equation import EQUATIONS
+from costmodel.errors import CostModelError
 from costmodel.estimate.evaluate import FITS
 from costmodel.explore.explain.pages import all_words, page
 
@@ -59,6 +61,24 @@ def test_pages_of_words_say_what_the_code_holds() -> None:
     assert [name for name in get_args(Precision) if name not in page("precision").text] == []
     assert page("precision").title == "a word of the vocabulary"
     assert page("forward").title == "a word of the vocabulary, in FLOP or B"
+
+
+def test_words_of_keys_have_pages() -> None:
+    for word in ("deduplicated", "modules", "narrow", "overlap", "tuning"):
+        assert page(word).title.startswith("a word of the vocabulary")
+    assert "assume.experts.deduplicated" in page("expert-parallel").text
+
+
+def test_a_path_of_a_scenario_has_a_page() -> None:
+    told = page("assume.experts.deduplicated")
+    meant = str(ExpertAssumption.model_fields["deduplicated"].description)
+    assert (told.word, told.title) == ("assume.experts.deduplicated", page("deduplicated").title)
+    assert told.text.splitlines() == [meant, page("deduplicated").text]
+    assert page("cluster.fabric.bandwidth").text == page("cluster.node.scale_out.fabric.bandwidth").text
+    assert page("assume.flop_convention").title == "a key of the scenario"
+    with pytest.raises(CostModelError) as refused:
+        page("assume.expert.deduplicated")
+    assert refused.value.faults[0].code == "C003"
 
 
 def test_a_program_of_its_own_knows_every_equation() -> None:

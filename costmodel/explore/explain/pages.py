@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import costmodel.equations
+from costmodel.documents.faults import key_of
 from costmodel.documents.kernels import told_kinds
 from costmodel.documents.library import bibliography, glossary, strategies
+from costmodel.documents.overrides import full
+from costmodel.documents.scenario import Scenario
 from costmodel.documents.table import COLUMNS as MEASURED
 from costmodel.equation import EQUATIONS, Equation
 from costmodel.errors import FAULT_CODES
@@ -58,7 +61,20 @@ def page(word: str) -> Page:
         entry = words[word]
         unit = "" if entry["unit"] == "choice" else f", in {_units(entry['unit'])}"
         return Page(word, f"a word of the vocabulary{unit}", str(entry["meaning"]))
-    raise unknown(word, all_words())
+    return _key(word)
+
+
+def _key(path: str) -> Page:
+    """The page of a path of a scenario: what its key is for, before what the word means that it ends with."""
+    key, last = key_of(Scenario, full(path)), path.rpartition(".")[2]
+    if key is None:
+        raise unknown(path, all_words())
+    meant = str(key.get("description", ""))
+    if last not in all_words():
+        return Page(path, "a key of the scenario", meant)
+    known = page(last)
+    again = known.text.lower().startswith(meant.lower())
+    return replace(known, word=path, text=known.text if again else f"{meant}\n{known.text}")
 
 
 def _units(unit: Any) -> str:

@@ -6,12 +6,15 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from costmodel.documents.faults import choices_of
 from costmodel.documents.library import Case
 from costmodel.documents.overrides import full
-from costmodel.errors import Place, fail
+from costmodel.documents.scenario import Scenario
+from costmodel.documents.variation import vary as varied
+from costmodel.errors import CostModelError, Place, fail
 from costmodel.estimate.costs import COLUMNS, machine_name
 from costmodel.explore.compare.leaves import Value, leaves
 from costmodel.explore.explain.explain import unknown
@@ -93,6 +96,7 @@ def solve(case: Case, vary: str, wanted: str, *, best: bool = False, pace: Pace 
     goal = target(wanted)
     path, _, written = vary.partition("=")
     path = full(path.strip())
+    _known(case, path)
     now = leaves(case).get(path)
     seen: dict[str, Point] = {}
 
@@ -120,6 +124,21 @@ def solve(case: Case, vary: str, wanted: str, *, best: bool = False, pace: Pace 
     return found
 
 
+def _known(case: Case, path: str) -> None:
+    """A fault for a path that the scenario does not have, as --set gives it."""
+    try:
+        varied(case, [f"{path}=1"])
+    except CostModelError as error:
+        lost = [replace(fault, place=_written(path)) for fault in error.faults if fault.code in ("C001", "D003")]
+        if lost:
+            raise CostModelError(*lost) from None
+
+
+def _written(path: str) -> Place:
+    """Where the command line says what may change."""
+    return Place("command line", 0, 8, path, f"--vary {path}", max(1, len(path)))
+
+
 def _cut_short(found: Solved, texts: Sequence[str], seen: Mapping[str, Point]) -> None:
     """What the values tried tell when there will be no more."""
     found.stopped, found.how = True, "scan"
@@ -136,8 +155,9 @@ def _around(path: str, now: Value | None) -> Span:
     """Where to look when nobody says: from a part to a multiple of what is written."""
     match = _QUANTITY.match(now.text) if now is not None and isinstance(now.value, float) else None
     if now is None or match is None or not now.value:
-        place = Place("command line", 0, 8, path, f"--vary {path}", max(1, len(path)))
-        raise fail("C012", f"'{path}' holds no number to start from", place, f"say where to look: --vary {path}=1..100")
+        values = ",".join(choices_of(Scenario, path)) or "1..100"
+        hint = f"say where to look: --vary {path}={values}"
+        raise fail("C012", f"'{path}' holds no number to start from", _written(path), hint)
     number, unit = float(match[1].replace(",", "").replace("_", "")), match[2] or ""
     whole = number.is_integer() and not unit
     low = max(1.0, float(math.floor(number / _WIDE))) if whole else number / _WIDE

@@ -7,6 +7,8 @@ from functools import partial
 
 from rich.text import Text
 
+from costmodel.documents.limits import Bound
+from costmodel.estimate.block import SIZES
 from costmodel.estimate.costs import COLUMNS
 from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.legality.rules import REFUSALS
@@ -28,6 +30,7 @@ _NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
 _SHORT = {"dp_replicate": "rep"}
 _TELLING = 0.005
 _RESULTS = ("step", "P90", "tok/s/GPU", "MFU", "GiB", "")
+_TAKEN = frozenset((*SIZES, *_NAMES, *CHOICES, *_SHORT.values(), *_RESULTS, *Bound.model_fields))
 
 
 def search(found: Found, shown: int, refused: Mapping[str, Example] | None = None) -> list[Line]:
@@ -66,11 +69,23 @@ def table(found: Found, plans: Sequence[Ranked]) -> Grid:
     """Plans in order; where the terminal is narrow, the P90 goes first, then sp, the MFU, the rate."""
     cut = _cut(plans)
     varied = [tuple(found.values(plan).values()) for plan in plans]
-    over = [path.rpartition(".")[2] for path in found.values(plans[0])]
+    over = headings(list(found.values(plans[0])))
     place, *names = _names(cut)
     cells = [(row[0], *values, *row[1:]) for row, values in zip(search_rows(plans, cut), varied, strict=True)]
     align = f"r{'l' * len(over)}{_align(cut)}rrrrrl"
     return Grid((place, *over, *names, *_RESULTS), cells, align, drop=("P90", "sp", "MFU", "tok/s/GPU"), gap=" ")
+
+
+def headings(paths: Sequence[str]) -> list[str]:
+    """Of each path that varies the shortest end that is no other's, no column of plans and no mere bound."""
+    return [_heading(path, [other for other in paths if other != path]) for path in paths]
+
+
+def _heading(path: str, others: Sequence[str]) -> str:
+    parts = path.split(".")
+    ends = [".".join(parts[start:]) for start in range(len(parts) - 1, -1, -1)]
+    free = (end for end in ends if end not in _TAKEN and not any(f".{other}".endswith(f".{end}") for other in others))
+    return next(free, path)
 
 
 def _cut(plans: Sequence[Ranked]) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ TIME_TERMS = (
 BAND, ENDS = "P10 – P90", ("low", "high")
 
 OF_SOME = ("cp_exposed", "ep_exposed", "offload_exposed")  # said only where there is any
+_DUST = 1e-8  # share of a step below which a term is none
 
 
 def percent(value: float, digits: int = 3) -> str:
@@ -145,11 +146,16 @@ def _where_it_goes(costs: dict[str, float]) -> list[Line]:
     terms = [(name, costs[key]) for name, key in TIME_TERMS if key not in OF_SOME or costs[key]]
     longest = max(value for _, value in terms)
     rows = [
-        (name, show_time(value), bar(value / longest, 32), _of_step(value / costs["step_time"]))
+        (name, _term(value, costs["step_time"]), bar(value / longest, 32), _of_step(value / costs["step_time"]))
         for name, value in sorted(terms, key=lambda item: -item[1])
     ]
     shares = Grid(("term", "time", "", "of the step"), rows, "lrlr", headed=False, drop=("",), indent="    ")
     return [Text(), styled("  where the step goes", HEAD), shares]
+
+
+def _term(value: float, step: float) -> str:
+    """A term of the step; 0 where only the soft corner of two regimes is left of it."""
+    return show_time(value if value > _DUST * step else 0.0)
 
 
 def _of_step(value: float) -> str:

@@ -47,6 +47,15 @@ def test_in_words(name: str, run: Any) -> None:
     assert not any(line != line.rstrip() for line in ran.out.splitlines())
 
 
+@pytest.mark.parametrize(("name", "none"), [("deepseek-v3-2048", True), (NAME, False)])
+def test_a_term_that_is_none_is_said_to_be(name: str, none: bool, run: Any) -> None:
+    """A trace of one stays in JSON."""
+    (line,) = (line.split() for line in run("estimate", name).out.splitlines() if line.split()[:1] == ["launch"])
+    plan = json.loads(run("estimate", name, "--json").out)["plans"][0]
+    assert plan["launch_s"] > 0
+    assert (line[1:3] == ["0", "s"]) is none
+
+
 def refuse(constant: str) -> None:
     """NaN and infinities are no JSON."""
     raise AssertionError(constant)

@@ -42,6 +42,23 @@ def test_a_difference_is_that_of_two_estimates(run: Any) -> None:
     assert lines["memory.activations_bytes"]["after"] == worst[1]["activations_bytes"]
 
 
+def test_what_was_assumed_stands_before_what_is_written(run: Any, tmp_path: Path) -> None:
+    name, path = "deepseek-v3-2048", "assume.experts.deduplicated"
+    estimate = told(run, "estimate", name)
+    (assumed,) = [item["value"] for item in estimate["assumed"] if item["path"] == path]
+    other = {"true": "false", "false": "true"}[assumed]
+    change = ("--set", f"{path}={other}")
+    (written,) = told(run, "diff", name, *change)["inputs"]
+    assert (written["path"], written["before"], written["after"]) == (path, assumed, other)
+    (tmp_path / "old.json").write_text(json.dumps(estimate), "utf-8")
+    assert told(run, "diff", str(tmp_path / "old.json"), name, *change)["inputs"] == [written]
+    (tmp_path / "new.json").write_text(run("estimate", name, *change, "--json").out, "utf-8")
+    (withdrawn,) = told(run, "diff", str(tmp_path / "new.json"), name)["inputs"]
+    assert (withdrawn["before"], withdrawn["after"]) == (other, assumed)
+    (same,) = told(run, "diff", name, "--set", f"{path}={assumed}")["inputs"]
+    assert (same["before"], same["after"]) == (None, assumed)
+
+
 def test_nothing_differs(run: Any) -> None:
     ran = run("diff", NAME, f"scenarios/{NAME}.yaml", "--exit-code")
     assert (ran.code, ran.err) == (0, "")
@@ -67,6 +84,12 @@ def test_stored_results_keep_their_figures(run: Any, tmp_path: Path) -> None:
     piped = run("diff", "-", NAME, stdin=file.read_text("utf-8"))
     assert piped.code == 0
     assert "2.00 × faster" in piped.out
+
+
+@pytest.mark.parametrize("name", ["deepseek-v3-2048", "offload-llama-2-13b-8"])
+def test_a_stored_result_is_itself(name: str, run: Any) -> None:
+    """Also where its plan holds lists."""
+    assert told(run, "diff", "-", name, stdin=run("estimate", name, "--json").out)["same"]
 
 
 def test_two_plans_of_one_search(run: Any) -> None:

@@ -219,6 +219,15 @@ def test_remarks() -> None:
     assert {"N001", "N002", "N004"} <= {*REMARKS}
 
 
+@pytest.mark.parametrize(
+    "assume", [{"experts": {"deduplicated": False}}, {"experts": {"capacity": 2}}, {"overlap": {"ep": 0}}]
+)
+def test_what_is_assumed_of_experts_needs_some(assume: dict[str, Any]) -> None:
+    assert "N008" in ask(setting(model(), assume=assume)).remarked
+    assert "N008" not in ask(setting(mixed(), assume=assume)).remarked
+    assert "N008" not in ask(setting(model(), assume={"overlap": {"tp": 0}})).remarked
+
+
 def test_a_wide_domain_is_not_left() -> None:
     """Where 72 accelerators share a domain, tp = 16 stays inside."""
     asked = setting(model(hidden=4096, heads=32), node="gb200-nvl72", nodes=4)

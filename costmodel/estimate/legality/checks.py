@@ -223,8 +223,15 @@ def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:
     yield "N002", np.asarray(block.tp > min(counts, default=math.inf))
     yield "N004", _any(np.asarray(divided(width, block.tp) < 256) for width in _inner_widths(setting))
     yield "N007", np.full(len(block), setting.convention in ("megatron-2021", "korthikanti") and not _gpt(setting))
+    yield "N008", np.full(len(block), setting.experts is None and _assumes_experts(setting))
     longer = setting.sequence > setting.model.max_sequence
     yield "N006", np.full(len(block), longer and setting.model.positions != "learned")
+
+
+def _assumes_experts(setting: Setting) -> bool:
+    """Whether the scenario says anything of experts."""
+    assume = setting.case.scenario.assume
+    return any(value is not None for value in (*vars(assume.experts).values(), assume.overlap.ep))
 
 
 def _gpt(setting: Setting) -> bool:

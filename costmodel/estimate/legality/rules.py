@@ -113,5 +113,8 @@ REMARKS = {
     "N007": Rule(
         "convention of GPT blocks", "That FLOP convention counts multi-head attention and an MLP of four times hidden."
     ),
+    "N008": Rule(
+        "assumed of no experts", "The model has no experts, so assume.experts and assume.overlap.ep change nothing."
+    ),
     "N004": Rule("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
 }

@@ -26,11 +26,12 @@ class Side:
     figures: Mapping[str, float]
     documents: Mapping[str, str] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
+    assumed: Mapping[str, str] = field(default_factory=dict)  # of values that nobody wrote
 
 
 @dataclass(frozen=True)
 class Input:
-    """A value that is another on the other side; None where it is not there."""
+    """A value that is another on the other side, written or assumed; None where it is neither."""
 
     path: str
     before: str | None
@@ -112,10 +113,19 @@ def _inputs(before: Side, after: Side) -> list[Input]:
         old, new = before.values.get(path), after.values.get(path)
         if (old and old.value) == (new and new.value) and (old is None) == (new is None):
             continue
-        found.append(Input(path, old.text if old else None, new.text if new else None, new.place if new else None))
+        found.append(Input(path, *_texts(path, before, after), new.place if new else None))
     exchanged = [f"{change.path}." for change in found if change.path in HELD]
     kept = [change for change in found if not any(change.path.startswith(prefix) for prefix in exchanged)]
     return kept + _documents(before.documents, after.documents)
+
+
+def _texts(path: str, before: Side, after: Side) -> tuple[str | None, str | None]:
+    """A value as each side writes it; of one that does not, what it assumed, if that is another."""
+    old, new = (side.values[path].text if path in side.values else None for side in (before, after))
+    assumed, instead = before.assumed.get(path), after.assumed.get(path)
+    if old is None:
+        return (None if assumed == new else assumed), new
+    return old, new if new is not None or instead == old else instead
 
 
 def _documents(before: Mapping[str, str], after: Mapping[str, str]) -> list[Input]:
@@ -132,7 +142,8 @@ def side(name: str, answer: Answer) -> Side:
         own = written.get(f"plan.{key}")
         values[f"plan.{key}"] = own if own and own.value == value else Value(value)
     held = {} if answer.refused else figures(answer)
-    return Side(name, values, held, named_documents(answer.setting.case), answer.refused)
+    assumed = {item.path: item.value for item in answer.assumed}
+    return Side(name, values, held, named_documents(answer.setting.case), answer.refused, assumed)
 
 
 def named_documents(case: Case) -> dict[str, str]:

@@ -39,10 +39,13 @@ def _stored(name: str, case: Case, result: Mapping[str, Any], rank: int) -> Side
     digests = {str(item.get("name")): str(item.get("digest")) for item in _rows(result, "documents")}
     held = {key: float(plan[key]) for key in NAMES if _is_number(plan.get(key))}
     held |= _ledger(_rows(result, "ledger")) | _transfers(_rows(result, "transfers"))
-    return Side(name, values, held, digests)
+    assumed = {str(item.get("path")): str(item.get("value")) for item in _rows(result, "assumed")}
+    return Side(name, values, held, digests, assumed=assumed)
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return f"[{', '.join(map(str, value))}]"
     return float(value) if _is_number(value) else value if isinstance(value, bool) else str(value)
 
 

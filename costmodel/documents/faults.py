@@ -100,7 +100,8 @@ class _Faults:
             sentence = f"this is {value}, and {expected} is wanted here" if known else f"{said(value)} is no schema"
             return Fault("D011", sentence, place, f"schema: {expected}")
         if kind == "literal_error":
-            return _choice(str(detail["ctx"]["expected"]), value, place)
+            mappings = _mappings(_at(self.kind, detail["loc"]))
+            return _choice(str(detail["ctx"]["expected"]), value, place, mappings)
         sentence = _WANTED.get(kind, detail["msg"])
         hint = _HINTS.get(kind, "")
         if kind == "string_type" and value is not None and not isinstance(value, dict | list):
@@ -186,17 +187,25 @@ def _has(here: Any, part: int | str) -> bool:
     return isinstance(here, dict) and part in here
 
 
-def _choice(expected: str, value: Any, place: Place) -> Fault:
+def _mappings(node: dict[str, Any]) -> dict[str, str]:
+    """Words that a mapping takes which may stand in the place of a word, each as it is written there."""
+    keys = node.get("properties", {})
+    return {word: f"{{{key}: {word}}}" for key, inner in keys.items() for word in inner.get("enum", ())}
+
+
+def _choice(expected: str, value: Any, place: Place, mappings: dict[str, str]) -> Fault:
+    """A fault for what is none of the words expected; mappings may stand in their place, by a word that each holds."""
     choices = expected.replace("'", "").replace(" or ", ", ").split(", ")
     sentence = f"{said(value)} is not one of {expected}"
     if len(choices) == 1:
-        sentence = f"{said(value)} is not a choice here; {expected} is the only one"
+        only = f"{expected} or a mapping is" if mappings else f"{expected} is the only one"
+        sentence = f"{said(value)} is not a choice here; {only}"
     if isinstance(value, dict | list):
         return Fault("D006", f"one of {expected} is wanted here, not {said(value)}", place)
     if isinstance(value, str) and value in choices:
         return Fault("D010", sentence, place, f"write it without quotes: {value}")
-    close = nearest(str(value), choices)
-    return Fault("D010", sentence, place, f"did you mean '{close}'?" if close else "")
+    close = nearest(str(value), [*choices, *mappings])
+    return Fault("D010", sentence, place, f"did you mean {mappings.get(close, repr(close))}?" if close else "")
 
 
 @functools.cache

@@ -307,6 +307,8 @@ def efficiency_of(of: Accelerator | Fabric) -> str:
 
 def _under(tree: Any, path: str) -> Any:
     for part in path.split("."):
+        if isinstance(tree, list):
+            tree = {str(index): item for index, item in enumerate(tree)}
         tree = tree.get(part) if isinstance(tree, dict) else None
     return tree
 

@@ -28,6 +28,15 @@ OptimizerReference = Annotated[
     Annotated[str, Tag("name")] | Annotated[Optimizer, Tag("inline")], Discriminator(_written)
 ]
 
+
+def _trained(value: Any) -> str:
+    return "full" if isinstance(value, str) else "adapters"
+
+
+Trained = Annotated[
+    Annotated[Literal["full"], Tag("full")] | Annotated[Tuning, Tag("adapters")], Discriminator(_trained)
+]
+
 FlopConvention = Literal["model-causal", "model-full", "6n", "palm", "megatron-2021", "korthikanti"]
 
 
@@ -42,9 +51,7 @@ class Training(Document):
     gradients: GradientType | None = Field(
         default=None, description="Type gradients are accumulated and reduced in; else the stack's"
     )
-    tuning: Literal["full"] | Tuning = Field(
-        default="full", description="full trains every weight; lora and qlora train adapters"
-    )
+    tuning: Trained = Field(default="full", description="full trains every weight; lora and qlora train adapters")
     optimizer: OptimizerReference = Field(default="adamw", description="Optimizer, by name or written out")
 
 

@@ -11,7 +11,7 @@ from costmodel.documents.model import Model
 from costmodel.documents.precision import RECIPES, Recipe
 from costmodel.documents.scenario import FlopConvention
 from costmodel.documents.stack import ExpertKernels, GradientType, LowPrecision, Recompute, Stack
-from costmodel.documents.tuning import Tuning, adaptable
+from costmodel.documents.tuning import Tuning
 from costmodel.equation import Number
 from costmodel.equations.adapters import packed_bytes
 from costmodel.equations.collectives import Operation
@@ -20,6 +20,7 @@ from costmodel.equations.roofline import power_slowdown
 from costmodel.errors import Place, fail
 from costmodel.estimate.host import Host, host_of
 from costmodel.estimate.precision import Linear, linear_of, matmul_fit, possible
+from costmodel.estimate.tunable import tunable
 from costmodel.units import Figure, show
 
 Dropped = Literal["nothing", "core", "operations", "layer"]
@@ -111,10 +112,15 @@ class Setting:
         return None if written == "full" else written
 
     @property
+    def packed(self) -> bool:
+        """Whether frozen weights of the layers are in 4 bits, and unpacked before every use."""
+        return self.tuning is not None and self.tuning.method == "qlora"
+
+    @property
     def gathered(self) -> float:
         """Bytes of a layer's weight as the network gathers it."""
-        narrow, tuning = self.narrow, self.tuning
-        if tuning is not None and tuning.method == "qlora":
+        narrow = self.narrow
+        if self.packed:
             return float(packed_bytes(1.0, *NF4))
         return self.recipe.operand if narrow is not None and narrow.gather else self.stack.states.compute
 
@@ -122,6 +128,11 @@ class Setting:
     def narrow(self) -> LowPrecision | None:
         """What the stack does about narrow types; nothing where the recipe has none."""
         return self.stack.low_precision if self.recipe.narrow else None
+
+    @property
+    def keeps_narrow(self) -> bool:
+        """Whether inputs are kept in the narrow type; frozen weights read none again, and adapters read 16 bits."""
+        return self.narrow is not None and self.narrow.saved and self.tuning is None
 
     @property
     def ranks(self) -> Number:
@@ -287,7 +298,7 @@ def _sustained(case: Case, fit: SustainedFit) -> float:
 def _complete(case: Case, recipe: Recipe) -> None:
     """A fault for what the documents must say before anything can be computed."""
     possible(case, recipe)
-    _tunable(case)
+    tunable(case)
     efficiency, kernel = case.efficiency, case.stack.kernels.attention
     name = case.accelerator.name
     for kind, key in ((recipe.wide, recipe.wide), (recipe.type, recipe.fit)):
@@ -302,23 +313,6 @@ def _complete(case: Case, recipe: Recipe) -> None:
         raise fail("D013", f"the efficiency of {name} lacks fits of all_reduce and all_gather")
     if kernel != "unfused" and kernel not in efficiency.attention:
         raise fail("D013", f"the efficiency of {name} has no attention class {kernel}")
-
-
-def _tunable(case: Case) -> None:
-    """A fault for adapters beside matrices that the model has not, or that are not modelled."""
-    tuning, model = case.scenario.workload.tuning, case.model
-    if tuning == "full":
-        return
-    kinds = [*model.layers, *([] if model.prediction is None else [model.prediction.layer])]
-    if any(kind.state_space is not None for kind in kinds):
-        sentence = "adapters are modelled for attention, MLPs and experts, not for state-space mixers"
-        raise fail("D013", sentence, None, "take workload.tuning: full, or a model of attention alone")
-    there = {name: None for kind in kinds for name in adaptable(kind, experts=tuning.experts)}
-    modules = tuning.modules or list(there)
-    absent = [name for name in modules if name not in there and (name != "gate" or not {*modules} & {*there})]
-    if absent:
-        sentence = f"{model.name} has no {', '.join(absent)} to put adapters beside"
-        raise fail("D013", sentence, None, f"workload.tuning.modules of it: {', '.join(there)}")
 
 
 def _price(case: Case) -> tuple[Assumed, ...]:

@@ -89,5 +89,18 @@ def tuning_notes(setting: Setting) -> dict[str, str]:
     """What the lines of a ledger hold where only adapters are trained."""
     if setting.tuning is None:
         return {}
-    packed = "4.13 bits in the layers" if setting.tuning.method == "qlora" else "16 bits"
-    return {"weights": f"frozen in {packed}, and adapters", "gradients": "of adapters", "optimizer": "of adapters"}
+    return {
+        "weights": f"frozen in {_frozen(setting)}, and adapters",
+        "gradients": "of adapters",
+        "optimizer": "of adapters",
+    }
+
+
+def _frozen(setting: Setting) -> str:
+    narrow = setting.narrow
+    if setting.packed:
+        return "4.13 bits in the layers"
+    if narrow is None or not narrow.cached:
+        return "16 bits"
+    copies = f"{setting.recipe.copies:.3g} B of {setting.recipe.name}"
+    return f"{copies} in the layers" if narrow.primary else f"16 bits, with {copies} in the layers"

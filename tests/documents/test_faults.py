@@ -105,6 +105,40 @@ ONE = {
     "quoted number": (PLAN, keys('  zero: "1"\n'), "D010", '"1"', "'1' is not one of", "without quotes: 1"),
     "list for a choice": (PLAN, keys("  zero: [1]\n"), "D006", "[", "one of 0, 1, 2 or 3 is wanted", ""),
     "the only choice": ("kind: training", "kind: serving", "D010", "serving", "'training' is the only one", ""),
+    "word for a mapping": (
+        "kind: t",
+        "tuning: lora\n  kind: t",
+        "D010",
+        "lora",
+        "'lora' is not a choice here; 'full' or a mapping is",
+        "did you mean {method: lora}?",
+    ),
+    "list for a word or a mapping": ("kind: t", "tuning: [a]\n  kind: t", "D006", "[", "a mapping of keys", ""),
+    **{
+        f"{name} where a word may stand": ("kind: t", f"tuning: {{method: lora, {text}}}\n  kind: t", *told)
+        for name, text, *told in (
+            ("unknown key", "ranks: 8", "D003", "ranks", "unknown key 'ranks'", "did you mean 'rank'?"),
+            ("zero", "rank: 0", "D008", "0", "0 is out of range", ""),
+            ("unknown choice", "modules: [upp]", "D010", "upp", "'upp' is not one of", "did you mean 'up'?"),
+            ("empty list", "modules: []", "D006", "[", "the list is empty", "leave the key out"),
+            (
+                "module of others",
+                "modules: [q, kv-up]",
+                "D013",
+                "kv-up",
+                "has no kv-up to put",
+                "q, k, v, o, gate",
+            ),
+        )
+    },
+    "narrow products of packed weights": (
+        "kind: t",
+        "precision: fp8\n  tuning: {method: qlora}\n  kind: t",
+        "D013",
+        "fp8",
+        "weights of qlora are unpacked into 16 bits",
+        "workload.precision: bf16",
+    ),
     "schema of the future": (
         "scenario/v1",
         "scenario/v2",

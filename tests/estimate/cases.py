@@ -168,8 +168,9 @@ def free_host(asked: Setting) -> Setting:
 def instant_host(asked: Setting) -> Setting:
     """The same case with a host that nothing waits for, however many operations it issues."""
     launch = asked.stack.launch.model_copy(update={"operation": 0.0})
-    experts = asked.experts and replace(asked.experts, host=0.0)
-    return replace(asked, stack=asked.stack.model_copy(update={"launch": launch}), experts=experts)
+    free = _experts(asked, host=0.0)
+    experts = free.experts and replace(free.experts, host=0.0)
+    return replace(free, stack=asked.stack.model_copy(update={"launch": launch}), experts=experts)
 
 
 def even_kernels(asked: Setting, share: float = 1.0) -> Setting:

@@ -10,13 +10,14 @@ from costmodel.equations.adapters import packed_bytes
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import trained_in
 from costmodel.estimate.shapes.work import model_parameters, shard
+from costmodel.report.choices import tuning_notes
 from costmodel.report.plan import head
 from estimate.cases import ask, costs, line, setting
 
 
 def tuned(method: str = "lora", *, shape: str = "llama-3-8b", **more: Any) -> Setting:
     tuning = {"method": method, **{name: more.pop(name) for name in ("rank", "modules") if name in more}}
-    return setting(shape, workload={"tuning": tuning}, **more)
+    return setting(shape, workload={"tuning": tuning, "precision": more.pop("precision", "bf16")}, **more)
 
 
 def test_the_worked_examples() -> None:
@@ -99,6 +100,18 @@ def test_fewer_modules_train_fewer_parameters_and_a_plain_mlp_has_no_gate() -> N
     asked = tuned(shape="gpt-3-175b", modules=["gate", "up"], rank=4)
     (kind,) = asked.model.layers
     assert trained_in(asked, shard(asked.model, kind, 1.0)) == 4 * (12288 + 4 * 12288)
+
+
+def test_converted_copies_of_frozen_weights_are_named() -> None:
+    wide, narrow = (tuned(precision=kind) for kind in ("bf16", "fp8"))
+    (kind,) = wide.model.layers
+    copies = 2 * 32 * shard(wide.model, kind, 1.0).parameters
+    weights = [line(ask(asked, zero=0), "weights") for asked in (wide, narrow)]
+    assert weights[1] - weights[0] == pytest.approx(copies, rel=1e-3)
+    notes = [tuning_notes(asked)["weights"] for asked in (wide, narrow)]
+    assert "fp8" not in notes[0]
+    assert "16 bits, with 2 B of fp8 in the layers" in notes[1]
+    assert "2 B of fp8-block" in tuning_notes(tuned(stack="hai-llm", precision="fp8-block"))["weights"]
 
 
 def test_an_answer_says_what_is_trained() -> None:

@@ -31,9 +31,9 @@ STATES = ("weights", "gradients", "optimizer", "gathered", "activations", "recom
 CHOICES: list[dict[str, Any]] = [{}, {"modules": ["q", "v"]}, {"modules": ["down"]}, {"modules": ["gate", "up"]}]
 
 
-def tuned(shape: str | dict[str, Any], method: str = "lora", **more: Any) -> Setting:
+def tuned(shape: str | dict[str, Any], method: str = "lora", precision: str = "bf16", **more: Any) -> Setting:
     tuning = {"method": method, **{name: more.pop(name) for name in TUNING if name in more}}
-    return setting(shape, workload={"tuning": tuning}, **more)
+    return setting(shape, workload={"tuning": tuning, "precision": precision}, **more)
 
 
 def mlp(width: int, hidden: int) -> Shapes:
@@ -122,7 +122,9 @@ def test_the_names_of_a_layer_are_those_of_its_adapters(path: Any) -> None:
     [
         ("deepseek-v3", {"modules": ["q", "k", "o"]}, "deepseek-v3 has no q, k to"),
         ("mixtral-8x7b", {"modules": ["kv-up"]}, "mixtral-8x7b has no kv-up to"),
-        ("mixtral-8x7b", {"modules": ["up"], "experts": False}, "mixtral-8x7b has no up to"),
+        ("mixtral-8x7b", {"modules": ["gate", "up"], "experts": False}, "has gate, up only in its routed experts"),
+        ("mixtral-8x7b", {"modules": ["q", "gate"], "experts": False}, "has gate only in its routed experts"),
+        ("mixtral-8x7b", {"modules": ["q-up", "up"]}, "mixtral-8x7b has no q-up to"),
         ("gpt-3-175b", {"modules": ["gate"]}, "gpt-3-175b has no gate to"),
         ("nemotron-h-8b", {}, "not for state-space mixers"),
     ],
@@ -235,6 +237,24 @@ def test_inputs_that_only_frozen_experts_read_are_not_kept() -> None:
     assert line(down, "activations") - line(two, "activations") == EQUAL(8 * 4096 * 2 * 2 * (1024 + 16))
 
 
+@pytest.mark.parametrize("stack", ["megatron-core", "hai-llm"])
+@pytest.mark.parametrize("again", [None, ["norms", "moe-activation"], ["moe", "shared-experts"]], ids=str)
+def test_inputs_stay_wide_for_adapters_beside_narrow_products(stack: str, again: list[str] | None) -> None:
+    plan = {"recompute": "selective", "recompute_modules": again} if again else {"recompute": "none"}
+    shape = mixed(shared={"ffn_hidden": 1024, "gated": True})
+    for more in CHOICES:
+        rows = (tuned(shape, precision=kind, node=ONE, stack=stack, **more) for kind in ("bf16", "fp8-block"))
+        wide, narrow = (line(ask(asked, **plan), "activations") for asked in rows)
+        assert narrow == EQUAL(wide, rel=1e-12)
+
+
+def test_what_is_between_thin_matrices_stays_under_recompute_of_operations() -> None:
+    """Of q, k, v and o a rank's width a token, of each of two rows three; nothing that frozen weights spare."""
+    full, thin = (asked(mixed(), node=ONE, stack="fsdp2") for asked in (setting, tuned))
+    kept = [line(ask(each, recompute="selective"), "activations") for each in (full, thin)]
+    assert kept[1] - kept[0] == EQUAL(8 * 4096 * 2 * 16 * (4 + 2 * 3))
+
+
 def test_narrow_vectors_that_no_gradient_reads_are_not_kept() -> None:
     """After their norms, 1536 and 512 wide, unless what grows from them is computed again."""
     plan = {"ep": 8, "recompute": "selective", "recompute_modules": ["norms"]}
@@ -270,11 +290,41 @@ def test_frozen_experts_take_two_thirds_of_the_products() -> None:
 
 
 def test_thin_products_of_experts_cost_the_host_its_time() -> None:
-    """Each of three adapters two products, as many as an expert has without."""
-    hosts = [{"experts": {"host": f"{micro} us"}} for micro in (10_000, 20_000)]
+    """Each of three adapters two products, as many as an expert has without, which in fp8 take thrice as long."""
+    stacks = [written_out("stack", "megatron-core", experts={"host": f"{micro} us"}) for micro in (10_000, 20_000)]
     for more, times in (({}, 4), ({"modules": ["q", "down"]}, 2), ({"modules": ["q"]}, 1)):
-        found = [costs(tuned(mixed(count=8), node=ONE, assume=said, **more))["launch"] for said in hosts]
-        assert found[1] - found[0] == EQUAL(64 * 8 * 2 * 8 * times * 1e-2, rel=1e-9)
+        for precision, own in (("bf16", 1), ("fp8", 3)):
+            asked = (tuned(mixed(count=8), precision=precision, node=ONE, stack=stack, **more) for stack in stacks)
+            found = [costs(each)["launch"] for each in asked]
+            assert found[1] - found[0] == EQUAL(64 * 8 * 2 * 8 * (times - 1 + own) * 1e-2, rel=1e-9)
+
+
+def test_a_written_host_time_is_of_the_experts_own_products() -> None:
+    hosts = [{"experts": {"host": f"{micro} us"}} for micro in (10_000, 20_000)]
+    found = [costs(tuned(mixed(count=8), "qlora", node=ONE, assume=said))["launch"] for said in hosts]
+    assert found[1] - found[0] == EQUAL(64 * 8 * 2 * 8 * 1e-2, rel=1e-9)
+
+
+@pytest.mark.parametrize(("plan", "times"), [({}, (1, 1)), ({"recompute": "full"}, (1, 2))], ids=["none", "full"])
+def test_unpacking_costs_the_host_its_time(plan: dict[str, Any], times: tuple[int, int]) -> None:
+    """Of a layer qkv, out and router, and in groups both of the experts'; of each expert as long as its products."""
+    stack = written_out("stack", "megatron-core", experts={"host": "10 ms"}, launch={"operation": "100 ms"})
+    found = [costs(tuned(mixed(count=8), method, node=ONE, stack=stack), **plan) for method in ("lora", "qlora")]
+    lora, qlora = (row["launch"] + row["memory_bound"] for row in found)
+    assert qlora - lora == EQUAL(64 * 8 * sum(times) * (5 * 0.1 + 8 * 0.01), rel=1e-9)
+
+
+def test_named_modules_unpack_what_they_multiply_again() -> None:
+    stack = written_out("stack", "megatron-core", experts={"host": "10 ms"}, launch={"operation": "100 ms"})
+    shapes = ((mixed(count=8), "moe", 3 * 0.1 + 8 * 0.01), (model(gated=True), "mlp", 2 * 0.1))
+    for shape, module, again in shapes:
+        rows = []
+        for method in ("lora", "qlora"):
+            asked = tuned(shape, method, node=ONE, stack=stack)
+            plans = ({"recompute": "none"}, {"recompute": "selective", "recompute_modules": [module]})
+            rows.append([sum(costs(asked, **plan)[name] for name in ("launch", "memory_bound")) for plan in plans])
+        (lora, lora_again), (qlora, qlora_again) = rows
+        assert (qlora_again - qlora) - (lora_again - lora) == EQUAL(64 * 8 * again, rel=1e-9)
 
 
 def test_what_tp_ranks_hold_whole_they_unpack_whole_and_multiply_by_their_tokens() -> None:

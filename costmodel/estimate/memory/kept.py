@@ -38,6 +38,7 @@ def layer_activations(setting: Setting, block: Block, part: Shard) -> Number:
     if dropped == "operations":
         sizes = (mixer.heads, mixer.kv_heads, mixer.head_dim) if mixer is not None else (0.0, 0.0, 0.0)
         kept = op_level_activations(tokens, model.hidden, *sizes, part.ffn_hidden, setting.element, split)
+        kept = kept + between(setting, part, tokens) + _between_experts(setting, block, part)
         return kept + divided(_expert_activations(setting, part, block), 2.0) if part.routed is not None else kept
     whole = whole_activations(setting, block, part, selective=dropped == "core" and structure.recompute_modules is None)
     whole = whole + between(setting, part, tokens) + _between_experts(setting, block, part)
@@ -72,7 +73,7 @@ def _spared_experts(setting: Setting, block: Block, part: Shard) -> Number:
             return _expert_activations(setting, part, block)
     if ("moe-activation" not in modules and setting.tuning is None) or part.routed is None or setting.experts is None:
         return 0.0
-    width = setting.recipe.operand if setting.narrow is not None and setting.narrow.saved else setting.element
+    width = setting.recipe.operand if setting.keeps_narrow else setting.element
     rows = rows_of(part.routed, divided(local_tokens(setting, block), block.tp), setting.experts.load)
     spared: Number = 0.0
     with term("dropped experts"):
@@ -91,7 +92,7 @@ def whole_activations(setting: Setting, block: Block, part: Shard, *, selective:
     with term("layer activations"):
         norms = (part.kind.norms, additions(part.kind))
         kept = stream_activations(tokens, model.hidden, *norms, setting.element, split, dropout=kernels.dropout)
-        if setting.narrow is not None and setting.narrow.saved:
+        if setting.keeps_narrow:
             kept = kept + _narrow_inputs(setting, part, tokens, split)
         if block.structure.sequence_parallel and kernels.inputs == "kept":
             kept = kept + _gathered_inputs(setting, part, tokens, split)
@@ -121,7 +122,7 @@ def _expert_activations(setting: Setting, part: Shard, block: Block) -> Number:
     tokens = divided(local_tokens(setting, block), block.tp)
     rows = rows_of(part.routed, tokens, setting.experts.load)
     kept = expert_activations(setting.model.hidden, part.routed, rows, setting.element)
-    if setting.narrow is None or not setting.narrow.saved:
+    if not setting.keeps_narrow:
         return kept
     inner = narrow_widths(setting, part.routed.ffn_hidden, gated=part.routed.of.gated)
     sizes = (rows, setting.model.hidden, 1.0, inner)

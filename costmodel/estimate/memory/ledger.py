@@ -313,7 +313,7 @@ def _last(setting: Setting, block: Block) -> Number:
 
 def _gathered(setting: Setting, block: Block, parameters: StageParameters, position: int) -> Number:
     unpacked: Number = 0.0
-    if setting.tuning is not None and setting.tuning.method == "qlora":
+    if setting.packed:
         unpacked = repeated(setting.stack.states.compute, parameters.largest + parameters.routed_layer)
     if block.structure.zero != 3:
         return unpacked

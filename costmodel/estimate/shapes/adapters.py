@@ -23,9 +23,10 @@ from costmodel.estimate.shapes.experts import Routed
 from costmodel.estimate.shapes.mixers import Matmul
 from costmodel.estimate.shapes.schedules import weight_copies
 from costmodel.estimate.shapes.split import StageLayers
-from costmodel.estimate.shapes.work import Shard, StageParameters, additions, counted_kinds, shard
+from costmodel.estimate.shapes.work import Shard, StageParameters, additions, counted_kinds, matmuls, shard
 
 ISSUED = 3.0  # operations of an adapter forward: two products and the sum
+ROUTED = ("experts up", "experts down")
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,15 @@ def issued(setting: Setting, kind: Layers) -> Number:
     part = shard(setting.model, kind, 1.0)
     count = sum(1.0 for _ in (*adapters(setting, part), *routed_adapters(setting, part.routed)))
     return share(repeated(ISSUED, count), setting.stack.launch.operations)
+
+
+def packed_matrices(setting: Setting, kind: Layers) -> tuple[str, ...]:
+    """The matrices of a layer that are unpacked before every use; those of routed experts in groups."""
+    if not setting.packed:
+        return ()
+    part = shard(setting.model, kind, 1.0)
+    routed = () if part.routed is None else ROUTED
+    return (*(matrix.name for matrix in matmuls(setting, part)), *routed)
 
 
 def _summed(setting: Setting, found: Iterable[Adapter]) -> Number:

@@ -21,7 +21,7 @@ from costmodel.equations.recompute import (
 from costmodel.equations.traffic import mlp_traffic, rotary_traffic
 from costmodel.estimate.block import Block, Structure
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.adapters import unread_inputs
+from costmodel.estimate.shapes.adapters import ROUTED, packed_matrices, unread_inputs
 from costmodel.estimate.shapes.work import Shard, additions, exchanges
 
 # operations issued again; the core counts none, as in selective recompute without names
@@ -100,8 +100,8 @@ def spared_bytes(setting: Setting, structure: Structure, part: Shard, sizes: tup
     """
     micro_batch, tokens, split = sizes
     modules = structure.recompute_modules or ()
-    kernels, narrow = setting.stack.kernels, setting.narrow
-    width = setting.recipe.operand if narrow is not None and narrow.saved else setting.element
+    kernels = setting.stack.kernels
+    width = setting.recipe.operand if setting.keeps_narrow else setting.element
     spared: Number = 0.0
     with term("dropped modules"):
         if "norms" in modules:
@@ -159,6 +159,12 @@ def issued_again(setting: Setting, structure: Structure, kind: Layers) -> Number
     named = whole - {part for module in whole for part in PARTS.get(module, ())}
     count = sum(OPERATIONS[module] for module in named if has.get(module, kind) is not None)
     return share(count, setting.stack.launch.operations)
+
+
+def unpacked_again(setting: Setting, structure: Structure, kind: Layers) -> float:
+    """Matrices that the named modules multiply again, and unpack before."""
+    named = multiplied_again(structure, kind) | set(ROUTED if dispatched_again(structure) else ())
+    return sum(1.0 for name in packed_matrices(setting, kind) if name in named)
 
 
 def exchanged_again(structure: Structure, kind: Layers) -> float:

@@ -75,7 +75,7 @@ def _adapted(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) 
     for adapter in routed_adapters(setting, held):
         for once, twice, gradient in adapter_steps(setting, adapter, rows, grouped):
             forward, backward, gradients = forward + once, backward + twice, gradients + gradient
-    if setting.tuning is None or setting.tuning.method != "qlora":
+    if not setting.packed:
         return forward, backward, gradients
     with term("unpack experts"):
         unpacked = Pass(memory_bound=unpacking(setting, held.parameters))
@@ -83,10 +83,11 @@ def _adapted(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) 
 
 
 def _host(setting: Setting, said: ExpertSetting, held: Routed) -> Number:
-    """Host time of an expert: its two products take it, and two more of every adapter as long again."""
-    if setting.tuning is None:
-        return said.host
-    return repeated(1.0 + sum(1.0 for _ in routed_adapters(setting, held)), said.host)
+    """Host time of an expert: of its two products, and as long as two take in 16 bits for every adapter, and for
+    unpacking both of its weights.
+    """
+    pairs = sum(1.0 for _ in routed_adapters(setting, held)) + (1.0 if setting.packed else 0.0)
+    return said.host + repeated(pairs, said.kernels.host)
 
 
 def _grouped(

@@ -169,7 +169,7 @@ def _adapted(setting: Setting, part: Shard, tokens: Number, named: frozenset[str
         for ahead, back, gradient in adapter_steps(setting, adapter, own, functools.partial(_thin_pass, setting, own)):
             forward, backward, gradients = forward + ahead, backward + back, gradients + gradient
             again = again + ahead if adapter.beside in named else again
-    if setting.tuning is None or setting.tuning.method != "qlora":
+    if not setting.packed:
         return forward, backward, gradients, again
     unpacked: Number = 0.0
     for matrix in matmuls(setting, part):

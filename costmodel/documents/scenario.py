@@ -73,6 +73,9 @@ class ExpertAssumption(Document):
         default=None, description="Capacity factor experts are padded to, tokens over it dropped; absent: dropless"
     )
     dispatch: DispatchType | None = Field(default=None, description="Type tokens are sent to their experts in")
+    shared_overlap: Share | None = Field(
+        default=None, description="Dispatch and combine that can hide behind shared experts, which run beside them"
+    )
     deduplicated: bool | None = Field(
         default=None, description="One copy of a token to a node, or rank, that holds several of its experts"
     )

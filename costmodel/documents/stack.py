@@ -144,6 +144,7 @@ class ExpertKernels(Sourced):
     overlap_in: list[Schedule] | None = Field(
         default=None, description="Pipeline schedules in which they hide; left out, all"
     )
+    shared_overlap: Share = Field(default=0.0, description="Dispatch and combine that can hide behind shared experts")
     occupied: Share = Field(default=0.0, description="Share of the device's compute that they take while they hide")
     tp_overlap: Share = Field(description="Tensor-parallel traffic of such a model that can hide behind its matmuls")
 

@@ -59,6 +59,7 @@ class ExpertSetting:
     host: float
     dispatch: float
     deduplicated: bool
+    shared_overlap: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,6 +279,7 @@ def _experts(case: Case, recipe: Recipe, speaker: _Speaker) -> ExpertSetting | N
         host=speaker.choose("assume.experts.host", said.host, expert_host(kernels, recipe), named, "s"),
         dispatch=DISPATCH_BYTES[said.dispatch or kernels.dispatch],
         deduplicated=kernels.deduplicated if said.deduplicated is None else said.deduplicated,
+        shared_overlap=kernels.shared_overlap if said.shared_overlap is None else said.shared_overlap,
     )
 
 

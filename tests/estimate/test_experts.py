@@ -107,6 +107,21 @@ def test_the_plain_all_to_all_is_the_collective() -> None:
         assert one(item.time) == EQUAL(one(collective_time(asked, item.message, item.group, "all_to_all")))
 
 
+def test_what_runs_beside_shared_experts_hides() -> None:
+    """All of it behind large ones, behind small ones in proportion to the share, nothing where there are none."""
+
+    def exposed(shape: dict[str, Any], share: str) -> float:
+        return costs(setting(shape, nodes=4, assume={"experts": {"shared_overlap": share}}), ep=32)["ep_exposed"]
+
+    routed = mixed(top_k=8, count=64)
+    narrow, wide = (mixed(top_k=8, count=64, shared={"ffn_hidden": width, "gated": True}) for width in (512, 1 << 20))
+    assert exposed(routed, "100 %") == exposed(routed, "0 %") > 0
+    assert exposed(wide, "100 %") == 0
+    none, half, all_of_it = (exposed(narrow, share) for share in ("0 %", "50 %", "100 %"))
+    assert 0 < all_of_it < none
+    assert half == EQUAL((none + all_of_it) / 2)
+
+
 def test_deduplicated_copies_send_less() -> None:
     plain = written_out("stack", "megatron-core", experts={"deduplicated": False})
     sent = [costs(setting(mixed(top_k=8, count=64), nodes=4, stack=stack), ep=32)["ep_volume"] for stack in

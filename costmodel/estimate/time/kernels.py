@@ -36,7 +36,7 @@ from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import Adapter, adapters, packed_width, thin
 from costmodel.estimate.shapes.mixers import Matmul, core_flop, mixer_traffic
-from costmodel.estimate.shapes.recompute import again_bytes, multiplied_again
+from costmodel.estimate.shapes.recompute import FEEDS, again_bytes, multiplied_again
 from costmodel.estimate.shapes.work import Shard, additions, local_tokens, matmuls, vocab_per_rank
 
 Step = tuple[Pass, Pass, Number]  # forward, backward, and of that the weight gradient
@@ -212,6 +212,19 @@ def layer_pass(setting: Setting, part: Shard, block: Block) -> Both:
     backward_pass = backward_pass + Pass(memory_bound=streamed)
     backward_pass = backward_pass + (core_forward if "attention" in structure.recompute_modules else Pass())
     return Both(forward_pass, backward_pass + twice_multiplied, weights)
+
+
+def shared_experts(setting: Setting, part: Shard, tokens: Number) -> Both:
+    """The matrix products of a layer's shared experts, where something may hide behind them."""
+    found = Both(Pass(), Pass())
+    if setting.experts is None or setting.experts.shared_overlap == 0:
+        return found
+    with term("beside"):
+        for matrix in matmuls(setting, part):
+            if matrix.name in FEEDS:
+                forward, backward, _ = linear_pass(setting, tokens, matrix)
+                found = found + Both(forward, backward)
+    return found
 
 
 def _memory_bound(setting: Setting, part: Shard, tokens: Number, split: Number, *, backward: bool) -> Number:

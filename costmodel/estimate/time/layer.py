@@ -16,7 +16,7 @@ from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.recompute import dispatched_again, exchanged_again
 from costmodel.estimate.shapes.work import exchanges, local_tokens, shard
 from costmodel.estimate.time.expert_pass import expert_pass
-from costmodel.estimate.time.kernels import core_of, layer_pass
+from costmodel.estimate.time.kernels import core_of, layer_pass, shared_experts
 from costmodel.estimate.time.launch import launched
 from costmodel.estimate.traffic.context import ContextTraffic, context_traffic
 from costmodel.estimate.traffic.expert import ExpertTraffic, expert_groups, expert_traffic
@@ -50,10 +50,12 @@ def layer_work(setting: Setting, block: Block, kind: Layers) -> LayerWork:
         inside, host = expert_pass(setting, part, block)
         layer = layer + inside
         placed = expert_groups(setting, block)
-        experts, exposed = expert_traffic(setting, part, block, layer, placed, again=dispatched_again(structure))
+        beside = shared_experts(setting, part, tokens)
+        again = dispatched_again(structure)
+        experts, exposed = expert_traffic(setting, part, block, layer, beside, placed, again=again)
         layer = layer + exposed
-    again = repeated(exchanged_again(structure, kind), tensor.recomputed)
-    layer = layer + Both(Pass(tp=tensor.forward), Pass(tp=tensor.backward + again))
+    anew = repeated(exchanged_again(structure, kind), tensor.recomputed)
+    layer = layer + Both(Pass(tp=tensor.forward), Pass(tp=tensor.backward + anew))
     shown = context.backward + context.forward if full else context.backward
     layer = layer + Both(Pass(cp=context.forward), Pass(cp=shown))
     calls = _calls(tensor, block.tp, exchanges(kind), again=exchanged_again(structure, kind))

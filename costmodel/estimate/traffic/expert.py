@@ -73,9 +73,12 @@ def expert_groups(setting: Setting, rows: Block) -> ExpertGroups:
 
 
 def expert_traffic(
-    setting: Setting, part: Shard, block: Block, layer: Both, placed: ExpertGroups, *, again: bool
+    setting: Setting, part: Shard, block: Block, layer: Both, beside: Both, placed: ExpertGroups, *, again: bool
 ) -> tuple[ExpertTraffic, Both]:
-    """Dispatch and combine of a layer in both directions, what compute does not hide, and a recomputed forward."""
+    """Dispatch and combine of a layer in both directions, what compute does not hide, and a recomputed forward.
+
+    They hide behind the compute of the layer as far as the schedule lets them, or behind shared experts beside them.
+    """
     said, held = setting.experts, part.routed
     if said is None or held is None:
         return ExpertTraffic(), Both(Pass(), Pass())
@@ -90,8 +93,14 @@ def expert_traffic(
     within = said.kernels.overlap_in
     overlap = said.overlap if within is None or block.structure.schedule in within else 0.0
     with term("experts' tokens"):
-        forward = _shown(sent, layer.forward.device, overlap, said.kernels.occupied) + shared
-        backward = _shown(sent, layer.backward.device, overlap, said.kernels.occupied) + shared
+        forward, backward = (
+            np.minimum(
+                _shown(sent, each.device, overlap, said.kernels.occupied),
+                exposed_time(sent, next_to.device, said.shared_overlap, 0.0),
+            )
+            + shared
+            for each, next_to in ((layer.forward, beside.forward), (layer.backward, beside.backward))
+        )
     traffic = ExpertTraffic(forward, backward, exchanges)
     return traffic, Both(Pass(ep=forward), Pass(ep=backward + forward if again else backward))
 

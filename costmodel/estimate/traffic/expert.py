@@ -93,14 +93,12 @@ def expert_traffic(
     within = said.kernels.overlap_in
     overlap = said.overlap if within is None or block.structure.schedule in within else 0.0
     with term("experts' tokens"):
-        forward, backward = (
-            np.minimum(
-                _shown(sent, each.device, overlap, said.kernels.occupied),
-                exposed_time(sent, next_to.device, said.shared_overlap, 0.0),
-            )
-            + shared
-            for each, next_to in ((layer.forward, beside.forward), (layer.backward, beside.backward))
-        )
+        forward = _shown(sent, layer.forward.device, overlap, said.kernels.occupied)
+        backward = _shown(sent, layer.backward.device, overlap, said.kernels.occupied)
+        if said.shared_overlap:
+            forward = np.minimum(forward, exposed_time(sent, beside.forward.device, said.shared_overlap, 0.0))
+            backward = np.minimum(backward, exposed_time(sent, beside.backward.device, said.shared_overlap, 0.0))
+        forward, backward = forward + shared, backward + shared
     traffic = ExpertTraffic(forward, backward, exchanges)
     return traffic, Both(Pass(ep=forward), Pass(ep=backward + forward if again else backward))
 
@@ -125,7 +123,7 @@ def _dispatch(
         with term(name):
             message = repeated(copies, activation_message(sent, setting.model.hidden, element))
             if said.deduplicated:
-                time = _hierarchical(setting, said, held, sent, element, ep)
+                time = _hierarchical(setting, said, held, (sent, copies, element), ep)
             else:
                 time = collective_time(setting, message, ep, "all_to_all")
             found.append(Exchange("ep", "all_to_all", message, time))
@@ -133,12 +131,15 @@ def _dispatch(
 
 
 def _hierarchical(
-    setting: Setting, said: ExpertSetting, held: Routed, tokens: Number, element: Number, ep: Group
+    setting: Setting, said: ExpertSetting, held: Routed, sent: tuple[Number, Number, Number], ep: Group
 ) -> Number:
-    """Across domains once a domain, inside them to every rank; both run at the same time as far as they can."""
+    """Across domains once a domain, inside them to every rank; both run at the same time as far as they can.
+
+    sent: tokens, their copies, bytes of an element.
+    """
+    tokens, copies, element = sent
     kernels, hidden = said.kernels, setting.model.hidden
     with term("inside the domain"):
-        copies = distinct_destinations(ep.ranks, held.of.top_k)
         near = dispatch_bytes(tokens, hidden, copies, ep.inside, element)
         inside = stream_time(near, link_of(setting, ep.inside), kernels.inside_share)
     start = np.where(ep.ranks > 1, kernels.start, 0.0)

@@ -23,9 +23,10 @@ from costmodel.equations.uncertainty import (
     term_error,
 )
 from costmodel.errors import fail
-from costmodel.estimate.costs import COLUMNS, Costs, added
+from costmodel.estimate.costs import COLUMNS, Costs
 from costmodel.estimate.evaluate import Evaluation, money, throughput
 from costmodel.estimate.memory.ledger import LINES
+from costmodel.estimate.passes import added
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.time.step import TERMS, TrainingStep
 from costmodel.estimate.traffic.groups import Transfer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -87,12 +87,6 @@ def _with_bands() -> Iterator[tuple[str, Column]]:
 
 COLUMNS: dict[str, Column] = dict(_with_bands())
 BAND_ENDS = tuple(name for name in COLUMNS if name not in _COLUMNS)
-
-
-def added(parts: Mapping[str, Number], names: Sequence[str]) -> Number:
-    """Some of the parts together."""
-    first, *others = names
-    return sum((parts[name] for name in others), start=parts[first])
 
 
 def number(value: Number) -> float:

@@ -15,6 +15,7 @@ R = TypeVar("R")
 Work = Callable[Concatenate[S, Block, P], R]
 
 RECOMPUTE = ("recompute", "recompute_modules", "recompute_layers", "recompute_method")
+OFFLOAD = ("offload", "offload_to", "offload_layers")
 SPLIT = ("split", "first_stage_layers", "last_stage_layers", "schedule")
 
 
@@ -30,7 +31,7 @@ def once(*choices: str) -> Callable[[Work[S, P, R]], Work[S, P, R]]:
             seen = block.choosing(choices)
             if tracing():
                 return work(setting, seen, *inputs, **named)
-            key = (work, seen.structure, id(setting), *named, *map(id, (*inputs, *named.values())))
+            key = (work, seen.structure, id(setting), *named, *map(_identity, (*inputs, *named.values())))
             if key not in block.known:
                 held = (setting, inputs, named)  # so that no other objects come to have their identities
                 block.known[key] = work(setting, seen, *inputs, **named), held
@@ -40,3 +41,8 @@ def once(*choices: str) -> Callable[[Work[S, P, R]], Work[S, P, R]]:
         return call
 
     return decorate
+
+
+def _identity(item: object) -> object:
+    """What tells an input from others: of a number its value."""
+    return (item,) if type(item) is float else id(item)

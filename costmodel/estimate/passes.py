@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from costmodel.equation import Number, term
@@ -33,15 +33,12 @@ class Pass:
     @functools.cached_property
     def device(self) -> Number:
         """Time on the device."""
-        return self.matmul + self.attention + self.memory_bound
+        return summed(self.matmul, self.attention, self.memory_bound)
 
     @functools.cached_property
     def total(self) -> Number:
         """All of it."""
-        total = self.device + self.launch + self.tp
-        for exposed in (self.cp, self.ep, self.dp):
-            total = summed(total, exposed)
-        return total
+        return summed(self.device, self.launch, self.tp, self.cp, self.ep, self.dp)
 
 
 def nothing(value: Number) -> bool:
@@ -49,9 +46,17 @@ def nothing(value: Number) -> bool:
     return isinstance(value, float) and value == 0
 
 
-def summed(one: Number, other: Number) -> Number:
-    """The sum; of one that was never set the other as it is."""
-    return one if nothing(other) else other if nothing(one) else one + other
+def summed(first: Number, *others: Number) -> Number:
+    """The sum of those that were ever set."""
+    total = first
+    for other in others:
+        total = total if nothing(other) else other if nothing(total) else total + other
+    return total
+
+
+def added(parts: Mapping[str, Number], names: Sequence[str]) -> Number:
+    """Some of the parts together."""
+    return summed(*(parts[name] for name in names))
 
 
 def _labelled(label: str, change: Callable[[Number], Number], value: Number) -> Number:

@@ -22,10 +22,10 @@ from costmodel.equations.states import (
     weight_bytes,
 )
 from costmodel.estimate.block import Block, alone
-from costmodel.estimate.costs import added
 from costmodel.estimate.memory.kept import dropped_bytes, layer_activations, mean_activations, whole_activations
 from costmodel.estimate.memory.offload import moved_activations, moved_states, shard_of, taken
-from costmodel.estimate.once import RECOMPUTE, once
+from costmodel.estimate.once import OFFLOAD, RECOMPUTE, once
+from costmodel.estimate.passes import added
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.shapes.adapters import frozen_bytes, trained
 from costmodel.estimate.shapes.recompute import reached, together
@@ -88,6 +88,7 @@ class Held:
     routed_trained: Number
 
 
+@once(*RECOMPUTE, *OFFLOAD, "zero", "sequence_parallel", "cp_type", "schedule")
 def ledger(
     setting: Setting, block: Block, layers: StageLayers, parameters: StageParameters, micro_batches: Number
 ) -> Ledger:

@@ -48,6 +48,6 @@ def launched(
 
 
 def _issued(setting: Setting, work: Pass, operations: Number, experts: Number) -> Pass:
-    busy = summed(summed(work.device + work.tp, work.cp), work.ep)
+    busy = summed(work.device, work.tp, work.cp, work.ep)
     host = repeated(operations, setting.stack.launch.operation) + experts
     return work + Pass(launch=host_bound_time(busy, host) - busy)

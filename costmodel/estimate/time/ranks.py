@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,17 +14,66 @@ from costmodel.equations.counting import repeated
 from costmodel.equations.pipeline import pipeline_time
 from costmodel.equations.schedules import later_schedule_time
 from costmodel.estimate.block import Block
-from costmodel.estimate.passes import PASS_TERMS, Both, nothing
+from costmodel.estimate.passes import PASS_TERMS, Both, nothing, summed
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import is_later, is_plain
 
+Part = Callable[[Both], Number]
 
-def whole_time(setting: Setting, block: Block, micro_batches: Number, ranks: tuple[Both, Both, Both]) -> Number:
+
+@dataclass(frozen=True)
+class Rank:
+    """A rank for one micro-batch: so many layers alike, and of the ends its own, or all where it is the only rank."""
+
+    layers: Number
+    layer: Both
+    ends: Both
+    all_ends: Both
+    only: Any
+
+    @functools.cached_property
+    def forward(self) -> Number:
+        """Seconds forward."""
+        with term("forward"):
+            return self.of(lambda both: both.forward.total)
+
+    @functools.cached_property
+    def backward(self) -> Number:
+        """Seconds backward."""
+        with term("backward"):
+            return self.of(lambda both: both.backward.total)
+
+    @functools.cached_property
+    def total(self) -> Number:
+        """Forward and backward."""
+        return self.forward + self.backward
+
+    @functools.cached_property
+    def deferred(self) -> Number:
+        """Of backward, what can wait."""
+        with term("weight gradient"):
+            return self.of(lambda both: both.deferred)
+
+    def of(self, part: Part) -> Number:
+        """So much of its layers and of its ends together."""
+        return summed(self.of_layers(part), self.of_ends(part))
+
+    def of_layers(self, part: Part) -> Number:
+        """So much of its layers."""
+        each = part(self.layer)
+        return each if nothing(each) else repeated(self.layers, each)
+
+    def of_ends(self, part: Part) -> Number:
+        """So much of its ends."""
+        return _where(self.only, part(self.all_ends), part(self.ends))
+
+
+def whole_time(setting: Setting, block: Block, micro_batches: Number, ranks: tuple[Rank, Rank, Rank]) -> Number:
     """Seconds from the first forward to the last backward."""
     schedule = block.structure.schedule
     first, middle, last = ranks
     if is_plain(schedule):
-        times = [time for rank in ranks for time in (rank.forward.total, rank.backward.total)]
+        times = [time for rank in ranks for time in (rank.forward, rank.backward)]
         return pipeline_time(block.pp, micro_batches, block.vpp, *times, schedule=schedule)
     assert is_later(schedule)
     busiest = np.maximum(np.maximum(first.total, middle.total), last.total)
@@ -32,27 +84,49 @@ def whole_time(setting: Setting, block: Block, micro_batches: Number, ranks: tup
         micro_batches,
         block.vpp,
         busiest,
-        middle.forward.total,
-        middle.backward.total - middle.deferred,
+        middle.forward,
+        middle.backward - middle.deferred,
         middle.deferred,
         schedule=schedule,
         synchronous=not setting.stack.post_validation,
     )
 
 
-def busiest_rank(ranks: Sequence[Both], micro_batches: Number) -> dict[str, Number]:
-    """A step's seconds of the busiest rank, by what they are spent on; a middle one only where layers are uneven."""
+def busiest_rank(ranks: Sequence[Rank], micro_batches: Number) -> tuple[dict[str, Number], Number]:
+    """A step's seconds of the busiest rank, by what they are spent on and in all."""
+    slowest, slower = ranks[0].total, []
+    for rank in ranks[1:]:
+        slower.append(rank.total >= slowest)
+        slowest = np.where(slower[-1], rank.total, slowest)
+    terms = {name: _labelled(name, micro_batches, _of_slowest(ranks, slower, _part(name))) for name in PASS_TERMS}
+    with term("busiest stage"):
+        return terms, repeated(micro_batches, slowest)
+
+
+def _of_slowest(ranks: Sequence[Rank], slower: Sequence[Any], part: Part) -> Number:
+    """So much of the slowest rank; of layers that are as many and alike in all of them it is looked at once."""
     first, *others = ranks
-    busiest = {name: _of_both(first, name) for name in PASS_TERMS}
-    slowest = first.total
-    for other in others:
-        slower = other.total >= slowest
-        slowest = np.where(slower, other.total, slowest)
-        for name in PASS_TERMS:
-            seconds = _of_both(other, name)
-            if not (nothing(seconds) and nothing(busiest[name])):
-                busiest[name] = np.where(slower, seconds, busiest[name])
-    return {name: _labelled(name, micro_batches, seconds) for name, seconds in busiest.items()}
+    if all(rank.layers is first.layers and rank.layer is first.layer for rank in others):
+        return summed(first.of_layers(part), _latest(slower, [rank.of_ends(part) for rank in ranks]))
+    return _latest(slower, [rank.of(part) for rank in ranks])
+
+
+def _latest(slower: Sequence[Any], values: Sequence[Number]) -> Number:
+    """The figure of the last rank that is slower than those before it."""
+    latest = values[0]
+    for mask, value in zip(slower, values[1:], strict=True):
+        latest = _where(mask, value, latest)
+    return latest
+
+
+def _where(mask: Any, one: Number, other: Number) -> Number:
+    """One or the other; where neither was ever set, nothing."""
+    return other if one is other or (nothing(one) and nothing(other)) else np.where(mask, one, other)
+
+
+@functools.cache
+def _part(name: str) -> Part:
+    return lambda both: summed(getattr(both.forward, name), getattr(both.backward, name))
 
 
 def _labelled(name: str, micro_batches: Number, seconds: Number) -> Number:
@@ -60,8 +134,3 @@ def _labelled(name: str, micro_batches: Number, seconds: Number) -> Number:
         return seconds
     with term(f"{name} of the busiest stage"):
         return repeated(micro_batches, seconds)
-
-
-def _of_both(rank: Both, name: str) -> Number:
-    total: Number = getattr(rank.forward, name) + getattr(rank.backward, name)
-    return total

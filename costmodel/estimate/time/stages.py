@@ -42,7 +42,7 @@ class Stages:
     experts: tuple[tuple[Number, ExpertTraffic], ...]
     held: StageLayers
 
-    @property
+    @functools.cached_property
     def fullest(self) -> tuple[Number, Number]:
         """Seconds forward and backward of the layers of the fullest rank."""
         layers = self.held.fullest

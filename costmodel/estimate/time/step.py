@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from costmodel.equation import Number, term
+from costmodel.equations.collectives import activation_message
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.overlap import passes_beside
 from costmodel.equations.precision import quantise_traffic
@@ -15,18 +17,17 @@ from costmodel.equations.roofline import stream_time
 from costmodel.equations.states import gradient_traffic
 from costmodel.equations.traffic import optimizer_traffic
 from costmodel.estimate.block import Block
-from costmodel.estimate.costs import added
 from costmodel.estimate.memory.kept import offloaded_activations
 from costmodel.estimate.memory.offload import OffloadTime, Passing, offload_time, shard_of
-from costmodel.estimate.once import once
-from costmodel.estimate.passes import PASS_TERMS, Both, Pass
+from costmodel.estimate.once import RECOMPUTE, once
+from costmodel.estimate.passes import Both, Pass, added, summed
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.shapes.adapters import trained
 from costmodel.estimate.shapes.recompute import dispatched_again, reached
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, is_plain, stepped
 from costmodel.estimate.shapes.split import StageLayers
-from costmodel.estimate.shapes.work import StageParameters
-from costmodel.estimate.time.ranks import busiest_rank, whole_time
+from costmodel.estimate.shapes.work import StageParameters, local_tokens
+from costmodel.estimate.time.ranks import Rank, busiest_rank, whole_time
 from costmodel.estimate.time.stages import Stages, stages
 from costmodel.estimate.traffic.collectives import collective_time
 from costmodel.estimate.traffic.data import (
@@ -38,7 +39,7 @@ from costmodel.estimate.traffic.data import (
 )
 from costmodel.estimate.traffic.expert import expert_data, expert_groups, expert_transfers
 from costmodel.estimate.traffic.expert_data import expert_data_traffic, together
-from costmodel.estimate.traffic.groups import Groups, Transfer, group, groups, mirrored
+from costmodel.estimate.traffic.groups import Group, Groups, Transfer, as_layers_see, group, groups, mirrored
 from costmodel.estimate.traffic.pipeline import PipelineTraffic, pipeline_traffic
 
 
@@ -50,12 +51,7 @@ class TrainingStep:
     total: Number
     compute: Number
     transfers: tuple[Transfer, ...]
-    ranks: tuple[Both, Both, Both]
-
-
-def _if_alone(block: Block, end: Both) -> Both:
-    """An end's work where one stage holds both ends."""
-    return end.each(lambda value: np.where(block.pp == 1, value, 0.0))
+    ranks: tuple[Rank, Rank, Rank]
 
 
 def training_step(
@@ -63,59 +59,68 @@ def training_step(
 ) -> TrainingStep:
     """Time of an optimizer step and where it goes."""
     placed = groups(setting, block)
-    work = stages(setting, block, layers)
+    seen = as_layers_see(block)
+    work = stages(setting, seen, layers)
     own = trained(setting, block, layers, parameters)
     held = own.fullest(block.pp, block.structure.schedule)
     data = _data(setting, block, placed, parameters, own, work, micro_batches)
-    sends = _sends(setting, block, placed, work, micro_batches)
-    terms, ranks = _pipelined(setting, block, work, data, micro_batches)
-    terms["pp"] = sends.exposed
-    terms["dp"] = terms["dp"] + data.exposed
+    piped = _pipelined(setting, block, work, data.layer_forward, data.layer_backward, micro_batches)
+    sends = _sends(setting, block, micro_batches)
     tied = (_tied_embedding(setting, block, placed, parameters),) if own.tied else ()
-    for transfer in tied:
-        terms["dp"] = terms["dp"] + transfer.total_time
     offloaded = _offload(setting, block, parameters, own, work, micro_batches)
-    terms["offload"], update = offloaded.exposed, offloaded.update
-    terms["optimizer"] = _optimizer(setting, block, held, own.routed_held) if update is None else update
+    update = offloaded.update
+    beside: dict[str, Number] = {
+        "pp": sends.exposed,
+        "dp": sum((transfer.total_time for transfer in tied), start=data.exposed),
+        "offload": offloaded.exposed,
+        "optimizer": _optimizer(setting, block, held, own.routed_held) if update is None else update,
+    }
     if setting.recipe.narrow:
-        terms["memory_bound"] = terms["memory_bound"] + _converted_weights(setting, block, parameters, micro_batches)
-    compute = terms["matmul"] + terms["attention"] + terms["memory_bound"]
-    within = (*_tensor(setting, block, placed, work, micro_batches), *_context(block, placed, work, micro_batches))
-    transfers = (*within, *data.transfers, *tied, *sends.transfers)
-    return TrainingStep(terms, added(terms, TERMS), compute, transfers, ranks)
+        beside["memory_bound"] = _converted_weights(setting, block, parameters, micro_batches)
+    terms = {name: summed(piped.terms.get(name, 0.0), beside.get(name, 0.0)) for name in TERMS}
+    compute = added(terms, ("matmul", "attention", "memory_bound"))
+    transfers = (*_within(setting, seen, work, micro_batches), *data.transfers, *tied, *sends.transfers)
+    return TrainingStep(terms, added(terms, TERMS), compute, transfers, piped.ranks)
 
 
+@dataclass(frozen=True)
+class Piped:
+    """Seconds from the first forward to the last backward, of the busiest rank and its waiting; and the ranks."""
+
+    terms: dict[str, Number]
+    ranks: tuple[Rank, Rank, Rank]
+
+
+@once("schedule")
 def _pipelined(
-    setting: Setting, block: Block, work: Stages, data: DataTraffic, micro_batches: Number
-) -> tuple[dict[str, Number], tuple[Both, Both, Both]]:
-    """Seconds from the first forward to the last backward: of the busiest rank, and its waiting; and the ranks."""
-    held = work.held
-    shown = Both(Pass(dp=data.layer_forward), Pass(dp=data.layer_backward))
-    middle = (work.each[1] + shown).each(functools.partial(repeated, held.middle))
-    at_first, at_last = (
-        middle if held.equal else (layer + shown).each(functools.partial(repeated, layers))
-        for layer, layers in ((work.each[0], held.first), (work.each[2], held.last))
-    )
-    on_first, on_last = _ends_of_ranks(block, work)
-    first, last = at_first + on_first, at_last + on_last
+    setting: Setting, block: Block, work: Stages, forward: Number, backward: Number, micro_batches: Number
+) -> Piped:
+    """The ranks of a pipeline, where so much of the sharding shows forward and backward in each layer."""
+    ranks = first, middle, last = _ranks(block, work, Both(Pass(dp=forward), Pass(dp=backward)))
     with term("pipeline"):
-        whole = whole_time(setting, block, micro_batches, (first, middle, last))
+        whole = whole_time(setting, block, micro_batches, ranks)
     plain = is_plain(block.structure.schedule)
-    terms = busiest_rank((first, last) if held.equal and plain else (first, last, middle), micro_batches)
-    waiting = np.maximum(whole - added(terms, PASS_TERMS), 0.0)  # rounding may leave a hair below nothing
-    terms["bubble"] = np.where(block.pp > 1, waiting, 0.0)
-    return terms, (first, middle, last)
+    terms, busy = busiest_rank((first, last) if work.held.equal and plain else (first, last, middle), micro_batches)
+    waiting = np.maximum(whole - busy, 0.0)  # rounding may leave a hair below nothing
+    return Piped(terms | {"bubble": np.where(block.pp > 1, waiting, 0.0)}, ranks)
 
 
-def _ends_of_ranks(block: Block, work: Stages) -> tuple[Both, Both]:
-    """What embedding and head add on the first rank and on the last."""
+def _ranks(block: Block, work: Stages, shown: Both) -> tuple[Rank, Rank, Rank]:
+    """The first, a middle and the last rank."""
+    held, each, only = work.held, work.each, block.pp == 1
+    middle_layer = each[1] + shown
+    layers = [middle_layer if layer is each[1] else layer + shown for layer in each]
+    none, both = Both(Pass(), Pass()), work.embedding + work.head
     schedule = block.structure.schedule
     if schedule in FOLDED:
-        return work.embedding + work.head, Both(Pass(), Pass())
-    if schedule in BOTH_WAYS:
-        half = (work.embedding + work.head).each(functools.partial(repeated, 0.5))
-        return half, half
-    return work.embedding + _if_alone(block, work.head), work.head + _if_alone(block, work.embedding)
+        ends = (both, none, none)
+    elif schedule in BOTH_WAYS:
+        half = both.each(functools.partial(repeated, 0.5))
+        ends = (half, none, half)
+    else:
+        ends = (work.embedding, none, work.head)
+    first, middle, last = zip((held.first, held.middle, held.last), layers, ends, strict=True)
+    return Rank(*first, both, only), Rank(*middle, none, only), Rank(*last, both, only)
 
 
 EXPOSED = ("tp", "cp", "ep", "pp", "dp")
@@ -168,8 +173,12 @@ def _units(block: Block, parameters: StageParameters, micro_batches: Number, wor
     )
 
 
-def _sends(setting: Setting, block: Block, placed: Groups, work: Stages, micro_batches: Number) -> PipelineTraffic:
-    return pipeline_traffic(setting, block, placed.pp, work.tensor[0][1].message, micro_batches)
+@once("order")
+def _sends(setting: Setting, block: Block, micro_batches: Number) -> PipelineTraffic:
+    """What the stages of a pipeline send each other."""
+    with term("pp message"):
+        message = activation_message(local_tokens(setting, block), setting.model.hidden, setting.element)
+    return pipeline_traffic(setting, block, groups(setting, block).pp, message, micro_batches)
 
 
 @once()
@@ -232,14 +241,24 @@ def _converted_weights(setting: Setting, block: Block, parameters: StageParamete
     return once if narrow is not None and narrow.cached else repeated(micro_batches, once)
 
 
-def _tensor(setting: Setting, block: Block, placed: Groups, work: Stages, micro_batches: Number) -> list[Transfer]:
-    transfers = []
+@once(*RECOMPUTE, "order")
+def _within(setting: Setting, block: Block, work: Stages, micro_batches: Number) -> tuple[Transfer, ...]:
+    """What layers and ends exchange in a step."""
+    placed = groups(setting, block)
+    return (
+        *_tensor(block, placed.tp, work, micro_batches),
+        *_ends(block, placed.tp, work, micro_batches),
+        *_experts(setting, block, work, micro_batches),
+        *_context(block, placed.cp, work, micro_batches),
+    )
+
+
+def _tensor(block: Block, tp: Group, work: Stages, micro_batches: Number) -> Iterator[Transfer]:
     for layers, traffic, repeats in work.tensor:
         for operation, per_layer, again, time in traffic.transfers:
             each = repeated(per_layer + repeated(repeats, again), repeated(layers, micro_batches))
             times = np.where(block.tp > 1, each, 0.0)
-            transfers.append(Transfer(placed.tp, operation, traffic.message, time, times))
-    return [*transfers, *_ends(block, placed, work, micro_batches), *_experts(setting, block, work, micro_batches)]
+            yield Transfer(tp, operation, traffic.message, time, times)
 
 
 def _again(block: Block, work: Stages) -> Number:
@@ -247,34 +266,30 @@ def _again(block: Block, work: Stages) -> Number:
     return reached(block, work.held.fullest) if block.structure.recompute == "full" else 0.0
 
 
-def _context(block: Block, placed: Groups, work: Stages, micro_batches: Number) -> list[Transfer]:
+def _context(block: Block, cp: Group, work: Stages, micro_batches: Number) -> Iterator[Transfer]:
     """What ranks that share sequences exchange, again where all is recomputed what they did forward."""
-    found, again = [], _again(block, work)
+    again = _again(block, work)
     for held, traffic in work.context:
         layers = repeated(held, micro_batches)
         for item in traffic.exchanges:
             each = item.forward + item.backward + repeated(again, item.forward)
-            found.append(Transfer(placed.cp, item.operation, item.message, item.time, repeated(each, layers)))
-    return found
+            yield Transfer(cp, item.operation, item.message, item.time, repeated(each, layers))
 
 
-def _experts(setting: Setting, block: Block, work: Stages, micro_batches: Number) -> list[Transfer]:
+def _experts(setting: Setting, block: Block, work: Stages, micro_batches: Number) -> Iterator[Transfer]:
     """Dispatch and combine forward and backward, and forward again where that is recomputed."""
     if setting.experts is None:
-        return []
+        return
     placed = expert_groups(setting, block)
     again = reached(block, work.held.fullest) if dispatched_again(block.structure) else 0.0
     passes = repeated(2.0 + again, micro_batches)
-    found = []
     for layers, traffic in work.experts:
-        found += expert_transfers(placed, traffic, layers, passes)
-    return found
+        yield from expert_transfers(placed, traffic, layers, passes)
 
 
-def _ends(block: Block, placed: Groups, work: Stages, micro_batches: Number) -> list[Transfer]:
+def _ends(block: Block, tp: Group, work: Stages, micro_batches: Number) -> Iterator[Transfer]:
     """The exchanges of the head, and where it is the same stage of the embedding."""
-    traffic, ends, found = work.tensor[0][1], replace(placed.tp, name="ends"), []
+    traffic, ends = work.tensor[0][1], replace(tp, name="ends")
     for operation, at_head, at_embedding, time in traffic.ends:
         each = repeated(np.where(block.pp == 1, at_head + at_embedding, at_head), micro_batches)
-        found.append(Transfer(ends, operation, traffic.message, time, np.where(block.tp > 1, each, 0.0)))
-    return found
+        yield Transfer(ends, operation, traffic.message, time, np.where(block.tp > 1, each, 0.0))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from costmodel.equation import Number, term
 from costmodel.equations.collectives import Operation, wire_bytes
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.topology import domains_spanned, ranks_inside
-from costmodel.estimate.block import Block, alone
+from costmodel.estimate.block import Block, Structure, alone
 from costmodel.estimate.once import once
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import weight_copies
@@ -43,12 +44,12 @@ class Transfer:
         """The parallelism it belongs to: tp, cp, ep, dp or pp."""
         return AXES.get(self.group.name, self.group.name)
 
-    @property
+    @functools.cached_property
     def total_time(self) -> Number:
         """Time of all of them, hidden or not."""
         return repeated(self.count, self.time)
 
-    @property
+    @functools.cached_property
     def volume(self) -> Number:
         """Bytes a rank sends for all of them."""
         return repeated(self.count, wire_bytes(self.message, self.group.ranks, operation=self.operation))
@@ -126,3 +127,10 @@ def groups(setting: Setting, block: Block) -> Groups:
         group(setting, "replicas", block.dp_replicate, replica_stride),
         group(setting, "pp", block.pp, lie["pp"]),
     )
+
+
+def as_layers_see(block: Block) -> Block:
+    """The plans as what their layers exchange sees them: where no sequences and no experts are shared in any order."""
+    if not (alone(block.cp) and alone(block.ep) and alone(block.etp)):
+        return block
+    return replace(block, structure=replace(block.structure, order=Structure.order))

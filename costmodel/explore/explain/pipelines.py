@@ -107,7 +107,7 @@ def clock(setting: Setting, plan: Plan) -> Pipeline:
     """The plan's pipeline with the times its estimate was made of."""
     block, _ = plan_block(setting, plan)
     first, middle, last = (
-        Pass(number(rank.forward.total), number(rank.backward.total), number(rank.deferred))
+        Pass(number(rank.forward), number(rank.backward), number(rank.deferred))
         for rank in evaluate(setting, block).step.ranks
     )
     ranks, count = (max(1, math.floor(number(size))) for size in (block.pp, micro_batches(setting, block)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -82,7 +82,11 @@ class Block:
 
     def choosing(self, choices: tuple[str, ...]) -> Block:
         """The same plans with these of the choices, and the rest as where nothing is said."""
-        return replace(self, structure=_of(self.structure, choices))
+        return self.under(_of(self.structure, choices))
+
+    def under(self, structure: Structure) -> Block:
+        """The same plans under a structure."""
+        return Block(structure, *(getattr(self, name) for name in SIZES), known=self.known)
 
     @functools.cached_property
     def shards(self) -> Number:

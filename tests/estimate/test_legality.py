@@ -159,10 +159,9 @@ def _block(structure: Structure, **columns: list[float]) -> Block:
 def test_the_first_reason_is_counted_and_nothing_twice() -> None:
     asked = setting(SMALL, global_batch=60)
     block = _block(Structure(), dp=[8.0, 4.0, 2.0, 4.0, 16.0], tp=[1.0, 2.0, 4.0, 4.0, 1.0])
-    keep, standing, counts = legal(asked, block, CHECKS, np.array([1, 1, 7, 1, 1]))
+    standing, counts = legal(asked, [block], CHECKS, np.array([[1, 1, 7, 1, 1]]))
     assert counts == {"L001": 2, "L005": 1}, "60 is no multiple of 8; rows of a wrong world are not asked again"
-    assert keep.tolist() == [False, True, True, False, False]
-    assert standing.tolist() == [0, 1, 7, 0, 0]
+    assert standing.tolist() == [[0, 1, 7, 0, 0]]
     assert sum(counts.values()) + standing.sum() == 11
     assert refusals(asked, block.cut(4, 5)) == ("L001", "L005")
 

@@ -55,7 +55,7 @@ def alone(**more: Any) -> Setting:
 def evaluated(asked: Setting) -> Iterator[Any]:
     """Costs of every legal plan of a space, block by block."""
     for grid in grids(asked):
-        for block, _ in legal_blocks(asked, grid, stem(asked, grid).rows, Counter()):
+        for block, _ in legal_blocks(asked, grid, stem(asked, grid, Counter()), Counter()):
             yield evaluate(asked, block).costs
 
 

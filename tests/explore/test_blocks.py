@@ -61,7 +61,7 @@ def case(name: str) -> Any:
 
 def found(asked: Setting) -> Iterator[tuple[Block, Mask]]:
     for grid in grids(asked):
-        yield from blocks.legal_blocks(asked, grid, stem(asked, grid).rows, Counter())
+        yield from blocks.legal_blocks(asked, grid, stem(asked, grid, Counter()), Counter())
 
 
 @every_search

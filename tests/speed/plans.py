@@ -177,7 +177,7 @@ def bound(name: str) -> None:
     for label, seconds in spent.items():
         print(f"  {label:44} {seconds / plans * 1e9:6.0f}")
     print(f"  {'all':44} {spent.total() / plans * 1e9:6.0f}")
-    stems = [(grid, stem(setting, grid, piece.start, piece.stop).rows) for piece in found for grid in piece.grids]
+    stems = [(piece.grid, stem(setting, piece.grid, Counter(), piece.start, piece.stop)) for piece in found]
     blocks = [block for grid, rows in stems for block, _ in legal_blocks(setting, grid, rows, Counter())]
     few = [alone(block) for block in blocks[:: max(1, len(blocks) // 8)]]
     on_their_own = counted(iter(few), setting)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ from costmodel.estimate.legality.choices import (
 )
 from costmodel.estimate.legality.context import chunked_sequence, context_not_offered, heads_exchanged, shard_replicas
 from costmodel.estimate.legality.expert import expert_ranks, expert_widths, no_experts, whole_experts, whole_sequences
-from costmodel.estimate.once import once
+from costmodel.estimate.once import OFFLOAD, RECOMPUTE, SPLIT, once
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import wrong_batches, wrong_shape
 from costmodel.estimate.shapes.split import indivisible, layer_count
@@ -148,64 +148,75 @@ def _any(masks: Iterator[Mask]) -> Mask:
 
 @dataclass(frozen=True)
 class Check:
-    """A rule's test, and the sizes it looks at: a grid is thinned as soon as those are known."""
+    """A rule's test, and what it looks at: sizes, as soon as which are known a grid is thinned, and choices."""
 
     code: str
     needs: frozenset[str]
     refused: Callable[[Setting, Block], Mask]
+    choices: tuple[str, ...]
+
+    def masks(self, setting: Setting, blocks: Sequence[Block]) -> Iterator[tuple[list[int], Mask]]:
+        """The rows refused of the same plans under several structures, and which of them agree in that."""
+        alike: dict[tuple[object, ...], list[int]] = {}
+        for number, block in enumerate(blocks):
+            alike.setdefault(tuple(getattr(block.structure, name) for name in self.choices), []).append(number)
+        for numbers in alike.values():
+            yield numbers, self.refused(setting, blocks[numbers[0]].choosing(self.choices))
 
 
-def _check(code: str, needs: str, refused: Callable[[Setting, Block], Mask]) -> Check:
-    return Check(code, frozenset(needs.split()), refused)
+def _check(code: str, needs: str, refused: Callable[[Setting, Block], Mask], choices: str = "") -> Check:
+    return Check(code, frozenset(needs.split()), refused, tuple(choices.split()))
 
 
+RECOMPUTED, SPLITS, KEPT = " ".join(RECOMPUTE), " ".join(SPLIT), " ".join(OFFLOAD)
+REPEATED = "zero recompute recompute_modules schedule sequence_parallel order cp_type split"
 CHECKS = (
-    _check("L011", "", _not_offered),
+    _check("L011", "", _not_offered, f"zero schedule {RECOMPUTED} {KEPT}"),
     _check("L012", "", _too_long),
-    _check("L040", "", wrong_keys),
-    _check("L041", "pp vpp", too_many_layers),
-    _check("L042", "", wrong_offload),
-    _check("L043", "", unknown_host),
+    _check("L040", "", wrong_keys, RECOMPUTED),
+    _check("L041", "pp vpp", too_many_layers, f"{RECOMPUTED} {SPLITS}"),
+    _check("L042", "", wrong_offload, f"zero {KEPT}"),
+    _check("L043", "", unknown_host, KEPT),
     _check("L001", "dp tp cp pp", _other_world),
     _check("L003", "tp", _heads),
     _check("L004", "tp", _kv_heads),
     _check("L007", "tp", _widths),
-    _check("L033", "cp", context_not_offered),
-    _check("L030", "cp", chunked_sequence),
-    _check("L031", "tp cp", heads_exchanged),
-    _check("L008", "tp cp", _sequence),
-    _check("L032", "dp dp_replicate", shard_replicas),
-    _check("L010", "dp tp cp pp", _repeats),
-    _check("L023", "tp", whole_sequences),
+    _check("L033", "cp", context_not_offered, "cp_type"),
+    _check("L030", "cp", chunked_sequence, "cp_type"),
+    _check("L031", "tp cp", heads_exchanged, "cp_type"),
+    _check("L008", "tp cp", _sequence, "sequence_parallel"),
+    _check("L032", "dp dp_replicate", shard_replicas, "zero"),
+    _check(
+        "L010",
+        "dp tp cp pp",
+        _repeats,
+        "zero schedule sequence_parallel order cp_type split recompute recompute_modules",
+    ),
+    _check("L023", "tp", whole_sequences, "sequence_parallel"),
     _check("L024", "ep etp", no_experts),
     _check("L020", "ep", whole_experts),
     _check("L022", "etp", expert_widths),
     _check("L021", "dp tp cp ep etp dp_replicate", expert_ranks),
-    _check("L009", "pp vpp", _chunks),
-    _check("L002", "pp vpp", _layers),
+    _check("L009", "pp vpp", _chunks, "schedule"),
+    _check("L002", "pp vpp", _layers, SPLITS),
     _check("L005", "dp micro_batch", _batch),
-    _check("L006", "dp pp micro_batch", _batches_of_schedule),
+    _check("L006", "dp pp micro_batch", _batches_of_schedule, "schedule"),
 )
 OF_A_SEARCH = frozenset({"L010"})
 
 
 def legal(
-    setting: Setting, block: Block, checks: Iterable[Check], standing: NDArray[np.intp]
-) -> tuple[Mask, NDArray[np.intp], dict[str, int]]:
-    """The rows that pass, the plans each still stands for, and how many were refused first for each reason.
-
-    A plan that a search has under another name stays, and stands for none.
-    """
-    keep = np.ones(len(block), dtype=bool)
-    counts: dict[str, int] = {}
+    setting: Setting, blocks: Sequence[Block], checks: Iterable[Check], standing: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], dict[str, int]]:
+    """Of the same rows under several structures the plans each still stands for, and how many were refused for what."""
+    standing, counts = standing.copy(), dict[str, int]()
     for check in checks:
-        refused = keep & check.refused(setting, block)
-        if refused.any():
-            counts[check.code] = int(standing[refused].sum())
-            standing = np.where(refused, 0, standing)
-            if check.code not in OF_A_SEARCH:
-                keep &= ~refused
-    return keep, standing, {code: count for code, count in counts.items() if count}
+        for numbers, refused in check.masks(setting, blocks):
+            if refused.any():
+                lost = np.ix_(np.array(numbers), np.flatnonzero(refused))
+                counts[check.code] = counts.get(check.code, 0) + int(standing[lost].sum())
+                standing[lost] = 0
+    return standing, {code: count for code, count in counts.items() if count}
 
 
 def refusals(setting: Setting, block: Block) -> tuple[str, ...]:

@@ -158,7 +158,7 @@ def mean_activations(setting: Setting, block: Block, part: Shard, layers: Number
     kept = layer_activations(setting, block, part)
     if not partial(block.structure):
         return kept
-    plain = replace(block, structure=replace(block.structure, recompute="none"))
+    plain = block.under(replace(block.structure, recompute="none"))
     with term("layers not recomputed"):
         return mixed(reached(block, layers), kept, layer_activations(setting, plain, part))
 

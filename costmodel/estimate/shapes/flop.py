@@ -7,6 +7,7 @@ from costmodel.equations.arithmetic import matmul_flop
 from costmodel.equations.counting import layers_per_stage, repeated
 from costmodel.equations.economics import tokens_per_step
 from costmodel.estimate.block import Block
+from costmodel.estimate.once import RECOMPUTE, once
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import adapters_flop, thin_flop, useful_flop
 from costmodel.estimate.shapes.experts import expert_flop
@@ -26,6 +27,7 @@ COUNTED = ("model-causal", "model-full")
 ROUTED = frozenset(("experts up", "experts down"))
 
 
+@once(*RECOMPUTE)
 def work_of_step(setting: Setting, block: Block) -> StepFlop:
     """Work under the scenario's FLOP convention, and executed.
 

@@ -59,7 +59,7 @@ def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
         work = layer_work(setting, block, kind)
         mean = mean + _part(setting, kind, work.both, block, held)
         if partial(block.structure):
-            kept = layer_work(setting, replace(block, structure=replace(block.structure, recompute="none")), kind)
+            kept = layer_work(setting, block.under(replace(block.structure, recompute="none")), kind)
             plain = plain + _part(setting, kind, kept.both, block, held)
         fullest = held.of_kind(setting.model, kind.count, held.fullest)
         again = repeated(share_reached, exchanged_again(block.structure, kind))

@@ -11,7 +11,6 @@ import numpy as np
 from costmodel.equation import Number, term
 from costmodel.equations.collectives import activation_message
 from costmodel.equations.counting import divided, repeated
-from costmodel.equations.overlap import passes_beside
 from costmodel.equations.precision import quantise_traffic
 from costmodel.equations.roofline import stream_time
 from costmodel.equations.states import gradient_traffic
@@ -28,18 +27,11 @@ from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, is_plain, ste
 from costmodel.estimate.shapes.split import StageLayers
 from costmodel.estimate.shapes.work import StageParameters, local_tokens
 from costmodel.estimate.time.ranks import Rank, busiest_rank, whole_time
+from costmodel.estimate.time.sharding import data_traffic, fullest
 from costmodel.estimate.time.stages import Stages, stages
 from costmodel.estimate.traffic.collectives import collective_time
-from costmodel.estimate.traffic.data import (
-    DataTraffic,
-    Units,
-    replicated_traffic,
-    sharded_gradients,
-    sharded_weights,
-)
 from costmodel.estimate.traffic.expert import expert_data, expert_groups, expert_transfers
-from costmodel.estimate.traffic.expert_data import expert_data_traffic, together
-from costmodel.estimate.traffic.groups import Group, Groups, Transfer, as_layers_see, group, groups, mirrored
+from costmodel.estimate.traffic.groups import Group, Groups, Transfer, as_layers_see, group, groups
 from costmodel.estimate.traffic.pipeline import PipelineTraffic, pipeline_traffic
 
 
@@ -62,8 +54,7 @@ def training_step(
     seen = as_layers_see(block)
     work = stages(setting, seen, layers)
     own = trained(setting, block, layers, parameters)
-    held = own.fullest(block.pp, block.structure.schedule)
-    data = _data(setting, block, placed, parameters, own, work, micro_batches)
+    data = data_traffic(setting, block, placed, parameters, own, work, micro_batches)
     piped = _pipelined(setting, block, work, data.layer_forward, data.layer_backward, micro_batches)
     sends = _sends(setting, block, micro_batches)
     tied = (_tied_embedding(setting, block, placed, parameters),) if own.tied else ()
@@ -73,7 +64,7 @@ def training_step(
         "pp": sends.exposed,
         "dp": sum((transfer.total_time for transfer in tied), start=data.exposed),
         "offload": offloaded.exposed,
-        "optimizer": _optimizer(setting, block, held, own.routed_held) if update is None else update,
+        "optimizer": _optimizer(setting, block, own) if update is None else update,
     }
     if setting.recipe.narrow:
         beside["memory_bound"] = _converted_weights(setting, block, parameters, micro_batches)
@@ -127,52 +118,6 @@ EXPOSED = ("tp", "cp", "ep", "pp", "dp")
 TERMS = ("matmul", "attention", "memory_bound", "launch", *EXPOSED, "bubble", "offload", "optimizer")
 
 
-def _data(
-    setting: Setting,
-    block: Block,
-    placed: Groups,
-    parameters: StageParameters,
-    own: StageParameters,
-    work: Stages,
-    micro_batches: Number,
-) -> DataTraffic:
-    """Data-parallel traffic: of the weights where they are gathered, of what is trained where gradients are summed."""
-    placed = replace(placed, dp=mirrored(setting, block, placed.dp))
-    zero, held, ends = block.structure.zero, own.fullest(block.pp, block.structure.schedule), own.ends(block.pp)
-    forward, backward = work.fullest
-    units = _units(block, parameters, micro_batches, work)
-    ahead = 0.0 if setting.model.prediction is None else 1.0
-    reduced = units if own is parameters else replace(units, layer=own.layer, table=own.head, tables=ahead)
-    if zero < 2:
-        with term("passes beside"):
-            passes = passes_beside(block.pp, micro_batches, block.vpp)
-        beside = repeated(passes, forward), repeated(passes, backward)
-        data = replicated_traffic(setting, block, placed, held, ends, *beside)
-    elif zero == 3 or setting.stack.states.sharded_master:
-        data = sharded_weights(setting, placed, units, reduced, gathered_again=zero == 3)
-    else:
-        data = sharded_gradients(setting, placed, held, ends, reduced, forward)
-    if setting.experts is None:
-        return data
-    edp = mirrored(setting, block, expert_groups(setting, block).edp)
-    return together(data, expert_data_traffic(setting, block, placed, edp, parameters, own, units, data))
-
-
-def _units(block: Block, parameters: StageParameters, micro_batches: Number, work: Stages) -> Units:
-    """What is sharded layer by layer, and the times of a layer it hides behind."""
-    table = np.maximum(parameters.embedding, parameters.head)
-    return Units(
-        parameters.layer,
-        table,
-        work.held.fullest,
-        divided(parameters.ends(block.pp), table),
-        micro_batches,
-        block.pp > 1,
-        work.layer.forward.total,
-        work.layer.backward.total,
-    )
-
-
 @once("order")
 def _sends(setting: Setting, block: Block, micro_batches: Number) -> PipelineTraffic:
     """What the stages of a pipeline send each other."""
@@ -192,15 +137,17 @@ def _tied_embedding(setting: Setting, block: Block, placed: Groups, parameters: 
     return Transfer(pair, "all_reduce", message, time, np.where(block.pp > 1, 1.0, 0.0))
 
 
-def _optimizer(setting: Setting, block: Block, held: Number, routed: Number) -> Number:
+@once("zero", "schedule")
+def _optimizer(setting: Setting, block: Block, parameters: StageParameters) -> Number:
     """The update of what a rank steps, and the clearing and norm of all gradients it keeps."""
-    zero = block.structure.zero
+    zero, (held, _) = block.structure.zero, fullest(setting, block, parameters)
     with term("optimizer"):
         own = stepped(block, held)
         updated = divided(own, block.shards) if zero >= 1 else own
         kept = divided(held, block.shards) if zero >= 2 else held
         if setting.experts is not None:
-            edp, own = expert_data(setting, block), stepped(block, routed)
+            edp, routed = expert_data(setting, block), parameters.routed_held
+            own = stepped(block, routed)
             updated = updated + (divided(own, edp) if zero >= 1 else own)
             kept = kept + (divided(routed, edp) if zero >= 2 else routed)
         nbytes = optimizer_traffic(updated, kept, setting.case.optimizer.moments, ELEMENT_BYTES["fp32"])

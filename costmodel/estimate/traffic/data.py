@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +15,7 @@ from costmodel.equations.counting import divided, repeated
 from costmodel.equations.overlap import bucket_bytes, bucket_count, exposed_time
 from costmodel.equations.states import gradient_traffic
 from costmodel.estimate.block import Block, alone
+from costmodel.estimate.once import once
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.collectives import collective_time
 from costmodel.estimate.traffic.groups import Group, Groups, Transfer
@@ -28,17 +31,25 @@ class DataTraffic:
     transfers: tuple[Transfer, ...] = field(default=())
 
 
-def _bucketed(setting: Setting, message: Number, dp: Group, operation: Operation) -> tuple[Number, Transfer]:
-    """A buffer sent in buckets: time of the last bucket, and all of them; of nothing there is none to send."""
+@dataclass(frozen=True)
+class Buffer:
+    """What is sent once a step: its transfers, their time one after the other, and that of the last pieces."""
+
+    transfers: tuple[Transfer, ...]
+    time: Number
+    tail: Number
+
+
+def _bucketed(setting: Setting, message: Number, dp: Group, operation: Operation) -> Transfer:
+    """A buffer sent in buckets; of nothing there is none to send."""
     if not np.any(message):
         none = repeated(0.0, message)
-        return none, Transfer(dp, operation, message, none, none)
+        return Transfer(dp, operation, message, none, none)
     buckets = setting.stack.buckets
     bucket = np.minimum(bucket_bytes(buckets.size, buckets.per_rank, dp.ranks), message)
     count = bucket_count(message, bucket)
     piece = divided(message, count)
-    time = collective_time(setting, piece, dp, operation)
-    return time, Transfer(dp, operation, piece, time, count)
+    return Transfer(dp, operation, piece, collective_time(setting, piece, dp, operation), count)
 
 
 def _over_replicas(setting: Setting, placed: Groups, scatter: Transfer) -> tuple[Transfer, ...]:
@@ -55,31 +66,34 @@ def replicated_traffic(
     setting: Setting, block: Block, placed: Groups, parameters: Number, ends: Number, forward: Number, backward: Number
 ) -> DataTraffic:
     """Gradients once a step, and under a sharded optimizer the weights back; hidden by one micro-batch's passes."""
-    zero, hideable = block.structure.zero, setting.overlap_dp
+    sums = _gradients(setting, block, placed, parameters)
+    with term("dp gradients"):
+        exposed = exposed_time(sums.time, backward, setting.overlap_dp, sums.tail)
+    if block.structure.zero == 0:
+        return DataTraffic(exposed, 0.0, 0.0, sums.transfers)
+    back = _weights_back(setting, block, placed.dp, parameters, ends)
+    return DataTraffic(exposed + _shown(setting, back, forward), 0.0, 0.0, (*sums.transfers, *back.transfers))
+
+
+@once("zero")
+def _gradients(setting: Setting, block: Block, placed: Groups, parameters: Number) -> Buffer:
+    """The sum of all gradients, over the shards and over their replicas."""
     with term("dp gradients"):
         gradients = gradient_traffic(parameters, setting.gradient)
-        operation: Operation = "all_reduce" if zero == 0 else "reduce_scatter"
-        tail, transfer = _bucketed(setting, gradients, placed.dp, operation)
-        reductions = (transfer, *_over_replicas(setting, placed, transfer))
-        for further in reductions[1:]:
-            tail = tail + further.time
-        exposed = exposed_time(_together(reductions), backward, hideable, tail)
-    if zero == 0:
-        return DataTraffic(exposed, 0.0, 0.0, reductions)
-    shown, gathered = _weights_back(setting, placed.dp, parameters, ends, forward)
-    return DataTraffic(exposed + shown, 0.0, 0.0, (*reductions, gathered))
+        operation: Operation = "all_reduce" if block.structure.zero == 0 else "reduce_scatter"
+        transfer = _bucketed(setting, gradients, placed.dp, operation)
+        transfers = (transfer, *_over_replicas(setting, placed, transfer))
+        return Buffer(transfers, _sum([each.total_time for each in transfers]), _sum([each.time for each in transfers]))
 
 
-def _together(transfers: tuple[Transfer, ...]) -> Number:
-    """Time of several kinds of transfers, one after the other."""
-    first, *others = (transfer.total_time for transfer in transfers)
+def _sum(times: Sequence[Number]) -> Number:
+    first, *others = times
     return sum(others, start=first)
 
 
-def _weights_back(
-    setting: Setting, dp: Group, parameters: Number, ends: Number, forward: Number
-) -> tuple[Number, Transfer]:
-    """Updated weights gathered once a step, hidden by the next forward of one micro-batch; ends, adapters stay wide."""
+@once()
+def _weights_back(setting: Setting, block: Block, dp: Group, parameters: Number, ends: Number) -> Buffer:
+    """Updated weights gathered once a step; ends, and adapters, stay wide."""
     compute = setting.stack.states.compute
     with term("dp weights"):
         if setting.gathered == compute or setting.tuning is not None:
@@ -87,14 +101,20 @@ def _weights_back(
         else:
             layers = gradient_traffic(parameters - ends, setting.gathered)
             weights = layers + gradient_traffic(ends, compute)
-        tail, gathered = _bucketed(setting, weights, dp, "all_gather")
-        return exposed_time(gathered.total_time, forward, setting.overlap_dp, tail), gathered
+        gathered = _bucketed(setting, weights, dp, "all_gather")
+        return Buffer((gathered,), gathered.total_time, gathered.time)
+
+
+def _shown(setting: Setting, back: Buffer, forward: Number) -> Number:
+    """What the next forward of one micro-batch does not hide of the weights on their way back."""
+    with term("dp weights"):
+        return exposed_time(back.time, forward, setting.overlap_dp, back.tail)
 
 
 @dataclass(frozen=True)
 class Units:
     """What is sharded and moved unit by unit: parameters of a layer and of a table at the ends, layers and tables of a
-    stage, micro-batches of a step, whether there is a pipeline, and a layer's time.
+    stage, micro-batches of a step, and whether there is a pipeline.
     """
 
     layer: Number
@@ -103,10 +123,8 @@ class Units:
     tables: Number
     micro_batches: Number
     pipelined: NDArray[np.bool_]
-    forward: Number
-    backward: Number
 
-    @property
+    @functools.cached_property
     def once(self) -> Number:
         """How often a step moves what a pipeline's micro-batches share: once with a pipeline, else in each."""
         return np.where(self.pipelined, 1.0, self.micro_batches)
@@ -114,6 +132,15 @@ class Units:
     def placed(self, each: Number) -> tuple[Number, Number]:
         """A layer's exposed time of what a pipeline's micro-batches share: in every micro-batch, and once a step."""
         return np.where(self.pipelined, 0.0, each), np.where(self.pipelined, repeated(self.layers, each), 0.0)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What is moved unit by unit: its transfers, and times of a layer and of a table at the ends."""
+
+    transfers: tuple[Transfer, ...]
+    layer: Number
+    table: Number
 
 
 def _moved(
@@ -132,48 +159,66 @@ def _moved(
     return layer, table
 
 
-def _scatters(
-    setting: Setting, placed: Groups, units: Units, times: Number
-) -> tuple[tuple[Transfer, ...], Number, Number]:
-    """Gradients scattered over the shards and reduced over the replicas: transfers, time of a layer and of a table."""
+@once()
+def _gathers(setting: Setting, block: Block, placed: Groups, units: Units, times: Number) -> Moved:
+    """Weights gathered over the shards."""
+    layer, table = _moved(
+        setting, placed.dp, units, setting.gathered, setting.stack.states.compute, "all_gather", times
+    )
+    return Moved((layer, table), layer.time, table.time)
+
+
+@once()
+def _scatters(setting: Setting, block: Block, placed: Groups, units: Units, times: Number) -> Moved:
+    """Gradients scattered over the shards and reduced over the replicas."""
     layer, table = _moved(setting, placed.dp, units, setting.gradient, setting.gradient, "reduce_scatter", times)
     layers = (layer, *_over_replicas(setting, placed, layer))
     tables = (table, *_over_replicas(setting, placed, table))
-    each, end = (sum((other.time for other in kind[1:]), start=kind[0].time) for kind in (layers, tables))
-    return (*layers, *tables), each, end
+    return Moved((*layers, *tables), *(_sum([each.time for each in kind]) for kind in (layers, tables)))
 
 
 def sharded_gradients(
-    setting: Setting, placed: Groups, parameters: Number, ends: Number, units: Units, forward: Number
+    setting: Setting,
+    block: Block,
+    placed: Groups,
+    parameters: Number,
+    ends: Number,
+    units: Units,
+    backward: Number,
+    forward: Number,
 ) -> DataTraffic:
-    """Zero 2: gradients scattered layer by layer in every micro-batch, weights gathered once a step."""
-    transfers, scatter, table = _scatters(setting, placed, units, units.micro_batches)
-    exposed = exposed_time(scatter, units.backward, setting.overlap_dp, 0.0)
-    shown, gathered = _weights_back(setting, placed.dp, parameters, ends, forward)
-    return DataTraffic(table + shown, 0.0, exposed, (*transfers, gathered))
+    """Zero 2: gradients scattered layer by layer in every micro-batch, weights gathered once a step.
+
+    backward is of a layer, forward of all of them.
+    """
+    scatters = _scatters(setting, block, placed, units, units.micro_batches)
+    exposed = exposed_time(scatters.layer, backward, setting.overlap_dp, 0.0)
+    back = _weights_back(setting, block, placed.dp, parameters, ends)
+    shown = _shown(setting, back, forward)
+    return DataTraffic(scatters.table + shown, 0.0, exposed, (*scatters.transfers, *back.transfers))
 
 
 def sharded_weights(
-    setting: Setting, placed: Groups, units: Units, reduced: Units, *, gathered_again: bool
+    setting: Setting, block: Block, placed: Groups, units: Units, reduced: Units, beside: tuple[Number, Number]
 ) -> DataTraffic:
-    """FSDP: weights gathered layer by layer forward, and again backward if they were dropped; gradients scattered.
+    """FSDP: weights gathered layer by layer forward, and under zero 3 again backward; gradients scattered.
 
     Those of the ends, which are dropped after backward alone, are gathered once a pass.
     With a pipeline the gradients wait for the last micro-batch, and weights that are not dropped are gathered once. Of
-    the ends the first gather and the last scatter of a step have nothing to hide behind.
+    the ends the first gather and the last scatter of a step have nothing to hide behind. All else runs beside a layer
+    forward and backward.
     """
-    hideable = setting.overlap_dp
-    times = units.micro_batches if gathered_again else units.once
-    gathers = _moved(setting, placed.dp, units, setting.gathered, setting.stack.states.compute, "all_gather", times)
-    scatters, scatter, table = _scatters(setting, placed, reduced, units.once)
-    gather = gathers[0].time
-    ends = gathers[1].time + table
-    forward = exposed_time(gather, units.forward, hideable, 0.0)
-    if not gathered_again:
+    hideable, again = setting.overlap_dp, block.structure.zero == 3
+    gathers = _gathers(setting, block, placed, units, units.micro_batches if again else units.once)
+    scatters = _scatters(setting, block, placed, reduced, units.once)
+    ends, gather = gathers.table + scatters.table, gathers.layer
+    forward = exposed_time(gather, beside[0], hideable, 0.0)
+    each, once = units.placed(exposed_time(scatters.layer, beside[1], hideable, 0.0))
+    if not again:
         each_forward, once_forward = units.placed(forward)
-        each, once = units.placed(exposed_time(scatter, units.backward, hideable, 0.0))
-        return DataTraffic(ends + once_forward + once, each_forward, each, (*gathers, *scatters))
-    _, once = units.placed(exposed_time(scatter, units.backward, hideable, 0.0))
-    both = exposed_time(scatter + gather, units.backward, hideable, 0.0)
-    backward = np.where(units.pipelined, exposed_time(gather, units.backward, hideable, 0.0), both)
-    return DataTraffic(ends + once, forward, backward, (*gathers, gathers[0], *scatters))
+        moved = (*gathers.transfers, *scatters.transfers)
+        return DataTraffic(ends + once_forward + once, each_forward, each, moved)
+    both = exposed_time(scatters.layer + gather, beside[1], hideable, 0.0)
+    backward = np.where(units.pipelined, exposed_time(gather, beside[1], hideable, 0.0), both)
+    moved = (*gathers.transfers, gathers.transfers[0], *scatters.transfers)
+    return DataTraffic(ends + once, forward, backward, moved)

@@ -29,32 +29,28 @@ def expert_data_traffic(
     parameters: StageParameters,
     own: StageParameters,
     units: Units,
-    beside: DataTraffic,
+    layer: tuple[Number, Number],
+    rest: DataTraffic,
 ) -> DataTraffic:
     """The same collectives over other ranks, of what is trained of the experts; they hide behind the compute that the
-    rest's traffic leaves.
+    rest's traffic leaves, of a layer forward and backward.
     """
     zero, placed = block.structure.zero, replace(placed, dp=edp)
     held, trained = parameters.routed_held, own.routed_held
     with term("experts"):
         if zero < 2:
-            first, last = beside.transfers[0].total_time, beside.transfers[-1].total_time
-            forward = np.maximum(whole(units, units.forward) - last, 0.0)
-            backward = np.maximum(whole(units, units.backward) - first, 0.0)
+            first, last = rest.transfers[0].total_time, rest.transfers[-1].total_time
+            forward = np.maximum(repeated(units.layers, layer[0]) - last, 0.0)
+            backward = np.maximum(repeated(units.layers, layer[1]) - first, 0.0)
             return replicated_traffic(setting, block, placed, trained, 0.0, forward, backward)
-        taken = beside.transfers[0].time
-        routed = replace(
-            units,
-            layer=divided(held, units.layers),
-            table=0.0,
-            tables=0.0,
-            forward=np.maximum(units.forward - taken, 0.0),
-            backward=np.maximum(units.backward - taken, 0.0),
-        )
+        taken = rest.transfers[0].time
+        beside = np.maximum(layer[0] - taken, 0.0), np.maximum(layer[1] - taken, 0.0)
+        routed = replace(units, layer=divided(held, units.layers), table=0.0, tables=0.0)
         reduced = routed if own is parameters else replace(routed, layer=divided(trained, units.layers))
         if zero == 3 or setting.stack.states.sharded_master:
-            return sharded_weights(setting, placed, routed, reduced, gathered_again=zero == 3)
-        return sharded_gradients(setting, placed, trained, 0.0, reduced, whole(routed, routed.forward))
+            return sharded_weights(setting, block, placed, routed, reduced, beside)
+        forward = repeated(units.layers, beside[0])
+        return sharded_gradients(setting, block, placed, trained, 0.0, reduced, beside[1], forward)
 
 
 def together(one: DataTraffic, other: DataTraffic) -> DataTraffic:
@@ -65,8 +61,3 @@ def together(one: DataTraffic, other: DataTraffic) -> DataTraffic:
         one.layer_backward + other.layer_backward,
         (*one.transfers, *other.transfers),
     )
-
-
-def whole(units: Units, layer: Number) -> Number:
-    """All layers of a stage from one."""
-    return repeated(units.layers, layer)

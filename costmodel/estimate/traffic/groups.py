@@ -133,4 +133,4 @@ def as_layers_see(block: Block) -> Block:
     """The plans as what their layers exchange sees them: where no sequences and no experts are shared in any order."""
     if not (alone(block.cp) and alone(block.ep) and alone(block.etp)):
         return block
-    return replace(block, structure=replace(block.structure, order=Structure.order))
+    return block.under(replace(block.structure, order=Structure.order))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from costmodel.estimate.block import SIZES, Block, Structure
+from costmodel.estimate.block import Block
 from costmodel.estimate.legality.checks import CHECKS, Mask
 from costmodel.estimate.setting import Setting
-from costmodel.explore.search.space import Grid, Rows, crossed
+from costmodel.explore.search.space import Grid, Stem, crossed
 from costmodel.factored import BATCH, CUT, LAYOUT, STAGE, Factored, Places, Plans
 
 BLOCK_ROWS = 32_768  # columns of so many plans lie in a core's cache
@@ -23,27 +23,27 @@ OF_STAGE = (*OF_CUT, "dp", "pp", "dp_replicate")
 LATE = tuple(check for check in CHECKS if "micro_batch" in check.needs)
 
 
-def legal_blocks(setting: Setting, grid: Grid, rows: Rows, refused: Counter[str]) -> Iterator[tuple[Block, Mask]]:
-    """The legal plans of rows of a grid's stem, a block at a time with those that count; the others are counted."""
+def legal_blocks(setting: Setting, grid: Grid, rows: Stem, refused: Counter[str]) -> Iterator[tuple[Block, Mask]]:
+    """The legal plans that grow from a stem, a block at a time with those that count; the others are counted.
+
+    The same plans come under one structure after the other, which share what they agree in.
+    """
     mask = _legal(setting, grid, rows, refused)
     grown = np.any(mask, axis=1)
     rows, pairs = rows.where(grown), np.flatnonzero(mask[grown])
     for start in range(0, len(pairs), BLOCK_ROWS):
-        part = pairs[start : start + BLOCK_ROWS]
-        layout = part // len(grid.micro_batch)
-        counts = (rows.standing > 0)[layout]
-        if counts.any():
-            low, high = int(layout[0]), int(layout[-1]) + 1
-            layouts = rows.block.cut(low, high)
-            sizes = tuple(getattr(layouts, name).tobytes() for name in SIZES)
-            part = part - low * len(grid.micro_batch)
-            block = _block(setting, sizes, grid.micro_batch, part.tobytes())
-            yield replace(block, structure=grid.structure), counts
+        layout, micro_batch = np.divmod(pairs[start : start + BLOCK_ROWS], len(grid.micro_batch))
+        low, high = int(layout[0]), int(layout[-1]) + 1
+        block = _block(rows.block.cut(low, high), layout - low, micro_batch, np.asarray(grid.micro_batch))
+        for standing, same in zip(rows.standing, grid.under_each(block), strict=True):
+            counts = (standing > 0)[layout]
+            if counts.any():
+                yield same, counts
 
 
-def _legal(setting: Setting, grid: Grid, rows: Rows, refused: Counter[str]) -> Mask:
+def _legal(setting: Setting, grid: Grid, rows: Stem, refused: Counter[str]) -> Mask:
     """Which micro-batches each layout can have; of layouts that are alike to a check it is asked once."""
-    standing = rows.standing // len(grid.micro_batch)
+    standing = rows.standing.sum(axis=0) // len(grid.micro_batch)
     keep = np.ones((len(rows), len(grid.micro_batch)), dtype=bool)
     for check in LATE:
         alike = _alike(rows.block, sorted(check.needs - {"micro_batch"}))
@@ -56,12 +56,9 @@ def _legal(setting: Setting, grid: Grid, rows: Rows, refused: Counter[str]) -> M
     return keep
 
 
-@functools.lru_cache(maxsize=8)
-def _block(setting: Setting, sizes: tuple[bytes, ...], micro_batches: tuple[float, ...], pairs: bytes) -> Block:
-    """Plans of layouts of these sizes with these micro-batches, numbered together; the same for every structure."""
-    layouts = Block(Structure(), *(np.frombuffer(column) for column in sizes))
-    layout, micro_batch = np.divmod(np.frombuffer(pairs, dtype=np.intp), len(micro_batches))
-    whole = replace(layouts.at(layout), micro_batch=np.asarray(micro_batches)[micro_batch])
+def _block(layouts: Block, layout: Places, micro_batch: Places, micro_batches: NDArray[np.float64]) -> Block:
+    """Plans of layouts with micro-batches."""
+    whole = replace(layouts.at(layout), micro_batch=micro_batches[micro_batch])
     return whole if len(whole) < FEW else _factored(whole, layouts, layout, micro_batch)
 
 
@@ -84,15 +81,9 @@ def _factored(whole: Block, layouts: Block, layout: Places, micro_batch: Places)
 
 def _alike(rows: Block, names: Iterable[str]) -> Places:
     """Which of the distinct combinations of these sizes each row has."""
-    return _combined(len(rows), *(getattr(rows, name).tobytes() for name in names))
-
-
-@functools.lru_cache(maxsize=64)
-def _combined(rows: int, *columns: bytes) -> Places:
-    """The same of columns, which the rows of many structures have in common."""
-    numbers = np.zeros(rows, dtype=np.intp)
-    for column in columns:
-        values, which = np.unique(np.frombuffer(column), return_inverse=True)
+    numbers = np.zeros(len(rows), dtype=np.intp)
+    for name in names:
+        values, which = np.unique(getattr(rows, name), return_inverse=True)
         numbers = numbers * len(values) + which
     return np.unique(numbers, return_inverse=True)[1]
 

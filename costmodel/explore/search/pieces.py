@@ -14,7 +14,7 @@ from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.space import Grid, grids
 
-CANDIDATES_A_PIECE, STRUCTURES_A_PIECE = 1 << 22, 32
+CANDIDATES_A_PIECE = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -61,37 +61,28 @@ class Variants:
 
 @dataclass(frozen=True)
 class Piece:
-    """A range of placements of a few grids, which allow much the same plans, in one variant."""
+    """A range of placements of a grid, in one variant."""
 
     number: int
     variant: int
-    grids: tuple[Grid, ...]
+    grid: Grid
     start: int
     stop: int
 
     @property
     def candidates(self) -> int:
         """Plans in it."""
-        return (self.stop - self.start) * sum(grid.behind for grid in self.grids)
+        return (self.stop - self.start) * self.grid.behind * len(self.grid.structures)
 
 
 def pieces(variants: Variants) -> Iterator[Piece]:
     """All pieces of a search, each of bounded size."""
     numbers = itertools.count()
     for variant in range(len(variants)):
-        for _, alike in itertools.groupby(grids(variants.setting(variant)), _allowing):
-            while few := tuple(itertools.islice(alike, STRUCTURES_A_PIECE)):
-                placements, behind = few[0].placements, sum(grid.behind for grid in few)
-                step = max(1, CANDIDATES_A_PIECE // behind)
-                for start in range(0, placements, step):
-                    yield Piece(next(numbers), variant, few, start, min(start + step, placements))
-
-
-def _allowing(grid: Grid) -> tuple[object, ...]:
-    """The choices that say most about which sizes are legal."""
-    chosen = grid.structure
-    ends = (chosen.split, chosen.first_stage_layers, chosen.last_stage_layers)
-    return (chosen.schedule, *ends, chosen.sequence_parallel, chosen.cp_type)
+        for grid in grids(variants.setting(variant)):
+            step = max(1, CANDIDATES_A_PIECE * grid.placements // max(1, len(grid)))
+            for start in range(0, grid.placements, step):
+                yield Piece(next(numbers), variant, grid, start, min(start + step, grid.placements))
 
 
 def candidates(variants: Variants) -> int:

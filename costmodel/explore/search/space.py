@@ -25,6 +25,7 @@ LARGEST_DEFAULT_VPP = 8
 PLACED = {"dp", "tp", "pp", "cp", "dp_replicate"}
 DEGREES = PLACED | {"ep", "etp"}
 LARGEST_DEGREE = 1 << 17
+STRUCTURES_AT_ONCE = 32
 DEFAULT_ORDER: Order = "tp-cp-dp-pp"
 DEFAULT_SPLIT: Split = "fitting"
 LONG_SEQUENCE = 16_384  # from here on a search looks at context parallelism unasked
@@ -33,9 +34,12 @@ LEAST_LOCAL_SEQUENCE = 4_096  # and gives no rank less of a sequence than this
 
 @dataclass(frozen=True)
 class Grid:
-    """One structure and the lists of sizes to combine with it; dp follows from the ranks where it is not listed."""
+    """Structures that allow much the same plans, and the lists of sizes to combine with each of them.
 
-    structure: Structure
+    dp follows from the ranks where it is not listed.
+    """
+
+    structures: tuple[Structure, ...]
     ranks: float
     dp: tuple[float, ...] | None
     tp: tuple[float, ...]
@@ -48,7 +52,7 @@ class Grid:
     dp_replicate: tuple[float, ...] = (1.0,)
 
     def __len__(self) -> int:
-        return self.placements * self.behind
+        return self.placements * self.behind * len(self.structures)
 
     @property
     def placements(self) -> int:
@@ -57,63 +61,53 @@ class Grid:
 
     @property
     def behind(self) -> int:
-        """Plans of each of them."""
+        """Plans of each of them under each structure."""
         return math.prod(map(len, (self.ep, self.etp, self.vpp, self.micro_batch)))
+
+    def under_each(self, rows: Block) -> tuple[Block, ...]:
+        """The same rows under every structure."""
+        return tuple(map(rows.under, self.structures))
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows of sizes under one structure, and how many candidates of the space each stands for.
+class Stem:
+    """Rows of sizes before micro-batches are known, and how many candidates each stands for under every structure.
 
-    A row that the space has under another name as well is kept and stands for none, so that structures which allow the
-    same plans have the same rows.
+    A row that the space has under another name as well stands for none, nor does one that a structure does not allow.
     """
 
     block: Block
     standing: NDArray[np.intp]
 
     def __len__(self) -> int:
-        return len(self.standing)
+        return len(self.block)
 
-    def where(self, keep: NDArray[np.bool_]) -> Rows:
-        """The rows that a mask keeps."""
-        return Rows(self.block.where(keep), self.standing[keep])
-
-    def cut(self, start: int, stop: int) -> Rows:
-        """A range of rows."""
-        return Rows(self.block.cut(start, stop), self.standing[start:stop])
-
-    def crossed(self, name: str, values: tuple[float, ...]) -> Rows:
+    def crossed(self, name: str, values: tuple[float, ...]) -> Stem:
         """Every row with every value of one more size."""
-        return Rows(crossed(self.block, name, values), np.repeat(self.standing // len(values), len(values)))
+        return Stem(crossed(self.block, name, values), np.repeat(self.standing // len(values), len(values), axis=1))
+
+    def where(self, keep: NDArray[np.bool_]) -> Stem:
+        """The rows that a mask keeps."""
+        return Stem(self.block.where(keep), self.standing[:, keep])
 
 
-@dataclass(frozen=True)
-class Stem:
-    """The rows of a grid that are legal before micro-batches are known, and what was refused on the way."""
-
-    rows: Rows
-    refused: Counter[str]
-
-
-def stem(setting: Setting, grid: Grid, start: int = 0, stop: int | None = None) -> Stem:
+def stem(setting: Setting, grid: Grid, refused: Counter[str], start: int = 0, stop: int | None = None) -> Stem:
     """Combine the degrees of a range of placements, then the chunks, and drop what no micro-batch can make legal."""
-    refused: Counter[str] = Counter()
     degrees = _degrees(grid).cut(start, grid.placements if stop is None else stop)
-    rows = Rows(degrees, np.full(len(degrees), grid.behind))
-    rows = _thinned(setting, rows, PLACED, set(), refused)
+    rows = Stem(degrees, np.full((len(grid.structures), len(degrees)), grid.behind))
+    rows = _thinned(setting, grid, rows, PLACED, set(), refused)
     rows = rows.crossed("ep", grid.ep).crossed("etp", grid.etp)
-    rows = _thinned(setting, rows, DEGREES, PLACED, refused)
-    rows = _thinned(setting, rows.crossed("vpp", grid.vpp), DEGREES | {"vpp"}, DEGREES, refused)
-    return Stem(rows if rows.standing.any() else rows.cut(0, 0), refused)
+    rows = _thinned(setting, grid, rows, DEGREES, PLACED, refused)
+    return _thinned(setting, grid, rows.crossed("vpp", grid.vpp), DEGREES | {"vpp"}, DEGREES, refused)
 
 
 def candidates(grid: Grid, at_once: int = 1 << 14) -> Iterator[Block]:
     """Every plan of a grid, legal or not, a block at a time."""
     degrees = crossed(crossed(_degrees(grid), "ep", grid.ep), "etp", grid.etp)
     step = max(1, at_once // (len(grid.vpp) * len(grid.micro_batch)))
-    for start in range(0, len(degrees), step):
-        yield crossed(crossed(degrees.cut(start, start + step), "vpp", grid.vpp), "micro_batch", grid.micro_batch)
+    for placed in grid.under_each(degrees):
+        for start in range(0, len(degrees), step):
+            yield crossed(crossed(placed.cut(start, start + step), "vpp", grid.vpp), "micro_batch", grid.micro_batch)
 
 
 def _degrees(grid: Grid) -> Block:
@@ -122,7 +116,7 @@ def _degrees(grid: Grid) -> Block:
     if grid.dp is None:
         dp = np.asarray(data_parallel_degree(grid.ranks, tp, cp, pp))
     ones = np.ones_like(tp)
-    return Block(grid.structure, dp, tp, pp, ones, ones, ones, ones, cp, dp_replicate)
+    return Block(grid.structures[0], dp, tp, pp, ones, ones, ones, ones, cp, dp_replicate)
 
 
 def crossed(rows: Block, name: str, values: tuple[float, ...]) -> Block:
@@ -132,12 +126,14 @@ def crossed(rows: Block, name: str, values: tuple[float, ...]) -> Block:
     return Block(rows.structure, **columns)
 
 
-def _thinned(setting: Setting, rows: Rows, known: set[str], before: set[str], refused: Counter[str]) -> Rows:
+def _thinned(
+    setting: Setting, grid: Grid, rows: Stem, known: set[str], before: set[str], refused: Counter[str]
+) -> Stem:
     """The rows that pass the checks which can be asked now and could not be asked before."""
     checks = [check for check in CHECKS if check.needs <= known and not (before and check.needs <= before)]
-    keep, standing, counts = legal(setting, rows.block, checks, rows.standing)
+    standing, counts = legal(setting, grid.under_each(rows.block), checks, rows.standing)
     refused.update(counts)
-    return Rows(rows.block, standing).where(keep)
+    return Stem(rows.block, standing).where(np.any(standing, axis=0))
 
 
 def divisors(number: float, largest: float) -> tuple[float, ...]:
@@ -158,7 +154,7 @@ def chunk_counts(layers: float, pp: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def grids(setting: Setting) -> Iterator[Grid]:
-    """Every structure of the scenario's space with its grid of sizes, those that allow the same plans together."""
+    """Every structure of the scenario's space with its grid of sizes, those that allow the same plans in one."""
     scenario, stack = setting.case.scenario, setting.stack
     space = scenario.search or Space()
     ranks = float(setting.ranks)
@@ -170,23 +166,29 @@ def grids(setting: Setting) -> Iterator[Grid]:
     etp = tuple(space.etp or (1.0,))
     cp = tuple(space.cp or _context(setting))
     schedules: list[Schedule] = space.schedule or [name for name in stack.schedules if name != "gpipe"]
-    choices = itertools.product(
+    dp = tuple(space.dp) if space.dp else None
+    sizes = (_expert_degrees(setting, space), etp, cp, tuple(space.dp_replicate or (1.0,)))
+    families = itertools.product(
         schedules,
         list(_splits(space)),
         space.sequence_parallel or [stack.sequence_parallel],
         (space.cp_type or stack.context_parallel or _plain(setting)) if max(cp) > 1 else _plain(setting),
-        list(_recomputes(setting, space)),
-        space.offload or [[]],
-        space.zero or stack.zero,
-        space.order or [DEFAULT_ORDER],
     )
-    for schedule, ends, sequence_parallel, cp_type, (recompute, modules, count), offload, zero, order in choices:
+    for schedule, ends, sequence_parallel, cp_type in families:
         chunks = tuple(value for value in vpp if chunks_fit(schedule, value)) or vpp
-        structure = Structure(zero, recompute, schedule, sequence_parallel, order, cp_type, *ends)
-        structure = replace(structure, recompute_modules=modules, recompute_layers=count, offload=tuple(offload))
-        dp = tuple(space.dp) if space.dp else None
-        experts = _expert_degrees(setting, space), etp
-        yield Grid(structure, ranks, dp, tp, pp, chunks, micro_batch, *experts, cp, tuple(space.dp_replicate or (1.0,)))
+        first = Structure(1, "none", schedule, sequence_parallel, DEFAULT_ORDER, cp_type, *ends)
+        structures = _alike(setting, space, first)
+        while few := tuple(itertools.islice(structures, STRUCTURES_AT_ONCE)):
+            yield Grid(few, ranks, dp, tp, pp, chunks, micro_batch, *sizes)
+
+
+def _alike(setting: Setting, space: Space, first: Structure) -> Iterator[Structure]:
+    """Structures that differ in what says little about which sizes are legal."""
+    zeros, orders = space.zero or setting.stack.zero, space.order or [DEFAULT_ORDER]
+    choices = itertools.product(list(_recomputes(setting, space)), space.offload or [[]], zeros, orders)
+    for (recompute, modules, count), offload, zero, order in choices:
+        structure = replace(first, recompute=recompute, recompute_modules=modules, recompute_layers=count)
+        yield replace(structure, offload=tuple(offload), zero=zero, order=order)
 
 
 def _splits(space: Space) -> Iterator[tuple[Split, float | None, float | None]]:

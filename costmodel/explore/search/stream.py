@@ -62,10 +62,8 @@ class Task:
         _keep_freed_memory()
         with part(self.folder, piece.number, values) if self.folder else nullcontext() as keep:
             found = self.wanted.tally(setting.case.scenario.objective)
-            for grid in piece.grids:
-                grown = stem(setting, grid, piece.start, piece.stop)
-                found.refused.update(grown.refused)
-                stretch(setting, grid, grown.rows, self.wanted, found, keep)
+            rows = stem(setting, piece.grid, found.refused, piece.start, piece.stop)
+            stretch(setting, piece.grid, rows, self.wanted, found, keep)
         found.candidates = piece.candidates
         return found.of_variant(piece.variant)
 

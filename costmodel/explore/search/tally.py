@@ -1,4 +1,4 @@
-"""What a stretch of a search finds: the legal plans that grow from rows of a grid, counted and ranked."""
+"""What a stretch of a search finds: the legal plans that grow from the stem of a grid, counted and ranked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from costmodel.estimate.limits import unacceptable
 from costmodel.estimate.setting import Setting
 from costmodel.explore.search.blocks import legal_blocks
 from costmodel.explore.search.rank import Axes, Front, Top
-from costmodel.explore.search.space import Grid, Rows
+from costmodel.explore.search.space import Grid, Stem
 
 # Takes in every block that was evaluated, and which of its plans count.
 Keep = Callable[[Block, Costs, Mask], None]
@@ -75,9 +75,9 @@ class Wanted:
 
 
 def stretch(
-    setting: Setting, grid: Grid, rows: Rows, wanted: Wanted, tally: Tally, keep_all: Keep | None = None
+    setting: Setting, grid: Grid, rows: Stem, wanted: Wanted, tally: Tally, keep_all: Keep | None = None
 ) -> None:
-    """Search what grows from rows of one grid's stem, into a tally; `keep_all` is shown everything."""
+    """Search what grows from the stem of a grid, into a tally; `keep_all` is shown everything."""
     objective = setting.case.scenario.objective
     for block, counts in legal_blocks(setting, grid, rows, tally.refused):
         costs = evaluate(setting, block).costs

@@ -1,0 +1,98 @@
+"""What replicas and shards of a plan move in a step beside its compute."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from costmodel.equation import Number, term
+from costmodel.equations.counting import divided, repeated
+from costmodel.equations.overlap import passes_beside
+from costmodel.estimate.block import Block
+from costmodel.estimate.once import once
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.split import StageLayers
+from costmodel.estimate.shapes.work import StageParameters
+from costmodel.estimate.time.stages import Stages
+from costmodel.estimate.traffic.data import (
+    DataTraffic,
+    Units,
+    replicated_traffic,
+    sharded_gradients,
+    sharded_weights,
+)
+from costmodel.estimate.traffic.expert import expert_groups
+from costmodel.estimate.traffic.expert_data import expert_data_traffic, together
+from costmodel.estimate.traffic.groups import Groups, mirrored
+
+
+def data_traffic(
+    setting: Setting,
+    block: Block,
+    placed: Groups,
+    parameters: StageParameters,
+    own: StageParameters,
+    work: Stages,
+    micro_batches: Number,
+) -> DataTraffic:
+    """Data-parallel traffic: of the weights where they are gathered, of what is trained where gradients are summed."""
+    zero, placed = block.structure.zero, _holders(setting, block, placed)
+    held, ends = fullest(setting, block, own)
+    units, reduced = _units(setting, block, parameters, own, work.held, micro_batches)
+    beside = work.layer.forward.total, work.layer.backward.total
+    if zero < 2:
+        data = replicated_traffic(setting, block, placed, held, ends, *_passing(setting, block, work, micro_batches))
+    elif zero == 3 or setting.stack.states.sharded_master:
+        data = sharded_weights(setting, block, placed, units, reduced, beside)
+    else:
+        data = sharded_gradients(setting, block, placed, held, ends, reduced, beside[1], work.fullest[0])
+    if setting.experts is None:
+        return data
+    edp = mirrored(setting, block, expert_groups(setting, block).edp)
+    return together(data, expert_data_traffic(setting, block, placed, edp, parameters, own, units, beside, data))
+
+
+@once("schedule")
+def fullest(setting: Setting, block: Block, parameters: StageParameters) -> tuple[Number, Number]:
+    """Parameters of the rank with most, and those of them that its ends have."""
+    return parameters.fullest(block.pp, block.structure.schedule), parameters.ends(block.pp)
+
+
+@once("order", "schedule")
+def _holders(setting: Setting, block: Block, placed: Groups) -> Groups:
+    """The groups, those of data parallelism with all that hold the same weights."""
+    return replace(placed, dp=mirrored(setting, block, placed.dp))
+
+
+@once()
+def _passing(setting: Setting, block: Block, work: Stages, micro_batches: Number) -> tuple[Number, Number]:
+    """Forward and backward time that runs beside what is sent once a step."""
+    passes = _passes(setting, block, micro_batches)
+    forward, backward = work.fullest
+    return repeated(passes, forward), repeated(passes, backward)
+
+
+@once()
+def _passes(setting: Setting, block: Block, micro_batches: Number) -> Number:
+    with term("passes beside"):
+        return passes_beside(block.pp, micro_batches, block.vpp)
+
+
+@once()
+def _units(
+    setting: Setting,
+    block: Block,
+    parameters: StageParameters,
+    own: StageParameters,
+    layers: StageLayers,
+    micro_batches: Number,
+) -> tuple[Units, Units]:
+    """What is sharded layer by layer, as it is gathered and as its gradients are reduced."""
+    table = np.maximum(parameters.embedding, parameters.head)
+    tables = divided(parameters.ends(block.pp), table)
+    units = Units(parameters.layer, table, layers.fullest, tables, micro_batches, block.pp > 1)
+    if own is parameters:
+        return units, units
+    ahead = 0.0 if setting.model.prediction is None else 1.0
+    return units, replace(units, layer=own.layer, table=own.head, tables=ahead)

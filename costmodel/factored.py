@@ -118,7 +118,8 @@ class Factored(np.lib.mixins.NDArrayOperatorsMixin):
         return bool(_whole(self))
 
     def __getitem__(self, places: Any) -> Any:
-        return _whole(self)[places]
+        finest = self.plans.finest
+        return self.values[places if self.level == finest else self.plans.places(self.level, finest)[places]]
 
 
 def _joined(ufunc: np.ufunc, one: Any, other: Any) -> Factored:

@@ -80,9 +80,9 @@ class Block:
         """The rows at these places."""
         return Block(self.structure, *(getattr(self, name)[places] for name in SIZES))
 
-    def choosing(self, choices: tuple[str, ...]) -> Block:
-        """The same plans with these of the choices, and the rest as where nothing is said."""
-        return self.under(_of(self.structure, choices))
+    def chosen(self, choices: tuple[str, ...]) -> Structure:
+        """These of the choices, and the rest as where nothing is said."""
+        return _of(self.structure, choices)
 
     def under(self, structure: Structure) -> Block:
         """The same plans under a structure."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.equation import Number
+from costmodel.factored import Factored
 
 if TYPE_CHECKING:
     import pandas
@@ -94,6 +95,12 @@ def number(value: Number) -> float:
     return float(np.asarray(value).flat[0])
 
 
+def _at(value: Any, index: int) -> float:
+    """One plan's figure of a column; what all share is held once."""
+    column = value if isinstance(value, Factored) else np.atleast_1d(value)
+    return float(column[index if len(column) > 1 else 0])
+
+
 @dataclass(frozen=True)
 class Costs:
     """Results of a block of plans, one array a column."""
@@ -107,8 +114,7 @@ class Costs:
 
     def row(self, index: int = 0) -> dict[str, float]:
         """One plan's results as plain numbers."""
-        values = {name: np.asarray(value) for name, value in self.columns.items()}
-        return {name: float(value[index] if value.size > 1 else value.flat[0]) for name, value in values.items()}
+        return {name: _at(value, index) for name, value in self.columns.items()}
 
     def frame(self) -> pandas.DataFrame:
         """All of it as a pandas frame, column names with their unit."""

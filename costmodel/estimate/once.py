@@ -28,13 +28,13 @@ def once(*choices: str) -> Callable[[Work[S, P, R]], Work[S, P, R]]:
     def decorate(work: Work[S, P, R]) -> Work[S, P, R]:
         @functools.wraps(work)
         def call(setting: S, block: Block, /, *inputs: P.args, **named: P.kwargs) -> R:
-            seen = block.choosing(choices)
+            chosen = block.chosen(choices)
             if tracing():
-                return work(setting, seen, *inputs, **named)
-            key = (work, seen.structure, id(setting), *named, *map(_identity, (*inputs, *named.values())))
+                return work(setting, block.under(chosen), *inputs, **named)
+            key = (work, chosen, id(setting), *named, *map(_identity, (*inputs, *named.values())))
             if key not in block.known:
                 held = (setting, inputs, named)  # so that no other objects come to have their identities
-                block.known[key] = work(setting, seen, *inputs, **named), held
+                block.known[key] = work(setting, block.under(chosen), *inputs, **named), held
             result: R = block.known[key][0]
             return result
 

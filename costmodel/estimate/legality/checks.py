@@ -161,7 +161,8 @@ class Check:
         for number, block in enumerate(blocks):
             alike.setdefault(tuple(getattr(block.structure, name) for name in self.choices), []).append(number)
         for numbers in alike.values():
-            yield numbers, self.refused(setting, blocks[numbers[0]].choosing(self.choices))
+            example = blocks[numbers[0]]
+            yield numbers, self.refused(setting, example.under(example.chosen(self.choices)))
 
 
 def _check(code: str, needs: str, refused: Callable[[Setting, Block], Mask], choices: str = "") -> Check:

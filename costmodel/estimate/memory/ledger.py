@@ -298,7 +298,9 @@ def _first(setting: Setting, block: Block, live: Number) -> Number:
     return repeated(live, mask_bytes(tokens, setting.model.hidden, setting.element, block.sequence_ranks))
 
 
+@once(*RECOMPUTE, "sequence_parallel", "cp_type")
 def _last(setting: Setting, block: Block) -> Number:
+    """What the head and the loss keep."""
     tokens = local_tokens(setting, block)
     logits = logit_bytes(tokens, vocab_per_rank(setting, block.tp), setting.stack.buckets.loss)
     once = logits + head_activations(tokens, setting.model.hidden, setting.element, block.sequence_ranks)

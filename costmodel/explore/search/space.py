@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from costmodel.documents.plan import Space
 from costmodel.documents.stack import ContextParallel, Module, Order, Recompute, Schedule
 from costmodel.equations.counting import data_parallel_degree
-from costmodel.estimate.block import SIZES, Block, Split, Structure
+from costmodel.estimate.block import SIZES, Block, Structure
+from costmodel.estimate.block import Split as Named
 from costmodel.estimate.legality.checks import CHECKS, legal
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import chunks_fit
@@ -25,9 +26,9 @@ LARGEST_DEFAULT_VPP = 8
 PLACED = {"dp", "tp", "pp", "cp", "dp_replicate"}
 DEGREES = PLACED | {"ep", "etp"}
 LARGEST_DEGREE = 1 << 17
-STRUCTURES_AT_ONCE = 32
+STRUCTURES_AT_ONCE = 128
 DEFAULT_ORDER: Order = "tp-cp-dp-pp"
-DEFAULT_SPLIT: Split = "fitting"
+DEFAULT_SPLIT: Named = "fitting"
 LONG_SEQUENCE = 16_384  # from here on a search looks at context parallelism unasked
 LEAST_LOCAL_SEQUENCE = 4_096  # and gives no rank less of a sequence than this
 
@@ -174,31 +175,35 @@ def grids(setting: Setting) -> Iterator[Grid]:
         space.sequence_parallel or [stack.sequence_parallel],
         (space.cp_type or stack.context_parallel or _plain(setting)) if max(cp) > 1 else _plain(setting),
     )
-    for schedule, ends, sequence_parallel, cp_type in families:
+    for schedule, splits, sequence_parallel, cp_type in families:
         chunks = tuple(value for value in vpp if chunks_fit(schedule, value)) or vpp
-        first = Structure(1, "none", schedule, sequence_parallel, DEFAULT_ORDER, cp_type, *ends)
-        structures = _alike(setting, space, first)
+        first = Structure(1, "none", schedule, sequence_parallel, DEFAULT_ORDER, cp_type)
+        structures = _alike(setting, space, first, splits)
         while few := tuple(itertools.islice(structures, STRUCTURES_AT_ONCE)):
             yield Grid(few, ranks, dp, tp, pp, chunks, micro_batch, *sizes)
 
 
-def _alike(setting: Setting, space: Space, first: Structure) -> Iterator[Structure]:
+Split = tuple[Named, float | None, float | None]
+
+
+def _alike(setting: Setting, space: Space, first: Structure, splits: Sequence[Split]) -> Iterator[Structure]:
     """Structures that differ in what says little about which sizes are legal."""
     zeros, orders = space.zero or setting.stack.zero, space.order or [DEFAULT_ORDER]
-    choices = itertools.product(list(_recomputes(setting, space)), space.offload or [[]], zeros, orders)
-    for (recompute, modules, count), offload, zero, order in choices:
-        structure = replace(first, recompute=recompute, recompute_modules=modules, recompute_layers=count)
-        yield replace(structure, offload=tuple(offload), zero=zero, order=order)
+    choices = itertools.product(list(_recomputes(setting, space)), space.offload or [[]], splits, zeros, orders)
+    for (recompute, modules, count), offload, (split, ahead, behind), zero, order in choices:
+        again = replace(first, recompute=recompute, recompute_modules=modules, recompute_layers=count)
+        ends = replace(again, split=split, first_stage_layers=ahead, last_stage_layers=behind)
+        yield replace(ends, offload=tuple(offload), zero=zero, order=order)
 
 
-def _splits(space: Space) -> Iterator[tuple[Split, float | None, float | None]]:
-    """Splits of the layers: those that are named, and every pair of ends that is listed."""
-    named: Sequence[Split] = space.split or [DEFAULT_SPLIT]
-    yield from ((split, None, None) for split in named)
+def _splits(space: Space) -> Iterator[Sequence[Split]]:
+    """Splits of the layers: each that is named, and all pairs of ends that are listed."""
+    named: Sequence[Named] = space.split or [DEFAULT_SPLIT]
+    yield from ([(split, None, None)] for split in named)
     if space.first_stage_layers or space.last_stage_layers:
         firsts: Sequence[float | None] = space.first_stage_layers or [None]
         lasts: Sequence[float | None] = space.last_stage_layers or [None]
-        yield from (("stated", first, last) for first in firsts for last in lasts)
+        yield [("stated", first, last) for first in firsts for last in lasts]
 
 
 def _expert_degrees(setting: Setting, space: Space) -> tuple[float, ...]:

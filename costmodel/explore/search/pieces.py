@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import pickle
@@ -48,9 +49,10 @@ class Variants:
         """The setting of one of them."""
         return setting_of(self.of(number))
 
-    def packed(self, number: int) -> bytes:
-        """One of them as it travels to other processes."""
-        return pickle.dumps(self.of(number))
+    @functools.cached_property
+    def packed(self) -> bytes:
+        """All of them as they travel to other processes."""
+        return pickle.dumps(Variants(self.case, self.over))
 
     def checked(self) -> None:
         """A fault for a value that a leaf cannot have, before anything is searched."""

@@ -13,7 +13,7 @@ from pickle import loads
 
 import numpy as np
 
-from costmodel.estimate.setting import Setting, setting_of
+from costmodel.estimate.setting import Setting
 from costmodel.explore.search.engine import Stopped, engine, shared_out
 from costmodel.explore.search.kept import part
 from costmodel.explore.search.pieces import Piece, Variants, pieces
@@ -67,9 +67,11 @@ class Task:
         found.candidates = piece.candidates
         return found.of_variant(piece.variant)
 
-    def unpacked(self, packed: bytes, bundle: tuple[Piece, ...], values: dict[str, str]) -> list[Tally]:
+    def unpacked(self, packed: bytes, bundle: tuple[Piece, ...]) -> list[Tally]:
         """The same of a few pieces of a variant, in another process."""
-        return [self.tally(_setting(packed), piece, values) for piece in bundle]
+        variants, variant = _variants(packed), bundle[0].variant
+        setting, values = variants.setting(variant), variants.values(variant)
+        return [self.tally(setting, piece, values) for piece in bundle]
 
 
 def _keep_freed_memory() -> None:
@@ -80,9 +82,10 @@ def _keep_freed_memory() -> None:
     np.empty(MOST_KEPT, dtype=np.uint8)
 
 
-@lru_cache(maxsize=2)
-def _setting(packed: bytes) -> Setting:
-    return setting_of(loads(packed))
+@lru_cache(maxsize=1)
+def _variants(packed: bytes) -> Variants:
+    variants: Variants = loads(packed)
+    return variants
 
 
 def results(variants: Variants, wanted: Wanted, how: How, done: int, total: int) -> Iterator[Tally]:
@@ -92,13 +95,11 @@ def results(variants: Variants, wanted: Wanted, how: How, done: int, total: int)
     remaining = islice(pieces(variants), done, None)
     if by.kind == "local" and (by.workers == 1 or total < POOL_FROM):
         return _here(variants, task, remaining, how.stop)
-    case = lru_cache(maxsize=2)(variants.packed)
     if by.kind == "local":
-        _setting(case(0))  # processes that are forked find it read
+        _variants(variants.packed)  # processes that are forked find it read
 
     def submit(pool: Executor, bundle: tuple[Piece, ...]) -> Future[list[Tally]]:
-        variant = bundle[0].variant
-        return pool.submit(task.unpacked, case(variant), bundle, variants.values(variant))
+        return pool.submit(task.unpacked, variants.packed, bundle)
 
     bundles = _bundles(remaining, len(variants) - AT_LAST * by.workers)
     found: Iterator[list[Tally]] = shared_out(by, bundles, submit, how.stop)

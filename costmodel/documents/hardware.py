@@ -237,12 +237,18 @@ class MatmulFit(Sourced):
 
 
 class KernelFit(Sourced):
-    """t = t0 + κ F / (a P) + S / (b W): one attention kernel alone, as an engine calls it; κ by units out of rows."""
+    """t = t0 + κ F / (a P) + S / (b W) + 2 C / W + w n / U: one attention kernel alone, as an engine calls it.
+
+    κ by units out of rows; C are keys and values, n the tokens that are written into pages.
+    """
 
     forward_share: Share = Field(description="a, share of the peak on causal FLOP, head dimension 128")
-    memory_share: Share = Field(description="b, share of memory bandwidth")
+    memory_share: Share = Field(description="b, share of memory bandwidth that queries and result reach")
     start: Seconds = Field(description="t0, fixed time of a call")
     tile: Positive = Field(description="Query rows that a multiprocessor works at together; the last ones take longest")
+    write: Seconds = Field(
+        default=0.0, description="w, time in which a multiprocessor writes keys and values of a token into pages"
+    )
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 

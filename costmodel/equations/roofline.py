@@ -195,27 +195,36 @@ def attention_backward_time(flop: Number, rate: Number, backward_share: Number, 
 
 @equation
 def attention_kernel_time(
-    flop: Number, rate: Number, slowdown: Number, nbytes: Number, bandwidth: Number, memory_share: Number, start: Number
+    flop: Number,
+    rate: Number,
+    slowdown: Number,
+    nbytes: Number,
+    cached: Number,
+    bandwidth: Number,
+    memory_share: Number,
+    start: Number,
 ) -> Number:
-    """Time of one call of a fused attention kernel, alone on the device.
+    """Time of one call of a fused attention kernel, alone on the device, as an engine makes it.
 
-    t₀ + κ F / R + S / (b W)
+    t₀ + κ F / R + S / (b W) + 2 C / W: keys and values pass twice, into the cache and out of it; what else a row of
+    queries costs, its diagonal tile and the start and end of its tile, is in b
 
     Args:
         flop: causal work, F [FLOP]
         rate: attainable rate of a busy chip, R [FLOP/s]
         slowdown: by units that run out of rows, κ [1]
-        nbytes: queries, keys, values and result, S [B]
+        nbytes: queries and result, S [B]
+        cached: keys and values, C [B]
         bandwidth: datasheet memory bandwidth, W [B/s]
-        memory_share: share of the bandwidth that the part which does not overlap reaches, b [1]
+        memory_share: share of the bandwidth that queries and result reach, b [1]
         start: fixed time of a call, t₀ [s]
 
     Returns:
         time [s]
 
     Example:
-        >>> round(float(attention_kernel_time(1.3744e11, 179e12, 1.0, 8.389e7, 2.039e12, .427, 25.7e-6)) * 1e6)
-        890
+        >>> round(float(attention_kernel_time(1.374e11, 183e12, 1.0, 6.711e7, 1.678e7, 2.039e12, .6, 9e-6)) * 1e6)
+        831
 
     Holds:
         sequences of 512 and more
@@ -223,9 +232,9 @@ def attention_kernel_time(
     Source:
         kernel-fit
 
-    Monotone: increasing in flop, slowdown, nbytes, start; decreasing in rate, bandwidth, memory_share
+    Monotone: increasing in flop, slowdown, nbytes, cached, start; decreasing in rate, bandwidth, memory_share
     """
-    return start + slowdown * flop / rate + nbytes / (memory_share * bandwidth)
+    return start + slowdown * flop / rate + nbytes / (memory_share * bandwidth) + 2 * cached / bandwidth
 
 
 @equation

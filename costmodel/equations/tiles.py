@@ -64,3 +64,38 @@ def tail_slowdown(micro_batch: Number, heads: Number, sequence: Number, tile: Nu
     Monotone: increasing in tile, units; decreasing in micro_batch, heads, sequence
     """
     return (1 + (2 * units * tile / (micro_batch * heads * sequence)) ** 1.5) ** (2 / 3)
+
+
+@equation
+def page_writing_time(
+    micro_batch: Number, sequence: Number, kv_heads: Number, head_dim: Number, write: Number, units: Number
+) -> Number:
+    """Time in which a kernel of its own writes the keys and values of new tokens into the pages of a cache.
+
+    w b s min(1, k d / 512) / U: each token is a block of threads, one for each element of its keys and at most 512; the
+    fewer there are, the more blocks a unit holds at once
+
+    Args:
+        micro_batch: sequences, b [1]
+        sequence: tokens of each, s [1]
+        kv_heads: key and value heads, k [1]
+        head_dim: width of a head, d [1]
+        write: time of a unit for a token of 512 elements and more, w [s]
+        units: multiprocessors of the chip, U; where they are not known, w is that of the chip [1]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> round(float(page_writing_time(8.0, 3072.0, 4.0, 128.0, 0.57e-6, 132.0)) * 1e6)
+        106
+
+    Holds:
+        engines that keep pages, and write them ahead of attention; where a kernel does both, w is near nothing
+
+    Source:
+        vllm; kernel-fit
+
+    Monotone: increasing in micro_batch, sequence, kv_heads, head_dim, write; decreasing in units
+    """
+    return write * micro_batch * sequence * np.minimum(kv_heads * head_dim / 512, 1) / np.maximum(units, 1)

@@ -1,11 +1,11 @@
-"""Tiles: whole ones, and the last that one unit works at alone."""
+"""Tiles: whole ones, the last that one unit works at alone, and pages written a block to a token."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from costmodel.equations.tiles import tail_slowdown, tiled_rows
+from costmodel.equations.tiles import page_writing_time, tail_slowdown, tiled_rows
 
 
 def test_rows_fill_whole_tiles() -> None:
@@ -24,3 +24,16 @@ def test_one_head_waits_for_the_unit_with_the_last_rows() -> None:
     last = 4 * 128.0 * sequence * 128.0 / (rate / units)
     time = whole * tail_slowdown(1.0, 1.0, sequence, 128.0, units)
     assert max(whole, last) < time < whole + last
+
+
+def test_a_unit_holds_more_blocks_of_narrow_heads() -> None:
+    """2,048 threads of a unit are four blocks of 512 or sixteen of 128; a block takes as long with few threads."""
+    tokens, units, block = 8192.0, 132.0, 2e-6
+    for kv_heads, threads in ((1.0, 128), (2.0, 256), (4.0, 512), (32.0, 512)):
+        rounds = tokens / (units * (2048 // threads))
+        found = page_writing_time(4.0, tokens / 4, kv_heads, 128.0, block / (2048 / 512), units)
+        assert found == pytest.approx(rounds * block), kv_heads
+
+
+def test_of_unknown_units_the_writing_is_that_of_the_chip() -> None:
+    assert page_writing_time(1.0, 1000.0, 8.0, 64.0, 4e-9, 0.0) == pytest.approx(4e-6)

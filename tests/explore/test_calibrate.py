@@ -20,7 +20,7 @@ from costmodel.equations.collectives import wire_bytes
 from costmodel.equations.kernel_traffic import attention_traffic
 from costmodel.equations.traffic import matmul_bytes
 from costmodel.explore.calibrate.calibrate import calibrated, calibration
-from costmodel.explore.calibrate.forms import ATTENTION, COLLECTIVE, MATMUL, Form
+from costmodel.explore.calibrate.forms import ALL_REDUCE, ATTENTION, COLLECTIVE, MATMUL, Form
 from costmodel.explore.calibrate.regression import DRAWS, error_of, fitted, held_out, second_half
 from costmodel.explore.calibrate.renewal import decided, renewed
 
@@ -31,7 +31,7 @@ SAMPLES = Path(__file__).parent / "measured"
 GEMM, NCCL = str(SAMPLES / "gemm.csv"), str(SAMPLES / "all_reduce_perf.txt")
 SHAPES = np.array(list(product((1.0, 64.0, 1024.0, 8192.0), (4096.0, 14336.0, 28672.0), (4096.0, 8192.0)))).T
 MESSAGES = np.array(list(product((2.0, 4.0, 8.0), 8192.0 * 4.0 ** np.arange(10)))).T
-PREFILL = np.array(list(product((1.0, 8.0), (512.0, 2048.0, 8192.0, 16384.0), (8.0, 32.0), (4.0, 8.0)))).T
+PREFILL = np.array(list(product((1.0, 8.0), (512.0, 2048.0, 8192.0, 16384.0), (8.0, 32.0), (1.0, 4.0, 8.0)))).T
 
 
 def columns_of(form: Form) -> dict[str, Any]:
@@ -40,16 +40,19 @@ def columns_of(form: Form) -> dict[str, Any]:
         m, n, k = SHAPES
         flop, nbytes = matmul_flop(m, n, k), matmul_bytes(m, n, k, 2.0)
         return {"flop": flop, "nbytes": nbytes, "peak": 989.4e12, "bandwidth": 4.8e12}
-    if form is COLLECTIVE:
+    if form in (COLLECTIVE, ALL_REDUCE):
         ranks, size = MESSAGES
-        return {"ranks": ranks, "wire": wire_bytes(size, ranks, operation="all_gather"), "link": 450e9}
+        operation = "all_reduce" if form is ALL_REDUCE else "all_gather"
+        return {"ranks": ranks, "wire": wire_bytes(size, ranks, operation=operation), "link": 450e9}
     batch, sequence, heads, kv_heads = PREFILL
     head_dim = np.full_like(batch, 128.0)
     return {
         "flop": attention_flop(batch, sequence, heads, head_dim, causal=True),
-        "nbytes": attention_traffic(batch, sequence, heads, kv_heads, head_dim, 2.0),
+        "nbytes": attention_traffic(batch, sequence, heads, 0.0, head_dim, 2.0),
+        "cached": attention_traffic(batch, sequence, 0.0, kv_heads, head_dim, 2.0),
         "batch": batch,
         "heads": heads,
+        "kv_heads": kv_heads,
         "sequence": sequence,
         "head_dim": head_dim,
         "units": 132.0,
@@ -76,12 +79,17 @@ DRAWN = {
         st.integers(0, 99),
     ),
     ATTENTION.title: st.tuples(
-        st.floats(0.3, 0.8), st.floats(0.1, 0.6), st.floats(5e-6, 4e-5), st.floats(48.0, 256.0), st.integers(0, 99)
+        st.floats(0.3, 0.8),
+        st.floats(0.1, 0.6),
+        st.floats(5e-6, 4e-5),
+        st.floats(48.0, 256.0),
+        st.floats(2e-7, 1e-6),
+        st.integers(0, 99),
     ),
 }
 
 
-@pytest.mark.parametrize("form", [MATMUL, COLLECTIVE, ATTENTION], ids=lambda form: form.title)
+@pytest.mark.parametrize("form", [MATMUL, COLLECTIVE, ALL_REDUCE, ATTENTION], ids=lambda form: form.title)
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_constants_are_recovered_from_noisy_times(form: Form, data: st.DataObject) -> None:
@@ -93,7 +101,7 @@ def test_constants_are_recovered_from_noisy_times(form: Form, data: st.DataObjec
     measured = exact * np.exp(np.random.default_rng(seed).normal(0, 0.01, exact.shape))
     found = fitted(form, columns, measured)
     assert error_of(form.time(found, columns), exact).p90 < 0.02
-    loose = {"exponent", "blend", "own", "hop", "memory_share", "start", "tile"}
+    loose = {"exponent", "blend", "own", "hop", "memory_share", "start", "tile", "write"}
     for name in names:
         assert found[name] == pytest.approx(true[name], rel=0.35 if name in loose else 0.08), name
 
@@ -112,6 +120,18 @@ def test_what_rows_cannot_tell_stays_usual() -> None:
     found = fitted(MATMUL, columns, np.array([7e-6 + columns["nbytes"][0] / (0.8 * 4.8e12)]))
     assert found["compute_share"] == pytest.approx(0.7, rel=1e-3)
     assert found["exponent"] == pytest.approx(2.0, rel=0.05)
+
+
+@pytest.mark.parametrize("units", [132.0, 0.0], ids=["units known", "units unknown"])
+def test_pages_written_are_told_from_the_rest_of_attention(units: float) -> None:
+    """A kernel of its own that takes longer for heads that fill its blocks, by the tokens alone beyond."""
+    columns = {**columns_of(ATTENTION), "units": units}
+    true = {"forward_share": 0.6, "memory_share": 0.5, "start": 1e-5, "tile": 128.0, "write": 1e-10}
+    tokens = columns["batch"] * columns["sequence"]
+    pages = 4e-9 * tokens * np.array([0.25 if heads == 1 else 1.0 for heads in columns["kv_heads"]])
+    found = fitted(ATTENTION, columns, ATTENTION.time(true, columns) + pages)
+    assert found["write"] == pytest.approx(4e-9 * max(units, 1.0), rel=0.03)
+    assert found["memory_share"] == pytest.approx(0.5, rel=0.03)
 
 
 def test_halves_are_halves_of_groups_and_always_the_same() -> None:

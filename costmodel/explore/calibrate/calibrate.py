@@ -20,6 +20,7 @@ from costmodel.equations.kernel_traffic import attention_traffic, mixed_matmul_b
 from costmodel.equations.tiles import tiled_rows
 from costmodel.errors import Place, fail
 from costmodel.explore.calibrate.forms import (
+    ALL_REDUCE,
     ATTENTION,
     ATTENTION_RATE,
     BACKWARD,
@@ -192,13 +193,14 @@ def _attention(
 ) -> list[Sample]:
     batch, sequence, heads, head_dim = (table[name] for name in ("batch", "seq", "heads", "head_dim"))
     precision = next((name for name in PRECISIONS.values() if name in key.detail.split()), "bf16")
+    kv_heads, width = table["kv_heads"], RECIPES[precision].operand
     columns: dict[str, Array | float] = {
         "flop": np.asarray(attention_flop(batch, sequence, heads, head_dim, causal=True)),
-        "nbytes": np.asarray(
-            attention_traffic(batch, sequence, heads, table["kv_heads"], head_dim, RECIPES[precision].operand)
-        ),
+        "nbytes": np.asarray(attention_traffic(batch, sequence, heads, 0.0, head_dim, width)),
+        "cached": np.asarray(attention_traffic(batch, sequence, 0.0, kv_heads, head_dim, width)),
         "batch": batch,
         "heads": heads,
+        "kv_heads": kv_heads,
         "sequence": sequence,
         "head_dim": head_dim,
         "units": float((accelerator.chip and accelerator.chip.units) or 0),
@@ -235,7 +237,8 @@ def _collectives(
         now["share"] = float(share(entry.bandwidth, entry.link))
     groups = _grouped_by(table, "ranks", "bytes")
     path = ("collectives", key.entry) if link and not key.detail else ()
-    return [Sample(key, accelerator.name, COLLECTIVE, columns, groups=groups, now=now, path=path, **common)]
+    form = ALL_REDUCE if key.entry == "all_reduce" else COLLECTIVE
+    return [Sample(key, accelerator.name, form, columns, groups=groups, now=now, path=path, **common)]
 
 
 def link_of(accelerator: str, shelf: Shelf) -> float | None:

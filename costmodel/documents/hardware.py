@@ -73,6 +73,14 @@ class Chip(Sourced):
     l2: Bytes | None = Field(default=None, description="Last-level cache on the die")
 
 
+class Operands(Sourced):
+    """How matrix products take their operands."""
+
+    transposed: bool = Field(
+        description="Whether fp8 operands with one scale a tensor are kept transposed too, to be read the other way"
+    )
+
+
 class Power(Sourced):
     """Electrical power."""
 
@@ -93,6 +101,7 @@ class Accelerator(Document):
     memory: Memory = Field(description="Device memory")
     peak: Peak = Field(description="Dense peak rates")
     chip: Chip | None = Field(default=None, description="Inside the part")
+    operands: Operands | None = Field(default=None, description="How matrix products take their operands")
     power: Power | None = Field(default=None, description="Electrical power")
     best_matmul: dict[str, FlopRate] = Field(
         default_factory=dict, description="Best matmul rate measured over many shapes"

@@ -6,10 +6,17 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from costmodel.documents.base import Bytes, Sourced, Width
+from costmodel.documents.base import Bytes, Document, Sourced, Width
 
 Precision = Literal["bf16", "fp16", "fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4"]
 Narrow = Literal["fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4"]
+
+
+class Single(Document):
+    """What a recipe costs where products read one converted copy of an operand in both directions."""
+
+    quantised: Bytes = Field(description="Bytes read and written to convert an element")
+    copies: Bytes = Field(description="Bytes of a weight's converted copy")
 
 
 class Recipe(Sourced):
@@ -23,6 +30,7 @@ class Recipe(Sourced):
     operand: Width = Field(description="Bytes of an operand's element, its share of the scales among them")
     quantised: Bytes = Field(default=0.0, description="Bytes read and written to convert an element both ways")
     copies: Bytes = Field(default=0.0, description="Bytes of a weight's two converted copies")
+    single: Single | None = Field(default=None, description="Without transposed copies; none where scales forbid it")
     families: tuple[str, ...] = Field(default=(), description="Families that scale by block in hardware; empty: any")
 
     @property
@@ -57,6 +65,7 @@ _RECIPES: tuple[dict[str, Any], ...] = (
         "operand": "1 B",
         "quantised": "4 B",  # read 2, write the copy and its transpose
         "copies": "2 B",
+        "single": {"quantised": "3 B", "copies": "1 B"},
         "source": "transformer-engine",
     },
     {
@@ -67,6 +76,7 @@ _RECIPES: tuple[dict[str, Any], ...] = (
         "operand": "1 B",
         "quantised": "6 B",  # the largest value is looked for first: 2 more
         "copies": "2 B",
+        "single": {"quantised": "5 B", "copies": "1 B"},
         "source": "transformer-engine",
     },
     {

@@ -167,6 +167,10 @@ class Buckets(Sourced):
     per_rank: Bytes = Field(description="Bytes of gradients for each data-parallel rank, if that is larger")
     live: NonNegative = Field(description="Buckets held beside the gradients themselves")
     prefetch: NonNegative = Field(description="Sharded units gathered ahead of the one in use")
+    gathered: Positive | None = Field(
+        default=None,
+        description="Parameters gathered at a time under stage 3, of a larger matrix all; whole layers if left out",
+    )
     loss: Bytes = Field(description="Bytes kept per logit")
 
 

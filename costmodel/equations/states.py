@@ -165,6 +165,36 @@ def gathered_bytes(unit: Number, compute: Number, gradient: Number, prefetch: Nu
 
 
 @equation
+def matrices_bytes(unit: Number, matrix: Number, compute: Number, gradient: Number) -> Number:
+    """Unsharded matrices under a stage 3 that gathers one by one: weights that are whole, the gradient of the largest.
+
+    c P + g M
+
+    Args:
+        unit: parameters that are whole at a time, P [1]
+        matrix: parameters of the largest matrix, M [1]
+        compute: bytes of a gathered weight, c [B]
+        gradient: bytes of a gradient on the wire, g [B]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> matrices_bytes(1677721600.0, 1677721600.0, 2.0, 2.0) / 1e9
+        6.7108864
+
+    Source:
+        deepspeed
+
+    Pitfall:
+        the copy that is reduced lies in the bucket, which is counted apart
+
+    Monotone: increasing in unit, matrix, compute, gradient
+    """
+    return compute * unit + gradient * matrix
+
+
+@equation
 def gradient_traffic(parameters: Number, gradient: Number) -> Number:
     """Gradients handed to the network once, as one buffer.
 

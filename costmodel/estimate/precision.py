@@ -25,9 +25,17 @@ class Linear:
 
 def linear_of(case: Case) -> Linear:
     """The recipe of a case with the numbers of its type."""
-    recipe, sustained = RECIPES[case.scenario.workload.precision], case.efficiency.sustained
+    recipe, sustained = _recipe(case), case.efficiency.sustained
     peak: float = getattr(case.accelerator.peak, recipe.type)
     return Linear(recipe, matmul_fit(case, recipe.fit, recipe.type), peak, sustained.narrow if sustained else 1.0)
+
+
+def _recipe(case: Case) -> Recipe:
+    """The recipe of a case; without transposed copies where neither its scales nor the accelerator need them."""
+    recipe, operands = RECIPES[case.scenario.workload.precision], case.accelerator.operands
+    if recipe.single is None or operands is None or operands.transposed:
+        return recipe
+    return recipe.model_copy(update={"quantised": recipe.single.quantised, "copies": recipe.single.copies})
 
 
 def matmul_fit(case: Case, key: str, kind: str) -> MatmulFit:

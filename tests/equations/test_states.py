@@ -12,6 +12,7 @@ from costmodel.equations.states import (
     gathered_bytes,
     gradient_bytes,
     gradient_traffic,
+    matrices_bytes,
     optimizer_bytes,
     overhead_bytes,
     reserved_bytes,
@@ -104,6 +105,13 @@ def test_units_in_flight_of_llama_3_70b() -> None:
     assert gathered_bytes(block, 2.0, 0.0, 0.0) / 1e9 == pytest.approx(1.71, abs=5e-3)
     assert gathered_bytes(block, 2.0, 0.0, 1.0) / 1e9 == pytest.approx(3.42, abs=5e-3)
     assert gathered_bytes(block, 2.0, 2.0, 1.0) / 1e9 == pytest.approx(3.42 + 2 * 1.71, abs=1e-2)
+
+
+def test_matrices_in_flight_of_a_530b() -> None:
+    """A layer of 12 h² parameters, h = 20480: a third of it is the largest matrix, 1.68e9 parameters."""
+    matrix = 4 * 20480.0**2
+    assert matrices_bytes(matrix, matrix, 2.0, 2.0) == 4 * matrix
+    assert matrices_bytes(matrix, matrix, 2.0, 2.0) < gathered_bytes(3 * matrix, 2.0, 2.0, 0.0) / 4
 
 
 def test_traffic_is_one_buffer() -> None:

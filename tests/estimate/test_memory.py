@@ -202,6 +202,20 @@ def test_lines_sum_to_the_peak_of_the_worst_stage(stack: str, plan: dict[str, An
     assert set(ALLOCATED) < set(RESERVED) < set(LINES)
 
 
+@pytest.mark.parametrize(
+    ("hidden", "vocab", "unit", "matrix"),
+    [
+        (1024, 32768, 12 * 1024**2, 32768 * 1024),
+        (16384, 32768, 1e9, 4 * 16384**2),
+        (32768, 32768, 4 * 32768**2, 4 * 32768**2),
+    ],
+)
+def test_deepspeed_gathers_no_more_than_a_billion(hidden: int, vocab: int, unit: float, matrix: float) -> None:
+    """Weights in 2 bytes of a layer, or of 1e9 parameters, or of one larger matrix; the gradient of one in 4."""
+    asked = setting(model(hidden=hidden, heads=hidden // 64, vocab=vocab), stack="deepspeed")
+    assert line(ask(asked, zero=3), "gathered") == pytest.approx(2 * max(unit, matrix) + 4 * matrix, rel=1e-4)
+
+
 def test_fragmentation_and_runtime() -> None:
     asked = setting(assume={"fragmentation": 0.1})
     given = ask(asked, tp=2)

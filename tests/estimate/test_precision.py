@@ -77,6 +77,18 @@ def test_copies_that_stand_in_for_weights_save_them() -> None:
     assert line(primary, "weights") == pytest.approx(line(wide, "weights"))
 
 
+def test_one_copy_where_products_read_it_either_way() -> None:
+    """Blackwell reads fp8 of one scale from either side: 17 + 1 B a parameter of the layers; blocks still want two."""
+    plan: dict[str, Any] = {"tp": 8, "zero": 0, "recompute": "full"}
+    wide, *narrow = (ask(asked(kind, node="dgx-b200"), **plan) for kind in ("bf16", "fp8", "fp8-cs", "mxfp8"))
+    twice = line(ask(asked("fp8"), **plan), "weights") - line(ask(asked("bf16"), **plan), "weights")
+    once = [line(given, "weights") - line(wide, "weights") for given in narrow]
+    assert [nbytes / twice for nbytes in once] == pytest.approx([0.5, 0.5, 2.0625 / 2])
+    old = written_out("accelerator", "b200-sxm", operands={"transposed": True})
+    kept = asked("fp8", node={**written_out("node", "dgx-b200"), "accelerator": old})
+    assert costs(kept, **plan)["memory_bound"] > costs(asked("fp8", node="dgx-b200"), **plan)["memory_bound"]
+
+
 def test_inputs_kept_narrow() -> None:
     """A layer keeps its four inputs in a byte; the attention output stays in two beside that byte."""
     plan: dict[str, Any] = {"tp": 1, "recompute": "none", "micro_batch": 1}

@@ -51,6 +51,17 @@ def test_what_each_module_drops_by_count() -> None:
         assert whole - kept == pytest.approx(layers * nbytes), module
 
 
+def test_named_modules_are_named_where_selective_means_operations() -> None:
+    """MaxText drops of an MLP what Megatron does, and multiplies one of its two matrices again: the last is dead."""
+    asked, other = setting(model(layers=8), stack="maxtext"), setting(model(layers=8), stack="megatron-core")
+    plans = ({**NONE}, {"recompute_modules": ["mlp"]}, {"recompute_modules": ["norms"]})
+    kept, others = ([line(ask(each, zero=3, **plan), "activations") for plan in plans] for each in (asked, other))
+    assert kept == pytest.approx(others)
+    found = [costs(each, zero=3, **plans[1]) for each in (asked, other)]
+    again, all_again = (each["hfu"] / each["mfu"] - 1 for each in found)
+    assert again == pytest.approx(all_again / 2)
+
+
 def test_the_core_of_unfused_attention_is_what_selective_drops() -> None:
     kernels = {"attention": "unfused", "dropout": False, "traffic_factor": 1.1, "selective": "core-attention"}
     asked = setting(model(), stack=written_out("stack", "megatron-core", kernels=kernels, name="unfused"))

@@ -35,7 +35,7 @@ def layer_activations(setting: Setting, block: Block, part: Shard) -> Number:
     dropped = setting.dropped(structure.recompute)
     if dropped == "layer":
         return checkpointed(setting, structure, tokens, split)
-    if dropped == "operations":
+    if dropped == "operations" and structure.recompute_modules is None:
         sizes = (mixer.heads, mixer.kv_heads, mixer.head_dim) if mixer is not None else (0.0, 0.0, 0.0)
         kept = op_level_activations(tokens, model.hidden, *sizes, part.ffn_hidden, setting.element, split)
         kept = kept + between(setting, part, tokens) + _between_experts(setting, block, part)

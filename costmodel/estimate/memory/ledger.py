@@ -9,11 +9,9 @@ import numpy as np
 from costmodel.equation import Number, term
 from costmodel.equations.activations import head_activations, logit_bytes, mask_bytes
 from costmodel.equations.counting import divided, repeated
-from costmodel.equations.overlap import bucket_bytes
 from costmodel.equations.precision import narrow_copy_bytes
 from costmodel.equations.splits import mirrored_layers
 from costmodel.equations.states import (
-    gathered_bytes,
     gradient_bytes,
     gradient_copy_bytes,
     optimizer_bytes,
@@ -22,6 +20,7 @@ from costmodel.equations.states import (
     weight_bytes,
 )
 from costmodel.estimate.block import Block, alone
+from costmodel.estimate.memory.gathered import gathered, live_buckets
 from costmodel.estimate.memory.kept import dropped_bytes, layer_activations, mean_activations, whole_activations
 from costmodel.estimate.memory.offload import moved_activations, moved_states, shard_of, taken
 from costmodel.estimate.once import OFFLOAD, RECOMPUTE, once
@@ -154,7 +153,7 @@ def _stage(
         flying = live(block, micro_batches, stage)
         at_first, at_last = ends_held(block.structure.schedule, position)
         head = _last(setting, block) if at_last else np.where(block.pp == 1, _last(setting, block), 0.0)
-        activations, gone = moved_activations(setting, block, repeated(flying, kept.layers), kept.largest)
+        activations, gone = moved_activations(setting, block, repeated(flying, kept.layers), kept.largest, head)
         column["activations"] = activations + (_first(setting, block, flying) if at_first else 0.0)
         column["recompute"] = kept.whole
         column["logits"] = head
@@ -172,8 +171,8 @@ def _fixed(
 ) -> tuple[dict[str, Number], Number]:
     """What a stage holds whatever the micro-batches are, and bytes of it on the host."""
     column, on_host = _all_states(setting, block, parameters, held, position)
-    column["gathered"] = _gathered(setting, block, parameters, position)
-    column["buckets"] = _buckets(setting, block)
+    column["gathered"] = gathered(setting, block, parameters, position)
+    column["buckets"] = live_buckets(setting, block)
     return column, on_host
 
 
@@ -314,24 +313,6 @@ def _last(setting: Setting, block: Block) -> Number:
     return once + repeated(ahead.depth, each)
 
 
-def _gathered(setting: Setting, block: Block, parameters: StageParameters, position: int) -> Number:
-    unpacked: Number = 0.0
-    if setting.packed:
-        unpacked = repeated(setting.stack.states.compute, parameters.largest + parameters.routed_layer)
-    if block.structure.zero != 3:
-        return unpacked
-    stack = setting.stack
-    with term("largest unit"):
-        at_first, at_last = ends_held(block.structure.schedule, position)
-        held = (parameters.embedding if at_first else 0.0) + (parameters.head if at_last else 0.0)
-        ends = np.where(block.pp == 1, parameters.both, held)
-        gradient = setting.gradient if setting.tuning is None else 0.0
-        largest = parameters.largest + parameters.routed_layer
-        unit = gathered_bytes(largest, setting.gathered, gradient, stack.buckets.prefetch)
-        outer = repeated(stack.states.compute, ends)
-    return np.where(block.shards > 1, unit + outer, 0.0) + unpacked
-
-
 def _context(setting: Setting, block: Block) -> Number:
     """Other ranks' tokens held while the layer that needs most of them runs."""
     if alone(block.cp):
@@ -340,9 +321,3 @@ def _context(setting: Setting, block: Block) -> Number:
     for kind in setting.model.layers:
         held = np.maximum(held, context_buffers(setting, block, shard(setting.model, kind, block.tp)))
     return held
-
-
-def _buckets(setting: Setting, block: Block) -> Number:
-    buckets = setting.stack.buckets
-    size = repeated(buckets.live, bucket_bytes(buckets.size, buckets.per_rank, block.shards))
-    return np.where((block.dp > 1) | (block.cp > 1), size, 0.0)

@@ -16,7 +16,7 @@ from costmodel.estimate.block import Block
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.expert import expert_data
 
-WINDOW = 2.0  # layers whose offloaded activations are on the device at a time: one in use, one in flight
+WINDOW = 2.0  # layers on the device at least: one in use, one in flight
 BUCKETS = 2.0  # buckets of gradients on their way to the host
 
 
@@ -49,13 +49,20 @@ def moved_states(
     return column, host
 
 
-def moved_activations(setting: Setting, block: Block, kept: Number, layer: Number) -> tuple[Number, Number]:
-    """Activations of a stage's layers that stay on the device, and those on the host."""
+def moved_activations(
+    setting: Setting, block: Block, kept: Number, layer: Number, loss: Number
+) -> tuple[Number, Number]:
+    """Activations of a stage's layers that stay on the device, and those on the host.
+
+    Beside those that stay a layer is in flight, which is gone when the loss comes; at least one is in use and one in
+    flight.
+    """
     if "activations" not in block.structure.offload:
         return kept, 0.0
     with term("activations on the host"):
         gone = repeated(offloaded_share(setting, block), kept)
-        stays = np.minimum(kept, kept - gone + repeated(WINDOW, layer))
+        flying = np.maximum(layer - loss, 0.0)
+        stays = np.minimum(kept, np.maximum(kept - gone + flying, repeated(WINDOW, layer)))
     return stays, kept - stays
 
 

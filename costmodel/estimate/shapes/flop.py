@@ -58,7 +58,7 @@ def _of_modules(setting: Setting, block: Block, core: Number) -> Number:
     tokens = tokens_per_step(setting.global_batch, setting.sequence)
     with term("modules again"):
         for kind, count in counted_kinds(setting.model):
-            named = multiplied_again(block.structure, kind)
+            named = multiplied_again(setting, block.structure, kind)
             for matrix in matmuls(setting, shard(setting.model, kind, 1.0)) if named else ():
                 if matrix.name in named:
                     again = again + repeated(count, matmul_flop(tokens, matrix.n, matrix.k))

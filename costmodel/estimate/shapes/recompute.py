@@ -41,12 +41,15 @@ FEEDS = ("mlp up", "mlp down")
 UP_PROJECTIONS = ("q", "q up", "kv up")
 
 
-def multiplied_again(structure: Structure, kind: Layers) -> frozenset[str]:
-    """Weight matrices of a layer that named modules multiply once more, but for those of routed experts."""
+def multiplied_again(setting: Setting, structure: Structure, kind: Layers) -> frozenset[str]:
+    """Weight matrices of a layer that named modules multiply once more, but for those of routed experts.
+
+    The last of an MLP has an output that backward does not read: where recompute stops early it is left out.
+    """
     modules = set(structure.recompute_modules or ())
     found: set[str] = set()
     if "mlp" in modules if kind.experts is None else modules & {"moe", "shared-experts"}:
-        found.update(FEEDS)
+        found.update(FEEDS[:1] if setting.stops_early else FEEDS)
     if "moe" in modules:
         found.add("router")
     if "mla-up-projection" in modules and kind.latent is not None:
@@ -116,7 +119,7 @@ def spared_bytes(setting: Setting, structure: Structure, part: Shard, sizes: tup
             heads = part.mixer.heads
             spared = spared + up_projection_bytes(tokens, heads, query, latent.value_dim, setting.element)
         dense = part.kind.dense
-        if dense is not None and not multiplied_again(structure, part.kind).isdisjoint(FEEDS):
+        if dense is not None and not multiplied_again(setting, structure, part.kind).isdisjoint(FEEDS):
             whole = mlp_activations(tokens, part.ffn_hidden, setting.element, gated=dense.gated)
             inner = narrow_widths(setting, part.ffn_hidden, gated=dense.gated)
             spared = spared + whole + activation_output_bytes(tokens, inner, width)
@@ -139,7 +142,7 @@ def again_bytes(setting: Setting, structure: Structure, part: Shard, tokens: Num
         if "mla-up-projection" in modules and part.mixer is not None and part.kind.latent is not None:
             rotated = (part.mixer.heads, part.mixer.kv_heads, part.kind.latent.rope_dim)
             nbytes = nbytes + rotary_traffic(tokens, *rotated, setting.element)
-        dense, whole = part.kind.dense, not multiplied_again(structure, part.kind).isdisjoint(FEEDS)
+        dense, whole = part.kind.dense, not multiplied_again(setting, structure, part.kind).isdisjoint(FEEDS)
         if dense is not None and (whole or (part.kind.mlp is not None and "mlp-activation" in modules)):
             nbytes = nbytes + mlp_traffic(tokens, part.ffn_hidden, setting.element, gated=dense.gated, backward=False)
     return nbytes
@@ -163,13 +166,13 @@ def issued_again(setting: Setting, structure: Structure, kind: Layers) -> Number
 
 def unpacked_again(setting: Setting, structure: Structure, kind: Layers) -> float:
     """Matrices that the named modules multiply again, and unpack before."""
-    named = multiplied_again(structure, kind) | set(ROUTED if dispatched_again(structure) else ())
+    named = multiplied_again(setting, structure, kind) | set(ROUTED if dispatched_again(structure) else ())
     return sum(1.0 for name in packed_matrices(setting, kind) if name in named)
 
 
-def exchanged_again(structure: Structure, kind: Layers) -> float:
+def exchanged_again(setting: Setting, structure: Structure, kind: Layers) -> float:
     """Share of a layer's forward exchanges that backward repeats: all of full recompute, one half's of the MLP's."""
     if structure.recompute == "full":
         return 1.0
-    again = kind.dense is not None and not multiplied_again(structure, kind).isdisjoint(FEEDS)
+    again = kind.dense is not None and not multiplied_again(setting, structure, kind).isdisjoint(FEEDS)
     return float(share(1.0, exchanges(kind))) if again else 0.0

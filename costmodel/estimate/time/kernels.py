@@ -189,7 +189,7 @@ def layer_pass(setting: Setting, part: Shard, block: Block) -> Both:
     """Forward and backward of one layer on the device, with what recompute adds to backward."""
     tokens, structure = local_tokens(setting, block), block.structure
     split = block.sequence_ranks
-    named, before_last = multiplied_again(structure, part.kind), Pass()
+    named, before_last = multiplied_again(setting, structure, part.kind), Pass()
     forward_linear, backward_linear, weights, twice_multiplied = _adapted(setting, part, tokens, named)
     for matrix in matmuls(setting, part):
         with term(matrix.name):

@@ -54,11 +54,11 @@ def layer_work(setting: Setting, block: Block, kind: Layers) -> LayerWork:
         again = dispatched_again(structure)
         experts, exposed = expert_traffic(setting, part, block, layer, beside, placed, again=again)
         layer = layer + exposed
-    anew = repeated(exchanged_again(structure, kind), tensor.recomputed)
+    anew = repeated(exchanged_again(setting, structure, kind), tensor.recomputed)
     layer = layer + Both(Pass(tp=tensor.forward), Pass(tp=tensor.backward + anew))
     shown = context.backward + context.forward if full else context.backward
     layer = layer + Both(Pass(cp=context.forward), Pass(cp=shown))
-    calls = _calls(tensor, block.tp, exchanges(kind), again=exchanged_again(structure, kind))
+    calls = _calls(tensor, block.tp, exchanges(kind), again=exchanged_again(setting, structure, kind))
     return LayerWork(launched(setting, structure, kind, layer, calls, host), tensor, context, experts)
 
 

@@ -62,7 +62,7 @@ def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
             kept = layer_work(setting, block.under(replace(block.structure, recompute="none")), kind)
             plain = plain + _part(setting, kind, kept.both, block, held)
         fullest = held.of_kind(setting.model, kind.count, held.fullest)
-        again = repeated(share_reached, exchanged_again(block.structure, kind))
+        again = repeated(share_reached, exchanged_again(setting, block.structure, kind))
         tensor.append((fullest, work.tensor, again))
         context.append((fullest, work.context))
         experts.append((fullest, work.experts))

@@ -1,0 +1,61 @@
+"""What is whole for a moment only: sharded weights gathered to be used, gradients on their way to the network."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.equation import Number, term
+from costmodel.equations.counting import repeated
+from costmodel.equations.overlap import bucket_bytes
+from costmodel.equations.parameters import table_parameters
+from costmodel.equations.states import gathered_bytes, matrices_bytes
+from costmodel.estimate.block import Block
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.schedules import ends_held
+from costmodel.estimate.shapes.work import StageParameters, matmuls, shard
+
+
+def gathered(setting: Setting, block: Block, parameters: StageParameters, position: int) -> Number:
+    """Weights of the largest unit that is gathered or unpacked at a time, with its gradients, and what is beside it."""
+    unpacked: Number = 0.0
+    if setting.packed:
+        unpacked = repeated(setting.stack.states.compute, parameters.largest + parameters.routed_layer)
+    if block.structure.zero != 3:
+        return unpacked
+    at_first, at_last = ends_held(block.structure.schedule, position)
+    ends = (parameters.embedding if at_first else 0.0, parameters.head if at_last else 0.0)
+    by_layer = setting.stack.buckets.gathered is None
+    with term("largest unit"):
+        whole = _layers(setting, block, parameters, ends) if by_layer else _matrices(setting, block, parameters, ends)
+    return np.where(block.shards > 1, whole, 0.0) + unpacked
+
+
+def _layers(setting: Setting, block: Block, parameters: StageParameters, ends: tuple[Number, Number]) -> Number:
+    """A layer in use and those ahead of it, beside the tables of the stage."""
+    stack = setting.stack
+    outer = repeated(stack.states.compute, np.where(block.pp == 1, parameters.both, ends[0] + ends[1]))
+    layer = parameters.largest + parameters.routed_layer
+    return gathered_bytes(layer, setting.gathered, _wire(setting), stack.buckets.prefetch) + outer
+
+
+def _matrices(setting: Setting, block: Block, parameters: StageParameters, ends: tuple[Number, Number]) -> Number:
+    """Matrices of a layer, as many as the stack has whole at a time, or a table alone."""
+    held = np.where(block.pp == 1, np.maximum(parameters.embedding, parameters.head), np.maximum(*ends))
+    matrix = held
+    for kind in setting.model.layers:
+        for each in matmuls(setting, shard(setting.model, kind, block.tp, block.ep, block.etp)):
+            matrix = np.maximum(matrix, table_parameters(each.n, each.k))
+    layer = np.minimum(parameters.largest + parameters.routed_layer, setting.stack.buckets.gathered or 0.0)
+    return matrices_bytes(np.maximum(layer, matrix), matrix, setting.gathered, _wire(setting))
+
+
+def _wire(setting: Setting) -> float:
+    """Bytes of a gradient that is whole before it is reduced."""
+    return setting.gradient if setting.tuning is None else 0.0
+
+
+def live_buckets(setting: Setting, block: Block) -> Number:
+    """Buckets beside the gradients, where there is somebody to send them to."""
+    buckets = setting.stack.buckets
+    size = repeated(buckets.live, bucket_bytes(buckets.size, buckets.per_rank, block.shards))
+    return np.where((block.dp > 1) | (block.cp > 1), size, 0.0)

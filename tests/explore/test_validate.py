@@ -16,7 +16,7 @@ from costmodel.documents.shelf import Shelf
 from costmodel.documents.table import COLUMNS, read_table
 from costmodel.estimate.shapes.work import model_parameters
 from costmodel.explore.validate.fills import RULES
-from costmodel.explore.validate.outcomes import total_of
+from costmodel.explore.validate.outcomes import FITS, measured, total_of
 from costmodel.explore.validate.rows import REASONS, Refused, modelled
 from costmodel.explore.validate.validate import GROUPINGS, Compared, outcomes, score, scores, validated, worst
 
@@ -221,6 +221,19 @@ def test_modules_and_offloaded_layers_are_the_row_s(row: Any) -> None:
     assert modelled(row(**{**cells, "recompute": "selective"}), SHELF).answer.evaluation.block.structure.offload == ()
 
 
+@pytest.mark.parametrize(
+    ("policy", "modules"),
+    [("save_dot_with_context_except_mlp", ("norms", "mlp")), ("save_dot_except_mlp", ("attention", "norms", "mlp"))],
+)
+def test_a_policy_names_what_is_computed_again(row: Any, policy: str, modules: tuple[str, ...]) -> None:
+    cells = {"framework": "MaxText", "year": 2024, "zero_stage": 3, "recompute": "selective"}
+    for notes, expected in ((f"remat {policy}; FSDP", modules), ("remat minimal", None)):
+        structure = modelled(row(**cells, notes=notes), SHELF).answer.evaluation.block.structure
+        assert (
+            structure.recompute_modules is None if expected is None else set(structure.recompute_modules) == {*expected}
+        )
+
+
 def test_the_network_is_the_row_s(row: Any) -> None:
     case = modelled(row(gpus=16, gpus_per_node=4, nic_gbps_per_gpu=50, global_batch=8), SHELF).answer.setting.case
     assert (case.scenario.cluster.nodes, case.node.accelerators, case.node.scale_up.domain) == (4, 4, 4)
@@ -252,6 +265,8 @@ def test_what_ran_was_on_offer(row: Any) -> None:
         ({**TITAN, "features": "bf16"}, {"kernels.traffic_factor": 2.0}),
         ({**TITAN, "year": 2023, "features": "torch.compile"}, {"kernels.traffic_factor": 1.1}),
         ({**TITAN, "features": "torch.compile;async TP"}, {"overlap.tp": 0.8}),
+        ({"year": 2025, "framework": "Megatron-Bridge 25.11"}, {"buckets.loss": 2}),
+        ({"year": 2025, "framework": "NeMo 25.02"}, {"buckets.loss": 6}),
     ],
 )
 def test_a_row_switches_its_stack(row: Any, cells: dict[str, Any], leaves: dict[str, Any]) -> None:
@@ -561,6 +576,24 @@ def test_what_ran_fitted(row: Any) -> None:
     assert score(found).median_error == abs(found[4].error or 0)
     alone = score(found[:4])
     assert (alone.median_error, alone.bias) == (0.5, None)
+
+
+@pytest.mark.parametrize(
+    ("cells", "quantity"),
+    [
+        (
+            {"recompute": "selective", "notes": "selective AC = a fraction of blocks (fraction not stated)"},
+            "memory_peak",
+        ),
+        ({"recompute": "none", "notes": "selective AC = a fraction of blocks (fraction not stated)"}, FITS),
+        ({"notes": "value in parentheses (alternative quantisation) of same table row"}, "memory_peak"),
+        ({"recompute": ""}, "memory_peak"),
+        ({"micro_batch": ""}, "memory_peak"),
+        ({}, FITS),
+    ],
+)
+def test_only_what_is_told_shows_what_fits(row: Any, cells: dict[str, Any], quantity: str) -> None:
+    assert measured(row(**cells), "memory")[0] == quantity
 
 
 def compared(ratio: float | None, group: str = "a", **more: Any) -> Compared:

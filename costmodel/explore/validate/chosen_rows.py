@@ -1,4 +1,4 @@
-"""What a measured run recomputes by name or keeps on the host, from the cells that say so."""
+"""What a measured run recomputes by name or keeps on the host, and whether its cells say it at all."""
 
 from __future__ import annotations
 
@@ -19,13 +19,33 @@ MODULES = {  # Megatron's names, and ours
     "moe": "moe",
     "shared_experts": "shared-experts",
 }
+# Rematerialisation policies of MaxText, and what backward computes again under them.
+POLICIES = {
+    "save_dot_with_context_except_mlp": ["norms", "mlp"],
+    "save_dot_except_mlp": ["attention", "norms", "mlp"],
+}
+_POLICY = re.compile(r"\bremat (\w+)")
+
+
+def told(row: Row) -> bool:
+    """Whether a row says micro-batch and recompute of what ran.
+
+    A selection of which no size is stated is not known; what stands in parentheses beside another run has that one's
+    micro-batch.
+    """
+    notes = row.text("notes")
+    unsized = row.text("recompute") == "selective" and "fraction not stated" in notes
+    beside = "value in parentheses" in notes
+    return row.number("micro_batch") is not None and bool(row.text("recompute")) and not (unsized or beside)
 
 
 def choices_of(row: Row, stack: Stack) -> dict[str, Any]:
     """Modules that are recomputed by name, and layers whose activations are offloaded, where the row says."""
     mode, _, names = row.text("recompute").partition(":")
     chosen: dict[str, Any] = {}
+    policy = _POLICY.search(row.text("notes"))
     modules = [MODULES[name] for name in names.split("+") if name in MODULES]
+    modules = modules or POLICIES.get(policy[1] if policy else "", [])
     if mode == "selective" and modules and set(modules) <= set(stack.recompute_modules):
         chosen["recompute_modules"] = modules
     if offloaded := OFFLOAD.search(row.text("features")):

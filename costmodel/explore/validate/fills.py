@@ -39,6 +39,7 @@ RULES = {
     "recompute": "the stack's default",
     "gradients": "the stack's default; fp16 of fp16 runs until 2021 and with DeepSpeed, bf16 of NeMo (dgxc too) and "
     "Megatron-Bridge",
+    "loss": "2 B a logit with Megatron-Bridge, whose recipes take the fused loss of Transformer Engine",
     "fp8_param_gather": "on in fp8 and mxfp8 runs of NeMo (dgxc too) and Megatron-Bridge: no 16-bit weights are kept",
     "shape": "what no column says of a model with experts is as in the shipped model of that name, where "
     "hidden, n_experts, topk and moe_ffn agree: latent attention, shared experts, node limit",

@@ -17,6 +17,7 @@ from costmodel.estimate.costs import number
 from costmodel.estimate.memory.ledger import ALLOCATED, LINES, RESERVED
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.shapes.flop import work_of_step
+from costmodel.explore.validate.chosen_rows import told
 from costmodel.explore.validate.rows import Modelled, Refused
 
 Quantity = Literal["time", "memory"]
@@ -77,8 +78,7 @@ def measured(row: Row, quantity: Quantity) -> tuple[str, float | None]:
 
 def ran(row: Row) -> bool:
     """Whether a row is a run of known micro-batch and recompute, so that it shows what fits."""
-    timed = any(name in row.cells for name in TIMES)
-    return timed and row.number("micro_batch") is not None and bool(row.text("recompute"))
+    return any(name in row.cells for name in TIMES) and told(row)
 
 
 def outcome(row: Row, model: Modelled, quantity: Quantity) -> Outcome:

@@ -31,6 +31,7 @@ SWITCHES: tuple[tuple[str, str, str, Any], ...] = (
 )
 LAST_FLAT = 2023
 RECIPES_OF = ("NeMo", "Megatron-Bridge", "dgxc-benchmarking")
+IN_PLACE = Figure(2.0)  # bytes a logit: Transformer Engine's loss writes the gradient over the 16-bit logits
 PARAM_GATHER = ("fp8", "fp8-cs", "mxfp8")  # all their fp8 recipes but that of weights in blocks
 
 
@@ -77,13 +78,18 @@ def stack_of(filling: Filling, shelf: Shelf) -> Stack:
         on = filling.put("fp8_param_gather", True)
         for leaf in ("primary", "gather"):
             stack = _set(stack, "low_precision", leaf, on)
+    if "Megatron-Bridge" in _told(filling):
+        stack = _set(stack, "buckets", "loss", filling.put("loss", IN_PLACE))
     return _offering(stack, filling)
 
 
 def _by_nvidia(filling: Filling) -> bool:
     """Whether a recipe of NeMo or Megatron-Bridge ran."""
-    told = f"{filling.row.text('framework')} {filling.row.text('source')}"
-    return any(name in told for name in RECIPES_OF)
+    return any(name in _told(filling) for name in RECIPES_OF)
+
+
+def _told(filling: Filling) -> str:
+    return f"{filling.row.text('framework')} {filling.row.text('source')}"
 
 
 def _offering(stack: Stack, filling: Filling) -> Stack:

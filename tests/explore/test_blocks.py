@@ -108,6 +108,13 @@ def test_structures_that_allow_the_same_plans_share_them(name: str) -> None:
 
 
 @every_search
+def test_structures_of_a_grid_agree_in_what_micro_batches_are_asked_for(name: str) -> None:
+    for grid in grids(setting_of(case(name))):
+        for check in blocks.LATE:
+            assert len({tuple(getattr(each, choice) for choice in check.choices) for each in grid.structures}) == 1
+
+
+@every_search
 def test_it_makes_no_difference_to_the_answer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     factored = search(case(name), 20, workers=1)
     monkeypatch.setattr(blocks, "FEW", 1 << 30)

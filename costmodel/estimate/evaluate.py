@@ -22,11 +22,12 @@ from costmodel.estimate.block import Block
 from costmodel.estimate.costs import Costs
 from costmodel.estimate.legality.checks import micro_batches
 from costmodel.estimate.memory.ledger import Ledger, ledger
+from costmodel.estimate.passes import added, summed
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.flop import work_of_step
 from costmodel.estimate.shapes.split import stage_layers
 from costmodel.estimate.shapes.work import stage_parameters
-from costmodel.estimate.time.step import TrainingStep, training_step
+from costmodel.estimate.time.step import EXPOSED, TrainingStep, training_step
 
 FITS, TIGHT = 0.90, 1.00
 
@@ -86,7 +87,7 @@ def evaluate(setting: Setting, block: Block) -> Evaluation:
     }
     columns["host_memory"], columns["host_share"] = memory.host
     columns |= _volumes(step)
-    exposed = sum((step.terms[name] for name in ("cp", "ep", "pp", "dp")), start=step.terms["tp"])
+    exposed = added(step.terms, EXPOSED)
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
     columns["scaling_efficiency"] = share(step.total - exposed - step.terms["bubble"], step.total)
     columns |= money(setting, columns["tokens_per_s"])
@@ -112,7 +113,7 @@ def _volumes(step: TrainingStep) -> dict[str, Number]:
     for transfer in step.transfers:
         name = f"{transfer.axis}_volume"
         with term(f"{transfer.group.name} {transfer.operation}"):
-            volumes[name] = volumes[name] + transfer.volume
+            volumes[name] = summed(volumes[name], transfer.volume)
     return volumes
 
 

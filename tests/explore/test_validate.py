@@ -178,8 +178,10 @@ PIPELINE = {"gpus": 16, "tp": 2, "pp": 4, "dp": EMPTY, "vp": EMPTY, "micro_batch
         ({"fsdp": "true", "tp": EMPTY, "pp": EMPTY, "zero_stage": 3, "global_batch": 32}, {"tp": "1", "pp": "1"}),
         ({"global_batch": EMPTY, "grad_accum": 2}, {"global_batch": "8"}),
         ({"micro_batch": EMPTY, "grad_accum": 4}, {"micro_batch": "1"}),
-        ({"micro_batch": EMPTY}, {"micro_batch": "2"}),
-        ({"micro_batch": EMPTY, "global_batch": 3}, {"micro_batch": "1"}),
+        ({"micro_batch": EMPTY}, {"micro_batch": "4"}),
+        ({"micro_batch": EMPTY, "global_batch": 64}, {"micro_batch": "16"}),
+        ({"micro_batch": EMPTY, "global_batch": 64, "tp": 2, "dp": 4}, {"micro_batch": "4"}),
+        ({"micro_batch": EMPTY, "global_batch": 3}, {"micro_batch": "3"}),
         ({**PIPELINE, "nic_gbps_per_gpu": 200}, {"micro_batch": "1", "vp": "6"}),
         ({**PIPELINE, "nic_gbps_per_gpu": 200, "year": 2021}, {"micro_batch": "1", "vp": "2"}),
         ({**PIPELINE, "nic_gbps_per_gpu": 200, "global_batch": 6}, {"micro_batch": "1", "vp": "1"}),
@@ -656,7 +658,7 @@ def test_the_json_keeps_its_promise(runs: str, run: Any) -> None:
     assert (full["quantity"], full["measured"], full["refused"], full["filled"]) == ("step_time", 1.42, None, "")
     assert full["error"] == pytest.approx(full["predicted"] / 1.42 - 1)
     assert (fp8["predicted"], fp8["error"], fp8["refused"], fp8["measured"]) == (None, None, "V004", 1.42)
-    assert filled["filled"] == "micro_batch=2"
+    assert filled["filled"] == "micro_batch=4"
     assert result["rules"] == {"micro_batch": RULES["micro_batch"]}
     errors = sorted(abs(entry["error"]) for entry in result["rows"] if entry["error"] is not None)
     assert result["overall"]["median_error"] == pytest.approx(errors[1])
@@ -685,7 +687,7 @@ def test_the_table_for_people(runs: str, run: Any) -> None:
     assert "not modelled: V004 precision without a fit 1" in plain.out
     told = run("validate", runs, "--by", "reason", "--worst", "2").out
     assert "V004 precision without a fit" in told
-    assert told.count("22b-") == 2 or "micro_batch 2" in told
+    assert told.count("22b-") == 2 or "micro_batch 4" in told
     memory = run("validate", runs, "--quantity", "memory").out
     assert "2 runs fitted, 0 of them called too large" in memory
 

@@ -30,7 +30,8 @@ RULES = {
     "pp": "1 under fully sharded data parallel",
     "global_batch": "micro_batch · dp · grad_accum",
     "dp_replicate": "dp over the FSDP group that the notes name; one node shards where features say HSDP",
-    "micro_batch": "global_batch / (dp · grad_accum); else 1 with a pipeline, without one about 4096 tokens",
+    "micro_batch": "global_batch / (dp · grad_accum); else 1 with a pipeline, without one about 4096 tokens "
+    "for each rank of tp, of a model with experts for all of them",
     "vp": "1 without a pipeline, or with DeepSpeed's; else the most chunks, up to 8 (2 until 2021), that divide the "
     "layers of the fullest stage, where pp divides the micro-batches",
     "stages": "even; else one layer fewer at both ends, or at the last, if that divides; else the first take the rest",
@@ -136,7 +137,7 @@ class Filling:
         return named or self.put("gradients", default)
 
 
-def micro_batch(filling: Filling, global_batch: float, dp: float, pp: float, sequence: float) -> float:
+def micro_batch(filling: Filling, global_batch: float, dp: float, usual: float) -> float:
     """The cell; else what accumulation leaves; else the rule's, reduced until the batch is a whole number of them."""
     row = filling.row
     stated, accumulated = row.number("micro_batch"), row.number("grad_accum")
@@ -145,7 +146,7 @@ def micro_batch(filling: Filling, global_batch: float, dp: float, pp: float, seq
     share = global_batch / dp
     if accumulated is not None and (share / accumulated).is_integer():
         return filling.put("micro_batch", share / accumulated)
-    wanted = 1.0 if pp > 1 else max(1.0, float(round(USUAL_TOKENS / sequence)))
+    wanted = max(1.0, float(round(usual)))
     while wanted > 1 and not (share / wanted).is_integer():
         wanted -= 1
     return filling.put("micro_batch", wanted)

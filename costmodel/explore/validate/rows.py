@@ -22,7 +22,7 @@ from costmodel.estimate.setting import setting_of
 from costmodel.estimate.shapes.schedules import FOLDED, LOOPED
 from costmodel.explore.validate.chosen_rows import OFFLOAD, choices_of
 from costmodel.explore.validate.expert_rows import expert_assumptions, expert_degrees, expert_layers, has_experts
-from costmodel.explore.validate.fills import Filling, chunks, micro_batch, replicas, split
+from costmodel.explore.validate.fills import USUAL_TOKENS, Filling, chunks, micro_batch, replicas, split
 from costmodel.explore.validate.machines import SOURCE, Stand, cluster_of, stand_of
 from costmodel.explore.validate.software import stack_of
 
@@ -244,7 +244,8 @@ def _workload(filling: Filling, accelerator: Accelerator, stack: Stack, layout: 
 def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) -> dict[str, Any]:
     row = filling.row
     batch, sequence = tree["workload"]["global_batch"], tree["workload"]["sequence"]
-    size = micro_batch(filling, batch, layout.dp, layout.pp, sequence)
+    tokens = USUAL_TOKENS if has_experts(row) else USUAL_TOKENS * layout.tp
+    size = micro_batch(filling, batch, layout.dp, 1.0 if layout.pp > 1 else tokens / sequence)
     layers = sum(kind["count"] for kind in tree["model"]["layers"])
     said = f"{row.text('features')} {row.text('notes')}"
     named = _SCHEDULE.search(f"{row.text('features')} {row.text('framework')}")

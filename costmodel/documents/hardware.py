@@ -285,6 +285,9 @@ class SustainedFit(Sourced):
 
     factor: Positive = Field(description="Tensor-core time in a real step over that of the isolated kernel")
     narrow: Positive = Field(default=1.0, description="The factor of products in fp8 and narrower, over that one")
+    variation: Share = Field(
+        default=0.0, description="How far alike parts lie apart, one standard deviation; a step waits for the slowest"
+    )
     power: Watts | None = Field(default=None, description="Sustained power of the part it was fitted on")
     peak: FlopRate | None = Field(
         default=None, description="Its dense bf16 peak; parts with less power for theirs slow down more"

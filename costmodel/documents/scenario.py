@@ -90,7 +90,10 @@ class Assumptions(Document):
     fragmentation: Share | None = Field(default=None, description="What the caching allocator adds; else the stack's")
     price: Price | None = Field(default=None, description="Of one accelerator; else the node's list price")
     sustained: Positive | None = Field(
-        default=None, description="Slow-down of a real step over isolated kernels; else the fit's"
+        default=None, description="Slow-down of a real step over isolated kernels, on one part; else the fit's"
+    )
+    variation: Share | None = Field(
+        default=None, description="How far alike parts lie apart in speed, one standard deviation; else the fit's"
     )
     network_share: Share | None = Field(
         default=None, description="Share of the interface rate that collectives reach; else the fit's"

@@ -86,6 +86,38 @@ def power_slowdown(power: Number, peak: Number, fitted_power: Number, fitted_pea
 
 
 @equation
+def slowest_part(ranks: Number, variation: Number) -> Number:
+    """Slow-down of the slowest of many alike parts over one of them, for which a step that all make together waits.
+
+    1 + v √(2 ln n)
+
+    Args:
+        ranks: parts that wait for each other, n [1]
+        variation: standard deviation of their speed, v [1]
+
+    Returns:
+        slow-down [1]
+
+    Example:
+        >>> round(float(slowest_part(1024.0, 0.02)), 4)
+        1.0745
+
+    Holds:
+        what alike parts take is spread as a normal variable; from 8 parts on the expected slowest is 0.6 v less at any
+        number, which is as if one part were faster
+
+    Source:
+        sinha-2022; gumbel-1958; training-runs-fit
+
+    Pitfall:
+        weak scaling without any communication to wait for is not perfect either
+
+    Monotone: increasing in ranks, variation
+    """
+    return 1 + variation * (2 * np.log(ranks)) ** 0.5
+
+
+@equation
 def best_matmul_share(best: Number, peak: Number, gain: Number) -> Number:
     """Share of the peak that large matmuls reach, from the best one measured.
 

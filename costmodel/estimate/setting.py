@@ -12,11 +12,11 @@ from costmodel.documents.precision import RECIPES, Recipe
 from costmodel.documents.scenario import FlopConvention
 from costmodel.documents.stack import ExpertKernels, GradientType, LowPrecision, Recompute, Stack
 from costmodel.documents.tuning import Tuning
-from costmodel.equation import Number
+from costmodel.equation import Number, term
 from costmodel.equations.adapters import packed_bytes
 from costmodel.equations.collectives import Operation
 from costmodel.equations.counting import repeated, world_size
-from costmodel.equations.roofline import power_slowdown
+from costmodel.equations.roofline import power_slowdown, slowest_part
 from costmodel.errors import Place, fail
 from costmodel.estimate.host import Host, host_of
 from costmodel.estimate.precision import Linear, linear_of, matmul_fit, possible
@@ -81,8 +81,8 @@ class Setting:
     linear: Linear
     attention: AttentionFit | None
     memory_share: float
-    sustained: float
-    domain: float
+    of_a_part: float
+    variation: float
     collectives: dict[str, CollectiveFit]
     network: NetworkFit
     network_share: float
@@ -139,6 +139,17 @@ class Setting:
     def ranks(self) -> Number:
         """Accelerators of the whole cluster; a job takes them all."""
         return world_size(self.case.scenario.cluster.nodes, self.case.node.accelerators)
+
+    @property
+    def domain(self) -> float:
+        """Accelerators of a scale-up domain."""
+        return self.case.node.scale_up.domain
+
+    @property
+    def sustained(self) -> Number:
+        """Slow-down of tensor cores in a real step: by power and clocks, on the slowest of all ranks."""
+        with term("slowest of all ranks"):
+            return repeated(slowest_part(self.ranks, self.variation), self.of_a_part)
 
     def dropped(self, recompute: Recompute) -> Dropped:
         """What a recompute mode drops in this stack: with fused attention there is no core to drop."""
@@ -232,8 +243,8 @@ def setting_of(case: Case) -> Setting:
         linear=linear,
         attention=efficiency.attention.get(stack.kernels.attention),
         memory_share=streams.share,
-        sustained=speaker.choose("assume.sustained", assume.sustained, _sustained(case, sustained), fitted),
-        domain=case.node.scale_up.domain,
+        of_a_part=speaker.choose("assume.sustained", assume.sustained, _sustained(case, sustained), fitted),
+        variation=speaker.choose("assume.variation", assume.variation, sustained.variation, fitted),
         collectives=efficiency.collectives,
         network=network,
         network_share=speaker.choose("assume.network_share", assume.network_share, network.share, crossed),

@@ -135,9 +135,9 @@ def without_network(asked: Setting) -> Setting:
 
 
 def machine(ranks: int = 1, shape: dict[str, Any] | None = None, **more: Any) -> Setting:
-    """A node of so many accelerators, each with its interface, and a run that has a length and a price."""
+    """A node of so many accelerators, all alike, each with its interface, and a run that has a length and a price."""
     node = written_out("node", "dgx-h100", name="few", accelerators=ranks, scale_out={"nics": ranks})
-    more = {"node": node, "assume": {"price": "2 USD/GPU/h"}, **more}
+    more = {"node": node, "assume": {"price": "2 USD/GPU/h", "variation": 0}, **more}
     return setting(shape or model(gated=True), **{**more, "workload": {"tokens": "1 T", **more.get("workload", {})}})
 
 

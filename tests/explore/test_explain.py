@@ -195,3 +195,8 @@ def test_an_unknown_quantity_is_answered_with_the_nearest() -> None:
         explained("llama-3-70b-512", "step_tme")
     assert caught.value.faults[0].code == "C003"
     assert "step_time" in caught.value.faults[0].hint
+
+
+def test_the_parts_of_the_busiest_rank_are_named() -> None:
+    labels = {node.label for node in nodes(explained("llama-3-70b-512", "matmul"))}
+    assert {"its layers", "slowest of all ranks"} <= {part.strip() for label in labels for part in label.split(",")}

@@ -61,7 +61,10 @@ class Rank:
     def of_layers(self, part: Part) -> Number:
         """So much of its layers."""
         each = part(self.layer)
-        return each if nothing(each) else repeated(self.layers, each)
+        if nothing(each):
+            return each
+        with term("its layers"):
+            return repeated(self.layers, each)
 
     def of_ends(self, part: Part) -> Number:
         """So much of its ends."""

@@ -47,6 +47,7 @@ EAGER = ("gpt-neox", "fsdp1", "ddp")
 OVERLAPPING = ("megatron-core", "fsdp2", "fsdp1", "llm-foundry", "maxtext", "ddp")
 LOOPING = (*LEGACY[1:], *FUSED, "fsdp1", "llm-foundry", "ddp")  # an expert after the other
 NARROW = ("h100-sxm", "h200-sxm", "b200-sxm", "gb200")
+PARTS = ("a100-sxm-80", *NARROW)
 NETWORKS = ("ib-hdr", "ib-ndr", "unmeasured")
 
 # What would be said of each before looking at any training run.
@@ -64,6 +65,7 @@ CONSTANTS = (
         like="sustained, hopper",
     ),
     Constant("sustained, fp8 over bf16", "efficiency", NARROW, "sustained", "narrow", 0.9, 0.15),
+    Constant("variation of parts", "efficiency", PARTS, "sustained", "variation", 0.02, 0.5),
     Constant("network share", "efficiency", NETWORKS, "network", "share", 0.81, 0.7, True),
     Constant("overlap, dp", "stack", OVERLAPPING, "overlap", "dp", 0.8, 1.0, True),
     Constant("overlap, tp", "stack", ("megatron-core",), "overlap", "tp", 0.8, 1.0, True),

@@ -316,7 +316,8 @@ def test_a_scenario_without_a_plan(run: Any, faults: Faults, scenario: str) -> N
     ("space", "columns"),
     [
         (("order=[tp-cp-dp-pp, tp-cp-pp-dp]", "split=[spread, lighter-ends]"), ["order"]),
-        (("split=[spread, even]",), ["split"]),
+        (("split=[spread, even]",), []),
+        (("split=[even, spread]", "pp=[16]", "vpp=[1, 3]"), ["split"]),
         (("cp=[2]", "cp_type=[p2p, a2a]", "pp=[4]"), ["cp_type"]),
         (("split=[spread]",), []),
     ],

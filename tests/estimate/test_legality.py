@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.estimate.block import Block, Structure
+from costmodel.estimate.block import SIZES, Block, Structure
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.legality.checks import CHECKS, OF_A_SEARCH, legal, refusals
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
@@ -200,6 +200,20 @@ def test_of_two_names_a_search_keeps_one(other: dict[str, Any], own: dict[str, A
     assert (both.candidates, both.evaluated, both.refused["L010"]) == (2, 1, 1)
     alone = search(setting(SMALL, search={**space, key: [value]}).case, workers=1).tally
     assert (alone.candidates, alone.evaluated, alone.refused["L010"]) == (1, 1, 0), "asked for alone, it is no repeat"
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.code)
+@pytest.mark.parametrize("more", [{}, {"search": {"split": ["even", "spread"]}}], ids=["space", "splits"])
+def test_a_check_reads_no_size_that_it_does_not_need(check: Any, more: dict[str, Any]) -> None:
+    """What it is not told of does not change its answer."""
+    draw = np.random.default_rng(7)
+    for asked in (setting(SMALL, nodes=2, **more), setting(mixed(), nodes=2, **more)):
+        for structure in (Structure(), Structure(zero=3, split="spread", schedule="interleaved", order="tp-cp-pp-dp")):
+            sizes = {name: draw.choice([1.0, 2.0, 4.0, 8.0], 64).tolist() for name in SIZES}
+            other = {name: draw.permutation(values).tolist() for name, values in sizes.items()}
+            known = {name: sizes[name] if name in check.needs else other[name] for name in SIZES}
+            told = [check.refused(asked, _block(structure, **each)) for each in (sizes, known)]
+            assert np.array_equal(*told)
 
 
 def test_a_plan_is_never_refused_as_a_repeat() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from estimate.cases import ask, case, model, one, setting
+from estimate.cases import ask, case, mixed, model, one, setting
 from ruamel.yaml import YAML
 
 from costmodel.documents.library import Case, load
@@ -19,6 +19,8 @@ from costmodel.documents.plan import Plan
 from costmodel.errors import CostModelError
 from costmodel.estimate.block import Block, Structure
 from costmodel.estimate.costs import Costs
+from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.legality.checks import CHECKS
 from costmodel.estimate.plan import Answer, answer, predict
 from costmodel.estimate.setting import setting_of
 from costmodel.explore.compare.chosen import plan_of
@@ -27,7 +29,7 @@ from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.rank import Ranked, Top
 from costmodel.explore.search.refusals import examples
 from costmodel.explore.search.search import Found, search
-from costmodel.explore.search.space import DEFAULT_MICRO_BATCHES, divisors, grids
+from costmodel.explore.search.space import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
 from costmodel.report.suggest import plan_settings
 
 SPACE: dict[str, list[Any]] = {
@@ -474,3 +476,34 @@ def test_one_s_own_plan_is_of_the_workload_s_precision() -> None:
     assert found.yours is not None
     assert found.yours.setting.case.scenario.workload.precision == "fp8"
     assert found.yours.evaluation.costs.row()["step_time"] in [row.costs["step_time"] for row in found.best]
+
+
+REPEATING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "orders": ({}, {"zero": [0, 1, 2, 3], "order": ["tp-cp-dp-pp", "tp-cp-pp-dp"], "sequence_parallel": [True, False]}),
+    "experts": ({"shape": mixed()}, {"zero": [0, 1, 2, 3], "ep": [1, 2]}),
+    "mirrored": ({"stack": "dualpipe"}, {"zero": [0, 1], "schedule": ["dualpipe"], "vpp": [1]}),
+    "splits": ({}, {"split": ["even", "spread"], "schedule": ["1f1b", "interleaved", "gpipe"], "vpp": [1, 2, 3]}),
+    "splits, the other way": ({}, {"split": ["spread", "even"], "schedule": ["1f1b", "interleaved"]}),
+    "sequences": ({"sequence": 32768}, {"cp": [1, 2], "cp_type": ["a2a", "p2p"]}),
+    "no sequences": ({}, {"cp_type": ["all-gather", "p2p"]}),
+    "offload": ({"stack": "deepspeed"}, {"zero": [0, 1, 3], "offload": [["optimizer", "parameters"], []]}),
+    "said twice": ({}, {"tp": [8, 8], "zero": [1, 1], "recompute": ["none", "none"]}),
+}
+
+
+@pytest.mark.parametrize(("more", "space"), REPEATING.values(), ids=REPEATING)
+def test_what_is_left_out_as_a_repeat_is_there_under_another_name(more: dict[str, Any], space: dict[str, Any]) -> None:
+    """Every plan that nothing else is wrong with costs what a legal one costs, to the last figure; and none is lost."""
+    axes = {"tp": [1, 8], "pp": [1, 4], "micro_batch": [1], "recompute": ["none"], **space}
+    asked = setting(**{"shape": model(layers=12), "nodes": 4, **more, "search": axes})
+    legal, repeated = set(), set()
+    for grid in grids(asked):
+        for block in candidates(grid):
+            masks = {check.code: check.refused(asked, block) for check in CHECKS}
+            wrong = np.any([mask for code, mask in masks.items() if code != "L010"], axis=0)
+            for place in np.flatnonzero(~wrong):
+                alone = block.cut(int(place), int(place) + 1)
+                figures = tuple(f"{value:.9g}" for value in evaluate(asked, alone).costs.row().values())
+                (repeated if masks["L010"][place] else legal).add(figures)
+    assert legal
+    assert repeated <= legal

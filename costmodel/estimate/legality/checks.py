@@ -32,7 +32,7 @@ from costmodel.estimate.legality.context import chunked_sequence, context_not_of
 from costmodel.estimate.legality.expert import expert_ranks, expert_widths, no_experts, whole_experts, whole_sequences
 from costmodel.estimate.once import OFFLOAD, RECOMPUTE, SPLIT, once
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.schedules import wrong_batches, wrong_shape
+from costmodel.estimate.shapes.schedules import BOTH_WAYS, wrong_batches, wrong_shape
 from costmodel.estimate.shapes.split import indivisible, layer_count
 
 Mask = NDArray[np.bool_]
@@ -105,31 +105,51 @@ def _batches_of_schedule(setting: Setting, block: Block) -> Mask:
     return wrong_batches(block, micro_batches(setting, block))
 
 
+EQUAL = frozenset({"even", "spread"})  # alike where the layers divide
 SWAPPED = {"tp-cp-pp-dp": ("dp", "pp"), "tp-dp-cp-pp": ("cp", "dp")}  # against tp-cp-dp-pp
 
 
 def _repeats(setting: Setting, block: Block) -> Mask:
     """Rows that are another row of the same search under a different name; of each such set one stays."""
     structure, stack, space = block.structure, setting.stack, setting.case.scenario.search or Space()
-    same = np.zeros(len(block), dtype=bool)
+    same = _same_zero(setting, block) | _same_split(setting, block)
     if structure.sequence_parallel != stack.sequence_parallel:
         same |= (block.tp == 1) & (stack.sequence_parallel in (space.sequence_parallel or [stack.sequence_parallel]))
-    zeros = set(space.zero or stack.zero).intersection(stack.zero)
-    if structure.zero != min(zeros, default=structure.zero):
-        same |= (block.dp == 1) & (block.cp == 1)
     if structure.schedule == "gpipe":
-        same |= (block.pp == 1) & ("1f1b" in (space.schedule or stack.schedules))
-    if space.split and structure.split != space.split[0]:
-        same |= (block.pp == 1) | ((structure.split == "spread") & ("even" in space.split) & ~_uneven(setting, block))
+        same |= (block.pp == 1) & ("1f1b" in (space.schedule or stack.schedules)) & ("1f1b" in stack.schedules)
     if structure.order in SWAPPED:
         one, other = (getattr(block, name) for name in SWAPPED[structure.order])
         same |= ((one == 1) | (other == 1)) & ("tp-cp-dp-pp" in (space.order or ["tp-cp-dp-pp"]))
     kinds = space.cp_type or stack.context_parallel
-    if kinds and structure.cp_type != kinds[0]:
+    if structure.cp_type in kinds[1:]:
         same |= block.cp == 1
     idle = structure.recompute == "selective" and setting.dropped(structure.recompute) == "nothing"
-    idle = idle and not structure.recompute_modules
+    idle = idle and not structure.recompute_modules and "none" in stack.recompute
     return same | (idle and "none" in (space.recompute or stack.recompute))
+
+
+def _same_zero(setting: Setting, block: Block) -> Mask:
+    """Rows where there is nobody to share states with, and less sharding is searched as well.
+
+    Some software holds its gathered or reduced pieces from stage 2 on even so.
+    """
+    structure, stack, space = block.structure, setting.stack, setting.case.scenario.search or Space()
+    shared = setting.experts is not None or structure.schedule in BOTH_WAYS or "parameters" in structure.offload
+    apart = structure.zero > 1 and (stack.states.sharded_master or stack.states.gradient_copies)
+    if shared or apart or structure.zero == min({*stack.zero}.intersection(space.zero or stack.zero), default=4):
+        return np.zeros(len(block), dtype=bool)
+    return np.asarray((block.dp == 1) & (block.cp == 1))
+
+
+def _same_split(setting: Setting, block: Block) -> Mask:
+    """Rows whose layers lie as another split that is named before has them."""
+    split, space = block.structure.split, setting.case.scenario.search or Space()
+    named = [str(each) for each in space.split or ()]
+    before = named[: named.index(split)] if split in named else []
+    same = np.asarray(block.pp == 1) & bool(before)
+    if split in EQUAL and EQUAL.intersection(before):
+        same |= ~_uneven(setting, block)
+    return same
 
 
 def _kinds(setting: Setting) -> Iterator[Layers]:
@@ -170,7 +190,7 @@ def _check(code: str, needs: str, refused: Callable[[Setting, Block], Mask], cho
 
 
 RECOMPUTED, SPLITS, KEPT = " ".join(RECOMPUTE), " ".join(SPLIT), " ".join(OFFLOAD)
-REPEATED = "zero recompute recompute_modules schedule sequence_parallel order cp_type split"
+REPEATED = "zero recompute recompute_modules schedule sequence_parallel order cp_type split offload"
 CHECKS = (
     _check("L011", "", _not_offered, f"zero schedule {RECOMPUTED} {KEPT}"),
     _check("L012", "", _too_long),
@@ -187,12 +207,7 @@ CHECKS = (
     _check("L031", "tp cp", heads_exchanged, "cp_type"),
     _check("L008", "tp cp", _sequence, "sequence_parallel"),
     _check("L032", "dp dp_replicate", shard_replicas, "zero"),
-    _check(
-        "L010",
-        "dp tp cp pp",
-        _repeats,
-        "zero schedule sequence_parallel order cp_type split recompute recompute_modules",
-    ),
+    _check("L010", "dp tp cp pp vpp", _repeats, REPEATED),
     _check("L023", "tp", whole_sequences, "sequence_parallel"),
     _check("L024", "ep etp", no_experts),
     _check("L020", "ep", whole_experts),

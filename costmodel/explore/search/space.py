@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from costmodel.estimate.block import Split as Named
 from costmodel.estimate.legality.checks import CHECKS, legal
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import chunks_fit
+
+V = TypeVar("V")
 
 DEFAULT_MICRO_BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 LARGEST_DEFAULT_VPP = 8
@@ -160,20 +162,20 @@ def grids(setting: Setting) -> Iterator[Grid]:
     space = scenario.search or Space()
     ranks = float(setting.ranks)
     layers = float(sum(kind.count for kind in setting.model.layers))
-    tp = tuple(space.tp or divisors(ranks, setting.domain))
-    pp = tuple(space.pp or divisors(ranks, layers))
-    vpp = tuple(space.vpp or chunk_counts(layers, pp))
-    micro_batch = tuple(space.micro_batch or DEFAULT_MICRO_BATCHES)
-    etp = tuple(space.etp or (1.0,))
-    cp = tuple(space.cp or _context(setting))
+    tp = distinct(space.tp or divisors(ranks, setting.domain))
+    pp = distinct(space.pp or divisors(ranks, layers))
+    vpp = distinct(space.vpp or chunk_counts(layers, pp))
+    micro_batch = distinct(space.micro_batch or DEFAULT_MICRO_BATCHES)
+    etp, cp = distinct(space.etp or (1.0,)), distinct(space.cp or _context(setting))
     schedules: list[Schedule] = space.schedule or [name for name in stack.schedules if name != "gpipe"]
-    dp = tuple(space.dp) if space.dp else None
-    sizes = (_expert_degrees(setting, space), etp, cp, tuple(space.dp_replicate or (1.0,)))
+    dp = distinct(space.dp) if space.dp else None
+    sizes = (distinct(_expert_degrees(setting, space)), etp, cp, distinct(space.dp_replicate or (1.0,)))
+    ways: tuple[ContextParallel, ...] = distinct(space.cp_type or stack.context_parallel or ["p2p"])
     families = itertools.product(
-        schedules,
+        distinct(schedules),
         list(_splits(space)),
-        space.sequence_parallel or [stack.sequence_parallel],
-        (space.cp_type or stack.context_parallel or _plain(setting)) if max(cp) > 1 else _plain(setting),
+        distinct(space.sequence_parallel or [stack.sequence_parallel]),
+        ways if max(cp) > 1 else ways[:1],  # the first stands for all where no sequence is shared
     )
     for schedule, splits, sequence_parallel, cp_type in families:
         chunks = tuple(value for value in vpp if chunks_fit(schedule, value)) or vpp
@@ -188,22 +190,22 @@ Split = tuple[Named, float | None, float | None]
 
 def _alike(setting: Setting, space: Space, first: Structure, splits: Sequence[Split]) -> Iterator[Structure]:
     """Structures that differ in what says little about which sizes are legal."""
-    zeros, orders = space.zero or setting.stack.zero, space.order or [DEFAULT_ORDER]
-    choices = itertools.product(list(_recomputes(setting, space)), space.offload or [[]], splits, zeros, orders)
+    zeros, orders = distinct(space.zero or setting.stack.zero), distinct(space.order or [DEFAULT_ORDER])
+    choices = itertools.product(list(_recomputes(setting, space)), _sets(space.offload or [[]]), splits, zeros, orders)
     for (recompute, modules, count), offload, (split, ahead, behind), zero, order in choices:
         again = replace(first, recompute=recompute, recompute_modules=modules, recompute_layers=count)
         ends = replace(again, split=split, first_stage_layers=ahead, last_stage_layers=behind)
-        yield replace(ends, offload=tuple(offload), zero=zero, order=order)
+        yield replace(ends, offload=offload, zero=zero, order=order)
 
 
 def _splits(space: Space) -> Iterator[Sequence[Split]]:
     """Splits of the layers: each that is named, and all pairs of ends that are listed."""
-    named: Sequence[Named] = space.split or [DEFAULT_SPLIT]
+    named: Sequence[Named] = distinct(space.split or [DEFAULT_SPLIT])
     yield from ([(split, None, None)] for split in named)
     if space.first_stage_layers or space.last_stage_layers:
         firsts: Sequence[float | None] = space.first_stage_layers or [None]
         lasts: Sequence[float | None] = space.last_stage_layers or [None]
-        yield [("stated", first, last) for first in firsts for last in lasts]
+        yield distinct(("stated", first, last) for first in firsts for last in lasts)
 
 
 def _expert_degrees(setting: Setting, space: Space) -> tuple[float, ...]:
@@ -221,9 +223,17 @@ def _context(setting: Setting) -> tuple[float, ...]:
     return divisors(float(setting.ranks), setting.sequence / LEAST_LOCAL_SEQUENCE)
 
 
-def _plain(setting: Setting) -> list[ContextParallel]:
-    """The one way that stands for all where no sequence is shared."""
-    return (setting.stack.context_parallel or ["p2p"])[:1]
+def distinct(values: Iterable[V]) -> tuple[V, ...]:
+    """Values without those that were there before."""
+    return tuple(dict.fromkeys(values))
+
+
+def _sets(values: Iterable[Sequence[V]]) -> Iterable[tuple[V, ...]]:
+    """Collections without those that hold the same as one before."""
+    found: dict[frozenset[V], tuple[V, ...]] = {}
+    for each in values:
+        found.setdefault(frozenset(each), tuple(each))
+    return found.values()
 
 
 Again = tuple[Recompute, tuple[Module, ...] | None, float | None]
@@ -231,14 +241,14 @@ Again = tuple[Recompute, tuple[Module, ...] | None, float | None]
 
 def _recomputes(setting: Setting, space: Space) -> Iterator[Again]:
     """Recompute modes, selective with each listed set of modules, full with each listed number of layers."""
-    modes = list(space.recompute or _recompute(setting))
+    modes = [*distinct(space.recompute or _recompute(setting))]
     if space.recompute_modules and "selective" not in modes:
         modes.append("selective")
     for mode in modes:
         if mode == "selective" and space.recompute_modules:
-            yield from ((mode, tuple(modules), None) for modules in space.recompute_modules)
+            yield from ((mode, modules, None) for modules in _sets(space.recompute_modules))
         elif mode == "full" and space.recompute_layers:
-            yield from ((mode, None, count) for count in space.recompute_layers)
+            yield from ((mode, None, count) for count in distinct(space.recompute_layers))
         else:
             yield mode, None, None
 

@@ -166,7 +166,7 @@ def gathered_bytes(unit: Number, compute: Number, gradient: Number, prefetch: Nu
 
 @equation
 def matrices_bytes(unit: Number, matrix: Number, compute: Number, gradient: Number) -> Number:
-    """Unsharded matrices under a stage 3 that gathers one by one: weights that are whole, the gradient of the largest.
+    """Weights that are whole under a stage 3 that gathers nothing ahead, and the gradient of the largest of them.
 
     c P + g M
 
@@ -187,7 +187,7 @@ def matrices_bytes(unit: Number, matrix: Number, compute: Number, gradient: Numb
         deepspeed
 
     Pitfall:
-        the copy that is reduced lies in the bucket, which is counted apart
+        the copy that is reduced is counted apart: in its bucket, or on one rank as the gradient that is kept
 
     Monotone: increasing in unit, matrix, compute, gradient
     """

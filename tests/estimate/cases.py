@@ -134,7 +134,7 @@ def without_network(asked: Setting) -> Setting:
     return replace(asked, case=replace(asked.case, scale_out=fabric), collectives=fits, network=network)
 
 
-def machine(ranks: int = 1, shape: dict[str, Any] | None = None, **more: Any) -> Setting:
+def machine(ranks: int = 1, shape: str | dict[str, Any] | None = None, **more: Any) -> Setting:
     """A node of so many accelerators, all alike, each with its interface, and a run that has a length and a price."""
     node = written_out("node", "dgx-h100", name="few", accelerators=ranks, scale_out={"nics": ranks})
     more = {"node": node, "assume": {"price": "2 USD/GPU/h", "variation": 0}, **more}

@@ -12,7 +12,7 @@ from costmodel.documents.model import Model
 from costmodel.estimate.evaluate import FITS, TIGHT, verdict
 from costmodel.estimate.memory.ledger import ALLOCATED, LINES, RESERVED
 from costmodel.estimate.plan import Answer
-from estimate.cases import ask, line, model, one, setting, written_out
+from estimate.cases import ask, line, machine, model, one, setting, written_out
 
 GIB = 2.0**30
 STATES = ("weights", "gradients", "optimizer")
@@ -225,12 +225,20 @@ def test_fragmentation_and_runtime() -> None:
 
 
 def test_gathered_layers_under_zero_3_alone() -> None:
-    """FSDP holds two layers in bf16 and gradients of one twice, and both tables; none of it on one rank."""
+    """FSDP holds two layers in bf16 and gradients of one twice, and both tables; on one rank one layer and gradient."""
     asked = setting(stack="fsdp2", nodes=2, global_batch=64)
     layer, both_tables = 218_112_000, 2 * 128256 * 4096 + 4096
     assert line(ask(asked, zero=3), "gathered") == 2 * 2 * layer + 2 * 4 * layer + 2 * both_tables
     assert line(ask(asked, zero=2), "gathered") == 0
-    assert line(ask(setting(stack="fsdp2"), zero=3, dp=1, tp=8), "gathered") == 0
+    alone = machine(1, "llama-3-8b", stack="fsdp2")
+    assert line(ask(alone, zero=3), "gathered") == 2 * layer + 4 * layer + 2 * both_tables
+    assert line(ask(alone, zero=2), "gathered") == 0
+
+
+def test_what_no_rank_shares_is_read_as_it_is_kept() -> None:
+    """DeepSpeed keeps 16-bit weights, and on one rank reads those."""
+    assert line(ask(machine(1, stack="deepspeed"), zero=3), "gathered") == 0
+    assert line(ask(machine(2, stack="deepspeed"), zero=3), "gathered") > 0
 
 
 def test_logits_lie_on_the_last_stage() -> None:

@@ -96,6 +96,15 @@ def test_the_loss_holds_what_an_eager_cross_entropy_does(stack: str) -> None:
     assert read("stack", stack).buckets.loss == reference("loss")["eager"]
 
 
+@pytest.mark.parametrize("ranks", [1, 8])
+def test_a_layer_is_whole_in_as_many_bytes_as_fully_shard_has(ranks: int) -> None:
+    """Beside it both tables, and gradients in fp32: the one that is reduced, and where it is sent a copy of it."""
+    layer, tables = 4 * 1024**2 + 2 * 1024 * 4096 + 2 * 1024, 2 * 32768 * 1024 + 1024
+    given = cases.ask(cases.machine(ranks, cases.model(), stack="fsdp2"), zero=3)
+    gradients = 4 if ranks == 1 else 2 * 4
+    assert cases.line(given, "gathered") == (reference("gathered")[str(ranks)] + gradients) * layer + 2 * tables
+
+
 NORMS_REDUCED = "fully sharded, 64 of tensor and sequence parallel, 8"
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {
     "tensor parallel, 4": ("fsdp2", {"tp": 4, "zero": 2, "sequence_parallel": False}),

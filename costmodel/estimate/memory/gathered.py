@@ -27,15 +27,22 @@ def gathered(setting: Setting, block: Block, parameters: StageParameters, positi
     by_layer = setting.stack.buckets.gathered is None
     with term("largest unit"):
         whole = _layers(setting, block, parameters, ends) if by_layer else _matrices(setting, block, parameters, ends)
-    return np.where(block.shards > 1, whole, 0.0) + unpacked
+    copied = setting.stack.states.sharded_master
+    return (whole if copied else np.where(block.shards > 1, whole, 0.0)) + unpacked
 
 
 def _layers(setting: Setting, block: Block, parameters: StageParameters, ends: tuple[Number, Number]) -> Number:
-    """A layer in use and those ahead of it, beside the tables of the stage."""
+    """A layer in use and those ahead of it, beside the tables of the stage.
+
+    A rank that shares with nobody copies a layer only to use it, and reduces its gradient to the one that is kept.
+    """
     stack = setting.stack
     outer = repeated(stack.states.compute, np.where(block.pp == 1, parameters.both, ends[0] + ends[1]))
     layer = parameters.largest + parameters.routed_layer
-    return gathered_bytes(layer, setting.gathered, _wire(setting), stack.buckets.prefetch) + outer
+    shared = gathered_bytes(layer, setting.gathered, _wire(setting), stack.buckets.prefetch)
+    with term("copied"):
+        own = matrices_bytes(layer, layer, setting.gathered, _wire(setting))
+    return np.where(block.shards > 1, shared, own) + outer
 
 
 def _matrices(setting: Setting, block: Block, parameters: StageParameters, ends: tuple[Number, Number]) -> Number:

@@ -12,7 +12,7 @@ from costmodel.estimate.shapes.adapters import trained_in
 from costmodel.estimate.shapes.work import model_parameters, shard
 from costmodel.report.choices import tuning_notes
 from costmodel.report.plan import head
-from estimate.cases import ask, costs, line, setting
+from estimate.cases import ask, costs, line, setting, written_out
 
 
 def tuned(method: str = "lora", *, shape: str = "llama-3-8b", **more: Any) -> Setting:
@@ -112,6 +112,18 @@ def test_converted_copies_of_frozen_weights_are_named() -> None:
     assert "fp8" not in notes[0]
     assert "16 bits, with 2 B of fp8 in the layers" in notes[1]
     assert "2 B of fp8-block" in tuning_notes(tuned(stack="hai-llm", precision="fp8-block"))["weights"]
+
+
+def test_frozen_weights_that_are_kept_narrow_alone_are_never_converted() -> None:
+    """Beside weights in 16 bits copies are renewed each step: 2 B read and twice 1 B written, with their scales."""
+    stacks = [written_out("stack", "hai-llm", low_precision={"primary": primary}) for primary in (False, True)]
+    beside, alone = (tuned(stack=stack, precision="fp8-block") for stack in stacks)
+    (kind,) = beside.model.layers
+    layers = 32 * shard(beside.model, kind, 1.0).parameters
+    spared = 4.0625 * layers / (beside.memory_bandwidth * beside.memory_share)
+    assert costs(beside)["memory_bound"] - costs(alone)["memory_bound"] == pytest.approx(spared)
+    trained = [setting(stack=stack, workload={"precision": "fp8-block"}) for stack in stacks]
+    assert costs(trained[0])["memory_bound"] == costs(trained[1])["memory_bound"]
 
 
 def test_an_answer_says_what_is_trained() -> None:

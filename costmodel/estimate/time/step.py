@@ -174,9 +174,12 @@ def _offload(
 
 def _converted_weights(setting: Setting, block: Block, parameters: StageParameters, micro_batches: Number) -> Number:
     """Weights converted after an update where the copies are kept, else in every micro-batch; a shard before it is
-    gathered narrow.
+    gathered narrow. Kept copies beside 16 bits are renewed each step, of frozen weights too; what stands in for those
+    is not.
     """
     narrow = setting.narrow
+    if setting.tuning is not None and narrow is not None and narrow.primary:
+        return 0.0
     shards = narrow is not None and narrow.gather and block.structure.zero >= 1
     held = divided(parameters.layers, block.shards) if shards else parameters.layers
     if setting.experts is not None:

@@ -327,6 +327,28 @@ def test_named_modules_unpack_what_they_multiply_again() -> None:
         assert (qlora_again - qlora) - (lora_again - lora) == EQUAL(64 * 8 * again, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("shape", "module", "own", "adapters"),
+    [
+        (model(gated=True), "norms", 2, 0),
+        (model(gated=True), "mlp", 4, 3),
+        (mixed(count=8), "moe", 12, 3),
+        (mixed(count=8, shared={"ffn_hidden": 1024, "gated": True}), "shared-experts", 4, 3),
+        (mixed(count=8, shared={"ffn_hidden": 1024, "gated": True}), "moe", 12, 6),
+    ],
+)
+def test_adapters_of_what_runs_again_are_issued_again(
+    shape: dict[str, Any], module: str, own: int, adapters: int
+) -> None:
+    """Where all waits for the host: two thin products and a sum for each of gate, up and down."""
+    stack = written_out("stack", "megatron-core", experts={"host": "0 s"}, launch={"operation": "100 ms"})
+    plans = {"recompute": "none"}, {"recompute": "selective", "recompute_modules": [module]}
+    busy = ("matmul", "attention", "memory_bound", "launch")
+    for make, issued in ((setting, own), (tuned, own + 3 * adapters)):
+        once, twice = (sum(costs(make(shape, node=ONE, stack=stack), **plan)[name] for name in busy) for plan in plans)
+        assert twice - once == EQUAL(64 * 8 * issued * 0.1, rel=1e-9)
+
+
 def test_what_tp_ranks_hold_whole_they_unpack_whole_and_multiply_by_their_tokens() -> None:
     """The first layers of DeepSeek-V3 on 4 ranks."""
     lora, qlora = (tuned("deepseek-v3", method, rank=8, modules=["q-down", "q-up"]) for method in ("lora", "qlora"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -107,10 +107,13 @@ def thin(setting: Setting, adapter: Adapter) -> tuple[Matmul, Matmul]:
     return Matmul(f"{adapter.name} down", rank, adapter.k), Matmul(f"{adapter.name} up", adapter.n, rank)
 
 
-def issued(setting: Setting, kind: Layers) -> Number:
-    """Operations of a layer's adapters over those of the layer; those of routed experts are multiplied in groups."""
+def issued(setting: Setting, kind: Layers, beside: Container[str] | None = None) -> Number:
+    """Operations of a layer's adapters, or of those beside such matrices, over those of the layer; those of routed
+    experts are multiplied in groups.
+    """
     part = shard(setting.model, kind, 1.0)
-    count = sum(1.0 for _ in (*adapters(setting, part), *routed_adapters(setting, part.routed)))
+    found = (*adapters(setting, part), *routed_adapters(setting, part.routed))
+    count = sum(1.0 for adapter in found if beside is None or adapter.beside in beside)
     return share(repeated(ISSUED, count), setting.stack.launch.operations)
 
 

@@ -21,7 +21,7 @@ from costmodel.equations.recompute import (
 from costmodel.equations.traffic import mlp_traffic, rotary_traffic
 from costmodel.estimate.block import Block, Structure
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.adapters import ROUTED, packed_matrices, unread_inputs
+from costmodel.estimate.shapes.adapters import ROUTED, issued, packed_matrices, unread_inputs
 from costmodel.estimate.shapes.work import Shard, additions, exchanges
 
 # operations issued again; the core counts none, as in selective recompute without names
@@ -149,7 +149,7 @@ def again_bytes(setting: Setting, structure: Structure, part: Shard, tokens: Num
 
 
 def issued_again(setting: Setting, structure: Structure, kind: Layers) -> Number:
-    """Operations of the named modules that a layer has over those of the layer."""
+    """Operations of the named modules that a layer has, and of adapters in them, over those of the layer."""
     has = {
         "mla-up-projection": kind.latent,
         "mlp-activation": kind.mlp,
@@ -161,13 +161,19 @@ def issued_again(setting: Setting, structure: Structure, kind: Layers) -> Number
     whole = set(structure.recompute_modules or ())
     named = whole - {part for module in whole for part in PARTS.get(module, ())}
     count = sum(OPERATIONS[module] for module in named if has.get(module, kind) is not None)
-    return share(count, setting.stack.launch.operations)
+    own = share(count, setting.stack.launch.operations)
+    return own if setting.tuning is None else own + issued(setting, kind, _all_again(setting, structure, kind))
 
 
 def unpacked_again(setting: Setting, structure: Structure, kind: Layers) -> float:
     """Matrices that the named modules multiply again, and unpack before."""
-    named = multiplied_again(setting, structure, kind) | set(ROUTED if dispatched_again(structure) else ())
+    named = _all_again(setting, structure, kind)
     return sum(1.0 for name in packed_matrices(setting, kind) if name in named)
+
+
+def _all_again(setting: Setting, structure: Structure, kind: Layers) -> frozenset[str]:
+    """Weight matrices that named modules multiply once more, those of routed experts too."""
+    return multiplied_again(setting, structure, kind).union(ROUTED if dispatched_again(structure) else ())
 
 
 def exchanged_again(setting: Setting, structure: Structure, kind: Layers) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import costmodel
@@ -101,8 +101,14 @@ def estimate(answer: Answer) -> dict[str, Any]:
     result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
     result["plans"] = [] if answer.refused else [_answered(answer)]
     result["refused"] = [{"code": code, "text": REFUSALS[code].meaning} for code in answer.refused or answer.broken]
-    result["notes"] = [{"code": code, "text": REMARKS[code].meaning} for code in answer.remarked]
+    result["notes"] = notes([answer.remarked])
     return result
+
+
+def notes(plans: Iterable[Sequence[str]]) -> list[dict[str, str]]:
+    """Every remark on one of the plans once."""
+    codes = dict.fromkeys(code for remarked in plans for code in remarked)
+    return [{"code": code, "text": REMARKS[code].meaning} for code in codes]
 
 
 def memory(answer: Answer) -> dict[str, Any]:
@@ -159,10 +165,7 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
         "refused": [
             _refused(code, count, tally.candidates, examples) for code, count in tally.refused.most_common() if count
         ],
-        "notes": [
-            {"code": code, "text": REMARKS[code].meaning}
-            for code in dict.fromkeys(code for plan in found.best for code in plan.remarked)
-        ],
+        "notes": notes(plan.remarked for plan in found.best),
     }
     if tally.front is not None:
         result["pareto"] = _front(found, tally.front)

@@ -21,6 +21,7 @@ from costmodel.explore.vary.sweep import Point, Swept
 from costmodel.report.charts import line, two_sided
 from costmodel.report.compare import value_text
 from costmodel.report.layout import Grid, Line
+from costmodel.report.machine import notes
 from costmodel.report.plan import TIME_TERMS, percent, remarks
 from costmodel.report.theme import BAD, DIM, HEAD, bar, styled
 from costmodel.units import show_time, significant
@@ -124,6 +125,7 @@ def sweep_json(found: Swept) -> dict[str, Any]:
         ],
         "complete": len(found.points) == found.total,
         "points": sweep_rows(found),
+        "notes": notes(point.remarked for point in found.points),
     }
 
 
@@ -136,6 +138,7 @@ def sweep_rows(found: Swept) -> list[dict[str, Any]]:
             **{machine_name(name): _finite(point.costs.get(name)) for name in found.shown},
             "verdict": point.said,
             "fault": point.fault.sentence if point.fault else None,
+            "notes": list(point.remarked),
         }
         for point in found.points
     ]
@@ -223,6 +226,7 @@ def scale_json(found: Scaled) -> dict[str, Any]:
         "why": bend(found),
         "complete": not found.stopped,
         "sizes": [_size(row) for row in found.rows],
+        "notes": notes(row.point.remarked for row in found.rows),
     }
 
 
@@ -235,6 +239,7 @@ def _size(row: Row) -> dict[str, Any]:
         "grew": " ".join(term for term, _ in row.grew),
         "verdict": row.point.said,
         "fault": row.point.fault.sentence if row.point.fault else None,
+        "notes": list(row.point.remarked),
     }
 
 

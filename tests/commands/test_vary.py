@@ -64,6 +64,30 @@ def test_what_there_is_to_remark_is_said_once(run: Any) -> None:
     assert "▲" not in run("sweep", NAME, "--over", "plan.tp=4,8").out
 
 
+def test_rows_carry_the_remarks_of_their_estimates(run: Any) -> None:
+    """A row without an answer has none."""
+    asked = ("sweep", NAME, "--over", "cluster.node=gaudi2-8,dgx-h100", "--over", "plan.tp=8,16,3")
+    found, codes = told(run, *asked), []
+    for row in found["points"]:
+        options = [part for setting in row["point"].split() for part in ("--set", setting)]
+        result = told(run, "estimate", NAME, *options)
+        codes.append([note["code"] for note in result["notes"] if result["plans"]])
+    assert {*map(len, codes)} == {0, 1, 2, 3}
+    assert [row["notes"] for row in found["points"]] == codes
+    assert [note["code"] for note in found["notes"]] == list(dict.fromkeys(itertools.chain(*codes)))
+    lines = run(*asked, "--format", "jsonl").out.splitlines()
+    assert [json.loads(line)["notes"] for line in lines] == codes
+    cells = csv.DictReader(run(*asked, "--format", "csv").out.splitlines())
+    assert [row["notes"] for row in cells] == [f"[{', '.join(each)}]" if each else "" for each in codes]
+
+
+def test_sizes_carry_their_remarks(run: Any) -> None:
+    found = told(run, "scale", NAME, "--set", "cluster.node=gaudi2-8", "--ranks", "256..512")
+    assert [row["notes"] for row in found["sizes"]] == [["N005"], ["N005"]]
+    assert [note["code"] for note in found["notes"]] == ["N005"]
+    assert told(run, "scale", NAME, "--ranks", "256..512")["notes"] == []
+
+
 RANGES = {
     "1..4": [1, 2, 3, 4],
     "1..10*3": [1, 3, 9],

@@ -250,12 +250,26 @@ def key_of(kind: type[BaseModel], path: str) -> dict[str, Any] | None:
 
 
 def choices_of(kind: type[BaseModel], path: str) -> list[str]:
-    """The values a key can take where they are few and named: true and false, or those of a choice."""
-    node = key_of(kind, path) or {}
-    kinds = node.get("anyOf", [node])
+    """The values a key can take where they are few and named: true and false, those of a choice, or lists of one."""
+    kinds = _kinds(kind, path)
     if any(inner.get("type") == "boolean" for inner in kinds):
         return ["true", "false"]
-    return [str(value) for inner in kinds for value in inner.get("enum", [])]
+    listed = [f"[{value}]" for inner in kinds for value in inner.get("items", {}).get("enum", [])]
+    return [str(value) for inner in kinds for value in inner.get("enum", [])] + listed
+
+
+def examples_of(kind: type[BaseModel], path: str) -> list[str] | None:
+    """Quantities as they may be written for a key, those of that key first; nothing where no number may stand."""
+    kinds = _kinds(kind, path)
+    if not any("examples" in inner or inner.get("type") in ("integer", "number") for inner in kinds):
+        return None
+    return [str(sample) for inner in (key_of(kind, path) or {}, *kinds) for sample in inner.get("examples", [])]
+
+
+def _kinds(kind: type[BaseModel], path: str) -> list[dict[str, Any]]:
+    """The JSON Schema of everything that may stand at a key."""
+    node = key_of(kind, path) or {}
+    return list(node.get("anyOf", [node]))
 
 
 def _holders(kind: type[BaseModel], name: str) -> list[str]:

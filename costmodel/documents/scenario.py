@@ -46,7 +46,9 @@ class Training(Document):
     kind: Literal["training"] = Field(description="training")
     sequence: Count = Field(description="Tokens in a sequence")
     global_batch: Count = Field(description="Sequences in an optimizer step")
-    tokens: Count | None = Field(default=None, description="Tokens of the whole run; gives days and cost")
+    tokens: Count | None = Field(
+        default=None, examples=["15 T"], description="Tokens of the whole run; gives days and cost"
+    )
     precision: Precision = Field(default="bf16", description="Type the matmuls read, and how they are scaled")
     gradients: GradientType | None = Field(
         default=None, description="Type gradients are accumulated and reduced in; else the stack's"

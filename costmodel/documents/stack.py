@@ -169,6 +169,7 @@ class Buckets(Sourced):
     prefetch: NonNegative = Field(description="Sharded units gathered ahead of the one in use")
     gathered: Positive | None = Field(
         default=None,
+        examples=["1 G"],
         description="Parameters gathered at a time under stage 3, of a larger matrix all; whole layers if left out",
     )
     loss: Bytes = Field(description="Bytes kept per logit")

@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import math
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -399,13 +400,34 @@ def test_a_misspelt_path_is_told_as_set_tells_it(path: str, where: str, run: Any
         ("plan.cp_type", ",".join(get_args(ContextParallel))),
         ("plan.zero", ",".join(map(str, get_args(Zero)))),
         ("assume.experts.capacity", "1..100"),
+        ("assume.experts.host", "0.42..42 us"),
+        ("assume.network_share", "1..100 %"),
+        ("stack.experts.tp_overlap", "0..100 %"),
+        ("stack.buckets.live", "0..100"),
+        ("stack.buckets.gathered", "0.1..10 G"),
+        ("cluster.node.scale_up.pair_bandwidth", "0.335..33.5 TB/s"),
+        ("plan.offload", "[optimizer],[parameters],[activations]"),
     ],
 )
 def test_what_is_no_number_says_the_values_it_takes(path: str, values: str, run: Any, faults: Faults) -> None:
     asked = ("solve", "deepseek-v3-2048", "--for", "mfu>=1 %", "--vary")
     (fault,) = faults(run(*asked, path))
-    assert (fault.code, fault.help) == ("C012", f"say where to look: --vary {path}={values}")
+    assert (fault.code, fault.help) == ("C012", f"say where to look: --vary {shlex.quote(f'{path}={values}')}")
     assert run(*asked, f"{path}={values}").err == ""
+
+
+def test_a_key_that_is_left_out_is_looked_for_about_its_example(run: Any, faults: Faults) -> None:
+    asked = ("solve", "megatron-22b-8", "--for", "run_time<=20000 d", "--vary")
+    (fault,) = faults(run(*asked, "workload.tokens"))
+    assert fault.help == "say where to look: --vary 'workload.tokens=1.5..150 T'"
+    (reach,) = told(run, *asked, "workload.tokens=1.5..150 T")["ranges"]
+    assert 1.5e12 <= float(reach["low"]) < float(reach["high"]) < 150e12
+
+
+@pytest.mark.parametrize("path", ["model", "title", "cluster.node.accelerator.vendor"])
+def test_what_takes_no_number_names_none(path: str, run: Any, faults: Faults) -> None:
+    (fault,) = faults(run("solve", NAME, "--for", "mfu>=1 %", "--vary", path))
+    assert fault.help == f"say where to look: --vary {path}=A,B"
 
 
 def test_targets_may_be_written_both_ways(run: Any) -> None:

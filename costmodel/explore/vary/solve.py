@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from costmodel.documents.faults import choices_of
+from costmodel.documents.faults import choices_of, examples_of
 from costmodel.documents.library import Case
 from costmodel.documents.overrides import full
 from costmodel.documents.scenario import Scenario
@@ -28,6 +29,7 @@ _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
 _QUANTITY = re.compile(r"([-+0-9.,_eE]+?)\s*([^-+0-9.,_].*)?\Z")
 _SAMPLES, _EVERY_WHOLE, _HALVINGS = 33, 512, 60
 _WIDE = 64.0
+_ABOUT = 10.0
 _MULTIPLES = ("k", "K", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti")
 
 
@@ -107,7 +109,7 @@ def solve(case: Case, vary: str, wanted: str, *, best: bool = False, pace: Pace 
             seen[text] = point(settings, tried(case, settings, best=best))
         return seen[text]
 
-    searched = _counted(span(written) if written.strip() else _around(path, now))
+    searched = _counted(span(written) if written.strip() else _around(case, path, now))
     listed = searched is None or bool(searched.step)
     values = list(axis(vary, "--vary").values) if listed else []
     expected = len(values) or _SAMPLES
@@ -151,12 +153,11 @@ def _number(text: str) -> float:
     return float(text.partition(" ")[0])
 
 
-def _around(path: str, now: Value | None) -> Span:
+def _around(case: Case, path: str, now: Value | None) -> Span:
     """Where to look when nobody says: from a part to a multiple of what is written."""
     match = _QUANTITY.match(now.text) if now is not None and isinstance(now.value, float) else None
     if now is None or match is None or not now.value:
-        values = ",".join(choices_of(Scenario, path)) or "1..100"
-        hint = f"say where to look: --vary {path}={values}"
+        hint = f"say where to look: --vary {shlex.quote(f'{path}={_somewhere(case, path, now)}')}"
         raise fail("C012", f"'{path}' holds no number to start from", _written(path), hint)
     number, unit = float(match[1].replace(",", "").replace("_", "")), match[2] or ""
     whole = number.is_integer() and not unit
@@ -165,6 +166,39 @@ def _around(path: str, now: Value | None) -> Span:
     if now.value <= 1 and not whole and unit in ("", "%"):
         high = number / now.value
     return Span(low, high, unit)
+
+
+def _somewhere(case: Case, path: str, now: Value | None) -> str:
+    """Values that a leaf takes of which nothing is written: its choices, or a range in its unit."""
+    choices = choices_of(Scenario, path)
+    if choices:
+        return ",".join(choices)
+    for offered in _offered(path, now):
+        if all(_takes(case, path, offered.text(end)) for end in (offered.low, offered.high)):
+            return f"{offered.low:g}..{offered.text(offered.high)}"
+    return "A,B"
+
+
+def _offered(path: str, now: Value | None) -> list[Span]:
+    """Ranges that might do, best first: from the zero that is written, about the example of its key, any."""
+    samples = examples_of(Scenario, path)
+    if samples is None:
+        return []
+    zero = _QUANTITY.match(now.text) if now is not None else None
+    found = [] if zero is None else [Span(0.0, 100.0, zero[2] or "")]
+    for sample in samples:
+        number, _, unit = sample.partition(" ")
+        found.append(Span(float(number) / _ABOUT, float(number) * _ABOUT, unit))
+    return [*found, Span(1.0, 100.0, ""), Span(1.0, 100.0, "%")]
+
+
+def _takes(case: Case, path: str, text: str) -> bool:
+    """Whether --set would."""
+    try:
+        varied(case, [f"{path}={text}"])
+    except CostModelError:
+        return False
+    return True
 
 
 def _counted(searched: Span | None) -> Span | None:

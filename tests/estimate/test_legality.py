@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from costmodel.documents.library import names
 from costmodel.estimate.block import SIZES, Block, Structure
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.legality.checks import CHECKS, OF_A_SEARCH, legal, refusals
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.explore.search.search import search
-from estimate.cases import ask, costs, mixed, model, setting
+from estimate.cases import ask, costs, machine, mixed, model, setting
 
 SMALL = model()
 NO_SP = {"sequence_parallel": False}
@@ -214,6 +215,24 @@ def test_a_check_reads_no_size_that_it_does_not_need(check: Any, more: dict[str,
             known = {name: sizes[name] if name in check.needs else other[name] for name in SIZES}
             told = [check.refused(asked, _block(structure, **each)) for each in (sizes, known)]
             assert np.array_equal(*told)
+
+
+@pytest.mark.parametrize("stack", names("stack"))
+def test_on_one_rank_a_search_keeps_the_stages_that_differ(stack: str) -> None:
+    """FSDP's lets go of copies under stage 3, DeepSpeed has fewer gradients from stage 2 on; elsewhere all are one."""
+    asked = machine(1, SMALL, stack=stack)
+    found = [costs(asked, zero=zero) for zero in asked.stack.zero]
+    different = {(row["step_time"], row["memory_peak"]) for row in found}
+    fixed = {"micro_batch": [1], "recompute": asked.stack.recompute[:1], "schedule": ["1f1b"]}
+    searched = search(machine(1, SMALL, stack=stack, search=fixed).case, workers=1)
+    assert {(plan.costs["step_time"], plan.costs["memory_peak"]) for plan in searched.best} == different
+    assert searched.tally.evaluated == len(different)
+
+
+def test_weights_of_one_rank_can_go_to_the_host() -> None:
+    fixed = {"offload": [BOTH], "micro_batch": [1], "recompute": ["none"], "schedule": ["1f1b"]}
+    found = search(machine(1, SMALL, stack="deepspeed", search=fixed).case, workers=1)
+    assert [plan.structure.zero for plan in found.best] == [3]
 
 
 def test_a_plan_is_never_refused_as_a_repeat() -> None:

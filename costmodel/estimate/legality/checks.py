@@ -20,7 +20,8 @@ from costmodel.equations.counting import (
     repeated,
     world_ranks,
 )
-from costmodel.estimate.block import Block, local_sequence
+from costmodel.equations.states import Zero
+from costmodel.estimate.block import Block, Structure, local_sequence
 from costmodel.estimate.legality.choices import (
     choices_offered,
     too_many_layers,
@@ -129,16 +130,20 @@ def _repeats(setting: Setting, block: Block) -> Mask:
 
 
 def _same_zero(setting: Setting, block: Block) -> Mask:
-    """Rows where there is nobody to share states with, and less sharding is searched as well.
-
-    Some software holds its gathered or reduced pieces from stage 2 on even so.
-    """
+    """Rows whose ranks share no states with anybody, where less sharding that keeps the same is searched as well."""
     structure, stack, space = block.structure, setting.stack, setting.case.scenario.search or Space()
-    shared = setting.experts is not None or structure.schedule in BOTH_WAYS or "parameters" in structure.offload
-    apart = structure.zero > 1 and (stack.states.sharded_master or stack.states.gradient_copies)
-    if shared or apart or structure.zero == min({*stack.zero}.intersection(space.zero or stack.zero), default=4):
+    kept = _kept_alone(setting, structure, structure.zero)
+    offered = {*stack.zero}.intersection(space.zero or stack.zero)
+    less = any(zero < structure.zero and _kept_alone(setting, structure, zero) == kept for zero in offered)
+    if not less or setting.experts is not None or structure.schedule in BOTH_WAYS:
         return np.zeros(len(block), dtype=bool)
     return np.asarray((block.dp == 1) & (block.cp == 1))
+
+
+def _kept_alone(setting: Setting, structure: Structure, zero: Zero) -> tuple[bool, ...]:
+    """What a zero stage decides on one rank: copies of all weights, copies of gradients, weights on the host."""
+    states, on_host = setting.stack.states, "parameters" in structure.offload
+    return states.sharded_master and zero == 3, states.gradient_copies and zero >= 2, on_host and zero == 3
 
 
 def _same_split(setting: Setting, block: Block) -> Mask:

@@ -43,8 +43,8 @@ REFUSALS = {
     ),
     "L010": Rule(
         "same plan again",
-        "At tp = 1 sequence parallelism changes nothing; at pp = 1 all schedules are one; at dp = cp = 1 all zero "
-        "stages; at cp = 1 all cp_type.",
+        "At tp = 1 sequence parallelism changes nothing; at pp = 1 all schedules are one; at dp = cp = 1 zero "
+        "stages that keep the same; at cp = 1 all cp_type; where layers divide splits even and spread.",
     ),
     "L011": Rule(
         "not in the stack", "The training software does not offer this zero stage, recompute mode or schedule."

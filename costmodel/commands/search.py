@@ -101,7 +101,7 @@ def search(
     Exit code 1 when no plan fits; then the nearest is shown, and what would make it fit.
     Next: costmodel estimate SCENARIO --set plan.tp=…
     """
-    from costmodel.explore.search.ranges import axis
+    from costmodel.explore.search.ranges import axes
     from costmodel.explore.search.refusals import examples
     from costmodel.explore.search.stream import How
     from costmodel.report import machine, ranking
@@ -109,7 +109,7 @@ def search(
     if into is None and (resume or keep is Keep.ALL):
         raise fail("C021", f"{'--resume' if resume else '--keep all'} needs a folder", None, "add --into FOLDER")
     how = How(engine, workers, into, keep is Keep.ALL, resume)
-    found = _found(scenario, assignments or (), how, top or TOP, pareto, [axis(text) for text in over or ()])
+    found = _found(scenario, assignments or (), how, top or TOP, pareto, axes(over or ()))
     shown = examples(found) if why_not else None
     rows = "refused" if why_not else "pareto.plans" if pareto else "plans"
     count = top or (FRONT if pareto else TOP)

@@ -47,13 +47,13 @@ def sweep(
     """
     from costmodel.commands.watching import paced
     from costmodel.documents.library import load
-    from costmodel.explore.search.ranges import axis
+    from costmodel.explore.search.ranges import axes
     from costmodel.explore.vary.sweep import sweep as run
     from costmodel.report import vary as report
 
-    axes = [axis(text) for text in over]
+    varied = axes(over)
     with paced("combinations") as pace:
-        found = run(load(scenario, assignments or ()), axes, show, best=best, pace=pace)
+        found = run(load(scenario, assignments or ()), varied, show, best=best, pace=pace)
     return Reply(
         lambda: report.sweep(found, chart=chart),
         lambda: report.sweep_json(found),

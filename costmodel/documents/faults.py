@@ -107,7 +107,10 @@ class _Faults:
         if kind == "string_type" and value is not None and not isinstance(value, dict | list):
             hint = f'write it in quotes: "{said(value)}"'
         if kind == "list_type" and value is not None and not isinstance(value, dict):
-            hint = "one value is a list too: [{}]".format(said(value).strip("'"))
+            inside = isinstance(detail["loc"][-1], int)
+            hint = ("each of them is a list: [[{}]]" if inside else "one value is a list too: [{}]").format(
+                said(value).strip("'")
+            )
         if kind == "model_type" and detail["loc"][-1:] == ("inline",):
             hint = "or the name of a document"
         if kind in _WANTED and kind.endswith("_type"):

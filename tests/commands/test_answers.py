@@ -330,3 +330,12 @@ def test_no_two_rows_look_alike(space: tuple[str, ...], columns: list[str], run:
     end = names.index("step")
     rows = [tuple(line.split()[1:end]) for line in lines[4:24]]
     assert len(set(rows)) == 20
+
+
+@pytest.mark.parametrize(("key", "value"), [("recompute_modules", "norms"), ("offload", "optimizer"), ("tp", "8")])
+def test_what_should_be_a_list_is_shown_as_one(key: str, value: str, run: Any, faults: Faults) -> None:
+    """As it is to be written, which then is no fault."""
+    written = f"[{value}]" if key != "tp" else value
+    (found,) = faults(run("search", "llama-3-70b-512", "--set", f"search.{key}={written}"))
+    mended = found.help.rpartition(": ")[2]
+    assert run("search", "llama-3-70b-512", "--set", f"search.{key}={mended}", "--top", "1").code in (0, 1)

@@ -166,6 +166,13 @@ def test_what_sweep_refuses(over: str, code: str, run: Any, faults: Faults) -> N
     assert faults(run("sweep", NAME, "--over", over))[0].code == code
 
 
+@pytest.mark.parametrize("command", ["sweep", "search"])
+def test_a_leaf_is_varied_once(command: str, run: Any, faults: Faults) -> None:
+    twice = [part for values in ("cluster.nodes=64,128", "cluster.nodes=32") for part in ("--over", values)]
+    (found,) = faults(run(command, "llama-3-70b-512", *twice))
+    assert (found.code, found.sentence) == ("C010", "cluster.nodes is varied already")
+
+
 def test_too_many_points(run: Any, faults: Faults) -> None:
     axes = [part for path in ("tp", "pp", "vpp") for part in ("--over", f"plan.{path}=1..99")]
     assert faults(run("sweep", NAME, *axes))[0].code == "C010"
@@ -366,6 +373,7 @@ def test_plans_that_do_not_fit_are_no_answer(run: Any) -> None:
         ("plan.tp", "fast", "C011"),
         ("plan.tp", "mfu>0.4", "C011"),
         ("plan.tp", "mfu>=much", "C011"),
+        ("plan.tp", "mfu>=45", "C011"),
         ("plan.tp", "step_time<=3", "C011"),
         ("plan.tp", "step_time<=3 GB", "C011"),
         ("plan.tp", "speed>=3", "C003"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from costmodel.documents.overrides import full
@@ -59,6 +60,17 @@ def axis(text: str, option: str = "--over") -> Axis:
     if len(found) > MOST_VALUES:
         raise _fault(option, text, f"{len(found):,} values are more than {MOST_VALUES:,}")
     return Axis(path, tuple(dict.fromkeys(found)), span(values))
+
+
+def axes(texts: Iterable[str], option: str = "--over") -> list[Axis]:
+    """Several of them, each of another leaf."""
+    found: dict[str, Axis] = {}
+    for text in texts:
+        taken = axis(text, option)
+        if taken.path in found:
+            raise _fault(option, text, f"{taken.path} is varied already")
+        found[taken.path] = taken
+    return list(found.values())
 
 
 def span(text: str) -> Span | None:

@@ -90,6 +90,8 @@ def target(text: str) -> Target:
         bound = parse(match[3], COLUMNS[column].unit)
     except UnitError as error:
         raise fail("C011", str(error), place) from None
+    if COLUMNS[column].unit == "1" and bound > 1:
+        raise fail("C011", f"{column} is a share, and {match[3].strip()} is more than all", place, "write 45 % or 0.45")
     return Target(column, match[2] in (">=", "≥"), bound)
 
 

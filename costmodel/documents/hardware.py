@@ -246,9 +246,10 @@ class MatmulFit(Sourced):
 
 
 class KernelFit(Sourced):
-    """t = t0 + κ F / (a P) + S / (b W) + 2 C / W + w n / U: one attention kernel alone, as an engine calls it.
+    """t = t0 + κ F / (a P) + S / (b W) + 2 C / W + w n m / U: one attention kernel alone, as an engine calls it.
 
-    κ by units out of rows; C are keys and values, n the tokens that are written into pages.
+    κ by units out of rows; C are keys and values, n the tokens that are written into pages, m = min(1, k d / 512).
+    Where the units of the part are not known U is 1, and w of all of them.
     """
 
     forward_share: Share = Field(description="a, share of the peak on causal FLOP, head dimension 128")

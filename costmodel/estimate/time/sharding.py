@@ -41,8 +41,9 @@ def data_traffic(
     held, ends = fullest(setting, block, own)
     units, reduced = _units(setting, block, parameters, own, work.held, micro_batches)
     beside = work.layer.forward.total, work.layer.backward.total
+    passing = _passing(setting, block, work, micro_batches)
     if zero < 2:
-        data = replicated_traffic(setting, block, placed, held, ends, *_passing(setting, block, work, micro_batches))
+        data = replicated_traffic(setting, block, placed, held, ends, *passing)
     elif zero == 3 or setting.stack.states.sharded_master:
         data = sharded_weights(setting, block, placed, units, reduced, beside)
     else:
@@ -50,6 +51,7 @@ def data_traffic(
     if setting.experts is None:
         return data
     edp = mirrored(setting, block, expert_groups(setting, block).edp)
+    beside = passing if zero < 2 else beside
     return together(data, expert_data_traffic(setting, block, placed, edp, parameters, own, units, beside, data))
 
 

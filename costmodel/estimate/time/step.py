@@ -187,8 +187,8 @@ def _converted_weights(setting: Setting, block: Block, parameters: StageParamete
         held = held + (divided(routed, expert_data(setting, block)) if shards else routed)
     with term("convert weights"):
         nbytes = quantise_traffic(held, setting.recipe.quantised)
-        once = stream_time(nbytes, setting.memory_bandwidth, setting.memory_share)
-    return once if narrow is not None and narrow.cached else repeated(micro_batches, once)
+        time = stream_time(nbytes, setting.memory_bandwidth, setting.memory_share)
+    return time if narrow is not None and narrow.cached else repeated(micro_batches, time)
 
 
 @once(*RECOMPUTE, "order")

@@ -65,7 +65,7 @@ def _over_replicas(setting: Setting, placed: Groups, scatter: Transfer) -> tuple
 def replicated_traffic(
     setting: Setting, block: Block, placed: Groups, parameters: Number, ends: Number, forward: Number, backward: Number
 ) -> DataTraffic:
-    """Gradients once a step, and under a sharded optimizer the weights back; hidden by one micro-batch's passes."""
+    """Gradients once a step, and under a sharded optimizer the weights back; hidden by what runs meanwhile."""
     sums = _gradients(setting, block, placed, parameters)
     with term("dp gradients"):
         exposed = exposed_time(sums.time, backward, setting.overlap_dp, sums.tail)
@@ -106,7 +106,7 @@ def _weights_back(setting: Setting, block: Block, dp: Group, parameters: Number,
 
 
 def _shown(setting: Setting, back: Buffer, forward: Number) -> Number:
-    """What the next forward of one micro-batch does not hide of the weights on their way back."""
+    """What the next forward does not hide of the weights on their way back."""
     with term("dp weights"):
         return exposed_time(back.time, forward, setting.overlap_dp, back.tail)
 
@@ -213,12 +213,12 @@ def sharded_weights(
     scatters = _scatters(setting, block, placed, reduced, units.once)
     ends, gather = gathers.table + scatters.table, gathers.layer
     forward = exposed_time(gather, beside[0], hideable, 0.0)
-    each, once = units.placed(exposed_time(scatters.layer, beside[1], hideable, 0.0))
+    each, rest = units.placed(exposed_time(scatters.layer, beside[1], hideable, 0.0))
     if not again:
         each_forward, once_forward = units.placed(forward)
         moved = (*gathers.transfers, *scatters.transfers)
-        return DataTraffic(ends + once_forward + once, each_forward, each, moved)
+        return DataTraffic(ends + once_forward + rest, each_forward, each, moved)
     both = exposed_time(scatters.layer + gather, beside[1], hideable, 0.0)
     backward = np.where(units.pipelined, exposed_time(gather, beside[1], hideable, 0.0), both)
     moved = (*gathers.transfers, gathers.transfers[0], *scatters.transfers)
-    return DataTraffic(ends + once, forward, backward, moved)
+    return DataTraffic(ends + rest, forward, backward, moved)

@@ -29,22 +29,22 @@ def expert_data_traffic(
     parameters: StageParameters,
     own: StageParameters,
     units: Units,
-    layer: tuple[Number, Number],
+    compute: tuple[Number, Number],
     rest: DataTraffic,
 ) -> DataTraffic:
     """The same collectives over other ranks, of what is trained of the experts; they hide behind the compute that the
-    rest's traffic leaves, of a layer forward and backward.
+    rest's traffic leaves, forward and backward: of a layer where they are moved with each, else of what runs meanwhile.
     """
     zero, placed = block.structure.zero, replace(placed, dp=edp)
     held, trained = parameters.routed_held, own.routed_held
     with term("experts"):
         if zero < 2:
             first, last = rest.transfers[0].total_time, rest.transfers[-1].total_time
-            forward = np.maximum(repeated(units.layers, layer[0]) - last, 0.0)
-            backward = np.maximum(repeated(units.layers, layer[1]) - first, 0.0)
+            forward = np.maximum(compute[0] - last, 0.0)
+            backward = np.maximum(compute[1] - first, 0.0)
             return replicated_traffic(setting, block, placed, trained, 0.0, forward, backward)
         taken = rest.transfers[0].time
-        beside = np.maximum(layer[0] - taken, 0.0), np.maximum(layer[1] - taken, 0.0)
+        beside = np.maximum(compute[0] - taken, 0.0), np.maximum(compute[1] - taken, 0.0)
         routed = replace(units, layer=divided(held, units.layers), table=0.0, tables=0.0)
         reduced = routed if own is parameters else replace(routed, layer=divided(trained, units.layers))
         if zero == 3 or setting.stack.states.sharded_master:

@@ -16,6 +16,7 @@ from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.space import Grid, grids
 
 CANDIDATES_A_PIECE = 1 << 22
+MOST_HELD = 32  # variants
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Variants:
 
     case: Case
     over: tuple[Axis, ...] = ()
-    latest: dict[int, Case] = field(default_factory=dict, init=False, repr=False, compare=False)
+    made: dict[int, Case] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return math.prod(len(axis.values) for axis in self.over)
@@ -38,12 +39,13 @@ class Variants:
         return {axis.path: values[axis.path] for axis in self.over}
 
     def of(self, number: int) -> Case:
-        """One of them; the latest is held, for it is asked for several times."""
-        if number not in self.latest:
+        """One of them; the latest are held, for they are asked for several times."""
+        if number not in self.made:
             settings = [f"{path}={value}" for path, value in self.values(number).items()]
-            self.latest.clear()
-            self.latest[number] = vary(self.case, settings) if settings else self.case
-        return self.latest[number]
+            while len(self.made) >= MOST_HELD:
+                self.made.pop(next(iter(self.made)))
+            self.made[number] = vary(self.case, settings) if settings else self.case
+        return self.made[number]
 
     def setting(self, number: int) -> Setting:
         """The setting of one of them."""
@@ -56,6 +58,10 @@ class Variants:
 
     def checked(self) -> None:
         """A fault for a value that a leaf cannot have, before anything is searched."""
+        if len(self.over) == 1:
+            for number in range(len(self)):
+                self.setting(number)
+            return
         for axis in self.over:
             for value in axis.values:
                 setting_of(vary(self.case, [f"{axis.path}={value}"]))

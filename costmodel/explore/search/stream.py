@@ -82,10 +82,17 @@ def _keep_freed_memory() -> None:
     np.empty(MOST_KEPT, dtype=np.uint8)
 
 
-@lru_cache(maxsize=1)
-def _variants(packed: bytes) -> Variants:
-    variants: Variants = loads(packed)
+_HELD: dict[bytes, Variants] = {}  # those of the search at work, by how they travel
+
+
+def _hold(packed: bytes, variants: Variants) -> Variants:
+    _HELD.clear()
+    _HELD[packed] = variants
     return variants
+
+
+def _variants(packed: bytes) -> Variants:
+    return _HELD.get(packed) or _hold(packed, loads(packed))
 
 
 def results(variants: Variants, wanted: Wanted, how: How, done: int, total: int) -> Iterator[Tally]:
@@ -96,7 +103,7 @@ def results(variants: Variants, wanted: Wanted, how: How, done: int, total: int)
     if by.kind == "local" and (by.workers == 1 or total < POOL_FROM):
         return _here(variants, task, remaining, how.stop)
     if by.kind == "local":
-        _variants(variants.packed)  # processes that are forked find it read
+        _hold(variants.packed, variants)  # processes that are forked find them read, and as far as they are made
 
     def submit(pool: Executor, bundle: tuple[Piece, ...]) -> Future[list[Tally]]:
         return pool.submit(task.unpacked, variants.packed, bundle)

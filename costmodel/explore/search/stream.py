@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, groupby, islice
+from multiprocessing import get_start_method
 from pathlib import Path
 from pickle import loads
 
@@ -82,6 +83,7 @@ def _keep_freed_memory() -> None:
     np.empty(MOST_KEPT, dtype=np.uint8)
 
 
+FORKED = b""  # a process that is forked need not be sent what it finds, as far as it is made
 _HELD: dict[bytes, Variants] = {}  # those of the search at work, by how they travel
 
 
@@ -102,11 +104,11 @@ def results(variants: Variants, wanted: Wanted, how: How, done: int, total: int)
     remaining = islice(pieces(variants), done, None)
     if by.kind == "local" and (by.workers == 1 or total < POOL_FROM):
         return _here(variants, task, remaining, how.stop)
-    if by.kind == "local":
-        _hold(variants.packed, variants)  # processes that are forked find them read, and as far as they are made
+    packed = FORKED if by.kind == "local" and get_start_method() == "fork" else variants.packed
+    _hold(packed, variants)
 
     def submit(pool: Executor, bundle: tuple[Piece, ...]) -> Future[list[Tally]]:
-        return pool.submit(task.unpacked, variants.packed, bundle)
+        return pool.submit(task.unpacked, packed, bundle)
 
     bundles = _bundles(remaining, len(variants) - AT_LAST * by.workers)
     found: Iterator[list[Tally]] = shared_out(by, bundles, submit, how.stop)

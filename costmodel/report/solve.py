@@ -36,6 +36,7 @@ def solve(found: Solved) -> list[Line]:
             lines.append(styled(f"  nearest   {told(goal.column, point.costs[goal.column])} at {text}"))
     if found.evaluated:
         tried = f"{counted} tried from {found.tried[0]} to {found.tried[1]}"
+        tried += f", {found.illegal:,} of them no legal plan" if found.illegal else ""
         lines.append(styled(f"  by {found.how}, {tried}", DIM))
     if found.reaches:
         value = least(found)
@@ -85,6 +86,7 @@ def solve_json(found: Solved) -> dict[str, Any]:
         "nearest": {"value": nearest[0], "reaches": nearest[1].costs[found.target.column]} if nearest else None,
         "how": found.how,
         "every": found.every,
+        "illegal": found.illegal,
         "complete": not found.stopped,
         "evaluated": found.evaluated,
     }

@@ -525,3 +525,11 @@ def test_whole_numbers_have_a_range_of_their_own(run: Any) -> None:
     """A whole leaf without a unit is looked for around what is written."""
     found = told(run, "solve", NAME, "--vary", "workload.global_batch", "--for", "mfu>=10 %")
     assert found["ranges"]
+
+
+def test_solve_tells_how_many_values_make_no_legal_plan(run: Any) -> None:
+    """Of 1, 2, 3 and 8 three does not divide the heads."""
+    asked = ("solve", NAME, "--vary", "plan.tp=1,2,3,8", "--for", "mfu>=1 %")
+    found = json.loads(run(*asked, "--json").out)
+    assert (found["evaluated"], found["illegal"]) == (4, 1)
+    assert "4 values tried from 1 to 8, 1 of them no legal plan" in run(*asked).out

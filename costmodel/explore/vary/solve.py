@@ -74,6 +74,7 @@ class Solved:
     reaches: list[Reach] = field(default_factory=list)
     nearest: tuple[str, Point] | None = None
     evaluated: int = 0
+    illegal: int = 0  # of these, values that make no legal plan
 
 
 def target(text: str) -> Target:
@@ -295,6 +296,7 @@ def _scanned(values: Sequence[str], reached: Sequence[bool]) -> list[Reach]:
 def _complete(found: Solved, seen: dict[str, Point]) -> None:
     """How much was tried; where nothing reaches the target, what comes nearest."""
     found.evaluated = len(seen)
+    found.illegal = sum(tried.fault is not None or bool(tried.refused) for tried in seen.values())
     working = {text: tried for text, tried in seen.items() if tried.works}
     if not working and seen and not found.stopped and all(tried.fault is not None for tried in seen.values()):
         fault = next(iter(seen.values())).fault

@@ -19,18 +19,20 @@ from costmodel.documents.library import Case, load
 from costmodel.errors import CostModelError
 from costmodel.explore.search import engine as engines
 from costmodel.explore.search.engine import Engine, Stopped, engine, shared_out
+from costmodel.explore.search.pieces import Variants, candidates
 from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.search import Found, search
-from costmodel.explore.search.stream import How
+from costmodel.explore.search.stream import How, results
+from costmodel.explore.search.tally import Wanted
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "gpt-3-175b-1024"
 OVER = [axis("cluster.nodes=16,32")]
 
 
-def asked() -> Case:
+def asked(*more: str) -> Case:
     """With tokens and a price, so that every column is a number."""
-    return load(NAME, ["search.pp=[2,4,8]", "workload.tokens=1 T", "assume.price=2 USD/GPU/h"])
+    return load(NAME, ["search.pp=[2,4,8]", "workload.tokens=1 T", "assume.price=2 USD/GPU/h", *more])
 
 
 @pytest.fixture
@@ -55,6 +57,17 @@ def test_processes_and_this_one() -> None:
     alone, shared = found_by(How(workers=1)), found_by(How(workers=2))
     assert {row.variant for row in alone.best} == {0, 1}
     assert shared.tally == alone.tally
+
+
+@pytest.mark.usefixtures("small")
+def test_a_search_that_begins_meanwhile_changes_nothing() -> None:
+    """Each has processes of its own, which work on what it was asked."""
+    both = [Variants(asked(f"cluster.nodes={nodes}")) for nodes in (16, 32)]
+    wanted, shared = Wanted(3), How(workers=2)
+    begun = [results(each, wanted, shared, 0, candidates(each)) for each in both]
+    alone = [list(results(each, wanted, How(workers=1), 0, candidates(each))) for each in both]
+    assert alone[0] != alone[1]
+    assert [list(found) for found in begun] == alone
 
 
 @pytest.fixture

@@ -190,19 +190,28 @@ class Check:
             yield numbers, self.refused(setting, example.under(example.chosen(self.choices)))
 
 
-def _check(code: str, needs: str, refused: Callable[[Setting, Block], Mask], choices: str = "") -> Check:
-    return Check(code, frozenset(needs.split()), refused, tuple(choices.split()))
+def _check(code: str, needs: str, refused: Callable[[Setting, Block], Mask], *choices: str) -> Check:
+    return Check(code, frozenset(needs.split()), refused, choices)
 
 
-RECOMPUTED, SPLITS, KEPT = " ".join(RECOMPUTE), " ".join(SPLIT), " ".join(OFFLOAD)
-REPEATED = "zero recompute recompute_modules schedule sequence_parallel order cp_type split offload"
+REPEATED = (
+    "zero",
+    "recompute",
+    "recompute_modules",
+    "schedule",
+    "sequence_parallel",
+    "order",
+    "cp_type",
+    "split",
+    "offload",
+)
 CHECKS = (
-    _check("L011", "", _not_offered, f"zero schedule {RECOMPUTED} {KEPT}"),
+    _check("L011", "", _not_offered, "zero", "schedule", *RECOMPUTE, *OFFLOAD),
     _check("L012", "", _too_long),
-    _check("L040", "", wrong_keys, RECOMPUTED),
-    _check("L041", "pp vpp", too_many_layers, f"{RECOMPUTED} {SPLITS}"),
-    _check("L042", "", wrong_offload, f"zero {KEPT}"),
-    _check("L043", "", unknown_host, KEPT),
+    _check("L040", "", wrong_keys, *RECOMPUTE),
+    _check("L041", "pp vpp", too_many_layers, *RECOMPUTE, *SPLIT),
+    _check("L042", "", wrong_offload, "zero", *OFFLOAD),
+    _check("L043", "", unknown_host, *OFFLOAD),
     _check("L001", "dp tp cp pp", _other_world),
     _check("L003", "tp", _heads),
     _check("L004", "tp", _kv_heads),
@@ -212,14 +221,14 @@ CHECKS = (
     _check("L031", "tp cp", heads_exchanged, "cp_type"),
     _check("L008", "tp cp", _sequence, "sequence_parallel"),
     _check("L032", "dp dp_replicate", shard_replicas, "zero"),
-    _check("L010", "dp tp cp pp vpp", _repeats, REPEATED),
+    _check("L010", "dp tp cp pp vpp", _repeats, *REPEATED),
     _check("L023", "tp", whole_sequences, "sequence_parallel"),
     _check("L024", "ep etp", no_experts),
     _check("L020", "ep", whole_experts),
     _check("L022", "etp", expert_widths),
     _check("L021", "dp tp cp ep etp dp_replicate", expert_ranks),
     _check("L009", "pp vpp", _chunks, "schedule"),
-    _check("L002", "pp vpp", _layers, SPLITS),
+    _check("L002", "pp vpp", _layers, *SPLIT),
     _check("L005", "dp micro_batch", _batch),
     _check("L006", "dp pp micro_batch", _batches_of_schedule, "schedule"),
 )

@@ -193,9 +193,18 @@ def _alike(setting: Setting, space: Space, first: Structure, splits: Sequence[Sp
     zeros, orders = distinct(space.zero or setting.stack.zero), distinct(space.order or [DEFAULT_ORDER])
     choices = itertools.product(list(_recomputes(setting, space)), _sets(space.offload or [[]]), splits, zeros, orders)
     for (recompute, modules, count), offload, (split, ahead, behind), zero, order in choices:
-        again = replace(first, recompute=recompute, recompute_modules=modules, recompute_layers=count)
-        ends = replace(again, split=split, first_stage_layers=ahead, last_stage_layers=behind)
-        yield replace(ends, offload=offload, zero=zero, order=order)
+        yield replace(
+            first,
+            recompute=recompute,
+            recompute_modules=modules,
+            recompute_layers=count,
+            offload=offload,
+            split=split,
+            first_stage_layers=ahead,
+            last_stage_layers=behind,
+            zero=zero,
+            order=order,
+        )
 
 
 def _splits(space: Space) -> Iterator[Sequence[Split]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import nullcontext
@@ -11,11 +12,12 @@ from itertools import chain, groupby, islice
 from multiprocessing import get_start_method
 from pathlib import Path
 from pickle import loads
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from costmodel.estimate.setting import Setting
-from costmodel.explore.search.engine import Stopped, engine, shared_out
+from costmodel.explore.search.engine import Engine, Stopped, engine, shared_out
 from costmodel.explore.search.kept import part
 from costmodel.explore.search.pieces import Piece, Variants, pieces
 from costmodel.explore.search.rank import Ranked
@@ -83,18 +85,26 @@ def _keep_freed_memory() -> None:
     np.empty(MOST_KEPT, dtype=np.uint8)
 
 
-FORKED = b""  # a process that is forked need not be sent what it finds, as far as it is made
-_HELD: dict[bytes, Variants] = {}  # those of the search at work, by how they travel
+_FORKED: WeakValueDictionary[bytes, Variants] = WeakValueDictionary()  # of searches at work, as forked processes find
 
 
-def _hold(packed: bytes, variants: Variants) -> Variants:
-    _HELD.clear()
-    _HELD[packed] = variants
+@lru_cache(maxsize=1)
+def _unpacked(packed: bytes) -> Variants:
+    variants: Variants = loads(packed)
     return variants
 
 
 def _variants(packed: bytes) -> Variants:
-    return _HELD.get(packed) or _hold(packed, loads(packed))
+    return _FORKED.get(packed) or _unpacked(packed)
+
+
+def _as_sent(variants: Variants, by: Engine) -> bytes:
+    """What brings the variants to other processes; those that are forked have them, and need a name alone."""
+    if by.kind != "local" or get_start_method() != "fork":
+        return variants.packed
+    name = os.urandom(16)
+    _FORKED[name] = variants
+    return name
 
 
 def results(variants: Variants, wanted: Wanted, how: How, done: int, total: int) -> Iterator[Tally]:
@@ -104,8 +114,7 @@ def results(variants: Variants, wanted: Wanted, how: How, done: int, total: int)
     remaining = islice(pieces(variants), done, None)
     if by.kind == "local" and (by.workers == 1 or total < POOL_FROM):
         return _here(variants, task, remaining, how.stop)
-    packed = FORKED if by.kind == "local" and get_start_method() == "fork" else variants.packed
-    _hold(packed, variants)
+    packed = _as_sent(variants, by)
 
     def submit(pool: Executor, bundle: tuple[Piece, ...]) -> Future[list[Tally]]:
         return pool.submit(task.unpacked, packed, bundle)

@@ -15,6 +15,7 @@ from costmodel.documents.precision import RECIPES
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.stack import Schedule, Stack
+from costmodel.equations.counting import divided, repeated
 from costmodel.errors import CostModelError
 from costmodel.estimate.legality.rules import REFUSALS, Rule
 from costmodel.estimate.plan import Answer, answer, own_plan
@@ -244,8 +245,8 @@ def _workload(filling: Filling, accelerator: Accelerator, stack: Stack, layout: 
 def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) -> dict[str, Any]:
     row = filling.row
     batch, sequence = tree["workload"]["global_batch"], tree["workload"]["sequence"]
-    tokens = USUAL_TOKENS if has_experts(row) else USUAL_TOKENS * layout.tp
-    size = micro_batch(filling, batch, layout.dp, 1.0 if layout.pp > 1 else tokens / sequence)
+    tokens = USUAL_TOKENS if has_experts(row) else repeated(layout.tp, USUAL_TOKENS)
+    size = micro_batch(filling, batch, layout.dp, 1.0 if layout.pp > 1 else float(divided(tokens, sequence)))
     layers = sum(kind["count"] for kind in tree["model"]["layers"])
     said = f"{row.text('features')} {row.text('notes')}"
     named = _SCHEDULE.search(f"{row.text('features')} {row.text('framework')}")

@@ -268,6 +268,8 @@ class AttentionFit(Sourced):
     forward_share: Share = Field(description="Long sequences, head dimension 128")
     backward_share: Share = Field(description="Backward rate over forward rate")
     half_sequence: Count = Field(description="Sequence at which half of the rate is reached")
+    narrow_heads: Share = Field(description="Share of the rate that heads of 64 and less reach")
+    wide_heads: Share = Field(description="Share of the rate that heads over 128 reach")
     alone: dict[str, KernelFit] = Field(
         default_factory=dict, description="Kernels of the class as measured alone, by name; a step does not use them"
     )

@@ -106,6 +106,10 @@ class Overlap(Sourced):
 
     tp: Share = Field(description="Tensor-parallel all-gather and reduce-scatter behind their matmuls")
     dp: Share = Field(description="Gradient and weight traffic behind one micro-batch's backward and forward")
+    ahead: bool = Field(
+        default=True,
+        description="Whether backward gathers a layer's weights beside the gradients of the one before, not after them",
+    )
     pp: Share = Field(description="Steady-state sends between stages")
     cp: Share = Field(default=1.0, description="Ring of keys and values behind attention")
 
@@ -165,6 +169,9 @@ class Buckets(Sourced):
 
     size: Bytes = Field(description="Bytes of gradients in a bucket")
     per_rank: Bytes = Field(description="Bytes of gradients for each data-parallel rank, if that is larger")
+    counted: bool = Field(
+        default=False, description="Whether size is that of fp32 gradients, and so many narrower ones are smaller"
+    )
     live: NonNegative = Field(description="Buckets held beside the gradients themselves")
     prefetch: NonNegative = Field(description="Sharded units gathered ahead of the one in use")
     gathered: Positive | None = Field(

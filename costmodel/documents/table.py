@@ -3,7 +3,7 @@
 `COLUMNS` lists every column that is used, with its kind and meaning; any other column is left alone, and can still
 be selected by (`--where tier=core`). A table must have those of `REQUIRED` (their cells may be empty), a column
 that says what it ran on, and one that says what was measured. Header names of a memory table that differ
-(`model`, `seq`, `sp`, `mbs`, `gbs`) are understood too.
+(`model`, `seq`, `sp`, `mbs`, `gbs`, `note`) are understood too.
 """
 
 from __future__ import annotations
@@ -73,10 +73,18 @@ COLUMNS: dict[str, Column] = {
     "kind": Column("text", "analytical for a figure that nobody measured"),
     "scope": Column("text", "which pipeline stage value_gb is of; else the worst"),
     "fits": Column("flag", "whether the run fitted in memory"),
+    "kernel": Column("text", "attention: flash attention and its version; torch or fused softmax, which write scores"),
     "features": Column("text", "schedule=…, fp32 grads and the like"),
     "notes": Column("text", "fp32 grads, fp16 grads, token drop, capacity factor 1.0"),
 }
-ALIASES = {"model": "model_name", "seq": "seq_len", "sp": "seq_parallel", "mbs": "micro_batch", "gbs": "global_batch"}
+ALIASES = {
+    "model": "model_name",
+    "seq": "seq_len",
+    "sp": "seq_parallel",
+    "mbs": "micro_batch",
+    "gbs": "global_batch",
+    "note": "notes",
+}
 REQUIRED = ("layers", "hidden", "heads", "seq_len", "gpus", "global_batch")
 TIMES = ("step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu", "hfu")
 MEMORIES = ("value_gb", "peak_mem_gb", "fits")

@@ -144,10 +144,18 @@ def best_matmul_share(best: Number, peak: Number, gain: Number) -> Number:
 
 
 @equation
-def attention_rate(peak: Number, share: Number, sequence: Number, half_sequence: Number, head_dim: Number) -> Number:
+def attention_rate(
+    peak: Number,
+    share: Number,
+    sequence: Number,
+    half_sequence: Number,
+    head_dim: Number,
+    narrow_heads: Number,
+    wide_heads: Number,
+) -> Number:
     """Rate of a fused attention kernel on causal work.
 
-    a P s / (s + s½) × (¾ for heads of 64 and less, 0.85 for heads over 128)
+    a P s / (s + s½) × (h for heads of 64 and less, H for heads over 128)
 
     Args:
         peak: datasheet rate, P [FLOP/s]
@@ -155,20 +163,22 @@ def attention_rate(peak: Number, share: Number, sequence: Number, half_sequence:
         sequence: tokens in a sequence, s [1]
         half_sequence: sequence at which half of it is reached, s½ [1]
         head_dim: width of a head [1]
+        narrow_heads: share of the rate that heads of 64 and less reach, h [1]
+        wide_heads: share of the rate that heads over 128 reach, H [1]
 
     Returns:
         attainable rate [FLOP/s]
 
     Example:
-        >>> round(float(attention_rate(989.4e12, 0.60, 8192.0, 256.0, 128.0)) / 1e12)
+        >>> round(float(attention_rate(989.4e12, 0.60, 8192.0, 256.0, 128.0, 0.87, 1.0)) / 1e12)
         576
 
     Source:
         dao-2023; shah-2024; kernel-fit
 
-    Monotone: increasing in peak, share, sequence; decreasing in half_sequence
+    Monotone: increasing in peak, share, sequence, narrow_heads, wide_heads; decreasing in half_sequence
     """
-    shape = np.where(head_dim <= 64, 0.75, np.where(head_dim > 128, 0.85, 1.0))
+    shape = np.where(head_dim <= 64, narrow_heads, np.where(head_dim > 128, wide_heads, 1.0))
     return peak * share * shape * sequence / (sequence + half_sequence)
 
 

@@ -15,7 +15,8 @@ from costmodel.documents.tuning import Tuning
 from costmodel.equation import Number, term
 from costmodel.equations.adapters import packed_bytes
 from costmodel.equations.collectives import Operation
-from costmodel.equations.counting import repeated, world_size
+from costmodel.equations.counting import divided, repeated, world_size
+from costmodel.equations.overlap import bucket_bytes
 from costmodel.equations.roofline import power_slowdown, slowest_part
 from costmodel.errors import Place, fail
 from costmodel.estimate.host import Host, host_of
@@ -124,6 +125,13 @@ class Setting:
         if self.packed:
             return float(packed_bytes(1.0, *NF4))
         return self.recipe.operand if narrow is not None and narrow.gather else self.stack.states.compute
+
+    def bucket(self, ranks: Number) -> Number:
+        """Bytes of gradients that go to so many ranks together."""
+        buckets = self.stack.buckets
+        with term("bucket"):
+            size = bucket_bytes(buckets.size, buckets.per_rank, ranks)
+            return divided(repeated(self.gradient, size), ELEMENT_BYTES["fp32"]) if buckets.counted else size
 
     @property
     def narrow(self) -> LowPrecision | None:

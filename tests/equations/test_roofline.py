@@ -67,12 +67,15 @@ def test_shares_start_and_clocks() -> None:
 
 
 def test_attention_reaches_half_its_rate_at_the_half_sequence() -> None:
-    full = attention_rate(PEAK, 0.6, math.exp(50), 256.0, 128.0)
+    full = attention_rate(PEAK, 0.6, math.exp(50), 256.0, 128.0, 0.9, 0.8)
     assert full == pytest.approx(0.6 * PEAK)
-    assert attention_rate(PEAK, 0.6, 256.0, 256.0, 128.0) == pytest.approx(full / 2)
-    assert attention_rate(PEAK, 0.6, 8192.0, 256.0, 64.0) / attention_rate(
-        PEAK, 0.6, 8192.0, 256.0, 128.0
-    ) == pytest.approx(0.75)
+    assert attention_rate(PEAK, 0.6, 256.0, 256.0, 128.0, 0.9, 0.8) == pytest.approx(full / 2)
+
+
+@pytest.mark.parametrize(("head_dim", "share"), [(32.0, 0.9), (64.0, 0.9), (80.0, 1.0), (128.0, 1.0), (192.0, 0.8)])
+def test_narrow_and_wide_heads_reach_their_shares_of_the_rate(head_dim: float, share: float) -> None:
+    usual = attention_rate(PEAK, 0.6, 8192.0, 256.0, 128.0, 0.9, 0.8)
+    assert attention_rate(PEAK, 0.6, 8192.0, 256.0, head_dim, 0.9, 0.8) == pytest.approx(share * usual)
 
 
 def test_attention_backward_runs_five_products_for_two() -> None:

@@ -14,7 +14,7 @@ from costmodel.estimate.plan import plan_block
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.collectives import collective_time, send_time
 from costmodel.estimate.traffic.groups import Group, Transfer, group, groups
-from estimate.cases import Plan, ask, costs, fabric, model, one, setting, without_network
+from estimate.cases import Plan, ask, costs, fabric, model, one, setting, without_network, written_out
 
 TOKENS, HIDDEN, LAYERS = 4096, 1024, 8
 MESSAGE = 2 * TOKENS * HIDDEN
@@ -359,6 +359,19 @@ def test_hybrid_volume_counted_by_hand(replicas: int) -> None:
     inside = (shards - 1) / shards * (whole * (2 * weight / gradient + 1) - ends)
     across = 2 * (replicas - 1) / replicas * whole / shards
     assert given.costs.row()["dp_volume"] == pytest.approx(inside + across)
+
+
+@pytest.mark.parametrize("plan", [{"micro_batch": 4}, {"pp": 2, "micro_batch": 4}])
+def test_weights_that_backward_does_not_gather_ahead_are_waited_for(plan: dict[str, Any]) -> None:
+    """One gather of every layer and micro-batch more than with all hidden; gradients hide as they did."""
+    stacks = (written_out("stack", "fsdp2", overlap={"ahead": ahead}) for ahead in (True, False))
+    hidden, shown = (
+        ask(setting("llama-3-8b", stack=stack, assume={"overlap": {"dp": 1}}), zero=3, **plan).evaluation
+        for stack in stacks
+    )
+    gather = next(item for item in shown.step.transfers if item.axis == "dp" and item.operation == "all_gather")
+    more = shown.costs.row()["dp_exposed"] - hidden.costs.row()["dp_exposed"]
+    assert more == pytest.approx(one(gather.time) * one(gather.count))
 
 
 def test_hybrid_sharding_pays_where_gathers_cannot_hide() -> None:

@@ -216,6 +216,22 @@ def test_deepspeed_gathers_no_more_than_a_billion(hidden: int, vocab: int, unit:
     assert line(ask(asked, zero=3), "gathered") == pytest.approx(2 * max(unit, matrix) + 4 * matrix, rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("stack", "gradients", "nbytes"),
+    [
+        ("megatron-deepspeed", "fp32", 2 * 500e6 * 4),  # a bucket of 500 million to reduce, one to gather into
+        ("megatron-deepspeed", "bf16", 2 * 500e6 * 2),
+        ("ddp", "fp32", 2 * 25 * 2**20),  # 25 MiB of whatever type
+        ("ddp", "bf16", 2 * 25 * 2**20),
+        ("megatron-core", "fp32", 0),
+    ],
+)
+def test_buckets_hold_so_many_gradients_or_so_many_bytes(stack: str, gradients: str, nbytes: float) -> None:
+    asked = setting(stack=stack, workload={"gradients": gradients})
+    assert line(ask(asked), "buckets") == nbytes
+    assert line(ask(asked, tp=8), "buckets") == 0  # nobody to send to
+
+
 def test_fragmentation_and_runtime() -> None:
     asked = setting(assume={"fragmentation": 0.1})
     given = ask(asked, tp=2)

@@ -63,7 +63,7 @@ EMPTY = ""
 OTHERS = {"nic_gbps_per_gpu", "dp", "grad_accum", "n_experts", "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu", "hfu"}
 OTHERS |= {"mfu_peak_tflops", "flops_convention", "peak_mem_gb", "mem_metric", "value_gb", "metric", "kind", "scope"}
 EXPERTS = {"topk", "moe_ffn", "n_shared_experts", "n_dense_layers", "ep", "etp"}
-NAMES = [*BASE, *sorted(OTHERS | EXPERTS | {"fits", "notes", "tier"})]
+NAMES = [*BASE, *sorted(OTHERS | EXPERTS | {"fits", "kernel", "notes", "tier"})]
 
 
 def table(folder: Path, *rows: dict[str, Any]) -> str:
@@ -201,6 +201,13 @@ def test_empty_cells_are_filled_and_told(row: Any, cells: dict[str, Any], filled
     assert found.answer.refused == ()
 
 
+def test_a_table_without_that_column_has_no_chunks(tmp_path: Path) -> None:
+    path = Path(table(tmp_path, {**PIPELINE, "year": 2024}))
+    path.write_text(path.read_text().replace(",vp,", ",chunks,", 1))
+    found = modelled(read_table(str(path)).rows[0], SHELF)
+    assert (found.answer.evaluation.block.vpp[0], found.filled["vp"]) == (1, "1")
+
+
 @pytest.mark.parametrize(
     ("cells", "schedule", "vpp"),
     [
@@ -266,7 +273,13 @@ def test_what_ran_was_on_offer(row: Any) -> None:
         ({**TITAN, "features": "torch.compile"}, {"kernels.traffic_factor": 1.1}),
         ({**TITAN, "features": "bf16"}, {"kernels.traffic_factor": 2.0}),
         ({**TITAN, "year": 2023, "features": "torch.compile"}, {"kernels.traffic_factor": 1.1}),
-        ({**TITAN, "features": "torch.compile;async TP"}, {"overlap.tp": 0.8}),
+        ({**TITAN, "features": "torch.compile;async TP"}, {"overlap.tp": 0.4}),
+        ({"kernel": "flash_attn 1.0.8"}, {"kernels.attention": "flash-1"}),
+        ({"kernel": "Flash Attention 2, RMSNorm"}, {"kernels.attention": "flash-2"}),
+        ({"kernel": "flash attention"}, {"kernels.attention": "flash-1"}),
+        ({"kernel": "flash attention", "year": 2025}, {"kernels.attention": "flash-3"}),
+        ({"kernel": "Megatron fused softmax", "year": 2025}, {"kernels.attention": "unfused"}),
+        ({"kernel": "torch", "year": 2023}, {"kernels.attention": "unfused"}),
         ({"year": 2025, "framework": "Megatron-Bridge 25.11"}, {"buckets.loss": 2}),
         ({"year": 2025, "framework": "NeMo 25.02"}, {"buckets.loss": 6}),
     ],

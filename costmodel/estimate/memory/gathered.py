@@ -6,7 +6,6 @@ import numpy as np
 
 from costmodel.equation import Number, term
 from costmodel.equations.counting import repeated
-from costmodel.equations.overlap import bucket_bytes
 from costmodel.equations.parameters import table_parameters
 from costmodel.equations.states import gathered_bytes, matrices_bytes
 from costmodel.estimate.block import Block
@@ -63,6 +62,5 @@ def _wire(setting: Setting) -> float:
 
 def live_buckets(setting: Setting, block: Block) -> Number:
     """Buckets beside the gradients, where there is somebody to send them to."""
-    buckets = setting.stack.buckets
-    size = repeated(buckets.live, bucket_bytes(buckets.size, buckets.per_rank, block.shards))
+    size = repeated(setting.stack.buckets.live, setting.bucket(block.shards))
     return np.where((block.dp > 1) | (block.cp > 1), size, 0.0)

@@ -10,7 +10,7 @@ from costmodel.equation import Number, term
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.economics import share
 from costmodel.equations.offload import host_update_time, host_update_traffic, link_time
-from costmodel.equations.overlap import bucket_bytes, exposed_time
+from costmodel.equations.overlap import exposed_time
 from costmodel.equations.states import gradient_traffic
 from costmodel.estimate.block import Block
 from costmodel.estimate.setting import Setting
@@ -40,8 +40,7 @@ def moved_states(
             host = column["optimizer"] + gradient_traffic(updated, setting.gradient)
         column["optimizer"] = 0.0
         if offloading is not None and offloading.gradients:
-            buckets = setting.stack.buckets
-            pieces = repeated(BUCKETS, bucket_bytes(buckets.size, buckets.per_rank, block.shards))
+            pieces = repeated(BUCKETS, setting.bucket(block.shards))
             column["gradients"] = np.minimum(column["gradients"], pieces)
     if "parameters" in structure.offload:
         host = host + column["weights"]

@@ -116,7 +116,8 @@ def attention_pass(setting: Setting, part: Shard, block: Block) -> tuple[Pass, P
     if fit is not None:
         flop = divided(core_flop(part.kind, mixer, block.micro_batch, sequence, mixer.heads, causal=True), block.cp)
         length = local_sequence(sequence, block) if block.structure.cp_type == "p2p" else sequence
-        rate = attention_rate(setting.peak, fit.forward_share, length, fit.half_sequence, head_dim)
+        heads = (head_dim, fit.narrow_heads, fit.wide_heads)
+        rate = attention_rate(setting.peak, fit.forward_share, length, fit.half_sequence, *heads)
         forward = attention_forward_time(flop, rate, setting.sustained)
         backward = attention_backward_time(flop, rate, fit.backward_share, setting.sustained)
         merge = _merge(setting, part, block)

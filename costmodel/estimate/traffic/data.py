@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from costmodel.equation import Number, term
 from costmodel.equations.collectives import Operation
 from costmodel.equations.counting import divided, repeated
-from costmodel.equations.overlap import bucket_bytes, bucket_count, exposed_time
+from costmodel.equations.overlap import bucket_count, exposed_time
 from costmodel.equations.states import gradient_traffic
 from costmodel.estimate.block import Block, alone
 from costmodel.estimate.once import once
@@ -45,8 +45,7 @@ def _bucketed(setting: Setting, message: Number, dp: Group, operation: Operation
     if not np.any(message):
         none = repeated(0.0, message)
         return Transfer(dp, operation, message, none, none)
-    buckets = setting.stack.buckets
-    bucket = np.minimum(bucket_bytes(buckets.size, buckets.per_rank, dp.ranks), message)
+    bucket = np.minimum(setting.bucket(dp.ranks), message)
     count = bucket_count(message, bucket)
     piece = divided(message, count)
     return Transfer(dp, operation, piece, collective_time(setting, piece, dp, operation), count)
@@ -206,7 +205,7 @@ def sharded_weights(
     Those of the ends, which are dropped after backward alone, are gathered once a pass.
     With a pipeline the gradients wait for the last micro-batch, and weights that are not dropped are gathered once. Of
     the ends the first gather and the last scatter of a step have nothing to hide behind. All else runs beside a layer
-    forward and backward.
+    forward and backward, but for gathers of a backward pass that does not ask for them ahead.
     """
     hideable, again = setting.overlap_dp, block.structure.zero == 3
     gathers = _gathers(setting, block, placed, units, units.micro_batches if again else units.once)
@@ -218,7 +217,11 @@ def sharded_weights(
         each_forward, once_forward = units.placed(forward)
         moved = (*gathers.transfers, *scatters.transfers)
         return DataTraffic(ends + once_forward + rest, each_forward, each, moved)
-    both = exposed_time(scatters.layer + gather, beside[1], hideable, 0.0)
-    backward = np.where(units.pipelined, exposed_time(gather, beside[1], hideable, 0.0), both)
+    if setting.stack.overlap.ahead:
+        alone = exposed_time(gather, beside[1], hideable, 0.0)
+        both = exposed_time(scatters.layer + gather, beside[1], hideable, 0.0)
+    else:
+        alone, both = gather, gather + exposed_time(scatters.layer, beside[1], hideable, 0.0)
+    backward = np.where(units.pipelined, alone, both)
     moved = (*gathers.transfers, gathers.transfers[0], *scatters.transfers)
     return DataTraffic(ends + rest, forward, backward, moved)

@@ -32,8 +32,8 @@ RULES = {
     "dp_replicate": "dp over the FSDP group that the notes name; one node shards where features say HSDP",
     "micro_batch": "global_batch / (dp · grad_accum); else 1 with a pipeline, without one about 4096 tokens "
     "for each rank of tp, of a model with experts for all of them",
-    "vp": "1 without a pipeline, or with DeepSpeed's; else the most chunks, up to 8 (2 until 2021), that divide the "
-    "layers of the fullest stage, where pp divides the micro-batches",
+    "vp": "1 without a pipeline, with DeepSpeed's, or in a table without that column; else the most chunks, up to 8 "
+    "(2 until 2021), that divide the layers of the fullest stage, where pp divides the micro-batches",
     "stages": "even; else one layer fewer at both ends, or at the last, if that divides; else the first take the rest",
     "zero_stage": "the stack's default",
     "seq_parallel": "the stack's default",
@@ -169,7 +169,7 @@ def chunks(filling: Filling, stack: str, layers: float, pp: float, count: float)
         return stated
     most = 2 if filling.year() <= LAST_OF_2021 else 8
     fullest = math.ceil(layers / pp)
-    legal = "deepspeed" not in stack and math.fmod(count, pp) == 0
+    legal = "vp" in filling.row.written and "deepspeed" not in stack and math.fmod(count, pp) == 0
     return filling.put("vp", float(max(v for v in range(1, most + 1) if v == 1 or (legal and fullest % v == 0))))
 
 

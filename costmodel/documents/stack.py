@@ -106,6 +106,9 @@ class Overlap(Sourced):
 
     tp: Share = Field(description="Tensor-parallel all-gather and reduce-scatter behind their matmuls")
     dp: Share = Field(description="Gradient and weight traffic behind one micro-batch's backward and forward")
+    weights: Share | None = Field(
+        default=None, description="Updated weights on their way back behind the next forward; as dp if left out"
+    )
     ahead: bool = Field(
         default=True,
         description="Whether backward gathers a layer's weights beside the gradients of the one before, not after them",

@@ -126,6 +126,12 @@ class Setting:
             return float(packed_bytes(1.0, *NF4))
         return self.recipe.operand if narrow is not None and narrow.gather else self.stack.states.compute
 
+    @property
+    def overlap_weights(self) -> float:
+        """Share of updated weights on their way back that can hide."""
+        own = self.stack.overlap.weights
+        return self.overlap_dp if own is None else own
+
     def bucket(self, ranks: Number) -> Number:
         """Bytes of gradients that go to so many ranks together."""
         buckets = self.stack.buckets

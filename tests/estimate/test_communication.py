@@ -361,6 +361,17 @@ def test_hybrid_volume_counted_by_hand(replicas: int) -> None:
     assert given.costs.row()["dp_volume"] == pytest.approx(inside + across)
 
 
+def test_weights_on_their_way_back_may_hide_less_than_gradients() -> None:
+    stacks = (written_out("stack", "megatron-core", overlap={"dp": 1, "weights": share}) for share in (1, 0))
+    hidden, shown = (ask(setting("llama-3-8b", stack=stack), zero=1).evaluation for stack in stacks)
+    (back,) = (item for item in shown.step.transfers if item.axis == "dp" and item.operation == "all_gather")
+    last = one(back.time)  # a bucket, which has nothing left to hide behind
+    more = shown.costs.row()["dp_exposed"] - hidden.costs.row()["dp_exposed"]
+    assert more == pytest.approx(one(back.total_time) - last)
+    as_gradients = ask(setting("llama-3-8b", stack="megatron-core", assume={"overlap": {"dp": 1}}), zero=1)
+    assert as_gradients.evaluation.costs.row()["dp_exposed"] == hidden.costs.row()["dp_exposed"]
+
+
 @pytest.mark.parametrize("plan", [{"micro_batch": 4}, {"pp": 2, "micro_batch": 4}])
 def test_weights_that_backward_does_not_gather_ahead_are_waited_for(plan: dict[str, Any]) -> None:
     """One gather of every layer and micro-batch more than with all hidden; gradients hide as they did."""

@@ -115,6 +115,8 @@ def test_a_stated_row_is_modelled_as_stated(row: Any) -> None:
         ({"cp": 4, "dp": EMPTY}, (2, 4, 1)),
         ({"notes": "FSDP+DP FSDP group=4"}, (8, 1, 2)),
         ({"notes": "FSDP group=8"}, (8, 1, 1)),
+        ({"features": "zero1_group=2"}, (8, 1, 4)),
+        ({"features": "zero1_group=all"}, (8, 1, 1)),
         ({"features": "HSDP;torch.compile", "gpus_per_node": 2}, (8, 1, 4)),
     ],
 )
@@ -141,6 +143,7 @@ def test_a_row_of_ulysses_says_so(row: Any) -> None:
         ({"fsdp": "true", "zero_stage": 3, "framework": "DeepSpeed ZeRO-3", "year": 2021}, "deepspeed"),
         ({"framework": "Megatron-DeepSpeed", "zero_stage": 1}, "megatron-deepspeed"),
         ({"framework": "GPT-NeoX (DeepSpeed)", "year": 2024, "zero_stage": 1}, "gpt-neox"),
+        ({"framework": "InternEvo", "year": 2023, "zero_stage": 1}, "internevo"),
         ({"framework": "llm-foundry/Composer FSDP", "fsdp": "true", "zero_stage": 3}, "llm-foundry"),
         ({"framework": "MaxText", "fsdp": "true", "zero_stage": 3, "year": 2024}, "maxtext"),
         ({"year": 2022}, "megatron-2021"),

@@ -107,7 +107,7 @@ def _weights_back(setting: Setting, block: Block, dp: Group, parameters: Number,
 def _shown(setting: Setting, back: Buffer, forward: Number) -> Number:
     """What the next forward does not hide of the weights on their way back."""
     with term("dp weights"):
-        return exposed_time(back.time, forward, setting.overlap_dp, back.tail)
+        return exposed_time(back.time, forward, setting.overlap_weights, back.tail)
 
 
 @dataclass(frozen=True)

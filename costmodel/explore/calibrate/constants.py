@@ -42,9 +42,9 @@ class Constant:
 
 
 LEGACY = ("megatron-2021", "deepspeed", "megatron-deepspeed", "gpt-neox")
-FUSED = ("megatron-core", "megatron-lm", "fsdp2")
+FUSED = ("megatron-core", "megatron-lm", "internevo", "fsdp2")
 EAGER = ("gpt-neox", "fsdp1", "ddp")
-OVERLAPPING = ("megatron-core", "fsdp2", "fsdp1", "llm-foundry", "maxtext", "ddp")
+OVERLAPPING = ("megatron-core", "internevo", "fsdp2", "fsdp1", "llm-foundry", "maxtext", "ddp")
 LOOPING = (*LEGACY[1:], *FUSED, "fsdp1", "llm-foundry", "ddp")  # an expert after the other
 NARROW = ("h100-sxm", "h200-sxm", "b200-sxm", "gb200")
 PARTS = ("a100-sxm-80", *NARROW)

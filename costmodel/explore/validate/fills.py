@@ -29,7 +29,7 @@ RULES = {
     "tp": "1 under fully sharded data parallel",
     "pp": "1 under fully sharded data parallel",
     "global_batch": "micro_batch · dp · grad_accum",
-    "dp_replicate": "dp over the FSDP group that the notes name; one node shards where features say HSDP",
+    "dp_replicate": "dp over the group of FSDP or ZeRO 1 that is named; one node shards where features say HSDP",
     "micro_batch": "global_batch / (dp · grad_accum); else 1 with a pipeline, without one about 4096 tokens "
     "for each rank of tp, of a model with experts for all of them",
     "vp": "1 without a pipeline, with DeepSpeed's, or in a table without that column; else the most chunks, up to 8 "
@@ -61,7 +61,7 @@ RULES = {
 
 PRESENT, LAST_OF_2021, LAST_UNFUSED = 2024.0, 2021, 2022
 USUAL_TOKENS = 4096.0
-_GROUP = re.compile(r"FSDP group=(\d+)")
+_GROUP = re.compile(r"(?:FSDP group|zero1_group)=(\d+)")
 _RELEASE = re.compile(r"Megatron-Bridge (\d\d\.\d\d)")
 _WHOLE_GRAPHS, _WHOLE_GRAPHS_FROM = "cuda_graph=full_iteration;moe_dispatcher=hybridep;moe_a2a_overlap", "26.06"
 _WHOLE_GRAPHS_ON = ("b200-sxm", "b300-sxm", "gb200", "gb300")
@@ -155,7 +155,7 @@ def micro_batch(filling: Filling, global_batch: float, dp: float, usual: float) 
 def replicas(filling: Filling, dp: float) -> float:
     """Replicas of the shards: what the notes say of the FSDP group, else one."""
     row = filling.row
-    named, node = _GROUP.search(row.text("notes")), row.number("gpus_per_node")
+    named, node = _GROUP.search(f"{row.text('features')} {row.text('notes')}"), row.number("gpus_per_node")
     group = float(named[1]) if named else node if "HSDP" in row.text("features") and node else dp
     return 1.0 if group >= dp or dp % group else filling.put("dp_replicate", dp / group)
 

@@ -15,6 +15,7 @@ NAMED = (
     ("megatron-deepspeed", "megatron-deepspeed"),
     ("bigscience", "megatron-deepspeed"),
     ("gpt-neox", "gpt-neox"),
+    ("internevo", "internevo"),
     ("deepspeed", "deepspeed"),
     ("llm-foundry", "llm-foundry"),
     ("maxtext", "maxtext"),

@@ -195,6 +195,8 @@ PIPELINE = {"gpus": 16, "tp": 2, "pp": 4, "dp": EMPTY, "vp": EMPTY, "micro_batch
         ({**MODERN, "zero_stage": 1, "recompute": EMPTY}, {"recompute": "none"}),
         ({"recompute": EMPTY}, {"recompute": "full"}),
         ({"features": EMPTY}, {"gradients": "fp32"}),
+        ({"features": EMPTY, "framework": EMPTY, "year": 2023, "precision": "bf16"}, {"gradients": "bf16"}),
+        ({"features": EMPTY, "framework": EMPTY, "year": 2023}, {"gradients": "fp16"}),
     ],
 )
 def test_empty_cells_are_filled_and_told(row: Any, cells: dict[str, Any], filled: dict[str, str]) -> None:

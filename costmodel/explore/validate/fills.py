@@ -39,7 +39,7 @@ RULES = {
     "seq_parallel": "the stack's default",
     "recompute": "the stack's default",
     "gradients": "the stack's default; fp16 of fp16 runs until 2021 and with DeepSpeed, bf16 of NeMo (dgxc too) and "
-    "Megatron-Bridge",
+    "Megatron-Bridge; those of the model in a table that names no software",
     "loss": "2 B a logit with Megatron-Bridge, whose recipes take the fused loss of Transformer Engine",
     "fp8_param_gather": "on in fp8 and mxfp8 runs of NeMo (dgxc too) and Megatron-Bridge: no 16-bit weights are kept",
     "shape": "what no column says of a model with experts is as in the shipped model of that name, where "
@@ -124,8 +124,9 @@ class Filling:
             return "fp8-row"
         return stack.low_precision.recipes[0] if stack.low_precision else "fp8"
 
-    def gradients(self, default: str) -> str:
+    def gradients(self, stack: Stack) -> str:
         """The type of gradients, where features or notes name it."""
+        default: str = stack.gradients
         said = f"{self.row.text('features')} {self.row.text('notes')}"
         named = next((kind for kind in ("fp32", "fp16", "bf16") if f"{kind} grad" in said), None)
         told = f"{self.row.text('framework')} {self.row.text('source')}"
@@ -134,6 +135,8 @@ class Filling:
             default = "fp16"
         if any(name in told for name in ("NeMo", "Megatron-Bridge", "dgxc-benchmarking")):
             default = "bf16"
+        elif stack.name == "megatron-core" and not self.row.text("framework"):
+            default = "fp16" if self.row.text("precision") == "fp16" else "bf16"
         return named or self.put("gradients", default)
 
 

@@ -238,7 +238,7 @@ def _workload(filling: Filling, accelerator: Accelerator, stack: Stack, layout: 
         "sequence": next(_needed(row, "seq_len")),
         "global_batch": batch,
         "precision": precision,
-        "gradients": filling.gradients(stack.gradients),
+        "gradients": filling.gradients(stack),
     }
 
 

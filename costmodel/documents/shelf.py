@@ -26,6 +26,10 @@ class Shelf(Reader):
 
     def has(self, kind: str, name: str) -> bool:
         """Whether a document of that kind and name can be found."""
+        return name in self.names(kind)
+
+    def names(self, kind: str) -> frozenset[str]:
+        """The names of all documents of a kind that can be found."""
         if kind not in self.known:
             self.known[kind] = frozenset(names(kind))
-        return name in self.known[kind]
+        return self.known[kind]

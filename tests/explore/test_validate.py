@@ -359,7 +359,7 @@ DEEPSEEK = {
 def test_a_row_with_experts_is_the_shipped_scenario(row: Any) -> None:
     """Mixtral 8x22B, the same run as a row and as a document: the same prediction."""
     found = modelled(row(**MIXTRAL), SHELF)
-    assert set(found.filled) <= {"gradients", "expert_host", "deduplicated"}
+    assert set(found.filled) <= {"gradients", "expert_host", "deduplicated", "shape"}
     ours = next(figure for figure in validated(["liu-2025"])[0].figures if figure.run == "128-gpus").predicted
     assert float(found.answer.evaluation.costs.column("step_time")[0]) == pytest.approx(ours, rel=1e-3)
 
@@ -378,6 +378,27 @@ def test_a_truncated_model_has_no_prediction_and_another_no_shape(row: Any) -> N
     other = modelled(row(**{**MIXTRAL, **DEEPSEEK, "hidden": 8192, "head_dim": 64}), SHELF)
     assert "shape" not in other.filled
     assert other.answer.setting.model.layers[1].experts.shared.ffn_hidden == 2048
+
+
+@pytest.mark.parametrize(
+    ("cells", "name"),
+    [
+        ({"model_name": "GPT OSS 120B (pretrain)", "layers": 36, "hidden": 2880, "heads": 64, "kv_heads": 8,
+          "n_experts": 128, "topk": 4, "moe_ffn": 2880, "vp": 1, "pp": 2}, "gpt-oss-120b"),
+        ({"model_name": "Gemma-3-12B", "layers": 48, "hidden": 3840, "heads": 16, "kv_heads": 8, "ffn": 15360,
+          "glu": "true", "pp": 1}, "gemma-3-12b"),
+        ({"model_name": "Nemotron-H-8B", "layers": 52, "hidden": 4096, "heads": 32, "kv_heads": 8, "ffn": 21504,
+          "pp": 1}, "nemotron-h-8b"),
+    ],
+)  # fmt: skip
+def test_layers_that_are_not_all_alike_are_the_shipped_model_s(row: Any, cells: dict[str, Any], name: str) -> None:
+    modern = {"year": 2025, "framework": "NeMo", "zero_stage": 1, "precision": "bf16", "recompute": "none"}
+    found = modelled(row(**{**modern, "tp": 2, "global_batch": 64, "head_dim": EMPTY, **cells}), SHELF)
+    assert found.filled["shape"] == name
+    assert found.answer.setting.model.layers == read("model", name).layers
+    for other in ({"hidden": 4608, "moe_ffn": EMPTY}, {"layers": 2 * cells["layers"]}, {"heads": cells["heads"] // 2}):
+        changed = modelled(row(**{**modern, "tp": 2, "global_batch": 64, "head_dim": 64, **cells, **other}), SHELF)
+        assert changed.answer.setting.model.layers != read("model", name).layers
 
 
 def test_tokens_dropped_pad_to_a_capacity(row: Any) -> None:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from costmodel.documents.cells import Row
-from costmodel.documents.model import Layers, Model
+from costmodel.documents.model import Layers
 from costmodel.documents.precision import RECIPES
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.stack import ExpertKernels, Stack
@@ -14,18 +14,10 @@ from costmodel.equations.counting import repeated
 from costmodel.estimate.setting import expert_host
 from costmodel.estimate.shapes.split import layer_count
 from costmodel.explore.validate.fills import Filling
+from costmodel.explore.validate.known_models import known_model, with_experts
 
 # Host time for each expert, against dropless experts without a graph.
 PADDED, PARTLY_GRAPHED = 0.3, 0.5
-# What no column says of these is as in the shipped model; by the start of the name in a table.
-MODELS = {
-    "DeepSeek-V2": "deepseek-v2",
-    "DeepSeek-V3": "deepseek-v3",
-    "Kimi-K2": "kimi-k2",
-    "Qwen2-57B": "qwen-2-57b-a14b",
-    "Qwen3-30B-A3B": "qwen-3-30b-a3b",
-    "Qwen3-235B-A22B": "qwen-3-235b-a22b",
-}
 _CAPACITY = re.compile(r"capacity factor (\d+(\.\d+)?)")
 _DROPPED = re.compile(r"token-?drop", re.IGNORECASE)
 _ONE_FACTORISATION = ("Megatron-Bridge", "NeMo")
@@ -39,9 +31,15 @@ def has_experts(row: Row) -> bool:
 
 def expert_layers(filling: Filling, shelf: Shelf, dense: dict[str, Any]) -> dict[str, Any]:
     """The layers of a row with experts, those without first; what no column says as the shipped model has it."""
-    row, known = filling.row, _shipped(filling, shelf)
+    row, known = filling.row, known_model(filling, shelf)
     layers, plain = row.number("layers") or 0.0, row.number("n_dense_layers") or 0.0
-    kind, shape = _kind_with_experts(known) if known else None, dict(dense)
+    found: dict[str, Any] = {}
+    if known is not None and layers == layer_count(known):
+        if known.prediction is not None:
+            filling.put("mtp", known.prediction.depth)
+            found["prediction"] = known.prediction.model_dump(exclude_none=True)
+        return found | {"layers": [kind.model_dump(exclude_none=True) for kind in known.layers]}
+    kind, shape = with_experts(known) if known else None, dict(dense)
     mixer = {"attention": shape.pop("attention")}
     if kind is not None and kind.latent is not None:
         mixer = {"latent": kind.latent.model_dump(exclude_none=True)}
@@ -53,35 +51,10 @@ def expert_layers(filling: Filling, shelf: Shelf, dense: dict[str, Any]) -> dict
         "gated": feeding["gated"],
     }
     experts |= _shared(filling, kind, experts)
-    found: dict[str, Any] = {"layers": [{**shape, **mixer, "count": layers - plain, "experts": experts}]}
+    found["layers"] = [{**shape, **mixer, "count": layers - plain, "experts": experts}]
     if plain:
         found["layers"].insert(0, {**shape, **mixer, "count": plain, "mlp": feeding})
-    if known is not None and known.prediction is not None and layers == layer_count(known):
-        filling.put("mtp", known.prediction.depth)
-        found["prediction"] = known.prediction.model_dump(exclude_none=True)
     return found
-
-
-def _kind_with_experts(model: Model) -> Layers | None:
-    return next((kind for kind in model.layers if kind.experts is not None), None)
-
-
-def _shipped(filling: Filling, shelf: Shelf) -> Model | None:
-    """The shipped model of that name, where width, experts and choice of them are the row's."""
-    row = filling.row
-    named = next((name for start, name in MODELS.items() if row.text("model_name").startswith(start)), None)
-    if named is None or not shelf.has("model", named):
-        return None
-    model: Model = shelf.document("model", named)
-    kind = _kind_with_experts(model)
-    assert kind is not None
-    experts = kind.experts
-    assert experts is not None
-    asked = [row.number(name) for name in ("hidden", "n_experts", "topk", "moe_ffn")]
-    if asked != [model.hidden, experts.count, experts.top_k, experts.ffn_hidden]:
-        return None
-    filling.put("shape", model.name)
-    return model
 
 
 def _shared(filling: Filling, kind: Layers | None, experts: dict[str, Any]) -> dict[str, Any]:

@@ -42,8 +42,9 @@ RULES = {
     "Megatron-Bridge; those of the model in a table that names no software",
     "loss": "2 B a logit with Megatron-Bridge, whose recipes take the fused loss of Transformer Engine",
     "fp8_param_gather": "on in fp8 and mxfp8 runs of NeMo (dgxc too) and Megatron-Bridge: no 16-bit weights are kept",
-    "shape": "what no column says of a model with experts is as in the shipped model of that name, where "
-    "hidden, n_experts, topk and moe_ffn agree: latent attention, shared experts, node limit",
+    "shape": "as the shipped model whose name the row's begins with, where hidden, n_experts, topk and moe_ffn agree: "
+    "shared experts, latent attention, node limit, and where all its layers are there windows too; of a dense one "
+    "layers that are not all alike, where hidden and layers agree",
     "mtp": "multi-token prediction as in that model, where all its layers are there",
     "moe_ffn": "ffn",
     "ep": "1",

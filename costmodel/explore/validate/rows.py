@@ -24,6 +24,7 @@ from costmodel.estimate.shapes.schedules import FOLDED, LOOPED
 from costmodel.explore.validate.chosen_rows import OFFLOAD, choices_of
 from costmodel.explore.validate.expert_rows import expert_assumptions, expert_degrees, expert_layers, has_experts
 from costmodel.explore.validate.fills import USUAL_TOKENS, Filling, chunks, micro_batch, replicas, split
+from costmodel.explore.validate.known_models import known_layers
 from costmodel.explore.validate.machines import SOURCE, Stand, cluster_of, stand_of
 from costmodel.explore.validate.software import stack_of
 
@@ -215,7 +216,7 @@ def _layers(filling: Filling, shelf: Shelf, *, ffn: float, gated: bool) -> dict[
         "mlp": {"ffn_hidden": ffn, "gated": gated, "biases": not gated},
     }
     if not has_experts(row):
-        return {"layers": [dense]}
+        return {"layers": known_layers(filling, shelf) or [dense]}
     next(_needed(row, "n_experts", "topk"))
     return expert_layers(filling, shelf, dense)
 

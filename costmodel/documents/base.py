@@ -117,6 +117,7 @@ _whole, _whole_schema = quantity("1", 0, 1e18, whole=True)
 _positive, _positive_schema = quantity("1", 0, 1e18, above=True)
 _nonnegative, _nonnegative_schema = quantity("1", 0, 1e18)
 _share, _share_schema = quantity("1", 0, 1)
+_portion, _portion_schema = quantity("1", 0, 1, above=True)
 _bytes, _bytes_schema = quantity("B", 0, 1e18)
 _capacity, _capacity_schema = quantity("B", 0, 1e18, above=True)
 _width, _width_schema = quantity("B", 0, 64, above=True)
@@ -131,6 +132,7 @@ Whole = Annotated[float, _whole, _whole_schema]
 Positive = Annotated[float, _positive, _positive_schema]
 NonNegative = Annotated[float, _nonnegative, _nonnegative_schema]
 Share = Annotated[float, _share, _share_schema]
+Portion = Annotated[float, _portion, _portion_schema]
 Bytes = Annotated[float, _bytes, _bytes_schema]
 Capacity = Annotated[float, _capacity, _capacity_schema]
 Width = Annotated[float, _width, _width_schema]

@@ -16,6 +16,7 @@ from costmodel.documents.base import (
     FlopRate,
     Name,
     NonNegative,
+    Portion,
     Positive,
     Price,
     Rate,
@@ -237,9 +238,9 @@ class Fitted(Document):
 class MatmulFit(Sourced):
     """t = t0 + ((FLOP / (c P))^p + (bytes / (b W))^p)^(1/p)."""
 
-    compute_share: Share = Field(description="c, share of the peak rate that large matmuls reach in isolation")
-    backward_share: Share = Field(description="c of the two backward products, which run a little faster than forward")
-    memory_share: Share = Field(description="b, share of memory bandwidth")
+    compute_share: Portion = Field(description="c, share of the peak rate that large matmuls reach in isolation")
+    backward_share: Portion = Field(description="c of both backward products, which run a little faster than forward")
+    memory_share: Portion = Field(description="b, share of memory bandwidth")
     start: Seconds = Field(description="t0, fixed time of a call")
     exponent: Positive = Field(description="p, sharpness of the corner of the roofline")
     fitted: Fitted | None = Field(default=None, description="Residual")
@@ -252,8 +253,8 @@ class KernelFit(Sourced):
     Where the units of the part are not known U is 1, and w of all of them.
     """
 
-    forward_share: Share = Field(description="a, share of the peak on causal FLOP, head dimension 128")
-    memory_share: Share = Field(description="b, share of memory bandwidth that queries and result reach")
+    forward_share: Portion = Field(description="a, share of the peak on causal FLOP, head dimension 128")
+    memory_share: Portion = Field(description="b, share of memory bandwidth that queries and result reach")
     start: Seconds = Field(description="t0, fixed time of a call")
     tile: Positive = Field(description="Query rows that a multiprocessor works at together; the last ones take longest")
     write: Seconds = Field(
@@ -265,11 +266,11 @@ class KernelFit(Sourced):
 class AttentionFit(Sourced):
     """What fused attention kernels of one class reach, as a share of the bf16 peak on causal FLOP."""
 
-    forward_share: Share = Field(description="Long sequences, head dimension 128")
-    backward_share: Share = Field(description="Backward rate over forward rate")
+    forward_share: Portion = Field(description="Long sequences, head dimension 128")
+    backward_share: Portion = Field(description="Backward rate over forward rate")
     half_sequence: Count = Field(description="Sequence at which half of the rate is reached")
-    narrow_heads: Share = Field(description="Share of the rate that heads of 64 and less reach")
-    wide_heads: Share = Field(description="Share of the rate that heads over 128 reach")
+    narrow_heads: Portion = Field(description="Share of the rate that heads of 64 and less reach")
+    wide_heads: Portion = Field(description="Share of the rate that heads over 128 reach")
     alone: dict[str, KernelFit] = Field(
         default_factory=dict, description="Kernels of the class as measured alone, by name; a step does not use them"
     )
@@ -279,7 +280,7 @@ class AttentionFit(Sourced):
 class MemoryFit(Sourced):
     """Streaming kernels."""
 
-    share: Share = Field(description="Share of memory bandwidth that memory-bound kernels reach")
+    share: Portion = Field(description="Share of memory bandwidth that memory-bound kernels reach")
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 

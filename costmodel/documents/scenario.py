@@ -62,6 +62,9 @@ class OverlapAssumption(Document):
 
     tp: Share | None = Field(default=None, description="Tensor parallelism")
     dp: Share | None = Field(default=None, description="Data parallelism")
+    weights: Share | None = Field(
+        default=None, description="Updated weights on their way back to all ranks; as dp if the stack says nothing"
+    )
     pp: Share | None = Field(default=None, description="Sends between pipeline stages")
     ep: Share | None = Field(default=None, description="Dispatch to experts and combine")
     cp: Share | None = Field(default=None, description="Ring of keys and values behind attention")

@@ -173,7 +173,7 @@ class Buckets(Sourced):
     size: Bytes = Field(description="Bytes of gradients in a bucket")
     per_rank: Bytes = Field(description="Bytes of gradients for each data-parallel rank, if that is larger")
     counted: bool = Field(
-        default=False, description="Whether size is that of fp32 gradients, and so many narrower ones are smaller"
+        default=False, description="Whether both are of fp32 numbers, and buckets of narrower ones hold as many"
     )
     live: NonNegative = Field(description="Buckets held beside the gradients themselves")
     prefetch: NonNegative = Field(description="Sharded units gathered ahead of the one in use")

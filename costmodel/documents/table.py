@@ -73,8 +73,8 @@ COLUMNS: dict[str, Column] = {
     "kind": Column("text", "analytical for a figure that nobody measured"),
     "scope": Column("text", "which pipeline stage value_gb is of; else the worst"),
     "fits": Column("flag", "whether the run fitted in memory"),
-    "kernel": Column("text", "attention: flash attention and its version; torch or fused softmax, which write scores"),
-    "features": Column("text", "schedule=…, fp32 grads and the like"),
+    "kernel": Column("text", "attention: flash attention and its version; or torch, fused softmax, which write scores"),
+    "features": Column("text", "schedule=…, fp32 grads, async TP, HSDP, zero1_group=… and the like"),
     "notes": Column("text", "fp32 grads, fp16 grads, token drop, capacity factor 1.0"),
 }
 ALIASES = {

@@ -20,6 +20,7 @@ from costmodel.equations.overlap import bucket_bytes
 from costmodel.equations.roofline import power_slowdown, slowest_part
 from costmodel.errors import Place, fail
 from costmodel.estimate.host import Host, host_of
+from costmodel.estimate.overlaps import has_experts, tensor_overlap, weights_overlap
 from costmodel.estimate.precision import Linear, linear_of, matmul_fit, possible
 from costmodel.estimate.tunable import tunable
 from costmodel.units import Figure, show
@@ -89,6 +90,7 @@ class Setting:
     network_share: float
     overlap_tp: float
     overlap_dp: float
+    overlap_weights: float
     overlap_pp: float
     overlap_cp: float
     fragmentation: float
@@ -126,18 +128,12 @@ class Setting:
             return float(packed_bytes(1.0, *NF4))
         return self.recipe.operand if narrow is not None and narrow.gather else self.stack.states.compute
 
-    @property
-    def overlap_weights(self) -> float:
-        """Share of updated weights on their way back that can hide."""
-        own = self.stack.overlap.weights
-        return self.overlap_dp if own is None else own
-
-    def bucket(self, ranks: Number) -> Number:
-        """Bytes of gradients that go to so many ranks together."""
+    def bucket(self, ranks: Number, element: float) -> Number:
+        """Bytes of elements of that width that go to so many ranks together."""
         buckets = self.stack.buckets
         with term("bucket"):
             size = bucket_bytes(buckets.size, buckets.per_rank, ranks)
-            return divided(repeated(self.gradient, size), ELEMENT_BYTES["fp32"]) if buckets.counted else size
+            return divided(repeated(element, size), ELEMENT_BYTES["fp32"]) if buckets.counted else size
 
     @property
     def narrow(self) -> LowPrecision | None:
@@ -262,8 +258,9 @@ def setting_of(case: Case) -> Setting:
         collectives=efficiency.collectives,
         network=network,
         network_share=speaker.choose("assume.network_share", assume.network_share, network.share, crossed),
-        overlap_tp=speaker.choose("assume.overlap.tp", assume.overlap.tp, _tensor_overlap(case), named),
+        overlap_tp=speaker.choose("assume.overlap.tp", assume.overlap.tp, tensor_overlap(case), named),
         overlap_dp=speaker.choose("assume.overlap.dp", assume.overlap.dp, stack.overlap.dp, named),
+        overlap_weights=weights_overlap(case, speaker.choose, named),
         overlap_pp=speaker.choose("assume.overlap.pp", assume.overlap.pp, stack.overlap.pp, named),
         overlap_cp=speaker.choose("assume.overlap.cp", assume.overlap.cp, stack.overlap.cp, named),
         fragmentation=speaker.choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
@@ -274,19 +271,9 @@ def setting_of(case: Case) -> Setting:
     )
 
 
-def _has_experts(case: Case) -> bool:
-    return any(kind.experts is not None for kind in case.model.layers)
-
-
-def _tensor_overlap(case: Case) -> float:
-    """The stack's overlap of tensor parallelism, of which a model with experts has one of its own."""
-    experts = case.stack.experts
-    return case.stack.overlap.tp if experts is None or not _has_experts(case) else experts.tp_overlap
-
-
 def _experts(case: Case, recipe: Recipe, speaker: _Speaker) -> ExpertSetting | None:
     """What is said about experts; nothing for a model without."""
-    if not _has_experts(case):
+    if not has_experts(case):
         return None
     kernels, said, named = case.stack.experts, case.scenario.assume.experts, f"stacks/{case.stack.name}"
     if kernels is None:

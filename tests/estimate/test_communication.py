@@ -361,6 +361,15 @@ def test_hybrid_volume_counted_by_hand(replicas: int) -> None:
     assert given.costs.row()["dp_volume"] == pytest.approx(inside + across)
 
 
+@pytest.mark.parametrize("gradients", ["fp32", "bf16"])
+def test_counted_buckets_hold_as_many_gradients_as_weights(gradients: str) -> None:
+    """40 million of each, or a million for each of 64 ranks."""
+    asked = setting("llama-3-8b", nodes=8, workload={"gradients": gradients})
+    sent = [item for item in ask(asked, zero=1).evaluation.step.transfers if item.axis == "dp"]
+    assert [one(item.count) for item in sent] == [math.ceil(8030261248 / 64e6)] * 2
+    assert one(sent[0].message) / {"fp32": 4, "bf16": 2}[gradients] == one(sent[1].message) / 2
+
+
 def test_weights_on_their_way_back_may_hide_less_than_gradients() -> None:
     stacks = (written_out("stack", "megatron-core", overlap={"dp": 1, "weights": share}) for share in (1, 0))
     hidden, shown = (ask(setting("llama-3-8b", stack=stack), zero=1).evaluation for stack in stacks)

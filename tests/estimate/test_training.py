@@ -123,6 +123,16 @@ def test_exposed_without_overlap_is_all_of_it() -> None:
     assert given.evaluation.costs.row()["dp_exposed"] == pytest.approx(total)
 
 
+@pytest.mark.parametrize(("heads", "head_dim", "share"), [(32, 64, "narrow_heads"), (8, 256, "wide_heads")])
+def test_heads_of_other_widths_reach_their_share_of_the_rate(heads: int, head_dim: int, share: str) -> None:
+    """As much work in heads of another width takes so much longer, and nothing else does."""
+    widths = ((16, 128), (heads, head_dim))
+    usual, other = (setting(model(hidden=2048, heads=count, head_dim=width)) for count, width in widths)
+    even, apart = costs(usual), costs(other)
+    assert apart["attention"] == pytest.approx(even["attention"] / getattr(usual.attention, share))
+    assert apart["matmul"] == pytest.approx(even["matmul"])
+
+
 def test_zero_1_sends_what_zero_0_sends() -> None:
     """A scatter and a gather are an all-reduce when weights and gradients are of one type."""
     asked = two_nodes(workload={"gradients": "bf16"})

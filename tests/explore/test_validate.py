@@ -117,6 +117,8 @@ def test_a_stated_row_is_modelled_as_stated(row: Any) -> None:
         ({"notes": "FSDP group=8"}, (8, 1, 1)),
         ({"features": "zero1_group=2"}, (8, 1, 4)),
         ({"features": "zero1_group=all"}, (8, 1, 1)),
+        ({"features": "zero1_group=0"}, (8, 1, 1)),
+        ({"features": "zero1_group=3"}, (8, 1, 1)),
         ({"features": "HSDP;torch.compile", "gpus_per_node": 2}, (8, 1, 4)),
     ],
 )
@@ -197,6 +199,11 @@ PIPELINE = {"gpus": 16, "tp": 2, "pp": 4, "dp": EMPTY, "vp": EMPTY, "micro_batch
         ({"features": EMPTY}, {"gradients": "fp32"}),
         ({"features": EMPTY, "framework": EMPTY, "year": 2023, "precision": "bf16"}, {"gradients": "bf16"}),
         ({"features": EMPTY, "framework": EMPTY, "year": 2023}, {"gradients": "fp16"}),
+        ({"features": EMPTY, "framework": EMPTY, "year": 2023, "source": "Megatron-Core"}, {"gradients": "fp32"}),
+        ({"features": EMPTY, "framework": "InternEvo", "zero_stage": 1}, {"gradients": "fp16"}),
+        ({"kernel": "flash attention"}, {"kernel": "flash-1"}),
+        ({"kernel": "nonsense"}, {"kernel": "unfused"}),
+        ({"kernel": "flash attention 2"}, {}),
     ],
 )
 def test_empty_cells_are_filled_and_told(row: Any, cells: dict[str, Any], filled: dict[str, str]) -> None:
@@ -211,6 +218,9 @@ def test_a_table_without_that_column_has_no_chunks(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace(",vp,", ",chunks,", 1))
     found = modelled(read_table(str(path)).rows[0], SHELF)
     assert (found.answer.evaluation.block.vpp[0], found.filled["vp"]) == (1, "1")
+    path.write_text(path.read_text().replace("fp32 grads", "schedule=interleaved"))
+    said = modelled(read_table(str(path)).rows[0], SHELF)
+    assert (said.answer.evaluation.block.vpp[0], said.answer.refused) == (6, ())
 
 
 @pytest.mark.parametrize(
@@ -285,10 +295,19 @@ def test_what_ran_was_on_offer(row: Any) -> None:
         ({"kernel": "flash attention", "year": 2025}, {"kernels.attention": "flash-3"}),
         ({"kernel": "Megatron fused softmax", "year": 2025}, {"kernels.attention": "unfused"}),
         ({"kernel": "torch", "year": 2023}, {"kernels.attention": "unfused"}),
+        *(({"kernel": kernel, "year": 2025}, {"kernels.attention": "unfused"}) for kernel in
+          ("no flash attention", "without FlashAttention 2", "eager")),
+        *(({"kernel": kernel, "year": 2025}, {"kernels.attention": "flash-3"}) for kernel in
+          ("flash attention 16 heads", "flash attention, head_dim 128", "Megatron-Core TE DotProductAttention",
+           "torch sdpa", "torch.compile", "fast RMSNorm", "nonsense")),
+        *(({"kernel": kernel}, {"kernels.attention": "flash-1"}) for kernel in
+          ("xformers", "cuDNN fused attention", "flash attention; apex 3", "FA 1")),
+        *(({"kernel": kernel}, {"kernels.attention": "flash-2"}) for kernel in
+          ("FlashAttention-2", "flash_attn2", "flash-attention v2", "FA2")),
         ({"year": 2025, "framework": "Megatron-Bridge 25.11"}, {"buckets.loss": 2}),
         ({"year": 2025, "framework": "NeMo 25.02"}, {"buckets.loss": 6}),
     ],
-)
+)  # fmt: skip
 def test_a_row_switches_its_stack(row: Any, cells: dict[str, Any], leaves: dict[str, Any]) -> None:
     stack = modelled(row(**{"zero_stage": 1, **cells}), SHELF).answer.setting.stack
     for path, value in leaves.items():

@@ -62,5 +62,5 @@ def _wire(setting: Setting) -> float:
 
 def live_buckets(setting: Setting, block: Block) -> Number:
     """Buckets beside the gradients, where there is somebody to send them to."""
-    size = repeated(setting.stack.buckets.live, setting.bucket(block.shards))
+    size = repeated(setting.stack.buckets.live, setting.bucket(block.shards, setting.gradient))
     return np.where((block.dp > 1) | (block.cp > 1), size, 0.0)

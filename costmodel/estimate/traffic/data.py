@@ -40,12 +40,12 @@ class Buffer:
     tail: Number
 
 
-def _bucketed(setting: Setting, message: Number, dp: Group, operation: Operation) -> Transfer:
-    """A buffer sent in buckets; of nothing there is none to send."""
+def _bucketed(setting: Setting, message: Number, element: float, dp: Group, operation: Operation) -> Transfer:
+    """A buffer of elements of that width sent in buckets; of nothing there is none to send."""
     if not np.any(message):
         none = repeated(0.0, message)
         return Transfer(dp, operation, message, none, none)
-    bucket = np.minimum(setting.bucket(dp.ranks), message)
+    bucket = np.minimum(setting.bucket(dp.ranks, element), message)
     count = bucket_count(message, bucket)
     piece = divided(message, count)
     return Transfer(dp, operation, piece, collective_time(setting, piece, dp, operation), count)
@@ -80,7 +80,7 @@ def _gradients(setting: Setting, block: Block, placed: Groups, parameters: Numbe
     with term("dp gradients"):
         gradients = gradient_traffic(parameters, setting.gradient)
         operation: Operation = "all_reduce" if block.structure.zero == 0 else "reduce_scatter"
-        transfer = _bucketed(setting, gradients, placed.dp, operation)
+        transfer = _bucketed(setting, gradients, setting.gradient, placed.dp, operation)
         transfers = (transfer, *_over_replicas(setting, placed, transfer))
         return Buffer(transfers, _sum([each.total_time for each in transfers]), _sum([each.time for each in transfers]))
 
@@ -100,7 +100,7 @@ def _weights_back(setting: Setting, block: Block, dp: Group, parameters: Number,
         else:
             layers = gradient_traffic(parameters - ends, setting.gathered)
             weights = layers + gradient_traffic(ends, compute)
-        gathered = _bucketed(setting, weights, dp, "all_gather")
+        gathered = _bucketed(setting, weights, compute, dp, "all_gather")
         return Buffer((gathered,), gathered.total_time, gathered.time)
 
 
@@ -218,10 +218,10 @@ def sharded_weights(
         moved = (*gathers.transfers, *scatters.transfers)
         return DataTraffic(ends + once_forward + rest, each_forward, each, moved)
     if setting.stack.overlap.ahead:
-        alone = exposed_time(gather, beside[1], hideable, 0.0)
+        gathered = exposed_time(gather, beside[1], hideable, 0.0)
         both = exposed_time(scatters.layer + gather, beside[1], hideable, 0.0)
     else:
-        alone, both = gather, gather + exposed_time(scatters.layer, beside[1], hideable, 0.0)
-    backward = np.where(units.pipelined, alone, both)
+        gathered, both = gather, gather + exposed_time(scatters.layer, beside[1], hideable, 0.0)
+    backward = np.where(units.pipelined, gathered, both)
     moved = (*gathers.transfers, gathers.transfers[0], *scatters.transfers)
     return DataTraffic(ends + rest, forward, backward, moved)

@@ -29,17 +29,18 @@ RULES = {
     "tp": "1 under fully sharded data parallel",
     "pp": "1 under fully sharded data parallel",
     "global_batch": "micro_batch · dp · grad_accum",
-    "dp_replicate": "dp over the group of FSDP or ZeRO 1 that is named; one node shards where features say HSDP",
+    "dp_replicate": "dp over the group of FSDP or ZeRO 1 that is named, if that divides it; one node shards where "
+    "features say HSDP",
     "micro_batch": "global_batch / (dp · grad_accum); else 1 with a pipeline, without one about 4096 tokens "
     "for each rank of tp, of a model with experts for all of them",
-    "vp": "1 without a pipeline, with DeepSpeed's, or in a table without that column; else the most chunks, up to 8 "
-    "(2 until 2021), that divide the layers of the fullest stage, where pp divides the micro-batches",
+    "vp": "1 without a pipeline, with DeepSpeed's, or where neither column nor schedule tells of it; else the most "
+    "chunks, up to 8 (2 until 2021), that divide the layers of the fullest stage, where pp divides the micro-batches",
     "stages": "even; else one layer fewer at both ends, or at the last, if that divides; else the first take the rest",
     "zero_stage": "the stack's default",
     "seq_parallel": "the stack's default",
     "recompute": "the stack's default",
     "gradients": "the stack's default; fp16 of fp16 runs until 2021 and with DeepSpeed, bf16 of NeMo (dgxc too) and "
-    "Megatron-Bridge; those of the model in a table that names no software",
+    "Megatron-Bridge, and of runs from 2023 on whose software nobody names; in fp16 runs fp16 for bf16",
     "loss": "2 B a logit with Megatron-Bridge, whose recipes take the fused loss of Transformer Engine",
     "fp8_param_gather": "on in fp8 and mxfp8 runs of NeMo (dgxc too) and Megatron-Bridge: no 16-bit weights are kept",
     "shape": "as the shipped model whose name the row's begins with, where hidden, n_experts, topk and moe_ffn agree: "
@@ -49,6 +50,8 @@ RULES = {
     "moe_ffn": "ffn",
     "ep": "1",
     "etp": "1 with Megatron-Bridge and NeMo from 2025, else tp",
+    "kernel": "flash attention without a version by year, 1 until 2023, else 2, where the stack has none; what no "
+    "rule knows is the stack's",
     "features": "of Megatron-Bridge from 26.06 on, of experts on Blackwell, where no recipe is known: a graph of the "
     "whole iteration, tokens sent beside compute, as its recipes have it",
     "imbalance": "1, tokens spread evenly over experts",
@@ -62,7 +65,7 @@ RULES = {
 
 PRESENT, LAST_OF_2021, LAST_UNFUSED = 2024.0, 2021, 2022
 USUAL_TOKENS = 4096.0
-_GROUP = re.compile(r"(?:FSDP group|zero1_group)=(\d+)")
+_GROUP = re.compile(r"(?:FSDP group|zero1_group)=([1-9]\d*)")
 _RELEASE = re.compile(r"Megatron-Bridge (\d\d\.\d\d)")
 _WHOLE_GRAPHS, _WHOLE_GRAPHS_FROM = "cuda_graph=full_iteration;moe_dispatcher=hybridep;moe_a2a_overlap", "26.06"
 _WHOLE_GRAPHS_ON = ("b200-sxm", "b300-sxm", "gb200", "gb300")
@@ -130,14 +133,16 @@ class Filling:
         default: str = stack.gradients
         said = f"{self.row.text('features')} {self.row.text('notes')}"
         named = next((kind for kind in ("fp32", "fp16", "bf16") if f"{kind} grad" in said), None)
-        told = f"{self.row.text('framework')} {self.row.text('source')}"
+        framework = self.row.text("framework")
+        told = f"{framework} {self.row.text('source')}"
         whole = any(name in told for name in ("DeepSpeed", "GPT-NeoX")) or self.year() <= LAST_OF_2021
         if self.row.text("precision") in ("fp16", "fp16/bf16") and whole:
             default = "fp16"
-        if any(name in told for name in ("NeMo", "Megatron-Bridge", "dgxc-benchmarking")):
+        unnamed = stack.name == "megatron-core" and not framework and "megatron" not in told.lower()
+        if unnamed or any(name in told for name in ("NeMo", "Megatron-Bridge", "dgxc-benchmarking")):
             default = "bf16"
-        elif stack.name == "megatron-core" and not self.row.text("framework"):
-            default = "fp16" if self.row.text("precision") == "fp16" else "bf16"
+        if default == "bf16" and self.row.text("precision") == "fp16":
+            default = "fp16"
         return named or self.put("gradients", default)
 
 
@@ -157,14 +162,16 @@ def micro_batch(filling: Filling, global_batch: float, dp: float, usual: float) 
 
 
 def replicas(filling: Filling, dp: float) -> float:
-    """Replicas of the shards: what the notes say of the FSDP group, else one."""
+    """Replicas of the shards: as the group of FSDP or ZeRO 1 that is named leaves them, else one."""
     row = filling.row
     named, node = _GROUP.search(f"{row.text('features')} {row.text('notes')}"), row.number("gpus_per_node")
     group = float(named[1]) if named else node if "HSDP" in row.text("features") and node else dp
-    return 1.0 if group >= dp or dp % group else filling.put("dp_replicate", dp / group)
+    if group >= dp:
+        return 1.0
+    return filling.put("dp_replicate", 1.0 if dp % group else dp / group)
 
 
-def chunks(filling: Filling, stack: str, layers: float, pp: float, count: float) -> float:
+def chunks(filling: Filling, stack: str, layers: float, pp: float, count: float, *, looped: bool) -> float:
     """Model chunks per rank: the cell, or the most that divide a stage's layers where pp divides the micro-batches."""
     stated = filling.row.number("vp")
     if pp == 1:
@@ -173,7 +180,8 @@ def chunks(filling: Filling, stack: str, layers: float, pp: float, count: float)
         return stated
     most = 2 if filling.year() <= LAST_OF_2021 else 8
     fullest = math.ceil(layers / pp)
-    legal = "vp" in filling.row.written and "deepspeed" not in stack and math.fmod(count, pp) == 0
+    said = looped or "vp" in filling.row.written
+    legal = said and "deepspeed" not in stack and math.fmod(count, pp) == 0
     return filling.put("vp", float(max(v for v in range(1, most + 1) if v == 1 or (legal and fullest % v == 0))))
 
 

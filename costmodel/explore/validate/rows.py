@@ -253,7 +253,8 @@ def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) 
     named = _SCHEDULE.search(f"{row.text('features')} {row.text('framework')}")
     schedule = SCHEDULES[named[1].lower()] if named else "1f1b"
     if schedule in ("1f1b", *LOOPED):
-        vpp = chunks(filling, stack.name, layers, layout.pp, batch / (layout.dp * size))
+        count = batch / (layout.dp * size)
+        vpp = chunks(filling, stack.name, layers, layout.pp, count, looped=schedule in LOOPED)
     else:
         vpp = 2.0 if schedule in FOLDED else 1.0
     mode = row.text("recompute").partition(":")[0] or filling.put("recompute", stack.recompute[0])

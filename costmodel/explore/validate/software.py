@@ -32,9 +32,11 @@ SWITCHES: tuple[tuple[str, str, str, Any], ...] = (
     ("full_iteration", "launch", "operation", Figure(0.0)),
     ("async tp", "overlap", "tp", 0.4),  # seven pairs of torchtitan runs that differ in it alone: 23 to 62 %
 )
-# Words for attention that writes its scores out, in a cell that names the kernel.
+# Words of a cell that names the attention kernel: of those that fuse it, and of those that write its scores out.
+FUSED = ("flash", "sdpa", "cudnn", "xformers", "dotproduct", "compile")
 UNFUSED = ("softmax", "torch", "megatron", "unfused", "eager")
-_FLASH = re.compile(r"(?:flash|\bfa)\D*([123])?")
+_FLASH = re.compile(r"(?:flash[\s_-]*(?:attn|attention)?|\bfa)[\s_=(-]*v?([123])(?!\d)")
+_NOT = re.compile(r"\b(?:no|not|without)\b")
 LAST_FLAT = 2023
 RECIPES_OF = ("NeMo", "Megatron-Bridge", "dgxc-benchmarking")
 IN_PLACE = Figure(2.0)  # bytes a logit: Transformer Engine's loss writes the gradient over the 16-bit logits
@@ -91,14 +93,16 @@ def stack_of(filling: Filling, shelf: Shelf) -> Stack:
 def _attention(filling: Filling, stack: Stack) -> str:
     """The attention kernel: as the cell names it, flash attention without a version by year; else the stack's."""
     named, usual = filling.row.text("kernel").lower(), stack.kernels.attention
-    flash = _FLASH.search(named)
-    if flash is None and any(word in named for word in UNFUSED):
+    version, fused = _FLASH.search(named), any(word in named for word in FUSED)
+    if fused and _NOT.search(named):
         return "unfused"
-    if flash is not None and flash[1]:
-        return f"flash-{flash[1]}"
-    if usual == "unfused" and (flash is not None or "flashattention" in _said(filling)):
-        return "flash-1" if filling.year() <= LAST_FLAT else "flash-2"
-    return usual
+    if version is not None:
+        return f"flash-{version[1]}"
+    if not fused and any(word in named for word in UNFUSED):
+        return "unfused"
+    if usual == "unfused" and (fused or "flashattention" in _said(filling)):
+        usual = "flash-1" if filling.year() <= LAST_FLAT else "flash-2"
+    return filling.put("kernel", usual) if named else usual
 
 
 def _by_nvidia(filling: Filling) -> bool:

@@ -78,7 +78,6 @@ class Setting:
     peak: float
     mfu_peak: float
     memory_bandwidth: float
-    usable: float
     matmul: MatmulFit
     linear: Linear
     attention: AttentionFit | None
@@ -149,6 +148,11 @@ class Setting:
     def ranks(self) -> Number:
         """Accelerators of the whole cluster; a job takes them all."""
         return world_size(self.case.scenario.cluster.nodes, self.case.node.accelerators)
+
+    @property
+    def usable(self) -> float:
+        """Bytes of an accelerator's memory that programs may use."""
+        return self.case.accelerator.memory.usable
 
     @property
     def domain(self) -> float:
@@ -248,7 +252,6 @@ def setting_of(case: Case) -> Setting:
         peak=getattr(case.accelerator.peak, linear.recipe.wide),
         mfu_peak=speaker.mfu_peak(case, linear.recipe),
         memory_bandwidth=case.accelerator.memory.bandwidth,
-        usable=case.accelerator.memory.usable,
         matmul=matmul_fit(case, linear.recipe.wide, linear.recipe.wide),
         linear=linear,
         attention=efficiency.attention.get(stack.kernels.attention),

@@ -250,6 +250,17 @@ def test_gathered_layers_under_zero_3_alone() -> None:
     assert line(ask(alone, zero=2), "gathered") == 0
 
 
+@pytest.mark.parametrize(("gradients", "units"), [("bf16", (2 * 2 + 2 * 2, 2 + 2 * 2)), ("fp32", (4 + 8, 2 + 8))])
+def test_weights_not_gathered_ahead_meet_no_gradients_of_others(gradients: str, units: tuple[int, int]) -> None:
+    """Bytes a parameter of a layer: two units ahead of each other, or one, beside two gradients on their way."""
+    shape, workload = model(layers=8, vocab=1024), {"gradients": gradients}
+    stacks = [written_out("stack", "fsdp2", overlap={"ahead": ahead}) for ahead in (True, False)]
+    both, one_at_a_time = (
+        line(ask(setting(shape, stack=stack, workload=workload), zero=3), "gathered") for stack in stacks
+    )
+    assert both - one_at_a_time == pytest.approx((units[0] - units[1]) * (12 * 1024**2 + 2 * 1024), rel=1e-3)
+
+
 def test_what_no_rank_shares_is_read_as_it_is_kept() -> None:
     """DeepSpeed keeps 16-bit weights, and on one rank reads those."""
     assert line(ask(machine(1, stack="deepspeed"), zero=3), "gathered") == 0

@@ -34,11 +34,17 @@ def _layers(setting: Setting, block: Block, parameters: StageParameters, ends: t
     """A layer in use and those ahead of it, beside the tables of the stage.
 
     A rank that shares with nobody copies a layer only to use it, and reduces its gradient to the one that is kept.
+    Where backward gathers nothing ahead, its gradients meet one layer's weights.
     """
     stack = setting.stack
     outer = repeated(stack.states.compute, np.where(block.pp == 1, parameters.both, ends[0] + ends[1]))
     layer = parameters.largest + parameters.routed_layer
     shared = gathered_bytes(layer, setting.gathered, _wire(setting), stack.buckets.prefetch)
+    if not stack.overlap.ahead:
+        with term("forward"):
+            ahead = gathered_bytes(layer, setting.gathered, 0.0, stack.buckets.prefetch)
+        with term("backward"):
+            shared = np.maximum(ahead, gathered_bytes(layer, setting.gathered, _wire(setting), 0.0))
     with term("copied"):
         own = matrices_bytes(layer, layer, setting.gathered, _wire(setting))
     return np.where(block.shards > 1, shared, own) + outer

@@ -147,3 +147,8 @@ class Model(Sourced):
     prediction: Prediction | None = Field(default=None, description="Multi-token prediction; not in the count below")
     published: Published | None = Field(default=None, description="Published parameter count")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether any of the layers has experts."""
+        return any(kind.experts is not None for kind in self.layers)

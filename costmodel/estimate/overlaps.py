@@ -7,15 +7,10 @@ from collections.abc import Callable
 from costmodel.documents.library import Case
 
 
-def has_experts(case: Case) -> bool:
-    """Whether the model of a case has any."""
-    return any(kind.experts is not None for kind in case.model.layers)
-
-
 def tensor_overlap(case: Case) -> float:
     """The stack's overlap of tensor parallelism, of which a model with experts has one of its own."""
     experts = case.stack.experts
-    return case.stack.overlap.tp if experts is None or not has_experts(case) else experts.tp_overlap
+    return case.stack.overlap.tp if experts is None or not case.model.has_experts else experts.tp_overlap
 
 
 def weights_overlap(case: Case, choose: Callable[[str, float | None, float, str], float], origin: str) -> float:

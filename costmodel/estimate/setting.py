@@ -20,7 +20,7 @@ from costmodel.equations.overlap import bucket_bytes
 from costmodel.equations.roofline import power_slowdown, slowest_part
 from costmodel.errors import Place, fail
 from costmodel.estimate.host import Host, host_of
-from costmodel.estimate.overlaps import has_experts, tensor_overlap, weights_overlap
+from costmodel.estimate.overlaps import tensor_overlap, weights_overlap
 from costmodel.estimate.precision import Linear, linear_of, matmul_fit, possible
 from costmodel.estimate.tunable import tunable
 from costmodel.units import Figure, show
@@ -276,7 +276,7 @@ def setting_of(case: Case) -> Setting:
 
 def _experts(case: Case, recipe: Recipe, speaker: _Speaker) -> ExpertSetting | None:
     """What is said about experts; nothing for a model without."""
-    if not has_experts(case):
+    if not case.model.has_experts:
         return None
     kernels, said, named = case.stack.experts, case.scenario.assume.experts, f"stacks/{case.stack.name}"
     if kernels is None:

@@ -100,15 +100,10 @@ def with_values(case: Case, constants: Sequence[Constant], values: Sequence[floa
     return case
 
 
-def has_experts(case: Case) -> bool:
-    """Whether a case's model has layers of experts."""
-    return any(kind.experts is not None for kind in case.model.layers)
-
-
 def _of_experts(case: Case, constant: Constant, value: float, shelf: Shelf) -> Case:
     """A model with experts, on another constant of its stack; what its row says is a part of it stays that part."""
     assumed = case.scenario.assume
-    if case.stack.name not in constant.documents or not has_experts(case):
+    if case.stack.name not in constant.documents or not case.model.has_experts:
         return case
     said = getattr(assumed.experts, constant.leaf)
     if said is not None:

@@ -15,7 +15,7 @@ from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.plan import own_plan, plan_block
 from costmodel.estimate.setting import setting_of
-from costmodel.explore.calibrate.constants import Constant, has_experts, shipped, uses, with_values
+from costmodel.explore.calibrate.constants import Constant, shipped, uses, with_values
 from costmodel.explore.validate.outcomes import stated, step_time
 from costmodel.explore.validate.rows import Refused, modelled
 
@@ -246,7 +246,7 @@ def fitted(
 
 def _by_kind(runs: Sequence[Timed], errors: Array, unseen: Array) -> dict[str, tuple[Errors, Errors]]:
     """Errors of runs of dense models and of those with experts, in sample and left out."""
-    mixed = np.array([has_experts(run.case) for run in runs])
+    mixed = np.array([run.case.model.has_experts for run in runs])
     kinds = {"dense": ~mixed, "with experts": mixed}
     return {name: (_summed(errors[which]), _summed(unseen[which])) for name, which in kinds.items() if which.any()}
 

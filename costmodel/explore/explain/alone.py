@@ -49,8 +49,7 @@ def alone(name: str) -> Alone:
     """Parameters and states of a model by name."""
     model = read("model", name)
     parameters = model_parameters(model)
-    mixed = any(kind.experts is not None for kind in model.layers)
-    active = model_active_parameters(model) if mixed else None
+    active = model_active_parameters(model) if model.has_experts else None
     return Alone(model, parameters, active, tuple(_states(parameters, *recipe) for recipe in RECIPES))
 
 

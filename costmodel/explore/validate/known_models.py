@@ -31,7 +31,7 @@ def known_model(filling: Filling, shelf: Shelf) -> Model | None:
 def known_layers(filling: Filling, shelf: Shelf) -> list[dict[str, Any]] | None:
     """Layers of the shipped dense model of that name that are not all alike, where width and layers are the row's."""
     model, row = _named(filling, shelf), filling.row
-    if model is None or len(model.layers) == 1 or with_experts(model) is not None:
+    if model is None or len(model.layers) == 1 or model.has_experts:
         return None
     if (row.number("hidden"), row.number("layers")) != (model.hidden, layer_count(model)):
         return None

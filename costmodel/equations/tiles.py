@@ -6,6 +6,8 @@ import numpy as np
 
 from costmodel.equation import Number, equation
 
+PIECE_BYTES = 16.0  # what tensor cores read at once
+
 
 @equation
 def tiled_rows(rows: Number) -> Number:
@@ -31,6 +33,39 @@ def tiled_rows(rows: Number) -> Number:
         kernel-fit
     """
     return 64 * np.ceil(rows / 64)
+
+
+@equation
+def peak_of_heads(peak: Number, vector_peak: Number, head_dim: Number, element: Number) -> Number:
+    """Datasheet rate of the unit that multiplies heads side by side, as unfused attention does.
+
+    tensor cores take rows of whole pieces of 16 bytes; others are left to the vector units
+
+    Args:
+        peak: of tensor cores [FLOP/s]
+        vector_peak: of vector units in fp32 [FLOP/s]
+        head_dim: width of a head, the elements of a row [1]
+        element: bytes of one [B]
+
+    Returns:
+        rate [FLOP/s]
+
+    Example:
+        >>> float(peak_of_heads(312e12, 19.5e12, 108.0, 2.0)) / 1e12
+        19.5
+
+    Holds:
+        cuBLAS 11 on batches; fused attention pads its heads
+
+    Source:
+        anthony-2024; training-runs-fit
+
+    Pitfall:
+        a hidden size of 13,824 has heads of 144 if there are 96, of 108 if 128: BigScience's steps took a third longer
+
+    Monotone: increasing in peak, vector_peak
+    """
+    return np.where(np.remainder(head_dim, PIECE_BYTES / element) == 0, peak, vector_peak)
 
 
 @equation

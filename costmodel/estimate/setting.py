@@ -155,6 +155,11 @@ class Setting:
         return self.case.accelerator.memory.usable
 
     @property
+    def vector_peak(self) -> float:
+        """Rate of the units beside the tensor cores, where the part has them."""
+        return self.case.accelerator.peak.fp32 or self.peak
+
+    @property
     def domain(self) -> float:
         """Accelerators of a scale-up domain."""
         return self.case.node.scale_up.domain

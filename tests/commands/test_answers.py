@@ -47,11 +47,11 @@ def test_in_words(name: str, run: Any) -> None:
     assert not any(line != line.rstrip() for line in ran.out.splitlines())
 
 
-@pytest.mark.parametrize(("name", "none"), [("deepseek-v3-2048", True), (NAME, False)])
-def test_a_term_that_is_none_is_said_to_be(name: str, none: bool, run: Any) -> None:
+@pytest.mark.parametrize(("asked", "none"), [([NAME, "--set", "plan.micro_batch=32"], True), ([NAME], False)])
+def test_a_term_that_is_none_is_said_to_be(asked: list[str], none: bool, run: Any) -> None:
     """A trace of one stays in JSON."""
-    (line,) = (line.split() for line in run("estimate", name).out.splitlines() if line.split()[:1] == ["launch"])
-    plan = json.loads(run("estimate", name, "--json").out)["plans"][0]
+    (line,) = (line.split() for line in run("estimate", *asked).out.splitlines() if line.split()[:1] == ["launch"])
+    plan = json.loads(run("estimate", *asked, "--json").out)["plans"][0]
     assert plan["launch_s"] > 0
     assert (line[1:3] == ["0", "s"]) is none
 

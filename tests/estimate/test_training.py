@@ -133,6 +133,16 @@ def test_heads_of_other_widths_reach_their_share_of_the_rate(heads: int, head_di
     assert apart["matmul"] == pytest.approx(even["matmul"])
 
 
+def test_heads_of_odd_widths_have_no_tensor_cores() -> None:
+    """BLOOM's sweep: 13,824 in 96 heads are rows of 288 bytes, in 128 of 216, and its steps of 107 s take 147."""
+    shapes = (model(layers=2, hidden=13824, heads=heads) for heads in (96, 128))
+    even, odd = (setting(shape, stack="megatron-2021", global_batch=8) for shape in shapes)
+    products = 2 * 6 * 2 * odd.sequence**2 * 13824  # two layers, two forward and four backward, one sequence a rank
+    rate = products / costs(odd, recompute="none")["attention"]
+    assert rate == pytest.approx(odd.vector_peak * odd.matmul.compute_share / one(odd.sustained), rel=0.02)
+    assert costs(odd)["attention"] > 4 * costs(even)["attention"]
+
+
 def test_zero_1_sends_what_zero_0_sends() -> None:
     """A scatter and a gather are an all-reduce when weights and gradients are of one type."""
     asked = two_nodes(workload={"gradients": "bf16"})

@@ -268,6 +268,7 @@ def test_the_network_is_the_row_s(row: Any) -> None:
     assert (odd.node.accelerators, odd.scenario.cluster.nodes) == (4, 3)
 
 
+FP8 = {"year": 2024, "precision": "fp8", "accelerator": "h100-sxm"}
 TITAN = {"fsdp": "true", "year": 2024, "framework": "torchtitan"}
 
 
@@ -282,11 +283,16 @@ def test_what_ran_was_on_offer(row: Any) -> None:
     [
         ({"year": 2024, "framework": "Megatron-LM"}, {"overlap.tp": 0, "overlap.dp": 0}),
         ({"year": 2024, "framework": "NeMo", "features": "grad/param comm overlap off"}, {"overlap.dp": 0}),
-        ({"framework": "Pax/JAX", "year": 2024, "notes": "no flash attention"}, {"kernels.attention": "unfused"}),
+        ({"framework": "MaxText", "year": 2024, "notes": "no flash attention"}, {"kernels.attention": "unfused"}),
+        ({"framework": "MaxText", "year": 2024}, {"kernels.attention": "flash-3"}),
+        ({"framework": "Pax/JAX", "year": 2024}, {"kernels.attention": "unfused"}),
+        ({"framework": "Pax/JAX + TransformerEngine", "year": 2024}, {"kernels.attention": "flash-3"}),
         ({"framework": "DeepSpeed", "notes": "FlashAttention"}, {"kernels.attention": "flash-1"}),
         ({"framework": "DeepSpeed", "notes": "FlashAttention", "year": 2025}, {"kernels.attention": "flash-2"}),
         ({**TITAN, "features": "torch.compile"}, {"kernels.traffic_factor": 1.1}),
         ({**TITAN, "features": "bf16"}, {"kernels.traffic_factor": 2.0}),
+        ({**TITAN, "features": ""}, {"kernels.traffic_factor": 2.0}),
+        ({**TITAN, "features": "", "framework": "mine"}, {"kernels.traffic_factor": 1.1}),
         ({**TITAN, "year": 2023, "features": "torch.compile"}, {"kernels.traffic_factor": 1.1}),
         ({**TITAN, "features": "torch.compile;async TP"}, {"overlap.tp": 0.4}),
         ({"kernel": "flash_attn 1.0.8"}, {"kernels.attention": "flash-1"}),
@@ -306,6 +312,8 @@ def test_what_ran_was_on_offer(row: Any) -> None:
           ("FlashAttention-2", "flash_attn2", "flash-attention v2", "FA2")),
         ({"year": 2025, "framework": "Megatron-Bridge 25.11"}, {"buckets.loss": 2}),
         ({"year": 2025, "framework": "NeMo 25.02"}, {"buckets.loss": 6}),
+        *(({**FP8, "framework": f"{name} (dgxc-benchmarking v24.11.1)"}, {"low_precision.gather": gathered}) for
+          name, gathered in (("NeMo", True), ("Paxml", False), ("MaxText", False))),
     ],
 )  # fmt: skip
 def test_a_row_switches_its_stack(row: Any, cells: dict[str, Any], leaves: dict[str, Any]) -> None:

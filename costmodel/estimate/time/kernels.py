@@ -20,7 +20,7 @@ from costmodel.equations.roofline import (
     matmul_time,
     stream_time,
 )
-from costmodel.equations.tiles import tiled_rows
+from costmodel.equations.tiles import peak_of_heads, tiled_rows
 from costmodel.equations.traffic import (
     embedding_traffic,
     loss_traffic,
@@ -42,13 +42,22 @@ from costmodel.estimate.shapes.work import Shard, additions, local_tokens, matmu
 Step = tuple[Pass, Pass, Number]  # forward, backward, and of that the weight gradient
 
 
-def product(setting: Setting, flop: Number, nbytes: Number, *, backward: bool = False, narrow: bool = False) -> Number:
+def product(
+    setting: Setting,
+    flop: Number,
+    nbytes: Number,
+    *,
+    backward: bool = False,
+    narrow: bool = False,
+    peak: Number | None = None,
+) -> Number:
     """Time of a matrix product, by the fit of the accelerator for that type."""
     fit = setting.linear.fit if narrow else setting.matmul
+    usual = setting.linear.peak if narrow else setting.peak
     return matmul_time(
         flop,
         nbytes,
-        setting.linear.peak if narrow else setting.peak,
+        usual if peak is None else peak,
         setting.memory_bandwidth,
         fit.backward_share if backward else fit.compute_share,
         fit.memory_share,
@@ -127,7 +136,8 @@ def attention_pass(setting: Setting, part: Shard, block: Block) -> tuple[Pass, P
     with term("scores"):
         flop = repeated(batches, matmul_flop(sequence, sequence, head_dim))
         nbytes = repeated(batches, matmul_bytes(sequence, sequence, head_dim, setting.element))
-        scores = product(setting, flop, nbytes)
+        peak = peak_of_heads(setting.peak, setting.vector_peak, head_dim, setting.element)
+        scores = product(setting, flop, nbytes, peak=peak)
     softmax = stream(setting, score_traffic(shared, sequence, mixer.heads, setting.element, backward=False))
     back = stream(setting, score_traffic(shared, sequence, mixer.heads, setting.element, backward=True))
     forward, backward = repeated(2.0, scores), repeated(4.0, scores)

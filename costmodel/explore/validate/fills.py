@@ -42,7 +42,7 @@ RULES = {
     "gradients": "the stack's default; fp16 of fp16 runs until 2021 and with DeepSpeed, bf16 of NeMo (dgxc too) and "
     "Megatron-Bridge, and of runs from 2023 on whose software nobody names; in fp16 runs fp16 for bf16",
     "loss": "2 B a logit with Megatron-Bridge, whose recipes take the fused loss of Transformer Engine",
-    "fp8_param_gather": "on in fp8 and mxfp8 runs of NeMo (dgxc too) and Megatron-Bridge: no 16-bit weights are kept",
+    "fp8_param_gather": "on in fp8 and mxfp8 runs of NeMo and Megatron-Bridge: no 16-bit weights are kept",
     "shape": "as the shipped model whose name the row's begins with, where hidden, n_experts, topk and moe_ffn agree: "
     "shared experts, latent attention, node limit, and where all its layers are there windows too; of a dense one "
     "layers that are not all alike, where hidden and layers agree",
@@ -50,8 +50,9 @@ RULES = {
     "moe_ffn": "ffn",
     "ep": "1",
     "etp": "1 with Megatron-Bridge and NeMo from 2025, else tp",
-    "kernel": "flash attention without a version by year, 1 until 2023, else 2, where the stack has none; what no "
-    "rule knows is the stack's",
+    "compile": "false with torchtitan, which compiles where it is told to",
+    "kernel": "flash attention without a version by year, 1 until 2023, else 2, where the stack has none; unfused in "
+    "Pax without Transformer Engine; what no rule knows is the stack's",
     "features": "of Megatron-Bridge from 26.06 on, of experts on Blackwell, where no recipe is known: a graph of the "
     "whole iteration, tokens sent beside compute, as its recipes have it",
     "imbalance": "1, tokens spread evenly over experts",

@@ -36,9 +36,10 @@ SWITCHES: tuple[tuple[str, str, str, Any], ...] = (
 FUSED = ("flash", "sdpa", "cudnn", "xformers", "dotproduct", "compile")
 UNFUSED = ("softmax", "torch", "megatron", "unfused", "eager")
 _FLASH = re.compile(r"(?:flash[\s_-]*(?:attn|attention)?|\bfa)[\s_=(-]*v?([123])(?!\d)")
+_PLAIN_PAX = re.compile(r"Pax/JAX(?!.*TransformerEngine)")  # attention is fused by Transformer Engine only
 _NOT = re.compile(r"\b(?:no|not|without)\b")
 LAST_FLAT = 2023
-RECIPES_OF = ("NeMo", "Megatron-Bridge", "dgxc-benchmarking")
+RECIPES_OF = ("NeMo", "Megatron-Bridge")
 IN_PLACE = Figure(2.0)  # bytes a logit: Transformer Engine's loss writes the gradient over the 16-bit logits
 PARAM_GATHER = ("fp8", "fp8-cs", "mxfp8")  # all their fp8 recipes but that of weights in blocks
 
@@ -63,6 +64,14 @@ def _said(filling: Filling) -> str:
     return f"{filling.features()};{filling.row.text('notes')}".lower()
 
 
+def _compiled(filling: Filling, stack: Stack) -> bool:
+    """Whether a compiler fused the kernels: as features say, if any; torchtitan's must be asked; else as usual."""
+    if filling.row.text("features"):
+        return "compile" in _said(filling)
+    unasked = "torchtitan" in filling.row.text("framework").lower()
+    return filling.put("compile", False) if unasked else stack.name == "fsdp2"
+
+
 def _overlapped(filling: Filling) -> bool:
     return "overlap enabled" in _said(filling)
 
@@ -75,8 +84,7 @@ def stack_of(filling: Filling, shelf: Shelf) -> Stack:
         if words in said:
             stack = _set(stack, group, leaf, value)
     other = {"fsdp2": "fsdp1", "fsdp1": "fsdp2"}.get(stack.name)
-    compiled = "compile" in said
-    if other and filling.row.text("features") and compiled != (stack.name == "fsdp2"):
+    if other and _compiled(filling, stack) != (stack.name == "fsdp2"):
         stack = _set(stack, "kernels", "traffic_factor", shelf.document("stack", other).kernels.traffic_factor)
     attention = _attention(filling, stack)
     if attention != stack.kernels.attention:
@@ -100,6 +108,8 @@ def _attention(filling: Filling, stack: Stack) -> str:
         return f"flash-{version[1]}"
     if not fused and any(word in named for word in UNFUSED):
         return "unfused"
+    if _PLAIN_PAX.search(filling.row.text("framework")):
+        return filling.put("kernel", "unfused")
     if usual == "unfused" and (fused or "flashattention" in _said(filling)):
         usual = "flash-1" if filling.year() <= LAST_FLAT else "flash-2"
     return filling.put("kernel", usual) if named else usual

@@ -481,7 +481,7 @@ def test_recipes_of_a_release(framework: str, notes: str, graphed: bool, row: An
 
 
 @pytest.mark.parametrize(
-    ("framework", "year", "etp"), [("Megatron-Core", 2025, 2), ("Megatron-Bridge 26.02", 2026, 1), ("NeMo", 2024, 2)]
+    ("framework", "year", "etp"), [("Megatron-Core", 2025, 2), ("Megatron-Bridge 26.02", 2026, 1), ("NeMo", 2025, 2)]
 )
 def test_etp_unsaid(framework: str, year: int, etp: int, row: Any) -> None:
     found = modelled(row(**{**MIXTRAL, "framework": framework, "year": year, "etp": EMPTY}), SHELF)

@@ -20,8 +20,7 @@ from costmodel.explore.validate.known_models import known_model, with_experts
 PADDED, PARTLY_GRAPHED = 0.3, 0.5
 _CAPACITY = re.compile(r"capacity factor (\d+(\.\d+)?)")
 _DROPPED = re.compile(r"token-?drop", re.IGNORECASE)
-_ONE_FACTORISATION = ("Megatron-Bridge", "NeMo")
-_FOLDED = 2025
+_FOLDING = "Megatron-Bridge"
 
 
 def has_experts(row: Row) -> bool:
@@ -70,14 +69,13 @@ def _shared(filling: Filling, kind: Layers | None, experts: dict[str, Any]) -> d
 
 
 def expert_degrees(filling: Filling, tp: float) -> dict[str, float]:
-    """How the experts are cut: ep as stated, else 1; etp as tp where one factorisation serves all, else 1."""
+    """How the experts are cut: ep as stated, else 1; etp as tp, unless stated or in a recipe of Megatron-Bridge, 1."""
     row = filling.row
     if not has_experts(row):
         return {}
     ep, etp = filling.number("ep", 1.0), row.number("etp")
     if etp is None:
-        apart = filling.year() >= _FOLDED and any(name in row.text("framework") for name in _ONE_FACTORISATION)
-        etp = filling.put("etp", 1.0 if apart else tp)
+        etp = filling.put("etp", 1.0 if _FOLDING in row.text("framework") else tp)
     return {"ep": ep, "etp": etp}
 
 

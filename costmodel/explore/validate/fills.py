@@ -49,7 +49,7 @@ RULES = {
     "mtp": "multi-token prediction as in that model, where all its layers are there",
     "moe_ffn": "ffn",
     "ep": "1",
-    "etp": "1 with Megatron-Bridge and NeMo from 2025, else tp",
+    "etp": "1 with Megatron-Bridge, else tp, as Megatron-Core takes it",
     "compile": "false with torchtitan, which compiles where it is told to",
     "kernel": "flash attention without a version by year, 1 until 2023, else 2, where the stack has none; unfused in "
     "Pax without Transformer Engine; what no rule knows is the stack's",

@@ -294,7 +294,7 @@ class SustainedFit(Sourced):
     )
     power: Watts | None = Field(default=None, description="Sustained power of the part it was fitted on")
     peak: FlopRate | None = Field(
-        default=None, description="Its dense bf16 peak; parts with less power for theirs slow down more"
+        default=None, description="Its dense bf16 peak; parts with less power for theirs slow down more, with more less"
     )
     fitted: Fitted | None = Field(default=None, description="Residual")
 

@@ -56,12 +56,13 @@ def matmul_time(
 
 
 @equation
-def power_slowdown(power: Number, peak: Number, fitted_power: Number, fitted_peak: Number) -> Number:
-    """Slow-down of a part that has less power for its peak than the part it borrows an efficiency from.
+def part_slowdown(fitted: Number, power: Number, peak: Number, fitted_power: Number, fitted_peak: Number) -> Number:
+    """Slow-down by power and clocks of a part, from that of another one of the same silicon.
 
-    max(1, (P₀ / R₀) / (P / R))^(1/3)
+    max(1, f ((P₀ / R₀) / (P / R))^(1/3))
 
     Args:
+        fitted: slow-down of the part that was fitted, f [1]
         power: sustained power of the part, P [W]
         peak: its datasheet rate, R [FLOP/s]
         fitted_power: power of the part that was fitted, P₀ [W]
@@ -71,8 +72,8 @@ def power_slowdown(power: Number, peak: Number, fitted_power: Number, fitted_pea
         slow-down [1]
 
     Example:
-        >>> round(float(power_slowdown(500.0, 989.4e12, 700.0, 989.4e12)), 3)
-        1.119
+        >>> round(float(part_slowdown(1.29, 500.0, 989.4e12, 700.0, 989.4e12)), 3)
+        1.443
 
     Holds:
         tensor cores at the power limit, where power grows with the cube of the clock
@@ -80,9 +81,9 @@ def power_slowdown(power: Number, peak: Number, fitted_power: Number, fitted_pea
     Source:
         hennessy-2017 §1.5; composition
 
-    Monotone: increasing in peak, fitted_power; decreasing in power, fitted_peak
+    Monotone: increasing in fitted, peak, fitted_power; decreasing in power, fitted_peak
     """
-    return np.maximum((fitted_power / fitted_peak) / (power / peak), 1.0) ** (1 / 3)
+    return np.maximum(fitted * ((fitted_power / fitted_peak) / (power / peak)) ** (1 / 3), 1.0)
 
 
 @equation

@@ -17,7 +17,7 @@ from costmodel.equations.adapters import packed_bytes
 from costmodel.equations.collectives import Operation
 from costmodel.equations.counting import divided, repeated, world_size
 from costmodel.equations.overlap import bucket_bytes
-from costmodel.equations.roofline import power_slowdown, slowest_part
+from costmodel.equations.roofline import part_slowdown, slowest_part
 from costmodel.errors import Place, fail
 from costmodel.estimate.host import Host, host_of
 from costmodel.estimate.overlaps import tensor_overlap, weights_overlap
@@ -309,12 +309,13 @@ def expert_host(kernels: ExpertKernels, recipe: Recipe) -> float:
 
 
 def _sustained(case: Case, fit: SustainedFit) -> float:
-    """The fitted slow-down, more of it for a part that has less power than the one it was fitted on."""
+    """The fitted slow-down, as much more or less of it as the part has less or more power for its peak."""
     power, peak = case.accelerator.power, case.accelerator.peak.bf16
     if power is None or peak is None or fit.power is None or fit.peak is None:
         return fit.factor
-    more = float(power_slowdown(power.max, peak, fit.power, fit.peak))
-    return fit.factor if more == 1 else float(repeated(more, fit.factor))
+    if (power.max, peak) == (fit.power, fit.peak):
+        return fit.factor
+    return float(part_slowdown(fit.factor, power.max, peak, fit.power, fit.peak))
 
 
 def _complete(case: Case, recipe: Recipe) -> None:

@@ -251,6 +251,14 @@ def test_remarks() -> None:
     assert {"N001", "N002", "N004"} <= {*REMARKS}
 
 
+def test_heads_without_tensor_cores() -> None:
+    """96 heads of 144 elements are whole pieces of 16 bytes, 128 of 108 not, which only unfused attention minds."""
+    shapes = {heads: model(hidden=13824, heads=heads) for heads in (96, 128)}
+    assert "N009" in ask(setting(shapes[128], stack="megatron-2021")).remarked
+    assert "N009" not in ask(setting(shapes[96], stack="megatron-2021")).remarked
+    assert "N009" not in ask(setting(shapes[128])).remarked
+
+
 @pytest.mark.parametrize(
     "assume", [{"experts": {"deduplicated": False}}, {"experts": {"capacity": 2}}, {"overlap": {"ep": 0}}]
 )

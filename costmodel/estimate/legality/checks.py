@@ -13,14 +13,9 @@ from costmodel.documents.library import UNMEASURED
 from costmodel.documents.model import Layers
 from costmodel.documents.plan import Space
 from costmodel.equation import Number
-from costmodel.equations.counting import (
-    divided,
-    micro_batches_per_step,
-    remainder,
-    repeated,
-    world_ranks,
-)
+from costmodel.equations.counting import divided, micro_batches_per_step, remainder, repeated, world_ranks
 from costmodel.equations.states import Zero
+from costmodel.equations.tiles import peak_of_heads
 from costmodel.estimate.block import Block, Structure, local_sequence
 from costmodel.estimate.legality.choices import (
     choices_offered,
@@ -265,8 +260,17 @@ def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:
     yield "N004", _any(np.asarray(divided(width, block.tp) < 256) for width in _inner_widths(setting))
     yield "N007", np.full(len(block), setting.convention in ("megatron-2021", "korthikanti") and not _gpt(setting))
     yield "N008", np.full(len(block), setting.experts is None and _assumes_experts(setting))
+    yield "N009", np.full(len(block), setting.attention is None and any(_odd_heads(setting)))
     longer = setting.sequence > setting.model.max_sequence
     yield "N006", np.full(len(block), longer and setting.model.positions != "learned")
+
+
+def _odd_heads(setting: Setting) -> Iterator[bool]:
+    """Of each kind of layers, whether its heads are left to the vector units."""
+    for kind in setting.model.layers:
+        if kind.attention is not None:
+            width = kind.attention.head_dim
+            yield bool(peak_of_heads(setting.peak, setting.vector_peak, width, setting.element) < setting.peak)
 
 
 def _assumes_experts(setting: Setting) -> bool:

@@ -116,5 +116,9 @@ REMARKS = {
     "N008": Rule(
         "assumed of no experts", "The model has no experts, so assume.experts and assume.overlap.ep change nothing."
     ),
+    "N009": Rule(
+        "heads without tensor cores",
+        "Unfused attention leaves heads of no whole pieces of 16 bytes to the vector units; others are far faster.",
+    ),
     "N004": Rule("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
 }

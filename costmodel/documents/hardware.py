@@ -294,7 +294,8 @@ class SustainedFit(Sourced):
     )
     power: Watts | None = Field(default=None, description="Sustained power of the part it was fitted on")
     peak: FlopRate | None = Field(
-        default=None, description="Its dense bf16 peak; parts with less power for theirs slow down more, with more less"
+        default=None,
+        description="Its dense bf16 peak; a part slows down more with less power for its peak, less with more",
     )
     fitted: Fitted | None = Field(default=None, description="Residual")
 

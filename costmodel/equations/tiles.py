@@ -55,7 +55,7 @@ def peak_of_heads(peak: Number, vector_peak: Number, head_dim: Number, element: 
         19.5
 
     Holds:
-        cuBLAS 11 on batches; fused attention pads its heads
+        cuBLAS 11 on batches; fused attention pads its heads, and other vendors' libraries are taken to do so
 
     Source:
         anthony-2024; training-runs-fit

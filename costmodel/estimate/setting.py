@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from costmodel.documents.hardware import AttentionFit, CollectiveFit, MatmulFit, NetworkFit, SustainedFit
+from costmodel.documents.hardware import AttentionFit, CollectiveFit, MatmulFit, NetworkFit
 from costmodel.documents.library import Case
 from costmodel.documents.model import Model
 from costmodel.documents.precision import RECIPES, Recipe
@@ -17,11 +17,12 @@ from costmodel.equations.adapters import packed_bytes
 from costmodel.equations.collectives import Operation
 from costmodel.equations.counting import divided, repeated, world_size
 from costmodel.equations.overlap import bucket_bytes
-from costmodel.equations.roofline import part_slowdown, slowest_part
+from costmodel.equations.roofline import slowest_part
 from costmodel.errors import Place, fail
 from costmodel.estimate.host import Host, host_of
 from costmodel.estimate.overlaps import tensor_overlap, weights_overlap
 from costmodel.estimate.precision import Linear, linear_of, matmul_fit, possible
+from costmodel.estimate.slowdown import slowdown_of
 from costmodel.estimate.tunable import tunable
 from costmodel.units import Figure, show
 
@@ -82,7 +83,6 @@ class Setting:
     linear: Linear
     attention: AttentionFit | None
     memory_share: float
-    of_a_part: float
     variation: float
     collectives: dict[str, CollectiveFit]
     network: NetworkFit
@@ -156,13 +156,20 @@ class Setting:
 
     @property
     def vector_peak(self) -> float:
-        """Rate of the units beside the tensor cores, where the part has them."""
-        return self.case.accelerator.peak.fp32 or self.peak
+        """Rate of the units that NVIDIA's libraries leave odd rows to; other parts are taken to pad them."""
+        accelerator = self.case.accelerator
+        return accelerator.peak.fp32 or self.peak if accelerator.vendor == "NVIDIA" else self.peak
 
     @property
     def domain(self) -> float:
         """Accelerators of a scale-up domain."""
         return self.case.node.scale_up.domain
+
+    @property
+    def of_a_part(self) -> Number:
+        """Slow-down of tensor cores in a real step by power and clocks."""
+        with term("by power and clocks"):
+            return slowdown_of(self.case)
 
     @property
     def sustained(self) -> Number:
@@ -218,6 +225,13 @@ class _Speaker:
         share = show(linear.fit.compute_share, "1")
         self.say("attention and matmul", f"{stack.kernels.attention}; {share} of peak alone", origin)
 
+    def slowdown(self, case: Case, origin: str) -> None:
+        fit = case.efficiency.sustained
+        if fit is None or case.scenario.assume.sustained is not None:
+            return
+        found = float(slowdown_of(case))
+        self.say("assume.sustained", show(found, "1"), origin if found == fit.factor else f"{origin}, by power")
+
     def mfu_peak(self, case: Case, recipe: Recipe) -> float:
         """The rate an MFU is a share of: of the type the matmuls read, unless the scenario names another."""
         written, peaks = case.scenario.assume.mfu_peak, case.accelerator.peak
@@ -246,6 +260,7 @@ def setting_of(case: Case) -> Setting:
     fitted, crossed, named = f"efficiencies/{efficiency.of}", f"efficiencies/{case.network.of}", f"stacks/{stack.name}"
     gradients = (speaker := _Speaker()).gradients(case)
     speaker.rates(stack, linear, fitted)
+    speaker.slowdown(case, fitted)
     return Setting(
         case=case,
         model=case.model,
@@ -261,7 +276,6 @@ def setting_of(case: Case) -> Setting:
         linear=linear,
         attention=efficiency.attention.get(stack.kernels.attention),
         memory_share=streams.share,
-        of_a_part=speaker.choose("assume.sustained", assume.sustained, _sustained(case, sustained), fitted),
         variation=speaker.choose("assume.variation", assume.variation, sustained.variation, fitted),
         collectives=efficiency.collectives,
         network=network,
@@ -306,16 +320,6 @@ def _experts(case: Case, recipe: Recipe, speaker: _Speaker) -> ExpertSetting | N
 def expert_host(kernels: ExpertKernels, recipe: Recipe) -> float:
     """What the host takes for an expert; in a narrow type it has the input converted too."""
     return float(repeated(kernels.narrow, kernels.host)) if recipe.narrow else kernels.host
-
-
-def _sustained(case: Case, fit: SustainedFit) -> float:
-    """The fitted slow-down, as much more or less of it as the part has less or more power for its peak."""
-    power, peak = case.accelerator.power, case.accelerator.peak.bf16
-    if power is None or peak is None or fit.power is None or fit.peak is None:
-        return fit.factor
-    if (power.max, peak) == (fit.power, fit.peak):
-        return fit.factor
-    return float(part_slowdown(fit.factor, power.max, peak, fit.power, fit.peak))
 
 
 def _complete(case: Case, recipe: Recipe) -> None:

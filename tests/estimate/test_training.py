@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from costmodel.equations.roofline import part_slowdown
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.plan import Answer, answer
 from costmodel.estimate.setting import Setting
@@ -134,17 +135,21 @@ def test_heads_of_other_widths_reach_their_share_of_the_rate(heads: int, head_di
 
 
 def test_parts_of_one_silicon_slow_down_by_their_power() -> None:
-    """Fitted at 700 W for 989 TFLOP/s, and at 1,000 for 2,250; where the processor has a share, as fitted."""
+    """Fitted at 700 W for 989 TFLOP/s, and at 1,000 for 2,250; where the processor has a share, as fitted.
+
+    With all the power in the world there is no slow-down, and none that was not there.
+    """
     parts = ("h100-sxm-96", "h100-sxm", "gh200-96", "b200-sxm", "gb200", "gb300")
     nodes = (written_out("node", "dgx-h100", accelerator=part) for part in parts)
     weak, hopper, grace, blackwell, *rich = (setting(node=node).of_a_part for node in nodes)
     assert weak == pytest.approx(hopper * (700 / 500) ** (1 / 3))
     assert grace == hopper
     assert rich == pytest.approx([blackwell * (2500 / 2250 * 1000 / power) ** (1 / 3) for power in (1200, 1400)])
+    assert [float(part_slowdown(each, 1e6, 1e15, 700.0, 1e15)) for each in (1.29, 1.0, 0.95)] == [1.0, 1.0, 0.95]
 
 
 def test_heads_of_odd_widths_have_no_tensor_cores() -> None:
-    """BLOOM's sweep: 13,824 in 96 heads are rows of 288 bytes, in 128 of 216, and its steps of 107 s take 147."""
+    """13,824 in 96 heads are rows of 288 bytes, in 128 of 216, which are left to the vector units."""
     shapes = (model(layers=2, hidden=13824, heads=heads) for heads in (96, 128))
     even, odd = (setting(shape, stack="megatron-2021", global_batch=8) for shape in shapes)
     products = 2 * 6 * 2 * odd.sequence**2 * 13824  # two layers, two forward and four backward, one sequence a rank

@@ -291,7 +291,7 @@ def test_frozen_experts_take_two_thirds_of_the_products() -> None:
 
 def test_thin_products_of_experts_cost_the_host_its_time() -> None:
     """Each of three adapters two products, as many as an expert has without, which in fp8 take thrice as long."""
-    stacks = [written_out("stack", "megatron-core", experts={"host": f"{own} s"}) for own in (10, 20)]
+    stacks = [written_out("stack", "megatron-core", experts={"host": f"{host} s"}) for host in (10, 20)]
     for more, times in (({}, 4), ({"modules": ["q", "down"]}, 2), ({"modules": ["q"]}, 1)):
         for precision, own in (("bf16", 1), ("fp8", 3)):
             asked = (tuned(mixed(count=8), precision=precision, node=ONE, stack=stack, **more) for stack in stacks)
@@ -300,7 +300,7 @@ def test_thin_products_of_experts_cost_the_host_its_time() -> None:
 
 
 def test_a_written_host_time_is_of_the_experts_own_products() -> None:
-    hosts = [{"experts": {"host": f"{own} s"}} for own in (10, 20)]
+    hosts = [{"experts": {"host": f"{host} s"}} for host in (10, 20)]
     found = [costs(tuned(mixed(count=8), "qlora", node=ONE, assume=said))["launch"] for said in hosts]
     assert found[1] - found[0] == EQUAL(64 * 8 * 2 * 8 * 10, rel=1e-9)
 

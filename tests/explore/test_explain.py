@@ -164,6 +164,15 @@ def test_an_override_is_a_place_too() -> None:
     assert all("command line" in place for place in found)
 
 
+def test_a_slow_down_by_power_is_told_from_both_parts() -> None:
+    """The GB300's own power and peak, and the B200's, on which the factor was fitted."""
+    setting = setting_of(load("quickstart", ("cluster.node=gb300-nvl72",)))
+    root = explain(setting, own_plan(setting), "matmul")
+    (found, *_) = (node for node in nodes(root) if node.equation is not None and node.equation.name == "part_slowdown")
+    assert [inner.value for inner in found.beneath] == [1.43, 1400.0, 2.5e15, 1000.0, 2.25e15]
+    assert all(inner.written is not None for inner in found.beneath)
+
+
 def test_trees_name_what_repeats() -> None:
     """Two calls of one equation can be told apart by their labels."""
     root = explained("llama-3-70b-512", "step_time")

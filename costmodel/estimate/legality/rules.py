@@ -118,7 +118,8 @@ REMARKS = {
     ),
     "N009": Rule(
         "heads without tensor cores",
-        "Unfused attention leaves heads of no whole pieces of 16 bytes to the vector units; others are far faster.",
+        "Head width times element size is no multiple of 16 bytes, so unfused attention misses the tensor cores; take "
+        "heads of a multiple of 8 elements, or fused attention (costmodel explain peak_of_heads).",
     ),
     "N004": Rule("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
 }

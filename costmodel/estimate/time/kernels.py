@@ -42,22 +42,13 @@ from costmodel.estimate.shapes.work import Shard, additions, local_tokens, matmu
 Step = tuple[Pass, Pass, Number]  # forward, backward, and of that the weight gradient
 
 
-def product(
-    setting: Setting,
-    flop: Number,
-    nbytes: Number,
-    *,
-    backward: bool = False,
-    narrow: bool = False,
-    peak: Number | None = None,
-) -> Number:
+def product(setting: Setting, flop: Number, nbytes: Number, *, backward: bool = False, narrow: bool = False) -> Number:
     """Time of a matrix product, by the fit of the accelerator for that type."""
     fit = setting.linear.fit if narrow else setting.matmul
-    usual = setting.linear.peak if narrow else setting.peak
     return matmul_time(
         flop,
         nbytes,
-        usual if peak is None else peak,
+        setting.linear.peak if narrow else setting.peak,
         setting.memory_bandwidth,
         fit.backward_share if backward else fit.compute_share,
         fit.memory_share,
@@ -134,14 +125,21 @@ def attention_pass(setting: Setting, part: Shard, block: Block) -> tuple[Pass, P
     shared = divided(block.micro_batch, block.cp)
     batches = repeated(shared, mixer.heads)
     with term("scores"):
-        flop = repeated(batches, matmul_flop(sequence, sequence, head_dim))
-        nbytes = repeated(batches, matmul_bytes(sequence, sequence, head_dim, setting.element))
-        peak = peak_of_heads(setting.peak, setting.vector_peak, head_dim, setting.element)
-        scores = product(setting, flop, nbytes, peak=peak)
+        scores = _scores(setting, batches, head_dim)
     softmax = stream(setting, score_traffic(shared, sequence, mixer.heads, setting.element, backward=False))
     back = stream(setting, score_traffic(shared, sequence, mixer.heads, setting.element, backward=True))
     forward, backward = repeated(2.0, scores), repeated(4.0, scores)
     return Pass(attention=forward, memory_bound=softmax), Pass(attention=backward, memory_bound=back)
+
+
+def _scores(setting: Setting, batches: Number, head_dim: Number) -> Number:
+    """Time of one of the products of unfused attention, of so many heads."""
+    flop = repeated(batches, matmul_flop(setting.sequence, setting.sequence, head_dim))
+    nbytes = repeated(batches, matmul_bytes(setting.sequence, setting.sequence, head_dim, setting.element))
+    peak = peak_of_heads(setting.peak, setting.vector_peak, head_dim, setting.element)
+    fit = setting.matmul
+    shares = (fit.compute_share, fit.memory_share, fit.start, fit.exponent)
+    return matmul_time(flop, nbytes, peak, setting.memory_bandwidth, *shares, setting.sustained)
 
 
 def _merge(setting: Setting, part: Shard, block: Block) -> Number:

@@ -20,7 +20,7 @@ from costmodel.explore.validate.known_models import known_model, with_experts
 PADDED, PARTLY_GRAPHED = 0.3, 0.5
 _CAPACITY = re.compile(r"capacity factor (\d+(\.\d+)?)")
 _DROPPED = re.compile(r"token-?drop", re.IGNORECASE)
-_FOLDING = "Megatron-Bridge"
+_CUTS_APART = "Megatron-Bridge"
 
 
 def has_experts(row: Row) -> bool:
@@ -69,13 +69,13 @@ def _shared(filling: Filling, kind: Layers | None, experts: dict[str, Any]) -> d
 
 
 def expert_degrees(filling: Filling, tp: float) -> dict[str, float]:
-    """How the experts are cut: ep as stated, else 1; etp as tp, unless stated or in a recipe of Megatron-Bridge, 1."""
+    """How the experts are cut: ep as stated, else 1; etp as stated, else 1 with Megatron-Bridge and tp otherwise."""
     row = filling.row
     if not has_experts(row):
         return {}
     ep, etp = filling.number("ep", 1.0), row.number("etp")
     if etp is None:
-        etp = filling.put("etp", 1.0 if _FOLDING in row.text("framework") else tp)
+        etp = filling.put("etp", 1.0 if _CUTS_APART in row.text("framework") else tp)
     return {"ep": ep, "etp": etp}
 
 

@@ -39,7 +39,7 @@ RULES = {
     "zero_stage": "the stack's default",
     "seq_parallel": "the stack's default",
     "recompute": "the stack's default",
-    "gradients": "the stack's default; fp16 of fp16 runs until 2021 and with DeepSpeed, bf16 of NeMo (dgxc too) and "
+    "gradients": "the stack's default; fp16 of fp16 runs until 2021 and with DeepSpeed, bf16 of NeMo and "
     "Megatron-Bridge, and of runs from 2023 on whose software nobody names; in fp16 runs fp16 for bf16",
     "loss": "2 B a logit with Megatron-Bridge, whose recipes take the fused loss of Transformer Engine",
     "fp8_param_gather": "on in fp8 and mxfp8 runs of NeMo and Megatron-Bridge: no 16-bit weights are kept",
@@ -50,9 +50,9 @@ RULES = {
     "moe_ffn": "ffn",
     "ep": "1",
     "etp": "1 with Megatron-Bridge, else tp, as Megatron-Core takes it",
-    "compile": "false with torchtitan, which compiles where it is told to",
+    "compile": "false with torchtitan, which compiles when told to",
     "kernel": "flash attention without a version by year, 1 until 2023, else 2, where the stack has none; unfused in "
-    "Pax without Transformer Engine; what no rule knows is the stack's",
+    "Pax/JAX without Transformer Engine, where nothing fused is named; what no rule knows is the stack's",
     "features": "of Megatron-Bridge from 26.06 on, of experts on Blackwell, where no recipe is known: a graph of the "
     "whole iteration, tokens sent beside compute, as its recipes have it",
     "imbalance": "1, tokens spread evenly over experts",
@@ -64,6 +64,7 @@ RULES = {
     "flops_convention": "model FLOP with full attention",
 }
 
+RECIPES = ("NeMo", "Megatron-Bridge")
 PRESENT, LAST_OF_2021, LAST_UNFUSED = 2024.0, 2021, 2022
 USUAL_TOKENS = 4096.0
 _GROUP = re.compile(r"(?:FSDP group|zero1_group)=([1-9]\d*)")
@@ -129,6 +130,12 @@ class Filling:
             return "fp8-row"
         return stack.low_precision.recipes[0] if stack.low_precision else "fp8"
 
+    def by_nvidia(self) -> bool:
+        """Whether a recipe of NeMo or Megatron-Bridge ran; dgxc-benchmarking's are, unless they name other software."""
+        framework, source = self.row.text("framework"), self.row.text("source")
+        named = any(name in f"{framework} {source}" for name in RECIPES)
+        return named or (not framework and "dgxc-benchmarking" in source)
+
     def gradients(self, stack: Stack) -> str:
         """The type of gradients, where features or notes name it."""
         default: str = stack.gradients
@@ -140,7 +147,7 @@ class Filling:
         if self.row.text("precision") in ("fp16", "fp16/bf16") and whole:
             default = "fp16"
         unnamed = stack.name == "megatron-core" and not framework and "megatron" not in told.lower()
-        if unnamed or any(name in told for name in ("NeMo", "Megatron-Bridge", "dgxc-benchmarking")):
+        if unnamed or self.by_nvidia():
             default = "bf16"
         if default == "bf16" and self.row.text("precision") == "fp16":
             default = "fp16"

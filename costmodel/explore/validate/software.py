@@ -36,10 +36,9 @@ SWITCHES: tuple[tuple[str, str, str, Any], ...] = (
 FUSED = ("flash", "sdpa", "cudnn", "xformers", "dotproduct", "compile")
 UNFUSED = ("softmax", "torch", "megatron", "unfused", "eager")
 _FLASH = re.compile(r"(?:flash[\s_-]*(?:attn|attention)?|\bfa)[\s_=(-]*v?([123])(?!\d)")
-_PLAIN_PAX = re.compile(r"Pax/JAX(?!.*TransformerEngine)")  # attention is fused by Transformer Engine only
+_UNCOMPILED = re.compile(r"\b(?:no|not|without) (?:torch\.)?compile")
 _NOT = re.compile(r"\b(?:no|not|without)\b")
 LAST_FLAT = 2023
-RECIPES_OF = ("NeMo", "Megatron-Bridge")
 IN_PLACE = Figure(2.0)  # bytes a logit: Transformer Engine's loss writes the gradient over the 16-bit logits
 PARAM_GATHER = ("fp8", "fp8-cs", "mxfp8")  # all their fp8 recipes but that of weights in blocks
 
@@ -65,11 +64,15 @@ def _said(filling: Filling) -> str:
 
 
 def _compiled(filling: Filling, stack: Stack) -> bool:
-    """Whether a compiler fused the kernels: as features say, if any; torchtitan's must be asked; else as usual."""
+    """Whether a compiler fused the kernels: as the row says, if features do at all; torchtitan's when told to."""
+    said = _said(filling)
+    if "compile" in said:
+        return not _UNCOMPILED.search(said)
     if filling.row.text("features"):
-        return "compile" in _said(filling)
-    unasked = "torchtitan" in filling.row.text("framework").lower()
-    return filling.put("compile", False) if unasked else stack.name == "fsdp2"
+        return False
+    if "torchtitan" in filling.row.text("framework").lower():
+        return filling.put("compile", False)
+    return stack.name == "fsdp2"
 
 
 def _overlapped(filling: Filling) -> bool:
@@ -89,7 +92,7 @@ def stack_of(filling: Filling, shelf: Shelf) -> Stack:
     attention = _attention(filling, stack)
     if attention != stack.kernels.attention:
         stack = _set(stack, "kernels", "attention", attention)
-    if stack.low_precision and _by_nvidia(filling) and filling.precision(stack) in PARAM_GATHER:
+    if stack.low_precision and filling.by_nvidia() and filling.precision(stack) in PARAM_GATHER:
         on = filling.put("fp8_param_gather", True)
         for leaf in ("primary", "gather"):
             stack = _set(stack, "low_precision", leaf, on)
@@ -108,16 +111,18 @@ def _attention(filling: Filling, stack: Stack) -> str:
         return f"flash-{version[1]}"
     if not fused and any(word in named for word in UNFUSED):
         return "unfused"
-    if _PLAIN_PAX.search(filling.row.text("framework")):
+    fused = fused or "flashattention" in _said(filling)
+    if not fused and _plain_pax(filling):
         return filling.put("kernel", "unfused")
-    if usual == "unfused" and (fused or "flashattention" in _said(filling)):
+    if usual == "unfused" and fused:
         usual = "flash-1" if filling.year() <= LAST_FLAT else "flash-2"
     return filling.put("kernel", usual) if named else usual
 
 
-def _by_nvidia(filling: Filling) -> bool:
-    """Whether a recipe of NeMo or Megatron-Bridge ran."""
-    return any(name in _told(filling) for name in RECIPES_OF)
+def _plain_pax(filling: Filling) -> bool:
+    """Whether Pax ran on plain JAX, whose attention only Transformer Engine fuses."""
+    framework = filling.row.text("framework").lower().replace(" ", "")
+    return "pax/jax" in framework and "transformerengine" not in framework
 
 
 def _told(filling: Filling) -> str:

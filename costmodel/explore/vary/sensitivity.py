@@ -18,6 +18,7 @@ from costmodel.explore.compare.leaves import HELD, changed, leaves
 
 TENTH = 0.10
 _ASIDE = ("model.", "workload.", "plan.", "cluster.node.power.", "cluster.node.price.", "cluster.nodes", "assume.price")
+_MEASURED_ON = (".sustained.power", ".sustained.peak", ".link")  # of the part that was fitted: they are not this part's
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ def sensitivity(case: Case, result: str = "step_time") -> Sensitive:
 def _knobs(case: Case, result: str, value: float) -> Iterator[Knob]:
     for path, leaf in leaves(case).items():
         written = leaf.value
-        if not isinstance(written, float) or not written or path.startswith(_ASIDE) or _whole(case, path, written):
+        aside = path.startswith(_ASIDE) or path.endswith(_MEASURED_ON)
+        if aside or not isinstance(written, float) or not written or _whole(case, path, written):
             continue
         spread = _spread(case, path)
         low, high = (_turned(case, path, written, factor, result) for factor in (1 - spread, 1 + spread))

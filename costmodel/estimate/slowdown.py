@@ -1,0 +1,19 @@
+"""How much slower tensor cores are in a real step than in kernels alone, on one part."""
+
+from __future__ import annotations
+
+from costmodel.documents.library import Case
+from costmodel.equation import Number
+from costmodel.equations.roofline import part_slowdown
+
+
+def slowdown_of(case: Case) -> Number:
+    """As assumed, else as fitted: as much more or less as the part has less or more power for its peak."""
+    written, fit = case.scenario.assume.sustained, case.efficiency.sustained
+    power, peak = case.accelerator.power, case.accelerator.peak.bf16
+    assert fit
+    if written is not None:
+        return written
+    if power is None or peak is None or fit.power is None or fit.peak is None:
+        return fit.factor
+    return part_slowdown(fit.factor, power.max, peak, fit.power, fit.peak)

@@ -68,6 +68,9 @@ class States(Sourced):
     gradient_copies: bool = Field(
         default=False, description="Gradients are kept in 16 bits and in fp32; of the shard only, if summed in 16 bits"
     )
+    update: Bytes | None = Field(
+        default=None, description="What the optimizer's step holds for a moment, for each parameter of its shard"
+    )
 
 
 class LowPrecision(Sourced):

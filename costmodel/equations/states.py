@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
+
 from costmodel.equation import Number, equation
 
 Zero = Literal[0, 1, 2, 3]
@@ -221,6 +223,35 @@ def gradient_traffic(parameters: Number, gradient: Number) -> Number:
     Monotone: increasing in parameters, gradient
     """
     return gradient * parameters
+
+
+@equation
+def update_bytes(updated: Number, update: Number, of_backward: Number) -> Number:
+    """What the optimizer's step holds for a moment, beyond what backward held, which is gone by then.
+
+    max(u Ψ − A, 0)
+
+    Args:
+        updated: parameters that the rank updates, Ψ [1]
+        update: bytes that the step needs for each, u [B]
+        of_backward: activations, logits and buffers of backward, A [B]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> round(float(update_bytes(1.8e9, 12.0, 4e9)) / 1e9, 1)
+        17.6
+
+    Source:
+        internevo hybrid_zero_optim.py, fsdp_optimizer.py; torch-2.0 optim/adamw.py
+
+    Pitfall:
+        a step that is fused works in place; one by lists of tensors holds a root of the second moment for all of them
+
+    Monotone: increasing in updated, update; decreasing in of_backward
+    """
+    return np.maximum(update * updated - of_backward, 0.0)
 
 
 @equation

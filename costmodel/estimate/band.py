@@ -35,7 +35,7 @@ Fit = MatmulFit | AttentionFit | MemoryFit | SustainedFit | CollectiveFit | Netw
 
 AXES = ("tp", "cp", "ep", "pp", "dp")
 MEMORY_KINDS = {
-    "states": ("weights", "gradients", "optimizer", "gathered", "buckets"),
+    "states": ("weights", "gradients", "optimizer", "gathered", "buckets", "update"),
     "activations": ("activations", "recompute", "logits", "context"),
     "allocator": ("fragmentation", "runtime"),
 }

@@ -20,6 +20,7 @@ _LEDGER_NOTES = {
     "context": "keys and values of other ranks",
     "recompute": "one layer recomputed whole",
     "logits": "logits, loss, last norm",
+    "update": "what the optimizer's step holds beyond backward",
     "fragmentation": "held back by the caching allocator (assumed)",
     "runtime": "context and communicators (assumed)",
 }

@@ -275,6 +275,17 @@ def test_logits_lie_on_the_last_stage() -> None:
     assert one(ledger.line("logits", 2)) == 6 * tokens * 128256 / 2 + 2 * 2 * tokens * 4096 / 2
 
 
+def test_a_step_takes_the_place_of_backward() -> None:
+    """InternEvo's takes 12 bytes for each parameter of its shard, as many as its states, when backward's are gone."""
+    asked = setting(stack="internevo")
+    for zero in (0, 1, 3):
+        given = ask(asked, zero=zero, recompute="full")
+        of_backward = sum(line(given, name) for name in LINES[3:9])
+        assert line(given, "update") == pytest.approx(max(line(given, "optimizer") - of_backward, 0))
+    assert line(ask(asked, zero=0, recompute="full"), "update") > 0
+    assert line(ask(setting(), zero=0, recompute="full"), "update") == 0
+
+
 def test_activations_grow_with_the_micro_batch_and_states_do_not() -> None:
     asked = setting()
     one_, two = ask(asked, micro_batch=1), ask(asked, micro_batch=2)

@@ -17,6 +17,7 @@ from costmodel.equations.states import (
     optimizer_bytes,
     overhead_bytes,
     reserved_bytes,
+    update_bytes,
     weight_bytes,
 )
 from costmodel.estimate.block import Block, alone
@@ -51,11 +52,13 @@ LINES = (
     "activations",
     "recompute",
     "logits",
+    "update",
     "fragmentation",
     "runtime",
 )
-ALLOCATED = LINES[:9]
-RESERVED = LINES[:10]
+ALLOCATED = LINES[:10]
+RESERVED = LINES[:11]
+OF_BACKWARD = LINES[3:9]
 ON_HOST = ("host states", "host activations")
 STAGES = ("first", "middle", "last")
 
@@ -158,6 +161,7 @@ def _stage(
         column["recompute"] = kept.whole
         column["logits"] = head
         column["context"] = _context(setting, block)
+        column["update"] = _updating(setting, block, held, added(column, OF_BACKWARD))
         column["fragmentation"] = reserved_bytes(added(column, ALLOCATED), setting.fragmentation)
         runtime = stack.runtime
         column["runtime"] = overhead_bytes(runtime.context, runtime.communicators, runtime.communicator)
@@ -198,6 +202,20 @@ def _states(setting: Setting, block: Block, held: Number, over: Number) -> dict[
     }
 
 
+def _updating(setting: Setting, block: Block, held: Held, backward: Number) -> Number:
+    """What a step on the device holds beyond what backward did."""
+    each = setting.stack.states.update
+    if each is None or "optimizer" in block.structure.offload:
+        return 0.0
+    return update_bytes(_updated(setting, block, held), each, backward)
+
+
+def _updated(setting: Setting, block: Block, held: Held) -> Number:
+    """Parameters that a rank of a stage updates."""
+    routed = 0.0 if setting.experts is None else stepped(block, held.routed_trained)
+    return shard_of(setting, block, stepped(block, held.trained), routed)
+
+
 def _converted(setting: Setting, block: Block, layers: Number, over: Number) -> Number:
     """What converted weights of the layers add to the kept ones, or take from them where they stand in for them."""
     narrow, zero = setting.narrow, block.structure.zero
@@ -229,9 +247,8 @@ def _all_states(
         ahead = _at_head(block, prediction_parameters(setting.model, block.tp), position)
         found["weights"] = found["weights"] + _frozen(setting, block, held.layers + ahead, held.all, block.shards)
     found["weights"] = found["weights"] + _converted(setting, block, held.layers, block.shards)
-    updated = stepped(block, held.trained)
     if setting.experts is None:
-        return moved_states(setting, block, found, shard_of(setting, block, updated, 0.0))
+        return moved_states(setting, block, found, _updated(setting, block, held))
     with term("experts"):
         edp = expert_data(setting, block)
         routed = _states(setting, block, held.routed_trained, edp)
@@ -239,8 +256,7 @@ def _all_states(
             routed["weights"] = routed["weights"] + _frozen(setting, block, held.routed, held.routed, edp)
         routed["weights"] = routed["weights"] + _converted(setting, block, parameters.routed_ranks[position], edp)
     both = {name: value + routed[name] for name, value in found.items()}
-    routed_updated = stepped(block, held.routed_trained)
-    return moved_states(setting, block, both, shard_of(setting, block, updated, routed_updated))
+    return moved_states(setting, block, both, _updated(setting, block, held))
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ class States(Sourced):
         default=False, description="Gradients are kept in 16 bits and in fp32; of the shard only, if summed in 16 bits"
     )
     update: Bytes | None = Field(
-        default=None, description="What the optimizer's step holds for a moment, for each parameter of its shard"
+        default=None, description="What a step of AdamW holds for a moment, for each parameter of its shard"
     )
 
 

@@ -284,6 +284,8 @@ def test_a_step_takes_the_place_of_backward() -> None:
         assert line(given, "update") == pytest.approx(max(line(given, "optimizer") - of_backward, 0))
     assert line(ask(asked, zero=0, recompute="full"), "update") > 0
     assert line(ask(setting(), zero=0, recompute="full"), "update") == 0
+    lion = setting(stack="internevo", workload={"optimizer": "lion"})
+    assert line(ask(lion, zero=0, recompute="full"), "update") == 0
 
 
 def test_activations_grow_with_the_micro_batch_and_states_do_not() -> None:

@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import Any
 
 REFERENCE = Path(__file__).parent / "reference"
-PARTS = ("parameters", "activations", "latent", "loss", "communication", "gathered", "experts", "schedules", "ring")
+PARTS = (
+    "parameters",
+    "activations",
+    "latent",
+    "loss",
+    "update",
+    "communication",
+    "gathered",
+    "experts",
+    "schedules",
+    "ring",
+)
 
 
 def counted(part: str) -> Any:

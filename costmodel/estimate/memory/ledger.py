@@ -203,9 +203,9 @@ def _states(setting: Setting, block: Block, held: Number, over: Number) -> dict[
 
 
 def _updating(setting: Setting, block: Block, held: Held, backward: Number) -> Number:
-    """What a step on the device holds beyond what backward did."""
-    each = setting.stack.states.update
-    if each is None or "optimizer" in block.structure.offload:
+    """What a step of AdamW, two moments in fp32, holds on the device beyond what backward did."""
+    each, moments = setting.stack.states.update, setting.case.optimizer.moments
+    if each is None or moments < repeated(2.0, ELEMENT_BYTES["fp32"]) or "optimizer" in block.structure.offload:
         return 0.0
     return update_bytes(_updated(setting, block, held), each, backward)
 

@@ -35,6 +35,7 @@ class Stage:
         self.stage_index, self.num_stages, self.group_rank, self.group_size = index, count, rank, ranks
         self.is_first, self.is_last, self.has_backward = index == 0, index == count - 1, True
         self.device, self.group, self.submod = "cpu", None, None
+        self.p2p_per_edge, self.stage_index_to_group_rank = False, {}
         self.ran: list[Action] = []
 
     def forward_one_chunk(self, micro_batch: int, *_: Any, **__: Any) -> None:

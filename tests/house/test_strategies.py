@@ -11,6 +11,7 @@ import pytest
 from costmodel.documents.library import bibliography, strategies
 from costmodel.documents.precision import Precision
 from costmodel.documents.scenario import ExpertAssumption
+from costmodel.documents.stack import Overlap
 from costmodel.equation import EQUATIONS
 from costmodel.errors import CostModelError
 from costmodel.estimate.evaluate import FITS
@@ -76,6 +77,8 @@ def test_a_path_of_a_scenario_has_a_page() -> None:
     assert told.text.splitlines() == [meant, page("deduplicated").text]
     assert page("cluster.fabric.bandwidth").text == page("cluster.node.scale_out.fabric.bandwidth").text
     assert page("assume.flop_convention").title == "a key of the scenario"
+    told = page("overlap.ahead")
+    assert (told.title, told.text) == ("a key of stack documents", str(Overlap.model_fields["ahead"].description))
     with pytest.raises(CostModelError) as refused:
         page("assume.expert.deduplicated")
     assert refused.value.faults[0].code == "C003"

@@ -10,7 +10,7 @@ from typing import Any
 import costmodel.equations
 from costmodel.documents.faults import key_of
 from costmodel.documents.kernels import told_kinds
-from costmodel.documents.library import bibliography, glossary, strategies
+from costmodel.documents.library import FOLDERS, bibliography, glossary, strategies
 from costmodel.documents.overrides import full
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.table import COLUMNS as MEASURED
@@ -68,13 +68,22 @@ def _key(path: str) -> Page:
     """The page of a path of a scenario: what its key is for, before what the word means that it ends with."""
     key, last = key_of(Scenario, full(path)), path.rpartition(".")[2]
     if key is None:
-        raise unknown(path, all_words())
+        return _key_elsewhere(path)
     meant = str(key.get("description", ""))
     if last not in all_words():
         return Page(path, "a key of the scenario", meant)
     known = page(last)
     again = known.text.lower().startswith(meant.lower())
     return replace(known, word=path, text=known.text if again else f"{meant}\n{known.text}")
+
+
+def _key_elsewhere(path: str) -> Page:
+    """The page of a path of a document that scenarios name, as it is written there."""
+    for kind, (_, document) in FOLDERS.items():
+        key = key_of(document, path) if "." in path else None
+        if key is not None:
+            return Page(path, f"a key of {kind} documents", str(key.get("description", "")))
+    raise unknown(path, all_words())
 
 
 def _units(unit: Any) -> str:

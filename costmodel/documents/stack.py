@@ -68,8 +68,11 @@ class States(Sourced):
     gradient_copies: bool = Field(
         default=False, description="Gradients are kept in 16 bits and in fp32; of the shard only, if summed in 16 bits"
     )
-    update: Bytes | None = Field(
-        default=None, description="What a step of AdamW holds for a moment, for each parameter of its shard"
+    step_gradient: Bytes | None = Field(
+        default=None, description="Gradient in fp32 that a step makes for each parameter it updates, for a moment"
+    )
+    step_scratch: Bytes | None = Field(
+        default=None, description="What a step of AdamW makes besides, for each parameter it updates, for a moment"
     )
 
 

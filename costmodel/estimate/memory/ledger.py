@@ -58,7 +58,7 @@ LINES = (
 )
 ALLOCATED = LINES[:10]
 RESERVED = LINES[:11]
-OF_BACKWARD = LINES[3:9]
+OF_BACKWARD = ("gathered", "context", "activations", "recompute", "logits")
 ON_HOST = ("host states", "host activations")
 STAGES = ("first", "middle", "last")
 
@@ -203,10 +203,12 @@ def _states(setting: Setting, block: Block, held: Number, over: Number) -> dict[
 
 
 def _updating(setting: Setting, block: Block, held: Held, backward: Number) -> Number:
-    """What a step of AdamW, two moments in fp32, holds on the device beyond what backward did."""
-    each, moments = setting.stack.states.update, setting.case.optimizer.moments
-    if each is None or moments < repeated(2.0, ELEMENT_BYTES["fp32"]) or "optimizer" in block.structure.offload:
+    """What a step on the device holds beyond what backward did; AdamW is known by two moments in fp32."""
+    states, adam = setting.stack.states, repeated(2.0, ELEMENT_BYTES["fp32"])
+    scratch = states.step_scratch if setting.case.optimizer.moments >= adam else None
+    if "optimizer" in block.structure.offload or (states.step_gradient is None and scratch is None):
         return 0.0
+    each = (states.step_gradient or 0.0) + (scratch or 0.0)
     return update_bytes(_updated(setting, block, held), each, backward)
 
 

@@ -16,4 +16,7 @@ class Optimizer(Sourced):
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="Full name")
     moments: Bytes = Field(description="Bytes of its states for a parameter, without the master copy")
+    root: Bytes | None = Field(
+        default=None, description="Root of its second moment, which a step that is not fused makes"
+    )
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

@@ -71,8 +71,9 @@ class States(Sourced):
     step_gradient: Bytes | None = Field(
         default=None, description="Gradient in fp32 that a step makes for each parameter it updates, for a moment"
     )
-    step_scratch: Bytes | None = Field(
-        default=None, description="What a step of AdamW makes besides, for each parameter it updates, for a moment"
+    step_roots: NonNegative | None = Field(
+        default=None,
+        description="Tensors as large as the root of the second moment that a step holds of all parameters it updates",
     )
 
 

@@ -226,32 +226,34 @@ def gradient_traffic(parameters: Number, gradient: Number) -> Number:
 
 
 @equation
-def update_bytes(updated: Number, update: Number, of_backward: Number) -> Number:
+def update_bytes(updated: Number, step_gradient: Number, roots: Number, root: Number, of_backward: Number) -> Number:
     """What the optimizer's step holds for a moment, beyond what backward held, which is gone by then.
 
-    max(u Ψ − A, 0)
+    max((g + n r) Ψ − A, 0)
 
     Args:
         updated: parameters that the rank updates, Ψ [1]
-        update: bytes that the step needs for each, u [B]
-        of_backward: activations, logits and buffers of backward, A [B]
+        step_gradient: bytes of the gradient that the step makes of each, g [B]
+        roots: tensors as large as the root of the second moment that it holds of all, n [1]
+        root: bytes of that root, r [B]
+        of_backward: activations, logits and gathered weights of backward, A [B]
 
     Returns:
         bytes [B]
 
     Example:
-        >>> round(float(update_bytes(1.8e9, 12.0, 4e9)) / 1e9, 1)
+        >>> round(float(update_bytes(1.8e9, 4.0, 2.0, 4.0, 4e9)) / 1e9, 1)
         17.6
 
     Source:
         internevo hybrid_zero_optim.py, fsdp_optimizer.py; torch-2.0 optim/adamw.py
 
     Pitfall:
-        a step that is fused works in place; one by lists of tensors holds a root of the second moment for all of them
+        a step that is fused works in place; one by lists of tensors holds the root for all of them
 
-    Monotone: increasing in updated, update; decreasing in of_backward
+    Monotone: increasing in updated, step_gradient, roots, root; decreasing in of_backward
     """
-    return np.maximum(update * updated - of_backward, 0.0)
+    return np.maximum((step_gradient + roots * root) * updated - of_backward, 0.0)
 
 
 @equation

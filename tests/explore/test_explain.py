@@ -173,6 +173,14 @@ def test_a_slow_down_by_power_is_told_from_both_parts() -> None:
     assert all(inner.written is not None for inner in found.beneath)
 
 
+def test_what_a_step_makes_is_told_from_software_and_optimizer() -> None:
+    setting = setting_of(load("quickstart", ("stack=internevo", "plan.recompute=full", "plan.zero=0")))
+    root = explain(setting, own_plan(setting), "update")
+    given = {inner.name: inner for inner in root.beneath}
+    assert [given[name].value for name in ("step_gradient", "roots", "root")] == [4.0, 2.0, 4.0]
+    assert all(given[name].written is not None for name in ("step_gradient", "roots", "root"))
+
+
 def test_trees_name_what_repeats() -> None:
     """Two calls of one equation can be told apart by their labels."""
     root = explained("llama-3-70b-512", "step_time")

@@ -203,13 +203,12 @@ def _states(setting: Setting, block: Block, held: Number, over: Number) -> dict[
 
 
 def _updating(setting: Setting, block: Block, held: Held, backward: Number) -> Number:
-    """What a step on the device holds beyond what backward did; AdamW is known by two moments in fp32."""
-    states, adam = setting.stack.states, repeated(2.0, ELEMENT_BYTES["fp32"])
-    scratch = states.step_scratch if setting.case.optimizer.moments >= adam else None
-    if "optimizer" in block.structure.offload or (states.step_gradient is None and scratch is None):
+    """What a step on the device holds beyond what backward did."""
+    states, root = setting.stack.states, setting.case.optimizer.root or 0.0
+    gradient, roots = states.step_gradient or 0.0, states.step_roots or 0.0
+    if "optimizer" in block.structure.offload or not (gradient or (roots and root)):
         return 0.0
-    each = (states.step_gradient or 0.0) + (scratch or 0.0)
-    return update_bytes(_updated(setting, block, held), each, backward)
+    return update_bytes(_updated(setting, block, held), gradient, roots, root, backward)
 
 
 def _updated(setting: Setting, block: Block, held: Held) -> Number:

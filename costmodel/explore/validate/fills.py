@@ -130,19 +130,22 @@ class Filling:
             return "fp8-row"
         return stack.low_precision.recipes[0] if stack.low_precision else "fp8"
 
+    @property
+    def told(self) -> str:
+        """Where the software is named."""
+        return f"{self.row.text('framework')} {self.row.text('source')}"
+
     def by_nvidia(self) -> bool:
         """Whether a recipe of NeMo or Megatron-Bridge ran; dgxc-benchmarking's are, unless they name other software."""
-        framework, source = self.row.text("framework"), self.row.text("source")
-        named = any(name in f"{framework} {source}" for name in RECIPES)
-        return named or (not framework and "dgxc-benchmarking" in source)
+        named = any(name in self.told for name in RECIPES)
+        return named or (not self.row.text("framework") and "dgxc-benchmarking" in self.told)
 
     def gradients(self, stack: Stack) -> str:
         """The type of gradients, where features or notes name it."""
         default: str = stack.gradients
         said = f"{self.row.text('features')} {self.row.text('notes')}"
         named = next((kind for kind in ("fp32", "fp16", "bf16") if f"{kind} grad" in said), None)
-        framework = self.row.text("framework")
-        told = f"{framework} {self.row.text('source')}"
+        framework, told = self.row.text("framework"), self.told
         whole = any(name in told for name in ("DeepSpeed", "GPT-NeoX")) or self.year() <= LAST_OF_2021
         if self.row.text("precision") in ("fp16", "fp16/bf16") and whole:
             default = "fp16"

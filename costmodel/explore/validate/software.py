@@ -96,7 +96,7 @@ def stack_of(filling: Filling, shelf: Shelf) -> Stack:
         on = filling.put("fp8_param_gather", True)
         for leaf in ("primary", "gather"):
             stack = _set(stack, "low_precision", leaf, on)
-    if "Megatron-Bridge" in _told(filling):
+    if "Megatron-Bridge" in filling.told:
         stack = _set(stack, "buckets", "loss", filling.put("loss", IN_PLACE))
     return _offering(stack, filling)
 
@@ -123,10 +123,6 @@ def _plain_pax(filling: Filling) -> bool:
     """Whether Pax ran on plain JAX, whose attention only Transformer Engine fuses."""
     framework = filling.row.text("framework").lower().replace(" ", "")
     return "pax/jax" in framework and "transformerengine" not in framework
-
-
-def _told(filling: Filling) -> str:
-    return f"{filling.row.text('framework')} {filling.row.text('source')}"
 
 
 def _offering(stack: Stack, filling: Filling) -> Stack:

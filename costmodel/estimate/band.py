@@ -1,8 +1,8 @@
 """The band of an answer: the tenth and ninetieth percentile that the residuals of what it used leave.
 
-Errors of one kind are taken as wrong together and add; kinds are independent. The kinds of a step: each class of
-kernels, the sustained slow-down, the host, the links, that to the host, what hides behind compute, and what software
-adds. A stage's wait for the others is as wrong as the work it waits for.
+Errors of one kind are taken as wrong together and add, but for matrix products of other shapes; kinds are independent.
+The kinds of a step: each class of kernels, the sustained slow-down, the host, the links, that to the host, what hides
+behind compute, and what software adds. A stage's wait for the others is as wrong as the work it waits for.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.documents.hardware import AttentionFit, CollectiveFit, MatmulFit, MemoryFit, NetworkFit, SustainedFit
+from costmodel.documents.library import UNMEASURED
 from costmodel.equation import Number, term
 from costmodel.equations.economics import share
 from costmodel.equations.uncertainty import (
@@ -26,8 +27,9 @@ from costmodel.errors import fail
 from costmodel.estimate.costs import COLUMNS, Costs
 from costmodel.estimate.evaluate import Evaluation, money, throughput
 from costmodel.estimate.memory.ledger import LINES
-from costmodel.estimate.passes import added
+from costmodel.estimate.passes import added, summed
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.flop import flop_of_shapes
 from costmodel.estimate.time.step import TERMS, TrainingStep
 from costmodel.estimate.traffic.groups import Transfer
 
@@ -87,7 +89,7 @@ def _kernels(setting: Setting, step: TrainingStep) -> dict[str, Number]:
     """Seconds by which kernels, clocks and the host may be off; unfused attention is made of matrix products."""
     case, common, terms = setting.case, setting.case.common, step.terms
     fits = (common.matmul[name] for name in (setting.recipe.fit, "bf16") if name in common.matmul)
-    matmul = residual(setting.linear.fit, *fits)
+    matmul = _of_shapes(setting, residual(setting.linear.fit, *fits))
     streams = residual(case.efficiency.memory, common.memory)
     sustained = residual(case.efficiency.sustained, common.sustained)
     tensor, fit = terms["matmul"] + terms["attention"], setting.attention
@@ -101,6 +103,20 @@ def _kernels(setting: Setting, step: TrainingStep) -> dict[str, Number]:
     kinds["memory-bound"] = term_error(streams, terms["memory_bound"] + terms["optimizer"])
     kinds["launch"] = term_error(setting.stack.spread.launch, terms["launch"])
     return kinds
+
+
+def _of_shapes(setting: Setting, spread: Number) -> Number:
+    """Spread of the matrix products of a step, whose shapes are wrong independently by so much each; all are wrong
+    together with constants that are not of this accelerator.
+    """
+    if setting.case.efficiency.of == UNMEASURED or setting.linear.fit.fitted is None:
+        return spread
+    work = flop_of_shapes(setting)
+    error: Number = 0.0
+    for name, flop in work.items():
+        with term(name):
+            error = combined_error(error, term_error(spread, flop))
+    return share(error, summed(*work.values()))
 
 
 def _communication(setting: Setting, step: TrainingStep) -> dict[str, Number]:

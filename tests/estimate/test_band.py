@@ -155,7 +155,12 @@ def test_a_step_drawn_term_by_term_has_that_band() -> None:
     def error(relative: Any) -> Any:
         return np.exp(float(relative) * draws.normal(size=100_000))
 
-    matmul, sustained = error(residual(asked.linear.fit)), error(residual(asked.case.efficiency.sustained))
+    # Llama 3 8B by hand: query, key and value; projection; MLP up and down; two products of scores; head.
+    layer = [4096 * 6144, 4096 * 4096, 4096 * 28672, 4096 * 14336, 2 * 4096 * asked.sequence]
+    flop = np.array([*(32 * np.array(layer)), 128256 * 4096])
+    assert asked.attention is None
+    apart = draws.normal(size=(100_000, flop.size)) * float(residual(asked.linear.fit))
+    matmul, sustained = np.exp(apart) @ flop / flop.sum(), error(residual(asked.case.efficiency.sustained))
     streams, software = error(residual(asked.case.efficiency.memory, common.memory)), error(asked.stack.spread.step)
     inside = max(float(residual(asked.collectives[name], common.collectives[name])) for name in ("all_reduce",))
     working = (terms["matmul"] + terms["attention"]) * matmul * sustained
@@ -165,8 +170,20 @@ def test_a_step_drawn_term_by_term_has_that_band() -> None:
     busy = sum(terms.values()) - terms["bubble"]
     drawn = working * (1 + terms["bubble"] / busy) * software
     row = given.evaluation.costs.row()
-    assert row["step_time_low"] == pytest.approx(np.percentile(drawn, 10), rel=0.02)
-    assert row["step_time_high"] == pytest.approx(np.percentile(drawn, 90), rel=0.02)
+    assert row["step_time_low"] == pytest.approx(np.percentile(drawn, 10), rel=0.01)
+    assert row["step_time_high"] == pytest.approx(np.percentile(drawn, 90), rel=0.01)
+
+
+def test_shapes_alike_average_less() -> None:
+    """A mixture of experts spends its step in one shape; constants of no measurement are wrong for all shapes."""
+    fitted = {"fitted": Fitted(median=0.1, p90=0.2)}
+
+    def alone(asked: Setting) -> float:
+        fit = asked.linear.fit.model_copy(update=fitted)
+        return width(ask(replace(certain(asked), linear=replace(asked.linear, fit=fit))))
+
+    never = priced(node="hgx-mi300x")
+    assert 1.0 < alone(priced()) < alone(priced(shape="mixtral-8x7b")) < alone(never)
 
 
 def test_every_term_and_line_is_of_a_kind() -> None:

@@ -13,6 +13,7 @@ from costmodel.equations.arithmetic import matmul_flop
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.experts import dispatched_activations, routed_rows, router_parameters
 from costmodel.equations.parameters import mlp_parameters
+from costmodel.estimate.shapes.mixers import Matmul
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,18 @@ def routed(hidden: Number, kind: Layers, ep: Number, etp: Number) -> Routed | No
         return Routed(experts, local, etp, width, repeated(local, each))
 
 
+def expert_matmuls(hidden: Number, experts: Experts, ffn_hidden: Number) -> tuple[Matmul, Matmul]:
+    """The weight matrices of one routed expert of that width."""
+    up = repeated(2.0, ffn_hidden) if experts.gated else ffn_hidden
+    return Matmul("experts up", up, hidden), Matmul("experts down", hidden, ffn_hidden)
+
+
 def expert_flop(hidden: Number, experts: Experts, tokens: Number) -> Number:
     """Forward work of the routed experts on so many tokens, each in top_k of them."""
     rows = repeated(experts.top_k, tokens)
-    up = repeated(2.0, experts.ffn_hidden) if experts.gated else experts.ffn_hidden
     with term("experts"):
-        return matmul_flop(rows, up, hidden) + matmul_flop(rows, hidden, experts.ffn_hidden)
+        up, down = expert_matmuls(hidden, experts, experts.ffn_hidden)
+        return matmul_flop(rows, up.n, up.k) + matmul_flop(rows, down.n, down.k)
 
 
 def rows_of(part: Routed, tokens: Number, load: Number) -> Number:

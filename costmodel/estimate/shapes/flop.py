@@ -1,16 +1,18 @@
-"""Work of a step where only some is computed again, or only adapters are trained."""
+"""Work of a step where only some is computed again, or only adapters are trained; and by the shape of the product."""
 
 from __future__ import annotations
 
 from costmodel.equation import Number, term
 from costmodel.equations.arithmetic import matmul_flop
-from costmodel.equations.counting import layers_per_stage, repeated
+from costmodel.equations.counting import divided, layers_per_stage, repeated
 from costmodel.equations.economics import tokens_per_step
 from costmodel.estimate.block import Block
 from costmodel.estimate.once import RECOMPUTE, once
+from costmodel.estimate.passes import summed
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import adapters_flop, thin_flop, useful_flop
-from costmodel.estimate.shapes.experts import expert_flop
+from costmodel.estimate.shapes.experts import expert_flop, expert_matmuls
+from costmodel.estimate.shapes.mixers import core_flop
 from costmodel.estimate.shapes.recompute import multiplied_again, partial, reached
 from costmodel.estimate.shapes.split import layer_count
 from costmodel.estimate.shapes.work import (
@@ -69,3 +71,21 @@ def _of_modules(setting: Setting, block: Block, core: Number) -> Number:
             if kind.experts is not None and "moe" in modules:
                 again = again + repeated(count, expert_flop(setting.model.hidden, kind.experts, tokens))
     return again
+
+
+def flop_of_shapes(setting: Setting) -> dict[str, Number]:
+    """Forward work on a token by the shape of the matrix product: the head, weight matrices, unfused attention."""
+    model = setting.model
+    work = {"head": matmul_flop(1.0, model.vocab, model.hidden)}
+    for kind in model.layers:
+        part, experts = shard(model, kind, 1.0), kind.experts
+        met = {each.name: matmul_flop(1.0, each.n, each.k) for each in matmuls(setting, part)}
+        if experts is not None:
+            for each in expert_matmuls(model.hidden, experts, experts.ffn_hidden):
+                met[each.name] = matmul_flop(experts.top_k, each.n, each.k)
+        if part.mixer is not None and setting.attention is None:
+            core = core_flop(kind, part.mixer, 1.0, setting.sequence, part.mixer.heads, causal=False)
+            met["core"] = divided(core, setting.sequence)
+        for name, flop in met.items():
+            work[name] = summed(work.get(name, 0.0), repeated(kind.count, flop))
+    return work

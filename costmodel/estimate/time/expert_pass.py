@@ -14,7 +14,7 @@ from costmodel.estimate.block import Block
 from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import ExpertSetting, Setting
 from costmodel.estimate.shapes.adapters import routed_adapters
-from costmodel.estimate.shapes.experts import Routed, looped, rows_of
+from costmodel.estimate.shapes.experts import Routed, expert_matmuls, looped, rows_of
 from costmodel.estimate.shapes.mixers import Matmul
 from costmodel.estimate.shapes.work import Shard, local_tokens
 from costmodel.estimate.time.kernels import Step, adapter_steps, product, recomputed, stream, unpacking
@@ -53,11 +53,9 @@ def _modules_again(setting: Setting, block: Block, held: Routed, rows: Number, o
 
 def _matmuls(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) -> tuple[Pass, Pass, Number]:
     """Grouped matmuls of the experts of a rank, a group an expert, all groups of equal length."""
-    hidden = setting.model.hidden
-    up = repeated(2.0, held.ffn_hidden) if held.of.gated else held.ffn_hidden
     forward, backward = Pass(), Pass()
     weights: Number = 0.0
-    for matrix in (Matmul("experts up", up, hidden), Matmul("experts down", hidden, held.ffn_hidden)):
+    for matrix in expert_matmuls(setting.model.hidden, held.of, held.ffn_hidden):
         with term(matrix.name):
             once, twice, weight = _grouped(
                 setting, said, held, rows, matrix, narrow=setting.recipe.narrow, trained=setting.tuning is None

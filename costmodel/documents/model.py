@@ -72,6 +72,7 @@ class Layers(Document):
     """So many layers of one kind."""
 
     count: Count = Field(description="How many layers")
+    leading: bool = Field(default=False, description="These come first; of all others kinds are mixed evenly")
     parallel: bool = Field(default=False, description="Both halves read the layer's input and are added in one go")
     norms: Count = Field(
         default=2.0, description="Normalisations of the stream: 1 if parallel halves share it, 4 with one behind each"
@@ -147,6 +148,14 @@ class Model(Sourced):
     prediction: Prediction | None = Field(default=None, description="Multi-token prediction; not in the count below")
     published: Published | None = Field(default=None, description="Published parameter count")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    @model_validator(mode="after")
+    def _one_leads(self) -> Self:
+        if any(kind.leading for kind in self.layers[1:]) or (self.layers[0].leading and len(self.layers) == 1):
+            raise PydanticCustomError(
+                "layer_order", "only the first of several kinds of layers may be leading, all others come behind it", {}
+            )
+        return self
 
     @property
     def has_experts(self) -> bool:

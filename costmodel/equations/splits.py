@@ -60,6 +60,32 @@ def layers_between(layers: Number, pp: Number, layers_first: Number, layers_last
 
 
 @equation
+def leading_layers(layers_leading: Number, layers_before: Number, layers: Number) -> Number:
+    """Of the layers of a chunk, those of the kind that comes before all others.
+
+    min(max(Lₐ − B, 0), L)
+
+    Args:
+        layers_leading: layers of the model that come first, Lₐ [1]
+        layers_before: layers of the chunks before it, B [1]
+        layers: layers of the chunk, L [1]
+
+    Returns:
+        layers of the leading kind [1]
+
+    Example:
+        >>> float(leading_layers(3.0, 2.0, 2.0))
+        1.0
+
+    Source:
+        deepseek-2024 §4.2
+
+    Monotone: increasing in layers_leading, layers; decreasing in layers_before
+    """
+    return np.minimum(np.maximum(layers_leading - layers_before, 0.0), layers)
+
+
+@equation
 def mirrored_layers(in_flight: Number, layers_first: Number, layers_last: Number) -> Number:
     """Layers that an end rank of a pipeline run both ways keeps activations of, in the mean of its live micro-batches.
 

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from costmodel.equation import Number, term
 from costmodel.equations.recompute import mixed
 
@@ -52,6 +54,13 @@ def summed(first: Number, *others: Number) -> Number:
     for other in others:
         total = total if nothing(other) else other if nothing(total) else total + other
     return total
+
+
+def largest(first: Number, *others: Number) -> Number:
+    """The largest of some."""
+    for other in others:
+        first = np.maximum(first, other)
+    return first
 
 
 def added(parts: Mapping[str, Number], names: Sequence[str]) -> Number:

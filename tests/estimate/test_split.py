@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from costmodel.documents.library import read
 from costmodel.documents.model import Model
@@ -15,8 +17,9 @@ from costmodel.estimate.block import SIZES, Block, Split, Structure, one_row
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED
 from costmodel.estimate.shapes.split import indivisible, stage_layers
+from costmodel.estimate.shapes.work import model_parameters, stage_parameters
 from costmodel.explore.explain.orders import order
-from estimate.cases import ask, model, one, setting
+from estimate.cases import ask, mixed, model, one, setting
 
 ENDS: dict[Split, tuple[int, int]] = {
     "even": (0, 0),
@@ -167,3 +170,70 @@ def test_live_layers_of_an_end_both_ways_are_those_of_its_order(schedule: Any) -
                     most = max(most, held)
             live = float(live_micro_batches(float(pp), 4.0 * pp, schedule=schedule))
             assert live * float(mirrored_layers(live, first, last)) == pytest.approx(most)
+
+
+def led(layers: int, leading: int) -> Model:
+    """A model whose first layers have an MLP and all others experts."""
+    dense, experts = model(gated=True)["layers"][0], mixed()["layers"][0]
+    kinds = [{**dense, "count": leading, "leading": True}, {**experts, "count": layers - leading}]
+    return Model.model_validate({**mixed(), "layers": kinds})
+
+
+def leading_dealt(layers: int, leading: int, pp: int, vpp: int, *, folded: bool) -> list[int]:
+    """Leading layers of every rank, all layers dealt out chunk by chunk."""
+    each = layers // (pp * vpp)
+    chunks = [sum(place < leading for place in range(at * each, (at + 1) * each)) for at in range(pp * vpp)]
+    if folded:
+        return [chunks[rank] + chunks[-1 - rank] for rank in range(pp)]
+    return [sum(chunks[rank::pp]) for rank in range(pp)]
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", *FOLDED])
+def test_leading_layers_as_dealt_out(schedule: Any) -> None:
+    folded = schedule in FOLDED
+    for pp, vpp, each in itertools.product((1, 2, 3, 4), (2,) if folded else (1, 2), (1, 2, 4)):
+        layers = pp * vpp * each
+        for leading in range(1, min(layers, (pp - 1) * each + 1 if vpp > 1 else layers)):
+            held = stage_layers(led(layers, leading), row("even", pp, vpp, schedule=schedule))
+            found = leading_dealt(layers, leading, pp, vpp, folded=folded)
+            first, middle, last = (one(part) for part in held.leading or ())
+            assert (first, last) == (found[0], found[-1])
+            assert middle == (0 if pp > 2 else found[-1])
+
+
+@pytest.mark.parametrize("schedule", BOTH_WAYS)
+def test_an_end_both_ways_has_half_of_the_leading_layers(schedule: Any) -> None:
+    asked = row("stated", 16, schedule=schedule, first_stage_layers=4.0, last_stage_layers=1.0)
+    held = stage_layers(led(61, 3), asked)
+    assert [one(part) for part in held.leading or ()] == [1.5, 0, 1.5]
+
+
+def test_a_rank_holds_the_layers_that_it_runs() -> None:
+    """Four layers on two ranks, the first without experts: what a layer of each kind adds to a model."""
+    asked = setting(led(4, 1).model_dump(by_alias=True, exclude_none=True), nodes=1)
+    block = one_row(Structure(), dp=4.0, tp=1.0, pp=2.0, vpp=1.0, micro_batch=1.0)
+    held = stage_parameters(asked, block, stage_layers(asked.model, block))
+    whole = model_parameters(led(2, 1))
+    dense, experts = model_parameters(led(3, 2)) - whole, model_parameters(led(3, 1)) - whole
+    assert one(held.first + held.routed_ranks[0]) == dense + experts
+    assert one(held.last + held.routed_ranks[2]) == 2 * experts
+
+
+def test_ranks_of_experts_alone_are_the_fullest_and_slowest() -> None:
+    """Spread evenly every rank would hold the mean of both kinds."""
+    mixture = led(16, 2).model_dump(by_alias=True, exclude_none=True)
+    spread = {**mixture, "layers": [{**kind, "leading": False} for kind in mixture["layers"]]}
+    plan = {"pp": 4, "ep": 2}
+    found, even = (ask(setting(shape, global_batch=256), **plan) for shape in (mixture, spread))
+    weights = [one(found.evaluation.ledger.line("weights", stage)) for stage in range(3)]
+    mean = one(even.evaluation.ledger.line("weights", 1))
+    assert weights[0] < one(even.evaluation.ledger.line("weights", 0))
+    assert weights[1] > mean
+    assert found.evaluation.costs.row()["step_time"] > even.evaluation.costs.row()["step_time"]
+
+
+@pytest.mark.parametrize("kinds", [[True], [False, True], [True, True]])
+def test_only_the_first_of_several_kinds_leads(kinds: list[bool]) -> None:
+    layers = [{**model()["layers"][0], "leading": leads} for leads in kinds]
+    with pytest.raises(ValidationError, match="may be leading"):
+        Model.model_validate({**model(), "layers": layers})

@@ -25,7 +25,7 @@ from costmodel.estimate.memory.gathered import gathered, live_buckets
 from costmodel.estimate.memory.kept import dropped_bytes, layer_activations, mean_activations, whole_activations
 from costmodel.estimate.memory.offload import moved_activations, moved_states, shard_of, taken
 from costmodel.estimate.once import OFFLOAD, RECOMPUTE, once
-from costmodel.estimate.passes import added
+from costmodel.estimate.passes import added, largest
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.shapes.adapters import frozen_bytes, trained
 from costmodel.estimate.shapes.recompute import reached, together
@@ -105,12 +105,10 @@ def ledger(
     ]
     lines = {name: (columns[0][name], columns[1][name], columns[2][name]) for name in LINES}
     peaks = tuple(added(column, LINES) for column in columns)
-    worst = np.maximum(np.maximum(peaks[0], peaks[1]), peaks[2])
+    worst = largest(*peaks)
     if not block.structure.offload:
         return Ledger(lines, (peaks[0], peaks[1], peaks[2]), worst, (0.0, 0.0))
-    states, activations = (
-        np.maximum(np.maximum(columns[0][name], columns[1][name]), columns[2][name]) for name in ON_HOST
-    )
+    states, activations = (largest(*(column[name] for column in columns)) for name in ON_HOST)
     return Ledger(lines, (peaks[0], peaks[1], peaks[2]), worst, taken(setting, block, states, activations))
 
 
@@ -284,7 +282,7 @@ def _activations(setting: Setting, block: Block, layers: StageLayers, micro_batc
         for position, count in enumerate(held):
             each = mean_activations(setting, block, part, count)
             largest[position] = np.maximum(largest[position], each)
-            kept[position] = kept[position] + repeated(layers.of_kind(setting.model, kind.count, count), each)
+            kept[position] = kept[position] + repeated(layers.of_kind(setting.model, kind, count, position), each)
         extra = np.maximum(extra, _held_whole(setting, block, part, layers.fullest))
     if layers.equal:
         only = Kept(kept[0], largest[0], extra)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from costmodel.documents.model import LatentAttention, Layers
 from costmodel.documents.stack import Module
 from costmodel.documents.tuning import Tuning
@@ -18,6 +16,7 @@ from costmodel.equations.economics import share, tokens_per_step
 from costmodel.equations.experts import dispatched_activations
 from costmodel.equations.recompute import activation_output_bytes, norm_output_bytes
 from costmodel.estimate.block import Block
+from costmodel.estimate.passes import largest
 from costmodel.estimate.setting import NF4, Setting
 from costmodel.estimate.shapes.experts import Routed
 from costmodel.estimate.shapes.mixers import Matmul
@@ -153,21 +152,16 @@ def trained(setting: Setting, block: Block, layers: StageLayers, held: StagePara
     """What of a rank's parameters is trained: all, or its adapters; the ends have those of further predictions."""
     if setting.tuning is None:
         return held
-    mean: Number = 0.0
-    largest: Number = 0.0
-    mean_routed: Number = 0.0
     with term("adapters"):
-        for kind in setting.model.layers:
-            each, routed = _of_kind(setting, block, kind)
-            part = share(kind.count, layers.total)
-            mean, mean_routed = mean + repeated(part, each), mean_routed + repeated(part, routed)
-            largest = np.maximum(largest, each)
+        each, routed = zip(*(_of_kind(setting, block, kind) for kind in setting.model.layers), strict=True)
+        means, most = layers.means(setting.model, each), largest(*each)
+        copies = weight_copies(block.structure.schedule)
+        of_routed = layers.means(setting.model, [repeated(copies, one) for one in routed])
         head, head_routed = _ahead(setting, block)
-    first, middle, last = layers.each(mean)
-    copies = weight_copies(block.structure.schedule)
-    routed_ranks = layers.each(repeated(copies, mean_routed))
+    first, middle, last = layers.each(means)
+    routed_ranks = layers.each(of_routed)
     only = StageParameters(
-        mean, largest, first, middle, last, table=0.0, embedding=0.0, head=head, both=head, tied=False
+        means[1], most, first, middle, last, table=0.0, embedding=0.0, head=head, both=head, tied=False
     )
     return replace(only, routed_ranks=routed_ranks, routed_head=head_routed)
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.model import Model
+from costmodel.documents.model import Layers, Model
 from costmodel.documents.stack import Schedule
 from costmodel.equation import Number, term
 from costmodel.equations.counting import divided, layers_per_stage, remainder, repeated
 from costmodel.equations.economics import share
-from costmodel.equations.splits import layers_beside_ends, layers_between, spread_layers
+from costmodel.equations.splits import layers_beside_ends, layers_between, leading_layers, spread_layers
 from costmodel.estimate.block import Block
 from costmodel.estimate.once import SPLIT, once
+from costmodel.estimate.passes import largest, summed
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, of_ends
 
 _UNEVEN = {*itertools.product(["stated"], FOLDED), *itertools.product(["spread"], BOTH_WAYS)}  # not divided like that
@@ -33,7 +35,8 @@ class StageLayers:
     """Layers of the first, a middle and the last rank, in all their chunks; the same object thrice where all equal.
 
     Two ranks have no middle: it stands for the smaller of them. A rank that runs two stages, one each way, counts their
-    mean, and its first and last stages are apart where they differ.
+    mean, and its first and last stages are apart where they differ. Of a model whose first layers are of another kind
+    that is how many of them each rank holds.
     """
 
     total: Number
@@ -41,51 +44,89 @@ class StageLayers:
     middle: Number
     last: Number
     mirrored: tuple[Number, Number] | None = None
+    leading: tuple[Number, Number, Number] | None = None
 
     @property
     def equal(self) -> bool:
-        """Whether every rank of every row holds as many."""
-        return self.first is self.middle is self.last
+        """Whether every rank of every row holds as many, and the same kinds."""
+        return self.first is self.middle is self.last and self.leading is None
 
     @property
     def fullest(self) -> Number:
         """Of the rank with most."""
-        return self.middle if self.equal else np.maximum(np.maximum(self.first, self.middle), self.last)
+        return self.middle if self.equal else largest(self.first, self.middle, self.last)
 
-    def each(self, layer: Number) -> tuple[Number, Number, Number]:
+    def each(self, amounts: tuple[Number, Number, Number]) -> tuple[Number, Number, Number]:
         """So much a layer, in the first, a middle and the last rank."""
-        middle = repeated(self.middle, layer)
-        return (
-            (middle, middle, middle)
-            if self.equal
-            else (repeated(self.first, layer), middle, repeated(self.last, layer))
-        )
+        first, middle, last = amounts
+        if self.equal:
+            held = repeated(self.middle, middle)
+            return held, held, held
+        return repeated(self.first, first), repeated(self.middle, middle), repeated(self.last, last)
 
     def stages(self, pp: float) -> tuple[Number, ...]:
         """Of the first, a middle and the last of so many stages, as far as there are any."""
         first, last = self.mirrored or (self.first, self.last)
         return ((first,), (first, last))[int(pp) - 1] if pp < 3 else (first, self.middle, last)
 
-    def of_kind(self, model: Model, count: Number, layers: Number) -> Number:
-        """Layers of one kind among so many: kinds are spread evenly."""
-        return layers if len(model.layers) == 1 else repeated(share(count, self.total), layers)
+    def share_of(self, model: Model, kind: Layers, position: int) -> Number:
+        """Share of a kind in the layers of the first, a middle or the last rank; but for leading ones spread evenly."""
+        if self.leading is None:
+            return share(kind.count, self.total)
+        held, ahead = (self.first, self.middle, self.last)[position], self.leading[position]
+        if kind.leading:
+            return share(ahead, held)
+        return repeated(share(kind.count, self.total - model.layers[0].count), share(held - ahead, held))
+
+    def of_kind(self, model: Model, kind: Layers, amount: Number, position: int) -> Number:
+        """What one kind has of an amount of all layers of the first, a middle or the last rank."""
+        return amount if len(model.layers) == 1 else repeated(self.share_of(model, kind, position), amount)
+
+    def means(self, model: Model, amounts: Sequence[Number]) -> tuple[Number, Number, Number]:
+        """Of so much in a layer of each kind, the mean of the layers of the first, a middle and the last rank."""
+        if len(amounts) == 1:
+            return amounts[0], amounts[0], amounts[0]
+        kinds = list(zip(model.layers, amounts, strict=True))
+        at = [summed(*(self.of_kind(model, *kind, position) for kind in kinds)) for position in self.positions]
+        return (at[0], at[0], at[0]) if len(at) == 1 else (at[0], at[1], at[2])
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Of the first, a middle and the last rank, those whose layers are mixed otherwise."""
+        return (1,) if self.leading is None else (0, 1, 2)
 
 
 @once(*SPLIT)
 def stage_layers(model: Model, block: Block) -> StageLayers:
     """Layers of the first, a middle and the last rank."""
-    layers, split = layer_count(model), block.structure.split
     with term("layers of a stage"):
-        if split == "stated":
-            return _stated(layers, block)
-        if split == "spread":
-            return _spread(layers, block)
-        first, last = _slots(layers, block)
-        if not np.any(first) and not np.any(last):
-            each = layers_per_stage(layers, block.pp)
-            return StageLayers(layers, each, each, each)
-        middle = layers_beside_ends(layers, block.pp, first + last)
-        return _with_ends(block, layers, middle, *of_schedule(block.structure.schedule, middle, first, last))
+        held = _divided(layer_count(model), block)
+        return _led(held, model.layers[0].count, block) if model.layers[0].leading else held
+
+
+def _divided(layers: Number, block: Block) -> StageLayers:
+    """Layers of the ranks, whatever their kinds."""
+    split = block.structure.split
+    if split == "stated":
+        return _stated(layers, block)
+    if split == "spread":
+        return _spread(layers, block)
+    first, last = _slots(layers, block)
+    if not np.any(first) and not np.any(last):
+        each = layers_per_stage(layers, block.pp)
+        return StageLayers(layers, each, each, each)
+    middle = layers_beside_ends(layers, block.pp, first + last)
+    return _with_ends(block, layers, middle, *of_schedule(block.structure.schedule, middle, first, last))
+
+
+def _led(held: StageLayers, count: Number, block: Block) -> StageLayers:
+    """The same with the leading layers of each rank: in its first chunk; a rank between has none."""
+    chunk = divided((held.mirrored or (held.first,))[0], block.vpp)
+    first = leading_layers(count, repeated(0.0, chunk), chunk)
+    last = leading_layers(count, repeated(block.pp - 1, chunk), chunk)
+    if block.structure.schedule in BOTH_WAYS:
+        first = last = divided(first + last, 2.0)
+    return replace(held, leading=(first, np.where(block.pp < 3, last, 0.0), last))
 
 
 def of_schedule(schedule: Schedule, middle: Number, first: Number, last: Number) -> tuple[Number, Number]:

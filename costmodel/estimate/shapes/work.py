@@ -24,7 +24,7 @@ from costmodel.equations.counting import (
     repeated,
     tokens_in_micro_batch,
 )
-from costmodel.equations.economics import share, tokens_per_step
+from costmodel.equations.economics import tokens_per_step
 from costmodel.equations.experts import active_parameters
 from costmodel.equations.parameters import (
     mlp_parameters,
@@ -33,6 +33,7 @@ from costmodel.equations.parameters import (
 )
 from costmodel.estimate.block import Block, local_sequence
 from costmodel.estimate.once import once
+from costmodel.estimate.passes import largest
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.experts import Routed, expert_flop, expert_parameters, routed, routing_parameters
 from costmodel.estimate.shapes.mixers import Matmul, Mixer, core_flop, mixer, mixer_matmuls
@@ -135,7 +136,7 @@ class StageParameters:
     @property
     def routed(self) -> Number:
         """Routed experts in the layers of the fullest rank, all copies."""
-        return np.maximum(np.maximum(*self.routed_ranks[:2]), self.routed_ranks[2])
+        return largest(*self.routed_ranks)
 
     @property
     def routed_held(self) -> Number:
@@ -153,7 +154,7 @@ class StageParameters:
     @property
     def layers(self) -> Number:
         """In the layers of the rank with most."""
-        return np.maximum(np.maximum(self.first, self.middle), self.last)
+        return largest(self.first, self.middle, self.last)
 
     def stages(self, pp: Number, schedule: Schedule) -> tuple[Number, Number, Number]:
         """Of the first, a middle and the last rank with its end, all copies; the only rank holds both ends."""
@@ -170,28 +171,20 @@ class StageParameters:
         if self.first is self.middle is self.last and is_plain(schedule):
             return self.middle + self.ends(pp)
         first, middle, last = self.stages(pp, schedule)
-        return np.maximum(np.maximum(first, middle), last)
+        return largest(first, middle, last)
 
 
 @once("schedule")
 def stage_parameters(setting: Setting, block: Block, layers: StageLayers) -> StageParameters:
     """Parameters a rank holds in its layers, in the embedding and in the head."""
     model, tp = setting.model, block.tp
-    first, *others = model.layers
-    held = shard(model, first, tp, block.ep, block.etp)
-    largest, largest_routed = held.parameters, held.routed_parameters
-    part = share(first.count, layers.total)
-    mean, mean_routed = (
-        (repeated(part, largest), repeated(part, largest_routed)) if others else (largest, largest_routed)
-    )
-    for kind in others:
-        held = shard(model, kind, tp, block.ep, block.etp)
-        largest = np.maximum(largest, held.parameters)
-        largest_routed = np.maximum(largest_routed, held.routed_parameters)
-        part = share(kind.count, layers.total)
-        mean, mean_routed = mean + repeated(part, held.parameters), mean_routed + repeated(part, held.routed_parameters)
-    of_ranks = layers.each(mean)
-    routed_ranks = layers.each(repeated(weight_copies(block.structure.schedule), mean_routed))
+    held = [shard(model, kind, tp, block.ep, block.etp) for kind in model.layers]
+    means = layers.means(model, [part.parameters for part in held])
+    most = largest(*(part.parameters for part in held))
+    most_routed = largest(*(part.routed_parameters for part in held))
+    copies = weight_copies(block.structure.schedule)
+    of_ranks = layers.each(means)
+    routed_ranks = layers.each(layers.means(model, [repeated(copies, part.routed_parameters) for part in held]))
     rows = vocab_per_rank(setting, tp)
     with term("embedding"):
         table = embedding = table_parameters(rows, model.hidden)
@@ -208,7 +201,7 @@ def stage_parameters(setting: Setting, block: Block, layers: StageLayers) -> Sta
     head, both = head + extra, both + extra
     ends = (table, embedding, head + last_norm, both)
     ahead = _routed_ahead(setting, block)
-    return StageParameters(mean, largest, *of_ranks, *ends, model.tied, largest_routed, routed_ranks, ahead)
+    return StageParameters(means[1], most, *of_ranks, *ends, model.tied, most_routed, routed_ranks, ahead)
 
 
 def _routed_ahead(setting: Setting, block: Block) -> Number:

@@ -14,7 +14,7 @@ from costmodel.equations.counting import repeated
 from costmodel.equations.pipeline import pipeline_time
 from costmodel.equations.schedules import later_schedule_time
 from costmodel.estimate.block import Block
-from costmodel.estimate.passes import PASS_TERMS, Both, nothing, summed
+from costmodel.estimate.passes import PASS_TERMS, Both, largest, nothing, summed
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import is_later, is_plain
 
@@ -79,7 +79,7 @@ def whole_time(setting: Setting, block: Block, micro_batches: Number, ranks: tup
         times = [time for rank in ranks for time in (rank.forward, rank.backward)]
         return pipeline_time(block.pp, micro_batches, block.vpp, *times, schedule=schedule)
     assert is_later(schedule)
-    busiest = np.maximum(np.maximum(first.total, middle.total), last.total)
+    busiest = largest(first.total, middle.total, last.total)
     if schedule == "looped-bfs":
         busiest = np.maximum(first.total, middle.total) + np.maximum(last.total - middle.total, 0.0)
     return later_schedule_time(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from costmodel.documents.model import Layers, Prediction
+from costmodel.documents.model import Prediction
 from costmodel.equation import Number, term
 from costmodel.equations.counting import divided, repeated
-from costmodel.equations.economics import share
 from costmodel.estimate.block import Block
 from costmodel.estimate.once import RECOMPUTE, once
 from costmodel.estimate.passes import Both, Pass
@@ -29,8 +29,9 @@ from costmodel.estimate.traffic.tensor import TensorTraffic
 class Stages:
     """Work for one micro-batch: of a layer, the mean of its kinds, and of the ends; and the layers of each rank.
 
-    Where recompute reaches some layers only, a mean layer depends on the layers of its rank: layer is of the fullest,
-    each of the first, a middle and the last. With the traffic of tp stands the share of its forward that is repeated.
+    Where recompute reaches some layers only, or one kind comes first, a mean layer depends on its rank: layer is of
+    the fullest, each of the first, a middle and the last. With the traffic of tp stands the share of its forward that
+    is repeated.
     """
 
     layer: Both
@@ -53,15 +54,15 @@ class Stages:
 def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
     """A layer and the ends of a rank for one micro-batch."""
     later, share_reached = is_later(block.structure.schedule), reached(block, held.fullest)
-    mean, plain = Both(Pass(), Pass()), Both(Pass(), Pass())
+    works, kept = [], []
     tensor, context, experts = [], [], []
     for kind in setting.model.layers:
         work = layer_work(setting, block, kind)
-        mean = mean + _part(setting, kind, work.both, block, held)
+        works.append(work.both if later else work.both.undeferred)
         if partial(block.structure):
-            kept = layer_work(setting, block.under(replace(block.structure, recompute="none")), kind)
-            plain = plain + _part(setting, kind, kept.both, block, held)
-        fullest = held.of_kind(setting.model, kind.count, held.fullest)
+            plain = layer_work(setting, block.under(replace(block.structure, recompute="none")), kind).both
+            kept.append(plain if later else plain.undeferred)
+        fullest = held.of_kind(setting.model, kind, held.fullest, 1)
         again = repeated(share_reached, exchanged_again(setting, block.structure, kind))
         tensor.append((fullest, work.tensor, again))
         context.append((fullest, work.context))
@@ -71,28 +72,36 @@ def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
         head = head + _prediction(setting, setting.model.prediction, block, head)
     embedding = embedding_pass(setting, block) + _exchanged(work.tensor.embedding)
     head = head if later else head.undeferred
-    layer, each = _reached(block, held, mean, plain)
+    layer, each = _reached(block, held, _means(setting, held, works), _means(setting, held, kept or works))
     return Stages(layer, each, embedding, head, tuple(tensor), tuple(context), tuple(experts), held)
 
 
-def _part(setting: Setting, kind: Layers, both: Both, block: Block, held: StageLayers) -> Both:
-    """What a kind of layers adds to the mean layer."""
-    layer = both if is_later(block.structure.schedule) else both.undeferred
-    if len(setting.model.layers) == 1:
-        return layer
-    return layer.each(functools.partial(repeated, share(kind.count, held.total)))
+def _means(setting: Setting, held: StageLayers, works: Sequence[Both]) -> tuple[Both, Both, Both]:
+    """The mean layer of the first, a middle and the last rank, where each kind takes so much."""
+    if len(works) == 1:
+        return works[0], works[0], works[0]
+    found = []
+    for position in held.positions:
+        mean = Both(Pass(), Pass())
+        for kind, work in zip(setting.model.layers, works, strict=True):
+            mean = mean + work.each(functools.partial(repeated, held.share_of(setting.model, kind, position)))
+        found.append(mean)
+    return (found[0], found[0], found[0]) if len(found) == 1 else (found[0], found[1], found[2])
 
 
-def _reached(block: Block, held: StageLayers, again: Both, plain: Both) -> tuple[Both, tuple[Both, Both, Both]]:
+def _reached(
+    block: Block, held: StageLayers, again: tuple[Both, Both, Both], plain: tuple[Both, Both, Both]
+) -> tuple[Both, tuple[Both, Both, Both]]:
     """A mean layer of the fullest rank and of the first, a middle and the last: some recomputed, the others plain."""
     if not partial(block.structure):
-        return again, (again, again, again)
+        return again[1], again
     with term("layers recomputed"):
-        fullest = again.mixed(plain, reached(block, held.fullest))
+        fullest = again[1].mixed(plain[1], reached(block, held.fullest))
         if held.equal:
             return fullest, (fullest, fullest, fullest)
         first, middle, last = (
-            again.mixed(plain, reached(block, layers)) for layers in (held.first, held.middle, held.last)
+            mean.mixed(whole, reached(block, layers))
+            for mean, whole, layers in zip(again, plain, (held.first, held.middle, held.last), strict=True)
         )
     return fullest, (first, middle, last)
 

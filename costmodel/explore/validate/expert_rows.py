@@ -52,7 +52,7 @@ def expert_layers(filling: Filling, shelf: Shelf, dense: dict[str, Any]) -> dict
     experts |= _shared(filling, kind, experts)
     found["layers"] = [{**shape, **mixer, "count": layers - plain, "experts": experts}]
     if plain:
-        found["layers"].insert(0, {**shape, **mixer, "count": plain, "mlp": feeding})
+        found["layers"].insert(0, {**shape, **mixer, "count": plain, "leading": True, "mlp": feeding})
     return found
 
 

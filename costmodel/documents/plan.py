@@ -20,7 +20,7 @@ from costmodel.documents.stack import (
     Zero,
 )
 
-Split = Literal["even", "lighter-ends", "lighter-first", "lighter-last", "spread"]
+Split = Literal["even", "lighter-ends", "lighter-first", "lighter-last", "spread", "full-chunks"]
 
 
 class Plan(Document):

@@ -60,6 +60,56 @@ def layers_between(layers: Number, pp: Number, layers_first: Number, layers_last
 
 
 @equation
+def full_chunk_layers(layers: Number, pp: Number, vpp: Number) -> Number:
+    """Layers of a model chunk where all but those at the ends hold as many.
+
+    ⌈L / (pp v)⌉
+
+    Args:
+        layers: layers of the model, L [1]
+        pp: pipeline stages [1]
+        vpp: model chunks per rank, v [1]
+
+    Returns:
+        layers of a chunk between the ends [1]
+
+    Example:
+        >>> float(full_chunk_layers(61.0, 4.0, 4.0))
+        4.0
+
+    Source:
+        megatron-bridge recipes/deepseek
+
+    Monotone: increasing in layers
+    """
+    return np.ceil(layers / (pp * vpp))
+
+
+@equation
+def missing_layers(layers: Number, pp: Number, vpp: Number) -> Number:
+    """Layers that the chunks at the ends have less where all others hold as many.
+
+    pp v ⌈L / (pp v)⌉ − L
+
+    Args:
+        layers: layers of the model, L [1]
+        pp: pipeline stages [1]
+        vpp: model chunks per rank, v [1]
+
+    Returns:
+        layers that are missing [1]
+
+    Example:
+        >>> float(missing_layers(61.0, 4.0, 4.0))
+        3.0
+
+    Source:
+        megatron-bridge recipes/deepseek
+    """
+    return pp * vpp * np.ceil(layers / (pp * vpp)) - layers
+
+
+@equation
 def leading_layers(layers_leading: Number, layers_before: Number, layers: Number) -> Number:
     """Of the layers of a chunk, those of the kind that comes before all others.
 

@@ -95,6 +95,38 @@ def test_stated_ends() -> None:
     assert [one(part) for part in (only_last.first, only_last.middle, only_last.last)] == [12, 12, 13]
 
 
+@pytest.mark.parametrize(
+    ("pp", "vpp", "ranks"),
+    [
+        (4, 1, (16, 16, 13)),
+        (8, 1, (8, 8, 5)),
+        (8, 2, (8, 8, 5)),
+        (4, 4, (16, 16, 13)),
+        (16, 1, (4, 4, 1)),
+        (8, 4, (7, 8, 6)),  # one layer in the first chunk, none in the last
+        (16, 2, (3, 4, 2)),
+    ],
+)
+def test_full_chunks_as_recipes_lay_out_61_layers(pp: int, vpp: int, ranks: tuple[int, ...]) -> None:
+    """Megatron-Bridge, recipes of DeepSeek-V3 and Kimi K2."""
+    held = stage_layers(shape(61), row("full-chunks", pp, vpp))
+    assert (one(held.first), one(held.middle), one(held.last)) == ranks
+    assert one(held.first) + (pp - 2) * one(held.middle) + one(held.last) == 61
+
+
+def test_full_chunks_where_layers_divide_and_where_an_end_would_be_empty() -> None:
+    even = stage_layers(shape(16), row("full-chunks", 4, 2))
+    assert (one(even.first), one(even.middle), one(even.last)) == (4, 4, 4)
+    for layers in range(2, 40):
+        for pp, vpp in ((2, 1), (3, 1), (4, 2), (6, 1)):
+            asked, chunks = row("full-chunks", pp, vpp), pp * vpp
+            each = -(-layers // chunks)
+            assert indivisible(shape(layers), asked)[0] == (each * (chunks - 2) >= layers)
+            held = stage_layers(shape(layers), asked)
+            if not indivisible(shape(layers), asked)[0] and pp > 2:
+                assert one(held.first) + (pp - 2) * one(held.middle) + one(held.last) == layers
+
+
 FOUR: dict[str, Any] = {"tp": 2, "pp": 4}
 
 

@@ -128,7 +128,7 @@ def stages_with_one_micro_batch_take_turns() -> Rows:
 def what_divides_is_even_however_it_is_said() -> Rows:
     for plan in ({"first_stage_layers": 2}, {"first_stage_layers": 2, "last_stage_layers": 2}, {"split": "spread"}):
         yield row(machine(4), pp=4, **plan), row(machine(4), pp=4, split="even")
-    for split in ("lighter-ends", "lighter-first", "lighter-last", "spread"):
+    for split in ("lighter-ends", "lighter-first", "lighter-last", "spread", "full-chunks"):
         yield row(machine(), pp=1, split=split), row(machine(), pp=1, split="even")
 
 

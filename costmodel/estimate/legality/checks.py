@@ -101,7 +101,7 @@ def _batches_of_schedule(setting: Setting, block: Block) -> Mask:
     return wrong_batches(block, micro_batches(setting, block))
 
 
-EQUAL = frozenset({"even", "spread"})  # alike where the layers divide
+EQUAL = frozenset({"even", "spread", "full-chunks"})  # alike where the layers divide
 SWAPPED = {"tp-cp-pp-dp": ("dp", "pp"), "tp-dp-cp-pp": ("cp", "dp")}  # against tp-cp-dp-pp
 
 

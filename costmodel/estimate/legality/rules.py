@@ -18,7 +18,8 @@ REFUSALS = {
     "L002": Rule(
         "layers % (pp vpp)",
         "pp · vpp must divide the layers, or them and the ends that the split counts as a layer; split: spread divides "
-        "any, first_stage_layers and last_stage_layers state the ends.",
+        "any, full-chunks any that leave the first chunk a layer, first_stage_layers and last_stage_layers state the "
+        "ends.",
     ),
     "L003": Rule("heads % tp", "Tensor parallelism gives every rank whole query heads, so tp must divide the heads."),
     "L004": Rule(
@@ -44,7 +45,7 @@ REFUSALS = {
     "L010": Rule(
         "same plan again",
         "At tp = 1 sequence parallelism changes nothing; at pp = 1 all schedules are one; at dp = cp = 1 zero "
-        "stages that keep the same; at cp = 1 all cp_type; where layers divide splits even and spread.",
+        "stages that keep the same; at cp = 1 all cp_type; where layers divide splits even, spread and full-chunks.",
     ),
     "L011": Rule(
         "not in the stack", "The training software does not offer this zero stage, recompute mode or schedule."

@@ -14,13 +14,24 @@ from costmodel.documents.stack import Schedule
 from costmodel.equation import Number, term
 from costmodel.equations.counting import divided, layers_per_stage, remainder, repeated
 from costmodel.equations.economics import share
-from costmodel.equations.splits import layers_beside_ends, layers_between, leading_layers, spread_layers
+from costmodel.equations.splits import (
+    full_chunk_layers,
+    layers_beside_ends,
+    layers_between,
+    leading_layers,
+    missing_layers,
+    spread_layers,
+)
 from costmodel.estimate.block import Block
 from costmodel.estimate.once import SPLIT, once
 from costmodel.estimate.passes import largest, summed
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, of_ends
 
-_UNEVEN = {*itertools.product(["stated"], FOLDED), *itertools.product(["spread"], BOTH_WAYS)}  # not divided like that
+_UNEVEN = {  # not divided like that
+    *itertools.product(["stated"], FOLDED),
+    *itertools.product(["spread"], BOTH_WAYS),
+    *itertools.product(["full-chunks"], (*FOLDED, *BOTH_WAYS)),
+}
 SLOTS = {"even": (0.0, 0.0), "lighter-ends": (1.0, 1.0), "lighter-first": (1.0, 0.0), "lighter-last": (0.0, 1.0)}
 
 
@@ -111,6 +122,8 @@ def _divided(layers: Number, block: Block) -> StageLayers:
         return _stated(layers, block)
     if split == "spread":
         return _spread(layers, block)
+    if split == "full-chunks":
+        return _full(layers, block)
     first, last = _slots(layers, block)
     if not np.any(first) and not np.any(last):
         each = layers_per_stage(layers, block.pp)
@@ -185,6 +198,14 @@ def _spread(layers: Number, block: Block) -> StageLayers:
     return StageLayers(layers, down[0] + up[0], down[1] + up[1], down[2] + up[2])
 
 
+def _full(layers: Number, block: Block) -> StageLayers:
+    """Full chunks but for the last, and where more is missing than it would hold, the first."""
+    chunk = full_chunk_layers(layers, block.pp, block.vpp)
+    missing = missing_layers(layers, block.pp, block.vpp)
+    behind, whole = np.minimum(missing, chunk), repeated(block.vpp, chunk)
+    return _with_ends(block, layers, whole, whole - (missing - behind), whole - behind)
+
+
 def indivisible(model: Model, block: Block) -> NDArray[np.bool_]:
     """Rows whose layers the split does not divide into whole, equal chunks, or leaves a chunk without any."""
     layers, split, chunks = layer_count(model), block.structure.split, repeated(block.pp, block.vpp)
@@ -192,6 +213,9 @@ def indivisible(model: Model, block: Block) -> NDArray[np.bool_]:
         return np.ones(len(block), dtype=bool)
     if split == "spread":
         return np.asarray(layers < chunks)
+    if split == "full-chunks":
+        each = full_chunk_layers(layers, block.pp, block.vpp)
+        return np.asarray(missing_layers(layers, block.pp, block.vpp) >= each + each)
     if split == "stated":
         held = _stated(layers, block)
         first, last = held.mirrored or (held.first, held.last)

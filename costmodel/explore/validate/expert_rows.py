@@ -19,6 +19,7 @@ from costmodel.explore.validate.known_models import known_model, with_experts
 # Host time for each expert, against dropless experts without a graph.
 PADDED, PARTLY_GRAPHED = 0.3, 0.5
 _CAPACITY = re.compile(r"capacity factor (\d+(\.\d+)?)")
+_NO_PREDICTION = re.compile(r"\b(?:w/o|without|no) MTP\b", re.IGNORECASE)
 _DROPPED = re.compile(r"token-?drop", re.IGNORECASE)
 _CUTS_APART = "Megatron-Bridge"
 
@@ -34,7 +35,7 @@ def expert_layers(filling: Filling, shelf: Shelf, dense: dict[str, Any]) -> dict
     layers, plain = row.number("layers") or 0.0, row.number("n_dense_layers") or 0.0
     found: dict[str, Any] = {}
     if known is not None and layers == layer_count(known):
-        if known.prediction is not None:
+        if known.prediction is not None and not _NO_PREDICTION.search(row.text("notes")):
             filling.put("mtp", known.prediction.depth)
             found["prediction"] = known.prediction.model_dump(exclude_none=True)
         return found | {"layers": [kind.model_dump(exclude_none=True) for kind in known.layers]}

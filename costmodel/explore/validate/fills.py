@@ -35,7 +35,8 @@ RULES = {
     "for each rank of tp, of a model with experts for all of them",
     "vp": "1 without a pipeline, with DeepSpeed's, or where neither column nor schedule tells of it; else the most "
     "chunks, up to 8 (2 until 2021), that divide the layers of the fullest stage, where pp divides the micro-batches",
-    "stages": "even; else one layer fewer at both ends, or at the last, if that divides; else the first take the rest",
+    "stages": "even; else one layer fewer at both ends, or at the last, if that divides; else the first take the rest; "
+    "with NeMo and Megatron-Bridge chunks are full but for the last",
     "zero_stage": "the stack's default",
     "seq_parallel": "the stack's default",
     "recompute": "the stack's default",
@@ -46,7 +47,7 @@ RULES = {
     "shape": "as the shipped model whose name the row's begins with, where hidden, n_experts, topk and moe_ffn agree: "
     "shared experts, latent attention, node limit, and where all its layers are there windows too; of a dense one "
     "layers that are not all alike, where hidden and layers agree",
-    "mtp": "multi-token prediction as in that model, where all its layers are there",
+    "mtp": "multi-token prediction as in that model, where all its layers are there and no note says without",
     "moe_ffn": "ffn",
     "ep": "1",
     "etp": "1 with Megatron-Bridge, else tp, as Megatron-Core takes it",
@@ -202,4 +203,6 @@ def split(filling: Filling, layers: float, chunks: float) -> str:
         return "even"
     if (layers + 2) % chunks == 0:
         return filling.put("stages", "lighter-ends")
-    return filling.put("stages", "lighter-last" if (layers + 1) % chunks == 0 else "spread")
+    if (layers + 1) % chunks == 0:
+        return filling.put("stages", "lighter-last")
+    return filling.put("stages", "full-chunks" if filling.by_nvidia() else "spread")

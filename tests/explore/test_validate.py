@@ -404,6 +404,50 @@ def test_what_no_column_says_is_the_shipped_model(row: Any) -> None:
     assert shape.prediction is not None
 
 
+@pytest.mark.parametrize("note", ["w/o MTP", "MoE dropless; without MTP; recipe X", "no mtp"])
+def test_a_note_says_that_nothing_is_predicted_further(row: Any, note: str) -> None:
+    found = modelled(row(**{**MIXTRAL, **DEEPSEEK, "notes": note}), SHELF)
+    assert found.answer.setting.model.prediction is None
+    assert "mtp" not in found.filled
+    assert found.answer.setting.model.layers == read("model", "deepseek-v3").layers
+
+
+@pytest.mark.parametrize(
+    ("framework", "accelerator", "host", "hidden"),
+    [
+        ("Megatron-Bridge 25.09", "h100-sxm", 160e-6, 0.77),
+        ("Megatron-Bridge 26.02", "h100-sxm", 160e-6, 0.0),
+        ("Megatron-Bridge 25.09", "gb200", 160e-6, 0.0),
+        ("Megatron-Bridge 26.04", "gb200", 160e-6, 0.0),
+        ("Megatron-Bridge 26.08.01", "gb200", 0.0, 0.77),
+    ],
+)
+def test_recipes_that_nobody_matched(row: Any, framework: str, accelerator: str, host: float, hidden: float) -> None:
+    cells = {"framework": framework, "accelerator": accelerator, "gpu": accelerator, "arch": "moe", "features": EMPTY}
+    found = modelled(row(**{**MIXTRAL, **DEEPSEEK, **cells, "year": 2025}), SHELF)
+    assert found.answer.setting.experts.host == pytest.approx(host)
+    assert found.answer.setting.experts.overlap == hidden
+    assert ("features" in found.filled) == (hidden > 0)
+
+
+@pytest.mark.parametrize(
+    ("framework", "layers", "split"),
+    [
+        ("Megatron-LM", 61, "spread"),
+        ("NeMo", 61, "full-chunks"),
+        ("Megatron-Bridge 25.11", 61, "full-chunks"),
+        ("NeMo", 62, "lighter-ends"),
+        ("NeMo", 63, "lighter-last"),
+        ("NeMo", 64, "even"),
+    ],
+)
+def test_layers_that_do_not_divide(row: Any, framework: str, layers: int, split: str) -> None:
+    cells = {"framework": framework, "layers": layers, "pp": 8, "tp": 1, "ep": 8, "gpus": 128, "year": 2025}
+    found = modelled(row(**{**MIXTRAL, **DEEPSEEK, **cells}), SHELF)
+    assert found.answer.evaluation.block.structure.split == split
+    assert found.filled.get("stages", "even") == split
+
+
 def test_a_truncated_model_has_no_prediction_and_another_no_shape(row: Any) -> None:
     short = modelled(row(**{**MIXTRAL, **DEEPSEEK, "layers": 8}), SHELF)
     assert short.answer.setting.model.prediction is None

@@ -54,8 +54,9 @@ RULES = {
     "compile": "false with torchtitan, which compiles when told to",
     "kernel": "flash attention without a version by year, 1 until 2023, else 2, where the stack has none; unfused in "
     "Pax/JAX without Transformer Engine, where nothing fused is named; what no rule knows is the stack's",
-    "features": "of Megatron-Bridge from 26.06 on, of experts on Blackwell, where no recipe is known: a graph of the "
-    "whole iteration, tokens sent beside compute, as its recipes have it",
+    "features": "of experts with Megatron-Bridge, where no recipe is known, as its recipes have it: on Blackwell, from "
+    "26.06 on, a graph of the whole iteration and tokens sent beside compute; of DeepSeek-V3 on H100, to 25.11, tokens "
+    "sent beside compute, by DeepEP",
     "imbalance": "1, tokens spread evenly over experts",
     "expert_host": "the stack's; three tenths of it where tokens over a capacity are dropped, half in a partial graph, "
     "none in one of the whole iteration",
@@ -69,9 +70,14 @@ RECIPES = ("NeMo", "Megatron-Bridge")
 PRESENT, LAST_OF_2021, LAST_UNFUSED = 2024.0, 2021, 2022
 USUAL_TOKENS = 4096.0
 _GROUP = re.compile(r"(?:FSDP group|zero1_group)=([1-9]\d*)")
+_BESIDE = "moe_a2a_overlap;moe_dispatcher="
 _RELEASE = re.compile(r"Megatron-Bridge (\d\d\.\d\d)")
-_WHOLE_GRAPHS, _WHOLE_GRAPHS_FROM = "cuda_graph=full_iteration;moe_dispatcher=hybridep;moe_a2a_overlap", "26.06"
-_WHOLE_GRAPHS_ON = ("b200-sxm", "b300-sxm", "gb200", "gb300")
+# Of Megatron-Bridge: releases from and to, accelerators, a model, and what recipes of experts then switch on.
+_BLACKWELL = ("b200-sxm", "b300-sxm", "gb200", "gb300")
+_RECIPES_OF_EXPERTS = (
+    ("26.06", "99.12", _BLACKWELL, "", f"cuda_graph=full_iteration;{_BESIDE}hybridep"),
+    ("25.09", "25.11", ("h100-sxm",), "DeepSeek-V3", f"{_BESIDE}deepep"),
+)
 _ARXIV = re.compile(r"\b(\d\d)(0[1-9]|1[0-2])\.\d{4,5}\b")
 
 
@@ -108,8 +114,11 @@ class Filling:
         stated, release = self.row.text("features"), _RELEASE.search(self.row.text("framework"))
         if stated or release is None or "recipe" in self.row.text("notes") or self.row.text("arch") != "moe":
             return stated
-        graphed = release[1] >= _WHOLE_GRAPHS_FROM and self.accelerator() in _WHOLE_GRAPHS_ON
-        return self.put("features", _WHOLE_GRAPHS) if graphed else ""
+        for first, last, accelerators, model, features in _RECIPES_OF_EXPERTS:
+            named = self.accelerator() in accelerators and self.row.text("model_name").startswith(model)
+            if named and first <= release[1] <= last:
+                return self.put("features", features)
+        return ""
 
     def year(self) -> int:
         """Of the software."""

@@ -431,6 +431,26 @@ def test_recipes_that_nobody_matched(row: Any, framework: str, accelerator: str,
 
 
 @pytest.mark.parametrize(
+    ("framework", "accelerator", "modules"),
+    [
+        ("NeMo 25.05", "h100-sxm", ["mla-up-projection", "norms", "mlp", "moe"]),
+        ("NeMo/Megatron-Bridge", "h100-sxm", ["mla-up-projection", "mlp"]),
+        ("Megatron-Bridge 26.02", "gb200", ["mla-up-projection"]),
+        ("Megatron-LM", "h100-sxm", None),
+    ],
+)
+def test_what_recipes_of_deepseek_v3_compute_again(row: Any, framework: str, accelerator: str, modules: Any) -> None:
+    cells = {"framework": framework, "accelerator": accelerator, "gpu": accelerator, "recompute": EMPTY, "etp": 1}
+    found = modelled(row(**{**MIXTRAL, **DEEPSEEK, **cells, "year": 2025}), SHELF)
+    structure = found.answer.evaluation.block.structure
+    assert (structure.recompute_modules and list(structure.recompute_modules)) == modules
+    assert structure.recompute == ("none" if modules is None else "selective")
+    assert found.filled["recompute"].partition(":")[0] == structure.recompute
+    other = modelled(row(**{**MIXTRAL, **cells, "year": 2025}), SHELF)
+    assert other.filled["recompute"] == "none"
+
+
+@pytest.mark.parametrize(
     ("framework", "layers", "split"),
     [
         ("Megatron-LM", 61, "spread"),

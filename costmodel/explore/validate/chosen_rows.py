@@ -39,9 +39,9 @@ def told(row: Row) -> bool:
     return row.number("micro_batch") is not None and bool(row.text("recompute")) and not (unsized or beside)
 
 
-def choices_of(row: Row, stack: Stack) -> dict[str, Any]:
+def choices_of(row: Row, stack: Stack, recompute: str) -> dict[str, Any]:
     """Modules that are recomputed by name, and layers whose activations are offloaded, where the row says."""
-    mode, _, names = row.text("recompute").partition(":")
+    mode, _, names = recompute.partition(":")
     chosen: dict[str, Any] = {}
     policy = _POLICY.search(row.text("notes"))
     modules = [MODULES[name] for name in names.split("+") if name in MODULES]

@@ -9,6 +9,7 @@ from typing import TypeVar
 from costmodel.documents.cells import Row
 from costmodel.documents.spelling import accelerator_named
 from costmodel.documents.stack import Stack
+from costmodel.explore.validate.recipes import FEATURES, RECIPES, RECOMPUTE, Recipe, recipe_says
 
 T = TypeVar("T", str, float, bool)
 
@@ -39,7 +40,7 @@ RULES = {
     "with NeMo and Megatron-Bridge chunks are full but for the last",
     "zero_stage": "the stack's default",
     "seq_parallel": "the stack's default",
-    "recompute": "the stack's default",
+    "recompute": "the stack's default; of DeepSeek-V3 what the recipes of NeMo or Megatron-Bridge have",
     "gradients": "the stack's default; fp16 of fp16 runs until 2021 and with DeepSpeed, bf16 of NeMo and "
     "Megatron-Bridge, and of runs from 2023 on whose software nobody names; in fp16 runs fp16 for bf16",
     "loss": "2 B a logit with Megatron-Bridge, whose recipes take the fused loss of Transformer Engine",
@@ -66,18 +67,9 @@ RULES = {
     "flops_convention": "model FLOP with full attention",
 }
 
-RECIPES = ("NeMo", "Megatron-Bridge")
 PRESENT, LAST_OF_2021, LAST_UNFUSED = 2024.0, 2021, 2022
 USUAL_TOKENS = 4096.0
 _GROUP = re.compile(r"(?:FSDP group|zero1_group)=([1-9]\d*)")
-_BESIDE = "moe_a2a_overlap;moe_dispatcher="
-_RELEASE = re.compile(r"Megatron-Bridge (\d\d\.\d\d)")
-# Of Megatron-Bridge: releases from and to, accelerators, a model, and what recipes of experts then switch on.
-_BLACKWELL = ("b200-sxm", "b300-sxm", "gb200", "gb300")
-_RECIPES_OF_EXPERTS = (
-    ("26.06", "99.12", _BLACKWELL, "", f"cuda_graph=full_iteration;{_BESIDE}hybridep"),
-    ("25.09", "25.11", ("h100-sxm",), "DeepSeek-V3", f"{_BESIDE}deepep"),
-)
 _ARXIV = re.compile(r"\b(\d\d)(0[1-9]|1[0-2])\.\d{4,5}\b")
 
 
@@ -110,15 +102,19 @@ class Filling:
         return self.put("accelerator", known) if known and known != stated else known
 
     def features(self) -> str:
-        """The cell; of releases whose recipes of experts are alike, what those say."""
-        stated, release = self.row.text("features"), _RELEASE.search(self.row.text("framework"))
-        if stated or release is None or "recipe" in self.row.text("notes") or self.row.text("arch") != "moe":
+        """The cell; of experts whose recipe nobody matched, what those of that release have."""
+        stated = self.row.text("features")
+        if stated or "recipe" in self.row.text("notes") or self.row.text("arch") != "moe":
             return stated
-        for first, last, accelerators, model, features in _RECIPES_OF_EXPERTS:
-            named = self.accelerator() in accelerators and self.row.text("model_name").startswith(model)
-            if named and first <= release[1] <= last:
-                return self.put("features", features)
-        return ""
+        switched = self._recipe(FEATURES)
+        return self.put("features", switched) if switched else ""
+
+    def recompute(self, stack: Stack) -> str:
+        """The cell; what the recipe of that model has; the stack's default."""
+        return self.row.text("recompute") or self.put("recompute", self._recipe(RECOMPUTE) or stack.recompute[0])
+
+    def _recipe(self, recipes: tuple[Recipe, ...]) -> str:
+        return recipe_says(recipes, self.row.text("framework"), self.row.text("model_name"), self.accelerator())
 
     def year(self) -> int:
         """Of the software."""

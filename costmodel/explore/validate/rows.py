@@ -257,7 +257,7 @@ def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) 
         vpp = chunks(filling, stack.name, layers, layout.pp, count, looped=schedule in LOOPED)
     else:
         vpp = 2.0 if schedule in FOLDED else 1.0
-    mode = row.text("recompute").partition(":")[0] or filling.put("recompute", stack.recompute[0])
+    recompute = filling.recompute(stack)
     zero, parallel = row.number("zero_stage"), row.flag("seq_parallel")
     if zero is None:
         zero = filling.put("zero_stage", float(stack.zero[0]))
@@ -274,9 +274,9 @@ def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) 
         "dp_replicate": replicas(filling, layout.dp),
         **expert_degrees(filling, layout.tp),
         "zero": int(zero),
-        "recompute": mode,
+        "recompute": recompute.partition(":")[0],
         "schedule": "interleaved" if vpp > 1 and schedule == "1f1b" else schedule,
         "sequence_parallel": (bool(parallel) or has_experts(row)) and layout.tp > 1,
         "split": split(filling, layers, layout.pp * vpp),
-        **choices_of(row, stack),
+        **choices_of(row, stack, recompute),
     }

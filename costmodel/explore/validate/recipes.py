@@ -1,0 +1,50 @@
+"""What the recipes of NeMo and Megatron-Bridge switch on, read in their sources, for runs whose table does not say."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+RECIPES = ("NeMo", "Megatron-Bridge")
+_RELEASE = re.compile(r"Megatron-Bridge (\d\d\.\d\d)")
+_ALWAYS = ("00.00", "99.12")
+_BESIDE = "moe_a2a_overlap;moe_dispatcher="
+
+
+class Recipe(NamedTuple):
+    """What is so for a model whose name begins thus, on these accelerators or any, in releases from and to."""
+
+    software: str
+    model: str
+    accelerators: tuple[str, ...]
+    releases: tuple[str, str]
+    says: str
+
+
+FEATURES = (
+    Recipe(
+        "Megatron-Bridge",
+        "",
+        ("b200-sxm", "b300-sxm", "gb200", "gb300"),
+        ("26.06", "99.12"),
+        f"cuda_graph=full_iteration;{_BESIDE}hybridep",
+    ),
+    Recipe("Megatron-Bridge", "DeepSeek-V3", ("h100-sxm",), ("25.09", "25.11"), f"{_BESIDE}deepep"),
+)
+RECOMPUTE = (
+    Recipe("Megatron-Bridge", "DeepSeek-V3", ("h100-sxm",), _ALWAYS, "selective:mla_up_proj+mlp"),
+    Recipe("Megatron-Bridge", "DeepSeek-V3", (), _ALWAYS, "selective:mla_up_proj"),
+    Recipe("NeMo", "DeepSeek-V3", (), _ALWAYS, "selective:mla_up_proj+layernorm+mlp+moe"),
+)
+
+
+def recipe_says(recipes: tuple[Recipe, ...], software: str, model: str, accelerator: str) -> str:
+    """What the first recipe that fits says; nothing where none does."""
+    named = _RELEASE.search(software)
+    release = named[1] if named else _ALWAYS[0]
+    for recipe in recipes:
+        placed = not recipe.accelerators or accelerator in recipe.accelerators
+        first, last = recipe.releases
+        if recipe.software in software and model.startswith(recipe.model) and placed and first <= release <= last:
+            return recipe.says
+    return ""

@@ -245,10 +245,17 @@ def _inner(node: dict[str, Any], part: int | str) -> dict[str, Any] | None:
 
 
 def key_of(kind: type[BaseModel], path: str) -> dict[str, Any] | None:
-    """The JSON Schema of a key by its path in a document of that kind; nothing where there is none."""
+    """The JSON Schema of a key by its path in a document of that kind, of any item where a list has no number behind
+    it; nothing where there is none.
+    """
     node: dict[str, Any] | None = _schema(kind)
     for part in path.split("."):
-        node = _inner(_resolved(kind, node), part) if node is not None else None
+        if node is None:
+            return None
+        here = _resolved(kind, node)
+        if "items" in here and not part.isdecimal():
+            here = _resolved(kind, here["items"])
+        node = _inner(here, part)
     return node
 
 

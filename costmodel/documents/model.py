@@ -72,7 +72,7 @@ class Layers(Document):
     """So many layers of one kind."""
 
     count: Count = Field(description="How many layers")
-    leading: bool = Field(default=False, description="These come first; of all others kinds are mixed evenly")
+    leading: bool = Field(default=False, description="These come first; all other kinds are mixed evenly")
     parallel: bool = Field(default=False, description="Both halves read the layer's input and are added in one go")
     norms: Count = Field(
         default=2.0, description="Normalisations of the stream: 1 if parallel halves share it, 4 with one behind each"

@@ -121,12 +121,12 @@ def up_projection_bytes(tokens: Number, heads: Number, qk_dim: Number, value_dim
 def recomputed_share(recompute_layers: Number, vpp: Number, layers: Number) -> Number:
     """Share of a rank's layers that recompute of the first so many of every model chunk reaches.
 
-    min(N v / L, 1)
+    min(N v / max(L, 1), 1)
 
     Args:
         recompute_layers: layers computed again in each chunk, N [1]
         vpp: model chunks of the rank, v [1]
-        layers: layers of the rank, L [1]
+        layers: layers of the rank, none where it holds the head alone, L [1]
 
     Returns:
         share [1]
@@ -140,7 +140,7 @@ def recomputed_share(recompute_layers: Number, vpp: Number, layers: Number) -> N
 
     Monotone: increasing in recompute_layers, vpp; decreasing in layers
     """
-    return np.minimum(recompute_layers * vpp / layers, 1.0)
+    return np.minimum(recompute_layers * vpp / np.maximum(layers, 1.0), 1.0)
 
 
 @equation

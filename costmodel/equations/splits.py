@@ -136,6 +136,33 @@ def leading_layers(layers_leading: Number, layers_before: Number, layers: Number
 
 
 @equation
+def spread_before(layers: Number, pp: Number, vpp: Number, stage: Number) -> Number:
+    """Layers before a chunk when the chunks take them in turn, from the first.
+
+    i ⌊L / (pp v)⌋ + min(i, L mod (pp v))
+
+    Args:
+        layers: layers of the model, L [1]
+        pp: pipeline stages [1]
+        vpp: model chunks per rank, v [1]
+        stage: position of the chunk in the model from 0, i [1]
+
+    Returns:
+        layers [1]
+
+    Example:
+        >>> float(spread_before(70.0, 12.0, 1.0, 11.0))
+        65.0
+
+    Source:
+        torchtitan pipeline_parallel.py
+
+    Monotone: increasing in layers, stage
+    """
+    return stage * np.floor(layers / (pp * vpp)) + np.minimum(stage, np.mod(layers, pp * vpp))
+
+
+@equation
 def mirrored_layers(in_flight: Number, layers_first: Number, layers_last: Number) -> Number:
     """Layers that an end rank of a pipeline run both ways keeps activations of, in the mean of its live micro-batches.
 

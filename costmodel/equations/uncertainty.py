@@ -85,7 +85,7 @@ def combined_error(error: Number, other_error: Number) -> Number:
         0.05
 
     Holds: kinds that were fitted on different measurements, so that one says nothing about another; matrix products
-        of as many rows and other columns, whose residuals have a within-class correlation of -0.1 to 0.1 on six GPUs
+        of the same m and other n and k, whose residuals have a within-class correlation of -0.1 to 0.1 on six GPUs
     Source:
         jcgm-100 §5.1.2; kernel-fit
 

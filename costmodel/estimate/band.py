@@ -113,7 +113,7 @@ def _of_shapes(setting: Setting, spread: Number) -> Number:
         return spread
     work = flop_of_shapes(setting)
     error: Number = 0.0
-    for name, flop in work.items():
+    for (name, _, _), flop in work.items():
         with term(name):
             error = combined_error(error, term_error(spread, flop))
     return share(error, summed(*work.values()))

@@ -211,26 +211,53 @@ def led(layers: int, leading: int) -> Model:
     return Model.model_validate({**mixed(), "layers": kinds})
 
 
-def leading_dealt(layers: int, leading: int, pp: int, vpp: int, *, folded: bool) -> list[int]:
-    """Leading layers of every rank, all layers dealt out chunk by chunk."""
-    each = layers // (pp * vpp)
-    chunks = [sum(place < leading for place in range(at * each, (at + 1) * each)) for at in range(pp * vpp)]
-    if folded:
-        return [chunks[rank] + chunks[-1 - rank] for rank in range(pp)]
-    return [sum(chunks[rank::pp]) for rank in range(pp)]
+def chunks_of(layers: int, pp: int, vpp: int, split: Split) -> list[int] | None:
+    """Layers of every chunk in the order of the model, dealt out one by one."""
+    first, last = ENDS.get(split, (0, 0)) if pp > 1 else (0, 0)
+    chunks = pp * vpp
+    if split == "full-chunks":
+        each = -(-layers // chunks)
+        missing = each * chunks - layers
+        last = min(missing, each)
+        first = missing - last
+        sizes = [each] * chunks
+    elif split == "spread":
+        sizes = [layers // chunks + (place < layers % chunks) for place in range(chunks)]
+        return sizes if min(sizes) > 0 else None
+    elif (layers + first + last) % chunks:
+        return None
+    else:
+        sizes = [(layers + first + last) // chunks] * chunks
+    sizes[0] -= first
+    sizes[-1] -= last
+    return sizes if min(sizes[:-1], default=1) > 0 and sizes[-1] >= (0 if split == "full-chunks" else 1) else None
 
 
+@pytest.mark.parametrize("split", [*ENDS, "spread", "full-chunks"])
 @pytest.mark.parametrize("schedule", ["1f1b", *FOLDED])
-def test_leading_layers_as_dealt_out(schedule: Any) -> None:
+def test_leading_layers_as_dealt_out(schedule: Any, split: Split) -> None:
     folded = schedule in FOLDED
-    for pp, vpp, each in itertools.product((1, 2, 3, 4), (2,) if folded else (1, 2), (1, 2, 4)):
-        layers = pp * vpp * each
-        for leading in range(1, min(layers, (pp - 1) * each + 1 if vpp > 1 else layers)):
-            held = stage_layers(led(layers, leading), row("even", pp, vpp, schedule=schedule))
-            found = leading_dealt(layers, leading, pp, vpp, folded=folded)
-            first, middle, last = (one(part) for part in held.leading or ())
-            assert (first, last) == (found[0], found[-1])
-            assert middle == (0 if pp > 2 else found[-1])
+    if folded and split == "full-chunks":
+        pytest.skip("not divided like that")
+    for pp, vpp in itertools.product((1, 2, 3, 4, 5), (2,) if folded else (1, 2, 3)):
+        if pp == 1 and vpp > 1:
+            continue
+        for layers in range(2, 28):
+            sizes = chunks_of(layers, pp, vpp, split)
+            if sizes is None:
+                continue
+            ends = list(itertools.accumulate(sizes))
+            for leading in range(1, layers):
+                inside = [max(0, min(leading - (end - size), size)) for end, size in zip(ends, sizes, strict=True)]
+                found = [sum(inside[rank::pp]) for rank in range(pp)]
+                if folded:
+                    found = [inside[rank] + inside[-1 - rank] for rank in range(pp)]
+                held = stage_layers(led(layers, leading), row(split, pp, vpp, schedule=schedule))
+                first, middle, last = (one(part) for part in held.leading or ())
+                assert (first, last) == (found[0], found[-1]), (pp, vpp, layers, leading)
+                ends_of_two = found[0] if one(held.first) <= one(held.last) else found[-1]
+                between = min(found[1], found[-2], one(held.middle)) if pp > 2 else ends_of_two
+                assert middle == between, (pp, vpp, layers, leading)
 
 
 @pytest.mark.parametrize("schedule", BOTH_WAYS)
@@ -238,6 +265,19 @@ def test_an_end_both_ways_has_half_of_the_leading_layers(schedule: Any) -> None:
     asked = row("stated", 16, schedule=schedule, first_stage_layers=4.0, last_stage_layers=1.0)
     held = stage_layers(led(61, 3), asked)
     assert [one(part) for part in held.leading or ()] == [1.5, 0, 1.5]
+    over = stage_layers(led(61, 6), asked)  # two of them on the second stage
+    assert [one(part) for part in over.leading or ()] == [2, 0, 2]
+
+
+@pytest.mark.parametrize("stated", [{"first_stage_layers": 3.0, "last_stage_layers": 5.0}, {"last_stage_layers": 4.0}])
+@pytest.mark.parametrize("leading", range(1, 16))
+def test_leading_layers_of_stated_ends(stated: dict[str, float], leading: int) -> None:
+    """Four stages of sixteen layers, of which the two in the middle hold as many."""
+    held = stage_layers(led(16, leading), row("stated", 4, **stated))
+    sizes = [one(held.first), one(held.middle), one(held.middle), one(held.last)]
+    found = [max(0, min(leading - sum(sizes[:at]), sizes[at])) for at in range(4)]
+    assert [one(part) for part in held.leading or ()] == [found[0], found[2], found[3]]
+    assert sum(sizes) == 16
 
 
 def test_a_rank_holds_the_layers_that_it_runs() -> None:
@@ -251,17 +291,46 @@ def test_a_rank_holds_the_layers_that_it_runs() -> None:
     assert one(held.last + held.routed_ranks[2]) == 2 * experts
 
 
+def documents(layers: int, leading: int, *, experts_first: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The led model and the same with its kinds spread evenly; with experts in the leading layers or the others."""
+    mixture = led(layers, leading).model_dump(by_alias=True, exclude_none=True)
+    if experts_first:
+        dense, experts = mixture["layers"]
+        halves = [{**experts, "count": leading, "leading": True}, {**dense, "count": layers - leading}]
+        mixture = {**mixture, "layers": [halves[0], {**halves[1], "leading": False}]}
+    spread = {**mixture, "layers": [{**kind, "leading": False} for kind in mixture["layers"]]}
+    return mixture, spread
+
+
 def test_ranks_of_experts_alone_are_the_fullest_and_slowest() -> None:
     """Spread evenly every rank would hold the mean of both kinds."""
-    mixture = led(16, 2).model_dump(by_alias=True, exclude_none=True)
-    spread = {**mixture, "layers": [{**kind, "leading": False} for kind in mixture["layers"]]}
-    plan = {"pp": 4, "ep": 2}
-    found, even = (ask(setting(shape, global_batch=256), **plan) for shape in (mixture, spread))
+    found, even = (ask(setting(shape, global_batch=256), pp=4, ep=2) for shape in documents(16, 2))
     weights = [one(found.evaluation.ledger.line("weights", stage)) for stage in range(3)]
-    mean = one(even.evaluation.ledger.line("weights", 1))
     assert weights[0] < one(even.evaluation.ledger.line("weights", 0))
-    assert weights[1] > mean
+    assert weights[1] > one(even.evaluation.ledger.line("weights", 1))
     assert found.evaluation.costs.row()["step_time"] > even.evaluation.costs.row()["step_time"]
+
+
+@pytest.mark.parametrize("experts_first", [False, True])
+@pytest.mark.parametrize("plan", [{"pp": 2}, {"pp": 4}, {"pp": 4, "split": "full-chunks"}])
+def test_what_experts_exchange_is_that_of_the_rank_with_most(experts_first: bool, plan: dict[str, Any]) -> None:
+    led_by, even = documents(16, 4, experts_first=experts_first)
+    most = {2: (4 if experts_first else 8), 4: 4}[plan["pp"]]
+    mean = (4 if experts_first else 12) / plan["pp"]
+    volumes = [ask(setting(shape, global_batch=256), ep=2, **plan).evaluation.costs.row() for shape in (led_by, even)]
+    assert volumes[0]["ep_volume"] == pytest.approx(most / mean * volumes[1]["ep_volume"])
+
+
+@pytest.mark.parametrize("layers", [5, 7, 9, 13, 15])
+@pytest.mark.parametrize("split", [*ENDS, "spread", "full-chunks"])
+def test_every_legal_plan_of_a_led_model_has_finite_costs(layers: int, split: Split) -> None:
+    """Full chunks may leave the last rank the head alone."""
+    asked = setting(documents(layers, 2)[0], nodes=2, global_batch=64)
+    for pp in (1, 2, 4, 8):
+        block = one_row(Structure(split=split), dp=16.0 / pp, tp=1.0, pp=float(pp), vpp=1.0, micro_batch=1.0)
+        if not indivisible(asked.model, block)[0]:
+            costs = evaluate(asked, block).costs.row()
+            assert np.isfinite([costs["step_time"], costs["memory_peak"], costs["mfu"]]).all(), pp
 
 
 @pytest.mark.parametrize("kinds", [[True], [False, True], [True, True]])

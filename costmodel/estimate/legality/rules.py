@@ -19,7 +19,7 @@ REFUSALS = {
         "layers % (pp vpp)",
         "pp · vpp must divide the layers, or them and the ends that the split counts as a layer; split: spread divides "
         "any, full-chunks any that leave the first chunk a layer, first_stage_layers and last_stage_layers state the "
-        "ends.",
+        "ends. Schedules both ways have no spread, folded ones no stated ends, neither has full-chunks.",
     ),
     "L003": Rule("heads % tp", "Tensor parallelism gives every rank whole query heads, so tp must divide the heads."),
     "L004": Rule(

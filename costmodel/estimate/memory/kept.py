@@ -170,6 +170,6 @@ def offloaded_activations(setting: Setting, block: Block, held: StageLayers) -> 
     total: Number = 0.0
     for kind in setting.model.layers:
         part = shard(setting.model, kind, block.tp, block.ep, block.etp)
-        layers = held.of_kind(setting.model, kind, held.fullest, 1)
+        layers = held.on_fullest(setting.model, kind)
         total = total + repeated(layers, mean_activations(setting, block, part, held.fullest))
     return repeated(offloaded_share(setting, block), total)

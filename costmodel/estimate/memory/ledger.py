@@ -271,7 +271,7 @@ class Kept:
 def _activations(setting: Setting, block: Block, layers: StageLayers, micro_batches: Number) -> tuple[Kept, Kept, Kept]:
     """What the first, a middle and the last rank keep of a micro-batch, in the mean of those that are live."""
     kept: list[Number] = [0.0, 0.0, 0.0]
-    largest: list[Number] = [0.0, 0.0, 0.0]
+    most: list[Number] = [0.0, 0.0, 0.0]
     extra: Number = 0.0
     held = (layers.first,) if layers.equal else (layers.first, layers.middle, layers.last)
     if layers.mirrored is not None:
@@ -281,13 +281,13 @@ def _activations(setting: Setting, block: Block, layers: StageLayers, micro_batc
         part = shard(setting.model, kind, block.tp, block.ep, block.etp)
         for position, count in enumerate(held):
             each = mean_activations(setting, block, part, count)
-            largest[position] = np.maximum(largest[position], each)
+            most[position] = np.maximum(most[position], each)
             kept[position] = kept[position] + repeated(layers.of_kind(setting.model, kind, count, position), each)
         extra = np.maximum(extra, _held_whole(setting, block, part, layers.fullest))
     if layers.equal:
-        only = Kept(kept[0], largest[0], extra)
+        only = Kept(kept[0], most[0], extra)
         return only, only, only
-    first, middle, last = (Kept(*sizes, extra) for sizes in zip(kept, largest, strict=True))
+    first, middle, last = (Kept(*sizes, extra) for sizes in zip(kept, most, strict=True))
     return first, middle, last
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from costmodel.equation import Number, term
 from costmodel.equations.arithmetic import matmul_flop
 from costmodel.equations.counting import divided, layers_per_stage, repeated
@@ -73,19 +75,28 @@ def _of_modules(setting: Setting, block: Block, core: Number) -> Number:
     return again
 
 
-def flop_of_shapes(setting: Setting) -> dict[str, Number]:
-    """Forward work on a token by the shape of the matrix product: the head, weight matrices, unfused attention."""
+def flop_of_shapes(setting: Setting) -> dict[tuple[str, float, float], Number]:
+    """Forward work on a token by the shape of the matrix product, which products of the same n and k share: the head,
+    weight matrices of the layers, unfused attention.
+    """
+    work: dict[tuple[str, float, float], Number] = {}
+    for name, n, k, flop in _products(setting):
+        shape = (name, float(n), float(k))
+        work[shape] = summed(work.get(shape, 0.0), flop)
+    return work
+
+
+def _products(setting: Setting) -> Iterator[tuple[str, Number, Number, Number]]:
+    """Name, n, k and forward work on a token of each matrix product of the model, whole."""
     model = setting.model
-    work = {"head": matmul_flop(1.0, model.vocab, model.hidden)}
+    yield "head", model.vocab, model.hidden, matmul_flop(1.0, model.vocab, model.hidden)
     for kind in model.layers:
         part, experts = shard(model, kind, 1.0), kind.experts
-        met = {each.name: matmul_flop(1.0, each.n, each.k) for each in matmuls(setting, part)}
+        for each in matmuls(setting, part):
+            yield each.name, each.n, each.k, repeated(kind.count, matmul_flop(1.0, each.n, each.k))
         if experts is not None:
             for each in expert_matmuls(model.hidden, experts, experts.ffn_hidden):
-                met[each.name] = matmul_flop(experts.top_k, each.n, each.k)
+                yield each.name, each.n, each.k, repeated(kind.count, matmul_flop(experts.top_k, each.n, each.k))
         if part.mixer is not None and setting.attention is None:
             core = core_flop(kind, part.mixer, 1.0, setting.sequence, part.mixer.heads, causal=False)
-            met["core"] = divided(core, setting.sequence)
-        for name, flop in met.items():
-            work[name] = summed(work.get(name, 0.0), repeated(kind.count, flop))
-    return work
+            yield "core", setting.sequence, part.mixer.head_dim, repeated(kind.count, divided(core, setting.sequence))

@@ -18,13 +18,14 @@ from costmodel.equations.splits import (
     full_chunk_layers,
     layers_beside_ends,
     layers_between,
-    leading_layers,
     missing_layers,
+    spread_before,
     spread_layers,
 )
 from costmodel.estimate.block import Block
 from costmodel.estimate.once import SPLIT, once
 from costmodel.estimate.passes import largest, summed
+from costmodel.estimate.shapes.leading import Before, leading_of_ranks
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, of_ends
 
 _UNEVEN = {  # not divided like that
@@ -47,7 +48,8 @@ class StageLayers:
 
     Two ranks have no middle: it stands for the smaller of them. A rank that runs two stages, one each way, counts their
     mean, and its first and last stages are apart where they differ. Of a model whose first layers are of another kind
-    that is how many of them each rank holds.
+    the three hold so many leading ones; the middle stands for the rank with fewest between the ends, so that whichever
+    kind weighs more, a rank that holds most of it is among them.
     """
 
     total: Number
@@ -67,6 +69,10 @@ class StageLayers:
         """Of the rank with most."""
         return self.middle if self.equal else largest(self.first, self.middle, self.last)
 
+    def held(self, position: int) -> Number:
+        """Of the first, a middle or the last rank."""
+        return (self.first, self.middle, self.last)[position]
+
     def each(self, amounts: tuple[Number, Number, Number]) -> tuple[Number, Number, Number]:
         """So much a layer, in the first, a middle and the last rank."""
         first, middle, last = amounts
@@ -84,10 +90,11 @@ class StageLayers:
         """Share of a kind in the layers of the first, a middle or the last rank; but for leading ones spread evenly."""
         if self.leading is None:
             return share(kind.count, self.total)
-        held, ahead = (self.first, self.middle, self.last)[position], self.leading[position]
+        held, ahead = self.held(position), self.leading[position]
+        whole = np.where(held > 0, held, 1.0)  # a rank of the head alone has no layers of any kind
         if kind.leading:
-            return share(ahead, held)
-        return repeated(share(kind.count, self.total - model.layers[0].count), share(held - ahead, held))
+            return share(ahead, whole)
+        return repeated(share(kind.count, self.total - model.layers[0].count), share(held - ahead, whole))
 
     def of_kind(self, model: Model, kind: Layers, amount: Number, position: int) -> Number:
         """What one kind has of an amount of all layers of the first, a middle or the last rank."""
@@ -101,6 +108,16 @@ class StageLayers:
         at = [summed(*(self.of_kind(model, *kind, position) for kind in kinds)) for position in self.positions]
         return (at[0], at[0], at[0]) if len(at) == 1 else (at[0], at[1], at[2])
 
+    def on_fullest(self, model: Model, kind: Layers) -> Number:
+        """Layers of one kind on the rank with most layers; where one kind leads, with most of the kind with experts."""
+        if self.leading is None:
+            return self.of_kind(model, kind, self.fullest, 1)
+        first, middle, last = self.leading
+        if model.layers[0].experts is None:
+            first, middle, last = self.first - first, self.middle - middle, self.last - last
+        of = [self.of_kind(model, kind, self.held(at), at) for at in range(3)]
+        return np.where(middle >= largest(first, last), of[1], np.where(last >= first, of[2], of[0]))
+
     @property
     def positions(self) -> tuple[int, ...]:
         """Of the first, a middle and the last rank, those whose layers are mixed otherwise."""
@@ -111,35 +128,58 @@ class StageLayers:
 def stage_layers(model: Model, block: Block) -> StageLayers:
     """Layers of the first, a middle and the last rank."""
     with term("layers of a stage"):
-        held = _divided(layer_count(model), block)
-        return _led(held, model.layers[0].count, block) if model.layers[0].leading else held
+        layers = layer_count(model)
+        held = _divided(layers, block)
+        if not model.layers[0].leading:
+            return held
+        first, middle, last = leading_of_ranks(model.layers[0].count, block, _before(held, block))
+        two = np.where(held.first <= held.last, first, last)  # whose layers the middle stands for
+        return replace(held, leading=(first, np.where(block.pp < 3, two, np.minimum(middle, held.middle)), last))
 
 
 def _divided(layers: Number, block: Block) -> StageLayers:
     """Layers of the ranks, whatever their kinds."""
-    split = block.structure.split
-    if split == "stated":
+    if block.structure.split == "stated":
         return _stated(layers, block)
-    if split == "spread":
+    if block.structure.split == "spread":
         return _spread(layers, block)
-    if split == "full-chunks":
-        return _full(layers, block)
+    whole, ahead, behind = _cut(layers, block)
+    if not np.any(ahead) and not np.any(behind):
+        return StageLayers(layers, whole, whole, whole)
+    return _with_ends(block, layers, whole, *of_schedule(block.structure.schedule, whole, ahead, behind))
+
+
+def _cut(layers: Number, block: Block) -> tuple[Number, Number, Number]:
+    """Layers of a rank between the ends, and what the first and the last chunk of the model hold less than others."""
+    if block.structure.split == "full-chunks":
+        chunk = full_chunk_layers(layers, block.pp, block.vpp)
+        missing = missing_layers(layers, block.pp, block.vpp)
+        behind = np.minimum(missing, chunk)
+        return repeated(block.vpp, chunk), missing - behind, behind
     first, last = _slots(layers, block)
     if not np.any(first) and not np.any(last):
-        each = layers_per_stage(layers, block.pp)
-        return StageLayers(layers, each, each, each)
-    middle = layers_beside_ends(layers, block.pp, first + last)
-    return _with_ends(block, layers, middle, *of_schedule(block.structure.schedule, middle, first, last))
+        return layers_per_stage(layers, block.pp), 0.0, 0.0
+    return layers_beside_ends(layers, block.pp, first + last), first, last
 
 
-def _led(held: StageLayers, count: Number, block: Block) -> StageLayers:
-    """The same with the leading layers of each rank: in its first chunk; a rank between has none."""
-    chunk = divided((held.mirrored or (held.first,))[0], block.vpp)
-    first = leading_layers(count, repeated(0.0, chunk), chunk)
-    last = leading_layers(count, repeated(block.pp - 1, chunk), chunk)
-    if block.structure.schedule in BOTH_WAYS:
-        first = last = divided(first + last, 2.0)
-    return replace(held, leading=(first, np.where(block.pp < 3, last, 0.0), last))
+def _before(held: StageLayers, block: Block) -> Before:
+    """How many layers of the model come before the chunk of a round and a rank."""
+    layers, vpp = held.total, block.vpp
+    if block.structure.split == "stated":
+        first, _ = held.mirrored or (held.first, held.last)
+        rest = first + repeated(block.pp - 2, held.middle)
+
+        def stated(turn: Number, rank: Number) -> Number:
+            between = np.where(rank < block.pp - 1, first + repeated(rank - 1, held.middle), rest)
+            inside = np.where(rank < 1, 0.0, np.where(rank < block.pp, between, layers))
+            return divided(repeated(turn, layers) + inside, vpp)
+
+        return stated
+    if block.structure.split == "spread":
+        return lambda turn, rank: spread_before(layers, block.pp, vpp, repeated(turn, block.pp) + rank)
+    whole, ahead, _ = _cut(layers, block)
+    chunk = divided(whole, vpp)
+    return lambda turn, rank: np.maximum(repeated(repeated(turn, block.pp) + rank, chunk) - ahead, 0.0)
 
 
 def of_schedule(schedule: Schedule, middle: Number, first: Number, last: Number) -> tuple[Number, Number]:
@@ -198,16 +238,8 @@ def _spread(layers: Number, block: Block) -> StageLayers:
     return StageLayers(layers, down[0] + up[0], down[1] + up[1], down[2] + up[2])
 
 
-def _full(layers: Number, block: Block) -> StageLayers:
-    """Full chunks but for the last, and where more is missing than it would hold, the first."""
-    chunk = full_chunk_layers(layers, block.pp, block.vpp)
-    missing = missing_layers(layers, block.pp, block.vpp)
-    behind, whole = np.minimum(missing, chunk), repeated(block.vpp, chunk)
-    return _with_ends(block, layers, whole, whole - (missing - behind), whole - behind)
-
-
 def indivisible(model: Model, block: Block) -> NDArray[np.bool_]:
-    """Rows whose layers the split does not divide into whole, equal chunks, or leaves a chunk without any."""
+    """Rows whose layers the split does not divide into whole chunks, or leaves a chunk but the last without any."""
     layers, split, chunks = layer_count(model), block.structure.split, repeated(block.pp, block.vpp)
     if (split, block.structure.schedule) in _UNEVEN:
         return np.ones(len(block), dtype=bool)

@@ -29,9 +29,9 @@ from costmodel.estimate.traffic.tensor import TensorTraffic
 class Stages:
     """Work for one micro-batch: of a layer, the mean of its kinds, and of the ends; and the layers of each rank.
 
-    Where recompute reaches some layers only, or one kind comes first, a mean layer depends on its rank: layer is of
-    the fullest, each of the first, a middle and the last. With the traffic of tp stands the share of its forward that
-    is repeated.
+    Where recompute reaches some layers only, or one kind comes first, a mean layer depends on its rank: each is of the
+    first, a middle and the last, layer that of the middle, reached as on the fullest. With the traffic of tp stands the
+    share of its forward that is repeated.
     """
 
     layer: Both
@@ -62,7 +62,7 @@ def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
         if partial(block.structure):
             plain = layer_work(setting, block.under(replace(block.structure, recompute="none")), kind).both
             kept.append(plain if later else plain.undeferred)
-        fullest = held.of_kind(setting.model, kind, held.fullest, 1)
+        fullest = held.on_fullest(setting.model, kind)
         again = repeated(share_reached, exchanged_again(setting, block.structure, kind))
         tensor.append((fullest, work.tensor, again))
         context.append((fullest, work.context))

@@ -37,7 +37,7 @@ RULES = {
     "vp": "1 without a pipeline, with DeepSpeed's, or where neither column nor schedule tells of it; else the most "
     "chunks, up to 8 (2 until 2021), that divide the layers of the fullest stage, where pp divides the micro-batches",
     "stages": "even; else one layer fewer at both ends, or at the last, if that divides; else the first take the rest; "
-    "with NeMo and Megatron-Bridge chunks are full but for the last",
+    "with NeMo and Megatron-Bridge chunks are full but for the last and, if that is not enough, the first",
     "zero_stage": "the stack's default",
     "seq_parallel": "the stack's default",
     "recompute": "the stack's default; of DeepSeek-V3 what the recipes of NeMo or Megatron-Bridge have",
@@ -56,8 +56,8 @@ RULES = {
     "kernel": "flash attention without a version by year, 1 until 2023, else 2, where the stack has none; unfused in "
     "Pax/JAX without Transformer Engine, where nothing fused is named; what no rule knows is the stack's",
     "features": "of experts with Megatron-Bridge, where no recipe is known, as its recipes have it: on Blackwell, from "
-    "26.06 on, a graph of the whole iteration and tokens sent beside compute; of DeepSeek-V3 on H100, to 25.11, tokens "
-    "sent beside compute, by DeepEP",
+    "26.06 on, a graph of the whole iteration and tokens sent beside compute; of DeepSeek-V3 on H100, 25.09 to 25.11, "
+    "tokens sent beside compute, by DeepEP",
     "imbalance": "1, tokens spread evenly over experts",
     "expert_host": "the stack's; three tenths of it where tokens over a capacity are dropped, half in a partial graph, "
     "none in one of the whole iteration",
@@ -210,4 +210,6 @@ def split(filling: Filling, layers: float, chunks: float) -> str:
         return filling.put("stages", "lighter-ends")
     if (layers + 1) % chunks == 0:
         return filling.put("stages", "lighter-last")
-    return filling.put("stages", "full-chunks" if filling.by_nvidia() else "spread")
+    missing = -layers % chunks
+    full = filling.by_nvidia() and missing < 2 * math.ceil(layers / chunks)
+    return filling.put("stages", "full-chunks" if full else "spread")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 RECIPES = ("NeMo", "Megatron-Bridge")
 _RELEASE = re.compile(r"Megatron-Bridge (\d\d\.\d\d)")
-_ALWAYS = ("00.00", "99.12")
+_ALWAYS = ("", "~")  # before and behind any
 _BESIDE = "moe_a2a_overlap;moe_dispatcher="
 
 
@@ -26,7 +26,7 @@ FEATURES = (
         "Megatron-Bridge",
         "",
         ("b200-sxm", "b300-sxm", "gb200", "gb300"),
-        ("26.06", "99.12"),
+        ("26.06", "~"),
         f"cuda_graph=full_iteration;{_BESIDE}hybridep",
     ),
     Recipe("Megatron-Bridge", "DeepSeek-V3", ("h100-sxm",), ("25.09", "25.11"), f"{_BESIDE}deepep"),

@@ -451,6 +451,30 @@ def test_what_recipes_of_deepseek_v3_compute_again(row: Any, framework: str, acc
 
 
 @pytest.mark.parametrize(
+    ("framework", "model", "modules"),
+    [
+        ("MaxText (dgxc-benchmarking v25.02.02)", "Llama3-70B", ["attention", "norms", "mlp"]),
+        ("Paxml (dgxc-benchmarking v24.11.1)", "GPT3-175B", ["attention", "norms", "mlp"]),
+        ("Paxml (dgxc-benchmarking v24.11.1)", "GPT3-5B", ["attention", "norms"]),
+        ("MaxText", "Llama3-70B", None),
+    ],
+)
+def test_what_launch_scripts_compute_again(row: Any, framework: str, model: str, modules: Any) -> None:
+    cells = {
+        "framework": framework,
+        "model_name": model,
+        "recompute": EMPTY,
+        "fsdp": "true",
+        "tp": 1,
+        "global_batch": 32,
+    }
+    found = modelled(row(**cells, year=2025, precision="bf16", zero_stage=EMPTY), SHELF)
+    structure = found.answer.evaluation.block.structure
+    assert (structure.recompute_modules and list(structure.recompute_modules)) == modules
+    assert structure.recompute == "selective"
+
+
+@pytest.mark.parametrize(
     ("framework", "layers", "split"),
     [
         ("Megatron-LM", 61, "spread"),

@@ -1,4 +1,4 @@
-"""What the recipes of NeMo and Megatron-Bridge switch on, read in their sources, for runs whose table does not say."""
+"""What recipes and launch scripts switch on, read in their sources, for runs whose table does not say."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 RECIPES = ("NeMo", "Megatron-Bridge")
 _RELEASE = re.compile(r"Megatron-Bridge (\d\d\.\d\d)")
 _ALWAYS = ("", "~")  # before and behind any
+_PROJECTIONS_KEPT = "selective:core_attn+layernorm+mlp"
 _BESIDE = "moe_a2a_overlap;moe_dispatcher="
 
 
@@ -35,6 +36,9 @@ RECOMPUTE = (
     Recipe("Megatron-Bridge", "DeepSeek-V3", ("h100-sxm",), _ALWAYS, "selective:mla_up_proj+mlp"),
     Recipe("Megatron-Bridge", "DeepSeek-V3", (), _ALWAYS, "selective:mla_up_proj"),
     Recipe("NeMo", "DeepSeek-V3", (), _ALWAYS, "selective:mla_up_proj+layernorm+mlp+moe"),
+    Recipe("MaxText (dgxc-benchmarking", "", (), _ALWAYS, _PROJECTIONS_KEPT),  # save_dot_except_mlp, save_qkv_proj
+    Recipe("Paxml (dgxc-benchmarking", "GPT3-175B", (), _ALWAYS, _PROJECTIONS_KEPT),  # SAVE_QKV_OUT_PROJ
+    Recipe("Paxml (dgxc-benchmarking", "", (), _ALWAYS, "selective:core_attn+layernorm"),  # SAVE_DOT_ONLY
 )
 
 

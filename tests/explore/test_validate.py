@@ -433,7 +433,9 @@ def test_recipes_that_nobody_matched(row: Any, framework: str, accelerator: str,
 @pytest.mark.parametrize(
     ("framework", "accelerator", "modules"),
     [
-        ("NeMo 25.05", "h100-sxm", ["mla-up-projection", "norms", "mlp", "moe"]),
+        ("NeMo 25.07", "h100-sxm", ["mla-up-projection", "norms", "mlp", "moe"]),
+        ("NeMo (dgxc-benchmarking v25.05.05)", "h100-sxm", ["mla-up-projection"]),
+        ("NeMo (dgxc-benchmarking v25.05.05)", "gb200", ["attention"]),
         ("NeMo/Megatron-Bridge", "h100-sxm", ["mla-up-projection", "mlp"]),
         ("Megatron-Bridge 26.02", "gb200", ["mla-up-projection"]),
         ("Megatron-LM", "h100-sxm", None),

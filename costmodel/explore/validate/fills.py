@@ -40,8 +40,8 @@ RULES = {
     "with NeMo and Megatron-Bridge chunks are full but for the last and, if that is not enough, the first",
     "zero_stage": "the stack's default",
     "seq_parallel": "the stack's default",
-    "recompute": "the stack's default; of DeepSeek-V3 what the recipes of NeMo or Megatron-Bridge have, of MaxText and "
-    "Pax what the launch scripts of dgxc-benchmarking have",
+    "recompute": "the stack's default; of DeepSeek-V3 what the recipes of NeMo or Megatron-Bridge have; in "
+    "dgxc-benchmarking what its launch scripts have for DeepSeek-V3, MaxText and Pax",
     "gradients": "the stack's default; fp16 of fp16 runs until 2021 and with DeepSpeed, bf16 of NeMo and "
     "Megatron-Bridge, and of runs from 2023 on whose software nobody names; in fp16 runs fp16 for bf16",
     "loss": "2 B a logit with Megatron-Bridge, whose recipes take the fused loss of Transformer Engine",

@@ -35,6 +35,8 @@ FEATURES = (
 RECOMPUTE = (
     Recipe("Megatron-Bridge", "DeepSeek-V3", ("h100-sxm",), _ALWAYS, "selective:mla_up_proj+mlp"),
     Recipe("Megatron-Bridge", "DeepSeek-V3", (), _ALWAYS, "selective:mla_up_proj"),
+    Recipe("NeMo (dgxc-benchmarking", "DeepSeek-V3", ("gb200",), _ALWAYS, "selective:core_attn"),
+    Recipe("NeMo (dgxc-benchmarking", "DeepSeek-V3", (), _ALWAYS, "selective:mla_up_proj"),
     Recipe("NeMo", "DeepSeek-V3", (), _ALWAYS, "selective:mla_up_proj+layernorm+mlp+moe"),
     Recipe("MaxText (dgxc-benchmarking", "", (), _ALWAYS, _PROJECTIONS_KEPT),  # save_dot_except_mlp, save_qkv_proj
     Recipe("Paxml (dgxc-benchmarking", "GPT3-175B", (), _ALWAYS, _PROJECTIONS_KEPT),  # SAVE_QKV_OUT_PROJ

@@ -321,16 +321,48 @@ def test_what_experts_exchange_is_that_of_the_rank_with_most(experts_first: bool
     assert volumes[0]["ep_volume"] == pytest.approx(most / mean * volumes[1]["ep_volume"])
 
 
+@pytest.mark.parametrize("experts_first", [False, True])
 @pytest.mark.parametrize("layers", [5, 7, 9, 13, 15])
-@pytest.mark.parametrize("split", [*ENDS, "spread", "full-chunks"])
-def test_every_legal_plan_of_a_led_model_has_finite_costs(layers: int, split: Split) -> None:
-    """Full chunks may leave the last rank the head alone."""
-    asked = setting(documents(layers, 2)[0], nodes=2, global_batch=64)
-    for pp in (1, 2, 4, 8):
-        block = one_row(Structure(split=split), dp=16.0 / pp, tp=1.0, pp=float(pp), vpp=1.0, micro_batch=1.0)
-        if not indivisible(asked.model, block)[0]:
-            costs = evaluate(asked, block).costs.row()
-            assert np.isfinite([costs["step_time"], costs["memory_peak"], costs["mfu"]]).all(), pp
+@pytest.mark.parametrize("split", [*ENDS, "fitting", "spread", "full-chunks"])
+def test_every_legal_plan_of_a_led_model_has_finite_costs(layers: int, split: Split, experts_first: bool) -> None:
+    """An end may hold the embedding or the head alone, and no rank that is looked at the one layer with experts."""
+    asked = setting(documents(layers, 1, experts_first=experts_first)[0], nodes=2, global_batch=64)
+    pp, ones = np.array([1.0, 2.0, 4.0, 8.0]), np.ones(4)
+    sizes = dict.fromkeys(SIZES, ones) | {"pp": pp, "dp": 16 / pp}
+    block = Block(Structure(split=split), **sizes)
+    costs, legal = evaluate(asked, block).costs, ~indivisible(asked.model, block)
+    for name in ("step_time", "memory_peak", "mfu", "ep_volume"):
+        assert np.isfinite(np.asarray(costs.column(name))[legal]).all()
+
+
+@pytest.mark.parametrize("mixture", [False, True])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {"pp": 1},
+        {"pp": 4, "split": "lighter-ends"},
+        {"pp": 2, "split": "spread"},
+        {"pp": 4, "schedule": "interleaved", "vpp": 2, "split": "full-chunks"},
+        {"pp": 2, "split": "lighter-last", "recompute": "full", "recompute_method": "block", "recompute_layers": 1},
+    ],
+)
+def test_layers_all_alike_may_be_said_to_lead(mixture: bool, plan: dict[str, Any]) -> None:
+    """One kind of layers, and the same layers as two kinds of which the first leads: every cost is the same."""
+    whole = mixed(layers=14) if mixture else model(layers=14)
+    kind = whole["layers"][0]
+    parted = {**whole, "layers": [{**kind, "count": 3, "leading": True}, {**kind, "count": 11}]}
+    rows = [ask(setting(shape, global_batch=64), **plan).evaluation.costs.row() for shape in (whole, parted)]
+    for name, value in rows[0].items():
+        assert rows[1][name] == pytest.approx(value, rel=1e-9, nan_ok=True), name
+
+
+@pytest.mark.parametrize("schedule", BOTH_WAYS)
+def test_what_both_ways_keeps_is_of_either_stage(schedule: Any) -> None:
+    """The first stage of the model has its leading layers, the last none: most live micro-batches are of the first."""
+    asked = row("stated", 16, schedule=schedule, first_stage_layers=4.0, last_stage_layers=1.0)
+    shape = led(61, 3)
+    held = stage_layers(shape, asked)
+    assert [tuple(map(one, held.of_stages(shape, kind))) for kind in shape.layers] == [(3, 0), (1, 1)]
 
 
 @pytest.mark.parametrize("kinds", [[True], [False, True], [True, True]])

@@ -17,6 +17,7 @@ from costmodel.equations.precision import linear_inputs
 from costmodel.equations.recompute import activation_output_bytes, mixed
 from costmodel.estimate.block import Block
 from costmodel.estimate.memory.offload import offloaded_share
+from costmodel.estimate.passes import largest
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import between, between_of_experts, unread_by_experts
 from costmodel.estimate.shapes.experts import expert_activations, rows_of
@@ -164,12 +165,16 @@ def mean_activations(setting: Setting, block: Block, part: Shard, layers: Number
 
 
 def offloaded_activations(setting: Setting, block: Block, held: StageLayers) -> Number:
-    """Bytes of a micro-batch that the layers of the fullest rank send to the host."""
+    """Bytes of a micro-batch that the layers of a rank send to the host, of the one that sends most."""
     if "activations" not in block.structure.offload:
         return 0.0
-    total: Number = 0.0
-    for kind in setting.model.layers:
-        part = shard(setting.model, kind, block.tp, block.ep, block.etp)
-        layers = held.on_fullest(setting.model, kind)
-        total = total + repeated(layers, mean_activations(setting, block, part, held.fullest))
-    return repeated(offloaded_share(setting, block), total)
+    totals: list[Number] = []
+    for position in held.positions:
+        total: Number = 0.0
+        layers = held.fullest if held.leading is None else held.held(position)
+        for kind in setting.model.layers:
+            part = shard(setting.model, kind, block.tp, block.ep, block.etp)
+            own = held.of_kind(setting.model, kind, layers, position)
+            total = total + repeated(own, mean_activations(setting, block, part, layers))
+        totals.append(total)
+    return repeated(offloaded_share(setting, block), largest(*totals))

@@ -275,14 +275,18 @@ def _activations(setting: Setting, block: Block, layers: StageLayers, micro_batc
     extra: Number = 0.0
     held = (layers.first,) if layers.equal else (layers.first, layers.middle, layers.last)
     if layers.mirrored is not None:
-        ends = mirrored_layers(live(block, micro_batches, 0.0), *layers.mirrored)
+        flying = live(block, micro_batches, 0.0)
+        ends = mirrored_layers(flying, *layers.mirrored)
         held = (ends, layers.middle, ends)
     for kind in setting.model.layers:
         part = shard(setting.model, kind, block.tp, block.ep, block.etp)
         for position, count in enumerate(held):
             each = mean_activations(setting, block, part, count)
             most[position] = np.maximum(most[position], each)
-            kept[position] = kept[position] + repeated(layers.of_kind(setting.model, kind, count, position), each)
+            own = layers.of_kind(setting.model, kind, count, position)
+            if layers.mirrored is not None and position != 1:
+                own = mirrored_layers(flying, *layers.of_stages(setting.model, kind))
+            kept[position] = kept[position] + repeated(own, each)
         extra = np.maximum(extra, _held_whole(setting, block, part, layers.fullest))
     if layers.equal:
         only = Kept(kept[0], most[0], extra)

@@ -76,8 +76,8 @@ def _of_modules(setting: Setting, block: Block, core: Number) -> Number:
 
 
 def flop_of_shapes(setting: Setting) -> dict[tuple[str, float, float], Number]:
-    """Forward work on a token by the shape of the matrix product, which products of the same n and k share: the head,
-    weight matrices of the layers, unfused attention.
+    """Forward work on a token by the matrix product, those of one name, n and k together: the head, weight matrices of
+    the layers, unfused attention. Routed experts are grouped products, wrong by themselves even where n and k are met.
     """
     work: dict[tuple[str, float, float], Number] = {}
     for name, n, k, flop in _products(setting):
@@ -87,7 +87,7 @@ def flop_of_shapes(setting: Setting) -> dict[tuple[str, float, float], Number]:
 
 
 def _products(setting: Setting) -> Iterator[tuple[str, Number, Number, Number]]:
-    """Name, n, k and forward work on a token of each matrix product of the model, whole."""
+    """Name, n, k and forward work on a token of each matrix product of the head and the layers, whole."""
     model = setting.model
     yield "head", model.vocab, model.hidden, matmul_flop(1.0, model.vocab, model.hidden)
     for kind in model.layers:

@@ -16,19 +16,23 @@ from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED
 Before = Callable[[Number, Number], Number]  # layers before the chunk of a round and a rank
 
 
-def leading_of_ranks(count: Number, block: Block, before: Before) -> tuple[Number, Number, Number]:
-    """Of the first rank, of the one between the ends that holds fewest, and of the last.
+def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool) -> tuple[Number, Number, Number]:
+    """Of the first rank, of one between the ends that holds most or fewest, and of the last.
 
-    Fewest are on the last but one; folded also on the second, where they reach beyond the fold; both ways amid all.
+    Fewer are held the further from the input: most by the second, fewest by the last but one, both ways amid all.
     """
-    schedule, last = block.structure.schedule, block.pp - 1
-    second, late = np.minimum(last, 1.0), np.maximum(last - 1, 0.0)
-    between = [late, second] if schedule in FOLDED else [divided(block.pp, 2.0) if schedule in BOTH_WAYS else late]
-    first, end, *middle = (summed(*_of_rank(count, block, before, rank)) for rank in (last - last, last, *between))
-    fewest = np.minimum(middle[0], middle[-1])
-    if schedule in BOTH_WAYS:
-        return divided(first, 2.0), divided(fewest, 2.0), divided(end, 2.0)
-    return first, fewest, end
+    last, both_ways = block.pp - 1, block.structure.schedule in BOTH_WAYS
+    far = divided(block.pp, 2.0) if both_ways else np.maximum(last - 1, 0.0)
+    ranks = (last - last, last, np.minimum(last, 1.0), far)
+    first, end, second, late = (summed(*_of_rank(count, block, before, rank)) for rank in ranks)
+    middle = np.maximum(second, late) if most else np.minimum(second, late)
+    return (divided(first, 2.0), divided(middle, 2.0), divided(end, 2.0)) if both_ways else (first, middle, end)
+
+
+def leading_of_stages(count: Number, block: Block, before: Before) -> tuple[Number, Number]:
+    """Of the first and the last stage, which both ways run on one rank."""
+    last = block.pp - 1
+    return _of_chunk(count, before, 0.0, last - last), _of_chunk(count, before, 0.0, last)
 
 
 def _of_rank(count: Number, block: Block, before: Before, rank: Number) -> Iterator[Number]:

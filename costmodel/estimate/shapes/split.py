@@ -25,7 +25,7 @@ from costmodel.equations.splits import (
 from costmodel.estimate.block import Block
 from costmodel.estimate.once import SPLIT, once
 from costmodel.estimate.passes import largest, summed
-from costmodel.estimate.shapes.leading import Before, leading_of_ranks
+from costmodel.estimate.shapes.leading import Before, leading_of_ranks, leading_of_stages
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, of_ends
 
 _UNEVEN = {  # not divided like that
@@ -48,8 +48,8 @@ class StageLayers:
 
     Two ranks have no middle: it stands for the smaller of them. A rank that runs two stages, one each way, counts their
     mean, and its first and last stages are apart where they differ. Of a model whose first layers are of another kind
-    the three hold so many leading ones; the middle stands for the rank with fewest between the ends, so that whichever
-    kind weighs more, a rank that holds most of it is among them.
+    the three hold so many leading ones; the middle stands for a rank between the ends with fewest, with most where
+    these alone have experts.
     """
 
     total: Number
@@ -58,6 +58,7 @@ class StageLayers:
     last: Number
     mirrored: tuple[Number, Number] | None = None
     leading: tuple[Number, Number, Number] | None = None
+    mirrored_leading: tuple[Number, Number] | None = None
 
     @property
     def equal(self) -> bool:
@@ -90,11 +91,24 @@ class StageLayers:
         """Share of a kind in the layers of the first, a middle or the last rank; but for leading ones spread evenly."""
         if self.leading is None:
             return share(kind.count, self.total)
-        held, ahead = self.held(position), self.leading[position]
+        held = self.held(position)
         whole = np.where(held > 0, held, 1.0)  # a rank of the head alone has no layers of any kind
+        return share(self._counted(model, kind, held, self.leading[position]), whole)
+
+    def _counted(self, model: Model, kind: Layers, held: Number, ahead: Number) -> Number:
+        """Layers of a kind among so many, of which so many lead."""
         if kind.leading:
-            return share(ahead, whole)
-        return repeated(share(kind.count, self.total - model.layers[0].count), share(held - ahead, whole))
+            return ahead
+        return repeated(share(kind.count, self.total - model.layers[0].count), held - ahead)
+
+    def of_stages(self, model: Model, kind: Layers) -> tuple[Number, Number]:
+        """Layers of one kind in the first and the last stage, which both ways run on one rank."""
+        assert self.mirrored is not None
+        first, last = self.mirrored
+        if self.mirrored_leading is None:
+            return self.of_kind(model, kind, first, 0), self.of_kind(model, kind, last, 0)
+        ahead, behind = self.mirrored_leading
+        return self._counted(model, kind, first, ahead), self._counted(model, kind, last, behind)
 
     def of_kind(self, model: Model, kind: Layers, amount: Number, position: int) -> Number:
         """What one kind has of an amount of all layers of the first, a middle or the last rank."""
@@ -109,12 +123,15 @@ class StageLayers:
         return (at[0], at[0], at[0]) if len(at) == 1 else (at[0], at[1], at[2])
 
     def on_fullest(self, model: Model, kind: Layers) -> Number:
-        """Layers of one kind on the rank with most layers; where one kind leads, with most of the kind with experts."""
+        """Layers of one kind on the rank with most layers; where one side of a leading kind has experts, with most."""
         if self.leading is None:
             return self.of_kind(model, kind, self.fullest, 1)
-        first, middle, last = self.leading
-        if model.layers[0].experts is None:
-            first, middle, last = self.first - first, self.middle - middle, self.last - last
+        ahead, *rest = (kind.experts is not None for kind in model.layers)
+        first, middle, last = (self.held(at) for at in range(3))
+        if ahead and not any(rest):
+            first, middle, last = self.leading
+        elif any(rest) and not ahead:
+            first, middle, last = (self.held(at) - self.leading[at] for at in range(3))
         of = [self.of_kind(model, kind, self.held(at), at) for at in range(3)]
         return np.where(middle >= largest(first, last), of[1], np.where(last >= first, of[2], of[0]))
 
@@ -132,9 +149,16 @@ def stage_layers(model: Model, block: Block) -> StageLayers:
         held = _divided(layers, block)
         if not model.layers[0].leading:
             return held
-        first, middle, last = leading_of_ranks(model.layers[0].count, block, _before(held, block))
+        leads, *others = model.layers
+        most = leads.experts is not None and not any(kind.experts for kind in others)
+        before = _before(held, block)
+        first, middle, last = leading_of_ranks(leads.count, block, before, most=most)
         two = np.where(held.first <= held.last, first, last)  # whose layers the middle stands for
-        return replace(held, leading=(first, np.where(block.pp < 3, two, np.minimum(middle, held.middle)), last))
+        leading = (first, np.where(block.pp < 3, two, np.minimum(middle, held.middle)), last)
+        if block.structure.schedule not in BOTH_WAYS:
+            return replace(held, leading=leading)
+        stages, ends = held.mirrored or (held.first, held.last), leading_of_stages(leads.count, block, before)
+        return replace(held, leading=leading, mirrored=stages, mirrored_leading=ends)
 
 
 def _divided(layers: Number, block: Block) -> StageLayers:
@@ -239,7 +263,7 @@ def _spread(layers: Number, block: Block) -> StageLayers:
 
 
 def indivisible(model: Model, block: Block) -> NDArray[np.bool_]:
-    """Rows whose layers the split does not divide into whole chunks, or leaves a chunk but the last without any."""
+    """Rows whose layers the split does not divide into whole chunks, or leaves a chunk between the ends without any."""
     layers, split, chunks = layer_count(model), block.structure.split, repeated(block.pp, block.vpp)
     if (split, block.structure.schedule) in _UNEVEN:
         return np.ones(len(block), dtype=bool)

@@ -45,10 +45,15 @@ def _bucketed(setting: Setting, message: Number, element: float, dp: Group, oper
     if not np.any(message):
         none = repeated(0.0, message)
         return Transfer(dp, operation, message, none, none)
-    bucket = np.minimum(setting.bucket(dp.ranks, element), message)
-    count = bucket_count(message, bucket)
-    piece = divided(message, count)
-    return Transfer(dp, operation, piece, collective_time(setting, piece, dp, operation), count)
+    nothing = message <= 0
+    if not np.any(nothing):
+        bucket = np.minimum(setting.bucket(dp.ranks, element), message)
+        count = bucket_count(message, bucket)
+        piece = divided(message, count)
+        return Transfer(dp, operation, piece, collective_time(setting, piece, dp, operation), count)
+    sent = _bucketed(setting, np.where(nothing, 1.0, message), element, dp, operation)
+    sizes = (np.where(nothing, 0.0, size) for size in (sent.message, sent.time, sent.count))
+    return Transfer(dp, operation, *sizes)
 
 
 def _over_replicas(setting: Setting, placed: Groups, scatter: Transfer) -> tuple[Transfer, ...]:

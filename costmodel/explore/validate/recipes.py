@@ -1,4 +1,9 @@
-"""What recipes and launch scripts switch on, read in their sources, for runs whose table does not say."""
+"""What recipes and launch scripts switch on, read in their sources, for runs whose table does not say.
+
+Megatron-Bridge: scripts/performance of 0.1.0 to 0.5.0. NeMo: nemo/collections/llm/recipes/deepseek_v3.py.
+dgxc-benchmarking: maxtext/configure.sh and paxml/paxml_mod_configs.py of v24.11.1 and v25.02.02,
+deepseek_v3/pretraining/launch.sh of v25.05.05.
+"""
 
 from __future__ import annotations
 

@@ -86,27 +86,60 @@ def full_chunk_layers(layers: Number, pp: Number, vpp: Number) -> Number:
 
 
 @equation
-def missing_layers(layers: Number, pp: Number, vpp: Number) -> Number:
-    """Layers that the chunks at the ends have less where all others hold as many.
+def cut_before(chunk_layers: Number, missing_first: Number, stage: Number) -> Number:
+    """Layers before a chunk where all hold as many but the first, which holds fewer.
 
-    pp v ⌈L / (pp v)⌉ − L
+    max(i C − e, 0)
+
+    Args:
+        chunk_layers: layers of a chunk between the ends, C [1]
+        missing_first: layers that the first chunk has less, e [1]
+        stage: position of the chunk in the model from 0, i [1]
+
+    Returns:
+        layers [1]
+
+    Example:
+        >>> float(cut_before(2.0, 1.0, 3.0))
+        5.0
+
+    Source:
+        composition
+
+    Monotone: increasing in chunk_layers, stage; decreasing in missing_first
+    """
+    return np.maximum(stage * chunk_layers - missing_first, 0.0)
+
+
+@equation
+def stated_before(
+    layers: Number, pp: Number, vpp: Number, layers_first: Number, layers_middle: Number, stage: Number
+) -> Number:
+    """Layers before a chunk where the ranks hold stated numbers, in as many chunks each.
+
+    (⌊i / pp⌋ L + B) / v; B = 0 if r = 0, else L₁ + (r − 1) Lₘ, r = i mod pp
 
     Args:
         layers: layers of the model, L [1]
         pp: pipeline stages [1]
         vpp: model chunks per rank, v [1]
+        layers_first: layers of the first rank, L₁ [1]
+        layers_middle: layers of a rank between the ends, Lₘ [1]
+        stage: position of the chunk in the model from 0, i [1]
 
     Returns:
-        layers that are missing [1]
+        layers [1]
 
     Example:
-        >>> float(missing_layers(61.0, 4.0, 4.0))
-        3.0
+        >>> float(stated_before(61.0, 16.0, 1.0, 3.0, 4.0, 15.0))
+        59.0
 
     Source:
-        megatron-bridge recipes/deepseek
+        megatron-lm --decoder-first-pipeline-num-layers
     """
-    return pp * vpp * np.ceil(layers / (pp * vpp)) - layers
+    rank = np.mod(stage, pp)
+    inside = np.where(rank > 0, layers_first + (rank - 1) * layers_middle, 0.0)
+    return (np.floor(stage / pp) * layers + inside) / vpp
 
 
 @equation

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from costmodel.equation import Number
-from costmodel.equations.counting import divided
+from costmodel.equations.counting import divided, repeated
 from costmodel.equations.splits import leading_layers
 from costmodel.estimate.block import Block
 from costmodel.estimate.passes import summed
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED
 
-Before = Callable[[Number, Number], Number]  # layers before the chunk of a round and a rank
+Before = Callable[[Number], Number]  # layers of the model before a chunk, by its position
 
 
 def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool) -> tuple[Number, Number, Number]:
@@ -32,22 +32,24 @@ def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool)
 def leading_of_stages(count: Number, block: Block, before: Before) -> tuple[Number, Number]:
     """Of the first and the last stage, which both ways run on one rank."""
     last = block.pp - 1
-    return _of_chunk(count, before, 0.0, last - last), _of_chunk(count, before, 0.0, last)
+    return _of_chunk(count, before, last - last), _of_chunk(count, before, last)
 
 
 def _of_rank(count: Number, block: Block, before: Before, rank: Number) -> Iterator[Number]:
     """In each chunk of a rank; both ways in its stage of either direction."""
     schedule, back = block.structure.schedule, block.pp - 1 - rank
-    if schedule in (*FOLDED, *BOTH_WAYS):
-        yield _of_chunk(count, before, 0.0, rank)
-        yield _of_chunk(count, before, 1.0 if schedule in FOLDED else 0.0, back)
-        return
-    yield _of_chunk(count, before, 0.0, rank)
-    for turn in range(1, int(count)):  # a layer or more in every chunk before
-        if np.any(block.vpp > turn):
-            yield np.where(block.vpp > turn, _of_chunk(count, before, float(turn), rank), 0.0)
+    yield _of_chunk(count, before, rank)
+    if schedule in FOLDED:
+        yield _of_chunk(count, before, block.pp + back)
+    elif schedule in BOTH_WAYS:
+        yield _of_chunk(count, before, back)
+    else:
+        for turn in range(1, int(count)):  # a layer or more in every chunk before
+            if np.any(block.vpp > turn):
+                stage = repeated(float(turn), block.pp) + rank
+                yield np.where(block.vpp > turn, _of_chunk(count, before, stage), 0.0)
 
 
-def _of_chunk(count: Number, before: Before, turn: Number, rank: Number) -> Number:
-    start = before(turn, rank)
-    return leading_layers(count, start, before(turn, rank + 1) - start)
+def _of_chunk(count: Number, before: Before, stage: Number) -> Number:
+    start = before(stage)
+    return leading_layers(count, start, before(stage + 1) - start)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,13 @@ from costmodel.equation import Number, term
 from costmodel.equations.counting import divided, layers_per_stage, remainder, repeated
 from costmodel.equations.economics import share
 from costmodel.equations.splits import (
+    cut_before,
     full_chunk_layers,
     layers_beside_ends,
     layers_between,
-    missing_layers,
     spread_before,
     spread_layers,
+    stated_before,
 )
 from costmodel.estimate.block import Block
 from costmodel.estimate.once import SPLIT, once
@@ -28,6 +30,7 @@ from costmodel.estimate.passes import largest, summed
 from costmodel.estimate.shapes.leading import Before, leading_of_ranks, leading_of_stages
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, of_ends
 
+T = TypeVar("T")
 _UNEVEN = {  # not divided like that
     *itertools.product(["stated"], FOLDED),
     *itertools.product(["spread"], BOTH_WAYS),
@@ -40,6 +43,12 @@ def layer_count(model: Model) -> Number:
     """Layers of all kinds; of a single kind the figure as it was written."""
     first, *others = (kind.count for kind in model.layers)
     return sum(others, start=first)
+
+
+def _experts_alone(model: Model) -> str | None:
+    """Which side alone has experts where one kind leads: the leading layers or the others."""
+    ahead, *rest = (kind.experts is not None for kind in model.layers)
+    return None if ahead == any(rest) else "leading" if ahead else "others"
 
 
 @dataclass(frozen=True)
@@ -119,18 +128,21 @@ class StageLayers:
         if len(amounts) == 1:
             return amounts[0], amounts[0], amounts[0]
         kinds = list(zip(model.layers, amounts, strict=True))
-        at = [summed(*(self.of_kind(model, *kind, position) for kind in kinds)) for position in self.positions]
-        return (at[0], at[0], at[0]) if len(at) == 1 else (at[0], at[1], at[2])
+        return self.at_each(lambda position: summed(*(self.of_kind(model, *kind, position) for kind in kinds)))
+
+    def at_each(self, mixed: Callable[[int], T]) -> tuple[T, T, T]:
+        """Something of the first, a middle and the last rank; the same object thrice where their layers are alike."""
+        found = [mixed(position) for position in self.positions]
+        first, middle, last = found if len(found) == 3 else found + found + found
+        return first, middle, last
 
     def on_fullest(self, model: Model, kind: Layers) -> Number:
         """Layers of one kind on the rank with most layers; where one side of a leading kind has experts, with most."""
         if self.leading is None:
             return self.of_kind(model, kind, self.fullest, 1)
-        ahead, *rest = (kind.experts is not None for kind in model.layers)
-        first, middle, last = (self.held(at) for at in range(3))
-        if ahead and not any(rest):
-            first, middle, last = self.leading
-        elif any(rest) and not ahead:
+        alone = _experts_alone(model)
+        first, middle, last = self.leading if alone == "leading" else (self.held(at) for at in range(3))
+        if alone == "others":
             first, middle, last = (self.held(at) - self.leading[at] for at in range(3))
         of = [self.of_kind(model, kind, self.held(at), at) for at in range(3)]
         return np.where(middle >= largest(first, last), of[1], np.where(last >= first, of[2], of[0]))
@@ -149,15 +161,13 @@ def stage_layers(model: Model, block: Block) -> StageLayers:
         held = _divided(layers, block)
         if not model.layers[0].leading:
             return held
-        leads, *others = model.layers
-        most = leads.experts is not None and not any(kind.experts for kind in others)
-        before = _before(held, block)
-        first, middle, last = leading_of_ranks(leads.count, block, before, most=most)
+        count, before = model.layers[0].count, _before(held, block)
+        first, middle, last = leading_of_ranks(count, block, before, most=_experts_alone(model) == "leading")
         two = np.where(held.first <= held.last, first, last)  # whose layers the middle stands for
         leading = (first, np.where(block.pp < 3, two, np.minimum(middle, held.middle)), last)
         if block.structure.schedule not in BOTH_WAYS:
             return replace(held, leading=leading)
-        stages, ends = held.mirrored or (held.first, held.last), leading_of_stages(leads.count, block, before)
+        stages, ends = held.mirrored or (held.first, held.last), leading_of_stages(count, block, before)
         return replace(held, leading=leading, mirrored=stages, mirrored_leading=ends)
 
 
@@ -176,8 +186,7 @@ def _divided(layers: Number, block: Block) -> StageLayers:
 def _cut(layers: Number, block: Block) -> tuple[Number, Number, Number]:
     """Layers of a rank between the ends, and what the first and the last chunk of the model hold less than others."""
     if block.structure.split == "full-chunks":
-        chunk = full_chunk_layers(layers, block.pp, block.vpp)
-        missing = missing_layers(layers, block.pp, block.vpp)
+        chunk, missing = _full(layers, block)
         behind = np.minimum(missing, chunk)
         return repeated(block.vpp, chunk), missing - behind, behind
     first, last = _slots(layers, block)
@@ -186,24 +195,22 @@ def _cut(layers: Number, block: Block) -> tuple[Number, Number, Number]:
     return layers_beside_ends(layers, block.pp, first + last), first, last
 
 
+def _full(layers: Number, block: Block) -> tuple[Number, Number]:
+    """Layers of a full chunk, and how many the model lacks to fill all."""
+    chunk = full_chunk_layers(layers, block.pp, block.vpp)
+    return chunk, repeated(repeated(block.pp, block.vpp), chunk) - layers
+
+
 def _before(held: StageLayers, block: Block) -> Before:
-    """How many layers of the model come before the chunk of a round and a rank."""
-    layers, vpp = held.total, block.vpp
+    """How many layers of the model come before a chunk of it."""
+    layers, sizes = held.total, (block.pp, block.vpp)
     if block.structure.split == "stated":
         first, _ = held.mirrored or (held.first, held.last)
-        rest = first + repeated(block.pp - 2, held.middle)
-
-        def stated(turn: Number, rank: Number) -> Number:
-            between = np.where(rank < block.pp - 1, first + repeated(rank - 1, held.middle), rest)
-            inside = np.where(rank < 1, 0.0, np.where(rank < block.pp, between, layers))
-            return divided(repeated(turn, layers) + inside, vpp)
-
-        return stated
+        return lambda stage: stated_before(layers, *sizes, first, held.middle, stage)
     if block.structure.split == "spread":
-        return lambda turn, rank: spread_before(layers, block.pp, vpp, repeated(turn, block.pp) + rank)
+        return lambda stage: spread_before(layers, *sizes, stage)
     whole, ahead, _ = _cut(layers, block)
-    chunk = divided(whole, vpp)
-    return lambda turn, rank: np.maximum(repeated(repeated(turn, block.pp) + rank, chunk) - ahead, 0.0)
+    return lambda stage: cut_before(divided(whole, block.vpp), ahead, stage)
 
 
 def of_schedule(schedule: Schedule, middle: Number, first: Number, last: Number) -> tuple[Number, Number]:
@@ -270,8 +277,8 @@ def indivisible(model: Model, block: Block) -> NDArray[np.bool_]:
     if split == "spread":
         return np.asarray(layers < chunks)
     if split == "full-chunks":
-        each = full_chunk_layers(layers, block.pp, block.vpp)
-        return np.asarray(missing_layers(layers, block.pp, block.vpp) >= each + each)
+        chunk, missing = _full(layers, block)
+        return np.asarray(missing >= chunk + chunk)
     if split == "stated":
         held = _stated(layers, block)
         first, last = held.mirrored or (held.first, held.last)

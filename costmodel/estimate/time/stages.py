@@ -80,13 +80,14 @@ def _means(setting: Setting, held: StageLayers, works: Sequence[Both]) -> tuple[
     """The mean layer of the first, a middle and the last rank, where each kind takes so much."""
     if len(works) == 1:
         return works[0], works[0], works[0]
-    found = []
-    for position in held.positions:
-        mean = Both(Pass(), Pass())
+
+    def mean(position: int) -> Both:
+        found = Both(Pass(), Pass())
         for kind, work in zip(setting.model.layers, works, strict=True):
-            mean = mean + work.each(functools.partial(repeated, held.share_of(setting.model, kind, position)))
-        found.append(mean)
-    return (found[0], found[0], found[0]) if len(found) == 1 else (found[0], found[1], found[2])
+            found = found + work.each(functools.partial(repeated, held.share_of(setting.model, kind, position)))
+        return found
+
+    return held.at_each(mean)
 
 
 def _reached(

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from costmodel.documents.base import Bytes, Document, Sourced, Width
+from costmodel.documents.base import Bytes, Document, NonNegative, Sourced, Width
 
 Precision = Literal["bf16", "fp16", "fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4"]
 Narrow = Literal["fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4"]
@@ -29,6 +29,9 @@ class Recipe(Sourced):
     wide: Literal["bf16", "fp16"] = Field(default="bf16", description="Type of all that is not narrow")
     operand: Width = Field(description="Bytes of an operand's element, its share of the scales among them")
     quantised: Bytes = Field(default=0.0, description="Bytes read and written to convert an element both ways")
+    conversions: NonNegative = Field(
+        default=0.0, description="Operations that convert one tensor of a group; none where one converts them all"
+    )
     copies: Bytes = Field(default=0.0, description="Bytes of a weight's two converted copies")
     single: Single | None = Field(default=None, description="Without transposed copies; none where scales forbid it")
     families: tuple[str, ...] = Field(default=(), description="Families that scale by block in hardware; empty: any")
@@ -75,6 +78,7 @@ _RECIPES: tuple[dict[str, Any], ...] = (
         "fit": "fp8",
         "operand": "1 B",
         "quantised": "6 B",  # the largest value is looked for first: 2 more
+        "conversions": 3,  # look for the largest value, make the scale, convert
         "copies": "2 B",
         "single": {"quantised": "5 B", "copies": "1 B"},
         "source": "transformer-engine",
@@ -97,6 +101,7 @@ _RECIPES: tuple[dict[str, Any], ...] = (
         "fit": "fp8",
         "operand": "1.03125 B",  # 4 bytes for 128
         "quantised": "4.0625 B",  # read 2, write two copies
+        "conversions": 1,
         "copies": "2.0005 B",  # 4 bytes for 128 × 128, twice
         "source": "deepseek-2024",
     },
@@ -107,6 +112,7 @@ _RECIPES: tuple[dict[str, Any], ...] = (
         "fit": "fp8",
         "operand": "1.03125 B",  # 1 byte for 32
         "quantised": "4.0625 B",  # read 2, write two copies
+        "conversions": 1,
         "copies": "2.0625 B",
         "families": ("blackwell", "cdna4", "trainium"),
         "source": "rouhani-2023",

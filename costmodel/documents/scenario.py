@@ -84,7 +84,7 @@ class ExpertAssumption(Document):
     deduplicated: bool | None = Field(
         default=None, description="One copy of a token to a node, or rank, that holds several of its experts"
     )
-    host: Seconds | None = Field(default=None, description="Host time for each expert of a rank, layer and direction")
+    host: Seconds | None = Field(default=None, description="Host time to issue one operation of one expert")
 
 
 class Assumptions(Document):

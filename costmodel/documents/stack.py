@@ -146,8 +146,7 @@ class ExpertKernels(Sourced):
     """How a mixture of experts runs: grouped matmuls, and how tokens get to their experts and back."""
 
     half_rows: NonNegative = Field(description="Rows of an expert at which its matmuls reach half of their rate")
-    host: Seconds = Field(description="Host time for each expert of a rank, layer and direction")
-    narrow: Positive = Field(default=1.0, description="Host time of an expert in a narrow type over that in 16 bits")
+    host: Seconds = Field(description="Host time to issue one operation of one expert")
     permute: NonNegative = Field(description="Bytes of ordering tokens by expert, over reading and writing each once")
     deduplicated: bool = Field(description="One copy of a token to a node, or rank, that holds several of its experts")
     dispatch: DispatchType = Field(description="Type tokens are sent to their experts in")

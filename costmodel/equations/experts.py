@@ -143,6 +143,41 @@ def grouped_flop(flop: Number, m: Number, groups: Number, half_rows: Number) -> 
 
 
 @equation
+def expert_operations(
+    experts: Number, conversions: Number, adapters: Number, unpacked: Number, *, trained: bool, backward: bool
+) -> Number:
+    """Operations the host issues in one direction for the experts of a rank, one expert after the other.
+
+    forward E (2 + 2 c + 2 a + 2 u); backward E (4 + 2 c + 4 a + 2 u), of frozen experts E (2 + 2 c + 4 a + 2 u)
+
+    Args:
+        experts: experts of the rank that are dealt with one by one, E [1]
+        conversions: operations that convert one tensor to a narrow type, c [1]
+        adapters: adapters of an expert, each of two thin products, a [1]
+        unpacked: 1 where both weights are unpacked first, u [1]
+        trained: gradients of the weights too
+        backward: of backward, else of forward
+
+    Returns:
+        operations [1]
+
+    Example:
+        >>> [expert_operations(8.0, 3.0, 0.0, 0.0, trained=True, backward=way) for way in (False, True)]
+        [64.0, 80.0]
+
+    Holds:
+        gate and up are one product; converted are the inputs of both products, or the gradients of their outputs
+
+    Source:
+        transformer-engine
+
+    Monotone: increasing in experts, conversions, adapters, unpacked
+    """
+    products = (4 if trained else 2) + 4 * adapters if backward else 2 + 2 * adapters
+    return experts * (products + 2 * conversions + 2 * unpacked)
+
+
+@equation
 def distinct_destinations(parts: Number, top_k: Number) -> Number:
     """Different ranks or nodes the experts of a token lie on, on average, when routing is uniform.
 

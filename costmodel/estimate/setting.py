@@ -58,6 +58,7 @@ class ExpertSetting:
 
     kernels: ExpertKernels
     load: float
+    dropless: bool
     overlap: float
     host: float
     dispatch: float
@@ -288,12 +289,12 @@ def setting_of(case: Case) -> Setting:
         fragmentation=speaker.choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
         host=host_of(case, speaker.choose),
         convention=assume.flop_convention,
-        experts=_experts(case, linear.recipe, speaker),
+        experts=_experts(case, speaker),
         assumed=(*speaker.assumed, *_price(case)),
     )
 
 
-def _experts(case: Case, recipe: Recipe, speaker: _Speaker) -> ExpertSetting | None:
+def _experts(case: Case, speaker: _Speaker) -> ExpertSetting | None:
     """What is said about experts; nothing for a model without."""
     if not case.model.has_experts:
         return None
@@ -309,17 +310,13 @@ def _experts(case: Case, recipe: Recipe, speaker: _Speaker) -> ExpertSetting | N
     return ExpertSetting(
         kernels=kernels,
         load=load,
+        dropless=said.capacity is None,
         overlap=speaker.choose("assume.overlap.ep", case.scenario.assume.overlap.ep, kernels.overlap, named),
-        host=speaker.choose("assume.experts.host", said.host, expert_host(kernels, recipe), named, "s"),
+        host=speaker.choose("assume.experts.host", said.host, kernels.host, named, "s"),
         dispatch=DISPATCH_BYTES[said.dispatch or kernels.dispatch],
         deduplicated=kernels.deduplicated if said.deduplicated is None else said.deduplicated,
         shared_overlap=kernels.shared_overlap if said.shared_overlap is None else said.shared_overlap,
     )
-
-
-def expert_host(kernels: ExpertKernels, recipe: Recipe) -> float:
-    """What the host takes for an expert; in a narrow type it has the input converted too."""
-    return float(repeated(kernels.narrow, kernels.host)) if recipe.narrow else kernels.host
 
 
 def _complete(case: Case, recipe: Recipe) -> None:

@@ -137,9 +137,8 @@ def test_fp8_dispatch_halves_what_is_dispatched() -> None:
 
 
 def test_imbalance_and_capacity_stretch_the_busiest_rank() -> None:
-    even, uneven, padded = (
-        costs(setting(mixed(), assume={"experts": said}), ep=8) for said in ({}, {"imbalance": 1.5}, {"capacity": 1.5})
-    )
+    said = ({}, {"imbalance": 1.5}, {"capacity": 1.5})
+    even, uneven, padded = (costs(setting(mixed(), assume={"experts": {**one, "host": "0 s"}}), ep=8) for one in said)
     assert uneven["matmul"] > even["matmul"]
     assert uneven["memory_peak"] > even["memory_peak"]
     assert uneven["ep_volume"] == EQUAL(1.5 * even["ep_volume"])
@@ -155,6 +154,28 @@ def test_short_groups_run_slower() -> None:
 def test_host_time_grows_with_the_experts_of_a_rank() -> None:
     asked = setting(mixed(count=64, ffn_hidden=128))
     assert costs(asked, ep=1)["launch"] > costs(asked, ep=8)["launch"] > 0
+
+
+@pytest.mark.parametrize(("precision", "conversions"), [("bf16", 0), ("fp8", 0), ("mxfp8", 1), ("fp8-cs", 3)])
+def test_the_host_issues_products_and_conversions_of_every_expert(precision: str, conversions: int) -> None:
+    """Where all waits for it: two products forward, four backward, conversions of two inputs and of two gradients."""
+    run = {"node": "dgx-b200", "workload": {"precision": precision}}
+    said = ({"experts": {"host": f"{host} s", "capacity": 1}} for host in (10, 20))
+    found = [costs(setting(mixed(), **run, assume=one), ep=1)["launch"] for one in said]
+    assert found[1] - found[0] == EQUAL(8 * 8 * 8 * (6 + 4 * conversions) * 10, rel=1e-6)
+
+
+def test_without_capacity_the_host_cannot_run_ahead() -> None:
+    """Before the experts it waits for how many tokens each has: what it issues there hides behind them alone."""
+    waits = [
+        {capacity: costs(setting(mixed(), assume={"experts": {"host": host, **said}}), ep=1)["launch"]
+         for capacity, said in (("padded", {"capacity": 1.0}), ("dropless", {}))}
+        for host in ("1 us", "20 us", "10 s")
+    ]  # fmt: skip
+    few, some, many = waits
+    assert few["padded"] < some["padded"] < some["dropless"]
+    assert some["dropless"] > few["dropless"]
+    assert many["padded"] == EQUAL(many["dropless"], rel=1e-3)
 
 
 def test_multi_token_prediction_costs_a_layer_and_a_head() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from costmodel.documents.model import Experts, Layers
 from costmodel.equation import Number, term
 from costmodel.equations.activations import mlp_activations
@@ -78,4 +76,4 @@ def expert_activations(hidden: Number, part: Routed, rows: Number, element: Numb
 
 def looped(part: Routed) -> Number:
     """Experts that the host deals with one by one; a single expert of a layer is an MLP."""
-    return np.where(part.of.count > 1, part.local, 0.0)
+    return part.local if part.of.count > 1 else 0.0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 
 from costmodel.equation import Number, term
 from costmodel.equations.arithmetic import matmul_flop
 from costmodel.equations.counting import divided, repeated
-from costmodel.equations.experts import grouped_flop, permute_traffic
+from costmodel.equations.experts import expert_operations, grouped_flop, permute_traffic
 from costmodel.equations.precision import narrow_matmul_bytes, quantise_traffic
 from costmodel.equations.traffic import mlp_traffic, weight_gradient_bytes
 from costmodel.estimate.block import Block
@@ -20,11 +21,20 @@ from costmodel.estimate.shapes.work import Shard, local_tokens
 from costmodel.estimate.time.kernels import Step, adapter_steps, product, recomputed, stream, unpacking
 
 
-def expert_pass(setting: Setting, part: Shard, block: Block) -> tuple[Both, Number]:
-    """The routed experts of a layer, with what recompute adds, and the host's time for a direction."""
+@dataclass(frozen=True)
+class ExpertWork:
+    """Seconds of the routed experts of a layer on the device, and of the host that issues either direction once."""
+
+    both: Both
+    ahead: Number
+    behind: Number
+
+
+def expert_pass(setting: Setting, part: Shard, block: Block) -> ExpertWork | None:
+    """The routed experts of a layer, with what recompute adds; nothing for a layer without."""
     said, held = setting.experts, part.routed
     if said is None or held is None:
-        return Both(Pass(), Pass()), 0.0
+        return None
     with term("experts"):
         tokens = divided(local_tokens(setting, block), part.tp)
         rows = rows_of(held, tokens, said.load)
@@ -33,10 +43,10 @@ def expert_pass(setting: Setting, part: Shard, block: Block) -> tuple[Both, Numb
         once, twice, weights = once + beside[0], twice + beside[1], weights + beside[2]
         once = once + Pass(memory_bound=_memory_bound(setting, said, held, tokens, rows, backward=False))
         twice = twice + Pass(memory_bound=_memory_bound(setting, said, held, tokens, rows, backward=True))
-        host = repeated(looped(held), _host(setting, said, held))
         again = recomputed(setting, block.structure.recompute, once, Pass())
         again = again + _modules_again(setting, block, held, rows, once)
-    return Both(once, twice + again, weights), host
+        ahead, behind = (_host(setting, said, held, backward=back) for back in (False, True))
+    return ExpertWork(Both(once, twice + again, weights), ahead, behind)
 
 
 def _modules_again(setting: Setting, block: Block, held: Routed, rows: Number, once: Pass) -> Pass:
@@ -80,12 +90,15 @@ def _adapted(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) 
     return forward + unpacked, backward + unpacked, gradients
 
 
-def _host(setting: Setting, said: ExpertSetting, held: Routed) -> Number:
-    """Host time of an expert: of its two products, and as long as two take in 16 bits for every adapter, and for
-    unpacking both of its weights.
-    """
-    pairs = sum(1.0 for _ in routed_adapters(setting, held)) + (1.0 if setting.packed else 0.0)
-    return said.host + repeated(pairs, said.kernels.host)
+def _host(setting: Setting, said: ExpertSetting, held: Routed, *, backward: bool) -> Number:
+    """Time the host needs to issue one direction of the experts, one after the other; never set where none."""
+    if not said.host:
+        return 0.0
+    adapters, unpacked = sum(1.0 for _ in routed_adapters(setting, held)), 1.0 if setting.packed else 0.0
+    trained = setting.tuning is None
+    count, converted = looped(held), setting.recipe.conversions
+    operations = expert_operations(count, converted, adapters, unpacked, trained=trained, backward=backward)
+    return repeated(operations, said.host)
 
 
 def _grouped(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from costmodel.documents.model import Layers
-from costmodel.equation import Number
+from costmodel.equation import Number, term
 from costmodel.equations.counting import repeated
 from costmodel.equations.roofline import host_bound_time
 from costmodel.estimate.block import Structure
-from costmodel.estimate.passes import Both, Pass, summed
+from costmodel.estimate.passes import Both, Pass, nothing, summed
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import issued, packed_matrices
 from costmodel.estimate.shapes.recompute import dispatched_again, issued_again, unpacked_again
+from costmodel.estimate.time.expert_pass import ExpertWork
 
 ISSUED_AGAIN = {"nothing": 0.0, "core": 0.0, "operations": 0.5, "layer": 1.0}
 
@@ -21,7 +22,7 @@ def launched(
     kind: Layers,
     layer: Both,
     calls: tuple[Number, Number],
-    experts: Number = 0.0,
+    experts: ExpertWork | None = None,
 ) -> Both:
     """A layer with what the host cannot keep up with; backward issues twice as much, and recompute again.
 
@@ -38,16 +39,27 @@ def launched(
         twice = unpacked + unpacked_again(setting, structure, kind)
         again = 1.0 if dispatched_again(structure) else 0.0
     ahead, behind = calls
+    forward = setting, layer.forward, repeated(passes, operations) + unpacked + ahead
+    back = setting, layer.backward, repeated(backward, operations) + twice + behind
+    if experts is None:
+        return Both(_issued(*forward), _issued(*back), layer.weight)
+    once, both = experts.ahead, summed(experts.behind, repeated(again, experts.ahead))
     return Both(
-        _issued(setting, layer.forward, repeated(passes, operations) + unpacked + ahead, experts),
-        _issued(
-            setting, layer.backward, repeated(backward, operations) + twice + behind, repeated(1.0 + again, experts)
-        ),
+        _issued(*forward, experts.both.forward.device, once),
+        _issued(*back, experts.both.backward.device, both),
         layer.weight,
     )
 
 
-def _issued(setting: Setting, work: Pass, operations: Number, experts: Number) -> Pass:
+def _issued(setting: Setting, work: Pass, operations: Number, inside: Number = 0.0, experts: Number = 0.0) -> Pass:
+    """One direction; without capacity the host waits before the experts for how many tokens each has, and so cannot
+    issue them while the device works on what comes before.
+    """
     busy = summed(work.device, work.tp, work.cp, work.ep)
-    host = repeated(operations, setting.stack.launch.operation) + experts
-    return work + Pass(launch=host_bound_time(busy, host) - busy)
+    host = repeated(operations, setting.stack.launch.operation)
+    if nothing(experts) or setting.experts is None or not setting.experts.dropless:
+        return work + Pass(launch=host_bound_time(busy, summed(host, experts)) - busy)
+    beside = busy - inside
+    with term("experts"):
+        waited = host_bound_time(inside, experts) - inside
+    return work + Pass(launch=host_bound_time(beside, host) - beside + waited)

@@ -44,11 +44,9 @@ def layer_work(setting: Setting, block: Block, kind: Layers) -> LayerWork:
     tensor = tensor_traffic(setting, tp, tokens, layer.forward, exchanges(kind), sequence_parallel=parallel)
     context = context_traffic(setting, context_group(setting, block), block, part, core_of(setting, block, layer))
     full = structure.recompute == "full"
-    host: Number = 0.0
-    experts = ExpertTraffic()
-    if part.routed is not None:
-        inside, host = expert_pass(setting, part, block)
-        layer = layer + inside
+    experts, inside = ExpertTraffic(), expert_pass(setting, part, block)
+    if inside is not None:
+        layer = layer + inside.both
         placed = expert_groups(setting, block)
         beside = shared_experts(setting, part, tokens)
         again = dispatched_again(structure)
@@ -59,7 +57,7 @@ def layer_work(setting: Setting, block: Block, kind: Layers) -> LayerWork:
     shown = context.backward + context.forward if full else context.backward
     layer = layer + Both(Pass(cp=context.forward), Pass(cp=shown))
     calls = _calls(tensor, block.tp, exchanges(kind), again=exchanged_again(setting, structure, kind))
-    return LayerWork(launched(setting, structure, kind, layer, calls, host), tensor, context, experts)
+    return LayerWork(launched(setting, structure, kind, layer, calls, inside), tensor, context, experts)
 
 
 def _calls(traffic: TensorTraffic, tp: Number, each: float, *, again: float) -> tuple[Number, Number]:

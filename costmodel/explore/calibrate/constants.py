@@ -73,7 +73,7 @@ CONSTANTS = (
     Constant("launch, modern", "stack", (*FUSED, "fsdp1", "llm-foundry", "ddp"), "launch", "operation", 16e-6, 0.5),
     Constant("traffic, fused kernels", "stack", (*LEGACY[:3], *FUSED), "kernels", "traffic_factor", 1.1, 0.2),
     Constant("traffic, eager kernels", "stack", EAGER, "kernels", "traffic_factor", 1.8, 0.3),
-    Constant("host, an expert", "stack", LOOPING, "experts", "host", 100e-6, 1.0),
+    Constant("host, an operation of an expert", "stack", LOOPING, "experts", "host", 30e-6, 1.0),
 )
 
 

@@ -7,17 +7,14 @@ from typing import Any
 
 from costmodel.documents.cells import Row
 from costmodel.documents.model import Layers
-from costmodel.documents.precision import RECIPES
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.stack import ExpertKernels, Stack
 from costmodel.equations.counting import repeated
-from costmodel.estimate.setting import expert_host
 from costmodel.estimate.shapes.split import layer_count
 from costmodel.explore.validate.fills import Filling
 from costmodel.explore.validate.known_models import known_model, with_experts
 
-# Host time for each expert, against dropless experts without a graph.
-PADDED, PARTLY_GRAPHED = 0.3, 0.5
+GRAPHED = ("cuda_graph=full_iteration", "cuda_graph=local")  # experts too; Transformer Engine's hold what is around
 _CAPACITY = re.compile(r"capacity factor (\d+(\.\d+)?)")
 _NO_PREDICTION = re.compile(r"\b(?:w/o|without|no) MTP\b", re.IGNORECASE)
 _DROPPED = re.compile(r"token-?drop", re.IGNORECASE)
@@ -80,7 +77,7 @@ def expert_degrees(filling: Filling, tp: float) -> dict[str, float]:
     return {"ep": ep, "etp": etp}
 
 
-def expert_assumptions(filling: Filling, stack: Stack, precision: str) -> dict[str, Any]:
+def expert_assumptions(filling: Filling, stack: Stack) -> dict[str, Any]:
     """Tokens dropped over a capacity or none, how they are sent, and what the host has to do for each expert."""
     row, notes = filling.row, filling.row.text("notes")
     if not has_experts(row) or stack.experts is None:
@@ -93,17 +90,17 @@ def expert_assumptions(filling: Filling, stack: Stack, precision: str) -> dict[s
     else:
         said["imbalance"] = filling.put("imbalance", 1.0)
     features = filling.features()
-    share = PADDED if dropped else PARTLY_GRAPHED if "moe_router" in features else 1.0
-    share = 0.0 if "full_iteration" in features else share
-    host = filling.put("expert_host", float(repeated(share, expert_host(stack.experts, RECIPES[precision]))))
-    said |= {"deduplicated": _deduplicated(filling, stack.experts, dropped=dropped), "host": f"{host:.9g} s"}
+    said["deduplicated"] = _deduplicated(filling, stack.experts, dropped=dropped)
+    if any(graph in features for graph in GRAPHED):
+        said["host"] = f"{filling.put('expert_host', 0.0):g} s"
     beside = {"overlap": {"ep": filling.put("overlap.ep", stack.overlap.dp)}} if "moe_a2a_overlap" in features else {}
     return {"experts": said, **beside}
 
 
 def _deduplicated(filling: Filling, kernels: ExpertKernels, *, dropped: bool) -> bool:
     """Whether a token goes to a place once: only the plain all-to-all can drop tokens."""
-    if any(name in filling.features() for name in ("deepep", "hybridep")):
+    features = filling.features()
+    if any(name in features for name in ("deepep", "hybridep")):
         return True
-    plain = dropped or "recipe " in filling.row.text("notes")
+    plain = dropped or "alltoall" in features or filling.by_recipe
     return filling.put("deduplicated", kernels.deduplicated and not plain)

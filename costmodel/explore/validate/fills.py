@@ -56,12 +56,10 @@ RULES = {
     "compile": "false with torchtitan, which compiles when told to",
     "kernel": "flash attention without a version by year, 1 until 2023, else 2, where the stack has none; unfused in "
     "Pax/JAX without Transformer Engine, where nothing fused is named; what no rule knows is the stack's",
-    "features": "of experts with Megatron-Bridge, where no recipe is known, as its recipes have it: on Blackwell, from "
-    "26.06 on, a graph of the whole iteration and tokens sent beside compute; of DeepSeek-V3 on H100, 25.09 to 25.11, "
-    "tokens sent beside compute, by DeepEP",
+    "features": "of experts with Megatron-Bridge, where no recipe is known, as those of that release have it for the "
+    "model, accelerator and precision: the dispatcher, tokens sent beside compute, a graph that holds the experts",
     "imbalance": "1, tokens spread evenly over experts",
-    "expert_host": "the stack's; three tenths of it where tokens over a capacity are dropped, half in a partial graph, "
-    "none in one of the whole iteration",
+    "expert_host": "none where a graph holds the experts, else the stack's",
     "deduplicated": "where features name DeepEP or HybridEP; not where tokens are dropped or a known recipe names "
     "neither; else as the stack does it",
     "overlap.ep": "as of data parallelism where features name it, else the stack's",
@@ -71,6 +69,7 @@ RULES = {
 PRESENT, LAST_OF_2021, LAST_UNFUSED = 2024.0, 2021, 2022
 USUAL_TOKENS = 4096.0
 _GROUP = re.compile(r"(?:FSDP group|zero1_group)=([1-9]\d*)")
+_RECIPE = re.compile(r"\brecipe \S+@")
 _ARXIV = re.compile(r"\b(\d\d)(0[1-9]|1[0-2])\.\d{4,5}\b")
 
 
@@ -105,17 +104,23 @@ class Filling:
     def features(self) -> str:
         """The cell; of experts whose recipe nobody matched, what those of that release have."""
         stated = self.row.text("features")
-        if stated or "recipe" in self.row.text("notes") or self.row.text("arch") != "moe":
+        if stated or self.by_recipe or self.row.text("arch") != "moe":
             return stated
         switched = self._recipe(FEATURES)
         return self.put("features", switched) if switched else ""
+
+    @property
+    def by_recipe(self) -> bool:
+        """Whether notes name the recipe of the run, so that features left empty are off."""
+        return _RECIPE.search(self.row.text("notes")) is not None
 
     def recompute(self, stack: Stack) -> str:
         """The cell; what the recipe of that model has; the stack's default."""
         return self.row.text("recompute") or self.put("recompute", self._recipe(RECOMPUTE) or stack.recompute[0])
 
     def _recipe(self, recipes: tuple[Recipe, ...]) -> str:
-        return recipe_says(recipes, self.row.text("framework"), self.row.text("model_name"), self.accelerator())
+        software, model, precision = map(self.row.text, ("framework", "model_name", "precision"))
+        return recipe_says(recipes, software, model, self.accelerator(), precision)
 
     def year(self) -> int:
         """Of the software."""

@@ -1,6 +1,7 @@
 """What recipes and launch scripts switch on, read in their sources, for runs whose table does not say.
 
-Megatron-Bridge: scripts/performance of 0.1.0 to 0.5.0. NeMo: nemo/collections/llm/recipes/deepseek_v3.py.
+Megatron-Bridge: scripts/performance of 0.1.0 to 0.5.1, perf_recipes of 0.6.0.
+NeMo: nemo/collections/llm/recipes/deepseek_v3.py.
 dgxc-benchmarking: maxtext/configure.sh and paxml/paxml_mod_configs.py of v24.11.1 and v25.02.02,
 deepseek_v3/pretraining/launch.sh of v25.05.05.
 """
@@ -11,10 +12,14 @@ import re
 from typing import NamedTuple
 
 RECIPES = ("NeMo", "Megatron-Bridge")
-_RELEASE = re.compile(r"Megatron-Bridge (\d\d\.\d\d)")
+_RELEASE = re.compile(r"Megatron-Bridge (\d\d\.\d\d(?:\.\d\d)?)")
 _ALWAYS = ("", "~")  # before and behind any
 _PROJECTIONS_KEPT = "selective:core_attn+layernorm+mlp"
-_BESIDE = "moe_a2a_overlap;moe_dispatcher="
+_PLAIN, _HYBRID, _DEEP = "moe_dispatcher=alltoall", "moe_dispatcher=hybridep", "moe_dispatcher=deepep"
+_BESIDE = "moe_a2a_overlap;"
+_WHOLE = f"cuda_graph=full_iteration;{_BESIDE}{_HYBRID}"
+_RACKS = ("gb200", "gb300")
+_BLACKWELL = ("b200-sxm", "b300-sxm", *_RACKS)
 
 
 class Recipe(NamedTuple):
@@ -25,17 +30,46 @@ class Recipe(NamedTuple):
     accelerators: tuple[str, ...]
     releases: tuple[str, str]
     says: str
+    precision: str = ""
 
 
+def _bridge(model: str, accelerators: tuple[str, ...], first: str, last: str, says: str, precision: str = "") -> Recipe:
+    return Recipe("Megatron-Bridge", model, accelerators, (first, last), says, precision)
+
+
+# The first that fits is taken.
 FEATURES = (
-    Recipe(
-        "Megatron-Bridge",
-        "",
-        ("b200-sxm", "b300-sxm", "gb200", "gb300"),
-        ("26.06", "~"),
-        f"cuda_graph=full_iteration;{_BESIDE}hybridep",
-    ),
-    Recipe("Megatron-Bridge", "DeepSeek-V3", ("h100-sxm",), ("25.09", "25.11"), f"{_BESIDE}deepep"),
+    _bridge("Qwen3-30B", ("b200-sxm", "gb200"), "25.09", "25.09", f"cuda_graph=local;{_PLAIN}"),
+    _bridge("DeepSeek-V3", ("b300-sxm", *_RACKS), "26.06.01", "~", _WHOLE, "mxfp8"),
+    _bridge("DeepSeek-V3", _RACKS, "26.06", "~", _WHOLE, "mxfp8"),
+    _bridge("DeepSeek-V3", ("b200-sxm",), "26.06", "~", f"{_BESIDE}{_DEEP}", "mxfp8"),
+    _bridge("DeepSeek-V3", ("h100-sxm",), "25.09", "25.11", f"{_BESIDE}{_DEEP}"),
+    _bridge("DeepSeek-V3", _RACKS, "25.11", "~", _HYBRID),
+    _bridge("DeepSeek-V3", (), "26.02", "~", _HYBRID),
+    _bridge("DeepSeek-V3", ("b200-sxm",), "25.11", "25.11", _PLAIN),
+    _bridge("Qwen3-30B", _BLACKWELL, "26.06.01", "~", _WHOLE, "mxfp8"),
+    _bridge("Qwen3-30B", ("b300-sxm", *_RACKS), "26.06", "~", _WHOLE, "mxfp8"),
+    _bridge("Qwen3-30B", ("b300-sxm", *_RACKS), "25.11", "~", _HYBRID),
+    _bridge("Qwen3-30B", ("h100-sxm",), "25.11", "25.11", f"{_BESIDE}{_PLAIN}"),
+    _bridge("Qwen3-30B", ("h100-sxm",), "26.02", "26.02", f"{_BESIDE}{_DEEP}"),
+    _bridge("Qwen3-30B", ("b200-sxm",), "25.11", "26.02", _PLAIN),
+    _bridge("Qwen3-30B", (), "26.02.01", "~", _HYBRID),
+    _bridge("Qwen3-235B", _BLACKWELL, "26.06.01", "~", _WHOLE, "mxfp8"),
+    _bridge("Qwen3-235B", _RACKS, "26.06", "~", _WHOLE, "mxfp8"),
+    _bridge("Qwen3-235B", _RACKS, "25.11", "~", _HYBRID),
+    _bridge("Qwen3-235B", ("h100-sxm",), "26.02.01", "26.02.01", f"{_BESIDE}{_DEEP}"),
+    _bridge("Qwen3-235B", ("h100-sxm",), "25.11", "~", f"{_BESIDE}{_PLAIN}"),
+    _bridge("Qwen3-235B", ("b200-sxm",), "25.11", "25.11", f"{_BESIDE}{_PLAIN}"),
+    _bridge("Qwen3-235B", ("b300-sxm",), "26.02", "26.02", f"{_BESIDE}{_PLAIN}"),
+    _bridge("Qwen3-235B", ("b200-sxm", "b300-sxm"), "26.02.01", "26.02.01", _DEEP),
+    _bridge("Qwen3-235B", ("b300-sxm",), "26.06", "~", _HYBRID),
+    _bridge("Qwen3-235B", (), "25.11", "~", _PLAIN),
+    _bridge("Qwen3-Next", _RACKS, "26.04", "~", _HYBRID),
+    _bridge("Qwen3-Next", ("b200-sxm", "b300-sxm"), "26.04", "~", _DEEP),
+    _bridge("GPT-OSS-120B", _RACKS, "26.06", "~", _WHOLE, "mxfp8"),
+    _bridge("GPT-OSS-120B", ("gb200",), "26.04", "~", f"{_BESIDE}{_HYBRID}"),
+    _bridge("Kimi-K2", _RACKS, "26.02.01", "~", _HYBRID),
+    _bridge("", (), "25.11", "~", _PLAIN),
 )
 RECOMPUTE = (
     Recipe("Megatron-Bridge", "DeepSeek-V3", ("h100-sxm",), _ALWAYS, "selective:mla_up_proj+mlp"),
@@ -49,13 +83,14 @@ RECOMPUTE = (
 )
 
 
-def recipe_says(recipes: tuple[Recipe, ...], software: str, model: str, accelerator: str) -> str:
+def recipe_says(recipes: tuple[Recipe, ...], software: str, model: str, accelerator: str, precision: str) -> str:
     """What the first recipe that fits says; nothing where none does."""
     named = _RELEASE.search(software)
     release = named[1] if named else _ALWAYS[0]
     for recipe in recipes:
-        placed = not recipe.accelerators or accelerator in recipe.accelerators
         first, last = recipe.releases
-        if recipe.software in software and model.startswith(recipe.model) and placed and first <= release <= last:
+        placed = not recipe.accelerators or accelerator in recipe.accelerators
+        of = recipe.software in software and model.lower().startswith(recipe.model.lower())
+        if of and placed and first <= release <= last and recipe.precision in ("", precision):
             return recipe.says
     return ""

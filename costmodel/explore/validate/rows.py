@@ -98,7 +98,7 @@ def modelled(row: Row, shelf: Shelf) -> Modelled:
         "cluster": cluster_of(filling, shelf, accelerator.name, stand, layout.ranks),
         "workload": workload,
         "stack": stack.model_dump(by_alias=True, exclude_none=True),
-        "assume": expert_assumptions(filling, stack, workload["precision"]),
+        "assume": expert_assumptions(filling, stack),
     }
     case = _case({**tree, "plan": _plan(filling, stack, layout, tree)}, shelf, row)
     try:

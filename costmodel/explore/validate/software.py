@@ -29,7 +29,8 @@ NAMED = (
 SWITCHES: tuple[tuple[str, str, str, Any], ...] = (
     ("no flash attention", "kernels", "attention", "unfused"),
     ("overlap off", "overlap", "dp", 0.0),
-    ("full_iteration", "launch", "operation", Figure(0.0)),
+    ("cuda_graph=full_iteration", "launch", "operation", Figure(0.0)),
+    ("cuda_graph=local", "launch", "operation", Figure(0.0)),
     ("async tp", "overlap", "tp", 0.4),  # seven pairs of torchtitan runs that differ in it alone: 23 to 62 %
 )
 # Words of a cell that names the attention kernel: of those that fuse it, and of those that write its scores out.

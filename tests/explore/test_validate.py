@@ -431,6 +431,16 @@ def test_recipes_that_nobody_matched(row: Any, framework: str, accelerator: str,
     assert ("features" in found.filled) == (framework != "Megatron-Bridge 25.09" or hidden > 0)
 
 
+@pytest.mark.parametrize(("accelerator", "attention"), [("h100-sxm", "flash-3"), ("gb200", "unfused")])
+def test_nemo_dropped_tokens_of_deepseek(row: Any, accelerator: str, attention: str) -> None:
+    """And with heads of 192 its attention was not fused on Blackwell."""
+    run = {"accelerator": accelerator, "gpu": accelerator, "arch": "moe", "features": EMPTY, "precision": "bf16"}
+    software = {"framework": "NeMo (dgxc-benchmarking v25.05.05)", "notes": "", "year": 2025}
+    found = modelled(row(**{**MIXTRAL, **DEEPSEEK, **run, **software}), SHELF).answer.setting
+    assert (found.experts.dropless, found.experts.deduplicated) == (False, False)
+    assert found.stack.kernels.attention == attention
+
+
 @pytest.mark.parametrize(
     ("framework", "accelerator", "modules"),
     [

@@ -17,7 +17,7 @@ from costmodel.explore.validate.known_models import known_model, with_experts
 GRAPHED = ("cuda_graph=full_iteration", "cuda_graph=local")  # experts too; Transformer Engine's hold what is around
 _CAPACITY = re.compile(r"capacity factor (\d+(\.\d+)?)")
 _NO_PREDICTION = re.compile(r"\b(?:w/o|without|no) MTP\b", re.IGNORECASE)
-_DROPPED = re.compile(r"token-?drop", re.IGNORECASE)
+_DROPPED = re.compile(r"token[-_]?drop", re.IGNORECASE)
 _CUTS_APART = "Megatron-Bridge"
 
 
@@ -82,14 +82,13 @@ def expert_assumptions(filling: Filling, stack: Stack) -> dict[str, Any]:
     row, notes = filling.row, filling.row.text("notes")
     if not has_experts(row) or stack.experts is None:
         return {}
-    capacity = _CAPACITY.search(notes)
-    dropped = capacity is not None or _DROPPED.search(notes) is not None
+    features, capacity = filling.features(), _CAPACITY.search(notes)
+    dropped = capacity is not None or _DROPPED.search(f"{notes} {features}") is not None
     said: dict[str, Any] = {}
     if dropped:
         said["capacity"] = float(capacity[1]) if capacity else 1.0
     else:
         said["imbalance"] = filling.put("imbalance", 1.0)
-    features = filling.features()
     said["deduplicated"] = _deduplicated(filling, stack.experts, dropped=dropped)
     if any(graph in features for graph in GRAPHED):
         said["host"] = f"{filling.put('expert_host', 0.0):g} s"

@@ -57,7 +57,8 @@ RULES = {
     "kernel": "flash attention without a version by year, 1 until 2023, else 2, where the stack has none; unfused in "
     "Pax/JAX without Transformer Engine, where nothing fused is named; what no rule knows is the stack's",
     "features": "of experts with Megatron-Bridge, where no recipe is known, as those of that release have it for the "
-    "model, accelerator and precision: the dispatcher, tokens sent beside compute, a graph that holds the experts",
+    "model, accelerator and precision: the dispatcher, tokens sent beside compute, a graph that holds the experts; of "
+    "DeepSeek-V3 in dgxc-benchmarking's NeMo tokens dropped, and on Blackwell attention that is not fused",
     "imbalance": "1, tokens spread evenly over experts",
     "expert_host": "none where a graph holds the experts, else the stack's",
     "deduplicated": "where features name DeepEP or HybridEP; not where tokens are dropped or a known recipe names "

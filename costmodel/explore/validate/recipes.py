@@ -1,7 +1,8 @@
 """What recipes and launch scripts switch on, read in their sources, for runs whose table does not say.
 
 Megatron-Bridge: scripts/performance of 0.1.0 to 0.5.1, perf_recipes of 0.6.0.
-NeMo: nemo/collections/llm/recipes/deepseek_v3.py.
+NeMo: nemo/collections/llm/recipes/deepseek_v3.py, scripts/performance/llm/pretrain_deepseek_v3.py of 7a8f1cc; on
+Blackwell its Transformer Engine, before 2.5, trains heads of more than 128 without fused attention.
 dgxc-benchmarking: maxtext/configure.sh and paxml/paxml_mod_configs.py of v24.11.1 and v25.02.02,
 deepseek_v3/pretraining/launch.sh of v25.05.05.
 """
@@ -16,6 +17,7 @@ _RELEASE = re.compile(r"Megatron-Bridge (\d\d\.\d\d(?:\.\d\d)?)")
 _ALWAYS = ("", "~")  # before and behind any
 _PROJECTIONS_KEPT = "selective:core_attn+layernorm+mlp"
 _PLAIN, _HYBRID, _DEEP = "moe_dispatcher=alltoall", "moe_dispatcher=hybridep", "moe_dispatcher=deepep"
+_DROPPED = f"moe_token_drop;{_PLAIN}"
 _BESIDE = "moe_a2a_overlap;"
 _WHOLE = f"cuda_graph=full_iteration;{_BESIDE}{_HYBRID}"
 _RACKS = ("gb200", "gb300")
@@ -39,6 +41,8 @@ def _bridge(model: str, accelerators: tuple[str, ...], first: str, last: str, sa
 
 # The first that fits is taken.
 FEATURES = (
+    Recipe("NeMo (dgxc-benchmarking", "DeepSeek-V3", ("gb200",), _ALWAYS, f"{_DROPPED};no flash attention"),
+    Recipe("NeMo (dgxc-benchmarking", "DeepSeek-V3", (), _ALWAYS, _DROPPED),
     _bridge("Qwen3-30B", ("b200-sxm", "gb200"), "25.09", "25.09", f"cuda_graph=local;{_PLAIN}"),
     _bridge("DeepSeek-V3", ("b300-sxm", *_RACKS), "26.06.01", "~", _WHOLE, "mxfp8"),
     _bridge("DeepSeek-V3", _RACKS, "26.06", "~", _WHOLE, "mxfp8"),

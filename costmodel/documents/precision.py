@@ -66,7 +66,7 @@ _RECIPES: tuple[dict[str, Any], ...] = (
         "type": "fp8",
         "fit": "fp8",
         "operand": "1 B",
-        "quantised": "4 B",  # read 2, write the copy and its transpose
+        "quantised": "4 B",  # read 2, write the copy and its transpose; all of a group at once
         "copies": "2 B",
         "single": {"quantised": "3 B", "copies": "1 B"},
         "source": "transformer-engine",
@@ -89,7 +89,7 @@ _RECIPES: tuple[dict[str, Any], ...] = (
         "type": "fp8",
         "fit": "fp8",
         "operand": "1 B",
-        "quantised": "10 B",  # each direction has its own scales: twice 2 to look, 2 to read, 1 to write
+        "quantised": "10 B",  # each direction has its own scales: twice 2 to look, 2 to read, 1 to write; all at once
         "copies": "2 B",
         "source": "torchao",
         "note": "Kernels of early releases were much slower than this (torchtitan issue 1207)",
@@ -123,7 +123,7 @@ _RECIPES: tuple[dict[str, Any], ...] = (
         "type": "fp4",
         "fit": "nvfp4",
         "operand": "0.5625 B",  # 1 byte for 16
-        "quantised": "5.125 B",  # 2 to look for the largest, read 2, write two copies
+        "quantised": "5.125 B",  # 2 to look for the largest, read 2, write two copies; all of a group at once
         "copies": "1.125 B",
         "families": ("blackwell",),
         "source": "nvidia-nvfp4",

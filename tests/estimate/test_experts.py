@@ -13,6 +13,9 @@ from costmodel.equations.collectives import wire_bytes
 from costmodel.estimate.block import SIZES, Block, Structure, one_row
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.work import shard
+from costmodel.estimate.time.expert_pass import expert_pass
+from costmodel.estimate.time.layer import layer_work
 from costmodel.estimate.traffic.collectives import collective_time
 from estimate.cases import ask, costs, line, mixed, model, one, setting, without_network, written_out
 
@@ -138,7 +141,8 @@ def test_fp8_dispatch_halves_what_is_dispatched() -> None:
 
 def test_imbalance_and_capacity_stretch_the_busiest_rank() -> None:
     said = ({}, {"imbalance": 1.5}, {"capacity": 1.5})
-    even, uneven, padded = (costs(setting(mixed(), assume={"experts": {**one, "host": "0 s"}}), ep=8) for one in said)
+    stack = written_out("stack", "megatron-core", launch={"operation": "0 s"}, experts={"host": "0 s"})
+    even, uneven, padded = (costs(setting(mixed(), stack=stack, assume={"experts": one}), ep=8) for one in said)
     assert uneven["matmul"] > even["matmul"]
     assert uneven["memory_peak"] > even["memory_peak"]
     assert uneven["ep_volume"] == EQUAL(1.5 * even["ep_volume"])
@@ -156,26 +160,51 @@ def test_host_time_grows_with_the_experts_of_a_rank() -> None:
     assert costs(asked, ep=1)["launch"] > costs(asked, ep=8)["launch"] > 0
 
 
-@pytest.mark.parametrize(("precision", "conversions"), [("bf16", 0), ("fp8", 0), ("mxfp8", 1), ("fp8-cs", 3)])
-def test_the_host_issues_products_and_conversions_of_every_expert(precision: str, conversions: int) -> None:
+CONVERSIONS = {"bf16": 0, "fp8": 0, "fp8-block": 1, "mxfp8": 1, "fp8-cs": 3, "nvfp4": 0}
+
+
+@pytest.mark.parametrize("capacity", [{}, {"capacity": 1}], ids=["dropless", "padded"])
+@pytest.mark.parametrize("recompute", ["none", "full"])
+@pytest.mark.parametrize("precision", CONVERSIONS)
+def test_the_host_issues_products_and_conversions_of_every_expert(
+    precision: str, recompute: str, capacity: dict[str, Any]
+) -> None:
     """Where all waits for it: two products forward, four backward, conversions of two inputs and of two gradients."""
     run = {"node": "dgx-b200", "workload": {"precision": precision}}
-    said = ({"experts": {"host": f"{host} s", "capacity": 1}} for host in (10, 20))
-    found = [costs(setting(mixed(), **run, assume=one), ep=1)["launch"] for one in said]
-    assert found[1] - found[0] == EQUAL(8 * 8 * 8 * (6 + 4 * conversions) * 10, rel=1e-6)
+    said = ({"experts": {"host": f"{host} s", **capacity}} for host in (10, 20))
+    found = [costs(setting(mixed(), **run, assume=one), ep=1, recompute=recompute)["launch"] for one in said]
+    forward, backward = 2 + 2 * CONVERSIONS[precision], 4 + 2 * CONVERSIONS[precision]
+    times = 2 if recompute == "full" else 1
+    assert found[1] - found[0] == EQUAL(8 * 8 * 8 * (times * forward + backward) * 10, rel=1e-6)
 
 
-def test_without_capacity_the_host_cannot_run_ahead() -> None:
-    """Before the experts it waits for how many tokens each has: what it issues there hides behind them alone."""
-    waits = [
-        {capacity: costs(setting(mixed(), assume={"experts": {"host": host, **said}}), ep=1)["launch"]
-         for capacity, said in (("padded", {"capacity": 1.0}), ("dropless", {}))}
-        for host in ("1 us", "20 us", "10 s")
-    ]  # fmt: skip
-    few, some, many = waits
-    assert few["padded"] < some["padded"] < some["dropless"]
-    assert some["dropless"] > few["dropless"]
-    assert many["padded"] == EQUAL(many["dropless"], rel=1e-3)
+@pytest.mark.parametrize(("recompute", "again"), [("none", 0), ("full", 1)])
+def test_without_capacity_the_host_cannot_run_ahead(recompute: Any, again: int) -> None:
+    """Before the experts it waits for how many tokens each has: what it issues there hides behind them alone. Forward
+    that is, also where it is computed again; backward it knows.
+    """
+
+    def held_up(device: float, host: float) -> float:
+        return (device**3 + host**3) ** (1 / 3) - device
+
+    stack = written_out("stack", "megatron-core", launch={"operation": "0 s"})
+    idle, dropless, padded = (
+        setting(mixed(), node="dgx-b200", stack=stack, assume={"experts": said})
+        for said in ({"host": "0 s"}, {"host": "20 us"}, {"host": "20 us", "capacity": 1.0})
+    )
+    kind = idle.model.layers[0]
+    block = one_row(Structure(recompute=recompute), dp=8.0, tp=1.0, pp=1.0, vpp=1.0, micro_batch=1.0)
+    layer = layer_work(idle, block, kind).both
+    forward, backward = one(layer.forward.total), one(layer.backward.total)
+    work = expert_pass(dropless, shard(dropless.model, kind, 1.0), block)
+    assert work is not None
+    inside, ahead, behind = one(work.both.forward.device), one(work.ahead), one(work.behind)
+    wait = held_up(inside, ahead)
+    apart = wait + again * wait + held_up(backward - again * inside, behind)
+    joint = held_up(forward, ahead) + held_up(backward, behind + again * ahead)
+    for asked, each in ((dropless, apart), (padded, joint)):
+        assert costs(asked, ep=1, recompute=recompute)["launch"] == EQUAL(8 * 8 * each, rel=1e-9)
+    assert apart > joint > 0
 
 
 def test_multi_token_prediction_costs_a_layer_and_a_head() -> None:

@@ -342,10 +342,11 @@ def test_adapters_of_what_runs_again_are_issued_again(
 ) -> None:
     """Where all waits for the host: two thin products and a sum for each of gate, up and down."""
     stack = written_out("stack", "megatron-core", experts={"host": "0 s"}, launch={"operation": "100 ms"})
+    run = {"node": ONE, "stack": stack, "assume": {"experts": {"capacity": 1}}}
     plans = {"recompute": "none"}, {"recompute": "selective", "recompute_modules": [module]}
     busy = ("matmul", "attention", "memory_bound", "launch")
     for make, issued in ((setting, own), (tuned, own + 3 * adapters)):
-        once, twice = (sum(costs(make(shape, node=ONE, stack=stack), **plan)[name] for name in busy) for plan in plans)
+        once, twice = (sum(costs(make(shape, **run), **plan)[name] for name in busy) for plan in plans)
         assert twice - once == EQUAL(64 * 8 * issued * 0.1, rel=1e-9)
 
 

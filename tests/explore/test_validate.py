@@ -17,6 +17,7 @@ from costmodel.documents.table import COLUMNS, read_table
 from costmodel.estimate.shapes.work import model_parameters
 from costmodel.explore.validate.fills import RULES
 from costmodel.explore.validate.outcomes import FITS, measured, total_of
+from costmodel.explore.validate.recipes import FEATURES, recipe_says
 from costmodel.explore.validate.rows import REASONS, Refused, modelled
 from costmodel.explore.validate.validate import GROUPINGS, Compared, outcomes, score, scores, validated, worst
 
@@ -369,6 +370,7 @@ MIXTRAL = {
     "nic_gbps_per_gpu": 400,
     "notes": "token-drop training with capacity factor 1",
 }
+GRAPHED = "cuda_graph=full_iteration;moe_a2a_overlap;moe_dispatcher=hybridep"
 DEEPSEEK = {
     "model_name": "DeepSeek-V3",
     "layers": 61,
@@ -415,10 +417,10 @@ def test_a_note_says_that_nothing_is_predicted_further(row: Any, note: str) -> N
 @pytest.mark.parametrize(
     ("framework", "accelerator", "host", "hidden"),
     [
-        ("Megatron-Bridge 25.09", "h100-sxm", 38e-6, 0.77),
-        ("Megatron-Bridge 26.02", "h100-sxm", 38e-6, 0.0),
-        ("Megatron-Bridge 25.09", "gb200", 38e-6, 0.0),
-        ("Megatron-Bridge 26.04", "gb200", 38e-6, 0.0),
+        ("Megatron-Bridge 25.09", "h100-sxm", 43e-6, 0.77),
+        ("Megatron-Bridge 26.02", "h100-sxm", 43e-6, 0.0),
+        ("Megatron-Bridge 25.09", "gb200", 43e-6, 0.0),
+        ("Megatron-Bridge 26.04", "gb200", 43e-6, 0.0),
         ("Megatron-Bridge 26.08.01", "gb200", 0.0, 0.77),
     ],
 )
@@ -428,7 +430,6 @@ def test_recipes_that_nobody_matched(row: Any, framework: str, accelerator: str,
     found = modelled(row(**{**MIXTRAL, **DEEPSEEK, **cells, **narrow}), SHELF)
     assert found.answer.setting.experts.host == pytest.approx(host)
     assert found.answer.setting.experts.overlap == hidden
-    assert ("features" in found.filled) == (framework != "Megatron-Bridge 25.09" or hidden > 0)
 
 
 @pytest.mark.parametrize(("accelerator", "attention"), [("h100-sxm", "flash-3"), ("gb200", "unfused")])
@@ -545,16 +546,19 @@ def test_tokens_dropped_pad_to_a_capacity(row: Any) -> None:
 @pytest.mark.parametrize(
     ("features", "notes", "once", "host", "hidden"),
     [
-        ("", "dropless", True, 38e-6, 0.0),
-        ("", "token-drop", False, 38e-6, 0.0),
-        ("", "dropless; recipe MIXTRAL@r0.3.0", False, 38e-6, 0.0),
-        ("", "dropless; no exactly matching recipe found @r0.3.0", True, 38e-6, 0.0),
-        ("moe_dispatcher=alltoall", "dropless", False, 38e-6, 0.0),
-        ("moe_dispatcher=hybridep", "dropless; recipe MIXTRAL@r0.3.0", True, 38e-6, 0.0),
-        ("moe_dispatcher=deepep;moe_a2a_overlap", "", True, 38e-6, 0.77),
-        ("cuda_graph=transformer_engine:['attn', 'moe_router']", "", True, 38e-6, 0.0),
+        ("", "dropless", True, 43e-6, 0.0),
+        ("", "token-drop", False, 43e-6, 0.0),
+        ("", "dropless; recipe MIXTRAL@r0.3.0", False, 43e-6, 0.0),
+        ("", "dropless; no exactly matching recipe found @r0.3.0", True, 43e-6, 0.0),
+        ("moe_dispatcher=alltoall", "dropless", False, 43e-6, 0.0),
+        ("moe_dispatcher=hybridep", "dropless; recipe MIXTRAL@r0.3.0", True, 43e-6, 0.0),
+        ("moe_dispatcher=deepep;moe_a2a_overlap", "", True, 43e-6, 0.77),
+        ("cuda_graph=transformer_engine:['attn', 'moe_router']", "", True, 43e-6, 0.0),
         ("cuda_graph=full_iteration:[]", "", True, 0.0, 0.0),
+        ("CUDA_GRAPH_SCOPE=full_iteration", "", True, 0.0, 0.0),
+        ("", "run with cuda_graph=full_iteration", True, 0.0, 0.0),
         ("cuda_graph=local", "", True, 0.0, 0.0),
+        ("cuda_graph=local:['attn']", "", True, 43e-6, 0.0),
     ],
 )
 def test_what_features_say_of_experts(
@@ -570,11 +574,14 @@ def test_what_features_say_of_experts(
 @pytest.mark.parametrize(
     ("framework", "accelerator", "precision", "notes", "said", "graphed"),
     [
-        ("Megatron-Bridge 26.08", "gb200", "mxfp8", "", "cuda_graph=full_iteration;moe_a2a_overlap", True),
-        ("Megatron-Bridge 26.06.01", "b200-sxm", "mxfp8", "", "cuda_graph=full_iteration;moe_a2a_overlap", True),
+        ("Megatron-Bridge 26.08", "gb200", "mxfp8", "", GRAPHED, True),
+        ("Megatron-Bridge 26.06.01", "b200-sxm", "mxfp8", "", GRAPHED, True),
         ("Megatron-Bridge 26.06", "b200-sxm", "mxfp8", "", "moe_dispatcher=hybridep", False),
         ("Megatron-Bridge 26.08", "gb200", "bf16", "", "moe_dispatcher=hybridep", False),
         ("Megatron-Bridge 25.09", "b200-sxm", "fp8-cs", "", "cuda_graph=local;moe_dispatcher=alltoall", True),
+        ("Megatron-Bridge 25.09.01", "b200-sxm", "fp8-cs", "", "cuda_graph=local;moe_dispatcher=alltoall", True),
+        ("Megatron-Bridge 25.11.01", "h100-sxm", "fp8-cs", "", "moe_a2a_overlap;moe_dispatcher=alltoall", False),
+        ("Megatron-Bridge 26.02", "b200-sxm", "mxfp8", "", "moe_dispatcher=alltoall", False),
         ("Megatron-Bridge 26.02", "h100-sxm", "fp8-cs", "", "moe_a2a_overlap;moe_dispatcher=deepep", False),
         ("Megatron-Bridge 26.02.01", "h100-sxm", "fp8-cs", "", "moe_dispatcher=hybridep", False),
         ("Megatron-Bridge 26.08", "gb200", "mxfp8", "MoE dropless; recipe QWEN3@r0.6.0", None, False),
@@ -587,9 +594,64 @@ def test_recipes_of_a_release(
     run = {"gpu": accelerator, "accelerator": accelerator, "arch": "moe", "gpus_per_node": 4, "features": EMPTY}
     software = {"framework": framework, "precision": precision, "year": 2026, "notes": notes}
     found = modelled(row(**{**MIXTRAL, **run, **software, "model_name": "Qwen3-30B-A3B"}), SHELF)
-    assert found.filled.get("features", "").startswith(said or "")
-    assert ("features" in found.filled) == (said is not None)
+    assert found.filled.get("features") == said
     assert (found.answer.setting.experts.host == 0) == graphed
+
+
+@pytest.mark.parametrize(
+    ("model_name", "accelerator", "release", "precision", "said"),
+    [
+        ("DeepSeek-V3", "b300-sxm", "26.06.01", "mxfp8", GRAPHED),
+        ("DeepSeek-V3", "b300-sxm", "26.06", "mxfp8", "moe_dispatcher=hybridep"),
+        ("DeepSeek-V3", "b200-sxm", "26.06", "nvfp4", "moe_a2a_overlap;moe_dispatcher=deepep"),
+        ("DeepSeek-V3", "h100-sxm", "25.11.01", "fp8-cs", "moe_a2a_overlap;moe_dispatcher=deepep"),
+        ("DeepSeek-V3", "b200-sxm", "25.11", "bf16", "moe_dispatcher=alltoall"),
+        ("deepseek-v3-671b", "gb300", "25.11", "bf16", "moe_dispatcher=hybridep"),
+        ("Qwen3-30B-A3B", "b300-sxm", "26.06", "mxfp8", GRAPHED),
+        ("Qwen3-30B-A3B", "gb300", "26.02", "bf16", "moe_dispatcher=hybridep"),
+        ("Qwen3-235B-A22B", "gb300", "26.06", "mxfp8", GRAPHED),
+        ("Qwen3-235B-A22B", "b300-sxm", "26.06.01", "mxfp8", GRAPHED),
+        ("Qwen3-235B-A22B", "gb200", "25.11", "bf16", "moe_dispatcher=hybridep"),
+        ("Qwen3-235B-A22B", "h100-sxm", "26.02.01", "fp8-cs", "moe_a2a_overlap;moe_dispatcher=deepep"),
+        ("Qwen3-235B-A22B", "h100-sxm", "26.04", "fp8-cs", "moe_a2a_overlap;moe_dispatcher=alltoall"),
+        ("Qwen3-235B-A22B", "b200-sxm", "26.02.01", "mxfp8", "moe_dispatcher=deepep"),
+        ("Qwen3-235B-A22B", "b200-sxm", "25.11", "mxfp8", "moe_a2a_overlap;moe_dispatcher=alltoall"),
+        ("Qwen3-235B-A22B", "b300-sxm", "26.02", "mxfp8", "moe_a2a_overlap;moe_dispatcher=alltoall"),
+        ("Qwen3-235B-A22B", "b300-sxm", "26.06", "bf16", "moe_dispatcher=hybridep"),
+        ("Qwen3-235B-A22B", "b200-sxm", "26.04", "mxfp8", "moe_dispatcher=alltoall"),
+        ("Qwen3-Next-80B-A3B", "gb200", "26.04", "bf16", "moe_dispatcher=hybridep"),
+        ("Qwen3-Next-80B-A3B", "b200-sxm", "26.04", "bf16", "moe_dispatcher=deepep"),
+        ("GPT-OSS-120B", "gb300", "26.06", "mxfp8", GRAPHED),
+        ("GPT-OSS-120B", "gb200", "26.06", "bf16", "moe_a2a_overlap;moe_dispatcher=alltoall"),
+        ("GPT-OSS-120B", "gb200", "26.04", "bf16", "moe_a2a_overlap;moe_dispatcher=hybridep"),
+        ("GPT-OSS-120B", "b200-sxm", "26.04.01", "bf16", "moe_dispatcher=hybridep"),
+        ("GPT-OSS-120B", "b300-sxm", "26.06", "bf16", "moe_dispatcher=hybridep"),
+        ("GPT-OSS-120B", "h100-sxm", "26.06", "bf16", "moe_dispatcher=alltoall"),
+        ("Kimi-K2", "gb200", "26.04", "bf16", "moe_dispatcher=hybridep"),
+        ("Mixtral-8x22B", "gb200", "26.04", "bf16", ""),
+    ],
+)
+def test_what_a_release_switches_on(model_name: str, accelerator: str, release: str, precision: str, said: str) -> None:
+    assert recipe_says(FEATURES, f"Megatron-Bridge {release}", model_name, accelerator, precision) == said
+
+
+@pytest.mark.parametrize(
+    ("words", "dropped"),
+    [
+        ("MoE tokendrop", True),
+        ("token drop", True),
+        ("Token-Drop", True),
+        ("moe_token_drop=true", True),
+        ("moe_token_drop=false", False),
+        ("token_dropping=off", False),
+        ("no token drop", False),
+        ("dropless", False),
+    ],
+)
+def test_words_of_dropped_tokens(words: str, dropped: bool, row: Any) -> None:
+    found = modelled(row(**{**MIXTRAL, "notes": words}), SHELF).answer.setting.experts
+    assert found is not None
+    assert found.dropless == (not dropped)
 
 
 @pytest.mark.parametrize(

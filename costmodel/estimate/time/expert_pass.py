@@ -23,11 +23,15 @@ from costmodel.estimate.time.kernels import Step, adapter_steps, product, recomp
 
 @dataclass(frozen=True)
 class ExpertWork:
-    """Seconds of the routed experts of a layer on the device, and of the host that issues either direction once."""
+    """Seconds of the routed experts of a layer on the device, and of the host that issues either direction once.
+
+    Unless each expert has as many tokens as any, the host waits for how many before it issues those forward.
+    """
 
     both: Both
     ahead: Number
     behind: Number
+    waits: bool
 
 
 def expert_pass(setting: Setting, part: Shard, block: Block) -> ExpertWork | None:
@@ -46,7 +50,7 @@ def expert_pass(setting: Setting, part: Shard, block: Block) -> ExpertWork | Non
         again = recomputed(setting, block.structure.recompute, once, Pass())
         again = again + _modules_again(setting, block, held, rows, once)
         ahead, behind = (_host(setting, said, held, backward=back) for back in (False, True))
-    return ExpertWork(Both(once, twice + again, weights), ahead, behind)
+    return ExpertWork(Both(once, twice + again, weights), ahead, behind, said.dropless and held.of.count > 1)
 
 
 def _modules_again(setting: Setting, block: Block, held: Routed, rows: Number, once: Pass) -> Pass:
@@ -91,9 +95,7 @@ def _adapted(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) 
 
 
 def _host(setting: Setting, said: ExpertSetting, held: Routed, *, backward: bool) -> Number:
-    """Time the host needs to issue one direction of the experts, one after the other; never set where none."""
-    if not said.host:
-        return 0.0
+    """Time the host needs to issue one direction of the experts, one after the other."""
     adapters, unpacked = sum(1.0 for _ in routed_adapters(setting, held)), 1.0 if setting.packed else 0.0
     trained = setting.tuning is None
     count, converted = looped(held), setting.recipe.conversions

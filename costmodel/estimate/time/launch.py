@@ -7,7 +7,7 @@ from costmodel.equation import Number, term
 from costmodel.equations.counting import repeated
 from costmodel.equations.roofline import host_bound_time
 from costmodel.estimate.block import Structure
-from costmodel.estimate.passes import Both, Pass, nothing, summed
+from costmodel.estimate.passes import Both, Pass, summed
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import issued, packed_matrices
 from costmodel.estimate.shapes.recompute import dispatched_again, issued_again, unpacked_again
@@ -27,7 +27,7 @@ def launched(
     """A layer with what the host cannot keep up with; backward issues twice as much, and recompute again.
 
     Calls are the collectives that it issues forward and backward beside the operations. Experts are dealt with one by
-    one, and packed weights unpacked, once in each direction.
+    one, forward only once it is known how many tokens each has, and packed weights unpacked, once in each direction.
     """
     operations, again = setting.stack.launch.operations, ISSUED_AGAIN[setting.dropped(structure.recompute)]
     passes = 1.0 + issued(setting, kind) if setting.tuning is not None else 1.0
@@ -39,27 +39,35 @@ def launched(
         twice = unpacked + unpacked_again(setting, structure, kind)
         again = 1.0 if dispatched_again(structure) else 0.0
     ahead, behind = calls
-    forward = setting, layer.forward, repeated(passes, operations) + unpacked + ahead
-    back = setting, layer.backward, repeated(backward, operations) + twice + behind
+    first, second = repeated(passes, operations) + unpacked + ahead, repeated(backward, operations) + twice + behind
     if experts is None:
-        return Both(_issued(*forward), _issued(*back), layer.weight)
-    once, both = experts.ahead, summed(experts.behind, repeated(again, experts.ahead))
+        return Both(_issued(setting, layer.forward, first), _issued(setting, layer.backward, second), layer.weight)
+    inside, looped = experts.both.forward.device, repeated(again, experts.ahead)
+    if not experts.waits:
+        forward = _issued(setting, layer.forward, first, experts.ahead)
+        return Both(forward, _issued(setting, layer.backward, second, experts.behind + looped), layer.weight)
+    apart = (repeated(again, inside), looped) if again else None
     return Both(
-        _issued(*forward, experts.both.forward.device, once),
-        _issued(*back, experts.both.backward.device, both),
+        _issued(setting, layer.forward, first, apart=(inside, experts.ahead)),
+        _issued(setting, layer.backward, second, experts.behind, apart),
         layer.weight,
     )
 
 
-def _issued(setting: Setting, work: Pass, operations: Number, inside: Number = 0.0, experts: Number = 0.0) -> Pass:
-    """One direction; without capacity the host waits before the experts for how many tokens each has, and so cannot
-    issue them while the device works on what comes before.
-    """
+def _issued(
+    setting: Setting,
+    work: Pass,
+    operations: Number,
+    experts: Number = 0.0,
+    apart: tuple[Number, Number] | None = None,
+) -> Pass:
+    """One direction; what is apart, on the device and for the host, the host issues only when all before it is done."""
     busy = summed(work.device, work.tp, work.cp, work.ep)
-    host = repeated(operations, setting.stack.launch.operation)
-    if nothing(experts) or setting.experts is None or not setting.experts.dropless:
-        return work + Pass(launch=host_bound_time(busy, summed(host, experts)) - busy)
+    host = summed(repeated(operations, setting.stack.launch.operation), experts)
+    if apart is None:
+        return work + Pass(launch=host_bound_time(busy, host) - busy)
+    inside, issued = apart
     beside = busy - inside
     with term("experts"):
-        waited = host_bound_time(inside, experts) - inside
+        waited = host_bound_time(inside, issued) - inside
     return work + Pass(launch=host_bound_time(beside, host) - beside + waited)

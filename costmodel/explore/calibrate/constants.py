@@ -101,16 +101,10 @@ def with_values(case: Case, constants: Sequence[Constant], values: Sequence[floa
 
 
 def _of_experts(case: Case, constant: Constant, value: float, shelf: Shelf) -> Case:
-    """A model with experts, on another constant of its stack; what its row says is a part of it stays that part."""
-    assumed = case.scenario.assume
-    if case.stack.name not in constant.documents or not case.model.has_experts:
+    """A model with experts, on another constant of its stack; what its row says stays."""
+    said = getattr(case.scenario.assume.experts, constant.leaf)
+    if case.stack.name not in constant.documents or not case.model.has_experts or said is not None:
         return case
-    said = getattr(assumed.experts, constant.leaf)
-    if said is not None:
-        part = said / _leaf(shelf.document(constant.kind, case.stack.name), constant)
-        experts = assumed.experts.model_copy(update={constant.leaf: part * value})
-        scenario = case.scenario.model_copy(update={"assume": assumed.model_copy(update={"experts": experts})})
-        case = replace(case, scenario=scenario)
     return replace(case, stack=_changed(case.stack, case.stack.name, constant, value, shelf))
 
 

@@ -14,10 +14,9 @@ from costmodel.estimate.shapes.split import layer_count
 from costmodel.explore.validate.fills import Filling
 from costmodel.explore.validate.known_models import known_model, with_experts
 
-GRAPHED = ("cuda_graph=full_iteration", "cuda_graph=local")  # experts too; Transformer Engine's hold what is around
 _CAPACITY = re.compile(r"capacity factor (\d+(\.\d+)?)")
 _NO_PREDICTION = re.compile(r"\b(?:w/o|without|no) MTP\b", re.IGNORECASE)
-_DROPPED = re.compile(r"token[-_]?drop", re.IGNORECASE)
+_DROPPED = re.compile(r"(?<!\bno )token[-_ ]?drop(?!\w*=(?:false|off|no|0))")
 _CUTS_APART = "Megatron-Bridge"
 
 
@@ -82,23 +81,24 @@ def expert_assumptions(filling: Filling, stack: Stack) -> dict[str, Any]:
     row, notes = filling.row, filling.row.text("notes")
     if not has_experts(row) or stack.experts is None:
         return {}
-    features, capacity = filling.features(), _CAPACITY.search(notes)
-    dropped = capacity is not None or _DROPPED.search(f"{notes} {features}") is not None
+    capacity = _CAPACITY.search(notes)
+    dropped = capacity is not None or _DROPPED.search(filling.said) is not None
     said: dict[str, Any] = {}
     if dropped:
         said["capacity"] = float(capacity[1]) if capacity else 1.0
     else:
         said["imbalance"] = filling.put("imbalance", 1.0)
     said["deduplicated"] = _deduplicated(filling, stack.experts, dropped=dropped)
-    if any(graph in features for graph in GRAPHED):
+    if filling.graphed:
         said["host"] = f"{filling.put('expert_host', 0.0):g} s"
-    beside = {"overlap": {"ep": filling.put("overlap.ep", stack.overlap.dp)}} if "moe_a2a_overlap" in features else {}
-    return {"experts": said, **beside}
+    if "moe_a2a_overlap" not in filling.features():
+        return {"experts": said}
+    return {"experts": said, "overlap": {"ep": filling.put("overlap.ep", stack.overlap.dp)}}
 
 
 def _deduplicated(filling: Filling, kernels: ExpertKernels, *, dropped: bool) -> bool:
     """Whether a token goes to a place once: only the plain all-to-all can drop tokens."""
-    features = filling.features()
+    features = filling.features().lower()
     if any(name in features for name in ("deepep", "hybridep")):
         return True
     plain = dropped or "alltoall" in features or filling.by_recipe

@@ -58,11 +58,11 @@ RULES = {
     "Pax/JAX without Transformer Engine, where nothing fused is named; what no rule knows is the stack's",
     "features": "of experts with Megatron-Bridge, where no recipe is known, as those of that release have it for the "
     "model, accelerator and precision: the dispatcher, tokens sent beside compute, a graph that holds the experts; of "
-    "DeepSeek-V3 in dgxc-benchmarking's NeMo tokens dropped, and on Blackwell attention that is not fused",
+    "DeepSeek-V3 in dgxc-benchmarking's NeMo tokens dropped, in its 25.05 on Blackwell attention that is not fused",
     "imbalance": "1, tokens spread evenly over experts",
-    "expert_host": "none where a graph holds the experts, else the stack's",
-    "deduplicated": "where features name DeepEP or HybridEP; not where tokens are dropped or a known recipe names "
-    "neither; else as the stack does it",
+    "expert_host": "none where a graph holds the experts",
+    "deduplicated": "where features name DeepEP or HybridEP; not where they name the plain all-to-all, tokens are "
+    "dropped or a known recipe names neither; else as the stack does it",
     "overlap.ep": "as of data parallelism where features name it, else the stack's",
     "flops_convention": "model FLOP with full attention",
 }
@@ -70,6 +70,7 @@ RULES = {
 PRESENT, LAST_OF_2021, LAST_UNFUSED = 2024.0, 2021, 2022
 USUAL_TOKENS = 4096.0
 _GROUP = re.compile(r"(?:FSDP group|zero1_group)=([1-9]\d*)")
+_GRAPHED = re.compile(r"full_iteration|cuda_graph\w*=local(?!:\[[^]])")  # a list of scopes leaves the experts out
 _RECIPE = re.compile(r"\brecipe \S+@")
 _ARXIV = re.compile(r"\b(\d\d)(0[1-9]|1[0-2])\.\d{4,5}\b")
 
@@ -109,6 +110,16 @@ class Filling:
             return stated
         switched = self._recipe(FEATURES)
         return self.put("features", switched) if switched else ""
+
+    @property
+    def said(self) -> str:
+        """Features and notes, in small letters."""
+        return f"{self.features()};{self.row.text('notes')}".lower()
+
+    @property
+    def graphed(self) -> bool:
+        """Whether a graph holds whole layers, experts too, so that the host issues next to nothing."""
+        return _GRAPHED.search(self.said) is not None
 
     @property
     def by_recipe(self) -> bool:

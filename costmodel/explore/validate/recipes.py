@@ -39,41 +39,44 @@ def _bridge(model: str, accelerators: tuple[str, ...], first: str, last: str, sa
     return Recipe("Megatron-Bridge", model, accelerators, (first, last), says, precision)
 
 
-# The first that fits is taken.
+# The first that fits is taken; a release stands for its patches too, unless one has an entry of its own before it.
 FEATURES = (
-    Recipe("NeMo (dgxc-benchmarking", "DeepSeek-V3", ("gb200",), _ALWAYS, f"{_DROPPED};no flash attention"),
+    Recipe("NeMo (dgxc-benchmarking v25.05", "DeepSeek-V3", _BLACKWELL, _ALWAYS, f"{_DROPPED};no flash attention"),
     Recipe("NeMo (dgxc-benchmarking", "DeepSeek-V3", (), _ALWAYS, _DROPPED),
     _bridge("Qwen3-30B", ("b200-sxm", "gb200"), "25.09", "25.09", f"cuda_graph=local;{_PLAIN}"),
     _bridge("DeepSeek-V3", ("b300-sxm", *_RACKS), "26.06.01", "~", _WHOLE, "mxfp8"),
     _bridge("DeepSeek-V3", _RACKS, "26.06", "~", _WHOLE, "mxfp8"),
     _bridge("DeepSeek-V3", ("b200-sxm",), "26.06", "~", f"{_BESIDE}{_DEEP}", "mxfp8"),
+    _bridge("DeepSeek-V3", ("b200-sxm",), "26.06", "~", f"{_BESIDE}{_DEEP}", "nvfp4"),
     _bridge("DeepSeek-V3", ("h100-sxm",), "25.09", "25.11", f"{_BESIDE}{_DEEP}"),
-    _bridge("DeepSeek-V3", _RACKS, "25.11", "~", _HYBRID),
-    _bridge("DeepSeek-V3", (), "26.02", "~", _HYBRID),
     _bridge("DeepSeek-V3", ("b200-sxm",), "25.11", "25.11", _PLAIN),
+    _bridge("DeepSeek-V3", (), "25.11", "~", _HYBRID),
     _bridge("Qwen3-30B", _BLACKWELL, "26.06.01", "~", _WHOLE, "mxfp8"),
     _bridge("Qwen3-30B", ("b300-sxm", *_RACKS), "26.06", "~", _WHOLE, "mxfp8"),
-    _bridge("Qwen3-30B", ("b300-sxm", *_RACKS), "25.11", "~", _HYBRID),
-    _bridge("Qwen3-30B", ("h100-sxm",), "25.11", "25.11", f"{_BESIDE}{_PLAIN}"),
-    _bridge("Qwen3-30B", ("h100-sxm",), "26.02", "26.02", f"{_BESIDE}{_DEEP}"),
-    _bridge("Qwen3-30B", ("b200-sxm",), "25.11", "26.02", _PLAIN),
     _bridge("Qwen3-30B", (), "26.02.01", "~", _HYBRID),
+    _bridge("Qwen3-30B", ("b300-sxm", *_RACKS), "25.11", "~", _HYBRID),
+    _bridge("Qwen3-30B", ("h100-sxm",), "26.02", "26.02", f"{_BESIDE}{_DEEP}"),
+    _bridge("Qwen3-30B", ("h100-sxm",), "25.11", "25.11", f"{_BESIDE}{_PLAIN}"),
+    _bridge("Qwen3-30B", ("b200-sxm",), "25.11", "26.02", _PLAIN),
     _bridge("Qwen3-235B", _BLACKWELL, "26.06.01", "~", _WHOLE, "mxfp8"),
     _bridge("Qwen3-235B", _RACKS, "26.06", "~", _WHOLE, "mxfp8"),
     _bridge("Qwen3-235B", _RACKS, "25.11", "~", _HYBRID),
     _bridge("Qwen3-235B", ("h100-sxm",), "26.02.01", "26.02.01", f"{_BESIDE}{_DEEP}"),
     _bridge("Qwen3-235B", ("h100-sxm",), "25.11", "~", f"{_BESIDE}{_PLAIN}"),
+    _bridge("Qwen3-235B", ("b200-sxm", "b300-sxm"), "26.02.01", "26.02.01", _DEEP),
     _bridge("Qwen3-235B", ("b200-sxm",), "25.11", "25.11", f"{_BESIDE}{_PLAIN}"),
     _bridge("Qwen3-235B", ("b300-sxm",), "26.02", "26.02", f"{_BESIDE}{_PLAIN}"),
-    _bridge("Qwen3-235B", ("b200-sxm", "b300-sxm"), "26.02.01", "26.02.01", _DEEP),
     _bridge("Qwen3-235B", ("b300-sxm",), "26.06", "~", _HYBRID),
     _bridge("Qwen3-235B", (), "25.11", "~", _PLAIN),
     _bridge("Qwen3-Next", _RACKS, "26.04", "~", _HYBRID),
     _bridge("Qwen3-Next", ("b200-sxm", "b300-sxm"), "26.04", "~", _DEEP),
     _bridge("GPT-OSS-120B", _RACKS, "26.06", "~", _WHOLE, "mxfp8"),
-    _bridge("GPT-OSS-120B", ("gb200",), "26.04", "~", f"{_BESIDE}{_HYBRID}"),
+    _bridge("GPT-OSS-120B", ("gb200",), "26.06", "~", f"{_BESIDE}{_PLAIN}"),
+    _bridge("GPT-OSS-120B", ("gb200",), "26.04", "26.04", f"{_BESIDE}{_HYBRID}"),
+    _bridge("GPT-OSS-120B", ("b200-sxm",), "26.04", "26.04", _HYBRID),
+    _bridge("GPT-OSS-120B", ("b300-sxm",), "26.04", "~", _HYBRID),
+    _bridge("GPT-OSS-120B", (), "25.11", "~", _PLAIN),
     _bridge("Kimi-K2", _RACKS, "26.02.01", "~", _HYBRID),
-    _bridge("", (), "25.11", "~", _PLAIN),
 )
 RECOMPUTE = (
     Recipe("Megatron-Bridge", "DeepSeek-V3", ("h100-sxm",), _ALWAYS, "selective:mla_up_proj+mlp"),
@@ -95,6 +98,6 @@ def recipe_says(recipes: tuple[Recipe, ...], software: str, model: str, accelera
         first, last = recipe.releases
         placed = not recipe.accelerators or accelerator in recipe.accelerators
         of = recipe.software in software and model.lower().startswith(recipe.model.lower())
-        if of and placed and first <= release <= last and recipe.precision in ("", precision):
+        if of and placed and first <= release and release[: len(last)] <= last and recipe.precision in ("", precision):
             return recipe.says
     return ""

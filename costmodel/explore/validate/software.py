@@ -29,8 +29,6 @@ NAMED = (
 SWITCHES: tuple[tuple[str, str, str, Any], ...] = (
     ("no flash attention", "kernels", "attention", "unfused"),
     ("overlap off", "overlap", "dp", 0.0),
-    ("cuda_graph=full_iteration", "launch", "operation", Figure(0.0)),
-    ("cuda_graph=local", "launch", "operation", Figure(0.0)),
     ("async tp", "overlap", "tp", 0.4),  # seven pairs of torchtitan runs that differ in it alone: 23 to 62 %
 )
 # Words of a cell that names the attention kernel: of those that fuse it, and of those that write its scores out.
@@ -48,7 +46,7 @@ def stack_name(filling: Filling) -> str:
     """The stack of a run: as its framework names it; fully sharded data parallel by year; else Megatron, by year."""
     row, year = filling.row, filling.year()
     framework = (row.text("framework") or row.text("source")).lower()
-    if "zero bubble" in row.text("source").lower() or "+ zb-" in framework or "schedule=zb" in _said(filling):
+    if "zero bubble" in row.text("source").lower() or "+ zb-" in framework or "schedule=zb" in filling.said:
         return "zero-bubble"  # its 1F1B too: its memory grows with the micro-batch as unfused attention's
     named = next((stack for words, stack in NAMED if words in framework), None)
     if named:
@@ -60,13 +58,9 @@ def stack_name(filling: Filling) -> str:
     return "megatron-lm" if framework.startswith("megatron-lm") and not _overlapped(filling) else "megatron-core"
 
 
-def _said(filling: Filling) -> str:
-    return f"{filling.features()};{filling.row.text('notes')}".lower()
-
-
 def _compiled(filling: Filling, stack: Stack) -> bool:
     """Whether a compiler fused the kernels: as the row says, if features do at all; torchtitan's when told to."""
-    said = _said(filling)
+    said = filling.said
     if "compile" in said:
         return not _UNCOMPILED.search(said)
     if filling.row.text("features"):
@@ -77,16 +71,18 @@ def _compiled(filling: Filling, stack: Stack) -> bool:
 
 
 def _overlapped(filling: Filling) -> bool:
-    return "overlap enabled" in _said(filling)
+    return "overlap enabled" in filling.said
 
 
 def stack_of(filling: Filling, shelf: Shelf) -> Stack:
     """The stack of a run, with the switches that its row states."""
     stack: Stack = shelf.document("stack", stack_name(filling))
-    said = _said(filling)
+    said = filling.said
     for words, group, leaf, value in SWITCHES:
         if words in said:
             stack = _set(stack, group, leaf, value)
+    if filling.graphed:
+        stack = _set(stack, "launch", "operation", Figure(0.0))
     other = {"fsdp2": "fsdp1", "fsdp1": "fsdp2"}.get(stack.name)
     if other and _compiled(filling, stack) != (stack.name == "fsdp2"):
         stack = _set(stack, "kernels", "traffic_factor", shelf.document("stack", other).kernels.traffic_factor)
@@ -112,7 +108,7 @@ def _attention(filling: Filling, stack: Stack) -> str:
         return f"flash-{version[1]}"
     if not fused and any(word in named for word in UNFUSED):
         return "unfused"
-    fused = fused or "flashattention" in _said(filling)
+    fused = fused or "flashattention" in filling.said
     if not fused and _plain_pax(filling):
         return filling.put("kernel", "unfused")
     if usual == "unfused" and fused:

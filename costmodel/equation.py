@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.units import Figure
+from costmodel.units import Figure, Total
 
 Number = float | NDArray[np.float64]
 
@@ -199,6 +199,8 @@ def origin_of(value: Any, name: str = "") -> Origin:
     """Where a number came from, as far as it knows."""
     if isinstance(value, Traced):
         return value.origin
+    if isinstance(value, Total):
+        return Sum(value.operation, [origin_of(part) for part in value.parts], float(value), _labels.get())
     if isinstance(value, Figure):
         return Leaf(name, float(value), value)
     scalar = float(np.asarray(value).flat[0]) if np.size(value) else float("nan")

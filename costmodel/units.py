@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 from costmodel.errors import Place
 
@@ -57,11 +58,38 @@ class Figure(float):
         figure.place = place
         return figure
 
-    def __reduce__(self) -> tuple[type[Figure], tuple[float, Place | None]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return Figure, (float(self), self.place)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Figure:
         return self
+
+    def __add__(self, other: object) -> Any:
+        return Total("add", self, other) if isinstance(other, float | int) else NotImplemented
+
+    def __radd__(self, other: object) -> Any:
+        return Total("add", other, self) if isinstance(other, float | int) else NotImplemented
+
+    def __sub__(self, other: object) -> Any:
+        return Total("subtract", self, other) if isinstance(other, float | int) else NotImplemented
+
+
+class Total(Figure):
+    """A sum or a difference of figures, which remembers them."""
+
+    __slots__ = ("operation", "parts")
+    operation: str
+    parts: tuple[float, float]
+
+    def __new__(cls, operation: str, first: float, second: float) -> Total:
+        """Adds or subtracts."""
+        found = float(first) + float(second) if operation == "add" else float(first) - float(second)
+        total = float.__new__(cls, found)
+        total.place, total.operation, total.parts = None, operation, (first, second)
+        return total
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Total, (self.operation, *self.parts)
 
 
 def _factor(symbol: str) -> tuple[float, dict[str, int]]:

@@ -8,6 +8,7 @@ import doctest
 import math
 import pickle
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from pydantic_core import PydanticCustomError
 from costmodel import units
 from costmodel.documents.base import figure
 from costmodel.errors import Place
-from costmodel.units import Figure, UnitError, example, gib, parse, parse_unit, show, show_time, significant
+from costmodel.units import Figure, Total, UnitError, example, gib, parse, parse_unit, show, show_time, significant
 
 UNITS = ("B", "B/s", "FLOP", "FLOP/s", "FLOP/B", "s", "J", "J/s", "USD", "USD/s", "1", "1/s")
 
@@ -248,3 +249,21 @@ def test_a_figure_is_a_number_with_a_place() -> None:
     for copied in (copy.copy(number), copy.deepcopy(number), pickle.loads(pickle.dumps(number))):
         assert (copied, copied.place) == (number, place)
     assert type(number * 2) is float
+
+
+def test_sums_of_figures_remember_them() -> None:
+    """Plain numbers to whoever only counts; copies and pickles keep what they were made of."""
+    first, second = Figure(58.0, Place("model.yaml")), Figure(3.0, Place("model.yaml"))
+    total, rest = sum((second,), start=first), first - 2
+    assert (total, rest, 1.0 + second, type(first + np.ones(2))) == (61.0, 56.0, 4.0, np.ndarray)
+    assert isinstance(total, Total)
+    assert isinstance(rest, Total)
+    assert (total.operation, total.parts, rest.operation, rest.parts) == (
+        "add",
+        (first, second),
+        "subtract",
+        (first, 2),
+    )
+    again = pickle.loads(pickle.dumps(total))
+    assert (again, again.parts[0].place) == (61.0, first.place)
+    assert copy.deepcopy(total) is total

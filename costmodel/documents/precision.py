@@ -7,6 +7,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from costmodel.documents.base import Bytes, Document, NonNegative, Sourced, Width
+from costmodel.errors import Place
+from costmodel.units import Figure
 
 Precision = Literal["bf16", "fp16", "fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4"]
 Narrow = Literal["fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4"]
@@ -130,4 +132,17 @@ _RECIPES: tuple[dict[str, Any], ...] = (
     },
 )
 
-RECIPES: dict[str, Recipe] = {entry["name"]: Recipe.model_validate(entry) for entry in _RECIPES}
+
+def _placed(recipe: Recipe | Single, name: str) -> dict[str, Figure]:
+    """Its numbers, which say whose they are."""
+    numbers = {leaf: value for leaf, value in recipe if isinstance(value, float)}
+    return {leaf: Figure(value, Place(name, path=leaf)) for leaf, value in numbers.items()}
+
+
+def _recipe(entry: dict[str, Any]) -> Recipe:
+    recipe = Recipe.model_validate(entry)
+    single = recipe.single and recipe.single.model_copy(update=_placed(recipe.single, recipe.name))
+    return recipe.model_copy(update={**_placed(recipe, recipe.name), "single": single})
+
+
+RECIPES: dict[str, Recipe] = {entry["name"]: _recipe(entry) for entry in _RECIPES}

@@ -73,6 +73,9 @@ class Figure(float):
     def __sub__(self, other: object) -> Any:
         return Total("subtract", self, other) if isinstance(other, float | int) else NotImplemented
 
+    def __rsub__(self, other: object) -> Any:
+        return Total("subtract", other, self) if isinstance(other, float | int) else NotImplemented
+
 
 class Total(Figure):
     """A sum or a difference of figures, which remembers them."""

@@ -255,6 +255,7 @@ def test_sums_of_figures_remember_them() -> None:
     """Plain numbers to whoever only counts; copies and pickles keep what they were made of."""
     first, second = Figure(58.0, Place("model.yaml")), Figure(3.0, Place("model.yaml"))
     total, rest = sum((second,), start=first), first - 2
+    assert (total, rest, 1.0 + second, 1.0 - second) == (61.0, 56.0, 4.0, -2.0)
     assert (total, rest, 1.0 + second, type(first + np.ones(2))) == (61.0, 56.0, 4.0, np.ndarray)
     assert isinstance(total, Total)
     assert isinstance(rest, Total)

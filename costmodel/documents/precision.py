@@ -44,6 +44,7 @@ class Recipe(Sourced):
         return self.type != self.wide
 
 
+# Conversions are those of Transformer Engine's quantizers (2.9; nvfp4 2.11), of fp8-row those of torchao for groups.
 _RECIPES: tuple[dict[str, Any], ...] = (
     {
         "name": "bf16",

@@ -575,15 +575,8 @@ def test_what_features_say_of_experts(
     ("framework", "accelerator", "precision", "notes", "said", "graphed"),
     [
         ("Megatron-Bridge 26.08", "gb200", "mxfp8", "", GRAPHED, True),
-        ("Megatron-Bridge 26.06.01", "b200-sxm", "mxfp8", "", GRAPHED, True),
-        ("Megatron-Bridge 26.06", "b200-sxm", "mxfp8", "", "moe_dispatcher=hybridep", False),
-        ("Megatron-Bridge 26.08", "gb200", "bf16", "", "moe_dispatcher=hybridep", False),
         ("Megatron-Bridge 25.09", "b200-sxm", "fp8-cs", "", "cuda_graph=local;moe_dispatcher=alltoall", True),
-        ("Megatron-Bridge 25.09.01", "b200-sxm", "fp8-cs", "", "cuda_graph=local;moe_dispatcher=alltoall", True),
-        ("Megatron-Bridge 25.11.01", "h100-sxm", "fp8-cs", "", "moe_a2a_overlap;moe_dispatcher=alltoall", False),
-        ("Megatron-Bridge 26.02", "b200-sxm", "mxfp8", "", "moe_dispatcher=alltoall", False),
         ("Megatron-Bridge 26.02", "h100-sxm", "fp8-cs", "", "moe_a2a_overlap;moe_dispatcher=deepep", False),
-        ("Megatron-Bridge 26.02.01", "h100-sxm", "fp8-cs", "", "moe_dispatcher=hybridep", False),
         ("Megatron-Bridge 26.08", "gb200", "mxfp8", "MoE dropless; recipe QWEN3@r0.6.0", None, False),
         ("Megatron-Core", "gb200", "bf16", "MoE dropless", None, False),
     ],
@@ -598,40 +591,68 @@ def test_recipes_of_a_release(
     assert (found.answer.setting.experts.host == 0) == graphed
 
 
+SWITCHED_ON = {  # model, accelerator, release and precision
+    GRAPHED: """
+        DeepSeek-V3        b300-sxm  26.06.01  mxfp8
+        Qwen3-30B-A3B      b300-sxm  26.06     mxfp8
+        Qwen3-235B-A22B    gb300     26.06     mxfp8
+        Qwen3-235B-A22B    b300-sxm  26.06.01  mxfp8
+        GPT-OSS-120B       gb300     26.06     mxfp8
+        Qwen3-30B-A3B      b200-sxm  26.06.01  mxfp8
+    """,
+    "moe_dispatcher=hybridep": """
+        DeepSeek-V3        b300-sxm  26.06     mxfp8
+        deepseek-v3-671b   gb300     25.11     bf16
+        Qwen3-30B-A3B      gb300     26.02     bf16
+        Qwen3-235B-A22B    gb200     25.11     bf16
+        Qwen3-235B-A22B    b300-sxm  26.06     bf16
+        Qwen3-Next-80B-A3B gb200     26.04     bf16
+        GPT-OSS-120B       b200-sxm  26.04.01  bf16
+        GPT-OSS-120B       b300-sxm  26.06     bf16
+        Kimi-K2            gb200     26.04     bf16
+        Qwen3-30B-A3B      b200-sxm  26.06     mxfp8
+        Qwen3-30B-A3B      gb200     26.08     bf16
+        Qwen3-30B-A3B      h100-sxm  26.02.01  fp8-cs
+    """,
+    "moe_a2a_overlap;moe_dispatcher=deepep": """
+        DeepSeek-V3        b200-sxm  26.06     nvfp4
+        DeepSeek-V3        h100-sxm  25.11.01  fp8-cs
+        Qwen3-235B-A22B    h100-sxm  26.02.01  fp8-cs
+    """,
+    "moe_dispatcher=alltoall": """
+        DeepSeek-V3        b200-sxm  25.11     bf16
+        Qwen3-235B-A22B    b200-sxm  26.04     mxfp8
+        GPT-OSS-120B       h100-sxm  26.06     bf16
+        Qwen3-30B-A3B      b200-sxm  26.02     mxfp8
+    """,
+    "moe_a2a_overlap;moe_dispatcher=alltoall": """
+        Qwen3-235B-A22B    h100-sxm  26.04     fp8-cs
+        Qwen3-235B-A22B    b200-sxm  25.11     mxfp8
+        Qwen3-235B-A22B    b300-sxm  26.02     mxfp8
+        GPT-OSS-120B       gb200     26.06     bf16
+        Qwen3-30B-A3B      h100-sxm  25.11.01  fp8-cs
+    """,
+    "moe_dispatcher=deepep": """
+        Qwen3-235B-A22B    b200-sxm  26.02.01  mxfp8
+        Qwen3-Next-80B-A3B b200-sxm  26.04     bf16
+    """,
+    "moe_a2a_overlap;moe_dispatcher=hybridep": """
+        GPT-OSS-120B       gb200     26.04     bf16
+    """,
+    "": """
+        Mixtral-8x22B      gb200     26.04     bf16
+    """,
+    "cuda_graph=local;moe_dispatcher=alltoall": """
+        Qwen3-30B-A3B      b200-sxm  25.09.01  fp8-cs
+    """,
+}
+
+
 @pytest.mark.parametrize(
-    ("model_name", "accelerator", "release", "precision", "said"),
-    [
-        ("DeepSeek-V3", "b300-sxm", "26.06.01", "mxfp8", GRAPHED),
-        ("DeepSeek-V3", "b300-sxm", "26.06", "mxfp8", "moe_dispatcher=hybridep"),
-        ("DeepSeek-V3", "b200-sxm", "26.06", "nvfp4", "moe_a2a_overlap;moe_dispatcher=deepep"),
-        ("DeepSeek-V3", "h100-sxm", "25.11.01", "fp8-cs", "moe_a2a_overlap;moe_dispatcher=deepep"),
-        ("DeepSeek-V3", "b200-sxm", "25.11", "bf16", "moe_dispatcher=alltoall"),
-        ("deepseek-v3-671b", "gb300", "25.11", "bf16", "moe_dispatcher=hybridep"),
-        ("Qwen3-30B-A3B", "b300-sxm", "26.06", "mxfp8", GRAPHED),
-        ("Qwen3-30B-A3B", "gb300", "26.02", "bf16", "moe_dispatcher=hybridep"),
-        ("Qwen3-235B-A22B", "gb300", "26.06", "mxfp8", GRAPHED),
-        ("Qwen3-235B-A22B", "b300-sxm", "26.06.01", "mxfp8", GRAPHED),
-        ("Qwen3-235B-A22B", "gb200", "25.11", "bf16", "moe_dispatcher=hybridep"),
-        ("Qwen3-235B-A22B", "h100-sxm", "26.02.01", "fp8-cs", "moe_a2a_overlap;moe_dispatcher=deepep"),
-        ("Qwen3-235B-A22B", "h100-sxm", "26.04", "fp8-cs", "moe_a2a_overlap;moe_dispatcher=alltoall"),
-        ("Qwen3-235B-A22B", "b200-sxm", "26.02.01", "mxfp8", "moe_dispatcher=deepep"),
-        ("Qwen3-235B-A22B", "b200-sxm", "25.11", "mxfp8", "moe_a2a_overlap;moe_dispatcher=alltoall"),
-        ("Qwen3-235B-A22B", "b300-sxm", "26.02", "mxfp8", "moe_a2a_overlap;moe_dispatcher=alltoall"),
-        ("Qwen3-235B-A22B", "b300-sxm", "26.06", "bf16", "moe_dispatcher=hybridep"),
-        ("Qwen3-235B-A22B", "b200-sxm", "26.04", "mxfp8", "moe_dispatcher=alltoall"),
-        ("Qwen3-Next-80B-A3B", "gb200", "26.04", "bf16", "moe_dispatcher=hybridep"),
-        ("Qwen3-Next-80B-A3B", "b200-sxm", "26.04", "bf16", "moe_dispatcher=deepep"),
-        ("GPT-OSS-120B", "gb300", "26.06", "mxfp8", GRAPHED),
-        ("GPT-OSS-120B", "gb200", "26.06", "bf16", "moe_a2a_overlap;moe_dispatcher=alltoall"),
-        ("GPT-OSS-120B", "gb200", "26.04", "bf16", "moe_a2a_overlap;moe_dispatcher=hybridep"),
-        ("GPT-OSS-120B", "b200-sxm", "26.04.01", "bf16", "moe_dispatcher=hybridep"),
-        ("GPT-OSS-120B", "b300-sxm", "26.06", "bf16", "moe_dispatcher=hybridep"),
-        ("GPT-OSS-120B", "h100-sxm", "26.06", "bf16", "moe_dispatcher=alltoall"),
-        ("Kimi-K2", "gb200", "26.04", "bf16", "moe_dispatcher=hybridep"),
-        ("Mixtral-8x22B", "gb200", "26.04", "bf16", ""),
-    ],
+    ("run", "said"), [(line.split(), said) for said, runs in SWITCHED_ON.items() for line in runs.strip().splitlines()]
 )
-def test_what_a_release_switches_on(model_name: str, accelerator: str, release: str, precision: str, said: str) -> None:
+def test_what_a_release_switches_on(run: list[str], said: str) -> None:
+    model_name, accelerator, release, precision = run
     assert recipe_says(FEATURES, f"Megatron-Bridge {release}", model_name, accelerator, precision) == said
 
 

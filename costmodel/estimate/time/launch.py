@@ -38,20 +38,16 @@ def launched(
         backward = repeated(2.0, passes) + issued_again(setting, structure, kind)
         twice = unpacked + unpacked_again(setting, structure, kind)
         again = 1.0 if dispatched_again(structure) else 0.0
-    ahead, behind = calls
-    first, second = repeated(passes, operations) + unpacked + ahead, repeated(backward, operations) + twice + behind
-    if experts is None:
-        return Both(_issued(setting, layer.forward, first), _issued(setting, layer.backward, second), layer.weight)
-    inside, looped = experts.both.forward.device, repeated(again, experts.ahead)
-    if not experts.waits:
-        forward = _issued(setting, layer.forward, first, experts.ahead)
-        return Both(forward, _issued(setting, layer.backward, second, experts.behind + looped), layer.weight)
-    apart = (repeated(again, inside), looped) if again else None
-    return Both(
-        _issued(setting, layer.forward, first, apart=(inside, experts.ahead)),
-        _issued(setting, layer.backward, second, experts.behind, apart),
-        layer.weight,
-    )
+    first = repeated(passes, operations) + unpacked + calls[0]
+    second = repeated(backward, operations) + twice + calls[1]
+    inside, ahead, behind = (experts.both.forward.device, experts.ahead, experts.behind) if experts else (0.0, 0.0, 0.0)
+    once_more = repeated(again, ahead)
+    if experts is None or not experts.waits:
+        forward = _issued(setting, layer.forward, first, ahead)
+        return Both(forward, _issued(setting, layer.backward, second, summed(behind, once_more)), layer.weight)
+    forward = _issued(setting, layer.forward, first, apart=(inside, ahead))
+    apart = (repeated(again, inside), once_more) if again else None
+    return Both(forward, _issued(setting, layer.backward, second, behind, apart), layer.weight)
 
 
 def _issued(

@@ -18,12 +18,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.faults import nearest, validate
 from costmodel.documents.files import file_text
 from costmodel.documents.folders import FOLDER_OF, has
 from costmodel.documents.folders import names as names
 from costmodel.documents.folders import roots as roots
-from costmodel.documents.hardware import Accelerator, Efficiency, Fabric, Node
+from costmodel.documents.hardware import Accelerator, Fabric, Node
 from costmodel.documents.measurement import Measured, Run
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer

@@ -42,8 +42,8 @@ class StateSpace(Document):
     head_dim: Count = Field(description="Width of a head")
     groups: Count = Field(description="Groups of heads that share input and output matrices of the state")
     state: Count = Field(description="Size of a state for each channel")
-    conv: Count = Field(default=4.0, description="Taps of the short convolution")
-    chunk: Count = Field(default=128.0, description="Tokens a kernel works on at once")
+    conv: Count = Field(description="Taps of the short convolution")
+    chunk: Count = Field(description="Tokens a kernel works on at once")
 
 
 class Mlp(Document):

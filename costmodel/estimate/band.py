@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.documents.hardware import AttentionFit, CollectiveFit, MatmulFit, MemoryFit, NetworkFit, SustainedFit
+from costmodel.documents.efficiency import AttentionFit, CollectiveFit, MatmulFit, MemoryFit, NetworkFit, SustainedFit
 from costmodel.documents.library import UNMEASURED
 from costmodel.equation import Number, term
 from costmodel.equations.economics import share

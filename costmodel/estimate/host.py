@@ -10,8 +10,6 @@ from costmodel.documents.library import Case
 from costmodel.equation import Number
 from costmodel.equations.economics import share
 
-MEASURED_COPIES = 0.875  # of PCIe 5, 55.1 of 63 GB/s; what links without a measurement of their own are taken to reach
-
 
 @dataclass(frozen=True)
 class Host:
@@ -32,10 +30,11 @@ def host_of(case: Case, choose: Callable[[str, float | None, float, str], float]
     node, fabric = case.node, case.host
     memory, drives = node.memory, node.drives
     written = case.scenario.assume.host_share
-    measured: float = MEASURED_COPIES
-    origin = "as PCIe 5 measured"
     if fabric is not None and fabric.copies is not None:
         measured, origin = float(share(fabric.copies, fabric.bandwidth)), f"fabrics/{fabric.name}"
+    else:
+        assert case.common.host is not None
+        measured, origin = case.common.host.share, f"efficiencies/{case.common.of}"
     reached: float = measured if written is None else written
     if _offloads(case):
         reached = choose("assume.host_share", written, measured, origin)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from costmodel.documents.hardware import Accelerator, MatmulFit
+from costmodel.documents.efficiency import MatmulFit
+from costmodel.documents.hardware import Accelerator
 from costmodel.documents.library import UNMEASURED, Case
 from costmodel.documents.precision import RECIPES, Recipe
 from costmodel.equations.economics import share

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.hardware import Fitted
+from costmodel.documents.efficiency import Fitted
 from costmodel.documents.library import UNMEASURED, names, read
 from costmodel.documents.stack import Spread
 from costmodel.errors import CostModelError

@@ -257,7 +257,7 @@ def an_only_expert_is_an_mlp() -> Rows:
 
 @limit("state-space")
 def half_as_many_sequences_twice_as_long_are_as_many_tokens() -> Rows:
-    shape = with_mixer(state_space={"heads": 32, "head_dim": 64, "groups": 1, "state": 128})
+    shape = with_mixer(state_space={"heads": 32, "head_dim": 64, "groups": 1, "state": 128, "conv": 4, "chunk": 128})
     long, short = (even_kernels(machine(shape=shape, sequence=8192 // n, global_batch=32 * n)) for n in (1, 2))
     yield row(long), row(short, micro_batch=2)
 

@@ -114,8 +114,26 @@ def test_every_node_follows_from_what_lies_beneath(name: str, quantity: str) -> 
 
 @every_figure
 def test_every_leaf_has_a_place(name: str, quantity: str) -> None:
+    assert_placed(explained(name, quantity))
+
+
+@pytest.mark.parametrize("quantity", ["step_time", "memory_peak"])
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("offload-llama-2-13b-8", ()),
+        ("lora-llama-3-70b-8", ()),
+        ("llama-3-70b-512", ("model=nemotron-h-8b",)),
+    ],
+)
+def test_every_leaf_has_a_place_elsewhere(name: str, changed: tuple[str, ...], quantity: str) -> None:
+    other = setting_of(load(name, changed))
+    assert_placed(explain(other, own_plan(other), quantity))
+
+
+def assert_placed(root: Node) -> None:
     """A leaf was written in a document or the plan, or is a constant of the composition."""
-    for node in nodes(explained(name, quantity)):
+    for node in nodes(root):
         if node.beneath or node.written is not None or node.name.startswith("plan."):
             continue
         assert node.value in CONSTANTS, f"{node.name} = {node.value} came from nowhere"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.documents.hardware import CollectiveFit
+from costmodel.documents.efficiency import CollectiveFit
 from costmodel.equation import Number, term
 from costmodel.equations.collectives import Operation
 from costmodel.equations.counting import repeated

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.documents.hardware import Accelerator, Efficiency, Node
+from costmodel.documents.efficiency import Efficiency
+from costmodel.documents.hardware import Accelerator, Node
 from costmodel.documents.kernels import Timings, read_timings
 from costmodel.documents.library import efficiency_of, names
 from costmodel.documents.precision import RECIPES

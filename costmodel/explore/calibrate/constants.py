@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from costmodel.documents.hardware import Efficiency
+from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.library import Case
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.stack import Stack

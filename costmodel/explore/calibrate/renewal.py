@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from costmodel.documents.hardware import Accelerator, Efficiency, Fabric
+from costmodel.documents.efficiency import Efficiency
+from costmodel.documents.hardware import Accelerator, Fabric
 from costmodel.documents.library import UNMEASURED, bibliography, names
 from costmodel.documents.rewriting import document_text, place_of, rewritten
 from costmodel.documents.shelf import Shelf

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from costmodel.documents.hardware import Fitted
+from costmodel.documents.efficiency import Fitted
 from costmodel.documents.library import Case
 from costmodel.errors import CostModelError, Place, fail
 from costmodel.estimate.plan import predict

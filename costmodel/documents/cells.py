@@ -25,7 +25,8 @@ class Column:
 
 
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
-_FLAGS = {"true": True, "false": False, "1": True, "0": False}
+_FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False, "1.0": True, "0.0": False}
+_UNKNOWN = ("n/a", "na", "null", "-", "?")  # as programs and people write an empty cell
 _LARGEST = 1e18
 _WANTED = {"count": "a whole number from 1", "whole": "a whole number from 0", "number": "a number above 0"}
 
@@ -64,7 +65,7 @@ def records(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
     try:
         for cells in reader:
             if any(cell.strip() for cell in cells):
-                yield line, [cell.strip() for cell in cells]
+                yield line, ["" if (said := cell.strip()).lower() in _UNKNOWN else said for cell in cells]
             line = reader.line_num + 1
     except csv.Error as error:
         raise fail("D014", f"this is not a table of cells between commas: {error}", Place(path, line, 1)) from None

@@ -6,49 +6,9 @@ import re
 
 from costmodel.documents.library import names
 
-# Names that are short for one of several documents; any other is found when letters and digits agree.
-SHORT = {
-    "a100": "a100-sxm-80",
-    "a10080gb": "a100-sxm-80",
-    "a100sxm": "a100-sxm-80",
-    "a100sxm480gb": "a100-sxm-80",
-    "a100sxm80gb": "a100-sxm-80",
-    "a10040gb": "a100-sxm-40",
-    "a100sxm440gb": "a100-sxm-40",
-    "a100sxm40gb": "a100-sxm-40",
-    "a100pcie": "a100-pcie-80",
-    "a100pcie80gb": "a100-pcie-80",
-    "a10080gbpcie": "a100-pcie-80",
-    "a100pcie40gb": "a100-pcie-40",
-    "a800": "a800-sxm-80",
-    "a80080gb": "a800-sxm-80",
-    "a800sxm480gb": "a800-sxm-80",
-    "h100": "h100-sxm",
-    "h10080gb": "h100-sxm",
-    "h100sxm5": "h100-sxm",
-    "h100sxm80gb": "h100-sxm",
-    "h10080gbhbm3": "h100-sxm",
-    "h10096gb": "h100-sxm-96",
-    "h800": "h800-sxm",
-    "h80080gb": "h800-sxm",
-    "h200": "h200-sxm",
-    "h200141gb": "h200-sxm",
-    "h2096gb": "h20",
-    "b200": "b200-sxm",
-    "b200180gb": "b200-sxm",
-    "b300": "b300-sxm",
-    "gh200": "gh200-96",
-    "gh20096gb": "gh200-96",
-    "gh200480gb": "gh200-96",
-    "v100": "v100-sxm2-16",
-    "v100sxm2": "v100-sxm2-16",
-    "v100sxm216gb": "v100-sxm2-16",
-    "v10016gb": "v100-sxm2-16",
-    "v10032gb": "v100-sxm2-32",
-    "v100sxm232gb": "v100-sxm2-32",
-    "v100pcie": "v100-pcie-16",
-    "v100pcie16gb": "v100-pcie-16",
-    "l40s48gb": "l40s",
+# Names that say nothing of the documents'.
+OTHER = {
+    "gh200480gb": "gh200-96",  # 480 GB are its processor's
     "mi200gcd": "mi250x-gcd",
     "tpuv5litepod": "tpu-v5e",
     "trillium": "tpu-v6e",
@@ -56,15 +16,55 @@ SHORT = {
     "trainium": "trn1",
     "trainium1": "trn1",
     "trainium2": "trn2",
+    "trainium3": "trn3",
 }
-_MAKERS = re.compile(r"\b(nvidia|amd|intel|google|aws|cloud|geforce|instinct|habana|tesla|tensor core|gpu)\b")
+USUAL = {"a100": 80, "v100": 16}  # GB of a part that is sold with more than one size of memory
+_MAKERS = re.compile(r"\b(nvidia|amd|intel|google|aws|cloud|geforce|instinct|habana|tesla|tensor core|gpu|[hd]gx)\b")
+_NAME = re.compile(r"(?P<part>[a-z]+\d+[a-z]*|tpu-v\d+[a-z]*)(?:-(?P<form>sxm|pcie|nvl|gcd)\d?)?(?:-(?P<memory>\d+))?")
+_BESIDE = re.compile(
+    r"\bsxm\d?\b|\bpcie\b|\bnvl\d*\b|\bgcd\b|\boam\b|\bhbm\de?\b|\bsuperchip\b|\btrillium\b|\bironwood\b|"
+    r"\b\d+ ?g(?:i?b)?\b|[^a-z0-9]"
+)
+_FORM = re.compile(r"sxm|pcie|nvl(?!\d)|gcd")
+_MEMORY = re.compile(r"(?<!\d)(\d+) ?g(?:i?b)?\b")
 
 
-def accelerator_named(spelling: str) -> str:
-    """The accelerator that a spelling of its name means; empty when there is none."""
-    key = _letters(_MAKERS.sub(" ", spelling.lower()))
-    known = {_letters(name): name for name in names("accelerator")}
-    return known.get(key) or SHORT.get(key, "")
+def accelerator_named(spelling: str, memory: float | None = None) -> str:
+    """The accelerator that a spelling of its name means, by its GB where it names none; empty when there is none."""
+    said = _MAKERS.sub(" ", spelling.lower())
+    known = names("accelerator")
+    key = _letters(said)
+    exact = {_letters(name): name for name in known}.get(key) or OTHER.get(key)
+    return exact or _nearest(said, memory, known)
+
+
+def _nearest(said: str, memory: float | None, known: list[str]) -> str:
+    """The part whose name the spelling begins with, of the form and memory it says; else as it is mostly sold."""
+    parts = {name: found for name in known if (found := _NAME.fullmatch(name))}
+    begun = [found["part"] for found in parts.values() if re.match(_begins(found["part"]), said.strip())]
+    if not begun:
+        return ""
+    part = max(begun, key=len)
+    behind = re.sub(_begins(part), " ", said.strip(), count=1)
+    if _BESIDE.sub("", behind.replace("_", " ")):
+        return ""
+    form, named = _FORM.search(behind), _MEMORY.search(behind)
+    wanted = form[0] if form else "sxm"
+    of = {name: found for name, found in parts.items() if found["part"] == part}
+    fitting = {name: found for name, found in of.items() if (found["form"] or wanted) == wanted}
+    sizes = [str(size) for size in (named and named[1], memory and round(memory), USUAL.get(part)) if size]
+    for size in sizes:
+        if alike := [name for name, found in fitting.items() if found["memory"] == size]:
+            return alike[0]
+        if named:
+            break
+    unsized = [name for name, found in fitting.items() if found["memory"] is None or not (named or len(fitting) > 1)]
+    return next(iter(unsized), "")
+
+
+def _begins(part: str) -> str:
+    """The part's name, with or without signs in it, and behind it nothing of another name."""
+    return r"[\s_-]*".join(map(re.escape, part.replace("-", ""))) + r"(?![a-z0-9])|" + re.escape(part) + r"(?=sxm|pcie)"
 
 
 def _letters(name: str) -> str:

@@ -30,6 +30,7 @@ COLUMNS: dict[str, Column] = {
     "heads": Column("count", "query heads"),
     "kv_heads": Column("count", "key and value heads"),
     "head_dim": Column("count", "width of a head"),
+    "attention": Column("text", "MHA, GQA, MQA or MLA"),
     "vocab": Column("count", "vocabulary"),
     "glu": Column("flag", "gated MLP of three matrices"),
     "n_experts": Column("whole", "experts; empty or 0 for a dense model"),
@@ -41,6 +42,7 @@ COLUMNS: dict[str, Column] = {
     "seq_len": Column("count", "tokens in a sequence"),
     "gpu": Column("text", "accelerator as the source names it"),
     "accelerator": Column("text", "accelerator by the name of its document"),
+    "gpu_mem_gb": Column("number", "its memory, GB, which tells parts of one name apart"),
     "gpus": Column("count", "accelerators"),
     "gpus_per_node": Column("count", "accelerators in a node"),
     "nic_gbps_per_gpu": Column("number", "network rate of each accelerator, Gb/s one way"),
@@ -54,7 +56,9 @@ COLUMNS: dict[str, Column] = {
     "zero_stage": Column("whole", "0 to 3"),
     "fsdp": Column("flag", "fully sharded data parallel of PyTorch"),
     "seq_parallel": Column("flag", "sequence parallelism"),
-    "recompute": Column("text", "none, selective or full; what follows a colon is not used"),
+    "recompute": Column(
+        "text", "none, selective or full; behind a colon modules between plus signs, or a number of layers"
+    ),
     "micro_batch": Column("count", "sequences in a forward pass of one replica"),
     "global_batch": Column("count", "sequences in an optimizer step"),
     "grad_accum": Column("count", "micro-batches in an optimizer step"),

@@ -15,7 +15,7 @@ from costmodel.documents.measurement import Measured
 from costmodel.estimate.costs import COLUMNS
 from costmodel.explore.validate.fills import RULES
 from costmodel.explore.validate.outcomes import FITS
-from costmodel.explore.validate.rows import REASONS
+from costmodel.explore.validate.reasons import REASONS
 from costmodel.explore.validate.validate import (
     GROUPINGS,
     Compared,

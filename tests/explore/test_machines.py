@@ -9,7 +9,7 @@ import pytest
 from costmodel.documents.cells import Row
 from costmodel.documents.library import names
 from costmodel.documents.shelf import Shelf
-from costmodel.documents.spelling import SHORT, accelerator_named
+from costmodel.documents.spelling import OTHER, accelerator_named
 from costmodel.documents.table import read_table
 from costmodel.explore.validate.fills import Filling
 from costmodel.explore.validate.machines import STANDS, cluster_of, stand_of
@@ -30,7 +30,7 @@ def run(folder: Path, gpu: str) -> Row:
 def test_every_shipped_accelerator_is_found_and_stands_somewhere() -> None:
     known = names("accelerator")
     assert sorted(STANDS) == sorted(known)
-    assert set(SHORT.values()) <= set(known)
+    assert set(OTHER.values()) <= set(known)
     assert {stand.node for stand in STANDS.values()} <= set(names("node"))
     assert [accelerator_named(name) for name in known] == list(known)
 
@@ -48,12 +48,47 @@ def test_every_shipped_accelerator_is_found_and_stands_somewhere() -> None:
         ("TPUv5p", "tpu-v5p"),
         ("NVIDIA GeForce RTX 4090", "rtx4090"),
         ("Intel Gaudi 3", "gaudi3"),
+        ("A100 40GB PCIe", "a100-pcie-40"),
+        ("A100-80G", "a100-sxm-80"),
+        ("A800", "a800-sxm-80"),
+        ("H100-SXM5-80GB", "h100-sxm"),
+        ("H100 NVL", "h100-nvl"),
+        ("H100-96GB", "h100-sxm-96"),
+        ("HGX B200", "b200-sxm"),
+        ("GB200 NVL72", "gb200"),
+        ("GB200-186GB", "gb200"),
+        ("GH200 480GB", "gh200-96"),
+        ("V100-SXM3-32GB", "v100-sxm2-32"),
+        ("TPU v6e (Trillium)", "tpu-v6e"),
+        ("A10G 24GB", "a10g"),
+        ("H800 PCIe", ""),
+        ("A800 40GB", ""),
+        ("A100X", ""),
+        ("L40", ""),
         ("Cerebras CS-3", ""),
         ("", ""),
     ],
 )
 def test_spellings(spelling: str, name: str) -> None:
     assert accelerator_named(spelling) == name
+
+
+@pytest.mark.parametrize(
+    ("spelling", "memory", "name"),
+    [
+        ("A100", 40.0, "a100-sxm-40"),
+        ("A100", None, "a100-sxm-80"),
+        ("V100", 32.0, "v100-sxm2-32"),
+        ("V100", None, "v100-sxm2-16"),
+        ("H100", 96.0, "h100-sxm-96"),
+        ("H100", 79.6, "h100-sxm"),
+        ("A100 PCIe", 40.0, "a100-pcie-40"),
+        ("A100-80GB", 40.0, "a100-sxm-80"),
+        ("A800", 40.0, "a800-sxm-80"),
+    ],
+)
+def test_memory_tells_parts_of_one_name_apart(spelling: str, memory: float | None, name: str) -> None:
+    assert accelerator_named(spelling, memory) == name
 
 
 def test_an_accelerator_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

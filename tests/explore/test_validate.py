@@ -17,8 +17,9 @@ from costmodel.documents.table import COLUMNS, read_table
 from costmodel.estimate.shapes.work import model_parameters
 from costmodel.explore.validate.fills import RULES
 from costmodel.explore.validate.outcomes import FITS, measured, total_of
+from costmodel.explore.validate.reasons import REASONS, Refused
 from costmodel.explore.validate.recipes import FEATURES, recipe_says
-from costmodel.explore.validate.rows import REASONS, Refused, modelled
+from costmodel.explore.validate.rows import modelled
 from costmodel.explore.validate.validate import GROUPINGS, Compared, outcomes, score, scores, validated, worst
 
 # Korthikanti et al. 2022 (arXiv 2205.05198), table 5: Megatron-LM 22B on 8 A100 of 80 GB, batch 4, tensor parallel 8:
@@ -62,7 +63,18 @@ BASE = {
 SELECTIVE = {"id": "22b-selective", "recompute": "selective", "seq_parallel": "true", "step_time_s": 1.10}
 EMPTY = ""
 OTHERS = {"nic_gbps_per_gpu", "dp", "grad_accum", "n_experts", "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu", "hfu"}
-OTHERS |= {"mfu_peak_tflops", "flops_convention", "peak_mem_gb", "mem_metric", "value_gb", "metric", "kind", "scope"}
+OTHERS |= {
+    "attention",
+    "gpu_mem_gb",
+    "mfu_peak_tflops",
+    "flops_convention",
+    "peak_mem_gb",
+    "mem_metric",
+    "value_gb",
+    "metric",
+    "kind",
+    "scope",
+}
 EXPERTS = {"topk", "moe_ffn", "n_shared_experts", "n_dense_layers", "ep", "etp"}
 NAMES = [*BASE, *sorted(OTHERS | EXPERTS | {"fits", "kernel", "notes", "tier"})]
 
@@ -160,6 +172,8 @@ def test_the_stack_follows_from_framework_and_year(row: Any, cells: dict[str, An
 
 
 MODERN = {"year": 2024, "framework": "NeMo", "zero_stage": EMPTY, "precision": "bf16"}
+TITAN = {"fsdp": "true", "year": 2024, "framework": "torchtitan"}
+WIRED = {"nic_gbps_per_gpu": 200}
 PIPELINE = {"gpus": 16, "tp": 2, "pp": 4, "dp": EMPTY, "vp": EMPTY, "micro_batch": EMPTY, "global_batch": 16}
 
 
@@ -205,6 +219,32 @@ PIPELINE = {"gpus": 16, "tp": 2, "pp": 4, "dp": EMPTY, "vp": EMPTY, "micro_batch
         ({"kernel": "flash attention"}, {"kernel": "flash-1"}),
         ({"kernel": "nonsense"}, {"kernel": "unfused"}),
         ({"kernel": "flash attention 2"}, {}),
+        (
+            {**PIPELINE, "nic_gbps_per_gpu": 200, "features": "schedule=1F1B;fp32 grads"},
+            {"micro_batch": "1", "vp": "1"},
+        ),
+        (
+            {**PIPELINE, "nic_gbps_per_gpu": 200, "layers": 12, "pp": 8},
+            {"micro_batch": "1", "vp": "1", "stages": "spread"},
+        ),
+        ({"tp": EMPTY, "dp": 1}, {}),
+        ({"pp": EMPTY, "dp": 1}, {}),
+        ({"tp": EMPTY, "pp": EMPTY, "dp": 8, "global_batch": 32}, {"pp": "1"}),
+        ({"fsdp": "true", "tp": EMPTY, "dp": 1}, {}),
+        ({"fsdp": "true", "zero_stage": EMPTY}, {"zero_stage": "3"}),
+        ({"fsdp": "true", "zero_stage": EMPTY, "pp": 2, "tp": 4}, {"zero_stage": "2"}),
+        ({"framework": "DeepSpeed ZeRO-3", "zero_stage": EMPTY, "tp": 1, "global_batch": 32}, {"zero_stage": "3"}),
+        (
+            {"framework": "torchtitan", "fsdp": EMPTY, "zero_stage": 3, "features": "compile;fp32 grads"},
+            {"fsdp": "true"},
+        ),
+        ({"accelerator": EMPTY, "gpu": "A100", "gpu_mem_gb": 40}, {"accelerator": "a100-sxm-40"}),
+        ({"attention": "MQA", "kv_heads": EMPTY, "tp": 1, "global_batch": 32}, {"kv_heads": "1"}),
+        ({"accelerator": "v100-sxm2-32", "precision": EMPTY}, {"precision": "fp16"}),
+        *(({"precision": said}, {"precision": "bf16"}) for said in ("BF16", "bfloat16", "bf16-mixed", "bf16/fp16")),
+        *(({"recompute": said}, {}) for said in ("Full", "full;all layers", "uniform", "block", "full:48 layers")),
+        ({"features": "fp32 grads;no offload"}, {}),
+        ({"ep": "N/A", "vp": "null", "zero_stage": "-", "year": 2024, "framework": "NeMo"}, {"zero_stage": "1"}),
     ],
 )
 def test_empty_cells_are_filled_and_told(row: Any, cells: dict[str, Any], filled: dict[str, str]) -> None:
@@ -270,13 +310,71 @@ def test_the_network_is_the_row_s(row: Any) -> None:
 
 
 FP8 = {"year": 2024, "precision": "fp8", "accelerator": "h100-sxm"}
-TITAN = {"fsdp": "true", "year": 2024, "framework": "torchtitan"}
 
 
-def test_what_ran_was_on_offer(row: Any) -> None:
-    """Megatron-LM of 2022 offers no zero stage 3; a run that states it had it."""
-    found = modelled(row(zero_stage=3), SHELF).answer
-    assert (found.evaluation.block.structure.zero, found.refused) == (3, ())
+@pytest.mark.parametrize(
+    ("cells", "name", "value"),
+    [
+        ({"zero_stage": 3}, "zero", 3),  # Megatron-LM of 2022 offers no zero stage 3; a run that states it had it
+        ({"cp": 2, "tp": 4, "framework": "InternEvo"}, "cp_type", "p2p"),
+        ({"cp": 2, "tp": 4, "features": "CP=Ulysses"}, "cp_type", "a2a"),
+        ({"pp": 2, "tp": 4, "global_batch": 16, "features": "schedule=DualPipe"}, "schedule", "dualpipe"),
+        ({"recompute": "full:12 layers"}, "recompute_layers", 12),
+    ],
+)
+def test_what_ran_was_on_offer(row: Any, cells: dict[str, Any], name: str, value: Any) -> None:
+    found = modelled(row(**cells), SHELF).answer
+    assert (getattr(found.evaluation.block.structure, name), found.refused) == (value, ())
+
+
+def test_a_stack_without_narrow_kernels_has_those_of_the_run(row: Any) -> None:
+    cells = {"framework": "DeepSpeed", "precision": "fp8-delayed", "accelerator": "h100-sxm", "year": 2024}
+    setting = modelled(row(**cells), SHELF).answer.setting
+    assert (setting.stack.name, setting.case.scenario.workload.precision) == ("deepspeed", "fp8")
+
+
+@pytest.mark.parametrize(
+    ("framework", "stack"), [("HAI-LLM", "hai-llm"), ("PyTorch DDP", "ddp"), ("torchtitan", "fsdp2")]
+)
+def test_a_stack_by_the_name_of_its_software(row: Any, framework: str, stack: str) -> None:
+    cells = {"framework": framework, "fsdp": EMPTY, "tp": 1, "dp": 8, "global_batch": 32, "year": 2024}
+    assert modelled(row(**cells), SHELF).answer.setting.stack.name == stack
+
+
+def test_an_empty_shape_is_the_shipped_model_s(row: Any) -> None:
+    """Where every cell that is there agrees; with another width it is another model."""
+    cells = {"model_name": "Llama 3 8B", "layers": 32, "hidden": 4096, "heads": 32, "year": 2024, "zero_stage": 1}
+    empty = dict.fromkeys(("kv_heads", "head_dim", "ffn", "vocab", "glu", "tied_embeddings"), EMPTY)
+    found = modelled(row(**cells, **empty), SHELF)
+    setting = found.answer.setting
+    (layer,) = setting.model.layers
+    assert layer.attention is not None
+    assert layer.mlp is not None
+    assert (layer.attention.kv_heads, layer.mlp.ffn_hidden, layer.mlp.gated, setting.model.vocab) == (
+        8,
+        14336,
+        True,
+        128256,
+    )
+    assert set(empty) <= set(found.filled)
+    other = modelled(row(**cells | empty | {"hidden": 4608, "head_dim": 144}), SHELF).answer.setting.model
+    assert other.vocab == 50257
+
+
+def test_experts_of_a_name(row: Any) -> None:
+    """Mixtral 8x7B, of which nobody says that it has experts."""
+    cells = {"model_name": "Mixtral 8x7B", "layers": 32, "hidden": 4096, "heads": 32, "year": 2024, "zero_stage": 1}
+    cells |= {"accelerator": "h100-sxm", "arch": EMPTY}
+    empty = dict.fromkeys(("kv_heads", "head_dim", "ffn", "vocab", "glu", "tied_embeddings"), EMPTY)
+    found = modelled(row(**cells, **empty), SHELF)
+    experts = found.answer.setting.model.layers[0].experts
+    assert experts is not None
+    assert (experts.count, experts.top_k, experts.ffn_hidden) == (8, 2, 14336)
+    assert (found.filled["n_experts"], found.filled["ep"]) == ("8", "1")
+    spread = modelled(row(**cells, **empty, tp=1, etp=1, global_batch=32), SHELF)
+    assert spread.filled["ep"] == "8"
+    dense = modelled(row(**cells | empty | {"arch": "dense"}), SHELF)
+    assert not dense.answer.setting.model.has_experts
 
 
 @pytest.mark.parametrize(
@@ -706,6 +804,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "heads that tp does not divide": ({"heads": 63, "kv_heads": 63}, "V007", "L003"),
     "a batch of another size": ({"global_batch": 6}, "V007", "L005"),
     "schedule unknown": ({"features": "schedule=Wave"}, "V008", "Wave"),
+    "adapters": ({"notes": "LoRA of rank 16"}, "V009", "adapters"),
+    "latent attention of nobody": ({"attention": "MLA", "model_name": "Moonlight"}, "V006", "latent attention"),
+    "mixers of nobody": ({"arch": "hybrid"}, "V006", "arch hybrid"),
     "recompute unknown": ({"recompute": "every-other"}, "V009", "every-other"),
     "offload of more": ({"features": "cpu_offload=optimizer"}, "V009", "offloaded"),
     "offload not offered": ({"features": "cpu_activation_offload_layers=40"}, "V007", "L011"),

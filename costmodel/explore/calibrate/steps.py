@@ -17,7 +17,8 @@ from costmodel.estimate.plan import own_plan, plan_block
 from costmodel.estimate.setting import setting_of
 from costmodel.explore.calibrate.constants import Constant, shipped, uses, with_values
 from costmodel.explore.validate.outcomes import stated, step_time
-from costmodel.explore.validate.rows import Refused, modelled
+from costmodel.explore.validate.reasons import Refused
+from costmodel.explore.validate.rows import modelled
 
 Array = NDArray[np.float64]
 

@@ -20,7 +20,7 @@ from costmodel.estimate.costs import COLUMNS
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.validate.fills import RULES
-from costmodel.explore.validate.rows import REASONS
+from costmodel.explore.validate.reasons import REASONS
 
 for found in pkgutil.iter_modules(costmodel.equations.__path__):  # those that no estimate uses have pages too
     importlib.import_module(f"costmodel.equations.{found.name}")

@@ -8,8 +8,10 @@ from typing import Any
 from costmodel.documents.cells import Row
 from costmodel.documents.hardware import Node
 from costmodel.documents.stack import Stack
+from costmodel.explore.validate.words import Recompute
 
 OFFLOAD = re.compile(r"cpu_activation_offload_layers=(\d+)")
+_NO_OFFLOAD = re.compile(r"\b(?:no|without)[\s_-]+(?:\w+[\s_-]+)?offload\w*|\w*offload\w*=(?:false|no|none|off|0)\b")
 MODULES = {  # Megatron's names, and ours
     "core_attn": "attention",
     "layernorm": "norms",
@@ -27,6 +29,11 @@ POLICIES = {
 _POLICY = re.compile(r"\bremat (\w+)")
 
 
+def offloads_more(row: Row) -> bool:
+    """Whether a row offloads anything but activations of so many layers."""
+    return "offload" in _NO_OFFLOAD.sub("", OFFLOAD.sub("", row.text("features").lower()))
+
+
 def told(row: Row) -> bool:
     """Whether a row says micro-batch and recompute of what ran.
 
@@ -39,14 +46,13 @@ def told(row: Row) -> bool:
     return row.number("micro_batch") is not None and bool(row.text("recompute")) and not (unsized or beside)
 
 
-def choices_of(row: Row, stack: Stack, recompute: str) -> dict[str, Any]:
-    """Modules that are recomputed by name, and layers whose activations are offloaded, where the row says."""
-    mode, _, names = recompute.partition(":")
-    chosen: dict[str, Any] = {}
+def choices_of(row: Row, stack: Stack, recompute: Recompute) -> dict[str, Any]:
+    """What is recomputed by module, or of so many layers, and layers with offloaded activations, where the row says."""
+    chosen: dict[str, Any] = {} if recompute.layers is None else {"recompute_layers": recompute.layers}
     policy = _POLICY.search(row.text("notes"))
-    modules = [MODULES[name] for name in names.split("+") if name in MODULES]
+    modules = [MODULES[name] for name in recompute.names if name in MODULES]
     modules = modules or POLICIES.get(policy[1] if policy else "", [])
-    if mode == "selective" and modules and set(modules) <= set(stack.recompute_modules):
+    if recompute.mode == "selective" and modules and set(modules) <= set(stack.recompute_modules):
         chosen["recompute_modules"] = modules
     if offloaded := OFFLOAD.search(row.text("features")):
         chosen |= {"offload": ["activations"], "offload_layers": float(offloaded[1])}

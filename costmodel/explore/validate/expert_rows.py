@@ -13,16 +13,18 @@ from costmodel.equations.counting import repeated
 from costmodel.estimate.shapes.split import layer_count
 from costmodel.explore.validate.fills import Filling
 from costmodel.explore.validate.known_models import known_model, with_experts
+from costmodel.explore.validate.layouts import Layout
 
 _CAPACITY = re.compile(r"capacity factor (\d+(\.\d+)?)")
 _NO_PREDICTION = re.compile(r"\b(?:w/o|without|no) MTP\b", re.IGNORECASE)
 _DROPPED = re.compile(r"(?<!\bno )token[-_ ]?drop(?!\w*=(?:false|off|no|0))")
 _CUTS_APART = "Megatron-Bridge"
+MOST_APART = 64
 
 
 def has_experts(row: Row) -> bool:
     """Whether the model of a row has any."""
-    return row.text("arch") == "moe" or (row.number("n_experts") or 0) > 0
+    return row.text("arch").lower() == "moe" or (row.number("n_experts") or 0) > 0
 
 
 def expert_layers(filling: Filling, shelf: Shelf, dense: dict[str, Any]) -> dict[str, Any]:
@@ -65,14 +67,19 @@ def _shared(filling: Filling, kind: Layers | None, experts: dict[str, Any]) -> d
     return {"shared": {"ffn_hidden": width, "gated": experts["gated"]}}
 
 
-def expert_degrees(filling: Filling, tp: float) -> dict[str, float]:
-    """How the experts are cut: ep as stated, else 1; etp as stated, else 1 with Megatron-Bridge and tp otherwise."""
+def expert_degrees(filling: Filling, layout: Layout) -> dict[str, float]:
+    """How the experts are cut: as stated, else of every expert as Megatron cuts it, and spread as far as they go."""
     row = filling.row
     if not has_experts(row):
         return {}
-    ep, etp = filling.number("ep", 1.0), row.number("etp")
+    ep, etp = row.number("ep"), row.number("etp")
     if etp is None:
-        etp = filling.put("etp", 1.0 if _CUTS_APART in row.text("framework") else tp)
+        alike = "" if _CUTS_APART in row.text("framework") or layout.in_stage % (layout.tp * (ep or 1.0)) else "tp"
+        etp = filling.put("etp", layout.tp if alike else 1.0)
+    if ep is None:
+        count, ranks = row.number("n_experts") or 1.0, layout.in_stage / etp
+        fitting = [many for many in range(1, MOST_APART + 1) if count % many == 0 and ranks % many == 0]
+        ep = filling.put("ep", 1.0 if filling.sharded else float(max(fitting, default=1)))
     return {"ep": ep, "etp": etp}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TypeVar
 
@@ -10,35 +9,42 @@ from costmodel.documents.cells import Row
 from costmodel.documents.spelling import accelerator_named
 from costmodel.documents.stack import Stack
 from costmodel.explore.validate.recipes import FEATURES, RECIPES, RECOMPUTE, Recipe, recipe_says
+from costmodel.explore.validate.words import OPEN, precision_of
 
 T = TypeVar("T", str, float, bool)
 
 RULES = {
-    "accelerator": "from the name of the gpu; an A100 or A800 of unsaid memory has 80 GB, a V100 16",
+    "accelerator": "from the name of the gpu and gpu_mem_gb; an A100 of unsaid memory has 80 GB, a V100 16",
     "year": "2022 for BigScience, else that of the source's arXiv number, else the present",
     "gpus": "tp · cp · pp · dp",
     "gpus_per_node": "as the node of that accelerator has them",
     "nic_gbps_per_gpu": "as the node of that accelerator has it",
-    "precision": "bf16 where the source leaves it open; fp8 of no recipe is the stack's own, fp8-row where features "
-    "name it",
-    "ffn": "4 · hidden, of an MLP that is not gated",
-    "kv_heads": "as many as heads",
-    "head_dim": "hidden / heads",
-    "vocab": "50257 (GPT-2), gated models 32000 (Llama)",
-    "glu": "not gated",
-    "tied_embeddings": "tied until 2022 where the MLP is not gated",
-    "tp": "1 under fully sharded data parallel",
-    "pp": "1 under fully sharded data parallel",
+    "precision": "bf16, on parts without it fp16, where the source leaves it open; fp8 of no recipe is the stack's "
+    "own, fp8-row where features name it",
+    "ffn": "the shipped model's, see shape; else moe_ffn, or of an MLP that is not gated 4 · hidden",
+    "kv_heads": "the shipped model's, see shape; else as many as heads, one of MQA",
+    "head_dim": "the shipped model's, see shape; else hidden / heads",
+    "vocab": "the shipped model's, see shape; else 50257 (GPT-2), of gated models 32000 (Llama)",
+    "glu": "the shipped model's, see shape; else not gated",
+    "tied_embeddings": "the shipped model's, see shape; else tied until 2022 where the MLP is not gated",
+    "n_experts": "the shipped model's, see shape",
+    "topk": "the shipped model's, see shape",
+    "fsdp": "with torchtitan and PyTorch's FSDP",
+    "tp": "what dp, pp and cp leave of gpus; 1 under fully sharded data parallel",
+    "pp": "what dp, tp and cp leave of gpus; 1 under fully sharded data parallel",
+    "cp": "what dp, tp and pp leave of gpus; 1 where one of them is not stated either",
     "global_batch": "micro_batch · dp · grad_accum",
     "dp_replicate": "dp over the group of FSDP or ZeRO 1 that is named, if that divides it; one node shards where "
     "features say HSDP",
     "micro_batch": "global_batch / (dp · grad_accum); else 1 with a pipeline, without one about 4096 tokens "
     "for each rank of tp, of a model with experts for all of them",
-    "vp": "1 without a pipeline, with DeepSpeed's, or where neither column nor schedule tells of it; else the most "
-    "chunks, up to 8 (2 until 2021), that divide the layers of the fullest stage, where pp divides the micro-batches",
+    "vp": "1 without a pipeline, with DeepSpeed's or one named 1F1B, or where neither column nor schedule tells of it; "
+    "else the most chunks, up to 8 (2 until 2021), that divide the layers of the fullest stage and leave none empty, "
+    "where pp divides the micro-batches",
     "stages": "even; else one layer fewer at both ends, or at the last, if that divides; else the first take the rest; "
     "with NeMo and Megatron-Bridge chunks are full but for the last and, if that is not enough, the first",
-    "zero_stage": "the stack's default",
+    "zero_stage": "that of ZeRO the software names; under fully sharded data parallel 3, with a pipeline 2; else the "
+    "stack's default",
     "seq_parallel": "the stack's default",
     "recompute": "the stack's default; of DeepSeek-V3 what the recipes of NeMo or Megatron-Bridge have; in "
     "dgxc-benchmarking what its launch scripts have for DeepSeek-V3, MaxText and Pax",
@@ -46,13 +52,13 @@ RULES = {
     "Megatron-Bridge, and of runs from 2023 on whose software nobody names; in fp16 runs fp16 for bf16",
     "loss": "2 B a logit with Megatron-Bridge, whose recipes take the fused loss of Transformer Engine",
     "fp8_param_gather": "on in fp8 and mxfp8 runs of NeMo and Megatron-Bridge: no 16-bit weights are kept",
-    "shape": "as the shipped model whose name the row's begins with, where hidden, n_experts, topk and moe_ffn agree: "
-    "shared experts, latent attention, node limit, and where all its layers are there windows too; of a dense one "
-    "layers that are not all alike, where hidden and layers agree",
+    "shape": "as the shipped model whose name the row's begins with, where every cell of the shape that is stated "
+    "agrees: those that are empty, shared experts, latent attention, node limit, and where all its layers are there "
+    "windows too; of a dense one layers that are not all alike, where hidden and layers agree",
     "mtp": "multi-token prediction as in that model, where all its layers are there and no note says without",
-    "moe_ffn": "ffn",
-    "ep": "1",
-    "etp": "1 with Megatron-Bridge, else tp, as Megatron-Core takes it",
+    "moe_ffn": "the shipped model's, see shape; else ffn",
+    "ep": "1 under fully sharded data parallel, else the most ranks up to 64 that divide experts and stage",
+    "etp": "1 with Megatron-Bridge, else tp, as Megatron-Core takes it, where ep · tp divides the stage",
     "compile": "false with torchtitan, which compiles when told to",
     "kernel": "flash attention without a version by year, 1 until 2023, else 2, where the stack has none; unfused in "
     "Pax/JAX without Transformer Engine, where nothing fused is named; what no rule knows is the stack's",
@@ -69,8 +75,8 @@ RULES = {
 
 PRESENT, LAST_OF_2021, LAST_UNFUSED = 2024.0, 2021, 2022
 USUAL_TOKENS = 4096.0
-_GROUP = re.compile(r"(?:FSDP group|zero1_group)=([1-9]\d*)")
 _GRAPHED = re.compile(r"full_iteration|cuda_graph\w*=local(?!:\[[^]])")  # a list of scopes leaves the experts out
+_ZERO = re.compile(r"\bzero[\s_-]?(?:stage[\s_-]?)?([0-3])\b")
 _RECIPE = re.compile(r"\brecipe \S+@")
 _ARXIV = re.compile(r"\b(\d\d)(0[1-9]|1[0-2])\.\d{4,5}\b")
 
@@ -99,14 +105,14 @@ class Filling:
 
     def accelerator(self) -> str:
         """The document of what the run ran on; empty when the gpu has no known name."""
-        stated = self.row.text("accelerator")
-        known = accelerator_named(stated or self.row.text("gpu"))
+        stated, memory = self.row.text("accelerator"), self.row.number("gpu_mem_gb")
+        known = accelerator_named(stated or self.row.text("gpu"), memory)
         return self.put("accelerator", known) if known and known != stated else known
 
     def features(self) -> str:
         """The cell; of experts whose recipe nobody matched, what those of that release have."""
         stated = self.row.text("features")
-        if stated or self.by_recipe or self.row.text("arch") != "moe":
+        if stated or self.by_recipe or self.row.text("arch").lower() != "moe":
             return stated
         switched = self._recipe(FEATURES)
         return self.put("features", switched) if switched else ""
@@ -131,8 +137,26 @@ class Filling:
         return self.row.text("recompute") or self.put("recompute", self._recipe(RECOMPUTE) or stack.recompute[0])
 
     def _recipe(self, recipes: tuple[Recipe, ...]) -> str:
-        software, model, precision = map(self.row.text, ("framework", "model_name", "precision"))
-        return recipe_says(recipes, software, model, self.accelerator(), precision)
+        software, model = map(self.row.text, ("framework", "model_name"))
+        return recipe_says(recipes, software, model, self.accelerator(), precision_of(self.row))
+
+    @property
+    def sharded(self) -> bool:
+        """Whether it is fully sharded data parallel: the cell, or as the software is named."""
+        stated, framework = self.row.flag("fsdp"), self.row.text("framework").lower()
+        if stated is not None:
+            return stated
+        named = "torchtitan" in framework or ("fsdp" in framework and "megatron" not in framework)
+        return self.put("fsdp", named) if named else False
+
+    def zero(self, stack: Stack) -> float:
+        """The cell; the stage that framework or features name; where all is sharded 3, of a pipeline 2, which gathers
+        weights once; the stack's default.
+        """
+        named = _ZERO.search(f"{self.row.text('framework')} {self.row.text('features')}".lower())
+        alone = (self.row.number("pp") or 1.0) == 1
+        usual = float(stack.zero[0]) if not self.sharded else 3.0 if alone else 2.0
+        return self.number("zero_stage", float(named[1]) if named else usual)
 
     def year(self) -> int:
         """Of the software."""
@@ -147,9 +171,9 @@ class Filling:
 
     def precision(self, stack: Stack) -> str:
         """The cell; fp8 alone is scaled as the stack does it."""
-        written, features = self.row.text("precision"), self.row.text("features")
-        if written != "fp8" and "float8" not in features:
-            return written
+        named, features = precision_of(self.row), self.row.text("features")
+        if self.row.text("precision").lower() != "fp8" and "float8" not in features:
+            return named
         if "rowwise" in features:
             return "fp8-row"
         return stack.low_precision.recipes[0] if stack.low_precision else "fp8"
@@ -171,63 +195,11 @@ class Filling:
         named = next((kind for kind in ("fp32", "fp16", "bf16") if f"{kind} grad" in said), None)
         framework, told = self.row.text("framework"), self.told
         whole = any(name in told for name in ("DeepSpeed", "GPT-NeoX")) or self.year() <= LAST_OF_2021
-        if self.row.text("precision") in ("fp16", "fp16/bf16") and whole:
+        if precision_of(self.row) in ("fp16", OPEN) and whole:
             default = "fp16"
         unnamed = stack.name == "megatron-core" and not framework and "megatron" not in told.lower()
         if unnamed or self.by_nvidia():
             default = "bf16"
-        if default == "bf16" and self.row.text("precision") == "fp16":
+        if default == "bf16" and precision_of(self.row) == "fp16":
             default = "fp16"
         return named or self.put("gradients", default)
-
-
-def micro_batch(filling: Filling, global_batch: float, dp: float, usual: float) -> float:
-    """The cell; else what accumulation leaves; else the rule's, reduced until the batch is a whole number of them."""
-    row = filling.row
-    stated, accumulated = row.number("micro_batch"), row.number("grad_accum")
-    if stated is not None:
-        return stated
-    share = global_batch / dp
-    if accumulated is not None and (share / accumulated).is_integer():
-        return filling.put("micro_batch", share / accumulated)
-    wanted = max(1.0, float(round(usual)))
-    while wanted > 1 and not (share / wanted).is_integer():
-        wanted -= 1
-    return filling.put("micro_batch", wanted)
-
-
-def replicas(filling: Filling, dp: float) -> float:
-    """Replicas of the shards: as the group of FSDP or ZeRO 1 that is named leaves them, else one."""
-    row = filling.row
-    named, node = _GROUP.search(f"{row.text('features')} {row.text('notes')}"), row.number("gpus_per_node")
-    group = float(named[1]) if named else node if "HSDP" in row.text("features") and node else dp
-    if group >= dp:
-        return 1.0
-    return filling.put("dp_replicate", 1.0 if dp % group else dp / group)
-
-
-def chunks(filling: Filling, stack: str, layers: float, pp: float, count: float, *, looped: bool) -> float:
-    """Model chunks per rank: the cell, or the most that divide a stage's layers where pp divides the micro-batches."""
-    stated = filling.row.number("vp")
-    if pp == 1:
-        return 1.0 if stated in (None, 1.0) else filling.put("vp", 1.0)
-    if stated is not None:
-        return stated
-    most = 2 if filling.year() <= LAST_OF_2021 else 8
-    fullest = math.ceil(layers / pp)
-    said = looped or "vp" in filling.row.written
-    legal = said and "deepspeed" not in stack and math.fmod(count, pp) == 0
-    return filling.put("vp", float(max(v for v in range(1, most + 1) if v == 1 or (legal and fullest % v == 0))))
-
-
-def split(filling: Filling, layers: float, chunks: float) -> str:
-    """How the layers went to the stages, which no table says."""
-    if layers % chunks == 0:
-        return "even"
-    if (layers + 2) % chunks == 0:
-        return filling.put("stages", "lighter-ends")
-    if (layers + 1) % chunks == 0:
-        return filling.put("stages", "lighter-last")
-    missing = -layers % chunks
-    full = filling.by_nvidia() and missing < 2 * math.ceil(layers / chunks)
-    return filling.put("stages", "full-chunks" if full else "spread")

@@ -3,20 +3,52 @@
 from __future__ import annotations
 
 import functools
-import re
+from dataclasses import replace
 from typing import Any
 
+from costmodel.documents.cells import Row
 from costmodel.documents.model import Layers, Model
 from costmodel.documents.shelf import Shelf
 from costmodel.estimate.shapes.split import layer_count
 from costmodel.explore.validate.fills import Filling
+from costmodel.explore.validate.words import squeezed
 
-_BETWEEN = re.compile(r"[^a-z0-9]+")
+
+def completed(row: Row, shelf: Shelf) -> tuple[Row, dict[str, str]]:
+    """A row with the empty cells of its shape as the shipped model of its name has them, where all others agree; and
+    which they are.
+    """
+    model = _named(row, shelf)
+    if model is None or (model.has_experts and row.text("arch").lower() == "dense"):
+        return row, {}
+    shape = _shape(model)
+    if any(row.number(name) not in (None, value) for name, value in shape.items()):
+        return row, {}
+    known = {name: value for name, value in shape.items() if row.number(name) is None}
+    return replace(row, cells={**row.cells, **known}), {name: f"{value:g}" for name, value in known.items()}
+
+
+def _shape(model: Model) -> dict[str, float]:
+    """The cells of a model's shape that all its layers agree in."""
+    shape: dict[str, set[float]] = {"hidden": {model.hidden}, "vocab": {model.vocab}, "tied_embeddings": {model.tied}}
+    for kind in model.layers:
+        if kind.attention is not None:
+            shape.setdefault("kv_heads", set()).add(kind.attention.kv_heads)
+            shape.setdefault("head_dim", set()).add(kind.attention.head_dim)
+        if kind.mlp is not None:
+            shape.setdefault("ffn", set()).add(kind.mlp.ffn_hidden)
+        if (feed := kind.mlp or kind.experts) is not None:
+            shape.setdefault("glu", set()).add(feed.gated)
+        if (experts := kind.experts) is not None:
+            cells = {"n_experts": experts.count, "topk": experts.top_k, "moe_ffn": experts.ffn_hidden}
+            for name, value in cells.items():
+                shape.setdefault(name, set()).add(value)
+    return {name: values.pop() for name, values in shape.items() if len(values) == 1}
 
 
 def known_model(filling: Filling, shelf: Shelf) -> Model | None:
     """The shipped model with experts of that name, where width, experts and choice of them are the row's."""
-    model = _named(filling, shelf)
+    model = _named(filling.row, shelf)
     kind = with_experts(model) if model is not None else None
     if model is None or kind is None or kind.experts is None:
         return None
@@ -30,7 +62,8 @@ def known_model(filling: Filling, shelf: Shelf) -> Model | None:
 
 def known_layers(filling: Filling, shelf: Shelf) -> list[dict[str, Any]] | None:
     """Layers of the shipped dense model of that name that are not all alike, where width and layers are the row's."""
-    model, row = _named(filling, shelf), filling.row
+    row = filling.row
+    model = _named(row, shelf)
     if model is None or len(model.layers) == 1 or model.has_experts:
         return None
     if (row.number("hidden"), row.number("layers")) != (model.hidden, layer_count(model)):
@@ -44,23 +77,19 @@ def with_experts(model: Model) -> Layers | None:
     return next((kind for kind in model.layers if kind.experts is not None), None)
 
 
-def _named(filling: Filling, shelf: Shelf) -> Model | None:
+def _named(row: Row, shelf: Shelf) -> Model | None:
     """The shipped model whose name the row's begins with, whatever is between its letters and figures, and whose
     attention has as many heads.
     """
-    name = _name(_squeezed(filling.row.text("model_name")), shelf.names("model"))
+    name = _name(squeezed(row.text("model_name")), shelf.names("model"))
     model: Model | None = shelf.document("model", name) if name else None
     if model is None:
         return None
     heads = {core.heads for kind in model.layers for core in (kind.attention, kind.latent) if core is not None}
-    return model if filling.row.number("heads") in heads else None
+    return model if row.number("heads") in heads else None
 
 
 @functools.lru_cache(maxsize=1024)
 def _name(said: str, known: frozenset[str]) -> str:
     """The longest of these names that this one begins with."""
-    return max((name for name in known if said.startswith(_squeezed(name))), key=len, default="")
-
-
-def _squeezed(name: str) -> str:
-    return _BETWEEN.sub("", name.lower())
+    return max((name for name in known if said.startswith(squeezed(name))), key=len, default="")

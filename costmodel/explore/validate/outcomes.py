@@ -18,7 +18,8 @@ from costmodel.estimate.memory.ledger import ALLOCATED, LINES, RESERVED
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.shapes.flop import work_of_step
 from costmodel.explore.validate.chosen_rows import told
-from costmodel.explore.validate.rows import Modelled, Refused
+from costmodel.explore.validate.reasons import Refused
+from costmodel.explore.validate.rows import Modelled
 
 Quantity = Literal["time", "memory"]
 STATES = ("weights", "gradients", "optimizer")
@@ -126,7 +127,7 @@ def _convention(row: Row, model: Modelled) -> tuple[FlopConvention, bool]:
         return "model-full", True
     if "6n" in said:
         return "palm", False
-    if "halved" in said:
+    if "halved" in said or "causal half" in said:
         return "model-causal", False
     if "72blsh^2" in said:
         return "korthikanti", False

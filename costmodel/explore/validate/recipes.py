@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from costmodel.explore.validate.words import squeezed
+
 RECIPES = ("NeMo", "Megatron-Bridge")
 _RELEASE = re.compile(r"Megatron-Bridge (\d\d\.\d\d(?:\.\d\d)?)")
 _ALWAYS = ("", "~")  # before and behind any
@@ -97,7 +99,7 @@ def recipe_says(recipes: tuple[Recipe, ...], software: str, model: str, accelera
     for recipe in recipes:
         first, last = recipe.releases
         placed = not recipe.accelerators or accelerator in recipe.accelerators
-        of = recipe.software in software and model.lower().startswith(recipe.model.lower())
+        of = recipe.software in software and squeezed(model).startswith(squeezed(recipe.model))
         if of and placed and first <= release and release[: len(last)] <= last and recipe.precision in ("", precision):
             return recipe.says
     return ""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, get_args
 
+from costmodel.documents.precision import Narrow
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.stack import Stack
 from costmodel.explore.validate.fills import LAST_UNFUSED, Filling
+from costmodel.explore.validate.words import recompute_of, schedule_of, ulysses
 from costmodel.units import Figure
 
 # Words of a framework's name, and the stack they mean.
@@ -16,6 +18,8 @@ NAMED = (
     ("bigscience", "megatron-deepspeed"),
     ("gpt-neox", "gpt-neox"),
     ("internevo", "internevo"),
+    ("hai-llm", "hai-llm"),
+    ("pytorch ddp", "ddp"),
     ("deepspeed", "deepspeed"),
     ("llm-foundry", "llm-foundry"),
     ("maxtext", "maxtext"),
@@ -51,7 +55,7 @@ def stack_name(filling: Filling) -> str:
     named = next((stack for words, stack in NAMED if words in framework), None)
     if named:
         return named
-    if row.flag("fsdp") and not any(name in framework for name in ("megatron", "nemo")):
+    if filling.sharded and not any(name in framework for name in ("megatron", "nemo")):
         return "fsdp1" if year <= LAST_FLAT or "pytorch fsdp" in framework else "fsdp2"
     if year <= LAST_UNFUSED:
         return "megatron-2021"
@@ -95,7 +99,7 @@ def stack_of(filling: Filling, shelf: Shelf) -> Stack:
             stack = _set(stack, "low_precision", leaf, on)
     if "Megatron-Bridge" in filling.told:
         stack = _set(stack, "buckets", "loss", filling.put("loss", IN_PLACE))
-    return _offering(stack, filling)
+    return _offering(stack, filling, shelf)
 
 
 def _attention(filling: Filling, stack: Stack) -> str:
@@ -122,14 +126,24 @@ def _plain_pax(filling: Filling) -> bool:
     return "pax/jax" in framework and "transformerengine" not in framework
 
 
-def _offering(stack: Stack, filling: Filling) -> Stack:
+def _offering(stack: Stack, filling: Filling, shelf: Shelf) -> Stack:
     """A stack that also offers what the row states: what ran was on offer."""
-    zero, mode = filling.row.number("zero_stage"), filling.row.text("recompute").partition(":")[0]
-    more: dict[str, Any] = {}
-    if zero is not None and zero not in stack.zero:
-        more["zero"] = [*stack.zero, zero]
-    if mode and mode not in stack.recompute:
-        more["recompute"] = [*stack.recompute, mode]
+    row, written = filling.row, filling.row.text("recompute")
+    precision, narrow = filling.precision(stack), stack.low_precision
+    if precision in get_args(Narrow) and precision not in (narrow.recipes if narrow else ()):
+        narrow = narrow or shelf.document("stack", "fsdp2").low_precision
+        assert narrow is not None
+        stack = stack.model_copy(update={"low_precision": narrow})
+        stack = _set(stack, "low_precision", "recipes", [*narrow.recipes, precision])
+    cut = (row.number("cp") or 1.0) > 1
+    stated = {
+        "zero": filling.zero(stack),
+        "recompute": recompute_of(written).mode if written else "",
+        "schedules": schedule_of(row),
+        "context_parallel": "a2a" if ulysses(row) else "p2p" if cut and not stack.context_parallel else "",
+    }
+    offered = {name: getattr(stack, name) for name in stated}
+    more = {name: [*offered[name], one] for name, one in stated.items() if one not in ("", *offered[name])}
     return stack.model_copy(update=more)
 
 

@@ -18,7 +18,8 @@ from costmodel.equations.economics import share
 from costmodel.errors import Place, fail
 from costmodel.estimate.plan import predict
 from costmodel.explore.validate.outcomes import FITS, Quantity, measured, outcome, quantity_of, stated
-from costmodel.explore.validate.rows import Refused, modelled
+from costmodel.explore.validate.reasons import Refused
+from costmodel.explore.validate.rows import modelled
 
 DOCUMENTED: tuple[tuple[Quantity, str], ...] = (("time", "step_time"), ("time", "flop_rate"), ("memory", "memory_peak"))
 GROUPINGS = ("source", "source_family", "gpu", "accelerator", "model", "precision", "framework", "arch", "reason")

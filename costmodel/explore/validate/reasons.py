@@ -1,0 +1,42 @@
+"""Why a row of a table of measured runs cannot be modelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from costmodel.documents.cells import Row
+from costmodel.estimate.legality.rules import REFUSALS, Rule
+
+REASONS = {
+    "V001": Rule("accelerator unknown", "No document describes the row's accelerator, or no node that holds it."),
+    "V002": Rule("experts", "The model has experts, and the training software's document says nothing of them."),
+    "V004": Rule("precision without a fit", "Accelerator or stack lack it, or no matmuls of it were fitted."),
+    "V005": Rule("nothing measured", "The row has no measured cell of the quantity asked for."),
+    "V006": Rule(
+        "shape incomplete", "A cell that no rule fills is empty: of the model, the batch or the layout. The rules:"
+    ),
+    "V007": Rule("plan illegal", "The layout breaks a rule of legality; the row names its code, L001 and following."),
+    "V008": Rule("schedule unknown", "The pipeline schedule is not one of those modelled."),
+    "V009": Rule("feature unknown", "The run recomputes, offloads or tunes in a way that is not modelled."),
+}
+
+
+class Refused(Exception):
+    """A row that cannot be modelled: the code of the reason, and what exactly."""
+
+    def __init__(self, code: str, why: str) -> None:
+        super().__init__(f"{code}: {why}")
+        self.code, self.why = code, why
+
+
+def illegal(code: str) -> Refused:
+    """A layout that breaks a rule of legality."""
+    return Refused("V007", f"{code}: {REFUSALS[code].title}")
+
+
+def needed(row: Row, *names: str) -> Iterator[float]:
+    """Cells that no rule fills."""
+    empty = [name for name in names if row.number(name) is None]
+    if empty:
+        raise Refused("V006", f"{', '.join(empty)} empty")
+    yield from (row.number(name) or 0.0 for name in names)

@@ -1,0 +1,89 @@
+"""How rows spell precisions, schedules and what is recomputed, whatever their letters' case."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, get_args
+
+from costmodel.documents.cells import Row
+from costmodel.documents.precision import RECIPES
+from costmodel.documents.stack import Schedule
+from costmodel.explore.validate.reasons import Refused
+
+OPEN = "fp16/bf16"  # 16 bits, which ones nobody says
+PRECISIONS = {
+    **{name: name for name in (*RECIPES, OPEN)},
+    "bf16/fp16": OPEN,
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "fp8-delayed": "fp8",
+    "fp8-ds": "fp8",
+    "fp8-current": "fp8-cs",
+    "fp8-blockwise": "fp8-block",
+    "fp8-sc": "fp8-block",  # Megatron-Bridge's blocks, its subchannels
+    "fp8-rowwise": "fp8-row",
+    "fp8-mx": "mxfp8",
+}
+SCHEDULES = {
+    **{name: name for name in get_args(Schedule)},
+    "1f1b-i": "interleaved",
+    "interleaved1f1b": "interleaved",
+    "interleaved-1f1b": "interleaved",
+    "loopedbfs": "looped-bfs",
+    "zb-1p": "zb-h1",  # found by search within the memory of zb-h1, or of zb-h2
+    "zb-2p": "zb-h2",
+    "zbv": "zb-v",
+    "zbvzerobubble": "zb-v",
+}
+MODES = {"none": "none", "selective": "selective", "full": "full", "uniform": "full", "block": "full"}
+_BETWEEN = re.compile(r"[^a-z0-9]+")
+_SCHEDULE = re.compile(r"(?:schedule=|\+ (?=ZB-))([\w-]+)", re.IGNORECASE)
+_ULYSSES = re.compile(r"\bCP=Ulysses", re.IGNORECASE)
+_NOT_MIXED = re.compile(r"[\w/-]+?(?=-?mixed|[^\w/-]|$)")
+_COUNT = re.compile(r"(\d+)(?: layers?)?")
+
+
+class Recompute(NamedTuple):
+    """What backward computes again: the mode, the names behind it, and of how many layers; none where of all."""
+
+    mode: str
+    names: tuple[str, ...] = ()
+    layers: float | None = None
+
+
+def squeezed(name: str) -> str:
+    """A name without what is between its letters and figures."""
+    return _BETWEEN.sub("", name.lower())
+
+
+def precision_of(row: Row) -> str:
+    """The precision a row names, as `PRECISIONS` has it; empty where none."""
+    written = row.text("precision")
+    found = _NOT_MIXED.match(written.lower().replace("_", "-"))
+    named = PRECISIONS.get(found[0] if found else "")
+    if written and named is None:
+        raise Refused("V004", f"precision {written}")
+    return named or ""
+
+
+def schedule_of(row: Row) -> str:
+    """The pipeline schedule a row names; empty where none."""
+    found = _SCHEDULE.search(f"{row.text('features')} {row.text('framework')}")
+    if found and found[1].lower() not in SCHEDULES:
+        raise Refused("V008", f"schedule {found[1]}")
+    return SCHEDULES[found[1].lower()] if found else ""
+
+
+def ulysses(row: Row) -> bool:
+    """Whether a row names the all-to-all of heads as its context parallelism."""
+    return _ULYSSES.search(f"{row.text('features')} {row.text('notes')}") is not None
+
+
+def recompute_of(written: str) -> Recompute:
+    """What a cell says of recompute: a mode, and behind a colon names with plus signs between, or a count of layers."""
+    said, _, rest = re.split(r"[;,]", written.lower())[0].partition(":")
+    mode = MODES.get(said.strip())
+    if mode is None:
+        raise Refused("V009", f"recompute {written}")
+    count = _COUNT.fullmatch(rest.strip())
+    return Recompute(mode, (), float(count[1])) if count else Recompute(mode, tuple(rest.strip().split("+")))

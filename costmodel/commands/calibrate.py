@@ -143,5 +143,4 @@ def _runs(
 
 def _written(texts: Mapping[Path, str]) -> None:
     for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        written_whole(path, text)
+        written_whole(path, text, folder=True)

@@ -42,7 +42,7 @@ TablesArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="MEASURED",
-        help="Measured documents, or CSV files of measured runs; all documents shipped if left out",
+        help="Measured documents, or CSV files of measured runs, '-' for stdin; all documents shipped if left out",
         show_default=False,
         autocompletion=completion.measured,
     ),

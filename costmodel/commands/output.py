@@ -54,8 +54,8 @@ def allowed(path: Path, *, force: bool, forms: Sequence[str] = ()) -> None:
         raise fail("C002", f"{path} exists", place, "take another name, or add --force")
 
 
-def written(path: Path, answer: str | bytes) -> None:
-    """Into a file, by way of a temporary one beside it."""
+def written(path: Path, answer: str | bytes, *, folder: bool = False) -> None:
+    """Into a file, by way of a temporary one beside it; its folder is made where that is asked for."""
     data = answer.encode("utf-8", "replace") if isinstance(answer, str) else answer
     temporary = ""
     try:
@@ -63,6 +63,8 @@ def written(path: Path, answer: str | bytes) -> None:
             path.write_bytes(data)
             return
         path = path.resolve()
+        if folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
         mode = path.stat().st_mode if path.exists() else 0o666 & ~_umask()
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
         with os.fdopen(handle, "wb") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import inspect
 import os
@@ -222,6 +223,12 @@ def interrupt(own: int, _signal: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(Exit.INTERRUPTED)
 
 
+def _unless_interrupted() -> None:
+    """What an interrupt breaks on its way is no fault of anybody's."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        raise SystemExit(Exit.INTERRUPTED)
+
+
 def _workers(own: int) -> set[int]:
     """Processes this one started: as the system knows them where it tells, and as the pool does."""
     found: set[int] = set()
@@ -248,12 +255,18 @@ def guarded(run: Callable[[], None]) -> NoReturn:
     try:
         run()
     except CostModelError as error:
+        _unless_interrupted()
         print_faults(error)
         raise SystemExit(Exit.CANNOT) from None
     except BrokenPipeError:
         discard()
         raise SystemExit(Exit.YES) from None
     except Exception as error:
+        _unless_interrupted()
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+            discard()
+            print_faults(fail("C002", f"standard output cannot be written: {error.strerror}"))
+            raise SystemExit(Exit.CANNOT) from None
         screen = console(stderr=True)
         if os.environ.get("COSTMODEL_DEBUG") == "1":
             traceback.print_exc()

@@ -115,11 +115,11 @@ class CollectiveFit(Sourced):
 class NetworkFit(Sourced):
     """Collectives that leave the node."""
 
-    share: Share = Field(description="Share of the interface rate that large collectives reach")
+    share: Portion = Field(description="Share of the interface rate that large collectives reach")
     start: Seconds = Field(description="Fixed time of a call")
     ring_hop: Seconds = Field(description="One step of a ring between nodes")
     tree_hop: Seconds = Field(description="One level of a tree between nodes")
-    pair_share: Share = Field(description="Share of the interface rate that one send reaches")
+    pair_share: Portion = Field(description="Share of the interface rate that one send reaches")
     serial_share: Share = Field(
         description="Share of the faster level's time that does not hide behind the slower level's"
     )
@@ -129,7 +129,7 @@ class NetworkFit(Sourced):
 class HostFit(Sourced):
     """Copies over links to hosts."""
 
-    share: Share = Field(description="Share of a link that large copies reach where its fabric does not say")
+    share: Portion = Field(description="Share of a link that large copies reach where its fabric does not say")
 
 
 class Efficiency(Document):

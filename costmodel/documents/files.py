@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+from typing import TextIO
 
 from costmodel.documents.reading import MAXIMUM_BYTES
 from costmodel.errors import Place, fail
@@ -18,7 +20,7 @@ def file_text(path: str, place: Place | None = None) -> str:
         elif sys.stdin is None:
             raise fail("D001", "there is no standard input", shown)
         else:
-            data = sys.stdin.buffer.read(MAXIMUM_BYTES + 1)
+            data = _read(sys.stdin)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         named = f"'{path}'" if place else "the file"
@@ -30,3 +32,9 @@ def file_text(path: str, place: Place | None = None) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise fail("D001", f"the file is not UTF-8 text (line {line}, byte {error.start})", shown) from None
+
+
+@functools.lru_cache(maxsize=1)
+def _read(stream: TextIO) -> bytes:
+    """What stands in standard input, which can be read only once."""
+    return stream.buffer.read(MAXIMUM_BYTES + 1)

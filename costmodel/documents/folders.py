@@ -34,6 +34,11 @@ def roots() -> Iterator[Path]:
     yield _SHIPPED
 
 
+def places(kind: str, name: str) -> Iterator[Path]:
+    """Where a document of that name may stand, in order."""
+    return (root / FOLDER_OF[kind] / f"{name}.yaml" for root in roots())
+
+
 def names(kind: str) -> list[str]:
     """The names of all documents of a kind that can be found."""
     folder = FOLDER_OF[kind]
@@ -42,4 +47,4 @@ def names(kind: str) -> list[str]:
 
 def has(kind: str, name: str) -> bool:
     """Whether a document of that kind and name can be found."""
-    return any(os.path.isfile(root / FOLDER_OF[kind] / f"{name}.yaml") for root in roots())
+    return any(os.path.isfile(path) for path in places(kind, name))

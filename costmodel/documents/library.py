@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.faults import nearest, validate
 from costmodel.documents.files import file_text
-from costmodel.documents.folders import FOLDER_OF, has
+from costmodel.documents.folders import FOLDER_OF, has, places
 from costmodel.documents.folders import names as names
 from costmodel.documents.folders import roots as roots
 from costmodel.documents.hardware import Accelerator, Fabric, Node
@@ -87,8 +87,7 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
     """The file a name means."""
     if name.endswith((".yaml", ".yml", ".json")) or os.sep in name:
         return Path(name)
-    for root in roots():
-        path = root / FOLDERS[kind][0] / f"{name}.yaml"
+    for path in places(kind, name):
         if os.path.isfile(path):
             return path
     known = names(kind)
@@ -220,7 +219,7 @@ def text_of(name: str, *, fitted: bool = False) -> list[tuple[str, str, str]]:
 
 def _scenario_tree(reader: Reader, name: str) -> tuple[Any, str]:
     tree, shown = reader.tree("scenario", name, piped=True)
-    if isinstance(tree, dict) and tree.get("schema") in ("costmodel/result/v1", "costmodel/search/v1"):
+    if isinstance(tree, dict) and tree.get("schema") == "costmodel/result/v1":
         inner = tree.get("scenario")
         document = inner.get("document") if isinstance(inner, dict) else None
         if not isinstance(document, dict):

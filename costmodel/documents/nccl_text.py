@@ -6,6 +6,7 @@ differs from version to version. The ranks, their hosts and the device stand abo
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -139,7 +140,10 @@ def _known(run: _Run, place: Place) -> None:
 
 def _number(text: str, place: Place) -> float:
     try:
-        return float(text)
+        number = float(text)
+        if math.isfinite(number):
+            return number
+        raise ValueError
     except ValueError:
         column = place.text.find(text) + 1
         where = Place(place.file, place.line, column, "", place.text, len(text))

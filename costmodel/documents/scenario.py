@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from costmodel.documents.base import Count, Document, Positive, Price, Seconds, Share
+from costmodel.documents.base import Count, Document, Portion, Positive, Price, Seconds, Share
 from costmodel.documents.hardware import Cluster
 from costmodel.documents.limits import Limits
 from costmodel.documents.model import Model
@@ -100,10 +100,10 @@ class Assumptions(Document):
     variation: Share | None = Field(
         default=None, description="How far alike parts lie apart in speed, one standard deviation; else the fit's"
     )
-    network_share: Share | None = Field(
+    network_share: Portion | None = Field(
         default=None, description="Share of the interface rate that collectives reach; else the fit's"
     )
-    host_share: Share | None = Field(
+    host_share: Portion | None = Field(
         default=None, description="Share of the host link that large copies reach; else the fabric's"
     )
     mfu_peak: Literal["bf16", "fp16", "fp8", "fp4"] | None = Field(

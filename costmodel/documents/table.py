@@ -102,6 +102,13 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
 
+    @property
+    def mistaken(self) -> dict[str, str]:
+        """Columns that are not used, and the ones they look like, which the table lacks."""
+        lacking = [name for name in COLUMNS if name not in self.columns]
+        unused = (name for name in self.columns if name not in COLUMNS)
+        return {name: close for name in unused if (close := nearest(name, lacking, 0.85))}
+
 
 def read_table(path: str) -> Table:
     """A table of measured runs, or every fault in it at once."""

@@ -142,27 +142,26 @@ def adapter_traffic(tokens: Number, width: Number, element: Number) -> Number:
 
 
 @equation
-def adapter_activations(tokens: Number, rank: Number, count: Number, element: Number) -> Number:
-    """Results between the two thin matrices of a layer's adapters.
+def adapter_activations(tokens: Number, rank: Number, element: Number) -> Number:
+    """Results between the two thin matrices of an adapter.
 
-    e r c per token
+    e r per token
 
     Args:
         tokens: tokens of a micro-batch [1]
         rank: inner width of an adapter, r [1]
-        count: adapters of the layer, c [1]
         element: bytes of an element, e [B]
 
     Returns:
         bytes [B]
 
     Example:
-        >>> adapter_activations(1.0, 16.0, 7.0, 2.0)
+        >>> adapter_activations(7.0, 16.0, 2.0)
         224.0
 
     Source:
         count of tensors
 
-    Monotone: increasing in tokens, rank, count, element
+    Monotone: increasing in tokens, rank, element
     """
-    return element * rank * count * tokens
+    return element * rank * tokens

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from costmodel.documents.library import Case
 from costmodel.equation import Number
 from costmodel.equations.economics import share
+from costmodel.errors import fail
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,12 @@ def host_of(case: Case, choose: Callable[[str, float | None, float, str], float]
     if fabric is not None and fabric.copies is not None:
         measured, origin = float(share(fabric.copies, fabric.bandwidth)), f"fabrics/{fabric.name}"
     else:
-        assert case.common.host is not None
-        measured, origin = case.common.host.share, f"efficiencies/{case.common.of}"
+        common = case.common.host
+        measured, origin = math.nan if common is None else common.share, f"efficiencies/{case.common.of}"
     reached: float = measured if written is None else written
     if _offloads(case):
+        if math.isnan(reached):
+            raise fail("D013", f"{origin} has no host part", case.place("plan.offload"), "write assume.host_share")
         reached = choose("assume.host_share", written, measured, origin)
     return Host(
         link=fabric.bandwidth if fabric is not None else math.nan,

@@ -333,8 +333,6 @@ def _complete(case: Case, recipe: Recipe) -> None:
         raise fail("D013", f"the efficiency of {name} lacks memory or sustained")
     if case.network.network is None:
         raise fail("D013", f"the efficiency of {case.scale_out.name} has no network part")
-    if case.common.host is None:
-        raise fail("D013", f"efficiencies/{case.common.of} has no host part")
     if not {"all_gather", "all_reduce"} <= set(efficiency.collectives):
         raise fail("D013", f"the efficiency of {name} lacks fits of all_reduce and all_gather")
     if kernel != "unfused" and kernel not in efficiency.attention:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 import costmodel
 from costmodel.documents.measurement import Measured
+from costmodel.documents.table import Table
 from costmodel.estimate.costs import COLUMNS
 from costmodel.explore.validate.fills import RULES
 from costmodel.explore.validate.outcomes import FITS
@@ -27,7 +28,7 @@ from costmodel.explore.validate.validate import (
     worst,
 )
 from costmodel.report.layout import Grid, Line
-from costmodel.report.theme import DIM, HEAD, styled
+from costmodel.report.theme import DIM, HEAD, WARN, styled
 from costmodel.units import show
 
 _SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
@@ -46,7 +47,7 @@ def validation(found: list[Validated], grouping: str | None = None, count: int =
     if count:
         lines += [Text(), *_worst(figures, count)]
     if rowed:
-        return [*lines, *_left(figures)]
+        return [*lines, *_left(figures), *_mistaken(found)]
     errors = [abs(figure.error) for figure in figures if figure.error is not None]
     if not errors:
         return [*lines, styled("no figures of that quantity")]
@@ -131,8 +132,18 @@ def _left(figures: Sequence[Compared]) -> Iterator[Text]:
     reasons = Counter(figure.refused for figure in figures if figure.refused)
     if reasons:
         yield Text()
-        said = " · ".join(f"{_reason(code)} {count}" for code, count in sorted(reasons.items()))
-        yield styled(f"not modelled: {said}", DIM)
+        first = {figure.refused: figure for figure in reversed(figures)}
+        for code, count in sorted(reasons.items()):
+            one = first[code]
+            also = f" and {count - 1} more" if count > 1 else ""
+            yield styled(f"not modelled: {_reason(code)}: {one.run}{also}: {one.why}", DIM)
+
+
+def _mistaken(found: Sequence[Validated]) -> Iterator[Text]:
+    """Columns that are not used and look like ones that would be."""
+    for table in (part.table for part in found if isinstance(part.table, Table)):
+        for name, meant in table.mistaken.items():
+            yield styled(f"{table.file}: the column '{name}' is not used; is it '{meant}'?", WARN)
 
 
 def validation_json(found: list[Validated]) -> dict[str, Any]:

@@ -55,7 +55,13 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
     winner = found.best[0]
     wanted = {**found.values(winner), **plan_settings(found.setting_for(winner), winner)}
     best = command(setting.case, "estimate", settings=wanted)
-    return [*lines, Text(), drawn(f"Best: {best}")]
+    return [*lines, Text(), drawn(f"{'Best of the search' if _beaten(found) else 'Best'}: {best}")]
+
+
+def _beaten(found: Found) -> bool:
+    """Whether one's own plan, outside what was searched, is better than all in it."""
+    own = found.yours
+    return found.your_rank == 1 and own is not None and own.evaluation.costs.row() != found.best[0].costs
 
 
 def _few(values: Sequence[str]) -> str:

@@ -51,7 +51,7 @@ def _constant(part: Found) -> tuple[str, ...]:
 
 def _errors(found: Sharpened) -> Iterator[tuple[str, ...]]:
     fit = found.fit
-    yield "as shipped", *_scored(fit.shipped)
+    yield "as in use", *_scored(fit.shipped)
     if found.afresh:
         yield "as believed beforehand", *_scored(fit.believed)
     yield "in sample", *_scored(fit.inside)

@@ -84,6 +84,14 @@ def test_stopped_and_gone_on_with(tmp_path: Path, plans: bool) -> None:
     assert again.tally == once.tally, "nothing is counted twice"
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", "\0"])
+def test_a_damaged_manifest_is_another_search(tmp_path: Path, text: str) -> None:
+    (tmp_path / "_manifest.json").write_text(text)
+    with pytest.raises(CostModelError) as caught:
+        found(How(workers=1, folder=tmp_path, resume=True))
+    assert caught.value.faults[0].code == "C021"
+
+
 def started(folder: Path) -> subprocess.Popen[bytes]:
     """The command line with many small pieces and two processes, its state written after each."""
     line = ["costmodel", "search", NAME, "--over", "cluster.nodes=16,32,64", "--top", "20", "--into", str(folder)]

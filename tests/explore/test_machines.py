@@ -29,7 +29,8 @@ def run(folder: Path, gpu: str) -> Row:
 
 def test_every_shipped_accelerator_is_found_and_stands_somewhere() -> None:
     known = names("accelerator")
-    assert sorted(STANDS) == sorted(known)
+    assert all(stand_of(Shelf(), name) is not None for name in known)
+    assert set(STANDS) <= set(known)
     assert set(OTHER.values()) <= set(known)
     assert {stand.node for stand in STANDS.values()} <= set(names("node"))
     assert [accelerator_named(name) for name in known] == list(known)

@@ -186,6 +186,25 @@ def test_what_is_written_is_used(run: Any, tmp_path: Path) -> None:
     assert after["median_error"] < before["median_error"]
     again = run("calibrate", "mine.csv", "--json", cwd=FOLDER)
     assert json.loads(again.out)["constants"] == told["constants"], "the same runs give the same constants"
+    assert "factor alone was fitted; the others are of training-runs-fit" in text
+    twice = json.loads(run("calibrate", "mine.csv", "--write", "--json", cwd=tmp_path).out)
+    assert twice["constants"] == told["constants"], "what was written is not believed the more for it"
+    assert (tmp_path / told["written"][0]).read_text() == text
+
+
+def test_a_table_comes_by_stdin_too(run: Any) -> None:
+    text = (FOLDER / "mine.csv").read_text("utf-8")
+    piped = json.loads(run("calibrate", "-", "--json", stdin=text).out)
+    assert piped["constants"] == json.loads(run("calibrate", str(FOLDER / "mine.csv"), "--json").out)["constants"]
+    assert run("validate", "-", stdin=text).code == 0
+
+
+@pytest.mark.parametrize("blocked", ["hardware", "hardware/efficiencies"])
+def test_where_nothing_can_be_written(run: Any, faults: Any, tmp_path: Path, blocked: str) -> None:
+    (tmp_path / blocked).parent.mkdir(exist_ok=True)
+    (tmp_path / blocked).touch()
+    (found,) = faults(run("calibrate", str(FOLDER / "mine.csv"), "--write", cwd=tmp_path))
+    assert (found.code, "cannot be written" in found.sentence) == ("C002", True)
 
 
 def test_no_run_is_a_fault(run: Any, tmp_path: Path) -> None:

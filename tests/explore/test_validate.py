@@ -1046,12 +1046,19 @@ def test_the_table_for_people(runs: str, run: Any) -> None:
     plain = run("validate", runs)
     assert plain.code == 0
     assert "another" in plain.out
-    assert "not modelled: V004 precision without a fit 1" in plain.out
+    assert "not modelled: V004 precision without a fit: fp8: a100-sxm-80 has no fp8-cs" in plain.out
     told = run("validate", runs, "--by", "reason", "--worst", "2").out
     assert "V004 precision without a fit" in told
     assert told.count("22b-") == 2 or "micro_batch 4" in told
     memory = run("validate", runs, "--quantity", "memory").out
     assert "2 runs fitted, 0 of them called too large" in memory
+
+
+def test_a_column_that_looks_like_another_is_told(runs: str, run: Any) -> None:
+    path = Path(runs)
+    assert "is not used" not in run("validate", runs).out
+    path.write_text(path.read_text().replace("micro_batch", "micro_bach", 1))
+    assert "the column 'micro_bach' is not used; is it 'micro_batch'?" in run("validate", runs).out
 
 
 def test_rows_are_chosen_by_their_cells(runs: str, run: Any) -> None:

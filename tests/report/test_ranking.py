@@ -34,3 +34,12 @@ def test_no_two_columns_of_a_search_have_one_name(run: Any) -> None:
     (names,) = (line.split() for line in ran.out.splitlines() if line.split()[:1] == ["#"])
     assert names[:2] == ["#", "overlap.dp"]
     assert len(names) == len(set(names))
+
+
+def test_one_s_own_plan_may_be_better_than_all_that_is_searched(run: Any) -> None:
+    """The last line then says whose best it is."""
+    apart = run("search", "quickstart", "--set", "search.tp=[8]", "--set", "search.zero=[3]").out
+    assert "ranks 1st; none is better" in apart
+    assert apart.splitlines()[-1].startswith("Best of the search: ")
+    among = run("search", "quickstart").out
+    assert among.splitlines()[-1].startswith("Best: ")

@@ -27,7 +27,7 @@ def choices_offered(setting: Setting, block: Block) -> bool:
     return modules and methods and kept and offloading is not None and structure.offload_to in offloading.to
 
 
-def _all(setting: Setting, block: Block, wrong: bool) -> Mask:
+def _all(block: Block, wrong: bool) -> Mask:
     return np.full(len(block), wrong)
 
 
@@ -35,13 +35,13 @@ def wrong_keys(setting: Setting, block: Block) -> Mask:
     """Modules without selective recompute, layers without full."""
     structure = block.structure
     modules = structure.recompute_modules is not None and structure.recompute != "selective"
-    return _all(setting, block, modules or (structure.recompute_layers is not None and structure.recompute != "full"))
+    return _all(block, modules or (structure.recompute_layers is not None and structure.recompute != "full"))
 
 
 def too_many_layers(setting: Setting, block: Block) -> Mask:
     """More layers than a model chunk has."""
     if block.structure.recompute_layers is None:
-        return _all(setting, block, False)
+        return _all(block, False)
     fullest = np.ceil(divided(stage_layers(setting.model, block).fullest, block.vpp))
     return np.asarray(block.structure.recompute_layers > fullest)
 
@@ -52,14 +52,14 @@ def wrong_offload(setting: Setting, block: Block) -> Mask:
     parameters = "parameters" in kept and (structure.zero != 3 or "optimizer" not in kept)
     drives = structure.offload_to == "nvme" and not kept & {"optimizer", "parameters"}
     layers = structure.offload_layers is not None and "activations" not in kept
-    return _all(setting, block, parameters or drives or layers)
+    return _all(block, parameters or drives or layers)
 
 
 def unknown_host(setting: Setting, block: Block) -> Mask:
     """Offload to a host of which the documents do not say enough."""
     host, structure = setting.host, block.structure
     if not structure.offload:
-        return _all(setting, block, False)
+        return _all(block, False)
     wanted = [host.link, host.capacity, host.bandwidth]
     wanted += [host.drives, host.read, host.write] if structure.offload_to == "nvme" else []
-    return _all(setting, block, any(map(math.isnan, wanted)))
+    return _all(block, any(map(math.isnan, wanted)))

@@ -274,7 +274,7 @@ def _between(setting: Setting, found: Iterable[Adapter], tokens: Number) -> Numb
     for adapter in found:
         assert setting.tuning is not None
         own = divided(tokens, adapter.split)
-        total = total + adapter_activations(own, setting.tuning.rank, 1.0, setting.element)
+        total = total + adapter_activations(own, setting.tuning.rank, setting.element)
     return total
 
 

@@ -23,7 +23,7 @@ def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool)
     """
     last, both_ways = block.pp - 1, block.structure.schedule in BOTH_WAYS
     far = divided(block.pp, 2.0) if both_ways else np.maximum(last - 1, 0.0)
-    ranks = (last - last, last, np.minimum(last, 1.0), far)
+    ranks = (0.0, last, np.minimum(last, 1.0), far)
     first, end, second, late = (summed(*_of_rank(count, block, before, rank)) for rank in ranks)
     middle = np.maximum(second, late) if most else np.minimum(second, late)
     return (divided(first, 2.0), divided(middle, 2.0), divided(end, 2.0)) if both_ways else (first, middle, end)
@@ -32,7 +32,7 @@ def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool)
 def leading_of_stages(count: Number, block: Block, before: Before) -> tuple[Number, Number]:
     """Of the first and the last stage, which both ways run on one rank."""
     last = block.pp - 1
-    return _of_chunk(count, before, last - last), _of_chunk(count, before, last)
+    return _of_chunk(count, before, 0.0), _of_chunk(count, before, last)
 
 
 def _of_rank(count: Number, block: Block, before: Before, rank: Number) -> Iterator[Number]:

@@ -258,7 +258,7 @@ def _stated(layers: Number, block: Block) -> StageLayers:
 def _spread(layers: Number, block: Block) -> StageLayers:
     """What does not divide goes to the first stages; a folded pipeline's rank holds one from either side."""
     last = block.pp - 1
-    ranks = (last - last, np.minimum(last, 1.0), last)
+    ranks = (0.0, np.minimum(last, 1.0), last)
     if block.structure.schedule not in FOLDED:
         first, middle, end = (spread_layers(layers, block.pp, block.vpp, rank) for rank in ranks)
         return StageLayers(layers, first, middle, end)

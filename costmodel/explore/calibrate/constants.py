@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from costmodel.documents.efficiency import Efficiency
+from costmodel.documents.folders import places
 from costmodel.documents.library import Case
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.stack import Stack
 
 D = TypeVar("D", Stack, Efficiency)
+OWN_SOURCE = "calibrate"  # of what runs of one's own told
 
 
 @dataclass(frozen=True)
@@ -134,5 +136,15 @@ def own(cases: Sequence[Case], shelf: Shelf) -> tuple[Constant, ...]:
         )
         for kind, document, group, leaf, spread, share in named:
             constant = Constant(f"{group}, {document}", kind, (document,), group, leaf, 1.0, spread, share)
-            made[document, group] = replace(constant, believed=shipped(constant, shelf))
+            made[document, group] = replace(constant, believed=_leaf(before(constant, shelf), constant))
     return tuple(made.values())
+
+
+def before(constant: Constant, shelf: Shelf) -> Any:
+    """The first document of a constant as it was before runs of one's own changed it."""
+    name = constant.documents[0]
+    document = shelf.document(constant.kind, name)
+    if getattr(document, constant.group).source != OWN_SOURCE:
+        return document
+    hidden = [path for path in places(constant.kind, name) if path.is_file()][1:]
+    return shelf.document(constant.kind, str(hidden[0])) if hidden else document

@@ -19,10 +19,10 @@ from costmodel.equations.economics import share
 from costmodel.equations.roofline import best_matmul_share
 from costmodel.errors import Place, fail
 from costmodel.explore.calibrate.calibrate import Calibrated, Fit, link_of
+from costmodel.explore.calibrate.constants import OWN_SOURCE
 from costmodel.units import significant
 
 JUDGED = "training-runs-fit"  # the source of entries that were set from whole steps, not from kernels
-OWN_SOURCE = "calibrate"
 WORST_MEDIAN, WORST_P90, SLACK = 0.25, 0.60, 2.0
 _HEAD = """# yaml-language-server: $schema=../schema.json
 # Opinions, fitted; the facts are in ../{folder}/. What was not measured is that of {base}.

@@ -7,27 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from costmodel.documents.files import file_text
 from costmodel.documents.rewriting import document_text, place_of, rewritten
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.table import read_table
 from costmodel.errors import Place, fail
-from costmodel.explore.calibrate.constants import CONSTANTS, Constant, own
+from costmodel.explore.calibrate.constants import CONSTANTS, OWN_SOURCE, Constant, before, own
 from costmodel.explore.calibrate.steps import LIKENESS, Fit, Found, fitted, timed
 from costmodel.explore.validate.validate import Where, chosen_rows
 from costmodel.units import significant
 
-OWN_SOURCE = "calibrate"
 SECONDS = ("operation", "host")  # leaves that are times
 
 
 def of_runs(tables: Sequence[str]) -> bool:
     """Whether these are tables of measured runs, by the header of the first."""
-    first = Path(tables[0])
-    if first.suffix.lower() != ".csv" or not first.is_file():
-        return False
-    with first.open(encoding="utf-8-sig", errors="replace") as file:
-        header = {name.strip() for name in file.readline().split(",")}
-    return {"layers", "heads", "gpus"} <= header
+    header = file_text(tables[0]).partition("\n")[0].split(",")
+    return {"layers", "heads", "gpus"} <= {name.strip() for name in header}
 
 
 @dataclass(frozen=True)
@@ -64,7 +60,12 @@ def texts(found: Sharpened) -> dict[Path, str]:
     for part in found.fit.constants:
         if part.resolved:
             for document in part.constant.documents:
-                entry = {part.constant.leaf: _written(part), "source": OWN_SOURCE}
+                entry = {
+                    part.constant.leaf: _written(part),
+                    "source": OWN_SOURCE,
+                    "check": None,
+                    "note": f"{part.constant.leaf} alone was fitted; the others are of {_source_before(part.constant)}",
+                }
                 changes.setdefault((part.constant.kind, document), {})[part.constant.group,] = entry
     where = ", ".join(Path(table).name for table in found.tables)
     cited = {"title": "Fit of costmodel calibrate on measured runs", "where": f"{where}, {found.runs} runs"}
@@ -72,6 +73,10 @@ def texts(found: Sharpened) -> dict[Path, str]:
         place_of(kind, name): rewritten(document_text(kind, name), {**mine, ("sources", OWN_SOURCE): cited})
         for (kind, name), mine in changes.items()
     }
+
+
+def _source_before(constant: Constant) -> str:
+    return str(getattr(before(constant, Shelf()), constant.group).source)
 
 
 def _written(part: Found) -> Any:

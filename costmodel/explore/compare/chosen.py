@@ -8,8 +8,9 @@ from typing import Any
 from costmodel.documents.library import Case
 from costmodel.documents.plan import Plan
 from costmodel.errors import Place, fail
+from costmodel.estimate.block import SIZES
+from costmodel.estimate.costs import number
 from costmodel.estimate.plan import Answer, answer, predict
-from costmodel.explore.compare.figures import choices
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import search
 
@@ -51,7 +52,8 @@ def planned(case: Case) -> Plan:
     """The scenario's own plan, or its best written out."""
     if case.scenario.plan is not None:
         return case.scenario.plan
-    return _as_written(choices(answered(case)))
+    block = answered(case).evaluation.block
+    return _as_written({**{name: number(getattr(block, name)) for name in SIZES}, **vars(block.structure)})
 
 
 def _as_written(made: Mapping[str, Any]) -> Plan:

@@ -97,12 +97,20 @@ def opened(folder: Path, key: str, tally: Tally, *, plans: bool, resume: bool) -
             return Kept(folder, plans, key)
         if not resume:
             raise fail("C021", f"{folder} holds a search", place, "take another folder, or add --resume")
-        state = json.loads(manifest.read_text())
+        state = _state(manifest.read_text(errors="replace"))
     if not isinstance(state, dict) or state.get("schema") != SCHEMA or state.get("search") != key:
         hint = "take another folder; a scenario, a document, an option or the program has changed"
         raise fail("C021", f"{folder} holds another search", place, hint)
     read_tally(state["tally"], tally)
     return Kept(folder, plans, key, state["pieces"], state["plans"] or 0)
+
+
+def _state(text: str) -> Any:
+    """What a manifest holds; nothing where it is damaged."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 @contextmanager

@@ -38,7 +38,6 @@ class Axis:
 
     path: str
     values: tuple[str, ...]
-    span: Span | None = None
 
 
 def written(value: float, unit: str, digits: int = 12) -> str:
@@ -59,7 +58,7 @@ def axis(text: str, option: str = "--over") -> Axis:
     found = [value for part in parts for value in _values(option, text, part)]
     if len(found) > MOST_VALUES:
         raise _fault(option, text, f"{len(found):,} values are more than {MOST_VALUES:,}")
-    return Axis(path, tuple(dict.fromkeys(found)), span(values))
+    return Axis(path, tuple(dict.fromkeys(found)))
 
 
 def axes(texts: Iterable[str], option: str = "--over") -> list[Axis]:

@@ -15,7 +15,7 @@ T = TypeVar("T", str, float, bool)
 
 RULES = {
     "accelerator": "from the name of the gpu and gpu_mem_gb; an A100 of unsaid memory has 80 GB, a V100 16",
-    "year": "2022 for BigScience, else that of the source's arXiv number, else the present",
+    "year": "2022 for BigScience, else that of the source's arXiv number, else 2024",
     "gpus": "tp · cp · pp · dp",
     "gpus_per_node": "as the node of that accelerator has them",
     "nic_gbps_per_gpu": "as the node of that accelerator has it",
@@ -73,7 +73,7 @@ RULES = {
     "flops_convention": "model FLOP with full attention",
 }
 
-PRESENT, LAST_OF_2021, LAST_UNFUSED = 2024.0, 2021, 2022
+UNSAID, LAST_OF_2021, LAST_UNFUSED = 2024.0, 2021, 2022
 USUAL_TOKENS = 4096.0
 _GRAPHED = re.compile(r"full_iteration|cuda_graph\w*=local(?!:\[[^]])")  # a list of scopes leaves the experts out
 _ZERO = re.compile(r"\bzero[\s_-]?(?:stage[\s_-]?)?([0-3])\b")
@@ -167,7 +167,7 @@ class Filling:
         if "BigScience" in source:
             return int(self.put("year", 2022.0))
         number = _ARXIV.search(source)
-        return int(self.put("year", 2000.0 + float(number[1]) if number else PRESENT))
+        return int(self.put("year", 2000.0 + float(number[1]) if number else UNSAID))
 
     def precision(self, stack: Stack) -> str:
         """The cell; fp8 alone is scaled as the stack does it."""

@@ -8,7 +8,7 @@ from costmodel.documents.cells import Row
 from costmodel.estimate.legality.rules import REFUSALS, Rule
 
 REASONS = {
-    "V001": Rule("accelerator unknown", "No document describes the row's accelerator, or no node that holds it."),
+    "V001": Rule("accelerator unknown", "Documents lack the accelerator, a node that holds it, or what it reaches."),
     "V002": Rule("experts", "The model has experts, and the training software's document says nothing of them."),
     "V004": Rule("precision without a fit", "Accelerator or stack lack it, or no matmuls of it were fitted."),
     "V005": Rule("nothing measured", "The row has no measured cell of the quantity asked for."),

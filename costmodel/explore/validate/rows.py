@@ -65,7 +65,9 @@ def modelled(row: Row, shelf: Shelf) -> Modelled:
     try:
         setting = setting_of(case)
     except CostModelError as error:
-        raise Refused("V004", error.faults[0].sentence) from None
+        fault = error.faults[0]
+        precision = fault.place is not None and fault.place.path == "workload.precision"
+        raise Refused("V004" if precision else "V001", fault.sentence) from None
     found = answer(setting, own_plan(setting))
     if found.refused:
         raise illegal(found.refused[0])

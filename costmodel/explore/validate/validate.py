@@ -150,7 +150,7 @@ def validated(
 ) -> list[Validated]:
     """Every table named, or every document that can be found, with its figures beside ours."""
     asked: list[Measured | Table] = [
-        read_table(name) if name.lower().endswith(".csv") else read("measured", name)
+        read_table(name) if name == "-" or name.lower().endswith(".csv") else read("measured", name)
         for name in tables or names("measured")
     ]
     shelf, where = Shelf(), where or {}

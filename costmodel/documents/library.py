@@ -267,6 +267,7 @@ def case_of(scenario: Scenario, reader: Reader | None = None, tree: dict[str, An
         ("fabric", node.scale_out.fabric, _place_of(inner, "scale_out.fabric")),
         ("fabric", node.host, _place_of(inner, "host")),
     )
+    _in_place({"scale_up.fabric": scale_up, "scale_out.fabric": scale_out, "host": host}, inner)
     efficiency, network, common = _fits(reader, accelerator, scale_out, inner)
     return Case(
         scenario,
@@ -285,6 +286,25 @@ def case_of(scenario: Scenario, reader: Reader | None = None, tree: dict[str, An
         reader.trees,
         tree or {},
     )
+
+
+ROLES = {"scale_up.fabric": ("scale-up", "host"), "scale_out.fabric": ("scale-out",), "host": ("host",)}
+
+
+def _in_place(fabrics: dict[str, Fabric | None], node: Any) -> None:
+    """A fault for every link that is no such link; accelerators may also talk over their links to the host."""
+    faults = [
+        Fault(
+            "D010",
+            f"{fabric.name} is a {fabric.kind} fabric",
+            _place_of(node, path),
+            f"{path} takes one of kind {' or '.join(ROLES[path])}; costmodel list fabrics",
+        )
+        for path, fabric in fabrics.items()
+        if fabric is not None and fabric.kind not in ROLES[path]
+    ]
+    if faults:
+        raise CostModelError(*faults)
 
 
 def _fits(reader: Reader, accelerator: Accelerator, scale_out: Fabric, inner: Any) -> list[Any]:

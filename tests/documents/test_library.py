@@ -63,6 +63,20 @@ def test_a_name_that_is_not_the_file_s(run: Any, faults: Faults, shadow: Callabl
     assert (found.code, found.marked) == ("D013", "h100")
 
 
+@pytest.mark.parametrize(
+    ("role", "fabric", "kind"),
+    [("scale_up.fabric", "ib-ndr", "scale-out"), ("scale_out.fabric", "nvlink4", "scale-up"), ("host", "ib-ndr", "")],
+)
+def test_a_link_in_another_s_place(run: Any, faults: Faults, role: str, fabric: str, kind: str) -> None:
+    (found,) = faults(run("estimate", NAME, "--set", f"cluster.node.{role}={fabric}"))
+    assert (found.code, f"{fabric} is a {kind}" in found.sentence) == ("D010", True)
+    assert f"{role} takes one of kind" in found.help
+
+
+def test_cards_may_talk_over_their_links_to_the_host() -> None:
+    assert load(NAME, ["cluster.node.scale_up.fabric=pcie5x16"]).scale_up.name == "pcie5x16"
+
+
 def test_a_source_without_an_entry(run: Any, faults: Faults, shadow: Callable[..., Path]) -> None:
     folder = shadow(CHIP, "max: 700 W\n  source: ml-engineering-accelerators", "max: 700 W\n  source: nobody")
     (found,) = faults(run("estimate", NAME, cwd=folder))

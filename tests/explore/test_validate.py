@@ -224,6 +224,15 @@ PIPELINE = {"gpus": 16, "tp": 2, "pp": 4, "dp": EMPTY, "vp": EMPTY, "micro_batch
             {"micro_batch": "1", "vp": "1"},
         ),
         (
+            {**PIPELINE, **WIRED, **MODERN, "framework": "Megatron-LM + 1F1B", "zero_stage": 1},
+            {"micro_batch": "1", "vp": "1"},
+        ),
+        ({**PIPELINE, **WIRED, **MODERN, "framework": "HAI-LLM", "zero_stage": 1}, {"micro_batch": "1"}),
+        (
+            {**PIPELINE, **WIRED, "layers": 50, "features": "schedule=1F1B-I;fp32 grads"},
+            {"micro_batch": "1", "vp": "2", "stages": "spread"},
+        ),
+        (
             {**PIPELINE, "nic_gbps_per_gpu": 200, "layers": 12, "pp": 8},
             {"micro_batch": "1", "vp": "1", "stages": "spread"},
         ),

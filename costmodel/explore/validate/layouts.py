@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from costmodel.documents.stack import Stack
 from costmodel.equations.counting import divided, repeated
 from costmodel.estimate.shapes.schedules import LOOPED
 from costmodel.explore.validate.fills import LAST_OF_2021, Filling
@@ -79,7 +80,7 @@ def replicas(filling: Filling, dp: float) -> float:
     return filling.put("dp_replicate", 1.0 if dp % group else dp / group)
 
 
-def chunks(filling: Filling, stack: str, layers: float, pp: float, count: float, *, schedule: str) -> float:
+def chunks(filling: Filling, stack: Stack, layers: float, pp: float, count: float, *, schedule: str) -> float:
     """Model chunks per rank: the cell, or the most that divide a stage's layers where pp divides the micro-batches."""
     stated = filling.row.number("vp")
     if pp == 1:
@@ -89,9 +90,10 @@ def chunks(filling: Filling, stack: str, layers: float, pp: float, count: float,
     most = 2 if filling.year() <= LAST_OF_2021 else 8
     fullest = math.ceil(layers / pp)
     told = schedule in LOOPED or (not schedule and "vp" in filling.row.written)
-    fit = told and "deepspeed" not in stack and math.fmod(count, pp) == 0
+    offered = "interleaved" in stack.schedules and "deepspeed" not in stack.name
+    fit = told and offered and math.fmod(count, pp) == 0
     filled = [v for v in range(2, most + 1) if fit and fullest % v == 0 and float(repeated(pp, v)) <= layers]
-    return filling.put("vp", float(max(filled, default=1)))
+    return filling.put("vp", float(max(filled, default=2 if schedule in LOOPED else 1)))
 
 
 def split(filling: Filling, layers: float, chunks: float) -> str:

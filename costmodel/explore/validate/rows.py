@@ -197,10 +197,10 @@ def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) 
     size = micro_batch(filling, batch, layout.dp, 1.0 if layout.pp > 1 else float(divided(tokens, sequence)))
     layers = sum(kind["count"] for kind in tree["model"]["layers"])
     named = schedule_of(row)
-    schedule = named or "1f1b"
+    schedule = named or (stack.schedules[0] if layout.pp % 2 == 0 else "1f1b")
     if schedule in ("1f1b", *LOOPED):
         count = batch / (layout.dp * size)
-        vpp = chunks(filling, stack.name, layers, layout.pp, count, schedule=named)
+        vpp = chunks(filling, stack, layers, layout.pp, count, schedule=named)
     else:
         vpp = 2.0 if schedule in FOLDED else 1.0
     recompute = recompute_of(filling.recompute(stack))

@@ -139,7 +139,7 @@ def _offering(stack: Stack, filling: Filling, shelf: Shelf) -> Stack:
     stated = {
         "zero": filling.zero(stack),
         "recompute": recompute_of(written).mode if written else "",
-        "schedules": schedule_of(row),
+        "schedules": schedule_of(row) or ("interleaved" if (row.number("vp") or 1.0) > 1 else ""),
         "context_parallel": "a2a" if ulysses(row) else "p2p" if cut and not stack.context_parallel else "",
     }
     offered = {name: getattr(stack, name) for name in stated}

@@ -37,7 +37,7 @@ SCHEDULES = {
 }
 MODES = {"none": "none", "selective": "selective", "full": "full", "uniform": "full", "block": "full"}
 _BETWEEN = re.compile(r"[^a-z0-9]+")
-_SCHEDULE = re.compile(r"(?:schedule=|\+ (?=ZB-))([\w-]+)", re.IGNORECASE)
+_SCHEDULE = re.compile(r"(?:schedule=|\+ (?=ZB-|1F1B))([\w-]+)", re.IGNORECASE)
 _ULYSSES = re.compile(r"\bCP=Ulysses", re.IGNORECASE)
 _NOT_MIXED = re.compile(r"[\w/-]+?(?=-?mixed|[^\w/-]|$)")
 _COUNT = re.compile(r"(\d+)(?: layers?)?")

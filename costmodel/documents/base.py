@@ -164,3 +164,8 @@ class Sourced(Document):
         default="seen", description="seen: read in that source; known: general knowledge, page not re-read"
     )
     note: str | None = Field(default=None, description="What a reader should know about these figures")
+
+
+def as_written(value: Any) -> str:
+    """Whether a reference is a name or a whole document."""
+    return "name" if isinstance(value, str) else "inline"

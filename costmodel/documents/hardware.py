@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
@@ -22,6 +22,7 @@ from costmodel.documents.base import (
     Source,
     Sourced,
     Watts,
+    as_written,
     quantity,
 )
 
@@ -30,10 +31,6 @@ Hertz = Annotated[float, _hertz, _hertz_schema]
 
 
 _ROUNDED = 0.01  # what is sold may be a rounded figure: a TPU v5p of 95 GiB has 95.74
-
-
-def _written(value: Any) -> str:
-    return "name" if isinstance(value, str) else "inline"
 
 
 class Memory(Sourced):
@@ -132,9 +129,9 @@ class Fabric(Sourced):
 
 
 AcceleratorReference = Annotated[
-    Annotated[str, Tag("name")] | Annotated[Accelerator, Tag("inline")], Discriminator(_written)
+    Annotated[str, Tag("name")] | Annotated[Accelerator, Tag("inline")], Discriminator(as_written)
 ]
-FabricReference = Annotated[Annotated[str, Tag("name")] | Annotated[Fabric, Tag("inline")], Discriminator(_written)]
+FabricReference = Annotated[Annotated[str, Tag("name")] | Annotated[Fabric, Tag("inline")], Discriminator(as_written)]
 
 
 class ScaleUp(Sourced):
@@ -201,7 +198,7 @@ class Node(Document):
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
 
 
-NodeReference = Annotated[Annotated[str, Tag("name")] | Annotated[Node, Tag("inline")], Discriminator(_written)]
+NodeReference = Annotated[Annotated[str, Tag("name")] | Annotated[Node, Tag("inline")], Discriminator(as_written)]
 
 
 class Cluster(Document):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from costmodel.documents.base import Count, Document, Portion, Positive, Price, Seconds, Share
+from costmodel.documents.base import Count, Document, Portion, Positive, Price, Seconds, Share, as_written
 from costmodel.documents.hardware import Cluster
 from costmodel.documents.limits import Limits
 from costmodel.documents.model import Model
@@ -16,16 +16,11 @@ from costmodel.documents.precision import Precision
 from costmodel.documents.stack import DispatchType, GradientType, Stack
 from costmodel.documents.tuning import Tuning
 
-
-def _written(value: Any) -> str:
-    return "name" if isinstance(value, str) else "inline"
-
-
-ModelReference = Annotated[Annotated[str, Tag("name")] | Annotated[Model, Tag("inline")], Discriminator(_written)]
-StackReference = Annotated[Annotated[str, Tag("name")] | Annotated[Stack, Tag("inline")], Discriminator(_written)]
+ModelReference = Annotated[Annotated[str, Tag("name")] | Annotated[Model, Tag("inline")], Discriminator(as_written)]
+StackReference = Annotated[Annotated[str, Tag("name")] | Annotated[Stack, Tag("inline")], Discriminator(as_written)]
 
 OptimizerReference = Annotated[
-    Annotated[str, Tag("name")] | Annotated[Optimizer, Tag("inline")], Discriminator(_written)
+    Annotated[str, Tag("name")] | Annotated[Optimizer, Tag("inline")], Discriminator(as_written)
 ]
 
 

@@ -68,16 +68,12 @@ class Block:
     def __len__(self) -> int:
         return len(self.tp)
 
-    def where(self, keep: NDArray[np.bool_]) -> Block:
-        """The rows that a mask keeps."""
-        return Block(self.structure, *(getattr(self, name)[keep] for name in SIZES))
-
     def cut(self, start: int, stop: int) -> Block:
         """A range of rows."""
-        return Block(self.structure, *(getattr(self, name)[start:stop] for name in SIZES))
+        return self.at(slice(start, stop))
 
-    def at(self, places: NDArray[np.intp]) -> Block:
-        """The rows at these places."""
+    def at(self, places: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Block:
+        """The rows at these places, or that a mask keeps."""
         return Block(self.structure, *(getattr(self, name)[places] for name in SIZES))
 
     def chosen(self, choices: tuple[str, ...]) -> Structure:

@@ -1,34 +1,113 @@
-"""Work of a step where only some is computed again, or only adapters are trained; and by the shape of the product."""
+"""Work of a step: as the scenario counts it, as executed, and by the shape of the product."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from costmodel.documents.model import Layers
+from costmodel.documents.stack import Recompute
 from costmodel.equation import Number, term
-from costmodel.equations.arithmetic import matmul_flop
-from costmodel.equations.counting import divided, layers_per_stage, repeated
+from costmodel.equations.arithmetic import (
+    korthikanti_recompute_flop,
+    matmul_flop,
+    megatron_flop,
+    palm_flop,
+    six_n_flop,
+    training_flop,
+)
+from costmodel.equations.counting import divided, layers_per_stage, padded_vocab, repeated
 from costmodel.equations.economics import tokens_per_step
 from costmodel.estimate.block import Block
 from costmodel.estimate.once import RECOMPUTE, once
 from costmodel.estimate.passes import summed
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.adapters import adapters_flop, thin_flop, useful_flop
+from costmodel.estimate.shapes.adapters import ROUTED, adapters_flop, thin_flop, useful_flop
 from costmodel.estimate.shapes.experts import expert_flop, expert_matmuls
-from costmodel.estimate.shapes.mixers import core_flop
+from costmodel.estimate.shapes.mixers import core_flop, mixer
 from costmodel.estimate.shapes.recompute import multiplied_again, partial, reached
 from costmodel.estimate.shapes.split import layer_count
-from costmodel.estimate.shapes.work import (
-    StepFlop,
-    counted_kinds,
-    forward_flop,
-    matmuls,
-    recomputed_flop,
-    shard,
-    step_flop,
-)
+from costmodel.estimate.shapes.work import counted_kinds, matmuls, model_active_parameters, shard
 
 COUNTED = ("model-causal", "model-full")
-ROUTED = frozenset(("experts up", "experts down"))
+
+
+@dataclass(frozen=True)
+class StepFlop:
+    """Work of a whole step: under the convention asked for, and executed."""
+
+    model: Number
+    executed: Number
+
+
+def forward_flop(setting: Setting, *, causal: bool) -> tuple[Number, Number, Number]:
+    """Forward work of a step: all weight matrices of the layers, the attention core, the head."""
+    model = setting.model
+    tokens = tokens_per_step(setting.global_batch, setting.sequence)
+    linear: Number = 0.0
+    core: Number = 0.0
+    for kind in model.layers:
+        linear, core = _with_layers(setting, kind, kind.count, tokens, linear, core, causal=causal)
+    with term("head"):
+        head = matmul_flop(tokens, model.vocab, model.hidden)
+    if model.prediction is not None:
+        depth = model.prediction.depth
+        with term("multi-token prediction"):
+            linear, core = _with_layers(setting, model.prediction.layer, depth, tokens, linear, core, causal=causal)
+            linear = linear + repeated(depth, matmul_flop(tokens, model.hidden, repeated(2.0, model.hidden)))
+            head = head + repeated(depth, head)
+    return linear, core, head
+
+
+def _with_layers(
+    setting: Setting, kind: Layers, count: Number, tokens: Number, linear: Number, core: Number, *, causal: bool
+) -> tuple[Number, Number]:
+    """Forward work with so many layers of a kind more: weight matrices, cores."""
+    part = shard(setting.model, kind, 1.0)
+    for matrix in matmuls(setting, part):
+        with term(matrix.name):
+            linear = linear + repeated(count, matmul_flop(tokens, matrix.n, matrix.k))
+    if kind.experts is not None:
+        linear = linear + repeated(count, expert_flop(setting.model.hidden, kind.experts, tokens))
+    if part.mixer is None:
+        return linear, core
+    sizes = (setting.global_batch, setting.sequence, part.mixer.heads)
+    return linear, core + repeated(count, core_flop(kind, part.mixer, *sizes, causal=causal))
+
+
+def recomputed_flop(setting: Setting, recompute: Recompute, linear: Number, core: Number) -> Number:
+    """Forward work that backward does a second time."""
+    dropped = setting.dropped(recompute)
+    if dropped == "layer":
+        return linear + core
+    if dropped == "operations":
+        return divided(linear, 2.0)
+    return core if dropped == "core" else repeated(0.0, core)
+
+
+def step_flop(setting: Setting, recompute: Recompute) -> StepFlop:
+    """Work of a step under the scenario's FLOP convention."""
+    convention, model = setting.convention, setting.model
+    linear, core, head = forward_flop(setting, causal=convention == "model-causal")
+    useful = training_flop(linear + core + head)
+    again = recomputed_flop(setting, recompute, linear, core)
+    layers = layer_count(model)
+    tokens = tokens_per_step(setting.global_batch, setting.sequence)
+    if convention == "6n":
+        useful = six_n_flop(model_active_parameters(model), tokens)
+    elif convention == "palm":
+        part = next((part for kind in model.layers if (part := mixer(model, kind, 1.0))), None)
+        heads, head_dim = (part.heads, part.head_dim) if part else (0.0, 0.0)
+        useful = palm_flop(model_active_parameters(model), tokens, layers, heads, head_dim, setting.sequence)
+    elif convention in ("korthikanti", "megatron-2021"):
+        whole = convention == "megatron-2021"
+        vocab = padded_vocab(model.vocab, setting.stack.vocab_multiple, 1.0)
+        useful = megatron_flop(setting.global_batch, setting.sequence, layers, model.hidden, vocab, recomputed=whole)
+        if whole:
+            return StepFlop(useful, useful)
+        if recompute == "selective":
+            again = korthikanti_recompute_flop(setting.global_batch, setting.sequence, layers, model.hidden)
+    return StepFlop(useful, useful + again)
 
 
 @once(*RECOMPUTE)
@@ -66,7 +145,7 @@ def _of_modules(setting: Setting, block: Block, core: Number) -> Number:
             for matrix in matmuls(setting, shard(setting.model, kind, 1.0)) if named else ():
                 if matrix.name in named:
                     again = again + repeated(count, matmul_flop(tokens, matrix.n, matrix.k))
-            routed = ROUTED if "moe" in modules else frozenset()
+            routed = frozenset(ROUTED) if "moe" in modules else frozenset()
             for beside, flop in thin_flop(setting, kind):
                 if beside in named | routed:
                     again = again + repeated(count, flop)

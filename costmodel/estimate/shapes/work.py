@@ -1,4 +1,4 @@
-"""What a plan has to do: FLOP and bytes of a layer, of the ends, and of a step. No hardware speeds here."""
+"""What a plan has to do: what ranks hold of a layer and of the ends, and multiply. No hardware speeds here."""
 
 from __future__ import annotations
 
@@ -8,23 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.documents.model import Layers, Model
-from costmodel.documents.stack import Recompute, Schedule
+from costmodel.documents.stack import Schedule
 from costmodel.equation import Number, term
-from costmodel.equations.arithmetic import (
-    korthikanti_recompute_flop,
-    matmul_flop,
-    megatron_flop,
-    palm_flop,
-    six_n_flop,
-    training_flop,
-)
 from costmodel.equations.counting import (
     divided,
     padded_vocab,
     repeated,
     tokens_in_micro_batch,
 )
-from costmodel.equations.economics import tokens_per_step
 from costmodel.equations.experts import active_parameters
 from costmodel.equations.parameters import (
     mlp_parameters,
@@ -35,10 +26,10 @@ from costmodel.estimate.block import Block, local_sequence
 from costmodel.estimate.once import once
 from costmodel.estimate.passes import largest
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.experts import Routed, expert_flop, expert_parameters, routed, routing_parameters
-from costmodel.estimate.shapes.mixers import Matmul, Mixer, core_flop, mixer, mixer_matmuls
+from costmodel.estimate.shapes.experts import Routed, expert_parameters, routed, routing_parameters
+from costmodel.estimate.shapes.mixers import Matmul, Mixer, mixer, mixer_matmuls
 from costmodel.estimate.shapes.schedules import is_plain, of_ends, weight_copies
-from costmodel.estimate.shapes.split import StageLayers, layer_count
+from costmodel.estimate.shapes.split import StageLayers
 
 
 @dataclass(frozen=True)
@@ -257,81 +248,3 @@ def counted_kinds(model: Model) -> Iterator[tuple[Layers, Number]]:
         yield kind, kind.count
     if model.prediction is not None:
         yield model.prediction.layer, model.prediction.depth
-
-
-@dataclass(frozen=True)
-class StepFlop:
-    """Work of a whole step: under the convention asked for, and executed."""
-
-    model: Number
-    executed: Number
-
-
-def forward_flop(setting: Setting, *, causal: bool) -> tuple[Number, Number, Number]:
-    """Forward work of a step: all weight matrices of the layers, the attention core, the head."""
-    model = setting.model
-    tokens = tokens_per_step(setting.global_batch, setting.sequence)
-    linear: Number = 0.0
-    core: Number = 0.0
-    for kind in model.layers:
-        linear, core = _with_layers(setting, kind, kind.count, tokens, linear, core, causal=causal)
-    with term("head"):
-        head = matmul_flop(tokens, model.vocab, model.hidden)
-    if model.prediction is not None:
-        depth = model.prediction.depth
-        with term("multi-token prediction"):
-            linear, core = _with_layers(setting, model.prediction.layer, depth, tokens, linear, core, causal=causal)
-            linear = linear + repeated(depth, matmul_flop(tokens, model.hidden, repeated(2.0, model.hidden)))
-            head = head + repeated(depth, head)
-    return linear, core, head
-
-
-def _with_layers(
-    setting: Setting, kind: Layers, count: Number, tokens: Number, linear: Number, core: Number, *, causal: bool
-) -> tuple[Number, Number]:
-    """Forward work with so many layers of a kind more: weight matrices, cores."""
-    part = shard(setting.model, kind, 1.0)
-    for matrix in matmuls(setting, part):
-        with term(matrix.name):
-            linear = linear + repeated(count, matmul_flop(tokens, matrix.n, matrix.k))
-    if kind.experts is not None:
-        linear = linear + repeated(count, expert_flop(setting.model.hidden, kind.experts, tokens))
-    if part.mixer is None:
-        return linear, core
-    sizes = (setting.global_batch, setting.sequence, part.mixer.heads)
-    return linear, core + repeated(count, core_flop(kind, part.mixer, *sizes, causal=causal))
-
-
-def recomputed_flop(setting: Setting, recompute: Recompute, linear: Number, core: Number) -> Number:
-    """Forward work that backward does a second time."""
-    dropped = setting.dropped(recompute)
-    if dropped == "layer":
-        return linear + core
-    if dropped == "operations":
-        return divided(linear, 2.0)
-    return core if dropped == "core" else repeated(0.0, core)
-
-
-def step_flop(setting: Setting, recompute: Recompute) -> StepFlop:
-    """Work of a step under the scenario's FLOP convention."""
-    convention, model = setting.convention, setting.model
-    linear, core, head = forward_flop(setting, causal=convention == "model-causal")
-    useful = training_flop(linear + core + head)
-    again = recomputed_flop(setting, recompute, linear, core)
-    layers = layer_count(model)
-    tokens = tokens_per_step(setting.global_batch, setting.sequence)
-    if convention == "6n":
-        useful = six_n_flop(model_active_parameters(model), tokens)
-    elif convention == "palm":
-        part = next((part for kind in model.layers if (part := mixer(model, kind, 1.0))), None)
-        heads, head_dim = (part.heads, part.head_dim) if part else (0.0, 0.0)
-        useful = palm_flop(model_active_parameters(model), tokens, layers, heads, head_dim, setting.sequence)
-    elif convention in ("korthikanti", "megatron-2021"):
-        whole = convention == "megatron-2021"
-        vocab = padded_vocab(model.vocab, setting.stack.vocab_multiple, 1.0)
-        useful = megatron_flop(setting.global_batch, setting.sequence, layers, model.hidden, vocab, recomputed=whole)
-        if whole:
-            return StepFlop(useful, useful)
-        if recompute == "selective":
-            again = korthikanti_recompute_flop(setting.global_batch, setting.sequence, layers, model.hidden)
-    return StepFlop(useful, useful + again)

@@ -42,14 +42,14 @@ def _refused(setting: Setting, block: Block, missing: set[str]) -> Iterator[tupl
     for check in CHECKS:
         broken = check.refused(setting, block)
         if broken.any():
-            yield check.code, block.where(broken)
-            block = block.where(~broken)
+            yield check.code, block.at(broken)
+            block = block.at(~broken)
     if not len(block) or not missing.difference(check.code for check in CHECKS):
         return
     keep = np.ones(len(block), dtype=bool)
     for code, broken in unacceptable(setting, evaluate(setting, block).costs):
         if (keep & broken).any():
-            yield code, block.where(keep & broken)
+            yield code, block.at(keep & broken)
         keep &= ~broken
 
 

@@ -91,7 +91,7 @@ class Stem:
 
     def where(self, keep: NDArray[np.bool_]) -> Stem:
         """The rows that a mask keeps."""
-        return Stem(self.block.where(keep), self.standing[:, keep])
+        return Stem(self.block.at(keep), self.standing[:, keep])
 
 
 def stem(setting: Setting, grid: Grid, refused: Counter[str], start: int = 0, stop: int | None = None) -> Stem:

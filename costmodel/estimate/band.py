@@ -30,12 +30,11 @@ from costmodel.estimate.memory.ledger import LINES
 from costmodel.estimate.passes import added, summed
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.flop import flop_of_shapes
-from costmodel.estimate.time.step import TERMS, TrainingStep
+from costmodel.estimate.time.step import EXPOSED, TERMS, TrainingStep
 from costmodel.estimate.traffic.groups import Transfer
 
 Fit = MatmulFit | AttentionFit | MemoryFit | SustainedFit | CollectiveFit | NetworkFit
 
-AXES = ("tp", "cp", "ep", "pp", "dp")
 MEMORY_KINDS = {
     "states": ("weights", "gradients", "optimizer", "gathered", "buckets", "update"),
     "activations": ("activations", "recompute", "logits", "context"),
@@ -126,7 +125,7 @@ def _communication(setting: Setting, step: TrainingStep) -> dict[str, Number]:
     experts = 0.0 if setting.experts is None else setting.experts.overlap
     hidden = {"tp": setting.overlap_tp, "ep": experts, "pp": setting.overlap_pp, "dp": setting.overlap_dp}
     hidden["cp"] = setting.overlap_cp
-    for axis in AXES:
+    for axis in EXPOSED:
         spread: Number = 0.0
         for transfer in step.transfers:
             if transfer.axis != axis:

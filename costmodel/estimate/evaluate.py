@@ -27,7 +27,7 @@ from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.flop import work_of_step
 from costmodel.estimate.shapes.split import stage_layers
 from costmodel.estimate.shapes.work import stage_parameters
-from costmodel.estimate.time.step import EXPOSED, TrainingStep, training_step
+from costmodel.estimate.time.step import EXPOSED, TERMS, TrainingStep, training_step
 
 FITS, TIGHT = 0.90, 1.00
 
@@ -58,6 +58,10 @@ def price_per_accelerator(setting: Setting) -> Number:
         return divided(listed.hourly, setting.case.node.accelerators)
 
 
+# The columns that add up to the step, by its terms.
+TERM_COLUMNS = {name: f"{name}_exposed" if name in (*EXPOSED, "offload") else name for name in TERMS}
+
+
 def evaluate(setting: Setting, block: Block) -> Evaluation:
     """Time, memory, communication and cost of every row of a block."""
     layers = stage_layers(setting.model, block)
@@ -67,20 +71,9 @@ def evaluate(setting: Setting, block: Block) -> Evaluation:
     step = training_step(setting, block, layers, parameters, count)
     columns: dict[str, Number] = {"step_time": step.total}
     columns |= throughput(setting, block, step.total)
+    columns |= {TERM_COLUMNS[name]: time for name, time in step.terms.items()}
     columns |= {
-        "matmul": step.terms["matmul"],
-        "attention": step.terms["attention"],
-        "memory_bound": step.terms["memory_bound"],
-        "launch": step.terms["launch"],
-        "tp_exposed": step.terms["tp"],
-        "cp_exposed": step.terms["cp"],
-        "pp_exposed": step.terms["pp"],
-        "ep_exposed": step.terms["ep"],
-        "dp_exposed": step.terms["dp"],
-        "bubble": step.terms["bubble"],
         "bubble_share": share(step.terms["bubble"], step.total),
-        "offload_exposed": step.terms["offload"],
-        "optimizer": step.terms["optimizer"],
         "memory_peak": memory.worst,
         "memory_share": share(memory.worst, setting.usable),
         "memory_free": setting.usable - memory.worst,

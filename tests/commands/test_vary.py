@@ -199,10 +199,10 @@ def test_a_size_is_an_estimate(weak: bool, run: Any) -> None:
 
 
 def test_terms_that_scale_watches_are_the_whole_step(run: Any) -> None:
-    from costmodel.explore.vary.scale import TERMS
+    from costmodel.estimate.evaluate import TERM_COLUMNS
 
     plan = estimated(run)
-    assert sum(plan[f"{term}_s"] for term in TERMS) == pytest.approx(plan["step_time_s"], rel=1e-9)
+    assert sum(plan[f"{term}_s"] for term in TERM_COLUMNS.values()) == pytest.approx(plan["step_time_s"], rel=1e-9)
 
 
 def test_where_it_bends(run: Any) -> None:

@@ -12,12 +12,12 @@ from costmodel.documents.efficiency import Fitted
 from costmodel.documents.library import UNMEASURED, names, read
 from costmodel.documents.stack import Spread
 from costmodel.errors import CostModelError
-from costmodel.estimate.band import AXES, MEMORY_KINDS, memory_band, residual, time_spread
+from costmodel.estimate.band import MEMORY_KINDS, memory_band, residual, time_spread
 from costmodel.estimate.costs import BANDED
 from costmodel.estimate.memory.ledger import LINES
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.time.step import TERMS
+from costmodel.estimate.time.step import EXPOSED, TERMS
 
 from .cases import ask, case, setting
 
@@ -188,7 +188,7 @@ def test_shapes_alike_average_less() -> None:
 
 def test_every_term_and_line_is_of_a_kind() -> None:
     """A term that is added to the step or the ledger has to say how uncertain it is."""
-    assert {*TERMS} == {"matmul", "attention", "memory_bound", "launch", *AXES, "bubble", "offload", "optimizer"}
+    assert {*TERMS} == {"matmul", "attention", "memory_bound", "launch", *EXPOSED, "bubble", "offload", "optimizer"}
     lines = [name for members in MEMORY_KINDS.values() for name in members]
     assert sorted(lines) == sorted(LINES)
 

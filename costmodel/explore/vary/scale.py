@@ -10,16 +10,13 @@ from dataclasses import dataclass, replace
 from costmodel.documents.library import Case
 from costmodel.equations.economics import share
 from costmodel.errors import CostModelError, Fault, Place, fail
-from costmodel.estimate.costs import COLUMNS, number
+from costmodel.estimate.costs import number
+from costmodel.estimate.evaluate import TERM_COLUMNS
 from costmodel.estimate.legality.checks import micro_batches
 from costmodel.explore.search.ranges import axis
 from costmodel.explore.vary.pace import UNWATCHED, Pace
 from costmodel.explore.vary.sweep import Point, point, tried
 
-# Columns that add up to the step.
-TERMS = tuple(
-    name for name, column in COLUMNS.items() if column.unit == "s" and not name.startswith(("step_time", "run_time"))
-)
 _MUCH = 0.2  # share of all that grew, from which a term is named
 _BEND = 0.95  # what a doubling must keep
 
@@ -117,7 +114,7 @@ def _each(row: Row, term: str) -> float:
 
 def _grew(first: Row, row: Row) -> tuple[tuple[str, float], ...]:
     """Terms that take more of an accelerator's time for a token, with their share of the step; most first."""
-    growth = {term: _each(row, term) - _each(first, term) for term in TERMS}
+    growth = {term: _each(row, term) - _each(first, term) for term in TERM_COLUMNS.values()}
     total = sum(value for value in growth.values() if value > 0)
     costs = row.point.costs
     much = [term for term, value in growth.items() if value > _MUCH * total and value > 1e-3 * _each(row, "step_time")]

@@ -9,12 +9,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Literal
 
+from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED
+
 Kind = Literal["F", "B", "W"]
 Operation = tuple[Kind, int, int]  # kind, chunk, micro-batch
 Group = tuple[Operation, ...]  # run as one: what they make is sent when the last is done
-
-FOLDED = ("zb-v", "v-half", "v-min", "dualpipev")
-BOTH_WAYS = ("dualpipe", "chimera")
 
 
 def stage_of(schedule: str, ranks: int, rank: int, chunk: int) -> int:

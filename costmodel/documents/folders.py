@@ -34,6 +34,11 @@ def roots() -> Iterator[Path]:
     yield _SHIPPED
 
 
+def is_shipped(path: Path) -> bool:
+    """Whether a file is one of those that come with the program."""
+    return path.resolve().is_relative_to(_SHIPPED.resolve())
+
+
 def places(kind: str, name: str) -> Iterator[Path]:
     """Where a document of that name may stand, in order."""
     return (root / FOLDER_OF[kind] / f"{name}.yaml" for root in roots())

@@ -14,14 +14,16 @@ import numpy as np
 import pytest
 from estimate.cases import case, mixed, model
 
+from costmodel.documents import folders
 from costmodel.documents.cells import Row
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.table import read_table
+from costmodel.errors import CostModelError
 from costmodel.estimate.costs import number
 from costmodel.estimate.plan import answer, own_plan
 from costmodel.estimate.setting import setting_of
 from costmodel.explore.calibrate.constants import CONSTANTS, Constant, own, shipped, uses, with_values
-from costmodel.explore.calibrate.sharpened import sharpened
+from costmodel.explore.calibrate.sharpened import sharpened, texts
 from costmodel.explore.calibrate.steps import Problem, Timed, fitted, timed
 
 FOLDER = Path(__file__).parent / "measured"
@@ -186,10 +188,37 @@ def test_what_is_written_is_used(run: Any, tmp_path: Path) -> None:
     assert after["median_error"] < before["median_error"]
     again = run("calibrate", "mine.csv", "--json", cwd=FOLDER)
     assert json.loads(again.out)["constants"] == told["constants"], "the same runs give the same constants"
-    assert "factor alone was fitted; the others are of training-runs-fit" in text
+    assert "factor fitted on runs; all else is of training-runs-fit" in text
     twice = json.loads(run("calibrate", "mine.csv", "--write", "--json", cwd=tmp_path).out)
     assert twice["constants"] == told["constants"], "what was written is not believed the more for it"
     assert (tmp_path / told["written"][0]).read_text() == text
+
+
+def test_what_is_shipped_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = sharpened([str(FOLDER / "mine.csv")])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COSTMODEL_PATH", str(folders._SHIPPED))
+    monkeypatch.setattr(folders, "_SHIPPED", tmp_path)
+    with pytest.raises(CostModelError, match="is what is shipped"):
+        texts(found)
+
+
+def test_a_folder_that_is_looked_in_twice(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit is not its own belief."""
+    shutil.copy(FOLDER / "mine.csv", tmp_path)
+    monkeypatch.setenv("COSTMODEL_PATH", str(tmp_path))
+    told = [run("calibrate", "mine.csv", "--write", "--json", cwd=tmp_path).out for _ in range(3)]
+    assert len({json.dumps(json.loads(each)["constants"]) for each in told}) == 1
+
+
+def test_all_leaves_of_an_entry_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = sharpened([str(FOLDER / "mine.csv")])
+    slow = found.fit.constants[0]
+    narrow = replace(slow, constant=replace(slow.constant, leaf="narrow", name="narrow"), value=0.9)
+    (text,) = texts(replace(found, fit=replace(found.fit, constants=(slow, narrow)))).values()
+    assert "factor and narrow fitted on runs" in text
+    assert "  narrow: 0.9" in text
 
 
 def test_a_table_comes_by_stdin_too(run: Any) -> None:

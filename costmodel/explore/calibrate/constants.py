@@ -144,7 +144,8 @@ def before(constant: Constant, shelf: Shelf) -> Any:
     """The first document of a constant as it was before runs of one's own changed it."""
     name = constant.documents[0]
     document = shelf.document(constant.kind, name)
-    if getattr(document, constant.group).source != OWN_SOURCE:
-        return document
-    hidden = [path for path in places(constant.kind, name) if path.is_file()][1:]
-    return shelf.document(constant.kind, str(hidden[0])) if hidden else document
+    for path in places(constant.kind, name):
+        if getattr(document, constant.group).source != OWN_SOURCE:
+            break
+        document = shelf.document(constant.kind, str(path)) if path.is_file() else document
+    return document

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from costmodel.documents.files import file_text
+from costmodel.documents.folders import is_shipped
+from costmodel.documents.kernels import stem
 from costmodel.documents.rewriting import document_text, place_of, rewritten
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.table import read_table
@@ -56,27 +58,34 @@ def sharpened(
 
 def texts(found: Sharpened) -> dict[Path, str]:
     """The documents of the working folder with what the runs resolved; comments and order stay."""
-    changes: dict[tuple[str, str], dict[tuple[str, ...], Mapping[str, Any]]] = {}
+    told: dict[tuple[str, str, str], list[Found]] = {}
     for part in found.fit.constants:
-        if part.resolved:
-            for document in part.constant.documents:
-                entry = {
-                    part.constant.leaf: _written(part),
-                    "source": OWN_SOURCE,
-                    "check": None,
-                    "note": f"{part.constant.leaf} alone was fitted; the others are of {_source_before(part.constant)}",
-                }
-                changes.setdefault((part.constant.kind, document), {})[part.constant.group,] = entry
-    where = ", ".join(Path(table).name for table in found.tables)
+        for document in part.constant.documents if part.resolved else ():
+            told.setdefault((part.constant.kind, document, part.constant.group), []).append(part)
+    changes: dict[tuple[str, str], dict[tuple[str, ...], Mapping[str, Any]]] = {}
+    for (kind, document, group), parts in told.items():
+        leaves = {part.constant.leaf: _written(part) for part in parts}
+        note = f"{' and '.join(leaves)} fitted on runs; all else is of {_source_before(parts[0].constant, document)}"
+        entry = {**leaves, "source": OWN_SOURCE, "check": None, "note": note}
+        changes.setdefault((kind, document), {})[group,] = entry
+    where = ", ".join(stem(table) for table in found.tables)
     cited = {"title": "Fit of costmodel calibrate on measured runs", "where": f"{where}, {found.runs} runs"}
     return {
-        place_of(kind, name): rewritten(document_text(kind, name), {**mine, ("sources", OWN_SOURCE): cited})
+        _own_place(kind, name, found): rewritten(document_text(kind, name), {**mine, ("sources", OWN_SOURCE): cited})
         for (kind, name), mine in changes.items()
     }
 
 
-def _source_before(constant: Constant) -> str:
-    return str(getattr(before(constant, Shelf()), constant.group).source)
+def _own_place(kind: str, name: str, found: Sharpened) -> Path:
+    """Where a document goes; what is shipped is what one's own runs are believed against, so it stays."""
+    path = place_of(kind, name)
+    if is_shipped(path) and not found.afresh:
+        raise fail("C002", f"{path} is what is shipped", Place(str(path)), "run it in a folder of your own")
+    return path
+
+
+def _source_before(constant: Constant, document: str) -> str:
+    return str(getattr(before(replace(constant, documents=(document,)), Shelf()), constant.group).source)
 
 
 def _written(part: Found) -> Any:

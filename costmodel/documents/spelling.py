@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 
-from costmodel.documents.library import names
+from costmodel.documents.hardware import Accelerator
+from costmodel.documents.library import names, read
 
 # Names that say nothing of the documents'.
 OTHER = {
@@ -25,6 +27,7 @@ _BESIDE = re.compile(
     r"\bsxm\d?\b|\bpcie\b|\bnvl\d*\b|\bgcd\b|\boam\b|\bhbm\de?\b|\bsuperchip\b|\btrillium\b|\bironwood\b|"
     r"\b\d+ ?g(?:i?b)?\b|[^a-z0-9]"
 )
+_AS_SOLD = 0.12  # of a logarithm: how far the GB of a name lie from those of the datasheet, which may be GiB
 _FORM = re.compile(r"sxm|pcie|nvl(?!\d)|gcd")
 _MEMORY = re.compile(r"(?<!\d)(\d+) ?g(?:i?b)?\b")
 
@@ -52,14 +55,19 @@ def _nearest(said: str, memory: float | None, known: list[str]) -> str:
     wanted = form[0] if form else "sxm"
     of = {name: found for name, found in parts.items() if found["part"] == part}
     fitting = {name: found for name, found in of.items() if (found["form"] or wanted) == wanted}
-    sizes = [str(size) for size in (named and named[1], memory and round(memory), USUAL.get(part)) if size]
-    for size in sizes:
-        if alike := [name for name, found in fitting.items() if found["memory"] == size]:
-            return alike[0]
-        if named:
-            break
-    unsized = [name for name, found in fitting.items() if found["memory"] is None or not (named or len(fitting) > 1)]
-    return next(iter(unsized), "")
+    size = float(named[1]) if named else memory
+    if size is None and part in USUAL:
+        fitting = {name: found for name, found in fitting.items() if found["memory"] in (None, str(USUAL[part]))}
+    if size is None:
+        return min(fitting, default="")
+    apart = {name: abs(math.log(size / _gigabytes(name))) for name in fitting}
+    nearest = min(apart, key=lambda name: apart[name], default="")
+    return nearest if nearest and apart[nearest] < _AS_SOLD else ""
+
+
+def _gigabytes(name: str) -> float:
+    accelerator: Accelerator = read("accelerator", name)
+    return accelerator.memory.capacity / 1e9
 
 
 def _begins(part: str) -> str:

@@ -63,6 +63,9 @@ def test_every_shipped_accelerator_is_found_and_stands_somewhere() -> None:
         ("TPU v6e (Trillium)", "tpu-v6e"),
         ("A10G 24GB", "a10g"),
         ("H800 PCIe", ""),
+        ("H20 141GB", ""),
+        ("H100 64GB", ""),
+        ("A100SXM4", "a100-sxm-80"),
         ("A800 40GB", ""),
         ("A100X", ""),
         ("L40", ""),
@@ -85,7 +88,10 @@ def test_spellings(spelling: str, name: str) -> None:
         ("H100", 79.6, "h100-sxm"),
         ("A100 PCIe", 40.0, "a100-pcie-40"),
         ("A100-80GB", 40.0, "a100-sxm-80"),
-        ("A800", 40.0, "a800-sxm-80"),
+        ("A800", 40.0, ""),
+        ("A800", None, "a800-sxm-80"),
+        ("B200", 192.0, "b200-sxm"),
+        ("A100", 64.0, ""),
     ],
 )
 def test_memory_tells_parts_of_one_name_apart(spelling: str, memory: float | None, name: str) -> None:

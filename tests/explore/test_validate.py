@@ -173,6 +173,9 @@ def test_the_stack_follows_from_framework_and_year(row: Any, cells: dict[str, An
 
 MODERN = {"year": 2024, "framework": "NeMo", "zero_stage": EMPTY, "precision": "bf16"}
 TITAN = {"fsdp": "true", "year": 2024, "framework": "torchtitan"}
+CUT = {"cp": EMPTY, "tp": 4, "dp": 1}
+HOPPER = {"accelerator": "h100-sxm", "zero_stage": 3, "features": "compile;fp32 grads"}
+VOLTA = {"accelerator": "v100-sxm2-32", "precision": EMPTY}
 WIRED = {"nic_gbps_per_gpu": 200}
 PIPELINE = {"gpus": 16, "tp": 2, "pp": 4, "dp": EMPTY, "vp": EMPTY, "micro_batch": EMPTY, "global_batch": 16}
 
@@ -227,7 +230,10 @@ PIPELINE = {"gpus": 16, "tp": 2, "pp": 4, "dp": EMPTY, "vp": EMPTY, "micro_batch
             {**PIPELINE, **WIRED, **MODERN, "framework": "Megatron-LM + 1F1B", "zero_stage": 1},
             {"micro_batch": "1", "vp": "1"},
         ),
-        ({**PIPELINE, **WIRED, **MODERN, "framework": "HAI-LLM", "zero_stage": 1}, {"micro_batch": "1"}),
+        (
+            {**PIPELINE, **WIRED, **MODERN, "framework": "HAI-LLM", "zero_stage": 1},
+            {"micro_batch": "1", "schedule": "dualpipe"},
+        ),
         (
             {**PIPELINE, **WIRED, "layers": 50, "features": "schedule=1F1B-I;fp32 grads"},
             {"micro_batch": "1", "vp": "2", "stages": "spread"},
@@ -236,10 +242,12 @@ PIPELINE = {"gpus": 16, "tp": 2, "pp": 4, "dp": EMPTY, "vp": EMPTY, "micro_batch
             {**PIPELINE, "nic_gbps_per_gpu": 200, "layers": 12, "pp": 8},
             {"micro_batch": "1", "vp": "1", "stages": "spread"},
         ),
-        ({"tp": EMPTY, "dp": 1}, {}),
-        ({"pp": EMPTY, "dp": 1}, {}),
-        ({"tp": EMPTY, "pp": EMPTY, "dp": 8, "global_batch": 32}, {"pp": "1"}),
-        ({"fsdp": "true", "tp": EMPTY, "dp": 1}, {}),
+        ({"tp": EMPTY, "dp": 1}, {"tp": "8"}),
+        ({"pp": EMPTY, "dp": 1}, {"pp": "1"}),
+        ({"tp": EMPTY, "pp": EMPTY, "dp": 8, "global_batch": 32}, {"tp": "1", "pp": "1"}),
+        ({"fsdp": "true", "tp": EMPTY, "dp": 1}, {"tp": "8"}),
+        ({"fsdp": "true", "pp": EMPTY, "tp": 4, "dp": 1, "zero_stage": EMPTY}, {"pp": "2", "zero_stage": "2"}),
+        ({**CUT, "framework": "InternEvo", "zero_stage": 1}, {"cp": "2"}),
         ({"fsdp": "true", "zero_stage": EMPTY}, {"zero_stage": "3"}),
         ({"fsdp": "true", "zero_stage": EMPTY, "pp": 2, "tp": 4}, {"zero_stage": "2"}),
         ({"framework": "DeepSpeed ZeRO-3", "zero_stage": EMPTY, "tp": 1, "global_batch": 32}, {"zero_stage": "3"}),
@@ -251,8 +259,15 @@ PIPELINE = {"gpus": 16, "tp": 2, "pp": 4, "dp": EMPTY, "vp": EMPTY, "micro_batch
         ({"attention": "MQA", "kv_heads": EMPTY, "tp": 1, "global_batch": 32}, {"kv_heads": "1"}),
         ({"accelerator": "v100-sxm2-32", "precision": EMPTY}, {"precision": "fp16"}),
         *(({"precision": said}, {"precision": "bf16"}) for said in ("BF16", "bfloat16", "bf16-mixed", "bf16/fp16")),
+        ({**HOPPER, **TITAN, "precision": "FP8"}, {"precision": "fp8-cs"}),
+        ({**HOPPER, **TITAN, "precision": "fp8-mixed"}, {"precision": "fp8-cs"}),
+        ({**HOPPER, **TITAN, "precision": "fp8 rowwise"}, {"precision": "fp8-row"}),
+        ({**HOPPER, **TITAN, "precision": "FP8 (delayed scaling)"}, {"precision": "fp8"}),
+        ({**VOLTA, **MODERN, **VOLTA, "zero_stage": 1, "features": EMPTY}, {"precision": "fp16", "gradients": "fp16"}),
         *(({"recompute": said}, {}) for said in ("Full", "full;all layers", "uniform", "block", "full:48 layers")),
         ({"features": "fp32 grads;no offload"}, {}),
+        ({"features": "fp32 grads;cpu_offload=false", "notes": "full fine-tuning, no LoRA"}, {}),
+        ({"recompute": "uniform:1"}, {}),
         ({"ep": "N/A", "vp": "null", "zero_stage": "-", "year": 2024, "framework": "NeMo"}, {"zero_stage": "1"}),
     ],
 )
@@ -366,8 +381,11 @@ def test_an_empty_shape_is_the_shipped_model_s(row: Any) -> None:
         128256,
     )
     assert set(empty) <= set(found.filled)
-    other = modelled(row(**cells | empty | {"hidden": 4608, "head_dim": 144}), SHELF).answer.setting.model
-    assert other.vocab == 50257
+    assert found.filled["shape"] == "llama-3-8b"
+    for change in ({"hidden": 4608, "head_dim": 144}, {"attention": "MHA"}, {"vocab": 32000}):
+        other = modelled(row(**cells | empty | change), SHELF)
+        assert "shape" not in other.filled
+        assert other.answer.setting.model.vocab == change.get("vocab", 50257)
 
 
 def test_experts_of_a_name(row: Any) -> None:
@@ -382,6 +400,12 @@ def test_experts_of_a_name(row: Any) -> None:
     assert (found.filled["n_experts"], found.filled["ep"]) == ("8", "1")
     spread = modelled(row(**cells, **empty, tp=1, etp=1, global_batch=32), SHELF)
     assert spread.filled["ep"] == "8"
+    sharded = modelled(row(**cells | empty | {"zero_stage": 3, "tp": 1, "etp": 1, "global_batch": 32} | TITAN), SHELF)
+    assert sharded.filled["ep"] == "1"
+    apart = modelled(row(**cells, **empty, **WIRED, tp=2, ep=8, gpus=16, global_batch=32), SHELF)
+    assert apart.filled["etp"] == "2"
+    cut = modelled(row(**cells, **empty, tp=2, ep=8, gpus=8, global_batch=32), SHELF)
+    assert cut.filled["etp"] == "1"
     dense = modelled(row(**cells | empty | {"arch": "dense"}), SHELF)
     assert not dense.answer.setting.model.has_experts
 
@@ -813,6 +837,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "heads that tp does not divide": ({"heads": 63, "kv_heads": 63}, "V007", "L003"),
     "a batch of another size": ({"global_batch": 6}, "V007", "L005"),
     "schedule unknown": ({"features": "schedule=Wave"}, "V008", "Wave"),
+    "half of the optimizer offloaded": ({"features": "optimizer_offload_fraction=0.5"}, "V009", "offloaded"),
+    "precision of two": ({"precision": "bf16+fp32"}, "V004", "bf16+fp32"),
+    "a dense layer of unknown width": (
+        {"glu": "true", "ffn": EMPTY, "n_experts": 8, "topk": 2, "moe_ffn": 1408, "n_dense_layers": 1, **TITAN},
+        "V006",
+        "ffn empty",
+    ),
     "adapters": ({"notes": "LoRA of rank 16"}, "V009", "adapters"),
     "latent attention of nobody": ({"attention": "MLA", "model_name": "Moonlight"}, "V006", "latent attention"),
     "mixers of nobody": ({"arch": "hybrid"}, "V006", "arch hybrid"),
@@ -1055,7 +1086,7 @@ def test_the_table_for_people(runs: str, run: Any) -> None:
     plain = run("validate", runs)
     assert plain.code == 0
     assert "another" in plain.out
-    assert "not modelled: V004 precision without a fit: fp8: a100-sxm-80 has no fp8-cs" in plain.out
+    assert "not modelled: V004 precision without a fit: fp8: a100-sxm-80 has no fp8" in plain.out
     told = run("validate", runs, "--by", "reason", "--worst", "2").out
     assert "V004 precision without a fit" in told
     assert told.count("22b-") == 2 or "micro_batch 4" in told

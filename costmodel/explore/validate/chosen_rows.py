@@ -11,7 +11,9 @@ from costmodel.documents.stack import Stack
 from costmodel.explore.validate.words import Recompute
 
 OFFLOAD = re.compile(r"cpu_activation_offload_layers=(\d+)")
-_NO_OFFLOAD = re.compile(r"\b(?:no|without)[\s_-]+(?:\w+[\s_-]+)?offload\w*|\w*offload\w*=(?:false|no|none|off|0)\b")
+_NO_OFFLOAD = re.compile(
+    r"\b(?:no|without)[\s_-]+(?:\w+[\s_-]+)?offload\w*|\w*offload\w*=(?:false|no|none|off|0)(?![\w.])"
+)
 MODULES = {  # Megatron's names, and ours
     "core_attn": "attention",
     "layernorm": "norms",

@@ -74,8 +74,8 @@ def expert_degrees(filling: Filling, layout: Layout) -> dict[str, float]:
         return {}
     ep, etp = row.number("ep"), row.number("etp")
     if etp is None:
-        alike = "" if _CUTS_APART in row.text("framework") or layout.in_stage % (layout.tp * (ep or 1.0)) else "tp"
-        etp = filling.put("etp", layout.tp if alike else 1.0)
+        divides = layout.in_stage % (layout.tp * (ep or 1.0)) == 0
+        etp = filling.put("etp", layout.tp if divides and _CUTS_APART not in row.text("framework") else 1.0)
     if ep is None:
         count, ranks = row.number("n_experts") or 1.0, layout.in_stage / etp
         fitting = [many for many in range(1, MOST_APART + 1) if count % many == 0 and ranks % many == 0]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TypeVar
 
 from costmodel.documents.cells import Row
 from costmodel.documents.spelling import accelerator_named
 from costmodel.documents.stack import Stack
 from costmodel.explore.validate.recipes import FEATURES, RECIPES, RECOMPUTE, Recipe, recipe_says
-from costmodel.explore.validate.words import OPEN, precision_of
+from costmodel.explore.validate.words import DELAYED, OPEN, precision_of
 
 T = TypeVar("T", str, float, bool)
 
@@ -29,7 +30,7 @@ RULES = {
     "tied_embeddings": "the shipped model's, see shape; else tied until 2022 where the MLP is not gated",
     "n_experts": "the shipped model's, see shape",
     "topk": "the shipped model's, see shape",
-    "fsdp": "with torchtitan and PyTorch's FSDP",
+    "fsdp": "with torchtitan and all software named FSDP but Megatron's",
     "tp": "what dp, pp and cp leave of gpus; 1 under fully sharded data parallel",
     "pp": "what dp, tp and cp leave of gpus; 1 under fully sharded data parallel",
     "cp": "what dp, tp and pp leave of gpus; 1 where one of them is not stated either",
@@ -39,8 +40,10 @@ RULES = {
     "micro_batch": "global_batch / (dp · grad_accum); else 1 with a pipeline, without one about 4096 tokens "
     "for each rank of tp, of a model with experts for all of them",
     "vp": "1 without a pipeline, with DeepSpeed's or one named 1F1B, or where neither column nor schedule tells of it; "
-    "else the most chunks, up to 8 (2 until 2021), that divide the layers of the fullest stage and leave none empty, "
-    "where pp divides the micro-batches; of an interleaved schedule 2 at least",
+    "else the most chunks, up to 8 (2 until 2021), that divide the layers of the fullest stage and leave none but the "
+    "ends empty, where pp divides the micro-batches; of an interleaved schedule 2 at least",
+    "schedule": "1F1B, interleaved where vp is more than 1; of HAI-LLM DualPipe, where pp is even and there are twice "
+    "as many micro-batches",
     "stages": "even; else one layer fewer at both ends, or at the last, if that divides; else the first take the rest; "
     "with NeMo and Megatron-Bridge chunks are full but for the last and, if that is not enough, the first",
     "zero_stage": "that of ZeRO the software names; under fully sharded data parallel 3, with a pipeline 2; else the "
@@ -55,6 +58,7 @@ RULES = {
     "shape": "as the shipped model whose name the row's begins with, where every cell of the shape that is stated "
     "agrees: those that are empty, shared experts, latent attention, node limit, and where all its layers are there "
     "windows too; of a dense one layers that are not all alike, where hidden and layers agree",
+    "low_precision": "with software whose stack has no fp8, as torchtitan has it",
     "mtp": "multi-token prediction as in that model, where all its layers are there and no note says without",
     "moe_ffn": "the shipped model's, see shape; else ffn",
     "ep": "1 under fully sharded data parallel, else the most ranks up to 64 that divide experts and stage",
@@ -92,6 +96,11 @@ class Filling:
         """A value nobody stated."""
         self.filled[name] = f"{value:g}" if isinstance(value, float) else str(value).lower()
         return value
+
+    def infer(self, name: str, value: float) -> float:
+        """A value that the other cells leave no choice in, from now on as if it were stated."""
+        self.row = replace(self.row, cells={**self.row.cells, name: value})
+        return self.put(name, value)
 
     def number(self, name: str, default: float) -> float:
         """The cell, or the default."""
@@ -172,8 +181,8 @@ class Filling:
     def precision(self, stack: Stack) -> str:
         """The cell; fp8 alone is scaled as the stack does it."""
         named, features = precision_of(self.row), self.row.text("features")
-        if self.row.text("precision").lower() != "fp8" and "float8" not in features:
-            return named
+        if named != "fp8" and "float8" not in features:
+            return "fp8" if named == DELAYED else named
         if "rowwise" in features:
             return "fp8-row"
         return stack.low_precision.recipes[0] if stack.low_precision else "fp8"
@@ -188,7 +197,7 @@ class Filling:
         named = any(name in self.told for name in RECIPES)
         return named or (not self.row.text("framework") and "dgxc-benchmarking" in self.told)
 
-    def gradients(self, stack: Stack) -> str:
+    def gradients(self, stack: Stack, precision: str) -> str:
         """The type of gradients, where features or notes name it."""
         default: str = stack.gradients
         said = f"{self.row.text('features')} {self.row.text('notes')}"
@@ -200,6 +209,6 @@ class Filling:
         unnamed = stack.name == "megatron-core" and not framework and "megatron" not in told.lower()
         if unnamed or self.by_nvidia():
             default = "bf16"
-        if default == "bf16" and precision_of(self.row) == "fp16":
+        if default == "bf16" and precision == "fp16":
             default = "fp16"
         return named or self.put("gradients", default)

@@ -13,6 +13,8 @@ from costmodel.estimate.shapes.split import layer_count
 from costmodel.explore.validate.fills import Filling
 from costmodel.explore.validate.words import squeezed
 
+_FLAGS = ("glu", "tied_embeddings")
+
 
 def completed(row: Row, shelf: Shelf) -> tuple[Row, dict[str, str]]:
     """A row with the empty cells of its shape as the shipped model of its name has them, where all others agree; and
@@ -22,10 +24,13 @@ def completed(row: Row, shelf: Shelf) -> tuple[Row, dict[str, str]]:
     if model is None or (model.has_experts and row.text("arch").lower() == "dense"):
         return row, {}
     shape = _shape(model)
-    if any(row.number(name) not in (None, value) for name, value in shape.items()):
+    alike = row.number("heads") if row.text("attention").lower() == "mha" else row.number("kv_heads")
+    stated = {name: row.number(name) for name in shape} | {"kv_heads": alike}
+    if any(stated[name] not in (None, value) for name, value in shape.items()):
         return row, {}
     known = {name: value for name, value in shape.items() if row.number(name) is None}
-    return replace(row, cells={**row.cells, **known}), {name: f"{value:g}" for name, value in known.items()}
+    told = {name: str(bool(value)).lower() if name in _FLAGS else f"{value:g}" for name, value in known.items()}
+    return replace(row, cells={**row.cells, **known}), told | ({"shape": model.name} if known else {})
 
 
 def _shape(model: Model) -> dict[str, float]:

@@ -37,21 +37,21 @@ def layout_of(filling: Filling) -> Layout:
     row = filling.row
     ranks, dp = row.number("gpus"), row.number("dp")
     unsaid = [name for name in DEGREES if row.number(name) is None]
-    if ranks is None:
-        next(needed(row, "dp"))
     left = "" if ranks is None else "dp" if dp is None else next(iter(unsaid), "")
     unknown = [name for name in unsaid if name in ("tp", "pp")]
     alone = filling.sharded or (dp is not None and dp == ranks)
     if not alone and set(unknown) - {left}:
         raise Refused("V006", f"{', '.join(unknown)} empty")
+    if ranks is None:
+        next(needed(row, "dp"))
     degrees = {name: filling.number(name, 1.0) for name in DEGREES if name != left}
     whole = math.prod(degrees.values())
     if ranks is None:
-        ranks = filling.put("gpus", whole)
+        ranks = filling.infer("gpus", whole)
     if left:
-        degrees[left] = ranks / whole
-        if not degrees[left].is_integer():
+        if not (ranks / whole).is_integer():
             raise illegal("L001")
+        degrees[left] = filling.infer(left, ranks / whole) if left != "dp" else ranks / whole
     return Layout(ranks, **degrees)
 
 
@@ -92,7 +92,7 @@ def chunks(filling: Filling, stack: Stack, layers: float, pp: float, count: floa
     told = schedule in LOOPED or (not schedule and "vp" in filling.row.written)
     offered = "interleaved" in stack.schedules and "deepspeed" not in stack.name
     fit = told and offered and math.fmod(count, pp) == 0
-    filled = [v for v in range(2, most + 1) if fit and fullest % v == 0 and float(repeated(pp, v)) <= layers]
+    filled = [v for v in range(2, most + 1) if fit and fullest % v == 0 and float(repeated(pp, v)) <= layers + 2]
     return filling.put("vp", float(max(filled, default=2 if schedule in LOOPED else 1)))
 
 

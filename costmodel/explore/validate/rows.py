@@ -29,7 +29,8 @@ from costmodel.explore.validate.reasons import Refused, illegal, needed
 from costmodel.explore.validate.software import stack_of
 from costmodel.explore.validate.words import OPEN, precision_of, recompute_of, schedule_of, ulysses
 
-_ADAPTERS = re.compile(r"\b(?:q?lora|peft)\b", re.IGNORECASE)
+_ADAPTERS = re.compile(r"(?<!no )(?<!not )(?<!without )\b(?:q?lora|peft)\b", re.IGNORECASE)
+_OTHER_MIXERS = ("hybrid", "mamba", "ssm", "rwkv")
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,10 @@ def _model(filling: Filling, shelf: Shelf) -> dict[str, Any]:
     row = filling.row
     _, hidden, _, sequence = needed(row, "layers", "hidden", "heads", "seq_len")
     gated = filling.flag("glu", False)
-    if gated and row.number("moe_ffn") is None:
+    only_experts = None if row.number("n_dense_layers") else row.number("moe_ffn")
+    if gated and only_experts is None:
         next(needed(row, "ffn"))
-    ffn = filling.number("ffn", row.number("moe_ffn") or 4 * hidden)
+    ffn = filling.number("ffn", only_experts or 4 * hidden)
     vocab = filling.number("vocab", 32000.0 if gated else 50257.0)
     tied = row.flag("tied_embeddings")
     if tied is None:
@@ -163,7 +165,7 @@ def _other_mixer(row: Row) -> str:
     """What a row says its layers have in the place of attention as everybody has it."""
     if row.text("attention").lower() == "mla":
         return "latent attention"
-    return "" if row.text("arch").lower() in ("", "dense", "moe") else f"layers of arch {row.text('arch')}"
+    return f"layers of arch {row.text('arch')}" if row.text("arch").lower() in _OTHER_MIXERS else ""
 
 
 def _workload(filling: Filling, accelerator: Accelerator, stack: Stack, layout: Layout) -> dict[str, Any]:
@@ -186,7 +188,7 @@ def _workload(filling: Filling, accelerator: Accelerator, stack: Stack, layout: 
         "sequence": next(needed(row, "seq_len")),
         "global_batch": batch,
         "precision": precision,
-        "gradients": filling.gradients(stack),
+        "gradients": filling.gradients(stack, precision),
     }
 
 
@@ -197,9 +199,10 @@ def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) 
     size = micro_batch(filling, batch, layout.dp, 1.0 if layout.pp > 1 else float(divided(tokens, sequence)))
     layers = sum(kind["count"] for kind in tree["model"]["layers"])
     named = schedule_of(row)
-    schedule = named or (stack.schedules[0] if layout.pp % 2 == 0 else "1f1b")
+    count = batch / (layout.dp * size)
+    both_ways = stack.name == "hai-llm" and layout.pp % 2 == 0 and count >= 2 * layout.pp and row.number("vp") is None
+    schedule = named or (filling.put("schedule", "dualpipe") if both_ways else "1f1b")
     if schedule in ("1f1b", *LOOPED):
-        count = batch / (layout.dp * size)
         vpp = chunks(filling, stack, layers, layout.pp, count, schedule=named)
     else:
         vpp = 2.0 if schedule in FOLDED else 1.0

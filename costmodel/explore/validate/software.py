@@ -131,10 +131,10 @@ def _offering(stack: Stack, filling: Filling, shelf: Shelf) -> Stack:
     row, written = filling.row, filling.row.text("recompute")
     precision, narrow = filling.precision(stack), stack.low_precision
     if precision in get_args(Narrow) and precision not in (narrow.recipes if narrow else ()):
-        narrow = narrow or shelf.document("stack", "fsdp2").low_precision
+        narrow = narrow or shelf.document("stack", filling.put("low_precision", "fsdp2")).low_precision
         assert narrow is not None
         stack = stack.model_copy(update={"low_precision": narrow})
-        stack = _set(stack, "low_precision", "recipes", [*narrow.recipes, precision])
+        stack = _set(stack, "low_precision", "recipes", [precision, *narrow.recipes])
     cut = (row.number("cp") or 1.0) > 1
     stated = {
         "zero": filling.zero(stack),

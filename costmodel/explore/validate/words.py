@@ -11,13 +11,14 @@ from costmodel.documents.stack import Schedule
 from costmodel.explore.validate.reasons import Refused
 
 OPEN = "fp16/bf16"  # 16 bits, which ones nobody says
+DELAYED = "fp8-delayed"  # fp8 of that recipe; fp8 alone is of any
 PRECISIONS = {
     **{name: name for name in (*RECIPES, OPEN)},
     "bf16/fp16": OPEN,
     "bfloat16": "bf16",
     "float16": "fp16",
-    "fp8-delayed": "fp8",
-    "fp8-ds": "fp8",
+    "fp8-delayed": DELAYED,
+    "fp8-ds": DELAYED,
     "fp8-current": "fp8-cs",
     "fp8-blockwise": "fp8-block",
     "fp8-sc": "fp8-block",  # Megatron-Bridge's blocks, its subchannels
@@ -28,6 +29,7 @@ SCHEDULES = {
     **{name: name for name in get_args(Schedule)},
     "1f1b-i": "interleaved",
     "interleaved1f1b": "interleaved",
+    "1f1b interleaved": "interleaved",
     "interleaved-1f1b": "interleaved",
     "loopedbfs": "looped-bfs",
     "zb-1p": "zb-h1",  # found by search within the memory of zb-h1, or of zb-h2
@@ -37,9 +39,9 @@ SCHEDULES = {
 }
 MODES = {"none": "none", "selective": "selective", "full": "full", "uniform": "full", "block": "full"}
 _BETWEEN = re.compile(r"[^a-z0-9]+")
-_SCHEDULE = re.compile(r"(?:schedule=|\+ (?=ZB-|1F1B))([\w-]+)", re.IGNORECASE)
+_SCHEDULE = re.compile(r"(?:schedule=|\+ (?=ZB-|1F1B))([\w-]+(?: interleaved)?)", re.IGNORECASE)
 _ULYSSES = re.compile(r"\bCP=Ulysses", re.IGNORECASE)
-_NOT_MIXED = re.compile(r"[\w/-]+?(?=-?mixed|[^\w/-]|$)")
+_MIXED = re.compile(r"-(?:mixed|scaling|precision)")
 _COUNT = re.compile(r"(\d+)(?: layers?)?")
 
 
@@ -59,8 +61,7 @@ def squeezed(name: str) -> str:
 def precision_of(row: Row) -> str:
     """The precision a row names, as `PRECISIONS` has it; empty where none."""
     written = row.text("precision")
-    found = _NOT_MIXED.match(written.lower().replace("_", "-"))
-    named = PRECISIONS.get(found[0] if found else "")
+    named = PRECISIONS.get(_MIXED.sub("", re.sub(r"[^a-z0-9/+]+", "-", written.lower()).strip("-")))
     if written and named is None:
         raise Refused("V004", f"precision {written}")
     return named or ""
@@ -85,5 +86,5 @@ def recompute_of(written: str) -> Recompute:
     mode = MODES.get(said.strip())
     if mode is None:
         raise Refused("V009", f"recompute {written}")
-    count = _COUNT.fullmatch(rest.strip())
+    count = _COUNT.fullmatch(rest.strip()) if said.strip() != "uniform" else None  # there it is how many at once
     return Recompute(mode, (), float(count[1])) if count else Recompute(mode, tuple(rest.strip().split("+")))

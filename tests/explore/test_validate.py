@@ -235,6 +235,10 @@ PIPELINE = {"gpus": 16, "tp": 2, "pp": 4, "dp": EMPTY, "vp": EMPTY, "micro_batch
             {"micro_batch": "1", "schedule": "dualpipe"},
         ),
         (
+            {**PIPELINE, **WIRED, **MODERN, "framework": "HAI-LLM", "zero_stage": 1, "layers": 50},
+            {"micro_batch": "1", "vp": "1", "stages": "lighter-ends"},
+        ),
+        (
             {**PIPELINE, **WIRED, "layers": 50, "features": "schedule=1F1B-I;fp32 grads"},
             {"micro_batch": "1", "vp": "2", "stages": "spread"},
         ),

@@ -42,8 +42,8 @@ RULES = {
     "vp": "1 without a pipeline, with DeepSpeed's or one named 1F1B, or where neither column nor schedule tells of it; "
     "else the most chunks, up to 8 (2 until 2021), that divide the layers of the fullest stage and leave none but the "
     "ends empty, where pp divides the micro-batches; of an interleaved schedule 2 at least",
-    "schedule": "1F1B, interleaved where vp is more than 1; of HAI-LLM DualPipe, where pp is even and there are twice "
-    "as many micro-batches",
+    "schedule": "1F1B, interleaved where vp is more than 1; of HAI-LLM DualPipe, where pp is even, divides the "
+    "layers and there are twice as many micro-batches",
     "stages": "even; else one layer fewer at both ends, or at the last, if that divides; else the first take the rest; "
     "with NeMo and Megatron-Bridge chunks are full but for the last and, if that is not enough, the first",
     "zero_stage": "that of ZeRO the software names; under fully sharded data parallel 3, with a pipeline 2; else the "

@@ -96,6 +96,12 @@ def chunks(filling: Filling, stack: Stack, layers: float, pp: float, count: floa
     return filling.put("vp", float(max(filled, default=2 if schedule in LOOPED else 1)))
 
 
+def usual_schedule(filling: Filling, stack: Stack, layers: float, pp: float, count: float) -> str:
+    """The schedule of a pipeline that nobody names: DualPipe of HAI-LLM, where it can run; else 1F1B."""
+    can = pp % 2 == 0 and layers % pp == 0 and count >= 2 * pp and filling.row.number("vp") is None
+    return filling.put("schedule", "dualpipe") if stack.name == "hai-llm" and can else "1f1b"
+
+
 def split(filling: Filling, layers: float, chunks: float) -> str:
     """How the layers went to the stages, which no table says."""
     if layers % chunks == 0:

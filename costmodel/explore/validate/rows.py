@@ -23,7 +23,7 @@ from costmodel.explore.validate.chosen_rows import choices_of, offloads_more
 from costmodel.explore.validate.expert_rows import expert_assumptions, expert_degrees, expert_layers, has_experts
 from costmodel.explore.validate.fills import USUAL_TOKENS, Filling
 from costmodel.explore.validate.known_models import completed, known_layers
-from costmodel.explore.validate.layouts import Layout, chunks, layout_of, micro_batch, replicas, split
+from costmodel.explore.validate.layouts import Layout, chunks, layout_of, micro_batch, replicas, split, usual_schedule
 from costmodel.explore.validate.machines import SOURCE, Stand, cluster_of, stand_of
 from costmodel.explore.validate.reasons import Refused, illegal, needed
 from costmodel.explore.validate.software import stack_of
@@ -200,8 +200,7 @@ def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) 
     layers = sum(kind["count"] for kind in tree["model"]["layers"])
     named = schedule_of(row)
     count = batch / (layout.dp * size)
-    both_ways = stack.name == "hai-llm" and layout.pp % 2 == 0 and count >= 2 * layout.pp and row.number("vp") is None
-    schedule = named or (filling.put("schedule", "dualpipe") if both_ways else "1f1b")
+    schedule = named or usual_schedule(filling, stack, layers, layout.pp, count)
     if schedule in ("1f1b", *LOOPED):
         vpp = chunks(filling, stack, layers, layout.pp, count, schedule=named)
     else:

@@ -27,7 +27,7 @@ class Stand:
 
 
 _PCIE = "pcie-l40s-8"
-STANDS = {  # for those that no node holds, or several do
+STANDS = {
     "v100-sxm2-16": Stand("dgx-1v"),
     "v100-sxm2-32": Stand("dgx-1v"),
     "v100-pcie-16": Stand(_PCIE, "15.75 GB/s"),
@@ -39,6 +39,8 @@ STANDS = {  # for those that no node holds, or several do
     "a100-pcie-80": Stand(_PCIE),
     "a800-sxm-80": Stand("dgx-a100", "200 GB/s"),  # 8 NVLinks of 25 GB/s one way
     "l4": Stand(_PCIE, "15.75 GB/s"),  # 8 lanes
+    "l40s": Stand(_PCIE),
+    "rtx4090": Stand("rtx4090-8"),
     "rtx5090": Stand("rtx4090-8", "63 GB/s"),
     "h100-sxm": Stand("dgx-h100"),
     "h100-sxm-96": Stand("dgx-h100"),
@@ -46,14 +48,27 @@ STANDS = {  # for those that no node holds, or several do
     "h100-nvl": Stand(_PCIE, "63 GB/s"),
     "gh200-96": Stand("dgx-h100"),
     "h20": Stand("dgx-h100"),
+    "h800-sxm": Stand("hgx-h800"),
     "h200-sxm": Stand("dgx-h200"),
     "b200-sxm": Stand("dgx-b200"),
     "b300-sxm": Stand("dgx-b300"),
     "gb200": Stand("gb200-nvl72"),
+    "gb300": Stand("gb300-nvl72"),
     "mi250x": Stand("mi250x-frontier"),
+    "mi250x-gcd": Stand("mi250x-frontier"),
     "mi300x": Stand("hgx-mi300x"),
     "mi325x": Stand("hgx-mi300x"),
     "mi350x": Stand("mi355x-8"),
+    "mi355x": Stand("mi355x-8"),
+    "gaudi2": Stand("gaudi2-8"),
+    "gaudi3": Stand("gaudi3-8"),
+    "tpu-v4": Stand("tpu-v4-slice"),
+    "tpu-v5e": Stand("tpu-v5e-slice"),
+    "tpu-v5p": Stand("tpu-v5p-slice"),
+    "tpu-v6e": Stand("tpu-v6e-slice"),
+    "tpu-v7": Stand("tpu-v7-slice"),
+    "trn1": Stand("trn1"),
+    "trn2": Stand("trn2"),
     "trn3": Stand("trn2"),
 }
 

@@ -79,7 +79,7 @@ def expert_degrees(filling: Filling, layout: Layout) -> dict[str, float]:
     if ep is None:
         count, ranks = row.number("n_experts") or 1.0, layout.in_stage / etp
         fitting = [many for many in range(1, MOST_APART + 1) if count % many == 0 and ranks % many == 0]
-        ep = filling.put("ep", 1.0 if filling.sharded else float(max(fitting, default=1)))
+        ep = filling.put("ep", 1.0 if filling.sharded() else float(max(fitting, default=1)))
     return {"ep": ep, "etp": etp}
 
 

@@ -149,7 +149,6 @@ class Filling:
         software, model = map(self.row.text, ("framework", "model_name"))
         return recipe_says(recipes, software, model, self.accelerator(), precision_of(self.row))
 
-    @property
     def sharded(self) -> bool:
         """Whether it is fully sharded data parallel: the cell, or as the software is named."""
         stated, framework = self.row.flag("fsdp"), self.row.text("framework").lower()
@@ -164,7 +163,7 @@ class Filling:
         """
         named = _ZERO.search(f"{self.row.text('framework')} {self.row.text('features')}".lower())
         alone = (self.row.number("pp") or 1.0) == 1
-        usual = float(stack.zero[0]) if not self.sharded else 3.0 if alone else 2.0
+        usual = float(stack.zero[0]) if not self.sharded() else 3.0 if alone else 2.0
         return self.number("zero_stage", float(named[1]) if named else usual)
 
     def year(self) -> int:

@@ -39,7 +39,7 @@ def layout_of(filling: Filling) -> Layout:
     unsaid = [name for name in DEGREES if row.number(name) is None]
     left = "" if ranks is None else "dp" if dp is None else next(iter(unsaid), "")
     unknown = [name for name in unsaid if name in ("tp", "pp")]
-    alone = filling.sharded or (dp is not None and dp == ranks)
+    alone = filling.sharded() or (dp is not None and dp == ranks)
     if not alone and set(unknown) - {left}:
         raise Refused("V006", f"{', '.join(unknown)} empty")
     if ranks is None:

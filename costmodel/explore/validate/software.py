@@ -55,7 +55,7 @@ def stack_name(filling: Filling) -> str:
     named = next((stack for words, stack in NAMED if words in framework), None)
     if named:
         return named
-    if filling.sharded and not any(name in framework for name in ("megatron", "nemo")):
+    if filling.sharded() and not any(name in framework for name in ("megatron", "nemo")):
         return "fsdp1" if year <= LAST_FLAT or "pytorch fsdp" in framework else "fsdp2"
     if year <= LAST_UNFUSED:
         return "megatron-2021"

@@ -36,8 +36,8 @@ def accelerator_named(spelling: str, memory: float | None = None) -> str:
     """The accelerator that a spelling of its name means, by its GB where it names none; empty when there is none."""
     said = _MAKERS.sub(" ", spelling.lower())
     known = names("accelerator")
-    key = _letters(said)
-    exact = {_letters(name): name for name in known}.get(key) or OTHER.get(key)
+    key = squeezed(said)
+    exact = {squeezed(name): name for name in known}.get(key) or OTHER.get(key)
     return exact or _nearest(said, memory, known)
 
 
@@ -75,5 +75,6 @@ def _begins(part: str) -> str:
     return r"[\s_-]*".join(map(re.escape, part.replace("-", ""))) + r"(?![a-z0-9])|" + re.escape(part) + r"(?=sxm|pcie)"
 
 
-def _letters(name: str) -> str:
+def squeezed(name: str) -> str:
+    """A name without what is between its letters and figures."""
     return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -19,7 +19,7 @@ _CAPACITY = re.compile(r"capacity factor (\d+(\.\d+)?)")
 _NO_PREDICTION = re.compile(r"\b(?:w/o|without|no) MTP\b", re.IGNORECASE)
 _DROPPED = re.compile(r"(?<!\bno )token[-_ ]?drop(?!\w*=(?:false|off|no|0))")
 _CUTS_APART = "Megatron-Bridge"
-MOST_APART = 64
+MOST_APART = 64  # ranks that share the experts, the most in published runs
 
 
 def has_experts(row: Row) -> bool:

@@ -9,9 +9,9 @@ from typing import Any
 from costmodel.documents.cells import Row
 from costmodel.documents.model import Layers, Model
 from costmodel.documents.shelf import Shelf
+from costmodel.documents.spelling import squeezed
 from costmodel.estimate.shapes.split import layer_count
 from costmodel.explore.validate.fills import Filling
-from costmodel.explore.validate.words import squeezed
 
 _FLAGS = ("glu", "tied_embeddings")
 

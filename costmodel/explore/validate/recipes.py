@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from costmodel.explore.validate.words import squeezed
+from costmodel.documents.spelling import squeezed
 
 RECIPES = ("NeMo", "Megatron-Bridge")
 _RELEASE = re.compile(r"Megatron-Bridge (\d\d\.\d\d(?:\.\d\d)?)")

@@ -38,7 +38,6 @@ SCHEDULES = {
     "zbvzerobubble": "zb-v",
 }
 MODES = {"none": "none", "selective": "selective", "full": "full", "uniform": "full", "block": "full"}
-_BETWEEN = re.compile(r"[^a-z0-9]+")
 _SCHEDULE = re.compile(r"(?:schedule=|\+ (?=ZB-|1F1B))([\w-]+(?: interleaved)?)", re.IGNORECASE)
 _ULYSSES = re.compile(r"\bCP=Ulysses", re.IGNORECASE)
 _MIXED = re.compile(r"-(?:mixed|scaling|precision)")
@@ -51,11 +50,6 @@ class Recompute(NamedTuple):
     mode: str
     names: tuple[str, ...] = ()
     layers: float | None = None
-
-
-def squeezed(name: str) -> str:
-    """A name without what is between its letters and figures."""
-    return _BETWEEN.sub("", name.lower())
 
 
 def precision_of(row: Row) -> str:

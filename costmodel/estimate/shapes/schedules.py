@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from dataclasses import dataclass
+from typing import Literal, TypeGuard, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,44 @@ from costmodel.equations.pipeline import in_flight
 from costmodel.equations.schedules import LaterSchedule
 from costmodel.estimate.block import Block
 
-PLAIN = ("gpipe", "1f1b", "interleaved")
-FOLDED = ("zb-v", "v-half", "v-min", "dualpipev")  # two chunks in a V: the first rank holds both ends
-BOTH_WAYS = ("dualpipe", "chimera")  # two copies of the weights: the first and the last rank hold both ends
-LOOPED = ("interleaved", "looped-bfs")
-EVEN_RANKS = BOTH_WAYS
-WHOLE_UNITS = ("interleaved", "chimera")  # pp divides the micro-batches
+Lying = Literal["straight", "looped", "folded", "both ways"]
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the chunks of a schedule lie over the ranks, and the micro-batches it asks for.
+
+    folded: two chunks in a V, the first rank holds both ends; both ways: two copies of the weights, the first and the
+    last rank hold both ends. least: fewest micro-batches, so many times the stages less so many; they come in units.
+    """
+
+    lying: Lying
+    least: tuple[float, float] = (0.0, 0.0)
+    unit: Literal["one", "two", "as many as stages"] = "one"
+
+
+FORMS: dict[Schedule, Form] = {
+    "gpipe": Form("straight"),
+    "1f1b": Form("straight"),
+    "interleaved": Form("looped", unit="as many as stages"),
+    "looped-bfs": Form("looped", least=(1.0, 0.0)),
+    "zb-h1": Form("straight", least=(1.0, 0.0)),
+    "zb-h2": Form("straight", least=(2.0, 1.0)),
+    "zb-v": Form("folded", least=(2.0, 1.0)),
+    "v-half": Form("folded", least=(2.0, 0.0)),
+    "v-min": Form("folded", least=(2.0, 0.0)),
+    "dualpipev": Form("folded", least=(2.0, 0.0)),
+    "dualpipe": Form("both ways", least=(2.0, 0.0), unit="two"),
+    "chimera": Form("both ways", unit="as many as stages"),
+}
+
+
+def _lying(how: Lying) -> tuple[Schedule, ...]:
+    return tuple(schedule for schedule, form in FORMS.items() if form.lying == how)
+
+
+PLAIN: tuple[Plain, ...] = get_args(Plain)
+LOOPED, FOLDED, BOTH_WAYS = _lying("looped"), _lying("folded"), _lying("both ways")
 
 
 def is_plain(schedule: Schedule) -> TypeGuard[Plain]:
@@ -54,24 +87,19 @@ def wrong_shape(block: Block) -> NDArray[np.bool_]:
     wrong = vpp != (2 if schedule in FOLDED else 1)
     if is_later(schedule):
         wrong = wrong | (pp < 2)
-    if schedule in EVEN_RANKS:
+    if schedule in BOTH_WAYS:
         wrong = wrong | (remainder(pp, 2.0) != 0)
     return np.asarray(wrong)
 
 
 def wrong_batches(block: Block, micro_batches: Number) -> NDArray[np.bool_]:
     """Rows with too few micro-batches for the schedule, or not a whole number of its units."""
-    schedule, pp = block.structure.schedule, block.pp
-    if schedule in WHOLE_UNITS:
-        return np.asarray(remainder(micro_batches, pp) != 0)
-    if schedule in ("zb-h1", "looped-bfs"):
-        return np.asarray(micro_batches < pp)
-    if is_later(schedule):
-        twice = pp + pp
-        least = twice - 1 if schedule in ("zb-h2", "zb-v") else twice
-        odd = remainder(micro_batches, 2.0) != 0 if schedule == "dualpipe" else False
-        return np.asarray((micro_batches < least) | odd)
-    return np.zeros(len(block), dtype=bool)
+    form, pp = FORMS[block.structure.schedule], block.pp
+    times, less = form.least
+    few = micro_batches < repeated(times, pp) - less
+    if form.unit == "one":
+        return np.asarray(few)
+    return np.asarray(few | (remainder(micro_batches, 2.0 if form.unit == "two" else pp) != 0))
 
 
 def live(block: Block, micro_batches: Number, stage: Number) -> Number:

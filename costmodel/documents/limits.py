@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.base import Bytes, Document, FlopRate, Seconds, Share, quantity
+from costmodel.documents.results import RESULTS
 
 _tokens, _tokens_schema = quantity("1/s", 0, 1e18)
 _money, _money_schema = quantity("USD", 0, 1e18)
@@ -64,48 +65,47 @@ class MoneyLimit(Bound[Money]):
 B = TypeVar("B", bound=Document)
 
 
-def bounded(kind: type[B], description: str, title: str | None = None) -> B:
-    """A result that nothing bounds until a scenario does; a title is its name where the key is another."""
-    field: B = Field(default_factory=kind, description=description, title=title)
+def bounded(kind: type[B], result: str) -> B:
+    """A result that nothing bounds until a scenario does; its name is the title where the key is another."""
+    meaning = RESULTS[result].meaning
+    field: B = Field(default_factory=kind, description=meaning[0].upper() + meaning[1:], title=result)
     return field
 
 
 class Limits(Document):
     """What a plan must keep; search obeys it, check holds it."""
 
-    memory: ShareLimit = bounded(ShareLimit, "memory_share: peak memory over usable memory", "memory_share")
-    step_time: TimeLimit = bounded(TimeLimit, "Time of a step")
-    tokens_per_s: TokenRateLimit = bounded(TokenRateLimit, "Tokens trained a second by the whole job")
-    tokens_per_s_per_gpu: TokenRateLimit = bounded(TokenRateLimit, "Tokens trained a second by each accelerator")
-    flop_rate: FlopRateLimit = bounded(FlopRateLimit, "Model FLOP a second of each accelerator")
-    mfu: ShareLimit = bounded(ShareLimit, "Model FLOP utilisation")
-    hfu: ShareLimit = bounded(ShareLimit, "Utilisation, executed FLOP counted")
-    matmul: TimeLimit = bounded(TimeLimit, "Matrix products of the busiest stage")
-    attention: TimeLimit = bounded(TimeLimit, "Attention cores of the busiest stage")
-    memory_bound: TimeLimit = bounded(TimeLimit, "Operations bound by memory bandwidth")
-    launch: TimeLimit = bounded(TimeLimit, "Waiting for the host")
-    tp_exposed: TimeLimit = bounded(TimeLimit, "Tensor-parallel communication that compute does not hide")
-    cp_exposed: TimeLimit = bounded(TimeLimit, "Context-parallel communication that attention does not hide")
-    pp_exposed: TimeLimit = bounded(TimeLimit, "Sends between stages that compute does not hide")
-    ep_exposed: TimeLimit = bounded(TimeLimit, "Tokens on their way to experts and back that compute does not hide")
-    dp_exposed: TimeLimit = bounded(TimeLimit, "Data-parallel communication that compute does not hide")
-    bubble: TimeLimit = bounded(TimeLimit, "Time the busiest stage waits for others")
-    bubble_share: ShareLimit = bounded(ShareLimit, "Bubble over the step")
-    offload_exposed: TimeLimit = bounded(TimeLimit, "Traffic over the host link that compute does not hide")
-    optimizer: TimeLimit = bounded(TimeLimit, "Optimizer step")
-    memory_peak: BytesLimit = bounded(BytesLimit, "Peak memory of the worst stage")
-    memory_free: BytesLimit = bounded(BytesLimit, "Usable memory less the peak")
-    host_memory: BytesLimit = bounded(BytesLimit, "Host memory and drives of a node that offload takes")
-    host_share: ShareLimit = bounded(ShareLimit, "host_memory over what the node has, of memory or drives the fuller")
-    tp_volume: BytesLimit = bounded(BytesLimit, "Bytes a rank sends a step for tensor parallelism")
-    cp_volume: BytesLimit = bounded(BytesLimit, "Bytes a rank sends a step for context parallelism")
-    ep_volume: BytesLimit = bounded(BytesLimit, "Bytes a rank sends a step for tokens to their experts and back")
-    pp_volume: BytesLimit = bounded(BytesLimit, "Bytes a rank sends a step between stages")
-    dp_volume: BytesLimit = bounded(BytesLimit, "Bytes a rank sends a step for data parallelism")
-    communication_efficiency: ShareLimit = bounded(ShareLimit, "Compute over compute and exposed communication")
-    scaling_efficiency: ShareLimit = bounded(
-        ShareLimit, "Speed over that of as many accelerators without exposed communication and bubble"
-    )
-    cost_per_mtoken: MoneyLimit = bounded(MoneyLimit, "Rent for a million tokens")
-    run_time: TimeLimit = bounded(TimeLimit, "Wall-clock time of the token budget, without failures")
-    run_cost: MoneyLimit = bounded(MoneyLimit, "Rent for the token budget")
+    memory: ShareLimit = bounded(ShareLimit, "memory_share")
+    step_time: TimeLimit = bounded(TimeLimit, "step_time")
+    tokens_per_s: TokenRateLimit = bounded(TokenRateLimit, "tokens_per_s")
+    tokens_per_s_per_gpu: TokenRateLimit = bounded(TokenRateLimit, "tokens_per_s_per_gpu")
+    flop_rate: FlopRateLimit = bounded(FlopRateLimit, "flop_rate")
+    mfu: ShareLimit = bounded(ShareLimit, "mfu")
+    hfu: ShareLimit = bounded(ShareLimit, "hfu")
+    matmul: TimeLimit = bounded(TimeLimit, "matmul")
+    attention: TimeLimit = bounded(TimeLimit, "attention")
+    memory_bound: TimeLimit = bounded(TimeLimit, "memory_bound")
+    launch: TimeLimit = bounded(TimeLimit, "launch")
+    tp_exposed: TimeLimit = bounded(TimeLimit, "tp_exposed")
+    cp_exposed: TimeLimit = bounded(TimeLimit, "cp_exposed")
+    pp_exposed: TimeLimit = bounded(TimeLimit, "pp_exposed")
+    ep_exposed: TimeLimit = bounded(TimeLimit, "ep_exposed")
+    dp_exposed: TimeLimit = bounded(TimeLimit, "dp_exposed")
+    bubble: TimeLimit = bounded(TimeLimit, "bubble")
+    bubble_share: ShareLimit = bounded(ShareLimit, "bubble_share")
+    offload_exposed: TimeLimit = bounded(TimeLimit, "offload_exposed")
+    optimizer: TimeLimit = bounded(TimeLimit, "optimizer")
+    memory_peak: BytesLimit = bounded(BytesLimit, "memory_peak")
+    memory_free: BytesLimit = bounded(BytesLimit, "memory_free")
+    host_memory: BytesLimit = bounded(BytesLimit, "host_memory")
+    host_share: ShareLimit = bounded(ShareLimit, "host_share")
+    tp_volume: BytesLimit = bounded(BytesLimit, "tp_volume")
+    cp_volume: BytesLimit = bounded(BytesLimit, "cp_volume")
+    ep_volume: BytesLimit = bounded(BytesLimit, "ep_volume")
+    pp_volume: BytesLimit = bounded(BytesLimit, "pp_volume")
+    dp_volume: BytesLimit = bounded(BytesLimit, "dp_volume")
+    communication_efficiency: ShareLimit = bounded(ShareLimit, "communication_efficiency")
+    scaling_efficiency: ShareLimit = bounded(ShareLimit, "scaling_efficiency")
+    cost_per_mtoken: MoneyLimit = bounded(MoneyLimit, "cost_per_mtoken")
+    run_time: TimeLimit = bounded(TimeLimit, "run_time")
+    run_cost: MoneyLimit = bounded(MoneyLimit, "run_cost")

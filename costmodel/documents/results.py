@@ -1,0 +1,55 @@
+"""What an answer says of a plan: each result with its unit, its meaning and which way is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Result:
+    """A figure of an answer, and a column of a table of answers."""
+
+    unit: str
+    meaning: str
+    better: Literal["lower", "higher", "neither"]
+
+
+RESULTS: dict[str, Result] = {
+    "step_time": Result("s", "wall-clock time of an optimizer step", "lower"),
+    "tokens_per_s": Result("1/s", "tokens trained a second by the whole job", "higher"),
+    "tokens_per_s_per_gpu": Result("1/s", "tokens trained a second by each accelerator", "higher"),
+    "flop_rate": Result("FLOP/s", "model FLOP a second of each accelerator", "higher"),
+    "mfu": Result("1", "model FLOP over what the peak would allow; hfu counts recomputed ones too", "higher"),
+    "hfu": Result("1", "executed FLOP, recomputed ones too, over what the peak would allow", "higher"),
+    "matmul": Result("s", "matrix products of the busiest stage", "lower"),
+    "attention": Result("s", "attention cores of the busiest stage", "lower"),
+    "memory_bound": Result("s", "norms, activation functions, loss: operations bound by memory bandwidth", "lower"),
+    "launch": Result("s", "time the device waits for the host to issue operations", "lower"),
+    "tp_exposed": Result("s", "tensor-parallel communication that compute does not hide", "lower"),
+    "cp_exposed": Result("s", "context-parallel communication that attention does not hide", "lower"),
+    "pp_exposed": Result("s", "sends between stages that compute does not hide", "lower"),
+    "ep_exposed": Result("s", "tokens on their way to experts and back that compute does not hide", "lower"),
+    "dp_exposed": Result("s", "data-parallel communication that compute does not hide", "lower"),
+    "bubble": Result("s", "time the busiest stage waits for others", "lower"),
+    "bubble_share": Result("1", "bubble over the step", "lower"),
+    "offload_exposed": Result("s", "traffic over the host link that compute does not hide", "lower"),
+    "optimizer": Result("s", "optimizer step", "lower"),
+    "memory_peak": Result("B", "memory of the worst stage as the driver shows it", "lower"),
+    "memory_share": Result("1", "memory_peak over usable memory; limits bound it as memory", "lower"),
+    "memory_free": Result("B", "usable memory less memory_peak", "higher"),
+    "host_memory": Result("B", "host memory and drives of a node that offload takes", "lower"),
+    "host_share": Result("1", "host_memory over what the node has, of memory or drives the fuller", "lower"),
+    "tp_volume": Result("B", "bytes a rank sends a step for tensor parallelism", "lower"),
+    "cp_volume": Result("B", "bytes a rank sends a step for context parallelism", "lower"),
+    "ep_volume": Result("B", "bytes a rank sends a step for tokens to their experts and back", "lower"),
+    "pp_volume": Result("B", "bytes a rank sends a step between stages", "lower"),
+    "dp_volume": Result("B", "bytes a rank sends a step for data parallelism", "lower"),
+    "communication_efficiency": Result("1", "compute over compute and exposed communication", "higher"),
+    "scaling_efficiency": Result(
+        "1", "speed over that of as many accelerators without exposed communication and bubble", "higher"
+    ),
+    "cost_per_mtoken": Result("USD", "rent for a million tokens", "lower"),
+    "run_time": Result("s", "wall-clock time of the token budget, without failures", "lower"),
+    "run_cost": Result("USD", "rent for the token budget", "lower"),
+}

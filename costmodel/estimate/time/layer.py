@@ -56,12 +56,12 @@ def layer_work(setting: Setting, block: Block, kind: Layers) -> LayerWork:
     layer = layer + Both(Pass(tp=tensor.forward), Pass(tp=tensor.backward + anew))
     shown = context.backward + context.forward if full else context.backward
     layer = layer + Both(Pass(cp=context.forward), Pass(cp=shown))
-    calls = _calls(tensor, block.tp, exchanges(kind), again=exchanged_again(setting, structure, kind))
+    calls = _calls(tensor, block.tp, again=exchanged_again(setting, structure, kind))
     return LayerWork(launched(setting, structure, kind, layer, calls, inside), tensor, context, experts)
 
 
-def _calls(traffic: TensorTraffic, tp: Number, each: float, *, again: float) -> tuple[Number, Number]:
+def _calls(traffic: TensorTraffic, tp: Number, *, again: float) -> tuple[Number, Number]:
     """Collectives a layer issues forward and backward, none where there is no tensor parallelism."""
-    forward = sum(each for _ in traffic.transfers)
-    both = sum(count + repeated(again, anew) for _, count, anew, _ in traffic.transfers)
-    return np.where(tp > 1, forward, 0.0), np.where(tp > 1, both - forward, 0.0)
+    forward = sum(item.forward for item in traffic.exchanges)
+    backward = sum(item.backward + repeated(again, item.again) for item in traffic.exchanges)
+    return np.where(tp > 1, forward, 0.0), np.where(tp > 1, backward, 0.0)

@@ -14,15 +14,16 @@ from costmodel.estimate.once import RECOMPUTE, once
 from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.mixers import Matmul
-from costmodel.estimate.shapes.recompute import exchanged_again, partial, reached
+from costmodel.estimate.shapes.recompute import dispatched_again, exchanged_again, partial, reached
 from costmodel.estimate.shapes.schedules import is_later
 from costmodel.estimate.shapes.split import StageLayers
 from costmodel.estimate.shapes.work import local_tokens
 from costmodel.estimate.time.kernels import embedding_pass, head_pass, matmul_pass
 from costmodel.estimate.time.layer import layer_work
-from costmodel.estimate.traffic.context import ContextTraffic
-from costmodel.estimate.traffic.expert import ExpertTraffic
+from costmodel.estimate.traffic.groups import Exchange
 from costmodel.estimate.traffic.tensor import TensorTraffic
+
+Exchanged = tuple[Number, Exchange, Number]
 
 
 @dataclass(frozen=True)
@@ -30,17 +31,16 @@ class Stages:
     """Work for one micro-batch: of a layer, the mean of its kinds, and of the ends; and the layers of each rank.
 
     Where recompute reaches some layers only, or one kind comes first, a mean layer depends on its rank: each is of the
-    first, a middle and the last, layer that of the middle, reached as on the fullest. With the traffic of tp stands the
-    share of its forward that is repeated.
+    first, a middle and the last, layer that of the middle, reached as on the fullest. With what each kind of layers of
+    the fullest exchanges stand the layers, and the share of them whose forward is exchanged again.
     """
 
     layer: Both
     each: tuple[Both, Both, Both]
     embedding: Both
     head: Both
-    tensor: tuple[tuple[Number, TensorTraffic, Number], ...]
-    context: tuple[tuple[Number, ContextTraffic], ...]
-    experts: tuple[tuple[Number, ExpertTraffic], ...]
+    exchanged: tuple[Exchanged, ...]
+    at_ends: TensorTraffic
     held: StageLayers
 
     @functools.cached_property
@@ -55,7 +55,8 @@ def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
     """A layer and the ends of a rank for one micro-batch."""
     later, share_reached = is_later(block.structure.schedule), reached(block, held.fullest)
     works, kept = [], []
-    tensor, context, experts = [], [], []
+    tensor, context, experts = list[Exchanged](), list[Exchanged](), list[Exchanged]()
+    full, routed = block.structure.recompute == "full", dispatched_again(block.structure)
     for kind in setting.model.layers:
         work = layer_work(setting, block, kind)
         works.append(work.both if later else work.both.undeferred)
@@ -64,16 +65,16 @@ def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
             kept.append(plain if later else plain.undeferred)
         fullest = held.on_fullest(setting.model, kind)
         again = repeated(share_reached, exchanged_again(setting, block.structure, kind))
-        tensor.append((fullest, work.tensor, again))
-        context.append((fullest, work.context))
-        experts.append((fullest, work.experts))
+        tensor += ((fullest, item, again) for item in work.tensor.exchanges)
+        experts += ((fullest, item, share_reached if routed else 0.0) for item in work.experts.exchanges)
+        context += ((fullest, item, share_reached if full else 0.0) for item in work.context.exchanges)
     head = head_pass(setting, block) + _exchanged(work.tensor.head)
     if setting.model.prediction is not None:
         head = head + _prediction(setting, setting.model.prediction, block, head)
     embedding = embedding_pass(setting, block) + _exchanged(work.tensor.embedding)
     head = head if later else head.undeferred
     layer, each = _reached(block, held, _means(setting, held, works), _means(setting, held, kept or works))
-    return Stages(layer, each, embedding, head, tuple(tensor), tuple(context), tuple(experts), held)
+    return Stages(layer, each, embedding, head, (*tensor, *experts, *context), work.tensor, held)
 
 
 def _means(setting: Setting, held: StageLayers, works: Sequence[Both]) -> tuple[Both, Both, Both]:

@@ -22,7 +22,6 @@ from costmodel.estimate.once import RECOMPUTE, once
 from costmodel.estimate.passes import Both, Pass, added, summed
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.shapes.adapters import trained
-from costmodel.estimate.shapes.recompute import dispatched_again, reached
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, is_plain, stepped
 from costmodel.estimate.shapes.split import StageLayers
 from costmodel.estimate.shapes.work import StageParameters, local_tokens
@@ -30,9 +29,10 @@ from costmodel.estimate.time.ranks import Rank, busiest_rank, whole_time
 from costmodel.estimate.time.sharding import data_traffic, fullest
 from costmodel.estimate.time.stages import Stages, stages
 from costmodel.estimate.traffic.collectives import collective_time
-from costmodel.estimate.traffic.expert import expert_data, expert_groups, expert_transfers
+from costmodel.estimate.traffic.expert import expert_data
 from costmodel.estimate.traffic.groups import Group, Groups, Transfer, as_layers_see, group, groups
 from costmodel.estimate.traffic.pipeline import PipelineTraffic, pipeline_traffic
+from costmodel.estimate.traffic.tensor import TensorTraffic
 
 
 @dataclass(frozen=True)
@@ -194,52 +194,15 @@ def _converted_weights(setting: Setting, block: Block, parameters: StageParamete
 @once(*RECOMPUTE, "order")
 def _within(setting: Setting, block: Block, work: Stages, micro_batches: Number) -> tuple[Transfer, ...]:
     """What layers and ends exchange in a step."""
-    placed = groups(setting, block)
+    ends = replace(groups(setting, block).tp, name="ends")
     return (
-        *_tensor(block, placed.tp, work, micro_batches),
-        *_ends(block, placed.tp, work, micro_batches),
-        *_experts(setting, block, work, micro_batches),
-        *_context(block, placed.cp, work, micro_batches),
+        *(item.of_step(repeated(layers, micro_batches), again) for layers, item, again in work.exchanged),
+        *_ends(block, ends, work.at_ends, micro_batches),
     )
 
 
-def _tensor(block: Block, tp: Group, work: Stages, micro_batches: Number) -> Iterator[Transfer]:
-    for layers, traffic, repeats in work.tensor:
-        for operation, per_layer, again, time in traffic.transfers:
-            each = repeated(per_layer + repeated(repeats, again), repeated(layers, micro_batches))
-            times = np.where(block.tp > 1, each, 0.0)
-            yield Transfer(tp, operation, traffic.message, time, times)
-
-
-def _again(block: Block, work: Stages) -> Number:
-    """Share of the layers of the fullest rank whose forward is run and exchanged again."""
-    return reached(block, work.held.fullest) if block.structure.recompute == "full" else 0.0
-
-
-def _context(block: Block, cp: Group, work: Stages, micro_batches: Number) -> Iterator[Transfer]:
-    """What ranks that share sequences exchange, again where all is recomputed what they did forward."""
-    again = _again(block, work)
-    for held, traffic in work.context:
-        layers = repeated(held, micro_batches)
-        for item in traffic.exchanges:
-            each = item.forward + item.backward + repeated(again, item.forward)
-            yield Transfer(cp, item.operation, item.message, item.time, repeated(each, layers))
-
-
-def _experts(setting: Setting, block: Block, work: Stages, micro_batches: Number) -> Iterator[Transfer]:
-    """Dispatch and combine forward and backward, and forward again where that is recomputed."""
-    if setting.experts is None:
-        return
-    placed = expert_groups(setting, block)
-    again = reached(block, work.held.fullest) if dispatched_again(block.structure) else 0.0
-    passes = repeated(2.0 + again, micro_batches)
-    for layers, traffic in work.experts:
-        yield from expert_transfers(placed, traffic, layers, passes)
-
-
-def _ends(block: Block, tp: Group, work: Stages, micro_batches: Number) -> Iterator[Transfer]:
+def _ends(block: Block, tp: Group, traffic: TensorTraffic, micro_batches: Number) -> Iterator[Transfer]:
     """The exchanges of the head, and where it is the same stage of the embedding."""
-    traffic, ends = work.tensor[0][1], replace(tp, name="ends")
-    for operation, at_head, at_embedding, time in traffic.ends:
-        each = repeated(np.where(block.pp == 1, at_head + at_embedding, at_head), micro_batches)
-        yield Transfer(ends, operation, traffic.message, time, np.where(block.tp > 1, each, 0.0))
+    for item in traffic.ends:
+        each = repeated(np.where(block.pp == 1, item.head + item.embedding, item.head), micro_batches)
+        yield Transfer(tp, item.operation, traffic.message, item.time, np.where(block.tp > 1, each, 0.0))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.equation import Number, term
-from costmodel.equations.collectives import Operation, ring_steps
+from costmodel.equations.collectives import ring_steps
 from costmodel.equations.context import exchange_buffer, heads_message, ring_exposed_time
 from costmodel.equations.counting import repeated, tokens_in_micro_batch
 from costmodel.estimate.block import Block, alone
@@ -16,18 +16,7 @@ from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.mixers import Mixer
 from costmodel.estimate.shapes.work import Shard, local_tokens
 from costmodel.estimate.traffic.collectives import collective_time, send_time
-from costmodel.estimate.traffic.groups import Group
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """One kind of exchange of a layer: how often forward, and how often backward."""
-
-    operation: Operation
-    message: Number
-    forward: Number
-    backward: Number
-    time: Number
+from costmodel.estimate.traffic.groups import Exchange, Group
 
 
 @dataclass(frozen=True)
@@ -75,12 +64,11 @@ def _ring(setting: Setting, cp: Group, block: Block, mixer: Mixer, core: Both) -
         longer = send_time(setting, both, cp)
         backward = ring_exposed_time(longer, core.backward.attention, cp.ranks, setting.overlap_cp)
     steps = ring_steps(cp.ranks, operation="all_gather")
-    exchanges = Exchange("send", message, steps, 0.0, time), Exchange("send", both, 0.0, steps, longer)
+    exchanges = (
+        Exchange(cp, "send", message, time, steps, 0.0, steps),
+        Exchange(cp, "send", both, longer, 0.0, steps, 0.0),
+    )
     return ContextTraffic(forward, backward, exchanges)
-
-
-def _talking(cp: Group, times: float) -> Number:
-    return np.where(cp.ranks > 1, times, 0.0)
 
 
 def _gathered(setting: Setting, cp: Group, block: Block, mixer: Mixer) -> ContextTraffic:
@@ -92,10 +80,9 @@ def _gathered(setting: Setting, cp: Group, block: Block, mixer: Mixer) -> Contex
     with term("cp reduce-scatter"):
         scatter = collective_time(setting, message, cp, "reduce_scatter")
     once, twice = repeated(2.0, gather), repeated(2.0, scatter)
-    two = _talking(cp, 2.0)
     exchanges = (
-        Exchange("all_gather", message, two, two, gather),
-        Exchange("reduce_scatter", message, _talking(cp, 0.0), two, scatter),
+        Exchange(cp, "all_gather", message, gather, 2.0, 2.0, 2.0),
+        Exchange(cp, "reduce_scatter", message, scatter, 0.0, 2.0, 0.0),
     )
     return ContextTraffic(once, once + twice, exchanges)
 
@@ -112,8 +99,7 @@ def _all_to_all(
             message = heads_message(tokens, heads, width, setting.element)
             time = collective_time(setting, message, cp, "all_to_all")
             exposed = exposed + repeated(times, time)
-        count = _talking(cp, times)
-        exchanges.append(Exchange("all_to_all", message, count, count, time))
+        exchanges.append(Exchange(cp, "all_to_all", message, time, times, times, times))
     return ContextTraffic(exposed, exposed, tuple(exchanges))
 
 

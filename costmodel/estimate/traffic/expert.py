@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from costmodel.equation import Number, term
-from costmodel.equations.collectives import Operation, activation_message
+from costmodel.equations.collectives import activation_message
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.experts import dispatch_bytes, distinct_destinations, expert_data_degree
 from costmodel.equations.overlap import exposed_time, lost_time
@@ -19,23 +19,13 @@ from costmodel.estimate.setting import ELEMENT_BYTES, ExpertSetting, Setting
 from costmodel.estimate.shapes.experts import Routed, rows_of
 from costmodel.estimate.shapes.work import Shard, local_tokens
 from costmodel.estimate.traffic.collectives import collective_time
-from costmodel.estimate.traffic.groups import Group, Transfer, group
+from costmodel.estimate.traffic.groups import Exchange, Group, group
 from costmodel.estimate.traffic.links import link_of, network_rate
 
 
 @dataclass(frozen=True)
-class Exchange:
-    """One kind of transfer of a layer and direction: who with, what, how large, how long."""
-
-    group: str
-    operation: Operation
-    message: Number
-    time: Number
-
-
-@dataclass(frozen=True)
 class ExpertTraffic:
-    """Exposed time of a layer's exchanges for one micro-batch, and the exchanges of one direction."""
+    """Exposed time of a layer's exchanges for one micro-batch, and the exchanges behind it."""
 
     forward: Number = 0.0
     backward: Number = 0.0
@@ -49,10 +39,6 @@ class ExpertGroups:
     etp: Group
     ep: Group
     edp: Group
-
-    def named(self, name: str) -> Group:
-        """One of them."""
-        return self.etp if name == "etp" else self.ep
 
 
 def expert_data(setting: Setting, block: Block) -> Number:
@@ -126,7 +112,7 @@ def _dispatch(
                 time = _hierarchical(setting, said, held, (sent, copies, element), ep)
             else:
                 time = collective_time(setting, message, ep, "all_to_all")
-            found.append(Exchange("ep", "all_to_all", message, time))
+            found.append(Exchange(ep, "all_to_all", message, time, 1.0, 1.0, 1.0))
     return found[0], found[1]
 
 
@@ -164,15 +150,5 @@ def _sharing(setting: Setting, said: ExpertSetting, held: Routed, tokens: Number
     for operation in ("all_gather", "reduce_scatter"):
         with term(f"etp {operation}"):
             time = collective_time(setting, message, etp, operation)
-            found.append(Exchange("etp", operation, message, time))
+            found.append(Exchange(etp, operation, message, time, 1.0, 1.0, 1.0))
     return tuple(found)
-
-
-def expert_transfers(placed: ExpertGroups, traffic: ExpertTraffic, layers: Number, passes: Number) -> list[Transfer]:
-    """The exchanges of a step: forward, backward, and a second forward where all is recomputed."""
-    found = []
-    for item in traffic.exchanges:
-        who = placed.named(item.group)
-        count = np.where(who.ranks > 1, repeated(layers, passes), 0.0)
-        found.append(Transfer(who, item.operation, item.message, item.time, count))
-    return found

@@ -55,6 +55,25 @@ class Transfer:
         return repeated(self.count, wire_bytes(self.message, self.group.ranks, operation=self.operation))
 
 
+@dataclass(frozen=True)
+class Exchange:
+    """One kind of collective of a layer and micro-batch: how often forward, backward, and where forward runs again."""
+
+    group: Group
+    operation: Operation
+    message: Number
+    time: Number
+    forward: Number
+    backward: Number
+    again: Number
+
+    def of_step(self, layers: Number, repeats: Number) -> Transfer:
+        """All of a step: for each layer and micro-batch, of which this share runs forward again."""
+        each = self.forward + self.backward + repeated(repeats, self.again)
+        count = np.where(self.group.ranks > 1, repeated(each, layers), 0.0)
+        return Transfer(self.group, self.operation, self.message, self.time, count)
+
+
 AXES = {"embedding": "dp", "replicas": "dp", "ends": "tp", "etp": "ep", "edp": "dp"}
 
 

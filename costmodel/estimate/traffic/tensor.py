@@ -11,17 +11,24 @@ from costmodel.equations.overlap import exposed_time
 from costmodel.estimate.passes import Pass
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.collectives import collective_time
-from costmodel.estimate.traffic.groups import Group
+from costmodel.estimate.traffic.groups import Exchange, Group
 
-Exchange = tuple[Operation, float, float, Number]
+
+@dataclass(frozen=True)
+class AtEnds:
+    """One kind of collective of the ends and a micro-batch: how often the head makes it, how often the embedding."""
+
+    operation: Operation
+    time: Number
+    head: float
+    embedding: float
 
 
 @dataclass(frozen=True)
 class TensorTraffic:
-    """Exposed tensor-parallel time of a layer and of the ends, for one micro-batch.
+    """Exposed tensor-parallel time of a layer and of the ends, for one micro-batch, and the exchanges behind it.
 
-    A transfer is its operation, how often a layer makes it, how often again under full recompute, and its time; at the
-    ends how often the head makes it and how often the embedding. Times of embedding and head are forward and backward.
+    Times of embedding and head are forward and backward; what all exchange is of one size.
     """
 
     forward: Number
@@ -30,8 +37,8 @@ class TensorTraffic:
     embedding: tuple[Number, Number]
     head: tuple[Number, Number]
     message: Number
-    transfers: tuple[Exchange, ...]
-    ends: tuple[Exchange, ...]
+    exchanges: tuple[Exchange, ...]
+    ends: tuple[AtEnds, ...]
 
 
 def tensor_traffic(
@@ -50,9 +57,9 @@ def tensor_traffic(
         both = repeated(exchanges, time)
         exposed = exposed_time(both, forward.matmul, hideable, 0.0)
         anew = exposed_time(repeated(repeats, time), forward.matmul, hideable, 0.0)
-        ends: tuple[Exchange, ...] = (("all_reduce", 1.0, 1.0, time),)
-        transfers: tuple[Exchange, ...] = (("all_reduce", twice, repeats, time),)
-        return TensorTraffic(exposed, exposed, anew, (time, 0.0), (0.0, time), message, transfers, ends)
+        reduce = Exchange(tp, "all_reduce", message, time, exchanges, exchanges, repeats)
+        ends: tuple[AtEnds, ...] = (AtEnds("all_reduce", time, head=1.0, embedding=1.0),)
+        return TensorTraffic(exposed, exposed, anew, (time, 0.0), (0.0, time), message, (reduce,), ends)
     with term("tp all-gather"):
         gather = collective_time(setting, message, tp, "all_gather")
     with term("tp reduce-scatter"):
@@ -63,8 +70,12 @@ def tensor_traffic(
     dropped = setting.stack.kernels.inputs == "dropped"
     with term("tp all-gather again for weight gradients"):
         again = exposed_time(gathered, forward.matmul, 1.0, 0.0) if dropped else 0.0
-    gathers = twice + exchanges if dropped else twice
-    transfers = (("all_gather", gathers, exchanges, gather), ("reduce_scatter", twice, repeats, scatter))
-    ends = (("all_gather", 2.0 if dropped else 1.0, 1.0, gather), ("reduce_scatter", 1.0, 1.0, scatter))
-    backward = exposed + again
-    return TensorTraffic(exposed, backward, anew, (scatter, gather), (gather, scatter), message, transfers, ends)
+    made = (
+        Exchange(tp, "all_gather", message, gather, exchanges, twice if dropped else exchanges, exchanges),
+        Exchange(tp, "reduce_scatter", message, scatter, exchanges, exchanges, repeats),
+    )
+    ends = (
+        AtEnds("all_gather", gather, head=2.0 if dropped else 1.0, embedding=1.0),
+        AtEnds("reduce_scatter", scatter, head=1.0, embedding=1.0),
+    )
+    return TensorTraffic(exposed, exposed + again, anew, (scatter, gather), (gather, scatter), message, made, ends)

@@ -250,6 +250,16 @@ def test_full_recompute_is_four_thirds_on_the_layers() -> None:
     assert row["hfu"] == row["mfu"]
 
 
+@pytest.mark.parametrize(
+    "part", [{"recompute": "full", "recompute_layers": 1}, {"recompute": "selective", "recompute_modules": ["mlp"]}]
+)
+def test_a_convention_that_counts_recompute_does_so_once(part: dict[str, Any]) -> None:
+    asked = setting(assume={"flop_convention": "megatron-2021"})
+    whole, some = costs(asked, recompute="full"), costs(asked, **part)
+    assert whole["hfu"] == whole["mfu"]
+    assert some["hfu"] == some["mfu"]
+
+
 @pytest.mark.parametrize(("shape", "ratio"), [("megatron-22b", 1.0519), ("gpt-3-175b", 1.0269)])
 def test_korthikantis_hfu_of_selective_recompute(shape: str, ratio: float) -> None:
     """The paper counts the core three times: 1 + (s/6h) / (1 + s/6h + V/12Lh)."""

@@ -30,6 +30,7 @@ from costmodel.estimate.shapes.split import layer_count
 from costmodel.estimate.shapes.work import counted_kinds, matmuls, model_active_parameters, shard
 
 COUNTED = ("model-causal", "model-full")
+COUNTS_RECOMPUTE = "megatron-2021"  # the whole of it, whatever a plan recomputes
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def step_flop(setting: Setting, recompute: Recompute) -> StepFlop:
         heads, head_dim = (part.heads, part.head_dim) if part else (0.0, 0.0)
         useful = palm_flop(model_active_parameters(model), tokens, layers, heads, head_dim, setting.sequence)
     elif convention in ("korthikanti", "megatron-2021"):
-        whole = convention == "megatron-2021"
+        whole = convention == COUNTS_RECOMPUTE
         vocab = padded_vocab(model.vocab, setting.stack.vocab_multiple, 1.0)
         useful = megatron_flop(setting.global_batch, setting.sequence, layers, model.hidden, vocab, recomputed=whole)
         if whole:
@@ -118,7 +119,8 @@ def work_of_step(setting: Setting, block: Block) -> StepFlop:
     """
     structure = block.structure
     whole = step_flop(setting, structure.recompute)
-    if setting.tuning is None and structure.recompute_modules is None and not partial(structure):
+    in_part = structure.recompute_modules is not None or partial(structure)
+    if setting.tuning is None and (not in_part or setting.convention == COUNTS_RECOMPUTE):
         return whole
     linear, core, head = forward_flop(setting, causal=setting.convention == "model-causal")
     useful = whole.model

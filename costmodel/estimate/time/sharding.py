@@ -40,18 +40,19 @@ def data_traffic(
     zero, placed = block.structure.zero, _holders(setting, block, placed)
     held, ends = fullest(setting, block, own)
     units, reduced = _units(setting, block, parameters, own, work.held, micro_batches)
-    beside = work.layer.forward.total, work.layer.backward.total
-    passing = _passing(setting, block, work, micro_batches)
+    forward, backward = work.layer.forward.total, work.layer.backward.total
     if zero < 2:
-        data = replicated_traffic(setting, block, placed, held, ends, *passing)
+        beside = _passing(setting, block, work, micro_batches)
+        data = replicated_traffic(setting, block, placed, held, ends, beside)
     elif zero == 3 or setting.stack.states.sharded_master:
+        beside = forward, backward
         data = sharded_weights(setting, block, placed, units, reduced, beside)
     else:
-        data = sharded_gradients(setting, block, placed, held, ends, reduced, beside[1], work.fullest[0])
+        beside = work.fullest[0], backward
+        data = sharded_gradients(setting, block, placed, held, ends, reduced, beside)
     if setting.experts is None:
         return data
     edp = mirrored(setting, block, expert_groups(setting, block).edp)
-    beside = passing if zero < 2 else beside
     return together(data, expert_data_traffic(setting, block, placed, edp, parameters, own, units, beside, data))
 
 

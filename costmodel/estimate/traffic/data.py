@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,16 @@ from costmodel.estimate.traffic.groups import Group, Groups, Transfer
 
 @dataclass(frozen=True)
 class DataTraffic:
-    """Data-parallel time of a step that compute does not hide, and sharded gathers within the layers."""
+    """Data-parallel time of a step that compute does not hide, and sharded gathers within the layers.
+
+    taken: how long its collectives last, hidden or not, beside what runs forward and backward.
+    """
 
     exposed: Number
     layer_forward: Number
     layer_backward: Number
-    transfers: tuple[Transfer, ...] = field(default=())
+    taken: tuple[Number, Number]
+    transfers: tuple[Transfer, ...]
 
 
 @dataclass(frozen=True)
@@ -67,16 +71,17 @@ def _over_replicas(setting: Setting, placed: Groups, scatter: Transfer) -> tuple
 
 
 def replicated_traffic(
-    setting: Setting, block: Block, placed: Groups, parameters: Number, ends: Number, forward: Number, backward: Number
+    setting: Setting, block: Block, placed: Groups, parameters: Number, ends: Number, beside: tuple[Number, Number]
 ) -> DataTraffic:
     """Gradients once a step, and under a sharded optimizer the weights back; hidden by what runs meanwhile."""
     sums = _gradients(setting, block, placed, parameters)
     with term("dp gradients"):
-        exposed = exposed_time(sums.time, backward, setting.overlap_dp, sums.tail)
+        exposed = exposed_time(sums.time, beside[1], setting.overlap_dp, sums.tail)
     if block.structure.zero == 0:
-        return DataTraffic(exposed, 0.0, 0.0, sums.transfers)
+        return DataTraffic(exposed, 0.0, 0.0, (0.0, sums.time), sums.transfers)
     back = _weights_back(setting, block, placed.dp, parameters, ends)
-    return DataTraffic(exposed + _shown(setting, back, forward), 0.0, 0.0, (*sums.transfers, *back.transfers))
+    exposed = exposed + _shown(setting, back, beside[0])
+    return DataTraffic(exposed, 0.0, 0.0, (back.time, sums.time), (*sums.transfers, *back.transfers))
 
 
 @once("zero")
@@ -188,18 +193,17 @@ def sharded_gradients(
     parameters: Number,
     ends: Number,
     units: Units,
-    backward: Number,
-    forward: Number,
+    beside: tuple[Number, Number],
 ) -> DataTraffic:
     """Zero 2: gradients scattered layer by layer in every micro-batch, weights gathered once a step.
 
-    backward is of a layer, forward of all of them.
+    They run beside all layers forward, and beside one backward.
     """
     scatters = _scatters(setting, block, placed, units, units.micro_batches)
-    exposed = exposed_time(scatters.layer, backward, setting.overlap_dp, 0.0)
+    exposed = exposed_time(scatters.layer, beside[1], setting.overlap_dp, 0.0)
     back = _weights_back(setting, block, placed.dp, parameters, ends)
-    shown = _shown(setting, back, forward)
-    return DataTraffic(scatters.table + shown, 0.0, exposed, (*scatters.transfers, *back.transfers))
+    ends, taken = scatters.table + _shown(setting, back, beside[0]), (back.time, scatters.layer)
+    return DataTraffic(ends, 0.0, exposed, taken, (*scatters.transfers, *back.transfers))
 
 
 def sharded_weights(
@@ -221,12 +225,13 @@ def sharded_weights(
     if not again:
         each_forward, once_forward = units.placed(forward)
         moved = (*gathers.transfers, *scatters.transfers)
-        return DataTraffic(ends + once_forward + rest, each_forward, each, moved)
+        return DataTraffic(ends + once_forward + rest, each_forward, each, (gather, scatters.layer), moved)
     if setting.stack.overlap.ahead:
         gathered = exposed_time(gather, beside[1], hideable, 0.0)
         both = exposed_time(scatters.layer + gather, beside[1], hideable, 0.0)
     else:
         gathered, both = gather, gather + exposed_time(scatters.layer, beside[1], hideable, 0.0)
     backward = np.where(units.pipelined, gathered, both)
+    taken = gather, np.where(units.pipelined, gather, gather + scatters.layer)
     moved = (*gathers.transfers, gathers.transfers[0], *scatters.transfers)
-    return DataTraffic(ends + rest, forward, backward, moved)
+    return DataTraffic(ends + rest, forward, backward, taken, moved)

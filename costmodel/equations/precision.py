@@ -6,34 +6,6 @@ from costmodel.equation import Number, equation
 
 
 @equation
-def narrow_matmul_bytes(m: Number, n: Number, k: Number, operand: Number, element: Number) -> Number:
-    """Bytes of a product that reads narrow operands and writes a 16-bit result.
-
-    o (m k + k n) + e m n
-
-    Args:
-        m: rows of the result [1]
-        n: columns of the result [1]
-        k: inner dimension [1]
-        operand: bytes of an operand's element with its share of the scales, o [B]
-        element: bytes of an element of the result, e [B]
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> narrow_matmul_bytes(4096.0, 4096.0, 4096.0, 1.0, 2.0)
-        67108864.0
-
-    Source:
-        transformer-engine; williams-2009
-
-    Monotone: increasing in m, n, k, operand, element
-    """
-    return operand * (m * k + k * n) + element * m * n
-
-
-@equation
 def quantise_traffic(elements: Number, quantised: Number) -> Number:
     """Bytes of converting a tensor to a narrow type, in both directions it is read in.
 

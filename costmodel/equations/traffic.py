@@ -6,30 +6,33 @@ from costmodel.equation import Number, equation
 
 
 @equation
-def matmul_bytes(m: Number, n: Number, k: Number, element: Number) -> Number:
-    """Bytes of a matrix product that reads both operands and writes the result once.
+def matmul_bytes(m: Number, n: Number, k: Number, operand: Number, element: Number) -> Number:
+    """Bytes of a matrix product that reads both operands and writes the result once, whatever the type of either.
 
-    e (m k + k n + m n)
+    o (m k + k n) + e m n
 
     Args:
         m: rows of the result [1]
         n: columns of the result [1]
         k: inner dimension [1]
-        element: bytes of an element, e [B]
+        operand: bytes of an operand's element, of a narrow type with its share of the scales, o [B]
+        element: bytes of an element of the result, e [B]
 
     Returns:
         bytes through memory [B]
 
     Example:
-        >>> matmul_bytes(4096.0, 4096.0, 4096.0, 2.0)
+        >>> matmul_bytes(4096.0, 4096.0, 4096.0, 2.0, 2.0)
         100663296.0
+        >>> matmul_bytes(4096.0, 4096.0, 4096.0, 1.0, 2.0)
+        67108864.0
 
     Source:
-        williams-2009; scaling-book
+        williams-2009; scaling-book; transformer-engine
 
-    Monotone: increasing in m, n, k, element
+    Monotone: increasing in m, n, k, operand, element
     """
-    return element * (m * k + k * n + m * n)
+    return operand * (m * k + k * n) + element * m * n
 
 
 @equation
@@ -306,3 +309,34 @@ def optimizer_traffic(updated: Number, held: Number, moments: Number, element: N
     Monotone: increasing in updated, held, moments, element
     """
     return updated * (2 * moments + 3.5 * element) + 2 * held * element
+
+
+@equation
+def attention_traffic(
+    micro_batch: Number, sequence: Number, heads: Number, kv_heads: Number, head_dim: Number, element: Number
+) -> Number:
+    """Bytes of fused attention, forward: queries, keys and values read once, the result written.
+
+    2 e b s d (a + k)
+
+    Args:
+        micro_batch: sequences, b [1]
+        sequence: tokens of each, s [1]
+        heads: query heads, a [1]
+        kv_heads: key and value heads, k [1]
+        head_dim: width of a head, d [1]
+        element: bytes of an element, e [B]
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> attention_traffic(1.0, 4096.0, 32.0, 8.0, 128.0, 2.0) / 1e6
+        83.88608
+
+    Source:
+        dao-2022
+
+    Monotone: increasing in micro_batch, sequence, heads, kv_heads, head_dim, element
+    """
+    return 2 * element * micro_batch * sequence * head_dim * (heads + kv_heads)

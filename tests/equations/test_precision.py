@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.equations.precision import linear_inputs, narrow_copy_bytes, narrow_matmul_bytes, quantise_traffic
+from costmodel.equations.precision import linear_inputs, narrow_copy_bytes, quantise_traffic
 from costmodel.equations.states import gradient_bytes, optimizer_bytes, weight_bytes
 from costmodel.equations.traffic import matmul_bytes
 
 
-def test_operands_of_two_bytes_are_the_plain_product() -> None:
-    assert narrow_matmul_bytes(4096.0, 5120.0, 8192.0, 2.0, 2.0) == matmul_bytes(4096.0, 5120.0, 8192.0, 2.0)
+def test_narrow_operands_halve_what_is_read_and_not_what_is_written() -> None:
+    m, n, k = 4096.0, 5120.0, 8192.0
+    assert matmul_bytes(m, n, k, 2.0, 2.0) - matmul_bytes(m, n, k, 1.0, 2.0) == m * k + k * n
 
 
 def test_conversion_of_an_input_reads_two_and_writes_two_copies() -> None:

@@ -28,7 +28,7 @@ def ideal(flop: float, nbytes: float, *, exponent: float = SHARP, sustained: flo
 
 def test_a_square_matmul_on_h100() -> None:
     """4096³ in bf16: 1365 FLOP a byte, 173.7 µs at 80 %."""
-    flop, nbytes = matmul_flop(4096.0, 4096.0, 4096.0), matmul_bytes(4096.0, 4096.0, 4096.0, 2.0)
+    flop, nbytes = matmul_flop(4096.0, 4096.0, 4096.0), matmul_bytes(4096.0, 4096.0, 4096.0, 2.0, 2.0)
     assert flop / nbytes == pytest.approx(1365, abs=0.5)
     time = matmul_time(flop, nbytes, PEAK, BANDWIDTH, 0.8, 0.8, 0.0, SHARP, 1.0)
     assert time == pytest.approx(173.7e-6, rel=1e-3)
@@ -37,7 +37,7 @@ def test_a_square_matmul_on_h100() -> None:
 def test_intensity_of_a_matmul() -> None:
     """M N K / (M K + K N + M N) in bf16."""
     m, n, k = 8192.0, 14336.0, 4096.0
-    assert matmul_flop(m, n, k) / matmul_bytes(m, n, k, 2.0) == pytest.approx(m * n * k / (m * k + k * n + m * n))
+    assert matmul_flop(m, n, k) / matmul_bytes(m, n, k, 2.0, 2.0) == pytest.approx(m * n * k / (m * k + k * n + m * n))
 
 
 def test_the_two_roofs() -> None:

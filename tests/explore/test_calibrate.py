@@ -17,8 +17,7 @@ from costmodel.documents.library import read
 from costmodel.documents.rewriting import document_text, rewritten
 from costmodel.equations.arithmetic import attention_flop, matmul_flop
 from costmodel.equations.collectives import wire_bytes
-from costmodel.equations.kernel_traffic import attention_traffic
-from costmodel.equations.traffic import matmul_bytes
+from costmodel.equations.traffic import attention_traffic, matmul_bytes
 from costmodel.explore.calibrate.calibrate import calibrated, calibration
 from costmodel.explore.calibrate.forms import ALL_REDUCE, ATTENTION, COLLECTIVE, MATMUL, Form
 from costmodel.explore.calibrate.regression import DRAWS, error_of, fitted, held_out, second_half
@@ -38,7 +37,7 @@ def columns_of(form: Form) -> dict[str, Any]:
     """Shapes over which every constant of the form matters."""
     if form is MATMUL:
         m, n, k = SHAPES
-        flop, nbytes = matmul_flop(m, n, k), matmul_bytes(m, n, k, 2.0)
+        flop, nbytes = matmul_flop(m, n, k), matmul_bytes(m, n, k, 2.0, 2.0)
         return {"flop": flop, "nbytes": nbytes, "peak": 989.4e12, "bandwidth": 4.8e12}
     if form in (COLLECTIVE, ALL_REDUCE):
         ranks, size = MESSAGES

@@ -9,8 +9,7 @@ from costmodel.equation import Number, term
 from costmodel.equations.arithmetic import matmul_flop
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.experts import expert_operations, grouped_flop, permute_traffic
-from costmodel.equations.precision import narrow_matmul_bytes, quantise_traffic
-from costmodel.equations.traffic import mlp_traffic, weight_gradient_bytes
+from costmodel.equations.traffic import mlp_traffic
 from costmodel.estimate.block import Block
 from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import ExpertSetting, Setting
@@ -18,7 +17,7 @@ from costmodel.estimate.shapes.adapters import routed_adapters
 from costmodel.estimate.shapes.experts import Routed, expert_matmuls, looped, rows_of
 from costmodel.estimate.shapes.mixers import Matmul
 from costmodel.estimate.shapes.work import Shard, local_tokens
-from costmodel.estimate.time.kernels import Step, adapter_steps, product, recomputed, stream, unpacking
+from costmodel.estimate.time.kernels import adapted, multiplied, recomputed, stream, unpacking
 
 
 @dataclass(frozen=True)
@@ -42,15 +41,13 @@ def expert_pass(setting: Setting, part: Shard, block: Block) -> ExpertWork | Non
     with term("experts"):
         tokens = divided(local_tokens(setting, block), part.tp)
         rows = rows_of(held, tokens, said.load)
-        once, twice, weights = _matmuls(setting, said, held, rows)
-        beside = _adapted(setting, said, held, rows)
-        once, twice, weights = once + beside[0], twice + beside[1], weights + beside[2]
-        once = once + Pass(memory_bound=_memory_bound(setting, said, held, tokens, rows, backward=False))
-        twice = twice + Pass(memory_bound=_memory_bound(setting, said, held, tokens, rows, backward=True))
-        again = recomputed(setting, block.structure.recompute, once, Pass())
-        again = again + _modules_again(setting, block, held, rows, once)
+        both = _matmuls(setting, said, held, rows) + _adapters(setting, said, held, rows)
+        once, twice = (_memory_bound(setting, said, held, tokens, rows, backward=back) for back in (False, True))
+        both = both + Both(Pass(memory_bound=once), Pass(memory_bound=twice))
+        again = recomputed(setting, block.structure.recompute, both.forward, Pass())
+        again = again + _modules_again(setting, block, held, rows, both.forward)
         ahead, behind = (_host(setting, said, held, backward=back) for back in (False, True))
-    return ExpertWork(Both(once, twice + again, weights), ahead, behind, said.dropless and held.of.count > 1)
+    return ExpertWork(both + Both(Pass(), again), ahead, behind, said.dropless and held.of.count > 1)
 
 
 def _modules_again(setting: Setting, block: Block, held: Routed, rows: Number, once: Pass) -> Pass:
@@ -65,33 +62,26 @@ def _modules_again(setting: Setting, block: Block, held: Routed, rows: Number, o
         return Pass(memory_bound=stream(setting, nbytes))
 
 
-def _matmuls(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) -> tuple[Pass, Pass, Number]:
+def _matmuls(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) -> Both:
     """Grouped matmuls of the experts of a rank, a group an expert, all groups of equal length."""
-    forward, backward = Pass(), Pass()
-    weights: Number = 0.0
+    found, narrow, trained = Both(Pass(), Pass()), setting.recipe.narrow, setting.tuning is None
     for matrix in expert_matmuls(setting.model.hidden, held.of, held.ffn_hidden):
         with term(matrix.name):
-            once, twice, weight = _grouped(
-                setting, said, held, rows, matrix, narrow=setting.recipe.narrow, trained=setting.tuning is None
-            )
-        forward, backward = forward + once, backward + twice
-        weights = weights + weight
-    return forward, backward, weights
+            found = found + _grouped(setting, said, held, rows, matrix, narrow=narrow, trained=trained)
+    return found
 
 
-def _adapted(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) -> Step:
+def _adapters(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) -> Both:
     """Adapters of the experts, each a group of grouped thin products, and unpacking of what is beside them."""
-    forward, backward = Pass(), Pass()
-    gradients: Number = 0.0
+    found = Both(Pass(), Pass())
     grouped = functools.partial(_grouped, setting, said, held, rows, narrow=False, trained=True)
     for adapter in routed_adapters(setting, held):
-        for once, twice, gradient in adapter_steps(setting, adapter, rows, grouped):
-            forward, backward, gradients = forward + once, backward + twice, gradients + gradient
+        found = found + adapted(setting, adapter, rows, grouped)
     if not setting.packed:
-        return forward, backward, gradients
+        return found
     with term("unpack experts"):
         unpacked = Pass(memory_bound=unpacking(setting, held.parameters))
-    return forward + unpacked, backward + unpacked, gradients
+    return found + Both(unpacked, unpacked)
 
 
 def _host(setting: Setting, said: ExpertSetting, held: Routed, *, backward: bool) -> Number:
@@ -105,29 +95,11 @@ def _host(setting: Setting, said: ExpertSetting, held: Routed, *, backward: bool
 
 def _grouped(
     setting: Setting, said: ExpertSetting, held: Routed, rows: Number, matrix: Matmul, *, narrow: bool, trained: bool
-) -> Step:
-    """One grouped matmul in both directions; in a narrow type its input and its gradient are converted."""
-    m, n, k = divided(rows, held.local), matrix.n, matrix.k
-    flop = grouped_flop(matmul_flop(rows, n, k), m, held.local, said.kernels.half_rows)
-    operand = setting.recipe.operand if narrow else setting.element
-    with term("forward"):
-        nbytes = repeated(held.local, narrow_matmul_bytes(m, n, k, operand, setting.element))
-        forward = product(setting, flop, nbytes, narrow=narrow)
-    with term("input gradient"):
-        nbytes = repeated(held.local, narrow_matmul_bytes(m, k, n, operand, setting.element))
-        inward = product(setting, flop, nbytes, backward=True, narrow=narrow)
-    weight: Number = 0.0
-    if trained:
-        with term("weight gradient"):
-            accumulated = repeated(held.local, weight_gradient_bytes(m, n, k, operand, setting.gradient))
-            weight = product(setting, flop, accumulated, backward=True, narrow=narrow)
-    if not narrow:
-        return Pass(matmul=forward), Pass(matmul=inward + weight), weight
-    with term("convert input"):
-        once = stream(setting, quantise_traffic(repeated(rows, k), setting.recipe.quantised))
-    with term("convert gradient"):
-        back = stream(setting, quantise_traffic(repeated(rows, n), setting.recipe.quantised))
-    return Pass(matmul=forward, memory_bound=once), Pass(matmul=inward + weight, memory_bound=back), weight
+) -> Both:
+    """One grouped matmul in both directions."""
+    each = divided(rows, held.local)
+    flop = grouped_flop(matmul_flop(rows, matrix.n, matrix.k), each, held.local, said.kernels.half_rows)
+    return multiplied(setting, matrix, rows, flop, groups=held.local, narrow=narrow, trained=trained)
 
 
 def _memory_bound(

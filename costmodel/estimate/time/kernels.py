@@ -12,7 +12,7 @@ from costmodel.equations.arithmetic import matmul_flop
 from costmodel.equations.context import merge_traffic
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.parameters import table_parameters
-from costmodel.equations.precision import narrow_matmul_bytes, quantise_traffic
+from costmodel.equations.precision import quantise_traffic
 from costmodel.equations.roofline import (
     attention_backward_time,
     attention_forward_time,
@@ -39,8 +39,6 @@ from costmodel.estimate.shapes.mixers import Matmul, core_flop, mixer_traffic
 from costmodel.estimate.shapes.recompute import FEEDS, again_bytes, multiplied_again
 from costmodel.estimate.shapes.work import Shard, additions, local_tokens, matmuls, vocab_per_rank
 
-Step = tuple[Pass, Pass, Number]  # forward, backward, and of that the weight gradient
-
 
 def product(setting: Setting, flop: Number, nbytes: Number, *, backward: bool = False, narrow: bool = False) -> Number:
     """Time of a matrix product, by the fit of the accelerator for that type."""
@@ -65,53 +63,62 @@ def stream(setting: Setting, nbytes: Number) -> Number:
     )
 
 
-def matmul_pass(
-    setting: Setting, tokens: Number, matrix: Matmul, *, trained: bool = True
-) -> tuple[Number, Number, Number]:
-    """Forward and backward time of one weight matrix, and of backward its gradient: a frozen one has none."""
-    flop = matmul_flop(tiled_rows(tokens), matrix.n, matrix.k)
-    nbytes = matmul_bytes(tokens, matrix.n, matrix.k, setting.element)
-    with term("forward"):
-        forward = product(setting, flop, nbytes)
-    with term("input gradient"):
-        inward = product(setting, flop, nbytes, backward=True)
-    if not trained:
-        return forward, inward, 0.0
-    with term("weight gradient"):
-        accumulated = weight_gradient_bytes(tokens, matrix.n, matrix.k, setting.element, setting.gradient)
-        weight = product(setting, flop, accumulated, backward=True)
-    return forward, inward + weight, weight
+def multiplied(
+    setting: Setting,
+    matrix: Matmul,
+    rows: Number,
+    flop: Number,
+    *,
+    groups: Number | None = None,
+    narrow: bool = False,
+    trained: bool = True,
+) -> Both:
+    """Rows times a weight matrix, or in equal groups times one each, and both products backward.
 
+    A frozen matrix has no gradient; in a narrow type what is read is converted.
+    """
+    m, n, k = rows if groups is None else divided(rows, groups), matrix.n, matrix.k
+    operand, element = setting.recipe.operand if narrow else setting.element, setting.element
 
-def linear_pass(setting: Setting, tokens: Number, matrix: Matmul) -> tuple[Pass, Pass, Number]:
-    """Forward, backward and of it the weight gradient of a linear map; in a narrow type what it reads is converted."""
-    if not setting.recipe.narrow:
-        forward, backward, weight = matmul_pass(setting, tokens, matrix, trained=setting.tuning is None)
-        return Pass(matmul=forward), Pass(matmul=backward), weight
-    operand, quantised = setting.recipe.operand, setting.recipe.quantised
-    flop = matmul_flop(tiled_rows(tokens), matrix.n, matrix.k)
+    def of_all(nbytes: Number) -> Number:
+        return nbytes if groups is None else repeated(groups, nbytes)
+
     with term("forward"):
-        nbytes = narrow_matmul_bytes(tokens, matrix.n, matrix.k, operand, setting.element)
-        forward = product(setting, flop, nbytes, narrow=True)
+        forward = product(setting, flop, of_all(matmul_bytes(m, n, k, operand, element)), narrow=narrow)
     with term("input gradient"):
-        nbytes = narrow_matmul_bytes(tokens, matrix.k, matrix.n, operand, setting.element)
-        inward = product(setting, flop, nbytes, backward=True, narrow=True)
-    with term("weight gradient"):
-        accumulated = weight_gradient_bytes(tokens, matrix.n, matrix.k, operand, setting.gradient)
-        gradient = product(setting, flop, accumulated, backward=True, narrow=True)
-        weight = gradient if setting.tuning is None else repeated(0.0, gradient)
+        nbytes = of_all(matmul_bytes(m, k, n, operand, element))
+        backward = product(setting, flop, nbytes, backward=True, narrow=narrow)
+    weight = None
+    if trained:
+        with term("weight gradient"):
+            nbytes = of_all(weight_gradient_bytes(m, n, k, operand, setting.gradient))
+            weight = product(setting, flop, nbytes, backward=True, narrow=narrow)
+        backward = backward + weight
+    if not narrow:
+        return Both(Pass(matmul=forward), Pass(matmul=backward), weight)
     with term("convert input"):
-        once = stream(setting, quantise_traffic(repeated(tokens, matrix.k), quantised))
+        once = stream(setting, quantise_traffic(repeated(rows, k), setting.recipe.quantised))
     with term("convert gradient"):
-        back = stream(setting, quantise_traffic(repeated(tokens, matrix.n), quantised))
-    return Pass(matmul=forward, memory_bound=once), Pass(matmul=inward + weight, memory_bound=back), weight
+        back = stream(setting, quantise_traffic(repeated(rows, n), setting.recipe.quantised))
+    return Both(Pass(matmul=forward, memory_bound=once), Pass(matmul=backward, memory_bound=back), weight)
 
 
-def attention_pass(setting: Setting, part: Shard, block: Block) -> tuple[Pass, Pass]:
+def plain_product(setting: Setting, tokens: Number, matrix: Matmul, *, narrow: bool = False, trained: bool) -> Both:
+    """Tokens times one weight matrix."""
+    flop = matmul_flop(tiled_rows(tokens), matrix.n, matrix.k)
+    return multiplied(setting, matrix, tokens, flop, narrow=narrow, trained=trained)
+
+
+def linear(setting: Setting, tokens: Number, matrix: Matmul) -> Both:
+    """A linear map of a layer, in the type the layers multiply in."""
+    return plain_product(setting, tokens, matrix, narrow=setting.recipe.narrow, trained=setting.tuning is None)
+
+
+def attention_pass(setting: Setting, part: Shard, block: Block) -> Both:
     """Forward and backward of the attention core: an even part of every sequence under context parallelism."""
     mixer, sequence = part.mixer, setting.sequence
     if mixer is None:
-        return Pass(), Pass()
+        return Both(Pass(), Pass())
     head_dim, fit = mixer.head_dim, setting.attention
     if fit is not None:
         flop = divided(core_flop(part.kind, mixer, block.micro_batch, sequence, mixer.heads, causal=True), block.cp)
@@ -121,7 +128,7 @@ def attention_pass(setting: Setting, part: Shard, block: Block) -> tuple[Pass, P
         forward = attention_forward_time(flop, rate, setting.sustained)
         backward = attention_backward_time(flop, rate, fit.backward_share, setting.sustained)
         merge = _merge(setting, part, block)
-        return Pass(attention=forward, memory_bound=merge), Pass(attention=backward, memory_bound=merge)
+        return Both(Pass(attention=forward, memory_bound=merge), Pass(attention=backward, memory_bound=merge))
     shared = divided(block.micro_batch, block.cp)
     batches = repeated(shared, mixer.heads)
     with term("scores"):
@@ -129,14 +136,15 @@ def attention_pass(setting: Setting, part: Shard, block: Block) -> tuple[Pass, P
     softmax = stream(setting, score_traffic(shared, sequence, mixer.heads, setting.element, backward=False))
     back = stream(setting, score_traffic(shared, sequence, mixer.heads, setting.element, backward=True))
     forward, backward = repeated(2.0, scores), repeated(4.0, scores)
-    return Pass(attention=forward, memory_bound=softmax), Pass(attention=backward, memory_bound=back)
+    return Both(Pass(attention=forward, memory_bound=softmax), Pass(attention=backward, memory_bound=back))
 
 
 def _scores(setting: Setting, batches: Number, head_dim: Number) -> Number:
     """Time of one of the products of unfused attention, of so many heads."""
-    flop = repeated(batches, matmul_flop(setting.sequence, setting.sequence, head_dim))
-    nbytes = repeated(batches, matmul_bytes(setting.sequence, setting.sequence, head_dim, setting.element))
-    peak = peak_of_heads(setting.peak, setting.vector_peak, head_dim, setting.element)
+    sequence, element = setting.sequence, setting.element
+    flop = repeated(batches, matmul_flop(sequence, sequence, head_dim))
+    nbytes = repeated(batches, matmul_bytes(sequence, sequence, head_dim, element, element))
+    peak = peak_of_heads(setting.peak, setting.vector_peak, head_dim, element)
     fit = setting.matmul
     shares = (fit.compute_share, fit.memory_share, fit.start, fit.exponent)
     return matmul_time(flop, nbytes, peak, setting.memory_bandwidth, *shares, setting.sustained)
@@ -151,42 +159,30 @@ def _merge(setting: Setting, part: Shard, block: Block) -> Number:
         return stream(setting, merge_traffic(tokens, mixer.heads, mixer.head_dim, setting.element, block.cp))
 
 
-def adapter_steps(
-    setting: Setting, adapter: Adapter, rows: Number, multiply: Callable[[Matmul], Step]
-) -> tuple[Step, ...]:
-    """Forward, backward and of it the weight gradient of an adapter's two products, and of adding its result."""
+def adapted(setting: Setting, adapter: Adapter, rows: Number, multiply: Callable[[Matmul], Both]) -> Both:
+    """An adapter's two products, and adding its result."""
     with term(f"adapter of {adapter.name}"):
-        products = tuple(multiply(matrix) for matrix in thin(setting, adapter))
+        down, up = (multiply(matrix) for matrix in thin(setting, adapter))
         added = stream(setting, adapter_traffic(rows, adapter.n, setting.element))
         back = stream(setting, adapter_traffic(rows, adapter.k, setting.element))
-    return (*products, (Pass(memory_bound=added), Pass(memory_bound=back), 0.0))
+    return down + up + Both(Pass(memory_bound=added), Pass(memory_bound=back))
 
 
-def _thin_pass(setting: Setting, tokens: Number, matrix: Matmul) -> Step:
-    forward, backward, weight = matmul_pass(setting, tokens, matrix)
-    return Pass(matmul=forward), Pass(matmul=backward), weight
-
-
-def _adapted(setting: Setting, part: Shard, tokens: Number, named: frozenset[str]) -> tuple[Pass, Pass, Number, Pass]:
-    """Forward, backward and of it the weight gradients of a layer's adapters, and of unpacking what is beside them;
-    and what of it is run again with the matrices named.
-    """
-    forward, backward, again = Pass(), Pass(), Pass()
-    gradients: Number = 0.0
+def _adapters(setting: Setting, part: Shard, tokens: Number, named: frozenset[str]) -> tuple[Both, Pass]:
+    """A layer's adapters, and unpacking what is beside them; and what of it is run again with the matrices named."""
+    found, again = Both(Pass(), Pass()), Pass()
     for adapter in adapters(setting, part):
         own = divided(tokens, adapter.split)
-        for ahead, back, gradient in adapter_steps(setting, adapter, own, functools.partial(_thin_pass, setting, own)):
-            forward, backward, gradients = forward + ahead, backward + back, gradients + gradient
-            again = again + ahead if adapter.beside in named else again
-    if not setting.packed:
-        return forward, backward, gradients, again
-    unpacked: Number = 0.0
-    for matrix in matmuls(setting, part):
+        each = adapted(setting, adapter, own, functools.partial(plain_product, setting, own, trained=True))
+        found = found + each
+        again = again + each.forward if adapter.beside in named else again
+    for matrix in matmuls(setting, part) if setting.packed else ():
         with term(f"unpack {matrix.name}"):
-            each = unpacking(setting, repeated(matrix.split, table_parameters(matrix.n, matrix.k)))
-            unpacked = unpacked + each
-            again = again + Pass(memory_bound=each) if matrix.name in named else again
-    return forward + Pass(memory_bound=unpacked), backward + Pass(memory_bound=unpacked), gradients, again
+            weights = repeated(matrix.split, table_parameters(matrix.n, matrix.k))
+            unpacked = Pass(memory_bound=unpacking(setting, weights))
+        found = found + Both(unpacked, unpacked)
+        again = again + unpacked if matrix.name in named else again
+    return found, again
 
 
 def unpacking(setting: Setting, weights: Number) -> Number:
@@ -199,28 +195,23 @@ def layer_pass(setting: Setting, part: Shard, block: Block) -> Both:
     tokens, structure = local_tokens(setting, block), block.structure
     split = block.sequence_ranks
     named, before_last = multiplied_again(setting, structure, part.kind), Pass()
-    forward_linear, backward_linear, weights, twice_multiplied = _adapted(setting, part, tokens, named)
+    maps, twice_multiplied = _adapters(setting, part, tokens, named)
     for matrix in matmuls(setting, part):
         with term(matrix.name):
-            forward, backward, weight = linear_pass(setting, tokens, matrix)
-        twice_multiplied = twice_multiplied + forward if matrix.name in named else twice_multiplied
-        before_last = forward_linear
-        forward_linear, backward_linear = forward_linear + forward, backward_linear + backward
-        weights = weights + weight
+            each = linear(setting, tokens, matrix)
+        twice_multiplied = twice_multiplied + each.forward if matrix.name in named else twice_multiplied
+        before_last, maps = maps.forward, maps + each
     with term("attention core"):
-        core_forward, core_backward = attention_pass(setting, part, block)
+        core = attention_pass(setting, part, block)
     once = _memory_bound(setting, part, tokens, split, backward=False)
     twice = _memory_bound(setting, part, tokens, split, backward=True)
-    forward_pass = forward_linear + Pass(memory_bound=once) + core_forward
-    backward_pass = backward_linear + Pass(memory_bound=twice) + core_backward
+    layer = maps + Both(Pass(memory_bound=once), Pass(memory_bound=twice)) + core
     if structure.recompute_modules is None:
-        again = (before_last if setting.stops_early else forward_linear) + Pass(memory_bound=once) + core_forward
-        backward_pass = backward_pass + recomputed(setting, structure.recompute, again, core_forward)
-        return Both(forward_pass, backward_pass, weights)
+        again = (before_last if setting.stops_early else maps.forward) + Pass(memory_bound=once) + core.forward
+        return layer + Both(Pass(), recomputed(setting, structure.recompute, again, core.forward))
     streamed = stream(setting, again_bytes(setting, structure, part, tokens, split))
-    backward_pass = backward_pass + Pass(memory_bound=streamed)
-    backward_pass = backward_pass + (core_forward if "attention" in structure.recompute_modules else Pass())
-    return Both(forward_pass, backward_pass + twice_multiplied, weights)
+    core_again = core.forward if "attention" in structure.recompute_modules else Pass()
+    return layer + Both(Pass(), Pass(memory_bound=streamed) + core_again + twice_multiplied)
 
 
 def shared_experts(setting: Setting, part: Shard, tokens: Number) -> Both:
@@ -231,8 +222,7 @@ def shared_experts(setting: Setting, part: Shard, tokens: Number) -> Both:
     with term("beside"):
         for matrix in matmuls(setting, part):
             if matrix.name in FEEDS:
-                forward, backward, _ = linear_pass(setting, tokens, matrix)
-                found = found + Both(forward, backward)
+                found = found + linear(setting, tokens, matrix).undeferred
     return found
 
 
@@ -290,10 +280,10 @@ def head_pass(setting: Setting, block: Block) -> Both:
     vocab = vocab_per_rank(setting, block.tp)
     with term("head"):
         table = Matmul("head", vocab, setting.model.hidden)
-        forward, backward, weight = matmul_pass(setting, tokens, table, trained=setting.tuning is None)
+        head = plain_product(setting, tokens, table, trained=setting.tuning is None)
         fused = setting.stack.kernels.streams == "fused"
         loss = stream(setting, loss_traffic(tokens, vocab, setting.element, fused=fused))
-    return Both(Pass(matmul=forward, memory_bound=loss), Pass(matmul=backward), weight)
+    return head + Both(Pass(memory_bound=loss), Pass())
 
 
 @once()

@@ -18,7 +18,7 @@ from costmodel.estimate.shapes.recompute import dispatched_again, exchanged_agai
 from costmodel.estimate.shapes.schedules import is_later
 from costmodel.estimate.shapes.split import StageLayers
 from costmodel.estimate.shapes.work import local_tokens
-from costmodel.estimate.time.kernels import embedding_pass, head_pass, matmul_pass
+from costmodel.estimate.time.kernels import embedding_pass, head_pass, plain_product
 from costmodel.estimate.time.layer import layer_work
 from costmodel.estimate.traffic.groups import Exchange
 from costmodel.estimate.traffic.tensor import TensorTraffic
@@ -114,8 +114,7 @@ def _prediction(setting: Setting, ahead: Prediction, block: Block, head: Both) -
         layer = layer_work(setting, block, ahead.layer).both
         hidden, tokens = setting.model.hidden, local_tokens(setting, block)
         joined = Matmul("projection", divided(hidden, block.tp), repeated(2.0, hidden))
-        forward, backward, weight = matmul_pass(setting, tokens, joined, trained=setting.tuning is None)
-        each = layer + Both(Pass(matmul=forward), Pass(matmul=backward), weight) + head
+        each = layer + plain_product(setting, tokens, joined, trained=setting.tuning is None) + head
         return each.each(functools.partial(repeated, ahead.depth))
 
 

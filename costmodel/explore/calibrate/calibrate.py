@@ -17,8 +17,8 @@ from costmodel.documents.shelf import Shelf
 from costmodel.equations.arithmetic import attention_flop, matmul_flop
 from costmodel.equations.counting import repeated
 from costmodel.equations.economics import share
-from costmodel.equations.kernel_traffic import attention_traffic, mixed_matmul_bytes
 from costmodel.equations.tiles import tiled_rows
+from costmodel.equations.traffic import attention_traffic, matmul_bytes
 from costmodel.errors import Place, fail
 from costmodel.explore.calibrate.forms import (
     ALL_REDUCE,
@@ -169,7 +169,7 @@ def _matmul(
     count, width = table.get("groups", np.ones_like(m)), RECIPES[key.entry].operand
     columns: dict[str, Array | float] = {
         "flop": np.asarray(repeated(count, matmul_flop(tiled_rows(m), n, k))),
-        "nbytes": np.asarray(repeated(count, mixed_matmul_bytes(m, n, k, width, 2.0))),
+        "nbytes": np.asarray(repeated(count, matmul_bytes(m, n, k, width, 2.0))),
         "inputs": np.asarray(repeated(m, k)),
         "peak": float(getattr(accelerator.peak, RECIPES[key.entry].type)),
         "bandwidth": float(accelerator.memory.bandwidth),

@@ -39,7 +39,7 @@ def gemm(noise: np.random.Generator) -> str:
     """A table of matmuls on H200."""
     lines = ["gpu,dtype,m,n,k,time_us"]
     for m, n, k in product((1, 256, 1024, 8192), (4096, 14336, 28672), (4096, 8192, 16384)):
-        flop, nbytes = matmul_flop(tiled_rows(m), n, k), matmul_bytes(m, n, k, 2.0)
+        flop, nbytes = matmul_flop(tiled_rows(m), n, k), matmul_bytes(m, n, k, 2.0, 2.0)
         time = matmul_time(flop, nbytes, PEAK, BANDWIDTH, *MATMUL.values(), 1.0)
         lines.append(f"h200-sxm,bfloat16,{m},{n},{k},{time * 1e6 * np.exp(noise.normal(0, NOISE)):.3f}")
     return "\n".join(lines) + "\n"

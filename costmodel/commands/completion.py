@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from glob import escape, iglob
+from typing import get_args
 
+from costmodel.choices import Schedule
 from costmodel.documents.folders import FOLDER_OF, names
 
-SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipe", "dualpipev",
-             "chimera", "looped-bfs")  # fmt: skip
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -71,4 +71,4 @@ def pairs(incomplete: str) -> list[str]:
 def schedules(incomplete: str) -> list[str]:
     """Schedules with commas between."""
     before, comma, _ = incomplete.rpartition(",")
-    return _beginning((f"{before}{comma}{name}" for name in SCHEDULES), incomplete)
+    return _beginning((f"{before}{comma}{name}" for name in get_args(Schedule)), incomplete)

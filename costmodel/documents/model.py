@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from costmodel.choices import Norm
 from costmodel.documents.base import Count, Document, Name, Source, Sourced
 
 
@@ -143,7 +144,7 @@ class Model(Sourced):
     position_rows: Count | None = Field(default=None, description="Rows of a learned position embedding if not as many")
     embedding_norm: bool = Field(default=False, description="Normalisation between the embedding and the first layer")
     tied: bool = Field(description="Whether embedding and head share one matrix")
-    norm: Literal["layernorm", "layernorm-no-bias", "rmsnorm"] = Field(description="Kind of normalisation")
+    norm: Norm = Field(description="Kind of normalisation")
     layers: list[Layers] = Field(min_length=1, description="Layer kinds with counts")
     prediction: Prediction | None = Field(default=None, description="Multi-token prediction; not in the count below")
     published: Published | None = Field(default=None, description="Published parameter count")

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
+from costmodel.choices import ContextParallel, Method, Module, Offloaded, Order, Recompute, Schedule, Split, Where, Zero
 from costmodel.documents.base import Count, Document, Whole
 from costmodel.documents.precision import Precision
-from costmodel.documents.stack import (
-    ContextParallel,
-    Method,
-    Module,
-    Offloaded,
-    Order,
-    Recompute,
-    Schedule,
-    Where,
-    Zero,
-)
-
-Split = Literal["even", "lighter-ends", "lighter-first", "lighter-last", "spread", "full-chunks"]
 
 
 class Plan(Document):

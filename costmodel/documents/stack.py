@@ -6,6 +6,17 @@ from typing import Literal
 
 from pydantic import Field
 
+from costmodel.choices import (
+    AttentionKernel,
+    ContextParallel,
+    Method,
+    Module,
+    Offloaded,
+    Recompute,
+    Schedule,
+    Where,
+    Zero,
+)
 from costmodel.documents.base import (
     Bytes,
     Count,
@@ -21,39 +32,8 @@ from costmodel.documents.base import (
 )
 from costmodel.documents.precision import Narrow
 
-Zero = Literal[0, 1, 2, 3]
-Recompute = Literal["none", "selective", "full"]
-Module = Literal[
-    "norms",
-    "attention",
-    "mla-up-projection",
-    "mlp-activation",
-    "mlp",
-    "moe-activation",
-    "moe",
-    "shared-experts",
-]
-Method = Literal["block", "uniform"]
-Offloaded = Literal["optimizer", "parameters", "activations"]
-Where = Literal["cpu", "nvme"]
-Schedule = Literal[
-    "gpipe",
-    "1f1b",
-    "interleaved",
-    "zb-h1",
-    "zb-h2",
-    "zb-v",
-    "v-half",
-    "v-min",
-    "dualpipe",
-    "dualpipev",
-    "chimera",
-    "looped-bfs",
-]
 GradientType = Literal["fp32", "bf16", "fp16"]
 DispatchType = Literal["bf16", "fp8"]
-Order = Literal["tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"]
-ContextParallel = Literal["p2p", "all-gather", "a2a"]
 
 
 class States(Sourced):
@@ -93,7 +73,7 @@ class LowPrecision(Sourced):
 class Kernels(Sourced):
     """Which kernels run."""
 
-    attention: Literal["unfused", "flash-1", "flash-2", "flash-3"] = Field(description="Class of the attention kernel")
+    attention: AttentionKernel = Field(description="Class of the attention kernel")
     dropout: bool = Field(description="Dropout after attention and MLP, with the masks kept")
     traffic_factor: Positive = Field(description="Memory-bound bytes over those of fully fused kernels")
     selective: Literal["core-attention", "op-level"] = Field(description="What selective recompute drops")

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
+from costmodel.choices import AttentionKernel, Recompute
 from costmodel.equation import Number, equation
-
-AttentionKernel = Literal["unfused", "flash-1", "flash-2", "flash-3"]
-Recompute = Literal["none", "selective", "full"]
 
 
 @equation

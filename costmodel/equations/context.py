@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
+from costmodel.choices import ContextParallel
 from costmodel.equation import Number, equation
-
-ContextParallel = Literal["p2p", "all-gather", "a2a"]
 
 
 @equation

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from costmodel.choices import LaterSchedule
 from costmodel.equation import Number, equation
-from costmodel.equations.schedules import LaterSchedule
 
 
 @equation

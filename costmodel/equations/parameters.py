@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
+from costmodel.choices import Norm
 from costmodel.equation import Number, equation
-
-Norm = Literal["layernorm", "layernorm-no-bias", "rmsnorm"]
 
 
 @equation

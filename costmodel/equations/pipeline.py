@@ -5,13 +5,10 @@ Ranks are of three kinds: the first (embedding), the last (head), all between. C
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
+from costmodel.choices import PlainSchedule
 from costmodel.equation import Number, equation
-
-Schedule = Literal["gpipe", "1f1b", "interleaved"]
 
 
 @equation
@@ -75,7 +72,7 @@ def bubble_of_total(pp: Number, micro_batches: Number, vpp: Number) -> Number:
 
 
 @equation
-def in_flight(pp: Number, micro_batches: Number, vpp: Number, stage: Number, *, schedule: Schedule) -> Number:
+def in_flight(pp: Number, micro_batches: Number, vpp: Number, stage: Number, *, schedule: PlainSchedule) -> Number:
     """Live micro-batches of a stage at its peak, in whole stages' worth of activations.
 
     gpipe: m
@@ -306,7 +303,7 @@ def pipeline_time(
     forward_last: Number,
     backward_last: Number,
     *,
-    schedule: Schedule,
+    schedule: PlainSchedule,
 ) -> Number:
     """Time of one step of a pipeline whose first and last ranks differ from those between.
 

@@ -9,9 +9,8 @@ from typing import Literal
 
 import numpy as np
 
+from costmodel.choices import LaterSchedule
 from costmodel.equation import Number, equation
-
-LaterSchedule = Literal["zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipe", "dualpipev", "chimera", "looped-bfs"]
 
 
 @equation

@@ -6,9 +6,8 @@ from typing import Literal
 
 import numpy as np
 
+from costmodel.choices import Zero
 from costmodel.equation import Number, equation
-
-Zero = Literal[0, 1, 2, 3]
 
 
 @equation

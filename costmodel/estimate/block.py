@@ -9,18 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.plan import Split as Written
-from costmodel.documents.stack import (
-    ContextParallel,
-    Method,
-    Module,
-    Offloaded,
-    Order,
-    Recompute,
-    Schedule,
-    Where,
-    Zero,
-)
+from costmodel.choices import ContextParallel, Method, Module, Offloaded, Order, Recompute, Schedule, Where, Zero
+from costmodel.choices import Split as Written
 from costmodel.equation import Number
 from costmodel.equations.counting import divided, shard_degree
 

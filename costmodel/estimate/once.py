@@ -20,9 +20,10 @@ SPLIT = ("split", "first_stage_layers", "last_stage_layers", "schedule")
 
 
 def once(*choices: str) -> Callable[[Work[S, P, R]], Work[S, P, R]]:
-    """Work that of a block's choices sees these alone: blocks of the same plans that agree in them share its result.
+    """Work on a block that is done once for all structures of the same plans that agree in these choices.
 
-    Of whatever else it is given, the very same objects make the same work.
+    It sees every other choice reset to its default, so that its result can depend on these alone. What else it is given
+    is compared by identity, a number by value.
     """
 
     def decorate(work: Work[S, P, R]) -> Work[S, P, R]:

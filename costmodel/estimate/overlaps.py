@@ -8,7 +8,7 @@ from costmodel.documents.library import Case
 
 
 def tensor_overlap(case: Case) -> float:
-    """The stack's overlap of tensor parallelism, of which a model with experts has one of its own."""
+    """The stack's overlap of tensor parallelism; for models with experts it has another."""
     experts = case.stack.experts
     return case.stack.overlap.tp if experts is None or not case.model.has_experts else experts.tp_overlap
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -75,7 +75,7 @@ def _labelled(label: str, change: Callable[[Number], Number], value: Number) -> 
         return change(value)
 
 
-PASS_TERMS = ("matmul", "attention", "memory_bound", "launch", "tp", "cp", "ep", "dp")
+PASS_TERMS = tuple(field.name for field in fields(Pass))
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Both:
         )
 
     def mixed(self, other: Both, share: Number) -> Both:
-        """A mean layer, where this share of them is as this one and the rest as the other; weights gain the same."""
+        """The mean of two layers: a share like this one, the rest like the other; the weight gradient is this one's."""
         forward, backward = (
             Pass(*(mixed(share, getattr(one, name), getattr(rest, name)) for name in PASS_TERMS))
             for one, rest in ((self.forward, other.forward), (self.backward, other.backward))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from costmodel.choices import Recompute, Schedule
 from costmodel.documents.library import Case
 from costmodel.documents.plan import Plan
-from costmodel.documents.stack import Recompute, Schedule
 from costmodel.equations.counting import data_parallel_degree
 from costmodel.errors import Place, fail
 from costmodel.estimate.band import banded

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from costmodel.choices import Recompute
 from costmodel.documents.efficiency import AttentionFit, CollectiveFit, MatmulFit, NetworkFit
 from costmodel.documents.library import Case
 from costmodel.documents.model import Model
 from costmodel.documents.precision import RECIPES, Recipe
 from costmodel.documents.scenario import FlopConvention
-from costmodel.documents.stack import ExpertKernels, GradientType, LowPrecision, Recompute, Stack
+from costmodel.documents.stack import ExpertKernels, GradientType, LowPrecision, Stack
 from costmodel.documents.tuning import Tuning
 from costmodel.equation import Number, term
 from costmodel.equations.adapters import packed_bytes

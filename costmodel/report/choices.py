@@ -7,6 +7,7 @@ from typing import Any
 
 from costmodel.estimate.block import Structure
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.adapters import packed_width
 
 FOLLOWING = ("fitting", "stated")  # splits that nobody writes: of what is left open, of stated ends
 _PLAIN = Structure()
@@ -99,7 +100,7 @@ def tuning_notes(setting: Setting) -> dict[str, str]:
 def _frozen(setting: Setting) -> str:
     narrow = setting.narrow
     if setting.packed:
-        return "4.13 bits in the layers"
+        return f"{8 * float(packed_width()):.3g} bits in the layers"
     if narrow is None or not narrow.cached:
         return "16 bits"
     copies = f"{setting.recipe.copies:.3g} B of {setting.recipe.name}"

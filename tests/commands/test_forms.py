@@ -17,11 +17,11 @@ from typing import Any, get_args
 import pytest
 from rich.cells import cell_len
 
+from costmodel.choices import Schedule
 from costmodel.commands import completion
 from costmodel.commands.documents import Kind
 from costmodel.commands.shared import answering
 from costmodel.documents.library import FOLDERS
-from costmodel.documents.stack import Schedule
 from costmodel.report.formats import csv_text
 from costmodel.report.reply import Reply
 

@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 import pytest
 
-from costmodel.documents.stack import ContextParallel, Zero
+from costmodel.choices import ContextParallel, Zero
 
 Faults = Callable[[Any], list[Any]]
 NAME = "llama-3-70b-512"

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from later_simulation import Ran, complete, run
 
+from costmodel.choices import LaterSchedule
 from costmodel.equations.live import live_micro_batches
-from costmodel.equations.schedules import LaterSchedule, later_schedule_time
+from costmodel.equations.schedules import later_schedule_time
 from costmodel.explore.explain.orders import BOTH_WAYS, FOLDED
 
 SCHEDULES: tuple[LaterSchedule, ...] = get_args(LaterSchedule)

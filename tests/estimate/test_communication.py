@@ -9,7 +9,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from costmodel.documents.stack import Order
+from costmodel.choices import Order
 from costmodel.estimate.plan import plan_block
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.collectives import collective_time, send_time

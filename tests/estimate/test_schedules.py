@@ -6,9 +6,9 @@ from typing import Any, get_args
 
 import pytest
 
+from costmodel.choices import Schedule
 from costmodel.documents.library import names, read
 from costmodel.documents.plan import Plan
-from costmodel.documents.stack import Schedule
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, PLAIN
 from costmodel.explore.explain.pipelines import clock
 from costmodel.explore.explain.timeline import events

@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 import pytest
 
+from costmodel.choices import Schedule
 from costmodel.documents.library import strategies
-from costmodel.documents.stack import Schedule
 from costmodel.equations.algorithms import (
     halving_doubling_time,
     network_reduce_time,

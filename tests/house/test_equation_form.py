@@ -15,7 +15,7 @@ Rule = Callable[[ast.Module], Iterator[Fault]]
 
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_ALLOWED = ("numpy", "typing", "__future__", "costmodel.equation", "costmodel.equations")
+_ALLOWED = ("numpy", "typing", "__future__", "costmodel.choices", "costmodel.equation", "costmodel.equations")
 _DECIDING = {"min", "max", "bool", "int", "float", "round", "any", "all", "sorted", "len", "range"}
 _PRODUCTS = (ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult)
 _PRODUCT_LIBRARIES = {"np", "numpy", "math", "operator"}
@@ -121,7 +121,7 @@ def branches(tree: ast.Module) -> Iterator[Fault]:
 
 
 def imports(tree: ast.Module) -> Iterator[Fault]:
-    """Only NumPy, typing, costmodel.equation and sibling equations."""
+    """Only NumPy, typing, words of choices, costmodel.equation and sibling equations."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules = [item.name for item in node.names]

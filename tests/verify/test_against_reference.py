@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from estimate import cases
 
+from costmodel.choices import LaterSchedule
 from costmodel.documents.library import names, read
 from costmodel.equations.activations import op_level_activations
 from costmodel.equations.collectives import wire_bytes
 from costmodel.equations.live import live_micro_batches
 from costmodel.equations.pipeline import in_flight, pipeline_time
-from costmodel.equations.schedules import LaterSchedule, later_schedule_time, zero_bubble_idle
+from costmodel.equations.schedules import later_schedule_time, zero_bubble_idle
 from costmodel.estimate.block import Structure, one_row
 from costmodel.estimate.memory.ledger import whole_activations
 from costmodel.estimate.shapes.work import model_active_parameters, model_parameters, shard

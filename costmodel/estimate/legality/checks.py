@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.choices import Zero
 from costmodel.documents.library import UNMEASURED
 from costmodel.documents.model import Layers
 from costmodel.documents.plan import Space
 from costmodel.equation import Number
-from costmodel.equations.counting import divided, micro_batches_per_step, remainder, repeated, world_ranks
-from costmodel.equations.states import Zero
+from costmodel.equations.counting import divided, micro_batches_per_step, repeated, world_ranks
 from costmodel.equations.tiles import peak_of_heads
 from costmodel.estimate.block import Block, Structure, local_sequence
 from costmodel.estimate.legality.choices import (
@@ -26,12 +26,11 @@ from costmodel.estimate.legality.choices import (
 )
 from costmodel.estimate.legality.context import chunked_sequence, context_not_offered, heads_exchanged, shard_replicas
 from costmodel.estimate.legality.expert import expert_ranks, expert_widths, no_experts, whole_experts, whole_sequences
+from costmodel.estimate.legality.masks import Mask, all_if, any_of, leaves_rest, none
 from costmodel.estimate.once import OFFLOAD, RECOMPUTE, SPLIT, once
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, wrong_batches, wrong_shape
 from costmodel.estimate.shapes.split import indivisible, layer_count
-
-Mask = NDArray[np.bool_]
 
 
 @once()
@@ -40,49 +39,45 @@ def micro_batches(setting: Setting, block: Block) -> Number:
     return micro_batches_per_step(setting.global_batch, block.dp, block.micro_batch)
 
 
-def _rest(amount: Number, parts: Number) -> Mask:
-    return np.asarray(remainder(amount, parts) != 0)
-
-
 def _not_offered(setting: Setting, block: Block) -> Mask:
     structure, stack = block.structure, setting.stack
     offered = structure.zero in stack.zero and structure.recompute in stack.recompute
     offered = offered and choices_offered(setting, block)
-    return np.full(len(block), not (offered and structure.schedule in stack.schedules))
+    return all_if(block, not (offered and structure.schedule in stack.schedules))
 
 
 def _other_world(setting: Setting, block: Block) -> Mask:
     ranks = setting.ranks
-    return np.asarray(world_ranks(block.dp, block.tp, block.cp, block.pp) != ranks) | _rest(block.dp, 1.0)
+    return np.asarray(world_ranks(block.dp, block.tp, block.cp, block.pp) != ranks) | leaves_rest(block.dp, 1.0)
 
 
 def _too_long(setting: Setting, block: Block) -> Mask:
     learned = setting.model.positions == "learned"
-    return np.full(len(block), learned and setting.sequence > setting.model.max_sequence)
+    return all_if(block, learned and setting.sequence > setting.model.max_sequence)
 
 
 def _heads(setting: Setting, block: Block) -> Mask:
-    return _any(_rest(heads, block.tp) for kind in _kinds(setting) if (heads := kind.heads) is not None)
+    return any_of(leaves_rest(heads, block.tp) for kind in _kinds(setting) if (heads := kind.heads) is not None)
 
 
 def _kv_heads(setting: Setting, block: Block) -> Mask:
     counts = {kind.attention.kv_heads for kind in _kinds(setting) if kind.attention is not None}
-    return _any(_rest(kv_heads, block.tp) & _rest(block.tp, kv_heads) for kv_heads in counts)
+    return any_of(leaves_rest(kv_heads, block.tp) & leaves_rest(block.tp, kv_heads) for kv_heads in counts)
 
 
 def _widths(setting: Setting, block: Block) -> Mask:
     widths = {setting.model.hidden, *(kind.dense.ffn_hidden for kind in _kinds(setting) if kind.dense is not None)}
-    return _any(_rest(width, block.tp) for width in widths)
+    return any_of(leaves_rest(width, block.tp) for width in widths)
 
 
 def _sequence(setting: Setting, block: Block) -> Mask:
     if not block.structure.sequence_parallel:
-        return np.zeros(len(block), dtype=bool)
-    return _rest(local_sequence(setting.sequence, block), block.tp)
+        return none(block)
+    return leaves_rest(local_sequence(setting.sequence, block), block.tp)
 
 
 def _uneven(setting: Setting, block: Block) -> Mask:
-    return _rest(layer_count(setting.model), repeated(block.pp, block.vpp))
+    return leaves_rest(layer_count(setting.model), repeated(block.pp, block.vpp))
 
 
 def _layers(setting: Setting, block: Block) -> Mask:
@@ -94,7 +89,7 @@ def _chunks(setting: Setting, block: Block) -> Mask:
 
 
 def _batch(setting: Setting, block: Block) -> Mask:
-    return _rest(setting.global_batch, repeated(block.dp, block.micro_batch))
+    return leaves_rest(setting.global_batch, repeated(block.dp, block.micro_batch))
 
 
 def _batches_of_schedule(setting: Setting, block: Block) -> Mask:
@@ -131,7 +126,7 @@ def _same_zero(setting: Setting, block: Block) -> Mask:
     offered = {*stack.zero}.intersection(space.zero or stack.zero)
     less = any(zero < structure.zero and _kept_alone(setting, structure, zero) == kept for zero in offered)
     if not less or setting.experts is not None or structure.schedule in BOTH_WAYS:
-        return np.zeros(len(block), dtype=bool)
+        return none(block)
     return np.asarray((block.dp == 1) & (block.cp == 1))
 
 
@@ -159,16 +154,13 @@ def _kinds(setting: Setting) -> Iterator[Layers]:
         yield setting.model.prediction.layer
 
 
-def _any(masks: Iterator[Mask]) -> Mask:
-    found: Mask = np.asarray(False)
-    for mask in masks:
-        found = found | mask
-    return found
-
-
 @dataclass(frozen=True)
 class Check:
-    """A rule's test, and what it looks at: sizes, as soon as which are known a grid is thinned, and choices."""
+    """A rule's test, and what it reads.
+
+    needs: sizes that must be known before it can be asked, so that a grid is thinned as early as can be.
+    choices: fields of the structure; structures that agree in them share its answer.
+    """
 
     code: str
     needs: frozenset[str]
@@ -254,15 +246,15 @@ def refusals(setting: Setting, block: Block) -> tuple[str, ...]:
 def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:
     """What a legal plan should be told."""
     yield "N001", np.asarray(block.tp > setting.domain)
-    yield "N005", np.full(len(block), setting.case.efficiency.of == UNMEASURED)
+    yield "N005", all_if(block, setting.case.efficiency.of == UNMEASURED)
     counts = [kind.attention.kv_heads for kind in setting.model.layers if kind.attention is not None]
     yield "N002", np.asarray(block.tp > min(counts, default=math.inf))
-    yield "N004", _any(np.asarray(divided(width, block.tp) < 256) for width in _inner_widths(setting))
-    yield "N007", np.full(len(block), setting.convention in ("megatron-2021", "korthikanti") and not _gpt(setting))
-    yield "N008", np.full(len(block), setting.experts is None and _assumes_experts(setting))
-    yield "N009", np.full(len(block), setting.attention is None and any(_odd_heads(setting)))
+    yield "N004", any_of(np.asarray(divided(width, block.tp) < 256) for width in _inner_widths(setting))
+    yield "N007", all_if(block, setting.convention in ("megatron-2021", "korthikanti") and not _gpt(setting))
+    yield "N008", all_if(block, setting.experts is None and _assumes_experts(setting))
+    yield "N009", all_if(block, setting.attention is None and any(_odd_heads(setting)))
     longer = setting.sequence > setting.model.max_sequence
-    yield "N006", np.full(len(block), longer and setting.model.positions != "learned")
+    yield "N006", all_if(block, longer and setting.model.positions != "learned")
 
 
 def _odd_heads(setting: Setting) -> Iterator[bool]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from costmodel.equations.counting import divided
 from costmodel.estimate.block import Block
+from costmodel.estimate.legality.masks import Mask, all_if
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.split import stage_layers
-
-Mask = NDArray[np.bool_]
 
 
 def choices_offered(setting: Setting, block: Block) -> bool:
@@ -27,21 +25,17 @@ def choices_offered(setting: Setting, block: Block) -> bool:
     return modules and methods and kept and offloading is not None and structure.offload_to in offloading.to
 
 
-def _all(block: Block, wrong: bool) -> Mask:
-    return np.full(len(block), wrong)
-
-
 def wrong_keys(setting: Setting, block: Block) -> Mask:
     """Modules without selective recompute, layers without full."""
     structure = block.structure
     modules = structure.recompute_modules is not None and structure.recompute != "selective"
-    return _all(block, modules or (structure.recompute_layers is not None and structure.recompute != "full"))
+    return all_if(block, modules or (structure.recompute_layers is not None and structure.recompute != "full"))
 
 
 def too_many_layers(setting: Setting, block: Block) -> Mask:
     """More layers than a model chunk has."""
     if block.structure.recompute_layers is None:
-        return _all(block, False)
+        return all_if(block, False)
     fullest = np.ceil(divided(stage_layers(setting.model, block).fullest, block.vpp))
     return np.asarray(block.structure.recompute_layers > fullest)
 
@@ -52,14 +46,14 @@ def wrong_offload(setting: Setting, block: Block) -> Mask:
     parameters = "parameters" in kept and (structure.zero != 3 or "optimizer" not in kept)
     drives = structure.offload_to == "nvme" and not kept & {"optimizer", "parameters"}
     layers = structure.offload_layers is not None and "activations" not in kept
-    return _all(block, parameters or drives or layers)
+    return all_if(block, parameters or drives or layers)
 
 
 def unknown_host(setting: Setting, block: Block) -> Mask:
     """Offload to a host of which the documents do not say enough."""
     host, structure = setting.host, block.structure
     if not structure.offload:
-        return _all(block, False)
+        return all_if(block, False)
     wanted = [host.link, host.capacity, host.bandwidth]
     wanted += [host.drives, host.read, host.write] if structure.offload_to == "nvme" else []
-    return _all(block, any(map(math.isnan, wanted)))
+    return all_if(block, any(map(math.isnan, wanted)))

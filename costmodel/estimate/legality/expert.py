@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from costmodel.equations.counting import remainder, repeated
+from costmodel.equations.counting import repeated
 from costmodel.estimate.block import Block
+from costmodel.estimate.legality.masks import Mask, leaves_rest, none
 from costmodel.estimate.setting import Setting
-
-Mask = NDArray[np.bool_]
-
-
-def _none(block: Block) -> Mask:
-    return np.zeros(len(block), dtype=bool)
 
 
 def whole_experts(setting: Setting, block: Block) -> Mask:
     """Rows where ranks would hold parts of experts."""
-    found = _none(block)
+    found = none(block)
     for kind in setting.model.layers:
         if kind.experts is not None:
-            found = found | np.asarray(remainder(kind.experts.count, block.ep) != 0)
+            found = found | leaves_rest(kind.experts.count, block.ep)
     return found
 
 
 def expert_widths(setting: Setting, block: Block) -> Mask:
     """Rows where etp does not divide an expert's inner width."""
-    found = _none(block)
+    found = none(block)
     for kind in setting.model.layers:
         if kind.experts is not None:
-            found = found | np.asarray(remainder(kind.experts.ffn_hidden, block.etp) != 0)
+            found = found | leaves_rest(kind.experts.ffn_hidden, block.etp)
     return found
 
 
@@ -40,18 +34,18 @@ def expert_ranks(setting: Setting, block: Block) -> Mask:
     experts = repeated(block.ep, block.etp)
     if setting.experts is not None:
         experts = repeated(experts, block.dp_replicate)
-    return np.asarray(remainder(ranks, experts) != 0)
+    return leaves_rest(ranks, experts)
 
 
 def whole_sequences(setting: Setting, block: Block) -> Mask:
     """Rows where every rank of tp would send the same tokens to the experts."""
     if setting.experts is None or block.structure.sequence_parallel:
-        return _none(block)
+        return none(block)
     return np.asarray(block.tp > 1)
 
 
 def no_experts(setting: Setting, block: Block) -> Mask:
     """Rows that cut experts of a model without."""
     if setting.experts is not None:
-        return _none(block)
+        return none(block)
     return np.asarray((block.ep > 1) | (block.etp > 1))

@@ -14,6 +14,7 @@ from costmodel.equations.overlap import exposed_time
 from costmodel.equations.states import gradient_traffic
 from costmodel.estimate.block import Block
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.split import layer_count
 from costmodel.estimate.traffic.expert import expert_data
 
 WINDOW = 2.0  # layers on the device at least: one in use, one in flight
@@ -70,7 +71,7 @@ def offloaded_share(setting: Setting, block: Block) -> Number:
     chosen = block.structure.offload_layers
     if chosen is None:
         return 1.0
-    layers = sum(kind.count for kind in setting.model.layers)
+    layers = layer_count(setting.model)
     return share(min(chosen, layers), layers)
 
 

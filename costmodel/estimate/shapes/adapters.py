@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from costmodel.choices import Module
 from costmodel.documents.model import LatentAttention, Layers
-from costmodel.documents.stack import Module
 from costmodel.documents.tuning import Tuning
 from costmodel.equation import Number, term
 from costmodel.equations.adapters import adapter_activations, adapter_parameters, frozen_flop, packed_bytes

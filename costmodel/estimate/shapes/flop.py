@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from costmodel.choices import Recompute
 from costmodel.documents.model import Layers
-from costmodel.documents.stack import Recompute
 from costmodel.equation import Number, term
 from costmodel.equations.arithmetic import (
     korthikanti_recompute_flop,

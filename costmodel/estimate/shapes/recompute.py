@@ -5,8 +5,8 @@ Named modules belong to selective recompute, a number of layers to full recomput
 
 from __future__ import annotations
 
+from costmodel.choices import Module
 from costmodel.documents.model import Layers
-from costmodel.documents.stack import Module
 from costmodel.equation import Number, term
 from costmodel.equations.activations import checkpoint_activations, mlp_activations, score_activations
 from costmodel.equations.counting import divided, repeated

@@ -8,13 +8,11 @@ from typing import Literal, TypeGuard, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.stack import Schedule
+from costmodel.choices import LaterSchedule, PlainSchedule, Schedule
 from costmodel.equation import Number
 from costmodel.equations.counting import divided, remainder, repeated
 from costmodel.equations.live import live_micro_batches
-from costmodel.equations.pipeline import Schedule as Plain
 from costmodel.equations.pipeline import in_flight
-from costmodel.equations.schedules import LaterSchedule
 from costmodel.estimate.block import Block
 
 Lying = Literal["straight", "looped", "folded", "both ways"]
@@ -53,11 +51,11 @@ def _lying(how: Lying) -> tuple[Schedule, ...]:
     return tuple(schedule for schedule, form in FORMS.items() if form.lying == how)
 
 
-PLAIN: tuple[Plain, ...] = get_args(Plain)
+PLAIN: tuple[PlainSchedule, ...] = get_args(PlainSchedule)
 LOOPED, FOLDED, BOTH_WAYS = _lying("looped"), _lying("folded"), _lying("both ways")
 
 
-def is_plain(schedule: Schedule) -> TypeGuard[Plain]:
+def is_plain(schedule: Schedule) -> TypeGuard[PlainSchedule]:
     """Whether backward is one piece, in one direction, in Megatron's order."""
     return schedule in PLAIN
 

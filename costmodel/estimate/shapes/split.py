@@ -10,8 +10,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.choices import Schedule
 from costmodel.documents.model import Layers, Model
-from costmodel.documents.stack import Schedule
 from costmodel.equation import Number, term
 from costmodel.equations.counting import divided, layers_per_stage, remainder, repeated
 from costmodel.equations.economics import share

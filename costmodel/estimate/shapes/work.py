@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from costmodel.choices import Schedule
 from costmodel.documents.model import Layers, Model
-from costmodel.documents.stack import Schedule
 from costmodel.equation import Number, term
 from costmodel.equations.counting import (
     divided,

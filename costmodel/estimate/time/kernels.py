@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from costmodel.documents.stack import Recompute
+from costmodel.choices import Recompute
 from costmodel.equation import Number, term
 from costmodel.equations.adapters import adapter_traffic, dequantise_traffic
 from costmodel.equations.arithmetic import matmul_flop

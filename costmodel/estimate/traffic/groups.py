@@ -149,7 +149,10 @@ def groups(setting: Setting, block: Block) -> Groups:
 
 
 def as_layers_see(block: Block) -> Block:
-    """The plans as what their layers exchange sees them: where no sequences and no experts are shared in any order."""
+    """The plans with their order reset where cp = ep = etp = 1, and what layers exchange cannot depend on it.
+
+    Structures that differ in it alone then share that work.
+    """
     if not (alone(block.cp) and alone(block.ep) and alone(block.etp)):
         return block
     return block.under(replace(block.structure, order=Structure.order))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from costmodel.choices import Zero
 from costmodel.documents.library import names, read
 from costmodel.documents.model import Model
-from costmodel.documents.stack import Zero
 from costmodel.equation import Number
 from costmodel.equations.states import gradient_bytes, optimizer_bytes, weight_bytes
 from costmodel.estimate.shapes.work import model_active_parameters, model_parameters

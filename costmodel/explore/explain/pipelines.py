@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from costmodel.choices import Schedule
 from costmodel.documents.library import Case
 from costmodel.documents.plan import Plan
-from costmodel.documents.stack import Schedule
 from costmodel.errors import Place, fail
 from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import evaluate
@@ -17,6 +17,7 @@ from costmodel.estimate.legality.checks import micro_batches
 from costmodel.estimate.plan import Answer, answer, own_plan, plan_block
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.estimate.shapes.schedules import FOLDED, LOOPED, live
+from costmodel.estimate.shapes.split import layer_count
 from costmodel.explore.explain.timeline import Pass, Pipeline
 from costmodel.explore.search.space import chunk_counts
 
@@ -90,7 +91,7 @@ def _chunks(setting: Setting, plan: Plan, schedule: Schedule) -> list[float]:
     """Numbers of chunks to try."""
     if schedule not in LOOPED:
         return [2.0 if schedule in FOLDED else 1.0]
-    layers = float(sum(kind.count for kind in setting.model.layers))
+    layers = float(layer_count(setting.model))
     return [plan.vpp] if plan.vpp > 1 else [value for value in chunk_counts(layers, (plan.pp,)) if value > 1]
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from costmodel.documents.stack import Schedule
+from costmodel.choices import Schedule
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, PLAIN
 from costmodel.explore.explain.orders import Kind, order, stage_of
 

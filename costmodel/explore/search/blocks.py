@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.estimate.block import Block
-from costmodel.estimate.legality.checks import CHECKS, Mask
+from costmodel.estimate.legality.checks import CHECKS
+from costmodel.estimate.legality.masks import Mask
 from costmodel.estimate.setting import Setting
 from costmodel.explore.search.space import Grid, Stem, crossed
 from costmodel.factored import BATCH, CUT, LAYOUT, STAGE, Factored, Places, Plans

@@ -24,7 +24,7 @@ import costmodel
 from costmodel.errors import Place, fail
 from costmodel.estimate.block import SIZES, Block, Structure
 from costmodel.estimate.costs import COLUMNS, Costs, machine_name
-from costmodel.estimate.legality.checks import Mask
+from costmodel.estimate.legality.masks import Mask
 from costmodel.explore.search.pieces import Variants
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.tally import Keep, Tally, Wanted

@@ -12,14 +12,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.choices import ContextParallel, Module, Order, Recompute, Schedule
 from costmodel.documents.plan import Space
-from costmodel.documents.stack import ContextParallel, Module, Order, Recompute, Schedule
 from costmodel.equations.counting import data_parallel_degree
 from costmodel.estimate.block import SIZES, Block, Structure
 from costmodel.estimate.block import Split as Named
 from costmodel.estimate.legality.checks import CHECKS, legal
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import chunks_fit
+from costmodel.estimate.shapes.split import layer_count
 
 V = TypeVar("V")
 
@@ -161,7 +162,7 @@ def grids(setting: Setting) -> Iterator[Grid]:
     scenario, stack = setting.case.scenario, setting.stack
     space = scenario.search or Space()
     ranks = float(setting.ranks)
-    layers = float(sum(kind.count for kind in setting.model.layers))
+    layers = float(layer_count(setting.model))
     tp = distinct(space.tp or divisors(ranks, setting.domain))
     pp = distinct(space.pp or divisors(ranks, layers))
     vpp = distinct(space.vpp or chunk_counts(layers, pp))

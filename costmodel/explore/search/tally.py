@@ -12,7 +12,7 @@ import numpy as np
 from costmodel.estimate.block import Block
 from costmodel.estimate.costs import Costs
 from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.legality.checks import Mask
+from costmodel.estimate.legality.masks import Mask
 from costmodel.estimate.limits import unacceptable
 from costmodel.estimate.setting import Setting
 from costmodel.explore.search.blocks import legal_blocks

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, get_args
 
+from costmodel.choices import Schedule
 from costmodel.documents.cells import Row
 from costmodel.documents.precision import RECIPES
-from costmodel.documents.stack import Schedule
 from costmodel.explore.validate.reasons import Refused
 
 OPEN = "fp16/bf16"  # 16 bits, which ones nobody says

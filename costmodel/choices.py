@@ -1,0 +1,29 @@
+"""Choices a plan and its software have: the words that documents, equations and blocks all mean by the same name."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Zero = Literal[0, 1, 2, 3]
+Recompute = Literal["none", "selective", "full"]
+Method = Literal["block", "uniform"]
+Module = Literal[
+    "norms",
+    "attention",
+    "mla-up-projection",
+    "mlp-activation",
+    "mlp",
+    "moe-activation",
+    "moe",
+    "shared-experts",
+]
+Offloaded = Literal["optimizer", "parameters", "activations"]
+Where = Literal["cpu", "nvme"]
+PlainSchedule = Literal["gpipe", "1f1b", "interleaved"]
+LaterSchedule = Literal["zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipe", "dualpipev", "chimera", "looped-bfs"]
+Schedule = Literal[PlainSchedule, LaterSchedule]
+Order = Literal["tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"]
+Split = Literal["even", "lighter-ends", "lighter-first", "lighter-last", "spread", "full-chunks"]
+ContextParallel = Literal["p2p", "all-gather", "a2a"]
+AttentionKernel = Literal["unfused", "flash-1", "flash-2", "flash-3"]
+Norm = Literal["layernorm", "layernorm-no-bias", "rmsnorm"]

@@ -314,3 +314,35 @@ def remainder(amount: Number, parts: Number) -> Number:
         composition
     """
     return np.mod(amount, parts)
+
+
+@equation
+def common_divisor(amount: Number, parts: Number) -> Number:
+    """Greatest whole number that divides both.
+
+    gcd(x, n)
+
+    Args:
+        amount: one, whole, x [1]
+        parts: the other, whole, n [1]
+
+    Returns:
+        divisor [1]
+
+    Example:
+        >>> float(common_divisor(12.0, 8.0))
+        4.0
+
+    Source:
+        composition
+
+    Holds: parts up to 20; of greater ones 1 where five of Euclid's steps are not enough
+    """
+    one, rest = _euclid(*_euclid(*_euclid(*_euclid(*_euclid(parts, np.mod(amount, parts))))))
+    return np.where(rest > 0, 1.0, one)
+
+
+def _euclid(one: Number, rest: Number) -> tuple[Number, Number]:
+    """The smaller of two numbers, and what it leaves of the greater; the greatest divisor, once nothing is left."""
+    found = rest > 0
+    return np.where(found, rest, one), np.where(found, np.mod(one, np.maximum(rest, 1)), 0 * one)

@@ -1,4 +1,4 @@
-"""Groups of ranks on a topology: who shares a domain, what an interface gives each, two levels together."""
+"""The network between domains: what an interface gives each rank, rails and pods, two levels together."""
 
 from __future__ import annotations
 
@@ -10,81 +10,6 @@ from costmodel.equation import Number, equation
 
 Rails = Literal["none", "optimised", "forwarded"]
 Topology = Literal["switch", "mesh", "pairs", "torus", "none"]
-
-
-@equation
-def ranks_inside(ranks: Number, stride: Number, domain: Number) -> Number:
-    """Members of a group that share a scale-up domain.
-
-    clip(⌊domain / stride⌋, 1, n)
-
-    Args:
-        ranks: ranks in the group, n [1]
-        stride: distance of neighbours of the group in the order of ranks [1]
-        domain: accelerators in a scale-up domain [1]
-
-    Returns:
-        members in one domain [1]
-
-    Example:
-        >>> float(ranks_inside(16.0, 4.0, 8.0))
-        2.0
-
-    Source:
-        megatron-lm parallel_state.py
-
-    Monotone: increasing in ranks, domain; decreasing in stride
-    """
-    return np.minimum(np.maximum(np.floor(domain / stride), 1.0), ranks)
-
-
-@equation
-def domains_spanned(ranks: Number, inside: Number) -> Number:
-    """Scale-up domains a group reaches across.
-
-    ⌈n / g⌉
-
-    Args:
-        ranks: ranks in the group, n [1]
-        inside: members in one domain, g [1]
-
-    Returns:
-        domains, k [1]
-
-    Example:
-        >>> float(domains_spanned(16.0, 2.0))
-        8.0
-
-    Source:
-        composition
-
-    Monotone: increasing in ranks; decreasing in inside
-    """
-    return np.ceil(ranks / inside)
-
-
-@equation
-def fewest_inside(ranks: Number, inside: Number, domains: Number) -> Number:
-    """Members in the domain that holds the fewest, whose interfaces carry the most each.
-
-    max(n − g (k − 1), 1)
-
-    Args:
-        ranks: ranks in the group, n [1]
-        inside: members in a full domain, g [1]
-        domains: domains the group reaches across, k [1]
-
-    Returns:
-        members, g where every domain is full [1]
-
-    Example:
-        >>> float(fewest_inside(12.0, 8.0, 2.0))
-        4.0
-
-    Source:
-        composition
-    """
-    return np.maximum(ranks - inside * (domains - 1), 1)
 
 
 @equation

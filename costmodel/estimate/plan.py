@@ -9,13 +9,14 @@ from costmodel.documents.library import Case
 from costmodel.documents.plan import Plan
 from costmodel.equations.counting import data_parallel_degree
 from costmodel.errors import Place, fail
+from costmodel.estimate.assumed import Assumed
 from costmodel.estimate.band import banded
 from costmodel.estimate.block import SIZES, Block, Structure, one_row
 from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import Evaluation, evaluate, verdict
 from costmodel.estimate.legality.checks import refusals, remarks
 from costmodel.estimate.limits import unacceptable
-from costmodel.estimate.setting import Assumed, Setting, setting_of
+from costmodel.estimate.setting import Setting, setting_of
 from costmodel.estimate.shapes.schedules import FOLDED
 from costmodel.estimate.shapes.split import stage_layers
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+import math
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from costmodel.choices import Recompute
@@ -11,7 +13,7 @@ from costmodel.documents.library import Case
 from costmodel.documents.model import Model
 from costmodel.documents.precision import RECIPES, Recipe
 from costmodel.documents.scenario import FlopConvention
-from costmodel.documents.stack import ExpertKernels, GradientType, LowPrecision, Stack
+from costmodel.documents.stack import ExpertKernels, LowPrecision, Stack
 from costmodel.documents.tuning import Tuning
 from costmodel.equation import Number, term
 from costmodel.equations.adapters import packed_bytes
@@ -20,6 +22,7 @@ from costmodel.equations.counting import divided, repeated, world_size
 from costmodel.equations.overlap import bucket_bytes
 from costmodel.equations.roofline import slowest_part
 from costmodel.errors import Place, fail
+from costmodel.estimate.assumed import Assumed, Speaker
 from costmodel.estimate.host import Host, host_of
 from costmodel.estimate.overlaps import tensor_overlap, weights_overlap
 from costmodel.estimate.precision import Linear, linear_of, matmul_fit, possible
@@ -42,15 +45,6 @@ DISPATCH_BYTES = {
     "bf16": ELEMENT_BYTES["bf16"],
     "fp8": Figure(1.03125, Place("DeepEP", path="a byte, and an fp32 scale for 128 of them")),
 }
-
-
-@dataclass(frozen=True)
-class Assumed:
-    """A value nobody wrote into the scenario, and where it came from."""
-
-    path: str
-    value: str
-    origin: str
 
 
 @dataclass(frozen=True)
@@ -162,10 +156,18 @@ class Setting:
         accelerator = self.case.accelerator
         return accelerator.peak.fp32 or self.peak if accelerator.vendor == "NVIDIA" else self.peak
 
-    @property
+    @functools.cached_property
     def domain(self) -> float:
-        """Accelerators of a scale-up domain."""
-        return self.case.node.scale_up.domain
+        """Accelerators of a scale-up domain; of a rack of nodes those that a job takes, as many of each if it can."""
+        node = self.case.node
+        whole, each, ranks = node.scale_up.domain, int(node.accelerators), int(self.ranks)
+        if whole <= each:
+            return whole
+        taken = max(count for count in range(each, int(min(whole, ranks)) + 1) if math.gcd(count, ranks) == count)
+        if taken != ranks and taken + taken <= whole:
+            return whole
+        place = getattr(whole, "place", None)
+        return Figure(taken, place and replace(place, path=f"{place.path}: those of {whole:g} that the job takes"))
 
     @property
     def of_a_part(self) -> Number:
@@ -208,50 +210,6 @@ class Setting:
         return self.collectives.get(operation, self.collectives["all_gather"])
 
 
-class _Speaker:
-    """Takes the scenario's value if it has one, else the default, and notes that it did."""
-
-    def __init__(self) -> None:
-        self.assumed: list[Assumed] = []
-
-    def say(self, path: str, value: str, origin: str) -> None:
-        self.assumed.append(Assumed(path, value, origin))
-
-    def gradients(self, case: Case) -> GradientType:
-        written = case.scenario.workload.gradients
-        if written is None:
-            self.say("workload.gradients", case.stack.gradients, f"stacks/{case.stack.name}")
-        return written or case.stack.gradients
-
-    def rates(self, stack: Stack, linear: Linear, origin: str) -> None:
-        share = show(linear.fit.compute_share, "1")
-        self.say("attention and matmul", f"{stack.kernels.attention}; {share} of peak alone", origin)
-
-    def slowdown(self, case: Case, origin: str) -> None:
-        fit = case.efficiency.sustained
-        if fit is None or case.scenario.assume.sustained is not None:
-            return
-        found = float(slowdown_of(case))
-        self.say("assume.sustained", show(found, "1"), origin if found == fit.factor else f"{origin}, by power")
-
-    def mfu_peak(self, case: Case, recipe: Recipe) -> float:
-        """The rate an MFU is a share of: of the type the matmuls read, unless the scenario names another."""
-        written, peaks = case.scenario.assume.mfu_peak, case.accelerator.peak
-        peak: float | None = getattr(peaks, written or recipe.type)
-        if peak is None:
-            sentence, place = f"{case.accelerator.name} has no {written} peak", case.place("assume.mfu_peak")
-            raise fail("D013", sentence, place, "take another assume.mfu_peak")
-        if recipe.narrow and written is None:
-            self.say("assume.mfu_peak", f"{recipe.type}, {show(peak, 'FLOP/s')}", f"precision {recipe.name}")
-        return peak
-
-    def choose(self, path: str, written: float | None, default: float, origin: str, unit: str = "1") -> float:
-        if written is not None:
-            return written
-        self.say(path, show(default, unit), origin)
-        return default
-
-
 def setting_of(case: Case) -> Setting:
     """The numbers of a case."""
     _complete(case, RECIPES[case.scenario.workload.precision])
@@ -260,7 +218,7 @@ def setting_of(case: Case) -> Setting:
     linear, sustained, streams = linear_of(case), efficiency.sustained, efficiency.memory
     assert network and sustained and streams  # noqa: PT018 (narrowing three at once)
     fitted, crossed, named = f"efficiencies/{efficiency.of}", f"efficiencies/{case.network.of}", f"stacks/{stack.name}"
-    gradients = (speaker := _Speaker()).gradients(case)
+    gradients = (speaker := Speaker()).gradients(case)
     speaker.rates(stack, linear, fitted)
     speaker.slowdown(case, fitted)
     return Setting(
@@ -295,7 +253,7 @@ def setting_of(case: Case) -> Setting:
     )
 
 
-def _experts(case: Case, speaker: _Speaker) -> ExpertSetting | None:
+def _experts(case: Case, speaker: Speaker) -> ExpertSetting | None:
     """What is said about experts; nothing for a model without."""
     if not case.model.has_experts:
         return None

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from costmodel.equations.collectives import algorithm_bandwidth, bus_bandwidth
+from costmodel.estimate.assumed import Assumed
 from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer
-from costmodel.estimate.setting import Assumed, Setting
+from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.split import stage_layers
 from costmodel.estimate.traffic.groups import Transfer
 from costmodel.explore.explain.alone import Alone

@@ -20,8 +20,9 @@ from costmodel.equations.collectives import (
     tree_all_reduce_time,
     wire_bytes,
 )
+from costmodel.equations.placement import domains_spanned, fewest_inside, group_place, ranks_inside
 from costmodel.equations.states import gradient_traffic
-from costmodel.equations.topology import domains_spanned, interface_bandwidth, ranks_inside, two_level_time
+from costmodel.equations.topology import interface_bandwidth, two_level_time
 
 OPERATIONS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "send")
 RINGS = ("all_reduce", "reduce_scatter", "all_gather")
@@ -226,16 +227,24 @@ def test_the_blend_lies_between_the_longer_and_the_sum_of_both_and_more() -> Non
     assert blended[-1] == pytest.approx(wire[-1] / 200e9, rel=0.02)
 
 
-@pytest.mark.parametrize("domain", [4, 8, 72])
-@pytest.mark.parametrize("ranks", [1, 2, 4, 8, 16, 32])
-@pytest.mark.parametrize("stride", [1, 2, 4, 8, 16])
-def test_members_of_a_domain_counted(ranks: int, stride: int, domain: int) -> None:
-    """Ranks 0, stride, 2 stride, … laid over domains of consecutive ranks."""
-    homes = [rank * stride // domain for rank in range(ranks)]
-    inside = ranks_inside(float(ranks), float(stride), float(domain))
-    assert inside == max(homes.count(home) for home in set(homes)) or domain % stride
-    if not domain % stride or ranks * stride <= domain:
-        assert domains_spanned(float(ranks), inside) == len(set(homes))
+@pytest.mark.parametrize("domain", [4, 6, 8, 16])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6, 8, 12, 16, 32])
+@pytest.mark.parametrize("stride", [1, 2, 3, 4, 6, 8, 16])
+def test_the_group_that_reaches_furthest_is_counted(ranks: int, stride: int, domain: int) -> None:
+    """All groups of a world that both fill, rank by rank: the one in most domains."""
+    place = group_place(float(ranks), float(stride), float(domain))
+    domains = domains_spanned(float(ranks), float(stride), float(domain), place)
+    inside = ranks_inside(float(ranks), float(stride), float(domain), place, domains)
+    counts = list[list[int]]()
+    for first in range(math.lcm(ranks * stride, domain)):
+        if first % (ranks * stride) < stride:
+            homes = [(first + member * stride) // domain for member in range(ranks)]
+            counts.append([homes.count(home) for home in set(homes)])
+    worst = max(counts, key=lambda each: (len(each), -min(each)))
+    assert domains == len(worst)
+    if domain % stride == 0:
+        assert inside == max(worst)
+        assert fewest_inside(float(ranks), inside, domains) <= min(worst)
 
 
 def test_interfaces_are_shared_by_the_accelerators_of_a_node() -> None:

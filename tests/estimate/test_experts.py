@@ -17,6 +17,7 @@ from costmodel.estimate.shapes.work import shard
 from costmodel.estimate.time.expert_pass import expert_pass
 from costmodel.estimate.time.layer import layer_work
 from costmodel.estimate.traffic.collectives import collective_time
+from costmodel.estimate.traffic.expert import expert_groups
 from estimate.cases import ask, costs, line, mixed, model, one, setting, without_network, written_out
 
 EQUAL = pytest.approx
@@ -216,6 +217,19 @@ def test_multi_token_prediction_costs_a_layer_and_a_head() -> None:
     layer = 4 * 1024 * 1024 + 2 * 3 * 1024 * 1024 + 1024 * 8
     assert each == EQUAL((head + layer + 2 * 1024 * 1024) / (head + 8 * layer), rel=0.12)
     assert with_it["memory_peak"] > without["memory_peak"]
+
+
+@pytest.mark.parametrize(("tp", "ep", "etp"), [(8, 8, 1), (8, 4, 2), (4, 8, 1), (2, 4, 2), (2, 8, 1), (1, 8, 1)])
+def test_expert_groups_take_the_ranks_of_a_stage(tp: int, ep: int, etp: int) -> None:
+    """With the pipeline inside data parallelism tp · cp ranks of a stage lie side by side, the next pp times as far."""
+    asked, pp = setting(mixed(ffn_hidden=1024), nodes=4), 2
+    block = ask(asked, tp=tp, pp=pp, ep=ep, etp=etp, order="tp-cp-pp-dp").evaluation.block
+    placed = expert_groups(asked, block)
+    stage = [rank for rank in range(32) if rank // tp % pp == 0]
+    whole = ep * etp
+    groups = [stage[first : first + whole] for first in range(0, len(stage), whole)]
+    worst = max(len({rank // 8 for rank in each[::etp]}) for each in groups)
+    assert (one(placed.ep.ranks), one(placed.ep.domains)) == (ep, worst)
 
 
 @pytest.mark.parametrize("zero", [0, 1, 2, 3])

@@ -13,7 +13,7 @@ from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.legality.checks import CHECKS, OF_A_SEARCH, legal, refusals
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.explore.search.search import search
-from estimate.cases import ask, costs, machine, mixed, model, setting
+from estimate.cases import ask, costs, machine, mixed, model, one, setting
 
 SMALL = model()
 NO_SP = {"sequence_parallel": False}
@@ -249,6 +249,16 @@ def test_remarks() -> None:
     assert ask(setting(model(hidden=4096, heads=32, kv_heads=4)), tp=8).remarked == ("N002",)
     assert ask(setting(model(ffn_hidden=1024)), tp=8).remarked == ("N004",)
     assert {"N001", "N002", "N004"} <= {*REMARKS}
+
+
+def test_groups_that_straddle_two_nodes_are_remarked() -> None:
+    """Of 24 ranks in sixes the second six has two in one node and four in the next."""
+    asked = setting(model(hidden=3072, heads=24), nodes=3, global_batch=12)
+    straddling = ask(asked, tp=6)
+    assert straddling.remarked == ("N001",)
+    transfers = straddling.evaluation.step.transfers
+    assert {one(item.group.domains) for item in transfers if item.group.name == "tp"} == {2.0}
+    assert ask(asked, tp=8).remarked == ()
 
 
 def test_heads_without_tensor_cores() -> None:

@@ -245,7 +245,7 @@ def refusals(setting: Setting, block: Block) -> tuple[str, ...]:
 
 def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:
     """What a legal plan should be told."""
-    yield "N001", np.asarray(block.tp > setting.domain)
+    yield "N001", leaves_rest(setting.domain, block.tp)
     yield "N005", all_if(block, setting.case.efficiency.of == UNMEASURED)
     counts = [kind.attention.kv_heads for kind in setting.model.layers if kind.attention is not None]
     yield "N002", np.asarray(block.tp > min(counts, default=math.inf))

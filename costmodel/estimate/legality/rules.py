@@ -99,7 +99,9 @@ REFUSALS = {
 
 REMARKS = {
     "N001": Rule(
-        "tp leaves the domain", "Tensor parallelism reaches across nodes, where its many small collectives are slow."
+        "tp leaves the domain",
+        "Tensor parallelism reaches across nodes, some of its groups at least, where its many small collectives are "
+        "slow.",
     ),
     "N002": Rule("kv heads repeat", "tp exceeds the key and value heads; they repeat on several ranks."),
     "N003": Rule("tight", "Peak memory is between 90 and 100 % of what is usable; a small change may not fit."),

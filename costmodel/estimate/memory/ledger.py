@@ -303,10 +303,12 @@ def _held_whole(setting: Setting, block: Block, part: Shard, layers: Number) -> 
         return np.where(reached(block, layers) > 0, whole, 0.0)
     if block.structure.recompute_modules:
         return dropped_bytes(setting, block, part)
-    if dropped == "operations":
-        whole = whole_activations(setting, block, part, selective=False)
-        return np.maximum(whole - layer_activations(setting, block, part), 0.0)
-    return 0.0
+    if dropped == "nothing":
+        return 0.0
+    whole = whole_activations(setting, block, part, selective=False)
+    if dropped == "core":
+        return whole - whole_activations(setting, block, part, selective=True)
+    return np.maximum(whole - layer_activations(setting, block, part), 0.0)
 
 
 def _first(setting: Setting, block: Block, live: Number) -> Number:

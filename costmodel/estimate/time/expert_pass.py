@@ -44,15 +44,16 @@ def expert_pass(setting: Setting, part: Shard, block: Block) -> ExpertWork | Non
         both = _matmuls(setting, said, held, rows) + _adapters(setting, said, held, rows)
         once, twice = (_memory_bound(setting, said, held, tokens, rows, backward=back) for back in (False, True))
         both = both + Both(Pass(memory_bound=once), Pass(memory_bound=twice))
-        again = recomputed(setting, block.structure.recompute, both.forward, Pass())
-        again = again + _modules_again(setting, block, held, rows, both.forward)
+        again = _again(setting, block, held, rows, both.forward)
         ahead, behind = (_host(setting, said, held, backward=back) for back in (False, True))
     return ExpertWork(both + Both(Pass(), again), ahead, behind, said.dropless and held.of.count > 1)
 
 
-def _modules_again(setting: Setting, block: Block, held: Routed, rows: Number, once: Pass) -> Pass:
-    """What named modules do once more: all the experts do forward, or their activation function."""
-    modules = block.structure.recompute_modules or ()
+def _again(setting: Setting, block: Block, held: Routed, rows: Number, once: Pass) -> Pass:
+    """What backward does once more: by recompute mode; by name all that experts do, or their activation function."""
+    modules = block.structure.recompute_modules
+    if modules is None:
+        return recomputed(setting, block.structure.recompute, once, Pass())
     if "moe" in modules:
         return once
     if "moe-activation" not in modules:

@@ -15,7 +15,8 @@ from costmodel.equations.collectives import (
     wire_bytes,
 )
 from costmodel.equations.counting import divided
-from costmodel.equations.topology import fewest_inside, two_level_time
+from costmodel.equations.placement import fewest_inside
+from costmodel.equations.topology import two_level_time
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.groups import Group
 from costmodel.estimate.traffic.links import inside_bandwidth, network_rate

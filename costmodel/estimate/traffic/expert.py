@@ -13,13 +13,13 @@ from costmodel.equations.experts import dispatch_bytes, distinct_destinations, e
 from costmodel.equations.overlap import exposed_time, lost_time
 from costmodel.equations.roofline import stream_time
 from costmodel.equations.topology import two_level_time
-from costmodel.estimate.block import PIPELINE_INSIDE, Block
+from costmodel.estimate.block import PIPELINE_INSIDE, Block, alone
 from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import ELEMENT_BYTES, ExpertSetting, Setting
 from costmodel.estimate.shapes.experts import Routed, rows_of
 from costmodel.estimate.shapes.work import Shard, local_tokens
 from costmodel.estimate.traffic.collectives import collective_time
-from costmodel.estimate.traffic.groups import Exchange, Group, group
+from costmodel.estimate.traffic.groups import Exchange, Group, group, joined
 from costmodel.estimate.traffic.links import link_of, network_rate
 
 
@@ -47,15 +47,26 @@ def expert_data(setting: Setting, block: Block) -> Number:
 
 
 def expert_groups(setting: Setting, rows: Block) -> ExpertGroups:
-    """Where the groups lie; with the pipeline inside data parallelism, members are pp times as far apart."""
-    pp, ep, etp = rows.pp, rows.ep, rows.etp
+    """Where the groups lie among the ranks of a stage, innermost first."""
     with term("expert placement"):
-        stride = repeated(pp, etp) if rows.structure.order == PIPELINE_INSIDE else etp
-        outer = repeated(stride, ep)
+        outer = repeated(rows.etp, rows.ep)
         edp = expert_data(setting, rows)
     return ExpertGroups(
-        group(setting, "etp", etp, 1.0), group(setting, "ep", ep, stride), group(setting, "edp", edp, outer)
+        _of_a_stage(setting, rows, "etp", rows.etp, 1.0),
+        _of_a_stage(setting, rows, "ep", rows.ep, rows.etp),
+        _of_a_stage(setting, rows, "edp", edp, outer),
     )
+
+
+def _of_a_stage(setting: Setting, rows: Block, name: str, ranks: Number, stride: Number) -> Group:
+    """A group of ranks of one stage: with the pipeline inside data parallelism tp · cp of them lie side by side."""
+    if rows.structure.order != PIPELINE_INSIDE or alone(rows.pp):
+        return group(setting, name, ranks, stride)
+    with term("expert placement"):
+        beside = repeated(rows.tp, rows.cp)
+        near = np.minimum(np.maximum(np.floor(divided(beside, stride)), 1.0), ranks)
+        far, apart = divided(ranks, near), repeated(np.maximum(beside, stride), rows.pp)
+    return joined(name, group(setting, name, near, stride), group(setting, name, far, apart))
 
 
 def expert_traffic(

@@ -10,9 +10,10 @@ import numpy as np
 from costmodel.equation import Number, term
 from costmodel.equations.collectives import Operation, wire_bytes
 from costmodel.equations.counting import divided, repeated
-from costmodel.equations.topology import domains_spanned, ranks_inside
+from costmodel.equations.placement import domains_filled, domains_spanned, group_place, ranks_inside
 from costmodel.estimate.block import Block, Structure, alone
 from costmodel.estimate.once import once
+from costmodel.estimate.passes import largest
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import weight_copies
 
@@ -80,8 +81,11 @@ AXES = {"embedding": "dp", "replicas": "dp", "ends": "tp", "etp": "ep", "edp": "
 def group(setting: Setting, name: str, ranks: Number, stride: Number) -> Group:
     """A group whose neighbours lie `stride` ranks apart."""
     with term(f"{name} group"):
-        inside = ranks_inside(ranks, stride, setting.domain)
-        return Group(name, ranks, stride, inside, domains_spanned(ranks, inside), repeated(ranks, stride))
+        domain = setting.domain
+        place = group_place(ranks, stride, domain)
+        domains = domains_spanned(ranks, stride, domain, place)
+        inside = ranks_inside(ranks, stride, domain, place, domains)
+        return Group(name, ranks, stride, inside, domains, repeated(ranks, stride))
 
 
 def joined(name: str, one: Group, other: Group) -> Group:
@@ -90,7 +94,8 @@ def joined(name: str, one: Group, other: Group) -> Group:
         ranks, inside = repeated(one.ranks, other.ranks), repeated(one.inside, other.inside)
         extent = np.maximum(one.extent, other.extent)
         stride = np.minimum(one.stride, other.stride)
-        return Group(name, ranks, stride, inside, domains_spanned(ranks, inside), extent)
+        domains = largest(domains_filled(ranks, inside), one.domains, other.domains)
+        return Group(name, ranks, stride, inside, domains, extent)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,146 @@
+"""Groups of ranks laid over scale-up domains: how many they reach across, and who shares one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.equation import Number, equation
+from costmodel.equations.counting import common_divisor
+
+
+@equation
+def group_place(ranks: Number, stride: Number, domain: Number) -> Number:
+    """Place in its domain of the first member of that group which reaches across the most domains.
+
+    D − 1 − (gcd(n s, D) − s)⁺
+
+    Args:
+        ranks: ranks in the group, n [1]
+        stride: distance of neighbours of the group in the order of ranks, s [1]
+        domain: accelerators in a scale-up domain, D [1]
+
+    Returns:
+        place, from 0 [1]
+
+    Example:
+        >>> float(group_place(6.0, 1.0, 8.0))
+        6.0
+
+    Source:
+        composition
+
+    Holds: all ranks of all domains taken, groups of n s ranks one after the other; then by enumeration
+
+    Pitfall: of 6 ranks on nodes of 8 every second group has two in one node and four in the next
+    """
+    place: Number = domain - 1 - np.maximum(common_divisor(ranks * stride, domain) - stride, 0)
+    return place
+
+
+@equation
+def domains_spanned(ranks: Number, stride: Number, domain: Number, place: Number) -> Number:
+    """Scale-up domains a group reaches across.
+
+    min(⌊(f + (n − 1) s) / D⌋ + 1, n), at least 1
+
+    Args:
+        ranks: ranks in the group, n [1]
+        stride: distance of neighbours of the group in the order of ranks, s [1]
+        domain: accelerators in a scale-up domain, D [1]
+        place: of its first member in its domain, from 0, f [1]
+
+    Returns:
+        domains, k [1]
+
+    Example:
+        >>> float(domains_spanned(16.0, 4.0, 8.0, 3.0))
+        8.0
+        >>> float(domains_spanned(6.0, 1.0, 8.0, 6.0))
+        2.0
+
+    Source:
+        megatron-lm parallel_state.py; composition
+
+    Monotone: increasing in ranks, place
+    """
+    domains: Number = np.maximum(np.minimum(np.floor((place + (ranks - 1) * stride) / domain) + 1, ranks), 1)
+    return domains
+
+
+@equation
+def ranks_inside(ranks: Number, stride: Number, domain: Number, place: Number, domains: Number) -> Number:
+    """Members of a group in the domain that holds the most of them.
+
+    n in one domain; else min(⌈D / s⌉, max(h, n − h)), of which the first has h = ⌊(D − 1 − f) / s⌋ + 1
+
+    Args:
+        ranks: ranks in the group, n [1]
+        stride: distance of neighbours of the group in the order of ranks, s [1]
+        domain: accelerators in a scale-up domain, D [1]
+        place: of its first member in its domain, from 0, f [1]
+        domains: domains the group reaches across [1]
+
+    Returns:
+        members in one domain [1]
+
+    Example:
+        >>> float(ranks_inside(16.0, 4.0, 8.0, 3.0, 8.0))
+        2.0
+        >>> float(ranks_inside(6.0, 1.0, 8.0, 6.0, 2.0))
+        4.0
+
+    Source:
+        megatron-lm parallel_state.py; composition
+    """
+    first = np.floor((domain - 1 - place) / stride) + 1
+    most = np.minimum(np.ceil(domain / stride), np.maximum(first, ranks - first))
+    return np.where(domains > 1, most, ranks)
+
+
+@equation
+def domains_filled(ranks: Number, inside: Number) -> Number:
+    """Scale-up domains that so many ranks fill.
+
+    ⌈n / g⌉
+
+    Args:
+        ranks: ranks in the group, n [1]
+        inside: members in one domain, g [1]
+
+    Returns:
+        domains, k [1]
+
+    Example:
+        >>> float(domains_filled(16.0, 2.0))
+        8.0
+
+    Source:
+        composition
+
+    Monotone: increasing in ranks; decreasing in inside
+    """
+    return np.ceil(ranks / inside)
+
+
+@equation
+def fewest_inside(ranks: Number, inside: Number, domains: Number) -> Number:
+    """Members in the domain that holds the fewest, whose interfaces carry the most each.
+
+    max(n − g (k − 1), 1)
+
+    Args:
+        ranks: ranks in the group, n [1]
+        inside: members in a full domain, g [1]
+        domains: domains the group reaches across, k [1]
+
+    Returns:
+        members, g where every domain is full [1]
+
+    Example:
+        >>> float(fewest_inside(12.0, 8.0, 2.0))
+        4.0
+
+    Source:
+        composition
+    """
+    return np.maximum(ranks - inside * (domains - 1), 1)

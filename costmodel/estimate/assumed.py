@@ -1,0 +1,71 @@
+"""What was assumed of a case: values nobody wrote, and where each came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.documents.library import Case
+from costmodel.documents.precision import Recipe
+from costmodel.documents.stack import GradientType, Stack
+from costmodel.errors import fail
+from costmodel.estimate.precision import Linear
+from costmodel.estimate.slowdown import slowdown_of
+from costmodel.units import show
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """A value nobody wrote into the scenario, and where it came from."""
+
+    path: str
+    value: str
+    origin: str
+
+
+class Speaker:
+    """Takes the scenario's value if it has one, else the default, and notes that it did."""
+
+    def __init__(self) -> None:
+        self.assumed: list[Assumed] = []
+
+    def say(self, path: str, value: str, origin: str) -> None:
+        """Notes a value that was assumed."""
+        self.assumed.append(Assumed(path, value, origin))
+
+    def gradients(self, case: Case) -> GradientType:
+        """The type gradients are summed in."""
+        written = case.scenario.workload.gradients
+        if written is None:
+            self.say("workload.gradients", case.stack.gradients, f"stacks/{case.stack.name}")
+        return written or case.stack.gradients
+
+    def rates(self, stack: Stack, linear: Linear, origin: str) -> None:
+        """Notes the attention kernel and the share of peak that products reach alone."""
+        share = show(linear.fit.compute_share, "1")
+        self.say("attention and matmul", f"{stack.kernels.attention}; {share} of peak alone", origin)
+
+    def slowdown(self, case: Case, origin: str) -> None:
+        """Notes the slow-down of a real step, unless the scenario states one."""
+        fit = case.efficiency.sustained
+        if fit is None or case.scenario.assume.sustained is not None:
+            return
+        found = float(slowdown_of(case))
+        self.say("assume.sustained", show(found, "1"), origin if found == fit.factor else f"{origin}, by power")
+
+    def mfu_peak(self, case: Case, recipe: Recipe) -> float:
+        """The rate an MFU is a share of: of the type the matmuls read, unless the scenario names another."""
+        written, peaks = case.scenario.assume.mfu_peak, case.accelerator.peak
+        peak: float | None = getattr(peaks, written or recipe.type)
+        if peak is None:
+            sentence, place = f"{case.accelerator.name} has no {written} peak", case.place("assume.mfu_peak")
+            raise fail("D013", sentence, place, "take another assume.mfu_peak")
+        if recipe.narrow and written is None:
+            self.say("assume.mfu_peak", f"{recipe.type}, {show(peak, 'FLOP/s')}", f"precision {recipe.name}")
+        return peak
+
+    def choose(self, path: str, written: float | None, default: float, origin: str, unit: str = "1") -> float:
+        """The written value, or the default."""
+        if written is not None:
+            return written
+        self.say(path, show(default, unit), origin)
+        return default

@@ -41,7 +41,7 @@ def layer_work(setting: Setting, block: Block, kind: Layers) -> LayerWork:
     part = shard(setting.model, kind, block.tp, block.ep, block.etp)
     layer = layer_pass(setting, part, block)
     tokens, parallel = local_tokens(setting, block), structure.sequence_parallel
-    tensor = tensor_traffic(setting, tp, tokens, layer.forward, exchanges(kind), sequence_parallel=parallel)
+    tensor = tensor_traffic(setting, tp, tokens, layer, exchanges(kind), sequence_parallel=parallel)
     context = context_traffic(setting, context_group(setting, block), block, part, core_of(setting, block, layer))
     full = structure.recompute == "full"
     experts, inside = ExpertTraffic(), expert_pass(setting, part, block)

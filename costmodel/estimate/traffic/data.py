@@ -186,6 +186,17 @@ def _scatters(setting: Setting, block: Block, placed: Groups, units: Units, time
     return Moved((*layers, *tables), *(_sum([each.time for each in kind]) for kind in (layers, tables)))
 
 
+def _shown_of_ends(
+    setting: Setting, moved: Moved, units: Units, times: Number, beside: Number, taken: Number
+) -> Number:
+    """Of tables moved so often a step: one has nothing to hide behind, the others have what their layers leave."""
+    with term("ends"):
+        others = np.maximum(repeated(units.tables, times) - 1.0, 0.0)
+        room = repeated(units.layers, np.maximum(beside - taken, 0.0))
+        each = exposed_time(moved.table, room, setting.overlap_dp, 0.0)
+        return moved.table + repeated(others, each)
+
+
 def sharded_gradients(
     setting: Setting,
     block: Block,
@@ -202,7 +213,8 @@ def sharded_gradients(
     scatters = _scatters(setting, block, placed, units, units.micro_batches)
     exposed = exposed_time(scatters.layer, beside[1], setting.overlap_dp, 0.0)
     back = _weights_back(setting, block, placed.dp, parameters, ends)
-    ends, taken = scatters.table + _shown(setting, back, beside[0]), (back.time, scatters.layer)
+    ends = _shown_of_ends(setting, scatters, units, units.micro_batches, beside[1], scatters.layer)
+    ends, taken = ends + _shown(setting, back, beside[0]), (back.time, scatters.layer)
     return DataTraffic(ends, 0.0, exposed, taken, (*scatters.transfers, *back.transfers))
 
 
@@ -217,21 +229,25 @@ def sharded_weights(
     forward and backward, but for gathers of a backward pass that does not ask for them ahead.
     """
     hideable, again = setting.overlap_dp, block.structure.zero == 3
-    gathers = _gathers(setting, block, placed, units, units.micro_batches if again else units.once)
+    gathered_times = units.micro_batches if again else units.once
+    gathers = _gathers(setting, block, placed, units, gathered_times)
     scatters = _scatters(setting, block, placed, reduced, units.once)
-    ends, gather = gathers.table + scatters.table, gathers.layer
+    gather, taken = gathers.layer, (gathers.layer, scatters.layer)
+    if again:
+        taken = gather, np.where(units.pipelined, gather, gather + scatters.layer)
+    ends = _shown_of_ends(setting, gathers, units, gathered_times, beside[0], taken[0])
+    ends = ends + _shown_of_ends(setting, scatters, reduced, units.once, beside[1], taken[1])
     forward = exposed_time(gather, beside[0], hideable, 0.0)
     each, rest = units.placed(exposed_time(scatters.layer, beside[1], hideable, 0.0))
     if not again:
         each_forward, once_forward = units.placed(forward)
         moved = (*gathers.transfers, *scatters.transfers)
-        return DataTraffic(ends + once_forward + rest, each_forward, each, (gather, scatters.layer), moved)
+        return DataTraffic(ends + once_forward + rest, each_forward, each, taken, moved)
     if setting.stack.overlap.ahead:
         gathered = exposed_time(gather, beside[1], hideable, 0.0)
         both = exposed_time(scatters.layer + gather, beside[1], hideable, 0.0)
     else:
         gathered, both = gather, gather + exposed_time(scatters.layer, beside[1], hideable, 0.0)
     backward = np.where(units.pipelined, gathered, both)
-    taken = gather, np.where(units.pipelined, gather, gather + scatters.layer)
     moved = (*gathers.transfers, gathers.transfers[0], *scatters.transfers)
     return DataTraffic(ends + rest, forward, backward, taken, moved)

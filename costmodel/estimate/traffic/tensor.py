@@ -8,7 +8,7 @@ from costmodel.equation import Number, term
 from costmodel.equations.collectives import Operation, activation_message
 from costmodel.equations.counting import repeated
 from costmodel.equations.overlap import exposed_time
-from costmodel.estimate.passes import Pass
+from costmodel.estimate.passes import Both
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.collectives import collective_time
 from costmodel.estimate.traffic.groups import Exchange, Group
@@ -42,7 +42,7 @@ class TensorTraffic:
 
 
 def tensor_traffic(
-    setting: Setting, tp: Group, tokens: Number, forward: Pass, exchanges: float, *, sequence_parallel: bool
+    setting: Setting, tp: Group, tokens: Number, layer: Both, exchanges: float, *, sequence_parallel: bool
 ) -> TensorTraffic:
     """Two exchanges a layer and direction, one where its halves are parallel.
 
@@ -55,8 +55,8 @@ def tensor_traffic(
         with term("tp all-reduce"):
             time = collective_time(setting, message, tp, "all_reduce")
         both = repeated(exchanges, time)
-        exposed = exposed_time(both, forward.matmul, hideable, 0.0)
-        anew = exposed_time(repeated(repeats, time), forward.matmul, hideable, 0.0)
+        exposed = exposed_time(both, layer.forward.matmul, hideable, 0.0)
+        anew = exposed_time(repeated(repeats, time), layer.forward.matmul, hideable, 0.0)
         reduce = Exchange(tp, "all_reduce", message, time, exchanges, exchanges, repeats)
         ends: tuple[AtEnds, ...] = (AtEnds("all_reduce", time, head=1.0, embedding=1.0),)
         return TensorTraffic(exposed, exposed, anew, (time, 0.0), (0.0, time), message, (reduce,), ends)
@@ -65,11 +65,11 @@ def tensor_traffic(
     with term("tp reduce-scatter"):
         scatter = collective_time(setting, message, tp, "reduce_scatter")
     gathered, scattered = repeated(exchanges, gather), repeated(exchanges, scatter)
-    exposed = exposed_time(gathered + scattered, forward.matmul, hideable, 0.0)
-    anew = exposed_time(gathered + repeated(repeats, scatter), forward.matmul, hideable, 0.0)
+    exposed = exposed_time(gathered + scattered, layer.forward.matmul, hideable, 0.0)
+    anew = exposed_time(gathered + repeated(repeats, scatter), layer.forward.matmul, hideable, 0.0)
     dropped = setting.stack.kernels.inputs == "dropped"
     with term("tp all-gather again for weight gradients"):
-        again = exposed_time(gathered, forward.matmul, 1.0, 0.0) if dropped else 0.0
+        again = exposed_time(gathered, layer.deferred, 1.0, 0.0) if dropped else 0.0
     made = (
         Exchange(tp, "all_gather", message, gather, exchanges, twice if dropped else exchanges, exchanges),
         Exchange(tp, "reduce_scatter", message, scatter, exchanges, exchanges, repeats),

@@ -131,7 +131,7 @@ def _communication(setting: Setting, step: TrainingStep) -> dict[str, Number]:
             if transfer.axis != axis:
                 continue
             with term(f"{axis} {transfer.operation}"):
-                spread = np.maximum(spread, _link_spread(setting, transfer))
+                spread = np.maximum(spread, np.where(transfer.count > 0, _link_spread(setting, transfer), 0.0))
                 waits = axis == "cp" and transfer.operation != "send"  # only a ring goes on beside attention
                 if hidden[axis] > 0 and not waits:
                     hiding = hiding + term_error(setting.stack.spread.overlap, transfer.total_time)

@@ -18,7 +18,7 @@ _LEDGER_NOTES = {
     "gathered": "unsharded units in flight",
     "buckets": "reduce buckets",
     "context": "keys and values of other ranks",
-    "recompute": "one layer recomputed whole",
+    "recompute": "what one layer holds while it is computed again",
     "logits": "logits, loss, last norm",
     "update": "what the optimizer's step holds beyond backward",
     "fragmentation": "held back by the caching allocator (assumed)",

@@ -12,13 +12,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
 
-from costmodel.choices import Schedule
-from costmodel.commands import completion
 from costmodel.commands.documents import Kind
 from costmodel.commands.shared import answering
 from costmodel.documents.library import FOLDERS
@@ -431,8 +429,3 @@ def test_completion_of_names_reads_no_document() -> None:
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     assert "costmodel.documents.folders" in ran.stdout.split()
     assert not {"numpy", "ruamel.yaml", "costmodel.documents.library"} & set(ran.stdout.split())
-
-
-def test_every_schedule_is_completed() -> None:
-    """They are written again beside the completion, which must not import documents to answer at once."""
-    assert set(completion.SCHEDULES) == set(get_args(Schedule))

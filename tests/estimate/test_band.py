@@ -12,8 +12,10 @@ from costmodel.documents.efficiency import Fitted
 from costmodel.documents.library import UNMEASURED, names, read
 from costmodel.documents.stack import Spread
 from costmodel.errors import CostModelError
-from costmodel.estimate.band import MEMORY_KINDS, memory_band, residual, time_spread
+from costmodel.estimate.band import MEMORY_KINDS, banded, memory_band, residual, time_spread
+from costmodel.estimate.block import SIZES, Block, Structure, one_row
 from costmodel.estimate.costs import BANDED
+from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.memory.ledger import LINES
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Setting
@@ -207,6 +209,16 @@ def test_part_of_a_ledger_has_its_own_band() -> None:
     assert states[0] < len(MEMORY_KINDS["states"]) * 1e9 < states[1]
     assert everything[0] < len(LINES) * 1e9 < everything[1]
     assert states[1] / states[0] < everything[1] / everything[0]
+
+
+def test_the_band_of_a_plan_is_its_own_in_a_table() -> None:
+    """Collectives that a neighbour makes, and this plan does not, leave its band alone."""
+    asked = setting("mixtral-8x7b", node="dgx-b200", nodes=4)
+    sizes = {"dp": 8.0, "tp": 2.0, "pp": 2.0, "vpp": 1.0, "micro_batch": 1.0, "ep": 8.0}
+    single, double = (one_row(Structure(), **sizes, etp=etp) for etp in (1.0, 2.0))
+    both = Block(Structure(), *(np.concatenate([getattr(single, name), getattr(double, name)]) for name in SIZES))
+    alone, table = (banded(asked, evaluate(asked, block)).costs.column("step_time_high") for block in (single, both))
+    assert table[0] == pytest.approx(alone[0], rel=1e-12)
 
 
 def test_what_is_common_to_all_gives_every_residual() -> None:

@@ -46,10 +46,10 @@ def test_a_link_and_a_host_of_any_rate_take_no_time() -> None:
 def test_a_slower_link_shows_more() -> None:
     times = [
         costs(replace(SMALL, host=replace(SMALL.host, link=rate)), **STATES)["offload_exposed"]
-        for rate in (10e9, 30e9, 60e9)
+        for rate in (2e9, 5e9, 60e9)
     ]
     assert times == sorted(times, reverse=True)
-    assert times[0] > times[-1] > 0
+    assert times[0] > times[1] > 0
 
 
 def test_drives_are_slower_than_memory_and_take_other_room() -> None:

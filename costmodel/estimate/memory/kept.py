@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from costmodel.equation import Number, term
 from costmodel.equations.activations import (
     mlp_activations,
@@ -39,8 +41,10 @@ def layer_activations(setting: Setting, block: Block, part: Shard) -> Number:
     if dropped == "operations" and structure.recompute_modules is None:
         sizes = (mixer.heads, mixer.kv_heads, mixer.head_dim) if mixer is not None else (0.0, 0.0, 0.0)
         kept = op_level_activations(tokens, model.hidden, *sizes, part.ffn_hidden, setting.element, split)
-        kept = kept + between(setting, part, tokens) + _between_experts(setting, block, part)
-        return kept + divided(_expert_activations(setting, part, block), 2.0) if part.routed is not None else kept
+        if part.routed is not None:
+            kept = kept + divided(_expert_activations(setting, part, block), 2.0)
+        kept = np.minimum(kept, whole_activations(setting, block, part, selective=False))
+        return kept + between(setting, part, tokens) + _between_experts(setting, block, part)
     whole = whole_activations(setting, block, part, selective=dropped == "core" and structure.recompute_modules is None)
     whole = whole + between(setting, part, tokens) + _between_experts(setting, block, part)
     if structure.recompute_modules is None and setting.tuning is None:

@@ -101,9 +101,12 @@ class Passing:
 
 @dataclass(frozen=True)
 class OffloadTime:
-    """Seconds of a step: link traffic that shows, and the update where the host makes it."""
+    """Seconds of a step: link traffic that compute does not hide, what follows the update, and this where the host
+    makes it.
+    """
 
-    exposed: Number
+    beside: Number
+    after: Number
     update: Number | None
 
 
@@ -111,7 +114,7 @@ def offload_time(setting: Setting, block: Block, passing: Passing, micro_batches
     """Traffic hides behind the compute of its micro-batch, each way of the link apart; the update hides behind none."""
     structure, offloading = block.structure, setting.stack.offload
     if not structure.offload or offloading is None:
-        return OffloadTime(0.0, None)
+        return OffloadTime(0.0, 0.0, None)
     hideable = offloading.overlap
     updated = passing.updated
     fetched: Number = 0.0
@@ -139,7 +142,7 @@ def offload_time(setting: Setting, block: Block, passing: Passing, micro_batches
             exposed_time(fetched + saved, passing.backward, hideable, 0.0),
             exposed_time(down, passing.backward, hideable, 0.0),
         )
-    return OffloadTime(repeated(micro_batches, forward + backward) + tail, update)
+    return OffloadTime(repeated(micro_batches, forward + backward), tail, update)
 
 
 def _link(setting: Setting, nbytes: Number) -> Number:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from costmodel.documents.model import Prediction
+import numpy as np
+
+from costmodel.documents.model import Layers, Prediction
 from costmodel.equation import Number, term
 from costmodel.equations.counting import divided, repeated
-from costmodel.estimate.block import Block
+from costmodel.estimate.block import Block, Structure
 from costmodel.estimate.once import RECOMPUTE, once
 from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.mixers import Matmul
 from costmodel.estimate.shapes.recompute import dispatched_again, exchanged_again, partial, reached
-from costmodel.estimate.shapes.schedules import is_later
+from costmodel.estimate.shapes.schedules import FOLDED, is_later
 from costmodel.estimate.shapes.split import StageLayers
 from costmodel.estimate.shapes.work import local_tokens
 from costmodel.estimate.time.kernels import embedding_pass, head_pass, plain_product
-from costmodel.estimate.time.layer import layer_work
+from costmodel.estimate.time.layer import LayerWork, layer_work
 from costmodel.estimate.traffic.groups import Exchange
 from costmodel.estimate.traffic.tensor import TensorTraffic
 
@@ -53,28 +55,40 @@ class Stages:
 @once(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
 def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
     """A layer and the ends of a rank for one micro-batch."""
-    later, share_reached = is_later(block.structure.schedule), reached(block, held.fullest)
-    works, kept = [], []
-    tensor, context, experts = list[Exchanged](), list[Exchanged](), list[Exchanged]()
-    full, routed = block.structure.recompute == "full", dispatched_again(block.structure)
+    later, structure = is_later(block.structure.schedule), block.structure
+    works, kept, exchanged = [], [], list[Exchanged]()
     for kind in setting.model.layers:
         work = layer_work(setting, block, kind)
         works.append(work.both if later else work.both.undeferred)
-        if partial(block.structure):
-            plain = layer_work(setting, block.under(replace(block.structure, recompute="none")), kind).both
+        if partial(structure):
+            plain = layer_work(setting, block.under(replace(structure, recompute="none")), kind).both
             kept.append(plain if later else plain.undeferred)
         fullest = held.on_fullest(setting.model, kind)
-        again = repeated(share_reached, exchanged_again(setting, block.structure, kind))
-        tensor += ((fullest, item, again) for item in work.tensor.exchanges)
-        experts += ((fullest, item, share_reached if routed else 0.0) for item in work.experts.exchanges)
-        context += ((fullest, item, share_reached if full else 0.0) for item in work.context.exchanges)
-    head = head_pass(setting, block) + _exchanged(work.tensor.head)
-    if setting.model.prediction is not None:
-        head = head + _prediction(setting, setting.model.prediction, block, head)
-    embedding = embedding_pass(setting, block) + _exchanged(work.tensor.embedding)
+        exchanged += _exchanges(setting, structure, kind, work, fullest, reached(block, held.fullest))
+    head = head_pass(setting, block) + _at_end(work.tensor.head)
+    ahead = setting.model.prediction
+    if ahead is not None:
+        predicting = layer_work(setting, block, ahead.layer)
+        head = head + _prediction(setting, ahead, block, predicting, head)
+        beside = held.first if structure.schedule in FOLDED else held.last
+        more = np.maximum(beside + ahead.depth - held.fullest, 0.0)  # than the layers of the fullest
+        exchanged += _exchanges(setting, structure, ahead.layer, predicting, more, 1.0)
+    embedding = embedding_pass(setting, block) + _at_end(work.tensor.embedding)
     head = head if later else head.undeferred
     layer, each = _reached(block, held, _means(setting, held, works), _means(setting, held, kept or works))
-    return Stages(layer, each, embedding, head, (*tensor, *experts, *context), work.tensor, held)
+    return Stages(layer, each, embedding, head, tuple(exchanged), work.tensor, held)
+
+
+def _exchanges(
+    setting: Setting, structure: Structure, kind: Layers, work: LayerWork, layers: Number, recomputed: Number
+) -> Iterator[Exchanged]:
+    """What so many layers of a kind exchange, of which recompute reaches a share."""
+    again = repeated(recomputed, exchanged_again(setting, structure, kind))
+    yield from ((layers, item, again) for item in work.tensor.exchanges)
+    again = recomputed if dispatched_again(structure) else 0.0
+    yield from ((layers, item, again) for item in work.experts.exchanges)
+    again = recomputed if structure.recompute == "full" else 0.0
+    yield from ((layers, item, again) for item in work.context.exchanges)
 
 
 def _means(setting: Setting, held: StageLayers, works: Sequence[Both]) -> tuple[Both, Both, Both]:
@@ -108,15 +122,14 @@ def _reached(
     return fullest, (first, middle, last)
 
 
-def _prediction(setting: Setting, ahead: Prediction, block: Block, head: Both) -> Both:
+def _prediction(setting: Setting, ahead: Prediction, block: Block, work: LayerWork, head: Both) -> Both:
     """Multi-token prediction beside the head: for each module a projection of both inputs, a layer, a head again."""
     with term("multi-token prediction"):
-        layer = layer_work(setting, block, ahead.layer).both
         hidden, tokens = setting.model.hidden, local_tokens(setting, block)
         joined = Matmul("projection", divided(hidden, block.tp), repeated(2.0, hidden))
-        each = layer + plain_product(setting, tokens, joined, trained=setting.tuning is None) + head
+        each = work.both + plain_product(setting, tokens, joined, trained=setting.tuning is None) + head
         return each.each(functools.partial(repeated, ahead.depth))
 
 
-def _exchanged(times: tuple[Number, Number]) -> Both:
+def _at_end(times: tuple[Number, Number]) -> Both:
     return Both(Pass(tp=times[0]), Pass(tp=times[1]))

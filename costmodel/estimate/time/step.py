@@ -19,10 +19,10 @@ from costmodel.estimate.block import Block
 from costmodel.estimate.memory.kept import offloaded_activations
 from costmodel.estimate.memory.offload import OffloadTime, Passing, offload_time, shard_of
 from costmodel.estimate.once import RECOMPUTE, once
-from costmodel.estimate.passes import Both, Pass, added, summed
+from costmodel.estimate.passes import Both, Pass, added, largest, summed
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.shapes.adapters import trained
-from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, is_plain, stepped
+from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, is_plain, of_ends, stepped
 from costmodel.estimate.shapes.split import StageLayers
 from costmodel.estimate.shapes.work import StageParameters, local_tokens
 from costmodel.estimate.time.ranks import Rank, busiest_rank, whole_time
@@ -63,12 +63,14 @@ def training_step(
     beside: dict[str, Number] = {
         "pp": sends.exposed,
         "dp": sum((transfer.total_time for transfer in tied), start=data.exposed),
-        "offload": offloaded.exposed,
         "optimizer": _optimizer(setting, block, own) if update is None else update,
     }
     if setting.recipe.narrow:
         beside["memory_bound"] = _converted_weights(setting, block, parameters, micro_batches)
     terms = {name: summed(piped.terms.get(name, 0.0), beside.get(name, 0.0)) for name in TERMS}
+    with term("offload"):  # the link to the host goes on while the network is waited for
+        late = np.maximum(offloaded.beside - added(terms, EXPOSED), 0.0) if block.structure.offload else 0.0
+        terms["offload"] = summed(late, offloaded.after)
     compute = added(terms, ("matmul", "attention", "memory_bound"))
     transfers = (*_within(setting, seen, work, micro_batches), *data.transfers, *tied, *sends.transfers)
     return TrainingStep(terms, added(terms, TERMS), compute, transfers, piped.ranks)
@@ -164,7 +166,7 @@ def _offload(
 ) -> OffloadTime:
     """What the host link and the host's update add, on the fullest rank."""
     if not block.structure.offload:
-        return OffloadTime(0.0, None)
+        return OffloadTime(0.0, 0.0, None)
     schedule = block.structure.schedule
     held = shard_of(setting, block, parameters.fullest(block.pp, schedule), parameters.routed_held)
     updated = shard_of(setting, block, stepped(block, own.fullest(block.pp, schedule)), stepped(block, own.routed_held))
@@ -191,18 +193,23 @@ def _converted_weights(setting: Setting, block: Block, parameters: StageParamete
     return time if narrow is not None and narrow.cached else repeated(micro_batches, time)
 
 
-@once(*RECOMPUTE, "order")
+@once(*RECOMPUTE, "order", "schedule")
 def _within(setting: Setting, block: Block, work: Stages, micro_batches: Number) -> tuple[Transfer, ...]:
     """What layers and ends exchange in a step."""
     ends = replace(groups(setting, block).tp, name="ends")
     return (
         *(item.of_step(repeated(layers, micro_batches), again) for layers, item, again in work.exchanged),
-        *_ends(block, ends, work.at_ends, micro_batches),
+        *_ends(setting, block, ends, work.at_ends, micro_batches),
     )
 
 
-def _ends(block: Block, tp: Group, traffic: TensorTraffic, micro_batches: Number) -> Iterator[Transfer]:
-    """The exchanges of the head, and where it is the same stage of the embedding."""
+def _ends(
+    setting: Setting, block: Block, tp: Group, traffic: TensorTraffic, micro_batches: Number
+) -> Iterator[Transfer]:
+    """The exchanges of the ends on the rank that makes most of them; multi-token prediction has heads of its own."""
+    heads = 1.0 if setting.model.prediction is None else 1.0 + setting.model.prediction.depth
     for item in traffic.ends:
-        each = repeated(np.where(block.pp == 1, item.head + item.embedding, item.head), micro_batches)
+        head = repeated(heads, item.head)
+        most = largest(*of_ends(block.structure.schedule, item.embedding, head))
+        each = repeated(np.where(block.pp == 1, head + item.embedding, most), micro_batches)
         yield Transfer(tp, item.operation, traffic.message, item.time, np.where(block.tp > 1, each, 0.0))

@@ -186,15 +186,19 @@ def _scatters(setting: Setting, block: Block, placed: Groups, units: Units, time
     return Moved((*layers, *tables), *(_sum([each.time for each in kind]) for kind in (layers, tables)))
 
 
-def _shown_of_ends(
+def _ends(
     setting: Setting, moved: Moved, units: Units, times: Number, beside: Number, taken: Number
-) -> Number:
-    """Of tables moved so often a step: one has nothing to hide behind, the others have what their layers leave."""
+) -> tuple[Number, Number]:
+    """Of tables moved so often a step what shows, and for how long they take up the link in a layer's time.
+
+    They hide behind what the layers leave of their time; one table of a step has nothing to hide behind.
+    """
     with term("ends"):
-        others = np.maximum(repeated(units.tables, times) - 1.0, 0.0)
+        whole = repeated(units.tables, moved.table)
         room = repeated(units.layers, np.maximum(beside - taken, 0.0))
-        each = exposed_time(moved.table, room, setting.overlap_dp, 0.0)
-        return moved.table + repeated(others, each)
+        each = exposed_time(whole, room, setting.overlap_dp, 0.0)
+        first = exposed_time(whole, room, setting.overlap_dp, moved.table)
+        return first + repeated(times - 1.0, each), divided(whole, units.layers)
 
 
 def sharded_gradients(
@@ -213,9 +217,9 @@ def sharded_gradients(
     scatters = _scatters(setting, block, placed, units, units.micro_batches)
     exposed = exposed_time(scatters.layer, beside[1], setting.overlap_dp, 0.0)
     back = _weights_back(setting, block, placed.dp, parameters, ends)
-    ends = _shown_of_ends(setting, scatters, units, units.micro_batches, beside[1], scatters.layer)
-    ends, taken = ends + _shown(setting, back, beside[0]), (back.time, scatters.layer)
-    return DataTraffic(ends, 0.0, exposed, taken, (*scatters.transfers, *back.transfers))
+    ends, longer = _ends(setting, scatters, units, units.micro_batches, beside[1], scatters.layer)
+    shown, taken = ends + _shown(setting, back, beside[0]), (back.time, scatters.layer + longer)
+    return DataTraffic(shown, 0.0, exposed, taken, (*scatters.transfers, *back.transfers))
 
 
 def sharded_weights(
@@ -235,10 +239,12 @@ def sharded_weights(
     gather, taken = gathers.layer, (gathers.layer, scatters.layer)
     if again:
         taken = gather, np.where(units.pipelined, gather, gather + scatters.layer)
-    ends = _shown_of_ends(setting, gathers, units, gathered_times, beside[0], taken[0])
-    ends = ends + _shown_of_ends(setting, scatters, reduced, units.once, beside[1], taken[1])
+    gathered_ends, before = _ends(setting, gathers, units, gathered_times, beside[0], taken[0])
+    scattered_ends, behind = _ends(setting, scatters, reduced, units.once, beside[1], taken[1])
+    ends, taken = gathered_ends + scattered_ends, (taken[0] + before, taken[1] + behind)
     forward = exposed_time(gather, beside[0], hideable, 0.0)
-    each, rest = units.placed(exposed_time(scatters.layer, beside[1], hideable, 0.0))
+    room = np.maximum(beside[1] - gather, 0.0) if again and setting.stack.overlap.ahead else beside[1]
+    each, rest = units.placed(exposed_time(scatters.layer, room, hideable, 0.0))
     if not again:
         each_forward, once_forward = units.placed(forward)
         moved = (*gathers.transfers, *scatters.transfers)

@@ -101,7 +101,7 @@ def _fresh(setting: Setting, name: str, unit: str, origin: Origin, made: _Made) 
         shown = origin.name if origin.name.startswith("plan.") else name
         return Node(shown, value, unit, written=provenance(setting.case.trees, place) if place else None)
     if isinstance(origin, Sum):
-        parts = [part for part in _parts(origin) if origin.operation == "where" or number(part.value) != 0]
+        parts = [part for part in _parts(origin) if origin.operation in _WHOLE or number(part.value) != 0]
         if len(parts) == 1:
             return _node(setting, name, unit, parts[0], made)
         beneath = [_node(setting, _name(part), unit, part, made) for part in parts]
@@ -124,6 +124,7 @@ def _name(origin: Origin) -> str:
 
 
 _PLAIN = ("repeated", "divided")
+_WHOLE = ("where", "minimum")  # of these a part that is nothing matters
 
 
 def _parts(origin: Sum) -> Iterator[Origin]:

@@ -64,6 +64,10 @@ FAULT_CODES = {
     "measured, such as step_time_s, and any of the others; an empty cell is unknown. The columns that are used:",
     "D015": "The text is neither a table of timed kernels, whose first line names its columns, nor what nccl-tests "
     "printed with its header and the lines above it. Which kind of table it is, its columns tell:",
+    "D016": "The scenario asks for what the accelerator, the stack or the model has not, or what is not modelled: a "
+    "precision without a peak rate, adapters beside matrices that are not there. The hint says what there is.",
+    "D017": "A fit that every answer needs is not among the efficiencies of the accelerator or of the network, nor in "
+    "unmeasured.yaml, which stands in for parts that were never measured.",
     "C001": "--set takes path=value, for example --set plan.tp=4; the path names a key of the scenario.",
     "C002": "The output file exists or cannot be written. Nothing is overwritten without --force.",
     "C003": "That word, quantity or code is not known to explain; costmodel explain alone lists what is.",

@@ -52,19 +52,19 @@ class Peak(Sourced):
     """Dense datasheet rates, no sparsity, accumulating in fp32 where the part distinguishes."""
 
     fp32: FlopRate | None = Field(default=None, description="Vector fp32")
-    tf32: FlopRate | None = Field(default=None, description="Tensor tf32")
+    tf32: FlopRate | None = Field(default=None, description="Tensor tf32; for the reader alone")
     bf16: FlopRate | None = Field(default=None, description="Tensor bf16")
     fp16: FlopRate | None = Field(default=None, description="Tensor fp16")
     fp8: FlopRate | None = Field(default=None, description="Tensor fp8")
     fp4: FlopRate | None = Field(default=None, description="Tensor fp4")
-    int8: FlopRate | None = Field(default=None, description="Tensor int8")
+    int8: FlopRate | None = Field(default=None, description="Tensor int8; for the reader alone")
 
 
 class Chip(Sourced):
     """Inside the part."""
 
     units: Count | None = Field(default=None, description="SMs, CUs, cores or engines")
-    clock: Hertz | None = Field(default=None, description="Clock the peak is computed at")
+    clock: Hertz | None = Field(default=None, description="Clock the peak is computed at; for the reader alone")
     l2: Bytes | None = Field(default=None, description="Last-level cache on the die")
 
 
@@ -116,11 +116,11 @@ class Fabric(Sourced):
     kind: Literal["scale-up", "host", "scale-out"] = Field(
         description="Inside a node or domain, to the host, or between nodes"
     )
-    per: Literal["accelerator", "port"] = Field(description="What the bandwidth belongs to")
-    bandwidth: Rate = Field(description="One way")
+    bandwidth: Rate = Field(description="One way: of a port between nodes, else of all links of an accelerator")
     copies: Rate | None = Field(default=None, description="What large copies to or from the host reach, measured")
     latency: Seconds | None = Field(
-        default=None, description="Of the wire and switch, one hop; not a collective's latency"
+        default=None,
+        description="Of the wire and switch, one hop; a collective's is fitted; for the reader alone",
     )
     efficiency: Name | None = Field(
         default=None, description="Efficiency document to use; the one of the same name if left out"
@@ -157,7 +157,7 @@ class ScaleOut(Sourced):
 class ListPrice(Sourced):
     """A price seen on a date; prices vary several times over for the same part."""
 
-    hourly: Price = Field(description="Of the whole node")
+    hourly: Price = Field(description="Of the whole node; for the reader alone")
     sold: Literal["on demand", "capacity block"] = Field(
         default="on demand", description="By the hour at any time, or reserved ahead for a stretch of days"
     )
@@ -167,14 +167,14 @@ class ListPrice(Sourced):
 class HostMemory(Sourced):
     """The memory of a node's processors."""
 
-    capacity: Capacity = Field(description="Of the whole node")
+    capacity: Capacity = Field(description="Of the whole node; for the reader alone")
     bandwidth: Rate = Field(description="Datasheet bandwidth of all channels, read and write together")
 
 
 class Drives(Sourced):
     """Local drives of a node that training may use as memory."""
 
-    capacity: Capacity = Field(description="Of the whole node")
+    capacity: Capacity = Field(description="Of the whole node; for the reader alone")
     read: Rate = Field(description="Sequential reads of all drives together")
     write: Rate = Field(description="Sequential writes of all drives together")
 
@@ -193,7 +193,7 @@ class Node(Document):
     host: FabricReference | None = Field(default=None, description="Link of an accelerator to its host")
     memory: HostMemory | None = Field(default=None, description="Memory of the processors; wanted by offload")
     drives: Drives | None = Field(default=None, description="Local drives; wanted by offload to nvme")
-    power: Power | None = Field(default=None, description="Of the whole node")
+    power: Power | None = Field(default=None, description="Of the whole node; for the reader alone")
     price: ListPrice | None = Field(default=None, description="List price")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
 

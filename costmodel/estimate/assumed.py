@@ -58,7 +58,7 @@ class Speaker:
         peak: float | None = getattr(peaks, written or recipe.type)
         if peak is None:
             sentence, place = f"{case.accelerator.name} has no {written} peak", case.place("assume.mfu_peak")
-            raise fail("D013", sentence, place, "take another assume.mfu_peak")
+            raise fail("D016", sentence, place, "take another assume.mfu_peak")
         if recipe.narrow and written is None:
             self.say("assume.mfu_peak", f"{recipe.type}, {show(peak, 'FLOP/s')}", f"precision {recipe.name}")
         return peak

@@ -153,7 +153,7 @@ def residual(*fits: Fit | None) -> Number:
     for fitted in (fit.fitted for fit in fits if fit is not None):
         if fitted is not None and fitted.median is not None and fitted.p90 is not None:
             return residual_spread(fitted.median, fitted.p90)
-    raise fail("D013", "neither a fit nor unmeasured.yaml gives its residual", None, "write fitted: median, p90")
+    raise fail("D017", "neither a fit nor unmeasured.yaml gives its residual", None, "write fitted: median, p90")
 
 
 def memory_band(setting: Setting, lines: Mapping[str, Number], names: Sequence[str]) -> tuple[Number, Number]:

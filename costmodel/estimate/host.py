@@ -39,7 +39,7 @@ def host_of(case: Case, choose: Callable[[str, float | None, float, str], float]
     reached: float = measured if written is None else written
     if _offloads(case):
         if math.isnan(reached):
-            raise fail("D013", f"{origin} has no host part", case.place("plan.offload"), "write assume.host_share")
+            raise fail("D017", f"{origin} has no host part", case.place("plan.offload"), "write assume.host_share")
         reached = choose("assume.host_share", written, measured, origin)
     return Host(
         link=fabric.bandwidth if fabric is not None else math.nan,

@@ -59,10 +59,10 @@ def possible(case: Case, recipe: Recipe) -> None:
     chip, stack, place = case.accelerator, case.stack, case.place("workload.precision")
     if not _runs(chip, recipe):
         has = [other.name for other in RECIPES.values() if _runs(chip, other)]
-        raise fail("D013", f"{chip.name} cannot multiply in {recipe.name}", place, f"it has {', '.join(has) or 'none'}")
+        raise fail("D016", f"{chip.name} cannot multiply in {recipe.name}", place, f"it has {', '.join(has) or 'none'}")
     if recipe.narrow and (stack.low_precision is None or recipe.name not in stack.low_precision.recipes):
         offered = ", ".join(stack.low_precision.recipes if stack.low_precision else ()) or "bf16 and fp16 only"
-        raise fail("D013", f"the stack {stack.name} does not train in {recipe.name}", place, f"it offers {offered}")
+        raise fail("D016", f"the stack {stack.name} does not train in {recipe.name}", place, f"it offers {offered}")
 
 
 def _runs(chip: Accelerator, recipe: Recipe) -> bool:

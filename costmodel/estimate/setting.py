@@ -259,7 +259,7 @@ def _experts(case: Case, speaker: Speaker) -> ExpertSetting | None:
         return None
     kernels, said, named = case.stack.experts, case.scenario.assume.experts, f"stacks/{case.stack.name}"
     if kernels is None:
-        raise fail("D013", f"the stack {case.stack.name} says nothing of experts, which {case.model.name} has")
+        raise fail("D016", f"the stack {case.stack.name} says nothing of experts, which {case.model.name} has")
     choose = speaker.choose
     if said.dispatch is None:
         speaker.say("assume.experts.dispatch", kernels.dispatch, named)
@@ -287,15 +287,15 @@ def _complete(case: Case, recipe: Recipe) -> None:
     for kind, key in ((recipe.wide, recipe.wide), (recipe.type, recipe.fit)):
         if getattr(case.accelerator.peak, kind) is None or key not in efficiency.matmul:
             place = case.place("workload.precision")
-            raise fail("D013", f"{name} has no {key} rate with a fit", place, "take another precision")
+            raise fail("D016", f"{name} has no {key} rate with a fit", place, "take another precision")
     if efficiency.memory is None or efficiency.sustained is None:
-        raise fail("D013", f"the efficiency of {name} lacks memory or sustained")
+        raise fail("D017", f"the efficiency of {name} lacks memory or sustained")
     if case.network.network is None:
-        raise fail("D013", f"the efficiency of {case.scale_out.name} has no network part")
+        raise fail("D017", f"the efficiency of {case.scale_out.name} has no network part")
     if not {"all_gather", "all_reduce"} <= set(efficiency.collectives):
-        raise fail("D013", f"the efficiency of {name} lacks fits of all_reduce and all_gather")
+        raise fail("D017", f"the efficiency of {name} lacks fits of all_reduce and all_gather")
     if kernel != "unfused" and kernel not in efficiency.attention:
-        raise fail("D013", f"the efficiency of {name} has no attention class {kernel}")
+        raise fail("D017", f"the efficiency of {name} has no attention class {kernel}")
 
 
 def _price(case: Case) -> tuple[Assumed, ...]:

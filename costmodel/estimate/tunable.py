@@ -19,11 +19,11 @@ def tunable(case: Case) -> None:
     if any(kind.state_space is not None for kind in kinds):
         sentence = "adapters are modelled for attention, MLPs and experts, not for state-space mixers"
         hint = "take workload.tuning: full, or a model of attention alone"
-        raise fail("D013", sentence, case.place("workload.tuning"), hint)
+        raise fail("D016", sentence, case.place("workload.tuning"), hint)
     if tuning.method == "qlora" and RECIPES[workload.precision].narrow:
         sentence = f"weights of qlora are unpacked into 16 bits, which products in {workload.precision} do not read"
         hint = "take workload.precision: bf16, or workload.tuning.method: lora"
-        raise fail("D013", sentence, case.place("workload.precision"), hint)
+        raise fail("D016", sentence, case.place("workload.precision"), hint)
     _beside(case, tuning, kinds)
 
 
@@ -38,11 +38,11 @@ def _beside(case: Case, tuning: Tuning, kinds: list[Layers]) -> None:
             f"{case.model.name} has {', '.join(left)} only in its routed experts, which experts: false leaves out"
         )
         hint = f"take workload.tuning.experts: true, or {remedy}"
-        raise fail("D013", sentence, _place(case, modules.index(left[0])), hint)
+        raise fail("D016", sentence, _place(case, modules.index(left[0])), hint)
     absent = [name for name in modules if name not in there and (name != "gate" or not {*modules} & {*there})]
     if absent:
         sentence = f"{case.model.name} has no {', '.join(absent)} to put adapters beside"
-        raise fail("D013", sentence, _place(case, modules.index(absent[0])), remedy)
+        raise fail("D016", sentence, _place(case, modules.index(absent[0])), remedy)
 
 
 def _place(case: Case, index: int) -> Place | None:

@@ -124,7 +124,7 @@ ONE = {
             (
                 "module of others",
                 "modules: [q, kv-up]",
-                "D013",
+                "D016",
                 "kv-up",
                 "has no kv-up to put",
                 "q, k, v, o, gate",
@@ -134,7 +134,7 @@ ONE = {
     "narrow products of packed weights": (
         "kind: t",
         "precision: fp8\n  tuning: {method: qlora}\n  kind: t",
-        "D013",
+        "D016",
         "fp8",
         "weights of qlora are unpacked into 16 bits",
         "workload.precision: bf16",
@@ -178,7 +178,7 @@ ONE = {
     "precision of other chips": (
         "kind: t",
         "precision: mxfp8\n  kind: t",
-        "D013",
+        "D016",
         "mxfp8",
         "cannot multiply",
         "it has bf16",
@@ -186,12 +186,12 @@ ONE = {
     "precision of other stacks": (
         "kind: t",
         "precision: fp8-row\n  kind: t",
-        "D013",
+        "D016",
         "fp8-row",
         "does not train",
         "offers",
     ),
-    "peak of other chips": (ASSUME, ASSUME + "  mfu_peak: fp4\n", "D013", "fp4", "has no fp4 peak", "another"),
+    "peak of other chips": (ASSUME, ASSUME + "  mfu_peak: fp4\n", "D016", "fp4", "has no fp4 peak", "another"),
     "anchor": ("tp: 8", "tp: &a 8", "D012", "&a 8", "anchors and aliases are not used here", "write the value out"),
     "anchor with nothing": ("tp: 8", "tp: &a", "D012", "&a", "anchors and aliases", ""),
     "anchor without alias": ("plan:  ", "plan: &p\n  #", "D012", "tp", "anchors and aliases", ""),
@@ -219,7 +219,7 @@ def test_one_fault(name: str, run: Any, faults: Faults, scenario: str, tmp_path:
 
 def test_every_code_of_a_document_is_tried() -> None:
     tables = {"D014", "D015"}  # test_table.py, test_kernels.py
-    tried = {case[2] for case in ONE.values()} | tables | {"D013"}  # D013: test_library.py
+    tried = {case[2] for case in ONE.values()} | tables | {"D013", "D017"}  # test_library.py, test_band.py
     assert tried == {code for code in FAULT_CODES if code.startswith("D")}
 
 

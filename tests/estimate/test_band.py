@@ -231,4 +231,4 @@ def test_what_is_common_to_all_gives_every_residual() -> None:
 def test_no_residual_anywhere_is_a_fault() -> None:
     with pytest.raises(CostModelError) as caught:
         residual(None, case().efficiency.memory.model_copy(update={"fitted": None}))
-    assert caught.value.faults[0].code == "D013"
+    assert caught.value.faults[0].code == "D017"

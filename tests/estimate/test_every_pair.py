@@ -38,7 +38,7 @@ WITHOUT_EXPERTS = [name for name in names("stack") if read("stack", name).expert
 def test_a_stack_that_says_nothing_of_experts_is_a_fault(stack: str) -> None:
     with pytest.raises(CostModelError, match="says nothing of experts") as raised:
         setting_of(case_of(scenario("mixtral-8x7b", NODES[0], stack)))
-    assert raised.value.faults[0].code == "D013"
+    assert raised.value.faults[0].code == "D016"
 
 
 @pytest.mark.parametrize("stack", names("stack"))

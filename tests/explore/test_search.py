@@ -467,7 +467,7 @@ def test_a_precision_that_nothing_runs_is_counted() -> None:
     assert both.tally.refused["L044"] == only.tally.candidates
     assert [row.sizes for row in both.best] == [row.sizes for row in only.best]
     assert "L044" not in examples(both)
-    with pytest.raises(CostModelError, match="D013"):
+    with pytest.raises(CostModelError, match="D016"):
         precise("fp8", node="dgx-a100")
 
 

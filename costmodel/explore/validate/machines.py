@@ -131,4 +131,4 @@ def _network(filling: Filling, shelf: Shelf, node: Node, each: float, *, alone: 
 
 def _fabric(fabric: Fabric, bandwidth: str) -> dict[str, Any]:
     """A fabric of another rate."""
-    return fabric.model_dump(by_alias=True, exclude_none=True) | {"per": "port", "bandwidth": bandwidth, "sources": {}}
+    return fabric.model_dump(by_alias=True, exclude_none=True) | {"bandwidth": bandwidth, "sources": {}}

@@ -201,7 +201,7 @@ class Stack(Document):
         default_factory=list, description="Full recompute of some layers: block, uniform; absent: of all or none"
     )
     offload: Offloading | None = Field(default=None, description="Host and drives as memory; absent: never used")
-    schedules: list[Schedule] = Field(min_length=1, description="Pipeline schedules it offers")
+    schedules: list[Schedule] = Field(min_length=1, description="Pipeline schedules it offers, its usual first")
     post_validation: bool = Field(
         default=False, description="Whether stages step on their own and check the gradient norm afterwards"
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from costmodel.documents.stack import Stack
 from costmodel.equations.counting import divided, repeated
-from costmodel.estimate.shapes.schedules import LOOPED
+from costmodel.estimate.shapes.schedules import FORMS, LOOPED, is_later
 from costmodel.explore.validate.fills import LAST_OF_2021, Filling
 from costmodel.explore.validate.reasons import Refused, illegal, needed
 
@@ -90,16 +90,17 @@ def chunks(filling: Filling, stack: Stack, layers: float, pp: float, count: floa
     most = 2 if filling.year() <= LAST_OF_2021 else 8
     fullest = math.ceil(layers / pp)
     told = schedule in LOOPED or (not schedule and "vp" in filling.row.written)
-    offered = "interleaved" in stack.schedules and "deepspeed" not in stack.name
-    fit = told and offered and math.fmod(count, pp) == 0
+    fit = told and "interleaved" in stack.schedules and math.fmod(count, pp) == 0
     filled = [v for v in range(2, most + 1) if fit and fullest % v == 0 and float(repeated(pp, v)) <= layers + 2]
     return filling.put("vp", float(max(filled, default=2 if schedule in LOOPED else 1)))
 
 
 def usual_schedule(filling: Filling, stack: Stack, layers: float, pp: float, count: float) -> str:
-    """The schedule of a pipeline that nobody names: DualPipe of HAI-LLM, where it can run; else 1F1B."""
-    can = pp % 2 == 0 and layers % pp == 0 and count >= 2 * pp and filling.row.number("vp") is None
-    return filling.put("schedule", "dualpipe") if stack.name == "hai-llm" and can else "1f1b"
+    """The schedule of a pipeline that nobody names: the stack's first, DualPipe of HAI-LLM, where it can run."""
+    usual = stack.schedules[0]
+    times, less = FORMS[usual].least
+    can = pp % 2 == 0 and layers % pp == 0 and count >= times * pp - less and filling.row.number("vp") is None
+    return filling.put("schedule", usual) if is_later(usual) and can else "1f1b"
 
 
 def split(filling: Filling, layers: float, chunks: float) -> str:

@@ -60,6 +60,7 @@ def _no_colour(asked: bool) -> bool:
     return asked
 
 
+STDOUT = Path("-")
 ScenarioArgument = Annotated[
     str,
     typer.Argument(
@@ -85,7 +86,11 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format jso
 OutputOption = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", metavar="FILE", help="Write to a file; .json, .csv and .md say how", show_default=False
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write to a file, '-' for stdout; .json, .csv and .md say how",
+        show_default=False,
     ),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Let -o overwrite")]
@@ -148,6 +153,8 @@ def _answering(forms: Sequence[str], command: Callable[..., Reply]) -> Callable[
     @functools.wraps(command)
     def run(**given: Any) -> None:
         how = {option.name: given.pop(option.name) for option in common}
+        if how["output"] == STDOUT:
+            how["output"] = None
         if how["output"] is not None:
             allowed(how["output"], force=how["force"], forms=forms)
         deliver(command(**given), **how)

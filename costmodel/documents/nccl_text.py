@@ -48,6 +48,7 @@ class _Run:
     device: str = ""
     launched: int = 0
     columns: list[str] = field(default_factory=list)
+    refused: bool | None = None
 
 
 def is_nccl_text(text: str) -> bool:
@@ -69,7 +70,8 @@ def nccl_rows(path: str, text: str) -> tuple[Row, ...]:
             _heard(run, line)
             continue
         try:
-            rows += _result(run, line, place)
+            _usable(run, place)
+            rows += () if run.refused else _result(run, line, place)
         except CostModelError as error:
             faults += error.faults
     if faults:
@@ -102,10 +104,6 @@ def _result(run: _Run, line: str, place: Place) -> Iterator[Row]:
     if len(cells) < len(names) - ("timestamp" in names):
         sentence = f"this line has {len(cells)} figures and its header {len(names)}"
         raise fail("D015", sentence, place, "the output was cut; leave the line out, or run the test again")
-    if "time" not in names:
-        hint = "run it without -C: the time of the device is wanted" if _CPU in names else "run the test again"
-        raise fail("D015", "the header names no column 'time'", place, hint)
-    _known(run, place)
     at = names.index("time")
     size, time, busbw = (_number(cells[index], place) for index in (0, at, at + names[at:].index("busbw")))
     wrong = cells[at + 3] if names[at + 3 : at + 4] == ["#wrong"] else "0"
@@ -129,13 +127,20 @@ def _result(run: _Run, line: str, place: Place) -> Iterator[Row]:
     yield Row(place, written, {**numbers, "time_us": time})
 
 
-def _known(run: _Run, place: Place) -> None:
-    """A fault for a run that does not say which test it was, or on how many ranks."""
+def _usable(run: _Run, place: Place) -> None:
+    """A fault, once a run, where it does not say which test it was, on how many ranks, or what time it took."""
+    if run.refused is not None:
+        return
+    run.refused = True
+    if "time" not in run.columns:
+        hint = "run it without -C: the time of the device is wanted" if _CPU in run.columns else "run the test again"
+        raise fail("D015", "the header names no column 'time'", place, hint)
     if not run.operation:
         hint = "keep the line that started it, or name the file after it, for example all_reduce_perf.txt"
         raise fail("D015", "nothing says which of the nccl-tests this was", place, hint)
     if not (run.ranks or run.launched):
         raise fail("D015", "nothing says how many ranks took part", place, "keep the lines '#  Rank 0 …' above it")
+    run.refused = False
 
 
 def _number(text: str, place: Place) -> float:

@@ -114,6 +114,8 @@ def test_the_suffix_says_the_form(run: Any, tmp_path: Path) -> None:
         assert (tmp_path / f"a.{suffix}").read_text("utf-8") == run("comm", NAME, "--format", form).out
     assert run("comm", NAME, "-o", "b.txt", "--format", "csv", cwd=tmp_path).code == 0
     assert (tmp_path / "b.txt").read_text("utf-8") == (tmp_path / "a.csv").read_text("utf-8")
+    assert run("comm", NAME, "-o", "-", "--format", "csv", cwd=tmp_path).out == (tmp_path / "a.csv").read_text("utf-8")
+    assert not (tmp_path / "-").exists()
 
 
 def test_a_file_in_the_way_is_found_before_the_work(run: Any, faults: Faults, tmp_path: Path) -> None:

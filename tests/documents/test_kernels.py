@@ -162,6 +162,12 @@ def test_faults_say_what_where_and_how_to_mend_it(tmp_path: Path, name: str, run
     assert "Traceback" not in ran.err
 
 
+def test_what_a_run_does_not_say_is_told_once(tmp_path: Path) -> None:
+    with pytest.raises(CostModelError) as raised:
+        read_timings(written(tmp_path, NOW.replace("all_gather_perf", "it")))
+    assert len(raised.value.faults) == 1
+
+
 def test_every_fault_at_once(tmp_path: Path) -> None:
     text = GEMM + "h100_sxm,bfloat16,x,4096,4096,11.5,x\nh100_sxm,bfloat16,8,y,4096,,x\n"
     with pytest.raises(CostModelError) as raised:

@@ -68,8 +68,8 @@ def training_step(
     if setting.recipe.narrow:
         beside["memory_bound"] = _converted_weights(setting, block, parameters, micro_batches)
     terms = {name: summed(piped.terms.get(name, 0.0), beside.get(name, 0.0)) for name in TERMS}
-    with term("offload"):  # the link to the host goes on while the network is waited for
-        late = np.maximum(offloaded.beside - added(terms, EXPOSED), 0.0) if block.structure.offload else 0.0
+    with term("offload"):  # the link to the host goes on while the network is waited for, in layers as beside them
+        late = np.maximum(offloaded.beside - added(terms, BESIDE_LAYERS), 0.0) if block.structure.offload else 0.0
         terms["offload"] = summed(late, offloaded.after)
     compute = added(terms, ("matmul", "attention", "memory_bound"))
     transfers = (*_within(setting, seen, work, micro_batches), *data.transfers, *tied, *sends.transfers)
@@ -117,6 +117,7 @@ def _ranks(block: Block, work: Stages, shown: Both) -> tuple[Rank, Rank, Rank]:
 
 
 EXPOSED = ("tp", "cp", "ep", "pp", "dp")
+BESIDE_LAYERS = ("pp", "dp")  # what layers exchange is part of their time already
 TERMS = ("matmul", "attention", "memory_bound", "launch", *EXPOSED, "bubble", "offload", "optimizer")
 
 

@@ -26,8 +26,7 @@ def halving_doubling_time(message: Number, ranks: Number, bandwidth: Number, lat
         >>> round(float(halving_doubling_time(2.0**20, 64.0, 40e9, 5e-6)) * 1e6)
         112
 
-    Holds:
-        n a power of two; a network without contention between distant pairs
+    Holds: n a power of two; a network without contention between distant pairs; for reference, no estimate calls it
 
     Source:
         rabenseifner-2004; thakur-2005
@@ -56,6 +55,8 @@ def switch_reduce_bytes(message: Number, ranks: Number) -> Number:
 
     Source:
         nccl-2.30 nvls; count of bytes
+
+    Holds: for reference, no estimate calls it
     """
     return (ranks + 1) / ranks * message
 
@@ -80,7 +81,8 @@ def switch_reduce_time(message: Number, ranks: Number, bandwidth: Number, latenc
         2.51
 
     Holds:
-        at most 2 (n − 1)/(n + 1) faster than a ring, 1.56 at n = 8; 1.23 to 1.31 are measured
+        at most 2 (n − 1)/(n + 1) faster than a ring, 1.56 at n = 8; 1.23 to 1.31 are measured; for reference, no
+        estimate calls it
 
     Source:
         nccl-2.30 tuning.cc; ml-engineering network
@@ -110,6 +112,8 @@ def network_reduce_time(message: Number, bandwidth: Number, latency: Number) -> 
 
     Source:
         graham-2016
+
+    Holds: for reference, no estimate calls it
 
     Monotone: increasing in message, latency; decreasing in bandwidth
     """
@@ -148,6 +152,8 @@ def two_level_all_to_all_time(
 
     Source:
         thakur-2005; composition
+
+    Holds: for reference, no estimate calls it
 
     Monotone: increasing in message, near_latency, far_latency; decreasing in near, far
     """

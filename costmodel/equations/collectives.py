@@ -158,6 +158,8 @@ def broadcast_time(message: Number, ranks: Number, bandwidth: Number, latency: N
     Source:
         thakur-2005
 
+    Holds: for reference, no estimate calls it
+
     Monotone: increasing in message, ranks, latency; decreasing in bandwidth
     """
     return np.where(ranks > 1, (ranks - 2 + pieces) * (latency + message / (pieces * bandwidth)), 0.0)

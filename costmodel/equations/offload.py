@@ -109,8 +109,7 @@ def offload_intensity(sequence: Number, micro_batch: Number, nbytes: Number) -> 
         >>> offload_intensity(1024.0, 1.0, 8.0), offload_intensity(1024.0, 1.0, 32.0)
         (1024.0, 256.0)
 
-    Holds:
-        8 FLOP a token and parameter: forward twice, backward twice as much
+    Holds: 8 FLOP a token and parameter: forward twice, backward twice as much; for reference, no estimate calls it
 
     Source:
         rajbhandari-2021 §4
@@ -138,8 +137,7 @@ def checkpoint_intensity(hidden: Number, count: Number, element: Number) -> Numb
         >>> checkpoint_intensity(8192.0, 1.0, 2.0) / 8192
         24.0
 
-    Holds:
-        layers of 12 h² parameters
+    Holds: layers of 12 h² parameters; for reference, no estimate calls it
 
     Source:
         rajbhandari-2021 §4
@@ -169,6 +167,8 @@ def offload_efficiency(intensity: Number, bandwidth: Number, peak: Number) -> Nu
 
     Source:
         rajbhandari-2021 §4
+
+    Holds: for reference, no estimate calls it
 
     Monotone: increasing in intensity, bandwidth; decreasing in peak
     """

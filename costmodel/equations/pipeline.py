@@ -32,7 +32,7 @@ def bubble_of_ideal(pp: Number, micro_batches: Number, vpp: Number) -> Number:
     Source:
         huang-2019 §2.3; narayanan-2021 §2.2
 
-    Holds: equal stages; interleaved: m a multiple of p
+    Holds: equal stages; interleaved: m a multiple of p; for reference, no estimate calls it
 
     Pitfall: of the busy time, not of the step; p = m = 8 gives 87.5 % here, 46.7 % of the total
 
@@ -62,7 +62,7 @@ def bubble_of_total(pp: Number, micro_batches: Number, vpp: Number) -> Number:
     Source:
         huang-2019 §2.3; narayanan-2021 §2.2
 
-    Holds: equal stages; interleaved: m a multiple of p
+    Holds: equal stages; interleaved: m a multiple of p; for reference, no estimate calls it
 
     Pitfall: (p − 1)/m is of the busy time; of the total it is (p − 1)/(m + p − 1): 46.7 %, not 87.5 %, at p = m = 8
 

@@ -14,10 +14,10 @@ from costmodel.commands.documents import init, list_documents, schema, show
 from costmodel.commands.estimate import comm, estimate, memory
 from costmodel.commands.evidence import validate
 from costmodel.commands.explain import explain
+from costmodel.commands.guard import guarded
 from costmodel.commands.measure import measure
 from costmodel.commands.pipeline import pipeline
 from costmodel.commands.search import search
-from costmodel.commands.shared import guarded
 from costmodel.commands.vary import scale, sensitivity, solve, sweep
 from costmodel.report.theme import colour
 

@@ -1,45 +1,23 @@
-"""Options used more than once, exit codes, the printer of faults, the writer of answers."""
+"""Options used more than once, and the writer of answers."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import functools
 import inspect
-import os
-import signal
-import sys
-import traceback
 from collections.abc import Callable, Sequence
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any, NoReturn, get_args
+from typing import Annotated, Any, get_args
 
 import typer
-from rich.cells import cell_len
-from rich.text import Text
 
 from costmodel.commands import completion
-from costmodel.commands.output import allowed, discard, printed, written
-from costmodel.errors import CostModelError, Fault, Place, fail
+from costmodel.commands.guard import Exit
+from costmodel.commands.output import allowed, printed, written
+from costmodel.errors import fail
 from costmodel.report.layout import laid
 from costmodel.report.reply import Reply
-from costmodel.report.theme import BAD, DIM, colour, console, terminal_width, visible
-
-ISSUES = "https://github.com/costmodel/costmodel/issues"
-_MOST_FAULTS = 20
-_WINDOW = 100
-
-
-class Exit(IntEnum):
-    """What the exit code says."""
-
-    YES = 0
-    NO = 1
-    CANNOT = 2
-    BUG = 3
-    INTERRUPTED = 130
+from costmodel.report.theme import colour, terminal_width
 
 
 class Format(StrEnum):
@@ -168,116 +146,3 @@ def _format_option(forms: Sequence[str]) -> Any:
     named = [*Format, *forms]
     choices = StrEnum("Format", {str(name).upper(): str(name) for name in named})  # type: ignore[misc]
     return Annotated[choices | None, get_args(FormatOption)[1]]
-
-
-def print_faults(error: CostModelError) -> None:
-    """Every fault with its place, the line with a caret, and the remedy."""
-    screen = console(stderr=True)
-    for fault in error.faults[:_MOST_FAULTS]:
-        for line in fault_lines(fault):
-            screen.print(line)
-    count = len(error.faults)
-    if count > _MOST_FAULTS:
-        screen.print(Text(f"and {count - _MOST_FAULTS:,} more", style=DIM))
-    known = error.faults[0].code if error.faults else "D002"
-    screen.print(Text(f"{count:,} fault{'s' if count > 1 else ''}. costmodel explain {known} says more.", style=DIM))
-
-
-def fault_lines(fault: Fault) -> list[Text]:
-    """One fault as cargo would print it."""
-    lines = [Text.assemble((f"error[{fault.code}]", BAD), f": {visible(fault.sentence)}")]
-    place = fault.place
-    if place is not None:
-        lines.append(Text(f"  --> {visible(str(place))}", style=DIM))
-        if place.text:
-            number = str(place.line or "")
-            margin = " " * len(number)
-            before, marked, after = _window(place)
-            lines.append(Text(f" {margin} |"))
-            lines.append(Text(f" {number} | {before}{marked}{after}"))
-            lines.append(Text.assemble(f" {margin} | {' ' * cell_len(before)}", ("^" * (cell_len(marked) or 1), BAD)))
-    if fault.hint:
-        lines.append(Text(f"help: {visible(fault.hint)}"))
-    return lines
-
-
-def _window(place: Place) -> tuple[str, str, str]:
-    """The line before, under and after the caret, cut where it is long."""
-    start, end = place.column - 1, place.column - 1 + place.width
-    before, marked, after = (
-        visible(part.replace("\t", "    ")) for part in (place.text[:start], place.text[start:end], place.text[end:])
-    )
-    if len(before) > _WINDOW:
-        before = "…" + before[-_WINDOW // 2 :]
-    if len(marked) > _WINDOW:
-        marked, after = marked[:_WINDOW] + "…", ""
-    if len(after) > _WINDOW:
-        after = after[:_WINDOW] + "…"
-    return before, marked, after
-
-
-def interrupt(own: int, _signal: int, _frame: FrameType | None) -> NoReturn:
-    """Ctrl-C ends with 130, without a traceback and without waiting for workers that may never answer."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if os.getpid() != own:  # a worker, which inherited this
-        os._exit(Exit.INTERRUPTED)
-    workers = _workers(own)
-    for worker in workers:
-        with contextlib.suppress(OSError):
-            os.kill(worker, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
-    if workers:
-        os._exit(Exit.INTERRUPTED)
-    raise SystemExit(Exit.INTERRUPTED)
-
-
-def _unless_interrupted() -> None:
-    """What an interrupt breaks on its way is no fault of anybody's."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        raise SystemExit(Exit.INTERRUPTED)
-
-
-def _workers(own: int) -> set[int]:
-    """Processes this one started: as the system knows them where it tells, and as the pool does."""
-    found: set[int] = set()
-    with contextlib.suppress(OSError):
-        found.update(map(int, Path(f"/proc/{own}/task/{own}/children").read_text().split()))
-    pool = sys.modules.get("multiprocessing")
-    return found.union(child.pid for child in pool.active_children() if child.pid) if pool else found
-
-
-def _streams() -> None:
-    """A closed stream swallows what is written to it; a narrow encoding replaces what it cannot write."""
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-        elif hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
-
-
-def guarded(run: Callable[[], None]) -> NoReturn:
-    """Run the program; input that cannot be used exits 2, a crash of ours 3, a closed pipe quietly."""
-    signal.signal(signal.SIGINT, functools.partial(interrupt, os.getpid()))
-    _streams()
-    try:
-        run()
-    except CostModelError as error:
-        _unless_interrupted()
-        print_faults(error)
-        raise SystemExit(Exit.CANNOT) from None
-    except BrokenPipeError:
-        discard()
-        raise SystemExit(Exit.YES) from None
-    except Exception as error:
-        _unless_interrupted()
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
-            discard()
-            print_faults(fail("C002", f"standard output cannot be written: {error.strerror}"))
-            raise SystemExit(Exit.CANNOT) from None
-        screen = console(stderr=True)
-        if os.environ.get("COSTMODEL_DEBUG") == "1":
-            traceback.print_exc()
-        screen.print(Text(f"error[bug]: {type(error).__name__}: {visible(str(error))}", style=BAD))
-        screen.print(Text(f"This is our fault, not yours. COSTMODEL_DEBUG=1 shows where; please report it: {ISSUES}"))
-        raise SystemExit(Exit.BUG) from None
-    raise SystemExit(Exit.YES)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from rich.cells import cell_len
 
-from costmodel.commands.shared import fault_lines
 from costmodel.errors import Fault, Place
 from costmodel.report import theme
+from costmodel.report.faults import fault_lines
 from costmodel.report.formats import json_text as text
 from costmodel.report.machine import plain
 from costmodel.report.theme import bar, columns

@@ -157,7 +157,7 @@ class ScaleOut(Sourced):
 class ListPrice(Sourced):
     """A price seen on a date; prices vary several times over for the same part."""
 
-    hourly: Price = Field(description="Of the whole node; for the reader alone")
+    hourly: Price = Field(description="Of the whole node")
     sold: Literal["on demand", "capacity block"] = Field(
         default="on demand", description="By the hour at any time, or reserved ahead for a stretch of days"
     )
@@ -167,14 +167,14 @@ class ListPrice(Sourced):
 class HostMemory(Sourced):
     """The memory of a node's processors."""
 
-    capacity: Capacity = Field(description="Of the whole node; for the reader alone")
+    capacity: Capacity = Field(description="Of the whole node")
     bandwidth: Rate = Field(description="Datasheet bandwidth of all channels, read and write together")
 
 
 class Drives(Sourced):
     """Local drives of a node that training may use as memory."""
 
-    capacity: Capacity = Field(description="Of the whole node; for the reader alone")
+    capacity: Capacity = Field(description="Of the whole node")
     read: Rate = Field(description="Sequential reads of all drives together")
     write: Rate = Field(description="Sequential writes of all drives together")
 

@@ -33,7 +33,7 @@ RESULTS: dict[str, Result] = {
     "dp_exposed": Result("s", "data-parallel communication that compute does not hide", "lower"),
     "bubble": Result("s", "time the busiest stage waits for others", "lower"),
     "bubble_share": Result("1", "bubble over the step", "lower"),
-    "offload_exposed": Result("s", "traffic over the host link that compute does not hide", "lower"),
+    "offload_exposed": Result("s", "traffic over the host link that neither compute nor the network hides", "lower"),
     "optimizer": Result("s", "optimizer step", "lower"),
     "memory_peak": Result("B", "memory of the worst stage as the driver shows it", "lower"),
     "memory_share": Result("1", "memory_peak over usable memory; limits bound it as memory", "lower"),

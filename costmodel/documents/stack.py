@@ -201,7 +201,9 @@ class Stack(Document):
         default_factory=list, description="Full recompute of some layers: block, uniform; absent: of all or none"
     )
     offload: Offloading | None = Field(default=None, description="Host and drives as memory; absent: never used")
-    schedules: list[Schedule] = Field(min_length=1, description="Pipeline schedules it offers, its usual first")
+    schedules: list[Schedule] = Field(
+        min_length=1, description="Pipeline schedules it offers; the first is taken of a measured run that names none"
+    )
     post_validation: bool = Field(
         default=False, description="Whether stages step on their own and check the gradient norm afterwards"
     )

@@ -9,18 +9,18 @@ from costmodel.equations.counting import common_divisor
 
 
 @equation
-def group_place(ranks: Number, stride: Number, domain: Number) -> Number:
-    """Place in its domain of the first member of that group which reaches across the most domains.
+def group_place(period: Number, width: Number, domain: Number) -> Number:
+    """Place in its domain where that group begins which reaches across the most domains.
 
-    D − 1 − (gcd(n s, D) − s)⁺
+    D − 1 − (gcd(P, D) − w)⁺
 
     Args:
-        ranks: ranks in the group, n [1]
-        stride: distance of neighbours of the group in the order of ranks, s [1]
+        period: ranks after which the same comes again, of a group of n ranks every s it is n s, P [1]
+        width: groups that begin side by side, w [1]
         domain: accelerators in a scale-up domain, D [1]
 
     Returns:
-        place, from 0 [1]
+        place of its first member in its domain, from 0 [1]
 
     Example:
         >>> float(group_place(6.0, 1.0, 8.0))
@@ -29,11 +29,11 @@ def group_place(ranks: Number, stride: Number, domain: Number) -> Number:
     Source:
         composition
 
-    Holds: all ranks of all domains taken, groups of n s ranks one after the other; then by enumeration
+    Holds: all ranks of all domains taken; then by enumeration
 
     Pitfall: of 6 ranks on nodes of 8 every second group has two in one node and four in the next
     """
-    place: Number = domain - 1 - np.maximum(common_divisor(ranks * stride, domain) - stride, 0)
+    place: Number = domain - 1 - np.maximum(common_divisor(period, domain) - width, 0)
     return place
 
 
@@ -123,8 +123,39 @@ def domains_filled(ranks: Number, inside: Number) -> Number:
 
 
 @equation
-def fewest_inside(ranks: Number, inside: Number, domains: Number) -> Number:
-    """Members in the domain that holds the fewest, whose interfaces carry the most each.
+def fewest_inside(
+    ranks: Number, stride: Number, domain: Number, place: Number, domains: Number, inside: Number
+) -> Number:
+    """Members of a group in the domain that holds the fewest, whose interfaces carry the most each.
+
+    n in one domain; else min(h, n − h − (k − 2) g), at least 1, of which the first has h = ⌊(D − 1 − f) / s⌋ + 1
+
+    Args:
+        ranks: ranks in the group, n [1]
+        stride: distance of neighbours of the group in the order of ranks, s [1]
+        domain: accelerators in a scale-up domain, D [1]
+        place: of its first member in its domain, from 0, f [1]
+        domains: domains the group reaches across, k [1]
+        inside: members in a full domain, g [1]
+
+    Returns:
+        members [1]
+
+    Example:
+        >>> float(fewest_inside(14.0, 1.0, 8.0, 6.0, 3.0, 8.0))
+        2.0
+
+    Source:
+        composition
+    """
+    first = np.floor((domain - 1 - place) / stride) + 1
+    fewest = np.maximum(np.minimum(first, ranks - first - (domains - 2) * inside), 1)
+    return np.where(domains > 1, fewest, ranks)
+
+
+@equation
+def fewest_left(ranks: Number, inside: Number, domains: Number) -> Number:
+    """Members in the last of several domains that a group fills one after the other.
 
     max(n − g (k − 1), 1)
 
@@ -137,7 +168,7 @@ def fewest_inside(ranks: Number, inside: Number, domains: Number) -> Number:
         members, g where every domain is full [1]
 
     Example:
-        >>> float(fewest_inside(12.0, 8.0, 2.0))
+        >>> float(fewest_left(12.0, 8.0, 2.0))
         4.0
 
     Source:

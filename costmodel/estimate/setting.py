@@ -163,7 +163,8 @@ class Setting:
         whole, each, ranks = node.scale_up.domain, int(node.accelerators), int(self.ranks)
         if whole <= each:
             return whole
-        taken = max(count for count in range(each, int(min(whole, ranks)) + 1) if math.gcd(count, ranks) == count)
+        nodes = range(each, int(min(whole, ranks)) + 1, each)
+        taken = max(count for count in nodes if math.gcd(count, ranks) == count)
         if taken != ranks and taken + taken <= whole:
             return whole
         place = getattr(whole, "place", None)

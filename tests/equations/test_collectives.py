@@ -232,9 +232,10 @@ def test_the_blend_lies_between_the_longer_and_the_sum_of_both_and_more() -> Non
 @pytest.mark.parametrize("stride", [1, 2, 3, 4, 6, 8, 16])
 def test_the_group_that_reaches_furthest_is_counted(ranks: int, stride: int, domain: int) -> None:
     """All groups of a world that both fill, rank by rank: the one in most domains."""
-    place = group_place(float(ranks), float(stride), float(domain))
-    domains = domains_spanned(float(ranks), float(stride), float(domain), place)
-    inside = ranks_inside(float(ranks), float(stride), float(domain), place, domains)
+    size, step, whole = float(ranks), float(stride), float(domain)
+    place = group_place(size * step, step, whole)
+    domains = domains_spanned(size, step, whole, place)
+    inside = ranks_inside(size, step, whole, place, domains)
     counts = list[list[int]]()
     for first in range(math.lcm(ranks * stride, domain)):
         if first % (ranks * stride) < stride:
@@ -244,7 +245,7 @@ def test_the_group_that_reaches_furthest_is_counted(ranks: int, stride: int, dom
     assert domains == len(worst)
     if domain % stride == 0:
         assert inside == max(worst)
-        assert fewest_inside(float(ranks), inside, domains) <= min(worst)
+        assert fewest_inside(size, step, whole, place, domains, inside) == min(worst)
 
 
 def test_interfaces_are_shared_by_the_accelerators_of_a_node() -> None:

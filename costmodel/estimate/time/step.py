@@ -30,7 +30,7 @@ from costmodel.estimate.time.sharding import data_traffic, fullest
 from costmodel.estimate.time.stages import Stages, stages
 from costmodel.estimate.traffic.collectives import collective_time
 from costmodel.estimate.traffic.expert import expert_data
-from costmodel.estimate.traffic.groups import Group, Groups, Transfer, as_layers_see, group, groups
+from costmodel.estimate.traffic.groups import Group, Groups, Transfer, as_layers_see, ends_of, groups
 from costmodel.estimate.traffic.pipeline import PipelineTraffic, pipeline_traffic
 from costmodel.estimate.traffic.tensor import TensorTraffic
 
@@ -133,8 +133,7 @@ def _sends(setting: Setting, block: Block, micro_batches: Number) -> PipelineTra
 def _tied_embedding(setting: Setting, block: Block, placed: Groups, parameters: StageParameters) -> Transfer:
     """All-reduce of the shared table's gradient between the first and the last stage."""
     with term("tied embedding"):
-        distance = repeated(placed.pp.stride, block.pp - 1)
-        pair = group(setting, "embedding", np.where(block.pp > 1, 2.0, 1.0), np.maximum(distance, 1.0))
+        pair = ends_of(setting, "embedding", placed.pp)
         message = gradient_traffic(parameters.table, setting.gradient)
         time = collective_time(setting, message, pair, "all_reduce")
     return Transfer(pair, "all_reduce", message, time, np.where(block.pp > 1, 1.0, 0.0))

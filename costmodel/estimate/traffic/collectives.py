@@ -15,7 +15,6 @@ from costmodel.equations.collectives import (
     wire_bytes,
 )
 from costmodel.equations.counting import divided
-from costmodel.equations.placement import fewest_inside
 from costmodel.equations.topology import two_level_time
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.groups import Group
@@ -33,8 +32,7 @@ def collective_time(setting: Setting, message: Number, group: Group, operation: 
         return inside
     with term("between domains"):
         rate = network_rate(setting, setting.network_share, group, operation)
-        sharing = fewest_inside(group.ranks, group.inside, group.domains)
-        part = message if operation == "all_to_all" else divided(message, sharing)  # there each sends its own
+        part = message if operation == "all_to_all" else divided(message, group.fewest)  # there each sends its own
         across = ring_time(part, group.domains, rate, network.ring_hop, operation=operation)
         if operation == "all_reduce":
             across = np.minimum(across, tree_all_reduce_time(part, group.domains, rate, network.tree_hop))

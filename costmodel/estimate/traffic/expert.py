@@ -66,7 +66,7 @@ def _of_a_stage(setting: Setting, rows: Block, name: str, ranks: Number, stride:
         beside = repeated(rows.tp, rows.cp)
         near = np.minimum(np.maximum(np.floor(divided(beside, stride)), 1.0), ranks)
         far, apart = divided(ranks, near), repeated(np.maximum(beside, stride), rows.pp)
-    return joined(name, group(setting, name, near, stride), group(setting, name, far, apart))
+    return joined(setting, name, group(setting, name, near, stride), group(setting, name, far, apart))
 
 
 def expert_traffic(

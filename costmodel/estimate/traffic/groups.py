@@ -10,7 +10,14 @@ import numpy as np
 from costmodel.equation import Number, term
 from costmodel.equations.collectives import Operation, wire_bytes
 from costmodel.equations.counting import divided, repeated
-from costmodel.equations.placement import domains_filled, domains_spanned, group_place, ranks_inside
+from costmodel.equations.placement import (
+    domains_filled,
+    domains_spanned,
+    fewest_inside,
+    fewest_left,
+    group_place,
+    ranks_inside,
+)
 from costmodel.estimate.block import Block, Structure, alone
 from costmodel.estimate.once import once
 from costmodel.estimate.passes import largest
@@ -20,12 +27,13 @@ from costmodel.estimate.shapes.schedules import weight_copies
 
 @dataclass(frozen=True)
 class Group:
-    """Ranks that talk to each other, as they lie on the topology: so many in a domain, reaching so far."""
+    """Ranks that talk to each other, as they lie on the topology: in the fullest domain inside, in another fewest."""
 
     name: str
     ranks: Number
     stride: Number
     inside: Number
+    fewest: Number
     domains: Number
     extent: Number
 
@@ -79,23 +87,49 @@ AXES = {"embedding": "dp", "replicas": "dp", "ends": "tp", "etp": "ep", "edp": "
 
 
 def group(setting: Setting, name: str, ranks: Number, stride: Number) -> Group:
-    """A group whose neighbours lie `stride` ranks apart."""
+    """A group whose neighbours lie `stride` ranks apart; behind the last of them the next groups begin."""
     with term(f"{name} group"):
-        domain = setting.domain
-        place = group_place(ranks, stride, domain)
-        domains = domains_spanned(ranks, stride, domain, place)
-        inside = ranks_inside(ranks, stride, domain, place, domains)
-        return Group(name, ranks, stride, inside, domains, repeated(ranks, stride))
+        extent = repeated(ranks, stride)
+        return _laid(setting, name, ranks, stride, group_place(extent, stride, setting.domain), extent)
 
 
-def joined(name: str, one: Group, other: Group) -> Group:
-    """The group of two axes together: the ranks of each, wherever the placement put them."""
+def ends_of(setting: Setting, name: str, pp: Group) -> Group:
+    """The first and the last of each group of a pipeline."""
+    with term(f"{name} group"):
+        ranks = np.where(pp.ranks > 1, 2.0, 1.0)
+        apart = np.maximum(repeated(pp.stride, pp.ranks - 1), 1.0)
+        place = group_place(pp.extent, pp.stride, setting.domain)
+        return _laid(setting, name, ranks, apart, place, repeated(ranks, apart))
+
+
+def _laid(setting: Setting, name: str, ranks: Number, stride: Number, place: Number, extent: Number) -> Group:
+    domains = domains_spanned(ranks, stride, setting.domain, place)
+    inside = ranks_inside(ranks, stride, setting.domain, place, domains)
+    fewest = fewest_inside(ranks, stride, setting.domain, place, domains, inside)
+    return Group(name, ranks, stride, inside, fewest, domains, extent)
+
+
+def joined(setting: Setting, name: str, one: Group, other: Group) -> Group:
+    """The group of two axes together: one run of ranks where one follows the other, else the ranks of each anywhere."""
     with term(f"{name} group"):
         ranks, inside = repeated(one.ranks, other.ranks), repeated(one.inside, other.inside)
         extent = np.maximum(one.extent, other.extent)
         stride = np.minimum(one.stride, other.stride)
+        apart = np.maximum(one.stride, other.stride)
+        run = np.where(one.stride <= other.stride, one.extent, other.extent) == apart
         domains = largest(domains_filled(ranks, inside), one.domains, other.domains)
-        return Group(name, ranks, stride, inside, domains, extent)
+        domains = np.minimum(domains, divided(setting.ranks, setting.domain))
+        fewest = fewest_left(ranks, inside, domains)
+    whole = group(setting, name, ranks, stride)
+    return Group(
+        name,
+        ranks,
+        stride,
+        np.where(run, whole.inside, inside),
+        np.where(run, whole.fewest, fewest),
+        np.where(run, whole.domains, domains),
+        extent,
+    )
 
 
 @dataclass(frozen=True)
@@ -127,7 +161,7 @@ def mirrored(setting: Setting, block: Block, holders: Group) -> Group:
     with term("mirrored stages"):
         apart = divided(repeated(block.pp, strides(block)["pp"]), 2.0)
         pair = group(setting, "mirrored", np.where(block.pp > 1, 2.0, 1.0), apart)
-    return joined(holders.name, holders, pair)
+    return joined(setting, holders.name, holders, pair)
 
 
 def context_group(setting: Setting, block: Block) -> Group:
@@ -147,7 +181,7 @@ def groups(setting: Setting, block: Block) -> Groups:
     return Groups(
         group(setting, "tp", block.tp, lie["tp"]),
         cp,
-        data if alone(block.cp) else joined("dp", cp, data),
+        data if alone(block.cp) else joined(setting, "dp", cp, data),
         group(setting, "replicas", block.dp_replicate, replica_stride),
         group(setting, "pp", block.pp, lie["pp"]),
     )

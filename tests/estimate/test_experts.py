@@ -13,8 +13,10 @@ from costmodel.equations.collectives import wire_bytes
 from costmodel.estimate.block import SIZES, Block, Structure, one_row
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.mixers import Matmul
 from costmodel.estimate.shapes.work import shard
 from costmodel.estimate.time.expert_pass import expert_pass
+from costmodel.estimate.time.kernels import multiplied
 from costmodel.estimate.time.layer import layer_work
 from costmodel.estimate.traffic.collectives import collective_time
 from costmodel.estimate.traffic.expert import expert_groups
@@ -250,3 +252,21 @@ def test_a_plan_alone_is_its_row_of_a_table(zero: Any, order: Any) -> None:
     for row in range(0, len(block), 5):
         single = one_row(structure, **{name: float(getattr(block, name)[row]) for name in SIZES})
         assert many.costs.row(row) == EQUAL(evaluate(asked, single).costs.row(), rel=1e-12, abs=1e-15, nan_ok=True)
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_groups_of_rows_take_as_long_as_each_group_alone(narrow: bool) -> None:
+    """Where memory alone takes time: operands, results, gradients and conversions of every group."""
+    asked = setting(mixed(), workload={"precision": "fp8-row"}, stack="fsdp2")
+    fits = [fit.model_copy(update={"start": 0.0}) for fit in (asked.matmul, asked.linear.fit)]
+    linear = replace(asked.linear, fit=fits[1], peak=1e30)
+    asked = replace(asked, matmul=fits[0], linear=linear, peak=1e30)
+    matrix = Matmul("any", 512.0, 2048.0)
+    alone = multiplied(asked, matrix, 96.0, 1.0, narrow=narrow)
+    grouped = multiplied(asked, matrix, 8 * 96.0, 8.0, groups=8.0, narrow=narrow)
+    for one_group, all_groups in ((alone.forward, grouped.forward), (alone.backward, grouped.backward)):
+        assert all_groups.matmul == pytest.approx(8 * one_group.matmul)
+        assert all_groups.memory_bound == pytest.approx(8 * one_group.memory_bound)
+    if narrow:
+        ratio = grouped.backward.memory_bound / grouped.forward.memory_bound
+        assert ratio == pytest.approx(512 / 2048)

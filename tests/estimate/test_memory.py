@@ -330,3 +330,19 @@ def test_written_out_stacks_are_the_shipped_ones() -> None:
 def test_verdicts(share: float, said: str) -> None:
     assert verdict(share) == said
     assert (FITS, TIGHT) == (0.90, 1.00)
+
+
+def test_scores_that_are_computed_again_are_held_once() -> None:
+    """Selective recompute of unfused attention: while backward is in a layer its scores are there after all."""
+    asked = setting("megatron-22b", sequence=2048, stack="megatron-2021", global_batch=4)
+    none, selective = (ask(asked, tp=8, recompute=mode) for mode in ("none", "selective"))
+    scores = (line(none, "activations") - line(selective, "activations")) / 48
+    assert line(selective, "recompute") == pytest.approx(scores)
+    assert line(none, "recompute") == 0
+
+
+@pytest.mark.parametrize("shape", ["nemotron-h-8b", "mpt-7b", "llama-3-8b", "mixtral-8x7b"])
+@pytest.mark.parametrize("tp", [1, 8])
+def test_recompute_of_operations_never_keeps_more(shape: str, tp: int) -> None:
+    none, selective = (ask(setting(shape, stack="maxtext"), tp=tp, recompute=mode) for mode in ("none", "selective"))
+    assert line(selective, "activations") <= line(none, "activations")

@@ -85,3 +85,15 @@ def test_a_synchronous_optimizer_costs_a_folded_pipeline_its_zero() -> None:
 @pytest.mark.parametrize("schedule", LATER)
 def test_some_stack_offers_it(schedule: str) -> None:
     assert any(schedule in read("stack", name).schedules for name in names("stack"))
+
+
+FEWEST = {"zb-h1": 4, "zb-h2": 7, "zb-v": 7, "v-half": 8, "v-min": 8, "dualpipev": 8, "dualpipe": 8, "chimera": 4}
+
+
+@pytest.mark.parametrize("schedule", FEWEST)
+def test_the_fewest_micro_batches_of_four_stages(schedule: str) -> None:
+    def refused(batches: int) -> bool:
+        asked = setting(SHAPE, stack=stack(), global_batch=batches)
+        return "L006" in ask(asked, **plan(schedule)).refused
+
+    assert [refused(batches) for batches in (FEWEST[schedule] - 1, FEWEST[schedule])] == [True, False]

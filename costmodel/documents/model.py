@@ -66,7 +66,10 @@ class Experts(Document):
     router_bias: bool = Field(default=False, description="A bias for every expert in the router")
     shared: Mlp | None = Field(default=None, description="Shared experts as one MLP of their whole width")
     shared_gate: bool = Field(default=False, description="A learned gate on the shared expert")
-    node_limit: Count | None = Field(default=None, description="Most nodes the experts of a token lie on; absent: any")
+    groups: Count | None = Field(default=None, description="Equal groups of neighbouring experts; see group_limit")
+    group_limit: Count | None = Field(
+        default=None, description="Most groups that the experts of a token lie in; absent: any"
+    )
 
 
 class Layers(Document):
@@ -93,6 +96,10 @@ class Layers(Document):
                 "layer_halves",
                 "a layer has one of attention, latent and state_space, one of mlp and experts, or only one of all",
                 {},
+            )
+        if self.experts is not None and (self.experts.groups is None) != (self.experts.group_limit is None):
+            raise PydanticCustomError(
+                "expert_groups", "groups and group_limit of experts stand together or not at all", {}
             )
         if self.experts is not None and self.experts.top_k > self.experts.count:
             words = {"top_k": f"{self.experts.top_k:g}", "count": f"{self.experts.count:g}"}

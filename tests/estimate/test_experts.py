@@ -19,7 +19,7 @@ from costmodel.estimate.time.expert_pass import expert_pass
 from costmodel.estimate.time.kernels import multiplied
 from costmodel.estimate.time.layer import layer_work
 from costmodel.estimate.traffic.collectives import collective_time
-from costmodel.estimate.traffic.expert import expert_groups
+from costmodel.estimate.traffic.expert import _within_groups, expert_groups
 from estimate.cases import ask, costs, line, mixed, model, one, setting, without_network, written_out
 
 EQUAL = pytest.approx
@@ -270,3 +270,16 @@ def test_groups_of_rows_take_as_long_as_each_group_alone(narrow: bool) -> None:
     if narrow:
         ratio = grouped.backward.memory_bound / grouped.forward.memory_bound
         assert ratio == pytest.approx(512 / 2048)
+
+
+def test_a_token_reaches_more_nodes_where_its_groups_lie_over_several() -> None:
+    """DeepSeek-V3: four of eight groups are four of eight nodes, and up to eight of sixteen."""
+    asked = setting("deepseek-v3", nodes=16, global_batch=1024)
+    volumes = []
+    for ep, nodes in ((64, 4.0), (128, 6.0)):
+        block = ask(asked, ep=ep, dp=128).evaluation.block
+        kind = next(kind for kind in asked.model.layers if kind.experts is not None)
+        held = shard(asked.model, kind, block.tp, block.ep, block.etp).routed
+        assert held is not None
+        volumes.append(one(_within_groups(held, expert_groups(asked, block).ep)))
+        assert volumes[-1] == nodes

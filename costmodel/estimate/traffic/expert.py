@@ -143,13 +143,21 @@ def _hierarchical(
     if np.all(ep.domains == 1):
         return inside + start
     with term("between domains"):
-        copies = distinct_destinations(ep.domains, held.of.top_k)
-        if held.of.node_limit is not None:
-            copies = np.minimum(copies, held.of.node_limit)
+        copies = np.minimum(distinct_destinations(ep.domains, held.of.top_k), _within_groups(held, ep))
         far = dispatch_bytes(tokens, hidden, copies, ep.domains, element)
         rate = network_rate(setting, kernels.across_share, ep, "all_to_all")
         across = stream_time(far, rate, 1.0)
     return two_level_time(inside, across, setting.network.serial_share) + start
+
+
+def _within_groups(held: Routed, ep: Group) -> Number:
+    """Most domains that a token reaches where its experts lie in so many groups, each of them over some domains."""
+    groups, limit = held.of.groups, held.of.group_limit
+    if groups is None or limit is None:
+        return ep.domains
+    with term("groups of experts"):
+        spread = np.maximum(divided(ep.domains, groups), 1.0)
+        return repeated(limit, distinct_destinations(spread, divided(held.of.top_k, limit)))
 
 
 def _sharing(setting: Setting, said: ExpertSetting, held: Routed, tokens: Number, etp: Group) -> tuple[Exchange, ...]:

@@ -60,7 +60,8 @@ def _shared(filling: Filling, kind: Layers | None, experts: dict[str, Any]) -> d
     shared = filling.row.number("n_shared_experts") or 0.0
     if kind is not None and kind.experts is not None:
         said = kind.experts.model_dump(exclude_none=True)
-        return {name: said[name] for name in ("shared", "shared_gate", "router_bias", "node_limit") if name in said}
+        names = ("shared", "shared_gate", "router_bias", "groups", "group_limit")
+        return {name: said[name] for name in names if name in said}
     if not shared:
         return {}
     width = float(repeated(shared, experts["ffn_hidden"]))

@@ -68,31 +68,54 @@ def domains_spanned(ranks: Number, stride: Number, domain: Number, place: Number
 
 
 @equation
-def ranks_inside(ranks: Number, stride: Number, domain: Number, place: Number, domains: Number) -> Number:
+def first_inside(stride: Number, domain: Number, place: Number) -> Number:
+    """Members of a long group in the domain where it begins.
+
+    ⌊(D − 1 − f) / s⌋ + 1
+
+    Args:
+        stride: distance of neighbours of the group in the order of ranks, s [1]
+        domain: accelerators in a scale-up domain, D [1]
+        place: of its first member in its domain, from 0, f [1]
+
+    Returns:
+        members, h [1]
+
+    Example:
+        >>> float(first_inside(1.0, 8.0, 6.0))
+        2.0
+
+    Source:
+        composition
+    """
+    return np.floor((domain - 1 - place) / stride) + 1
+
+
+@equation
+def ranks_inside(ranks: Number, stride: Number, domain: Number, first: Number, domains: Number) -> Number:
     """Members of a group in the domain that holds the most of them.
 
-    n in one domain; else min(⌈D / s⌉, max(h, n − h)), of which the first has h = ⌊(D − 1 − f) / s⌋ + 1
+    n in one domain; else min(⌈D / s⌉, max(h, n − h))
 
     Args:
         ranks: ranks in the group, n [1]
         stride: distance of neighbours of the group in the order of ranks, s [1]
         domain: accelerators in a scale-up domain, D [1]
-        place: of its first member in its domain, from 0, f [1]
+        first: members in the domain where it begins, h [1]
         domains: domains the group reaches across [1]
 
     Returns:
         members in one domain [1]
 
     Example:
-        >>> float(ranks_inside(16.0, 4.0, 8.0, 3.0, 8.0))
+        >>> float(ranks_inside(16.0, 4.0, 8.0, 2.0, 8.0))
         2.0
-        >>> float(ranks_inside(6.0, 1.0, 8.0, 6.0, 2.0))
+        >>> float(ranks_inside(6.0, 1.0, 8.0, 2.0, 2.0))
         4.0
 
     Source:
         megatron-lm parallel_state.py; composition
     """
-    first = np.floor((domain - 1 - place) / stride) + 1
     most = np.minimum(np.ceil(domain / stride), np.maximum(first, ranks - first))
     return np.where(domains > 1, most, ranks)
 
@@ -123,55 +146,28 @@ def domains_filled(ranks: Number, inside: Number) -> Number:
 
 
 @equation
-def fewest_inside(
-    ranks: Number, stride: Number, domain: Number, place: Number, domains: Number, inside: Number
-) -> Number:
+def fewest_inside(ranks: Number, first: Number, domains: Number, inside: Number) -> Number:
     """Members of a group in the domain that holds the fewest, whose interfaces carry the most each.
 
-    n in one domain; else min(h, n − h − (k − 2) g), at least 1, of which the first has h = ⌊(D − 1 − f) / s⌋ + 1
+    n in one domain; else min(h, n − h − (k − 2) g), at least 1
 
     Args:
         ranks: ranks in the group, n [1]
-        stride: distance of neighbours of the group in the order of ranks, s [1]
-        domain: accelerators in a scale-up domain, D [1]
-        place: of its first member in its domain, from 0, f [1]
+        first: members in the domain where it begins, h [1]
         domains: domains the group reaches across, k [1]
         inside: members in a full domain, g [1]
-
-    Returns:
-        members [1]
-
-    Example:
-        >>> float(fewest_inside(14.0, 1.0, 8.0, 6.0, 3.0, 8.0))
-        2.0
-
-    Source:
-        composition
-    """
-    first = np.floor((domain - 1 - place) / stride) + 1
-    fewest = np.maximum(np.minimum(first, ranks - first - (domains - 2) * inside), 1)
-    return np.where(domains > 1, fewest, ranks)
-
-
-@equation
-def fewest_left(ranks: Number, inside: Number, domains: Number) -> Number:
-    """Members in the last of several domains that a group fills one after the other.
-
-    max(n − g (k − 1), 1)
-
-    Args:
-        ranks: ranks in the group, n [1]
-        inside: members in a full domain, g [1]
-        domains: domains the group reaches across, k [1]
 
     Returns:
         members, g where every domain is full [1]
 
     Example:
-        >>> float(fewest_left(12.0, 8.0, 2.0))
+        >>> float(fewest_inside(14.0, 2.0, 3.0, 8.0))
+        2.0
+        >>> float(fewest_inside(12.0, 8.0, 2.0, 8.0))
         4.0
 
     Source:
         composition
     """
-    return np.maximum(ranks - inside * (domains - 1), 1)
+    fewest = np.maximum(np.minimum(first, ranks - first - (domains - 2) * inside), 1)
+    return np.where(domains > 1, fewest, ranks)

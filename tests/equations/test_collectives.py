@@ -20,7 +20,7 @@ from costmodel.equations.collectives import (
     tree_all_reduce_time,
     wire_bytes,
 )
-from costmodel.equations.placement import domains_spanned, fewest_inside, group_place, ranks_inside
+from costmodel.equations.placement import domains_spanned, fewest_inside, first_inside, group_place, ranks_inside
 from costmodel.equations.states import gradient_traffic
 from costmodel.equations.topology import interface_bandwidth, two_level_time
 
@@ -235,17 +235,18 @@ def test_the_group_that_reaches_furthest_is_counted(ranks: int, stride: int, dom
     size, step, whole = float(ranks), float(stride), float(domain)
     place = group_place(size * step, step, whole)
     domains = domains_spanned(size, step, whole, place)
-    inside = ranks_inside(size, step, whole, place, domains)
+    first = first_inside(step, whole, place)
+    inside = ranks_inside(size, step, whole, first, domains)
     counts = list[list[int]]()
-    for first in range(math.lcm(ranks * stride, domain)):
-        if first % (ranks * stride) < stride:
-            homes = [(first + member * stride) // domain for member in range(ranks)]
+    for start in range(math.lcm(ranks * stride, domain)):
+        if start % (ranks * stride) < stride:
+            homes = [(start + member * stride) // domain for member in range(ranks)]
             counts.append([homes.count(home) for home in set(homes)])
     worst = max(counts, key=lambda each: (len(each), -min(each)))
     assert domains == len(worst)
     if domain % stride == 0:
         assert inside == max(worst)
-        assert fewest_inside(size, step, whole, place, domains, inside) == min(worst)
+        assert fewest_inside(size, first, domains, inside) == min(worst)
 
 
 def test_interfaces_are_shared_by_the_accelerators_of_a_node() -> None:

@@ -45,23 +45,33 @@ def spans(order: str, sizes: dict[str, int], replicas: int, domain: int) -> dict
     return {name: (sum(group), len(group), min(group)) for name, group in worst.items()}
 
 
+LAYOUTS = [
+    (nodes, tp, cp, pp, replicas)
+    for tp, pp in ((1, 1), (8, 1), (8, 4), (4, 2), (2, 8), (2, 2), (1, 4), (16, 2), (2, 3))
+    for cp in (1, 2, 3, 4)
+    for replicas in (1, 2)
+    if (nodes := 9 if 3 in (cp, pp) else 8) and 8 * nodes % (tp * pp * cp * replicas) == 0
+]
+
+
 @pytest.mark.parametrize("order", get_args(Order))
-@pytest.mark.parametrize("cp", [1, 2, 3, 4])
-@pytest.mark.parametrize("replicas", [1, 2])
-@pytest.mark.parametrize(("tp", "pp"), [(1, 1), (8, 1), (8, 4), (4, 2), (2, 8), (2, 2), (1, 4), (16, 2), (2, 3)])
-def test_groups_lie_as_ranks_are_numbered(order: str, cp: int, replicas: int, tp: int, pp: int) -> None:
-    nodes = 8 if cp != 3 and pp != 3 else 9
+@pytest.mark.parametrize(("nodes", "tp", "cp", "pp", "replicas"), LAYOUTS)
+def test_groups_lie_as_ranks_are_numbered(order: str, nodes: int, tp: int, cp: int, pp: int, replicas: int) -> None:
     asked, dp = setting(model(hidden=4096, heads=32), nodes=nodes), 8 * nodes // (tp * pp * cp)
-    if dp % replicas or not dp:
-        replicas, dp = 1, max(dp, 1)
-    if dp * tp * pp * cp != 8 * nodes:
-        pytest.skip("not that many ranks")
     laid = placed(asked, dp=dp, tp=tp, pp=pp, cp=cp, dp_replicate=replicas, order=order)
     found = {name: (one(each.ranks), one(each.domains), one(each.fewest)) for name, each in laid.items()}
     expected = spans(order, {"tp": tp, "cp": cp, "dp": dp, "pp": pp}, replicas, 8)
     if 3 in (cp, pp) and (order == "tp-cp-pp-dp" or replicas > 1) and pp * replicas > 1:  # no run of ranks
         del found["dp"], expected["dp"]
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("trays", "domain"), [(1, 4), (16, 64), (18, 72), (19, 72), (24, 48), (25, 72), (32, 64), (36, 72)]
+)
+def test_a_job_takes_as_many_trays_of_each_rack(trays: int, domain: int) -> None:
+    """Where the racks can be alike; else whole racks and a rest."""
+    assert setting(model(), node="gb200-nvl72", nodes=trays).domain == domain
 
 
 @pytest.mark.parametrize("order", get_args(Order))

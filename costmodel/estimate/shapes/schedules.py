@@ -90,14 +90,19 @@ def wrong_shape(block: Block) -> NDArray[np.bool_]:
     return np.asarray(wrong)
 
 
+def fewest_micro_batches(schedule: Schedule, pp: Number) -> Number:
+    """Micro-batches below which a schedule cannot run on so many stages."""
+    times, less = FORMS[schedule].least
+    return repeated(times, pp) - less
+
+
 def wrong_batches(block: Block, micro_batches: Number) -> NDArray[np.bool_]:
     """Rows with too few micro-batches for the schedule, or not a whole number of its units."""
-    form, pp = FORMS[block.structure.schedule], block.pp
-    times, less = form.least
-    few = micro_batches < repeated(times, pp) - less
-    if form.unit == "one":
+    schedule, pp = block.structure.schedule, block.pp
+    few, unit = micro_batches < fewest_micro_batches(schedule, pp), FORMS[schedule].unit
+    if unit == "one":
         return np.asarray(few)
-    return np.asarray(few | (remainder(micro_batches, 2.0 if form.unit == "two" else pp) != 0))
+    return np.asarray(few | (remainder(micro_batches, 2.0 if unit == "two" else pp) != 0))
 
 
 def live(block: Block, micro_batches: Number, stage: Number) -> Number:

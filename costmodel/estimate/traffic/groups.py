@@ -14,7 +14,7 @@ from costmodel.equations.placement import (
     domains_filled,
     domains_spanned,
     fewest_inside,
-    fewest_left,
+    first_inside,
     group_place,
     ranks_inside,
 )
@@ -104,8 +104,9 @@ def ends_of(setting: Setting, name: str, pp: Group) -> Group:
 
 def _laid(setting: Setting, name: str, ranks: Number, stride: Number, place: Number, extent: Number) -> Group:
     domains = domains_spanned(ranks, stride, setting.domain, place)
-    inside = ranks_inside(ranks, stride, setting.domain, place, domains)
-    fewest = fewest_inside(ranks, stride, setting.domain, place, domains, inside)
+    first = first_inside(stride, setting.domain, place)
+    inside = ranks_inside(ranks, stride, setting.domain, first, domains)
+    fewest = fewest_inside(ranks, first, domains, inside)
     return Group(name, ranks, stride, inside, fewest, domains, extent)
 
 
@@ -119,7 +120,7 @@ def joined(setting: Setting, name: str, one: Group, other: Group) -> Group:
         run = np.where(one.stride <= other.stride, one.extent, other.extent) == apart
         domains = largest(domains_filled(ranks, inside), one.domains, other.domains)
         domains = np.minimum(domains, divided(setting.ranks, setting.domain))
-        fewest = fewest_left(ranks, inside, domains)
+        fewest = fewest_inside(ranks, inside, domains, inside)
     whole = group(setting, name, ranks, stride)
     return Group(
         name,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from costmodel.documents.stack import Stack
 from costmodel.equations.counting import divided, repeated
-from costmodel.estimate.shapes.schedules import FORMS, LOOPED, is_later
+from costmodel.estimate.shapes.schedules import LOOPED, fewest_micro_batches, is_later
 from costmodel.explore.validate.fills import LAST_OF_2021, Filling
 from costmodel.explore.validate.reasons import Refused, illegal, needed
 
@@ -98,8 +98,8 @@ def chunks(filling: Filling, stack: Stack, layers: float, pp: float, count: floa
 def usual_schedule(filling: Filling, stack: Stack, layers: float, pp: float, count: float) -> str:
     """The schedule of a pipeline that nobody names: the stack's first, DualPipe of HAI-LLM, where it can run."""
     usual = stack.schedules[0]
-    times, less = FORMS[usual].least
-    can = pp % 2 == 0 and layers % pp == 0 and count >= times * pp - less and filling.row.number("vp") is None
+    enough = bool(count >= fewest_micro_batches(usual, pp))
+    can = pp % 2 == 0 and layers % pp == 0 and enough and filling.row.number("vp") is None
     return filling.put("schedule", usual) if is_later(usual) and can else "1f1b"
 
 

@@ -15,6 +15,8 @@ from costmodel.explore.calibrate.steps import Errors, Found
 from costmodel.report.layout import Grid, Line
 from costmodel.report.theme import styled
 
+_MORE = ("P90", "bias", "in band")
+
 
 def sharpening(found: Sharpened, written: Iterable[Path]) -> list[Line]:
     """The constants, the errors before and after, the families left out, and the files written."""
@@ -24,17 +26,12 @@ def sharpening(found: Sharpened, written: Iterable[Path]) -> list[Line]:
     names = ("constant", "believed", "fitted", "known to", "runs", "families")
     rows = [_constant(part) for part in fit.constants]
     lines: list[Line] = [styled(head), Text(), Grid(names, rows, "lrrrrr"), Text()]
-    lines.append(Grid(("errors", "runs", "median", "P90", "bias"), list(_errors(found)), "lrrrr"))
-    if fit.by_family:
-        each = [(name, *_scored(inside), *_scored(outside)[1:]) for name, (inside, outside) in fit.by_family.items()]
-        heads = (found.grouping, "runs", "in sample", "P90", "bias", "left out", "P90", "bias")
-        lines += [Text(), Grid(heads, each, "lrrrrrrr")]
-    if len(fit.by_kind) > 1:
-        each = [(name, *_scored(inside), *_scored(outside)[1:]) for name, (inside, outside) in fit.by_kind.items()]
-        lines += [
-            Text(),
-            Grid(("models", "runs", "in sample", "P90", "bias", "left out", "P90", "bias"), each, "lrrrrrrr"),
-        ]
+    lines.append(Grid(("errors", "runs", "median", "P90", "bias", "in band"), list(_errors(found)), "lrrrrr"))
+    for head, parts in ((found.grouping, fit.by_family), ("models", fit.by_kind)):
+        if len(parts) > 1:
+            each = [(name, *_scored(inside), *_scored(outside)[1:]) for name, (inside, outside) in parts.items()]
+            heads = (head, "runs", "in sample", *_MORE, "left out", *_MORE)
+            lines += [Text(), Grid(heads, each, "lrrrrrrrrr")]
     kept = [part.constant.name for part in fit.constants if not part.resolved]
     if kept:
         lines += [Text(), styled(f"left as believed, the runs do not tell: {'; '.join(kept)}")]
@@ -60,7 +57,8 @@ def _errors(found: Sharpened) -> Iterator[tuple[str, ...]]:
 
 
 def _scored(errors: Errors) -> tuple[str, ...]:
-    return f"{errors.runs}", f"{errors.median:.1%}", f"{errors.p90:.1%}", f"{errors.bias:+.1%}"
+    shares = f"{errors.median:.1%}", f"{errors.p90:.1%}", f"{errors.bias:+.1%}", f"{errors.inside_band:.0%}"
+    return f"{errors.runs}", *shares
 
 
 def _parts(groups: Mapping[str, tuple[Errors, Errors]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import json
 import math
 import shutil
 from dataclasses import replace
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,19 @@ def test_a_family_left_out_is_predicted_by_the_other(rows: list[Row]) -> None:
     assert unseen_slow.bias < -0.1
     assert unseen_fast.bias > 0.1
     assert fit.left_out.median > fit.inside.median
+    assert unseen_slow.inside_band == unseen_fast.inside_band == 0.0
+
+
+def test_the_share_inside_the_band_is_that_of_the_answers_own_bands(rows: list[Row]) -> None:
+    """Measured times on either side of both ends of the band that an estimate of each run has."""
+    runs = []
+    for run, (end, off) in zip(timed(rows, SHELF), cycle(product(("low", "high"), (0.99, 1.01))), strict=False):
+        setting = setting_of(run.case)
+        costs = answer(setting, own_plan(setting)).evaluation.costs.row()
+        runs.append(replace(run, measured=costs[f"step_time_{end}"] * off))
+    fit = fitted(runs, (SUSTAINED,), SHELF)
+    held = [place % 4 in (1, 2) for place in range(len(runs))]
+    assert fit.shipped.inside_band == pytest.approx(sum(held) / len(held))
 
 
 def test_the_slopes_are_those_of_the_model(rows: list[Row]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 from costmodel.documents.cells import Row
 from costmodel.documents.library import Case
 from costmodel.documents.shelf import Shelf
+from costmodel.equations.uncertainty import ninetieth_percentile, tenth_percentile
+from costmodel.estimate.band import time_spread
 from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.plan import own_plan, plan_block
-from costmodel.estimate.setting import setting_of
+from costmodel.estimate.setting import Setting, setting_of
+from costmodel.estimate.time.step import TrainingStep
 from costmodel.explore.calibrate.constants import Constant, shipped, uses, with_values
 from costmodel.explore.validate.outcomes import stated, step_time
 from costmodel.explore.validate.reasons import Refused
@@ -63,12 +66,29 @@ def told(constant: Constant, spread: float) -> bool:
 
 @dataclass(frozen=True)
 class Errors:
-    """How far off some runs are: median and P90 of |error|, and the median error."""
+    """How far off some runs are: median and P90 of |error|, the median error, and the share of runs inside the band."""
 
     runs: int
     median: float
     p90: float
     bias: float
+    inside_band: float
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Log of predicted over measured of runs, and whether each measured time lies inside its band."""
+
+    errors: Array
+    inside: NDArray[np.bool_]
+
+    def of(self, which: NDArray[np.bool_] | None = None) -> Errors:
+        """How far off some of them are, all by default."""
+        chosen = slice(None) if which is None else which
+        ratios = np.exp(self.errors[chosen]) - 1
+        size = np.abs(ratios)
+        median, p90, bias = np.percentile(size, 50), np.percentile(size, 90), np.median(ratios)
+        return Errors(len(ratios), float(median), float(p90), float(bias), float(np.mean(self.inside[chosen])))
 
 
 @dataclass(frozen=True)
@@ -134,14 +154,25 @@ class Problem:
 
     def errors(self, scaled: Array, which: Sequence[int] | None = None) -> Array:
         """Log of predicted over measured of some runs, all by default."""
-        values = [constant.value(place) for constant, place in zip(self.constants, scaled, strict=True)]
-        chosen = range(len(self.runs)) if which is None else which
-        return np.array([self._error(self.runs[index], values) for index in chosen])
+        answers = self._answers(scaled, which)
+        return np.array([np.log(number(step.total) / run.measured) for run, _, step in answers])
 
-    def _error(self, run: Timed, values: Sequence[float]) -> float:
-        setting = setting_of(with_values(run.case, self.constants, values, self.shelf))
-        block, _ = plan_block(setting, own_plan(setting))
-        return float(np.log(number(evaluate(setting, block).step.total) / run.measured))
+    def scores(self, scaled: Array, which: Sequence[int] | None = None) -> Scores:
+        """The same, and whether each run lies inside the band of its prediction."""
+        errors, spreads = [], []
+        for run, setting, step in self._answers(scaled, which):
+            errors.append(np.log(number(step.total) / run.measured))
+            spreads.append(number(time_spread(setting, step)))
+        within = (tenth_percentile(1.0, np.array(spreads)), ninetieth_percentile(1.0, np.array(spreads)))
+        ratio = np.exp(-np.array(errors))
+        return Scores(np.array(errors), (within[0] <= ratio) & (ratio <= within[1]))
+
+    def _answers(self, scaled: Array, which: Sequence[int] | None) -> Iterator[tuple[Timed, Setting, TrainingStep]]:
+        values = [constant.value(place) for constant, place in zip(self.constants, scaled, strict=True)]
+        for run in self.runs if which is None else [self.runs[index] for index in which]:
+            setting = setting_of(with_values(run.case, self.constants, values, self.shelf))
+            block, _ = plan_block(setting, own_plan(setting))
+            yield run, setting, evaluate(setting, block).step
 
     def slopes(self, scaled: Array, errors: Array) -> Array:
         """Change of each log error with each constant, by a small step."""
@@ -226,39 +257,45 @@ def fitted(
     kept = frozenset(constant.name for constant, own in zip(constants, spread, strict=True) if not told(constant, own))
     problem = replace(free, kept=kept)
     scaled, errors, slopes = solved(problem, first)
-    unseen = errors.copy()
-    groups: dict[str, tuple[Errors, Errors]] = {}
-    for family in problem.families if leave_out else ():
-        which = [index for index, run in enumerate(runs) if run.family == family]
-        unseen[which] = problem.errors(without(problem, family, scaled, errors, slopes), which)
-        groups[family] = (_summed(errors[which]), _summed(unseen[which]))
-    kinds = _by_kind(runs, errors, unseen) if leave_out else {}
+    inside = problem.scores(scaled)
+    unseen = _unseen(problem, scaled, errors, slopes) if leave_out else None
     shipped_now = np.array([constant.scale(shipped(constant, shelf)) for constant in constants])
     return Fit(
         tuple(_found(problem, column, scaled, spread, felt) for column in range(len(constants))),
-        _summed(problem.errors(shipped_now)),
-        _summed(problem.errors(problem.believed)),
-        _summed(errors),
-        _summed(unseen) if leave_out else None,
-        groups,
-        kinds,
+        problem.scores(shipped_now).of(),
+        problem.scores(problem.believed).of(),
+        inside.of(),
+        unseen.of() if unseen else None,
+        _parted(_families(problem), inside, unseen) if unseen else {},
+        _parted(_kinds(runs), inside, unseen) if unseen else {},
     )
 
 
-def _by_kind(runs: Sequence[Timed], errors: Array, unseen: Array) -> dict[str, tuple[Errors, Errors]]:
-    """Errors of runs of dense models and of those with experts, in sample and left out."""
+def _unseen(problem: Problem, scaled: Array, errors: Array, slopes: Array) -> Scores:
+    """Scores of each family with the constants that are fitted without it."""
+    found = Scores(errors.copy(), np.zeros(len(errors), bool))
+    for family in problem.families:
+        which = [index for index, run in enumerate(problem.runs) if run.family == family]
+        own = problem.scores(without(problem, family, scaled, errors, slopes), which)
+        found.errors[which], found.inside[which] = own.errors, own.inside
+    return found
+
+
+def _parted(parts: Mapping[str, NDArray[np.bool_]], inside: Scores, unseen: Scores) -> dict[str, tuple[Errors, Errors]]:
+    """Errors of each part of the runs, in sample and left out."""
+    return {name: (inside.of(which), unseen.of(which)) for name, which in parts.items() if which.any()}
+
+
+def _families(problem: Problem) -> dict[str, NDArray[np.bool_]]:
+    return {family: np.array([run.family == family for run in problem.runs]) for family in problem.families}
+
+
+def _kinds(runs: Sequence[Timed]) -> dict[str, NDArray[np.bool_]]:
     mixed = np.array([run.case.model.has_experts for run in runs])
-    kinds = {"dense": ~mixed, "with experts": mixed}
-    return {name: (_summed(errors[which]), _summed(unseen[which])) for name, which in kinds.items() if which.any()}
+    return {"dense": ~mixed, "with experts": mixed}
 
 
 def _found(problem: Problem, column: int, scaled: Array, spread: Array, felt: Array) -> Found:
     constant, moved = problem.constants[column], np.abs(felt[:, column]) > FELT
     families = dict.fromkeys(run.family for run, feels in zip(problem.runs, moved, strict=True) if feels)
     return Found(constant, constant.value(scaled[column]), float(spread[column]), int(moved.sum()), tuple(families))
-
-
-def _summed(errors: Array) -> Errors:
-    ratios = np.exp(errors) - 1
-    size = np.abs(ratios)
-    return Errors(len(errors), *(float(np.percentile(part, at)) for part, at in ((size, 50), (size, 90), (ratios, 50))))

@@ -192,11 +192,6 @@ class Setting:
         return "core" if kernels.attention == "unfused" else "nothing"
 
     @property
-    def stops_early(self) -> bool:
-        """Whether full recompute ends at the last tensor backward needs, before the layer's last matmul."""
-        return self.stack.kernels.full == "early-stop"
-
-    @property
     def pair_bandwidth(self) -> float:
         """What one pair of the domain gets; with a switch, all."""
         return self.case.node.scale_up.pair_bandwidth or self.case.scale_up.bandwidth

@@ -182,3 +182,41 @@ def test_work_done_again_by_count() -> None:
 def test_a_part_named_beside_its_whole_is_nothing_more(named: list[str], whole: list[str]) -> None:
     asked = setting(mixed(shared={"ffn_hidden": 1024, "gated": True}))
     _same(costs(asked, recompute_modules=named), costs(asked, recompute_modules=whole))
+
+
+def test_what_stops_early_neither_multiplies_nor_counts_the_last_matrix() -> None:
+    """A layer of plain attention and MLP with 4 hidden: 12 h² forward, of which down is 4 h², and the core."""
+    asked = setting(model(layers=8), stack="fsdp2")
+    whole = setting(model(layers=8), stack=written_out("stack", "fsdp2", kernels={"full": "whole"}, name="whole"))
+    found = [costs(each, zero=3, **FULL) for each in (asked, whole)]
+    early, late = (each["hfu"] * each["step_time"] for each in found)
+    assert found[0]["matmul"] < found[1]["matmul"]
+    hidden, tokens = 1024, asked.global_batch * asked.sequence
+    assert late - early == pytest.approx(8 * 2 * tokens * 4 * hidden**2 / asked.mfu_peak / float(asked.ranks), rel=1e-9)
+
+
+def test_experts_leave_nothing_out_and_the_exchange_of_attention_is_made_again() -> None:
+    """Outputs of experts are weighed behind them, so that backward reads the last matrix of the layer too."""
+    asked = setting(mixed(layers=8), stack="fsdp2")
+    whole = setting(mixed(layers=8), stack=written_out("stack", "fsdp2", kernels={"full": "whole"}, name="whole"))
+    _same(*(costs(each, tp=2, zero=3, **FULL) for each in (asked, whole)))
+
+
+def test_an_adapter_beside_the_last_matrix_reads_on() -> None:
+    """Its thin input is kept behind that matrix, which runs again on the way; without it the matrix is left out."""
+    stacks = ("fsdp2", written_out("stack", "fsdp2", kernels={"full": "whole"}, name="whole"))
+    for modules, alike in ((["down"], True), (["q"], False)):
+        tuning = {"method": "lora", "rank": 8, "modules": modules}
+        times = [
+            costs(setting(model(), stack=each, workload={"tuning": tuning}), zero=3, **FULL)["matmul"]
+            for each in stacks
+        ]
+        assert (times[0] == pytest.approx(times[1])) == alike
+
+
+@pytest.mark.parametrize("kind", ["p2p", "all-gather", "a2a"])
+def test_attention_that_runs_again_is_exchanged_again(kind: str) -> None:
+    """By name as under full recompute: the core needs the other ranks' keys, or all tokens of its heads."""
+    plans = [NONE, {"recompute_modules": ["attention"]}, {"recompute_modules": ["norms"]}, FULL]
+    plain, core, norms, full = (costs(SMALL, cp=2, cp_type=kind, **plan)["cp_volume"] for plan in plans)
+    assert plain == norms < core == full

@@ -22,6 +22,7 @@ from costmodel.estimate.memory.offload import offloaded_share
 from costmodel.estimate.passes import largest
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import between, between_of_experts, unread_by_experts
+from costmodel.estimate.shapes.again import dropped
 from costmodel.estimate.shapes.experts import expert_activations, rows_of
 from costmodel.estimate.shapes.mixers import mixer_activations
 from costmodel.estimate.shapes.recompute import checkpointed, narrow_widths, partial, reached, spared_bytes
@@ -35,19 +36,19 @@ def layer_activations(setting: Setting, block: Block, part: Shard) -> Number:
     split = block.sequence_ranks
     tokens = local_tokens(setting, block)
     mixer = part.mixer
-    dropped = setting.dropped(structure.recompute)
-    if dropped == "layer":
+    what = dropped(setting, structure)
+    if what == "layer":
         return checkpointed(setting, structure, tokens, split)
-    if dropped == "operations" and structure.recompute_modules is None:
+    if what == "operations":
         sizes = (mixer.heads, mixer.kv_heads, mixer.head_dim) if mixer is not None else (0.0, 0.0, 0.0)
         kept = op_level_activations(tokens, model.hidden, *sizes, part.ffn_hidden, setting.element, split)
         if part.routed is not None:
             kept = kept + divided(_expert_activations(setting, part, block), 2.0)
         kept = np.minimum(kept, whole_activations(setting, block, part, selective=False))
         return kept + between(setting, part, tokens) + _between_experts(setting, block, part)
-    whole = whole_activations(setting, block, part, selective=dropped == "core" and structure.recompute_modules is None)
+    whole = whole_activations(setting, block, part, selective=what == "core")
     whole = whole + between(setting, part, tokens) + _between_experts(setting, block, part)
-    if structure.recompute_modules is None and setting.tuning is None:
+    if what != "modules" and setting.tuning is None:
         return whole
     return whole - dropped_bytes(setting, block, part)
 

@@ -28,6 +28,7 @@ from costmodel.estimate.once import OFFLOAD, RECOMPUTE, once
 from costmodel.estimate.passes import added, largest
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.shapes.adapters import frozen_bytes, trained
+from costmodel.estimate.shapes.again import dropped
 from costmodel.estimate.shapes.recompute import reached, together
 from costmodel.estimate.shapes.schedules import ends_held, live, stepped, weight_copies
 from costmodel.estimate.shapes.split import StageLayers
@@ -297,16 +298,16 @@ def _activations(setting: Setting, block: Block, layers: StageLayers, micro_batc
 
 def _held_whole(setting: Setting, block: Block, part: Shard, layers: Number) -> Number:
     """What a layer that is being computed again holds."""
-    dropped = setting.dropped(block.structure.recompute)
-    if dropped == "layer":
+    what = dropped(setting, block.structure)
+    if what == "layer":
         whole = repeated(together(block.structure), whole_activations(setting, block, part, selective=False))
         return np.where(reached(block, layers) > 0, whole, 0.0)
-    if block.structure.recompute_modules:
+    if what == "modules":
         return dropped_bytes(setting, block, part)
-    if dropped == "nothing":
+    if what == "nothing":
         return 0.0
     whole = whole_activations(setting, block, part, selective=False)
-    if dropped == "core":
+    if what == "core":
         return whole - whole_activations(setting, block, part, selective=True)
     return np.maximum(whole - layer_activations(setting, block, part), 0.0)
 

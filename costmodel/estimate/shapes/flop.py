@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from costmodel.choices import Recompute
 from costmodel.documents.model import Layers
 from costmodel.equation import Number, term
 from costmodel.equations.arithmetic import (
@@ -14,22 +13,23 @@ from costmodel.equations.arithmetic import (
     megatron_flop,
     palm_flop,
     six_n_flop,
-    training_flop,
 )
 from costmodel.equations.counting import divided, layers_per_stage, padded_vocab, repeated
 from costmodel.equations.economics import tokens_per_step
-from costmodel.estimate.block import Block
+from costmodel.estimate.block import Block, Structure
 from costmodel.estimate.once import RECOMPUTE, once
 from costmodel.estimate.passes import summed
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.adapters import ROUTED, adapters_flop, thin_flop, useful_flop
+from costmodel.estimate.shapes.adapters import ROUTED, thin_flop, useful_flop
+from costmodel.estimate.shapes.again import again_of, dropped
 from costmodel.estimate.shapes.experts import expert_flop, expert_matmuls
 from costmodel.estimate.shapes.mixers import core_flop, mixer
-from costmodel.estimate.shapes.recompute import multiplied_again, partial, reached
+from costmodel.estimate.shapes.recompute import reached
 from costmodel.estimate.shapes.split import layer_count
 from costmodel.estimate.shapes.work import counted_kinds, matmuls, model_active_parameters, shard
 
 COUNTED = ("model-causal", "model-full")
+MEGATRON = ("korthikanti", "megatron-2021")
 COUNTS_RECOMPUTE = "megatron-2021"  # the whole of it, whatever a plan recomputes
 
 
@@ -64,96 +64,79 @@ def _with_layers(
     setting: Setting, kind: Layers, count: Number, tokens: Number, linear: Number, core: Number, *, causal: bool
 ) -> tuple[Number, Number]:
     """Forward work with so many layers of a kind more: weight matrices, cores."""
-    part = shard(setting.model, kind, 1.0)
-    for matrix in matmuls(setting, part):
+    for _, flop in _multiplied(setting, kind, tokens):
+        linear = linear + repeated(count, flop)
+    own = _core(setting, kind, causal=causal)
+    return linear, core if own is None else core + repeated(count, own)
+
+
+def _multiplied(setting: Setting, kind: Layers, tokens: Number) -> Iterator[tuple[str, Number]]:
+    """Forward work of the weight matrices of a layer, those of routed experts together."""
+    for matrix in matmuls(setting, shard(setting.model, kind, 1.0)):
         with term(matrix.name):
-            linear = linear + repeated(count, matmul_flop(tokens, matrix.n, matrix.k))
+            yield matrix.name, matmul_flop(tokens, matrix.n, matrix.k)
     if kind.experts is not None:
-        linear = linear + repeated(count, expert_flop(setting.model.hidden, kind.experts, tokens))
+        yield ROUTED[0], expert_flop(setting.model.hidden, kind.experts, tokens)
+
+
+def _core(setting: Setting, kind: Layers, *, causal: bool) -> Number | None:
+    """Forward work of the core of a layer's mixer, if it has one."""
+    part = shard(setting.model, kind, 1.0)
     if part.mixer is None:
-        return linear, core
+        return None
     sizes = (setting.global_batch, setting.sequence, part.mixer.heads)
-    return linear, core + repeated(count, core_flop(kind, part.mixer, *sizes, causal=causal))
+    return core_flop(kind, part.mixer, *sizes, causal=causal)
 
 
-def recomputed_flop(setting: Setting, recompute: Recompute, linear: Number, core: Number) -> Number:
-    """Forward work that backward does a second time."""
-    dropped = setting.dropped(recompute)
-    if dropped == "layer":
-        return linear + core
-    if dropped == "operations":
-        return divided(linear, 2.0)
-    return core if dropped == "core" else repeated(0.0, core)
+def _counted(setting: Setting, linear: Number, core: Number, head: Number) -> Number:
+    """Work of a step under the scenario's FLOP convention.
 
-
-def step_flop(setting: Setting, recompute: Recompute) -> StepFlop:
-    """Work of a step under the scenario's FLOP convention."""
-    convention, model = setting.convention, setting.model
-    linear, core, head = forward_flop(setting, causal=convention == "model-causal")
-    useful = training_flop(linear + core + head)
-    again = recomputed_flop(setting, recompute, linear, core)
-    layers = layer_count(model)
-    tokens = tokens_per_step(setting.global_batch, setting.sequence)
-    if convention == "6n":
-        useful = six_n_flop(model_active_parameters(model), tokens)
-    elif convention == "palm":
-        part = next((part for kind in model.layers if (part := mixer(model, kind, 1.0))), None)
-        heads, head_dim = (part.heads, part.head_dim) if part else (0.0, 0.0)
-        useful = palm_flop(model_active_parameters(model), tokens, layers, heads, head_dim, setting.sequence)
-    elif convention in ("korthikanti", "megatron-2021"):
-        whole = convention == COUNTS_RECOMPUTE
+    Of a run of adapters the conventions that count operations count those it does; closed forms count what they say.
+    """
+    convention, model, layers = setting.convention, setting.model, layer_count(setting.model)
+    if convention in COUNTED:
+        return useful_flop(setting, linear, core, head)
+    if convention in MEGATRON:
         vocab = padded_vocab(model.vocab, setting.stack.vocab_multiple, 1.0)
-        useful = megatron_flop(setting.global_batch, setting.sequence, layers, model.hidden, vocab, recomputed=whole)
-        if whole:
-            return StepFlop(useful, useful)
-        if recompute == "selective":
-            again = korthikanti_recompute_flop(setting.global_batch, setting.sequence, layers, model.hidden)
-    return StepFlop(useful, useful + again)
+        sizes = (setting.global_batch, setting.sequence, layers, model.hidden, vocab)
+        return megatron_flop(*sizes, recomputed=convention == COUNTS_RECOMPUTE)
+    tokens, active = tokens_per_step(setting.global_batch, setting.sequence), model_active_parameters(model)
+    if convention == "6n":
+        return six_n_flop(active, tokens)
+    part = next((part for kind in model.layers if (part := mixer(model, kind, 1.0))), None)
+    heads, head_dim = (part.heads, part.head_dim) if part else (0.0, 0.0)
+    return palm_flop(active, tokens, layers, heads, head_dim, setting.sequence)
 
 
 @once(*RECOMPUTE)
 def work_of_step(setting: Setting, block: Block) -> StepFlop:
-    """Work under the scenario's FLOP convention, and executed.
-
-    Of a run of adapters the conventions that count operations count those it does; closed forms count what they say.
-    """
-    structure = block.structure
-    whole = step_flop(setting, structure.recompute)
-    in_part = structure.recompute_modules is not None or partial(structure)
-    if setting.tuning is None and (not in_part or setting.convention == COUNTS_RECOMPUTE):
-        return whole
-    linear, core, head = forward_flop(setting, causal=setting.convention == "model-causal")
-    useful = whole.model
-    if setting.tuning is not None:
-        done = useful_flop(setting, linear, core, head)
-        useful = done if setting.convention in COUNTED else useful
-        linear = linear + adapters_flop(setting)
-    if structure.recompute_modules is None:
-        again = recomputed_flop(setting, structure.recompute, linear, core)
-    else:
-        again = _of_modules(setting, block, core)
-    again = repeated(reached(block, layers_per_stage(layer_count(setting.model), block.pp)), again)
-    return StepFlop(useful, (done if setting.tuning is not None else useful) + again)
+    """Work under the scenario's FLOP convention, and executed."""
+    causal = setting.convention == "model-causal"
+    linear, core, head = forward_flop(setting, causal=causal)
+    counted = _counted(setting, linear, core, head)
+    if setting.tuning is None and setting.convention == COUNTS_RECOMPUTE:
+        return StepFlop(counted, counted)
+    done = counted if setting.tuning is None else useful_flop(setting, linear, core, head)
+    again = _again(setting, block.structure, causal=causal)
+    reach = reached(block, layers_per_stage(layer_count(setting.model), block.pp))
+    return StepFlop(counted, done + repeated(reach, again))
 
 
-def _of_modules(setting: Setting, block: Block, core: Number) -> Number:
-    """Work of the named modules forward; norms and activation functions have none that counts."""
-    modules = block.structure.recompute_modules or ()
-    again: Number = core if "attention" in modules else repeated(0.0, core)
-    tokens = tokens_per_step(setting.global_batch, setting.sequence)
-    with term("modules again"):
-        for kind, count in counted_kinds(setting.model):
-            named = multiplied_again(setting, block.structure, kind)
-            for matrix in matmuls(setting, shard(setting.model, kind, 1.0)) if named else ():
-                if matrix.name in named:
-                    again = again + repeated(count, matmul_flop(tokens, matrix.n, matrix.k))
-            routed = frozenset(ROUTED) if "moe" in modules else frozenset()
-            for beside, flop in thin_flop(setting, kind):
-                if beside in named | routed:
-                    again = again + repeated(count, flop)
-            if kind.experts is not None and "moe" in modules:
-                again = again + repeated(count, expert_flop(setting.model.hidden, kind.experts, tokens))
-    return again
+def _again(setting: Setting, structure: Structure, *, causal: bool) -> Number:
+    """Forward work that backward does a second time; norms and activation functions have none that counts."""
+    model, tokens = setting.model, tokens_per_step(setting.global_batch, setting.sequence)
+    if setting.convention in MEGATRON and setting.tuning is None and dropped(setting, structure) == "core":
+        return korthikanti_recompute_flop(setting.global_batch, setting.sequence, layer_count(model), model.hidden)
+    found: Number = 0.0
+    with term("again"):
+        for kind, count in counted_kinds(model):
+            again = again_of(setting, structure, kind)
+            for name, flop in (*_multiplied(setting, kind, tokens), *thin_flop(setting, kind)):
+                if name in again.matrices:
+                    found = found + repeated(count, flop if again.times == 1 else repeated(again.times, flop))
+            own = _core(setting, kind, causal=causal) if again.core else None
+            found = found if own is None else found + repeated(count, own)
+    return found
 
 
 def flop_of_shapes(setting: Setting) -> dict[tuple[str, float, float], Number]:

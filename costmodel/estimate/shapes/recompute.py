@@ -1,65 +1,24 @@
-"""What backward computes again, module by module or in some layers only: bytes spared, work done and exchanged again.
+"""What recompute spares: layers it reaches, what it keeps of them, and bytes that named modules drop.
 
 Named modules belong to selective recompute, a number of layers to full recompute.
 """
 
 from __future__ import annotations
 
-from costmodel.choices import Module
-from costmodel.documents.model import Layers
 from costmodel.equation import Number, term
 from costmodel.equations.activations import checkpoint_activations, mlp_activations, score_activations
 from costmodel.equations.counting import divided, repeated
-from costmodel.equations.economics import share
 from costmodel.equations.recompute import (
     activation_output_bytes,
-    norm_again_traffic,
     norm_output_bytes,
     recomputed_share,
     up_projection_bytes,
 )
-from costmodel.equations.traffic import mlp_traffic, rotary_traffic
 from costmodel.estimate.block import Block, Structure
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.adapters import ROUTED, issued, packed_matrices, unread_inputs
-from costmodel.estimate.shapes.work import Shard, additions, exchanges
-
-# operations issued again; the core counts none, as in selective recompute without names
-OPERATIONS: dict[Module, float] = {
-    "norms": 2.0,
-    "attention": 0.0,
-    "mla-up-projection": 4.0,
-    "mlp-activation": 1.0,
-    "mlp": 4.0,
-    "moe-activation": 1.0,
-    "moe": 12.0,
-    "shared-experts": 4.0,
-}
-# computed again with the whole of a half
-PARTS = {"mlp": ("mlp-activation",), "moe": ("moe-activation", "shared-experts")}
-FEEDS = ("mlp up", "mlp down")
-UP_PROJECTIONS = ("q", "q up", "kv up")
-
-
-def multiplied_again(setting: Setting, structure: Structure, kind: Layers) -> frozenset[str]:
-    """Weight matrices of a layer that named modules multiply once more, but for those of routed experts.
-
-    The last of an MLP has an output that backward does not read: where recompute stops early it is left out.
-    """
-    modules = set(structure.recompute_modules or ())
-    found: set[str] = set()
-    if "mlp" in modules if kind.experts is None else modules & {"moe", "shared-experts"}:
-        found.update(FEEDS[:1] if setting.stops_early else FEEDS)
-    if "moe" in modules:
-        found.add("router")
-    if "mla-up-projection" in modules and kind.latent is not None:
-        found.update(UP_PROJECTIONS)
-    return frozenset(found)
-
-
-def dispatched_again(structure: Structure) -> bool:
-    """Whether backward sends tokens to their experts once more."""
-    return structure.recompute == "full" or "moe" in (structure.recompute_modules or ())
+from costmodel.estimate.shapes.adapters import unread_inputs
+from costmodel.estimate.shapes.again import FEEDS, again_of
+from costmodel.estimate.shapes.work import Shard, additions
 
 
 def partial(structure: Structure) -> bool:
@@ -119,7 +78,7 @@ def spared_bytes(setting: Setting, structure: Structure, part: Shard, sizes: tup
             heads = part.mixer.heads
             spared = spared + up_projection_bytes(tokens, heads, query, latent.value_dim, setting.element)
         dense = part.kind.dense
-        if dense is not None and not multiplied_again(setting, structure, part.kind).isdisjoint(FEEDS):
+        if dense is not None and FEEDS[0] in again_of(setting, structure, part.kind).matrices:
             whole = mlp_activations(tokens, part.ffn_hidden, setting.element, gated=dense.gated)
             inner = narrow_widths(setting, part.ffn_hidden, gated=dense.gated)
             spared = spared + whole + activation_output_bytes(tokens, inner, width)
@@ -129,56 +88,3 @@ def spared_bytes(setting: Setting, structure: Structure, part: Shard, sizes: tup
     if setting.tuning is not None:
         spared = spared + unread_inputs(setting, part, modules, (tokens, width, split))
     return spared
-
-
-def again_bytes(setting: Setting, structure: Structure, part: Shard, tokens: Number, split: Number) -> Number:
-    """Memory traffic of the named modules done once more, without the attention core."""
-    modules = structure.recompute_modules or ()
-    nbytes: Number = 0.0
-    with term("modules again"):
-        if "norms" in modules:
-            halves = additions(part.kind)
-            nbytes = nbytes + norm_again_traffic(tokens, setting.model.hidden, halves, setting.element, split)
-        if "mla-up-projection" in modules and part.mixer is not None and part.kind.latent is not None:
-            rotated = (part.mixer.heads, part.mixer.kv_heads, part.kind.latent.rope_dim)
-            nbytes = nbytes + rotary_traffic(tokens, *rotated, setting.element)
-        dense, whole = part.kind.dense, not multiplied_again(setting, structure, part.kind).isdisjoint(FEEDS)
-        if dense is not None and (whole or (part.kind.mlp is not None and "mlp-activation" in modules)):
-            nbytes = nbytes + mlp_traffic(tokens, part.ffn_hidden, setting.element, gated=dense.gated, backward=False)
-    return nbytes
-
-
-def issued_again(setting: Setting, structure: Structure, kind: Layers) -> Number:
-    """Operations of the named modules that a layer has, and of adapters in them, over those of the layer."""
-    has = {
-        "mla-up-projection": kind.latent,
-        "mlp-activation": kind.mlp,
-        "mlp": kind.mlp,
-        "moe-activation": kind.experts,
-        "moe": kind.experts,
-        "shared-experts": kind.experts and kind.experts.shared,
-    }
-    whole = set(structure.recompute_modules or ())
-    named = whole - {part for module in whole for part in PARTS.get(module, ())}
-    count = sum(OPERATIONS[module] for module in named if has.get(module, kind) is not None)
-    own = share(count, setting.stack.launch.operations)
-    return own if setting.tuning is None else own + issued(setting, kind, _all_again(setting, structure, kind))
-
-
-def unpacked_again(setting: Setting, structure: Structure, kind: Layers) -> float:
-    """Matrices that the named modules multiply again, and unpack before."""
-    named = _all_again(setting, structure, kind)
-    return sum(1.0 for name in packed_matrices(setting, kind) if name in named)
-
-
-def _all_again(setting: Setting, structure: Structure, kind: Layers) -> frozenset[str]:
-    """Weight matrices that named modules multiply once more, those of routed experts too."""
-    return multiplied_again(setting, structure, kind).union(ROUTED if dispatched_again(structure) else ())
-
-
-def exchanged_again(setting: Setting, structure: Structure, kind: Layers) -> float:
-    """Share of a layer's forward exchanges that backward repeats: all of full recompute, one half's of the MLP's."""
-    if structure.recompute == "full":
-        return 1.0
-    again = kind.dense is not None and not multiplied_again(setting, structure, kind).isdisjoint(FEEDS)
-    return float(share(1.0, exchanges(kind))) if again else 0.0

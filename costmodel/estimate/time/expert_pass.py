@@ -14,10 +14,11 @@ from costmodel.estimate.block import Block
 from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import ExpertSetting, Setting
 from costmodel.estimate.shapes.adapters import routed_adapters
+from costmodel.estimate.shapes.again import Again, again_of
 from costmodel.estimate.shapes.experts import Routed, expert_matmuls, looped, rows_of
 from costmodel.estimate.shapes.mixers import Matmul
 from costmodel.estimate.shapes.work import Shard, local_tokens
-from costmodel.estimate.time.kernels import adapted, multiplied, recomputed, stream, unpacking
+from costmodel.estimate.time.kernels import adapted, in_part, multiplied, stream, unpacking
 
 
 @dataclass(frozen=True)
@@ -44,19 +45,16 @@ def expert_pass(setting: Setting, part: Shard, block: Block) -> ExpertWork | Non
         both = _matmuls(setting, said, held, rows) + _adapters(setting, said, held, rows)
         once, twice = (_memory_bound(setting, said, held, tokens, rows, backward=back) for back in (False, True))
         both = both + Both(Pass(memory_bound=once), Pass(memory_bound=twice))
-        again = _again(setting, block, held, rows, both.forward)
+        again = _again(setting, block, held, rows, both.forward, again_of(setting, block.structure, part.kind))
         ahead, behind = (_host(setting, said, held, backward=back) for back in (False, True))
     return ExpertWork(both + Both(Pass(), again), ahead, behind, said.dropless and held.of.count > 1)
 
 
-def _again(setting: Setting, block: Block, held: Routed, rows: Number, once: Pass) -> Pass:
-    """What backward does once more: by recompute mode; by name all that experts do, or their activation function."""
-    modules = block.structure.recompute_modules
-    if modules is None:
-        return recomputed(setting, block.structure.recompute, once, Pass())
-    if "moe" in modules:
-        return once
-    if "moe-activation" not in modules:
+def _again(setting: Setting, block: Block, held: Routed, rows: Number, once: Pass, again: Again) -> Pass:
+    """What backward does once more: all that experts do, in part or whole, or their activation function by name."""
+    if again.routed:
+        return in_part(again, once)
+    if "moe-activation" not in (block.structure.recompute_modules or ()):
         return Pass()
     with term("activation again"):
         nbytes = mlp_traffic(rows, held.ffn_hidden, setting.element, gated=held.of.gated, backward=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 
-from costmodel.choices import Recompute
 from costmodel.equation import Number, term
 from costmodel.equations.adapters import adapter_traffic, dequantise_traffic
 from costmodel.equations.arithmetic import matmul_flop
@@ -30,13 +30,13 @@ from costmodel.equations.traffic import (
     score_traffic,
     weight_gradient_bytes,
 )
-from costmodel.estimate.block import Block, Structure, alone, local_sequence
+from costmodel.estimate.block import Block, alone, local_sequence
 from costmodel.estimate.once import once
 from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import Adapter, adapters, packed_width, thin
+from costmodel.estimate.shapes.again import FEEDS, Again, again_bytes, again_of
 from costmodel.estimate.shapes.mixers import Matmul, core_flop, mixer_traffic
-from costmodel.estimate.shapes.recompute import FEEDS, again_bytes, multiplied_again
 from costmodel.estimate.shapes.work import Shard, additions, local_tokens, matmuls, vocab_per_rank
 
 
@@ -193,25 +193,29 @@ def unpacking(setting: Setting, weights: Number) -> Number:
 def layer_pass(setting: Setting, part: Shard, block: Block) -> Both:
     """Forward and backward of one layer on the device, with what recompute adds to backward."""
     tokens, structure = local_tokens(setting, block), block.structure
-    split = block.sequence_ranks
-    named, before_last = multiplied_again(setting, structure, part.kind), Pass()
-    maps, twice_multiplied = _adapters(setting, part, tokens, named)
+    split, again = block.sequence_ranks, again_of(setting, block.structure, part.kind)
+    maps, anew = _adapters(setting, part, tokens, again.matrices)
     for matrix in matmuls(setting, part):
         with term(matrix.name):
             each = linear(setting, tokens, matrix)
-        twice_multiplied = twice_multiplied + each.forward if matrix.name in named else twice_multiplied
-        before_last, maps = maps.forward, maps + each
+        maps = maps + each
+        anew = anew + each.forward if matrix.name in again.matrices else anew
     with term("attention core"):
         core = attention_pass(setting, part, block)
     once = _memory_bound(setting, part, tokens, split, backward=False)
     twice = _memory_bound(setting, part, tokens, split, backward=True)
     layer = maps + Both(Pass(memory_bound=once), Pass(memory_bound=twice)) + core
-    if structure.recompute_modules is None:
-        again = (before_last if setting.stops_early else maps.forward) + Pass(memory_bound=once) + core.forward
-        return layer + Both(Pass(), recomputed(setting, structure.recompute, again, core.forward))
-    streamed = stream(setting, again_bytes(setting, structure, part, tokens, split))
-    core_again = core.forward if "attention" in structure.recompute_modules else Pass()
-    return layer + Both(Pass(), Pass(memory_bound=streamed) + core_again + twice_multiplied)
+    anew = in_part(again, anew)
+    if again.dropped == "modules":
+        anew = anew + Pass(memory_bound=stream(setting, again_bytes(setting, structure, part, tokens, split)))
+    elif again.matrices:
+        anew = anew + Pass(memory_bound=once)
+    return layer + Both(Pass(), anew + core.forward if again.core else anew)
+
+
+def in_part(again: Again, work: Pass) -> Pass:
+    """Products that run again: what is read and written between them runs again even where not all of them do."""
+    return work if again.times == 1 else replace(work, matmul=repeated(again.times, work.matmul))
 
 
 def shared_experts(setting: Setting, part: Shard, tokens: Number) -> Both:
@@ -250,25 +254,10 @@ def _memory_bound(setting: Setting, part: Shard, tokens: Number, split: Number, 
         return stream(setting, nbytes)
 
 
-def recomputed(setting: Setting, recompute: Recompute, forward: Pass, core: Pass) -> Pass:
-    """What backward computes a second time."""
-    dropped = setting.dropped(recompute)
-    if dropped == "operations":
-        return Pass(matmul=divided(forward.matmul, 2.0), memory_bound=forward.memory_bound)
-    return {"layer": forward, "core": core, "nothing": Pass()}[dropped]
-
-
-def _core_again(setting: Setting, structure: Structure) -> bool:
-    """Whether backward computes the attention core a second time."""
-    if structure.recompute_modules is not None:
-        return "attention" in structure.recompute_modules
-    return setting.dropped(structure.recompute) in ("layer", "core")
-
-
-def core_of(setting: Setting, block: Block, layer: Both) -> Both:
+def core_of(again: Again, layer: Both) -> Both:
     """The attention of a layer without what is computed again."""
     forward, backward = layer.forward.attention, layer.backward.attention
-    if _core_again(setting, block.structure):
+    if again.core:
         backward = backward - forward
     return Both(Pass(attention=forward), Pass(attention=backward))
 

@@ -10,10 +10,8 @@ from costmodel.estimate.block import Structure
 from costmodel.estimate.passes import Both, Pass, summed
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import issued, packed_matrices
-from costmodel.estimate.shapes.recompute import dispatched_again, issued_again, unpacked_again
+from costmodel.estimate.shapes.again import again_of, issued_again, unpacked_again
 from costmodel.estimate.time.expert_pass import ExpertWork
-
-ISSUED_AGAIN = {"nothing": 0.0, "core": 0.0, "operations": 0.5, "layer": 1.0}
 
 
 def launched(
@@ -29,24 +27,20 @@ def launched(
     Calls are the collectives that it issues forward and backward beside the operations. Experts are dealt with one by
     one, forward only once it is known how many tokens each has, and packed weights unpacked, once in each direction.
     """
-    operations, again = setting.stack.launch.operations, ISSUED_AGAIN[setting.dropped(structure.recompute)]
+    operations, again = setting.stack.launch.operations, again_of(setting, structure, kind)
     passes = 1.0 + issued(setting, kind) if setting.tuning is not None else 1.0
-    backward = repeated(2.0 + again, passes)
+    backward = repeated(2.0, passes) + issued_again(setting, structure, kind, again)
     unpacked = sum(1.0 for _ in packed_matrices(setting, kind))
-    twice = unpacked + repeated(again, unpacked)
-    if structure.recompute_modules is not None:
-        backward = repeated(2.0, passes) + issued_again(setting, structure, kind)
-        twice = unpacked + unpacked_again(setting, structure, kind)
-        again = 1.0 if dispatched_again(structure) else 0.0
+    twice = unpacked + unpacked_again(setting, kind, again)
     first = repeated(passes, operations) + unpacked + calls[0]
     second = repeated(backward, operations) + twice + calls[1]
     inside, ahead, behind = (experts.both.forward.device, experts.ahead, experts.behind) if experts else (0.0, 0.0, 0.0)
-    once_more = repeated(again, ahead)
+    once_more = repeated(again.routed, ahead)
     if experts is None or not experts.waits:
         forward = _issued(setting, layer.forward, first, ahead)
         return Both(forward, _issued(setting, layer.backward, second, summed(behind, once_more)), layer.weight)
     forward = _issued(setting, layer.forward, first, apart=(inside, ahead))
-    apart = (repeated(again, inside), once_more) if again else None
+    apart = (repeated(again.routed, inside), once_more) if again.routed else None
     return Both(forward, _issued(setting, layer.backward, second, behind, apart), layer.weight)
 
 

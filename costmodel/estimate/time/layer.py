@@ -8,13 +8,12 @@ import numpy as np
 
 from costmodel.documents.model import Layers
 from costmodel.equation import Number
-from costmodel.equations.counting import repeated
 from costmodel.estimate.block import Block
 from costmodel.estimate.once import RECOMPUTE, once
 from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.recompute import dispatched_again, exchanged_again
-from costmodel.estimate.shapes.work import exchanges, local_tokens, shard
+from costmodel.estimate.shapes.again import again_of
+from costmodel.estimate.shapes.work import local_tokens, shard
 from costmodel.estimate.time.expert_pass import expert_pass
 from costmodel.estimate.time.kernels import core_of, layer_pass, shared_experts
 from costmodel.estimate.time.launch import launched
@@ -41,27 +40,27 @@ def layer_work(setting: Setting, block: Block, kind: Layers) -> LayerWork:
     part = shard(setting.model, kind, block.tp, block.ep, block.etp)
     layer = layer_pass(setting, part, block)
     tokens, parallel = local_tokens(setting, block), structure.sequence_parallel
-    tensor = tensor_traffic(setting, tp, tokens, layer, exchanges(kind), sequence_parallel=parallel)
-    context = context_traffic(setting, context_group(setting, block), block, part, core_of(setting, block, layer))
-    full = structure.recompute == "full"
+    again = again_of(setting, structure, kind)
+    tensor = tensor_traffic(setting, tp, tokens, layer, kind, again, sequence_parallel=parallel)
+    context = context_traffic(
+        setting, context_group(setting, block), block, part, core_of(again, layer), again=again.core
+    )
     experts, inside = ExpertTraffic(), expert_pass(setting, part, block)
     if inside is not None:
         layer = layer + inside.both
         placed = expert_groups(setting, block)
         beside = shared_experts(setting, part, tokens)
-        again = dispatched_again(structure)
-        experts, exposed = expert_traffic(setting, part, block, layer, beside, placed, again=again)
-        layer = layer + exposed
-    anew = repeated(exchanged_again(setting, structure, kind), tensor.recomputed)
-    layer = layer + Both(Pass(tp=tensor.forward), Pass(tp=tensor.backward + anew))
-    shown = context.backward + context.forward if full else context.backward
-    layer = layer + Both(Pass(cp=context.forward), Pass(cp=shown))
-    calls = _calls(tensor, block.tp, again=exchanged_again(setting, structure, kind))
-    return LayerWork(launched(setting, structure, kind, layer, calls, inside), tensor, context, experts)
+        experts = expert_traffic(setting, part, block, layer, beside, placed, again=again.dispatched)
+        layer = layer + Both(Pass(ep=experts.forward), Pass(ep=experts.backward))
+    layer = layer + Both(Pass(tp=tensor.forward), Pass(tp=tensor.backward))
+    layer = layer + Both(Pass(cp=context.forward), Pass(cp=context.backward))
+    return LayerWork(
+        launched(setting, structure, kind, layer, _calls(tensor, block.tp), inside), tensor, context, experts
+    )
 
 
-def _calls(traffic: TensorTraffic, tp: Number, *, again: float) -> tuple[Number, Number]:
+def _calls(traffic: TensorTraffic, tp: Number) -> tuple[Number, Number]:
     """Collectives a layer issues forward and backward, none where there is no tensor parallelism."""
     forward = sum(item.forward for item in traffic.exchanges)
-    backward = sum(item.backward + repeated(again, item.again) for item in traffic.exchanges)
+    backward = sum(item.backward + item.again for item in traffic.exchanges)
     return np.where(tp > 1, forward, 0.0), np.where(tp > 1, backward, 0.0)

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.documents.model import Layers, Prediction
+from costmodel.documents.model import Prediction
 from costmodel.equation import Number, term
 from costmodel.equations.counting import divided, repeated
-from costmodel.estimate.block import Block, Structure
+from costmodel.estimate.block import Block
 from costmodel.estimate.once import RECOMPUTE, once
 from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.mixers import Matmul
-from costmodel.estimate.shapes.recompute import dispatched_again, exchanged_again, partial, reached
+from costmodel.estimate.shapes.recompute import partial, reached
 from costmodel.estimate.shapes.schedules import FOLDED, is_later
 from costmodel.estimate.shapes.split import StageLayers
 from costmodel.estimate.shapes.work import local_tokens
@@ -34,7 +34,7 @@ class Stages:
 
     Where recompute reaches some layers only, or one kind comes first, a mean layer depends on its rank: each is of the
     first, a middle and the last, layer that of the middle, reached as on the fullest. With what each kind of layers of
-    the fullest exchanges stand the layers, and the share of them whose forward is exchanged again.
+    the fullest exchanges stand the layers, and the share of them that recompute reaches.
     """
 
     layer: Both
@@ -64,7 +64,7 @@ def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
             plain = layer_work(setting, block.under(replace(structure, recompute="none")), kind).both
             kept.append(plain if later else plain.undeferred)
         fullest = held.on_fullest(setting.model, kind)
-        exchanged += _exchanges(setting, structure, kind, work, fullest, reached(block, held.fullest))
+        exchanged += _exchanges(work, fullest, reached(block, held.fullest))
     head = head_pass(setting, block) + _at_end(work.tensor.head)
     ahead = setting.model.prediction
     if ahead is not None:
@@ -72,23 +72,17 @@ def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
         head = head + _prediction(setting, ahead, block, predicting, head)
         beside = held.first if structure.schedule in FOLDED else held.last
         more = np.maximum(beside + ahead.depth - held.fullest, 0.0)  # than the layers of the fullest
-        exchanged += _exchanges(setting, structure, ahead.layer, predicting, more, 1.0)
+        exchanged += _exchanges(predicting, more, 1.0)
     embedding = embedding_pass(setting, block) + _at_end(work.tensor.embedding)
     head = head if later else head.undeferred
     layer, each = _reached(block, held, _means(setting, held, works), _means(setting, held, kept or works))
     return Stages(layer, each, embedding, head, tuple(exchanged), work.tensor, held)
 
 
-def _exchanges(
-    setting: Setting, structure: Structure, kind: Layers, work: LayerWork, layers: Number, recomputed: Number
-) -> Iterator[Exchanged]:
+def _exchanges(work: LayerWork, layers: Number, recomputed: Number) -> Iterator[Exchanged]:
     """What so many layers of a kind exchange, of which recompute reaches a share."""
-    again = repeated(recomputed, exchanged_again(setting, structure, kind))
-    yield from ((layers, item, again) for item in work.tensor.exchanges)
-    again = recomputed if dispatched_again(structure) else 0.0
-    yield from ((layers, item, again) for item in work.experts.exchanges)
-    again = recomputed if structure.recompute == "full" else 0.0
-    yield from ((layers, item, again) for item in work.context.exchanges)
+    for item in (*work.tensor.exchanges, *work.experts.exchanges, *work.context.exchanges):
+        yield layers, item, recomputed
 
 
 def _means(setting: Setting, held: StageLayers, works: Sequence[Both]) -> tuple[Both, Both, Both]:

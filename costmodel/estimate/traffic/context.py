@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,7 +21,10 @@ from costmodel.estimate.traffic.groups import Exchange, Group
 
 @dataclass(frozen=True)
 class ContextTraffic:
-    """Exposed context-parallel time of a layer for one micro-batch, and the exchanges behind it."""
+    """Exposed context-parallel time of a layer for one micro-batch, and the exchanges behind it.
+
+    Backward is with forward once more where the attention core runs again.
+    """
 
     forward: Number
     backward: Number
@@ -31,11 +34,20 @@ class ContextTraffic:
 NOTHING = ContextTraffic(0.0, 0.0)
 
 
-def context_traffic(setting: Setting, cp: Group, block: Block, part: Shard, core: Both) -> ContextTraffic:
+def context_traffic(
+    setting: Setting, cp: Group, block: Block, part: Shard, core: Both, *, again: bool
+) -> ContextTraffic:
     """Keys and values around a ring, gathered, or heads for tokens; `core` is the attention beside it."""
-    mixer = part.mixer
-    if alone(block.cp) or mixer is None:
+    if alone(block.cp) or part.mixer is None:
         return NOTHING
+    once = _exchanged(setting, cp, block, part, part.mixer, core)
+    if not again:
+        return once
+    anew = tuple(replace(item, again=item.forward) for item in once.exchanges)
+    return ContextTraffic(once.forward, once.backward + once.forward, anew)
+
+
+def _exchanged(setting: Setting, cp: Group, block: Block, part: Shard, mixer: Mixer, core: Both) -> ContextTraffic:
     kind, space = block.structure.cp_type, part.kind.state_space
     if space is not None:
         # a scan runs along the sequence: inputs, gates and outputs of some heads, their B and C, whatever cp_type
@@ -65,7 +77,7 @@ def _ring(setting: Setting, cp: Group, block: Block, mixer: Mixer, core: Both) -
         backward = ring_exposed_time(longer, core.backward.attention, cp.ranks, setting.overlap_cp)
     steps = ring_steps(cp.ranks, operation="all_gather")
     exchanges = (
-        Exchange(cp, "send", message, time, steps, 0.0, steps),
+        Exchange(cp, "send", message, time, steps, 0.0, 0.0),
         Exchange(cp, "send", both, longer, 0.0, steps, 0.0),
     )
     return ContextTraffic(forward, backward, exchanges)
@@ -81,7 +93,7 @@ def _gathered(setting: Setting, cp: Group, block: Block, mixer: Mixer) -> Contex
         scatter = collective_time(setting, message, cp, "reduce_scatter")
     once, twice = repeated(2.0, gather), repeated(2.0, scatter)
     exchanges = (
-        Exchange(cp, "all_gather", message, gather, 2.0, 2.0, 2.0),
+        Exchange(cp, "all_gather", message, gather, 2.0, 2.0, 0.0),
         Exchange(cp, "reduce_scatter", message, scatter, 0.0, 2.0, 0.0),
     )
     return ContextTraffic(once, once + twice, exchanges)
@@ -99,7 +111,7 @@ def _all_to_all(
             message = heads_message(tokens, heads, width, setting.element)
             time = collective_time(setting, message, cp, "all_to_all")
             exposed = exposed + repeated(times, time)
-        exchanges.append(Exchange(cp, "all_to_all", message, time, times, times, times))
+        exchanges.append(Exchange(cp, "all_to_all", message, time, times, times, 0.0))
     return ContextTraffic(exposed, exposed, tuple(exchanges))
 
 

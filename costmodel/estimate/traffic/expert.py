@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from costmodel.equations.overlap import exposed_time, lost_time
 from costmodel.equations.roofline import stream_time
 from costmodel.equations.topology import two_level_time
 from costmodel.estimate.block import PIPELINE_INSIDE, Block, alone
-from costmodel.estimate.passes import Both, Pass
+from costmodel.estimate.passes import Both
 from costmodel.estimate.setting import ELEMENT_BYTES, ExpertSetting, Setting
 from costmodel.estimate.shapes.experts import Routed, rows_of
 from costmodel.estimate.shapes.work import Shard, local_tokens
@@ -25,7 +25,10 @@ from costmodel.estimate.traffic.links import link_of, network_rate
 
 @dataclass(frozen=True)
 class ExpertTraffic:
-    """Exposed time of a layer's exchanges for one micro-batch, and the exchanges behind it."""
+    """Exposed time of a layer's exchanges for one micro-batch, and the exchanges behind it.
+
+    Backward is with forward once more where tokens are sent to their experts again.
+    """
 
     forward: Number = 0.0
     backward: Number = 0.0
@@ -71,14 +74,14 @@ def _of_a_stage(setting: Setting, rows: Block, name: str, ranks: Number, stride:
 
 def expert_traffic(
     setting: Setting, part: Shard, block: Block, layer: Both, beside: Both, placed: ExpertGroups, *, again: bool
-) -> tuple[ExpertTraffic, Both]:
-    """Dispatch and combine of a layer in both directions, what compute does not hide, and a recomputed forward.
+) -> ExpertTraffic:
+    """Dispatch and combine of a layer in both directions, and what compute does not hide of them.
 
     They hide behind the compute of the layer as far as the schedule lets them, or behind shared experts beside them.
     """
     said, held = setting.experts, part.routed
     if said is None or held is None:
-        return ExpertTraffic(), Both(Pass(), Pass())
+        return ExpertTraffic()
     tokens = divided(local_tokens(setting, block), part.tp)
     exchanges = (*_dispatch(setting, said, held, tokens, placed.ep), *_sharing(setting, said, held, tokens, placed.etp))
     sent: Number = 0.0
@@ -96,8 +99,9 @@ def expert_traffic(
             forward = np.minimum(forward, exposed_time(sent, beside.forward.device, said.shared_overlap, 0.0))
             backward = np.minimum(backward, exposed_time(sent, beside.backward.device, said.shared_overlap, 0.0))
         forward, backward = forward + shared, backward + shared
-    traffic = ExpertTraffic(forward, backward, exchanges)
-    return traffic, Both(Pass(ep=forward), Pass(ep=backward + forward if again else backward))
+    if not again:
+        return ExpertTraffic(forward, backward, exchanges)
+    return ExpertTraffic(forward, backward + forward, tuple(replace(item, again=item.forward) for item in exchanges))
 
 
 def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Number:
@@ -123,7 +127,7 @@ def _dispatch(
                 time = _hierarchical(setting, said, held, (sent, copies, element), ep)
             else:
                 time = collective_time(setting, message, ep, "all_to_all")
-            found.append(Exchange(ep, "all_to_all", message, time, 1.0, 1.0, 1.0))
+            found.append(Exchange(ep, "all_to_all", message, time, 1.0, 1.0, 0.0))
     return found[0], found[1]
 
 
@@ -169,5 +173,5 @@ def _sharing(setting: Setting, said: ExpertSetting, held: Routed, tokens: Number
     for operation in ("all_gather", "reduce_scatter"):
         with term(f"etp {operation}"):
             time = collective_time(setting, message, etp, operation)
-            found.append(Exchange(etp, operation, message, time, 1.0, 1.0, 1.0))
+            found.append(Exchange(etp, operation, message, time, 1.0, 1.0, 0.0))
     return tuple(found)

@@ -66,7 +66,7 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Exchange:
-    """One kind of collective of a layer and micro-batch: how often forward, backward, and where forward runs again."""
+    """One kind of collective of a layer and micro-batch: how often forward, backward, and again."""
 
     group: Group
     operation: Operation
@@ -77,7 +77,7 @@ class Exchange:
     again: Number
 
     def of_step(self, layers: Number, repeats: Number) -> Transfer:
-        """All of a step: for each layer and micro-batch, of which this share runs forward again."""
+        """All of a step: for each layer and micro-batch, of which recompute reaches this share."""
         each = self.forward + self.backward + repeated(repeats, self.again)
         count = np.where(self.group.ranks > 1, repeated(each, layers), 0.0)
         return Transfer(self.group, self.operation, self.message, self.time, count)

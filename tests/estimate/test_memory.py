@@ -148,11 +148,33 @@ def test_selective_recompute_of_fused_attention_keeps_as_much() -> None:
 
 
 def test_full_recompute_keeps_one_input_a_layer_and_one_layer_whole() -> None:
-    asked = setting(model(), sequence=4096)
+    asked = setting(model(vocab=1024), sequence=4096)
     none, full = ask(asked, recompute="none"), ask(asked, recompute="full")
     tokens, hidden, layers = 4096, 1024, 8
     assert line(full, "activations") == 2 * tokens * hidden * layers
     assert line(full, "recompute") == pytest.approx(line(none, "activations") / layers)
+
+
+def test_a_loss_and_a_layer_that_runs_again_are_never_held_at_once() -> None:
+    """The head's backward lets the loss go before the last layer is computed again: the larger of both counts."""
+    small, large = (setting(model(vocab=vocab)) for vocab in (1024, 131072))
+    lines = [[line(ask(asked, recompute="full"), name) for name in ("recompute", "logits")] for asked in (small, large)]
+    assert [[value > 0 for value in each] for each in lines] == [[True, False], [False, True]]
+    none = [line(ask(asked, recompute="none"), "logits") for asked in (small, large)]
+    assert none[0] < lines[0][0]
+    assert none[1] == lines[1][1] > lines[0][0]
+
+
+@pytest.mark.parametrize(("schedule", "first", "vpp"), [("gpipe", "1f1b", 1), ("looped-bfs", "interleaved", 2)])
+def test_losses_of_all_micro_batches_wait_where_every_forward_comes_first(schedule: str, first: str, vpp: int) -> None:
+    """Of each but the one at work: an fp32 softmax, and what the head and the norm before it read, 2 bytes each."""
+    asked = setting(model(), stack="fsdp2", nodes=1)
+    plan = {"pp": 4, "vpp": vpp, "zero": 2, "recompute": "none"}
+    ledgers = [ask(asked, schedule=name, **plan).evaluation.ledger for name in (first, schedule)]
+    alone, all_of_them = (one(ledger.line("logits", 2)) for ledger in ledgers)
+    micro_batches, tokens = 64 / 2, 4096
+    waiting = tokens * (4 * 32768 + 2 * 2 * 1024)
+    assert all_of_them - alone == pytest.approx((micro_batches - 1) * waiting)
 
 
 def test_sequence_parallelism_splits_what_tensor_parallelism_repeats() -> None:

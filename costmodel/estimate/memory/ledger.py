@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.equation import Number, term
-from costmodel.equations.activations import head_activations, logit_bytes, mask_bytes
+from costmodel.equations.activations import mask_bytes
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.precision import narrow_copy_bytes
 from costmodel.equations.splits import mirrored_layers
@@ -23,6 +23,7 @@ from costmodel.equations.states import (
 from costmodel.estimate.block import Block, alone
 from costmodel.estimate.memory.gathered import gathered, live_buckets
 from costmodel.estimate.memory.kept import dropped_bytes, layer_activations, mean_activations, whole_activations
+from costmodel.estimate.memory.losses import loss_bytes, waiting_bytes
 from costmodel.estimate.memory.offload import moved_activations, moved_states, shard_of, taken
 from costmodel.estimate.once import OFFLOAD, RECOMPUTE, once
 from costmodel.estimate.passes import added, largest
@@ -38,7 +39,6 @@ from costmodel.estimate.shapes.work import (
     local_tokens,
     prediction_parameters,
     shard,
-    vocab_per_rank,
 )
 from costmodel.estimate.traffic.context import context_buffers
 from costmodel.estimate.traffic.expert import expert_data
@@ -154,11 +154,14 @@ def _stage(
         column = dict(fixed)
         flying = live(block, micro_batches, stage)
         at_first, at_last = ends_held(block.structure.schedule, position)
-        head = _last(setting, block) if at_last else np.where(block.pp == 1, _last(setting, block), 0.0)
+        head = loss_bytes(setting, block) if at_last else np.where(block.pp == 1, loss_bytes(setting, block), 0.0)
         activations, gone = moved_activations(setting, block, repeated(flying, kept.layers), kept.largest, head)
         column["activations"] = activations + (_first(setting, block, flying) if at_first else 0.0)
-        column["recompute"] = kept.whole
-        column["logits"] = head
+        # the loss is gone when the last layer is computed again
+        column["recompute"] = np.where(kept.whole > head, kept.whole, 0.0)
+        column["logits"] = np.where(kept.whole > head, 0.0, head)
+        if at_last:
+            column["logits"] = column["logits"] + waiting_bytes(setting, block, micro_batches)
         column["context"] = _context(setting, block)
         column["update"] = _updating(setting, block, held, added(column, OF_BACKWARD))
         column["fragmentation"] = reserved_bytes(added(column, ALLOCATED), setting.fragmentation)
@@ -317,22 +320,6 @@ def _first(setting: Setting, block: Block, live: Number) -> Number:
         return 0.0
     tokens = local_tokens(setting, block)
     return repeated(live, mask_bytes(tokens, setting.model.hidden, setting.element, block.sequence_ranks))
-
-
-@once(*RECOMPUTE, "sequence_parallel", "cp_type")
-def _last(setting: Setting, block: Block) -> Number:
-    """What the head and the loss keep."""
-    tokens = local_tokens(setting, block)
-    logits = logit_bytes(tokens, vocab_per_rank(setting, block.tp), setting.stack.buckets.loss)
-    once = logits + head_activations(tokens, setting.model.hidden, setting.element, block.sequence_ranks)
-    ahead = setting.model.prediction
-    if ahead is None:
-        return once
-    with term("multi-token prediction"):
-        part = shard(setting.model, ahead.layer, block.tp, block.ep, block.etp)
-        joined = head_activations(tokens, setting.model.hidden, setting.element, block.sequence_ranks)
-        each = layer_activations(setting, block, part) + joined + once
-    return once + repeated(ahead.depth, each)
 
 
 def _context(setting: Setting, block: Block) -> Number:

@@ -24,18 +24,20 @@ class Form:
 
     folded: two chunks in a V, the first rank holds both ends; both ways: two copies of the weights, the first and the
     last rank hold both ends. least: fewest micro-batches, so many times the stages less so many; they come in units.
+    forwards_first: no backward runs before every forward has.
     """
 
     lying: Lying
     least: tuple[float, float] = (0.0, 0.0)
     unit: Literal["one", "two", "as many as stages"] = "one"
+    forwards_first: bool = False
 
 
 FORMS: dict[Schedule, Form] = {
-    "gpipe": Form("straight"),
+    "gpipe": Form("straight", forwards_first=True),
     "1f1b": Form("straight"),
     "interleaved": Form("looped", unit="as many as stages"),
-    "looped-bfs": Form("looped", least=(1.0, 0.0)),
+    "looped-bfs": Form("looped", least=(1.0, 0.0), forwards_first=True),
     "zb-h1": Form("straight", least=(1.0, 0.0)),
     "zb-h2": Form("straight", least=(2.0, 1.0)),
     "zb-v": Form("folded", least=(2.0, 1.0)),
@@ -113,6 +115,13 @@ def live(block: Block, micro_batches: Number, stage: Number) -> Number:
         return np.where(pp == 1, 1.0, held) if schedule == "gpipe" else held
     assert is_later(schedule)
     return live_micro_batches(pp, micro_batches, schedule=schedule)
+
+
+def waiting_losses(block: Block, micro_batches: Number) -> Number:
+    """Micro-batches whose loss waits for backward beside that of the one it works on."""
+    if not FORMS[block.structure.schedule].forwards_first:
+        return 0.0
+    return np.where(block.pp == 1, 0.0, micro_batches - 1.0)
 
 
 def of_ends(schedule: Schedule, embedding: Number, head: Number) -> tuple[Number, Number]:

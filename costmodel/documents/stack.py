@@ -64,6 +64,10 @@ class LowPrecision(Sourced):
     cached: bool = Field(description="Whether converted weights and their transposes are kept for the whole step")
     primary: bool = Field(description="Whether they stand in for the 16-bit weights, which are then not kept")
     gather: bool = Field(description="Whether weights of the layers cross the network in the narrow type")
+    exchanged: bool = Field(
+        default=False,
+        description="Whether inputs that sequence parallelism gathers travel in the narrow type",
+    )
     saved: bool = Field(description="Whether inputs of linear maps are kept for backward in the narrow type")
     gates: bool = Field(
         default=False, description="Whether inputs of gated activation functions are kept in the narrow type too"

@@ -14,7 +14,7 @@ from costmodel.estimate.plan import plan_block
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.collectives import collective_time, send_time
 from costmodel.estimate.traffic.groups import Group, Transfer, ends_of, group, groups
-from estimate.cases import Plan, ask, costs, fabric, model, one, setting, without_network, written_out
+from estimate.cases import Plan, ask, costs, fabric, model, one, setting, with_mixer, without_network, written_out
 
 TOKENS, HIDDEN, LAYERS = 4096, 1024, 8
 MESSAGE = 2 * TOKENS * HIDDEN
@@ -146,6 +146,28 @@ def test_a_layer_of_70b_under_tp_8() -> None:
         ends = costs(asked, **plan)["tp_volume"] - of_the_layers(asked, **plan)
         # embedding forward and head backward are summed; or five gathers and scatters, the head's input twice
         assert ends / 1e6 == pytest.approx((5 if sequence_parallel else 2 * 2) * 7 / 8 * 134.218, rel=1e-5)
+
+
+@pytest.mark.parametrize(("query_rank", "inputs"), [(256, 256 + 128 + 32), (None, 1024 + 128 + 32)])
+def test_latent_attention_gathers_its_narrow_vectors(query_rank: int | None, inputs: int) -> None:
+    """Of the half of attention 2 of 5 units are outputs, 1024 wide: scattered, their gradient gathered. 3 are inputs:
+    gathered, their gradient scattered, gathered again for the weight's; here the vectors that every rank computes of
+    its own tokens, and rotary keys.
+    """
+    latent = {"heads": 16, "query_rank": query_rank, "kv_rank": 128, "nope_dim": 64, "rope_dim": 32, "value_dim": 64}
+    plan = {"tp": 4, "zero": 0, "recompute": "none"}
+    plain, narrow = (of_the_layers(setting(shape), **plan) for shape in (model(), with_mixer(latent=latent)))
+    assert narrow / plain == pytest.approx((5 + 2 + 3 * inputs / 1024) / 10)
+
+
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_what_is_multiplied_in_eight_bits_is_gathered_in_eight(recompute: str) -> None:
+    """Per half a gather forward, of the gradient, for the weight's, and with recompute; scatters stay as they are."""
+    plan = {"tp": 4, "zero": 0, "recompute": recompute}
+    wide, narrow = (setting(model(), workload={"precision": each}) for each in ("bf16", "fp8"))
+    gathers, scatters = (4, 3) if recompute == "full" else (3, 2)
+    share = of_the_layers(narrow, **plan) / of_the_layers(wide, **plan)
+    assert share == pytest.approx((gathers / 2 + scatters) / (gathers + scatters))
 
 
 def test_pipelines_send_activations_forward_and_their_gradients_back() -> None:

@@ -40,7 +40,7 @@ class Again:
 
     Weight matrices are named, those of routed experts too, each multiplied so many times: policies by operation keep
     every second one, and attention where that is one operation. With the core goes what context parallelism exchanges
-    for it. Gathers and scatters are those of tensor parallelism.
+    for it. Gathers and scatters are those of tensor parallelism, latents what it gathers of latent attention.
     """
 
     dropped: Dropped | Literal["modules"]
@@ -50,6 +50,7 @@ class Again:
     dispatched: bool = False
     gathers: float = 0.0
     scatters: float = 0.0
+    latents: float = 0.0
 
     @property
     def routed(self) -> float:
@@ -73,13 +74,15 @@ def again_of(setting: Setting, structure: Structure, kind: Layers) -> Again:
     matrices = _matrices(setting, kind) - spared
     if what == "operations":
         return Again(what, matrices, 0.5, core=setting.attention is None)
+    latents = 0.0 if kind.latent is None else 1.0
     return Again(
         what,
         matrices,
         core=True,
         dispatched=True,
-        gathers=exchanged,
+        gathers=exchanged - latents,
         scatters=exchanged - 1.0 if spared and exchanged else exchanged,
+        latents=latents,
     )
 
 
@@ -100,6 +103,7 @@ def _of_modules(setting: Setting, structure: Structure, kind: Layers) -> Again:
         dispatched="moe" in modules,
         gathers=1.0 if FEEDS[0] in matrices else 0.0,
         scatters=1.0 if FEEDS[1] in matrices else 0.0,
+        latents=0.0 if matrices.isdisjoint(UP_PROJECTIONS) else 1.0,
     )
 
 

@@ -23,7 +23,7 @@ from costmodel.estimate.shapes.work import local_tokens
 from costmodel.estimate.time.kernels import embedding_pass, head_pass, plain_product
 from costmodel.estimate.time.layer import LayerWork, layer_work
 from costmodel.estimate.traffic.groups import Exchange
-from costmodel.estimate.traffic.tensor import TensorTraffic
+from costmodel.estimate.traffic.tensor import EndsTraffic, ends_traffic
 
 Exchanged = tuple[Number, Exchange, Number]
 
@@ -42,7 +42,7 @@ class Stages:
     embedding: Both
     head: Both
     exchanged: tuple[Exchanged, ...]
-    at_ends: TensorTraffic
+    at_ends: EndsTraffic
     held: StageLayers
 
     @functools.cached_property
@@ -56,6 +56,7 @@ class Stages:
 def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
     """A layer and the ends of a rank for one micro-batch."""
     later, structure = is_later(block.structure.schedule), block.structure
+    ends = ends_traffic(setting, block)
     works, kept, exchanged = [], [], list[Exchanged]()
     for kind in setting.model.layers:
         work = layer_work(setting, block, kind)
@@ -65,7 +66,7 @@ def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
             kept.append(plain if later else plain.undeferred)
         fullest = held.on_fullest(setting.model, kind)
         exchanged += _exchanges(work, fullest, reached(block, held.fullest))
-    head = head_pass(setting, block) + _at_end(work.tensor.head)
+    head = head_pass(setting, block) + ends.head
     ahead = setting.model.prediction
     if ahead is not None:
         predicting = layer_work(setting, block, ahead.layer)
@@ -73,10 +74,10 @@ def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
         beside = held.first if structure.schedule in FOLDED else held.last
         more = np.maximum(beside + ahead.depth - held.fullest, 0.0)  # than the layers of the fullest
         exchanged += _exchanges(predicting, more, 1.0)
-    embedding = embedding_pass(setting, block) + _at_end(work.tensor.embedding)
+    embedding = embedding_pass(setting, block) + ends.embedding
     head = head if later else head.undeferred
     layer, each = _reached(block, held, _means(setting, held, works), _means(setting, held, kept or works))
-    return Stages(layer, each, embedding, head, tuple(exchanged), work.tensor, held)
+    return Stages(layer, each, embedding, head, tuple(exchanged), ends, held)
 
 
 def _exchanges(work: LayerWork, layers: Number, recomputed: Number) -> Iterator[Exchanged]:
@@ -123,7 +124,3 @@ def _prediction(setting: Setting, ahead: Prediction, block: Block, work: LayerWo
         joined = Matmul("projection", divided(hidden, block.tp), repeated(2.0, hidden))
         each = work.both + plain_product(setting, tokens, joined, trained=setting.tuning is None) + head
         return each.each(functools.partial(repeated, ahead.depth))
-
-
-def _at_end(times: tuple[Number, Number]) -> Both:
-    return Both(Pass(tp=times[0]), Pass(tp=times[1]))

@@ -32,7 +32,7 @@ from costmodel.estimate.traffic.collectives import collective_time
 from costmodel.estimate.traffic.expert import expert_data
 from costmodel.estimate.traffic.groups import Group, Groups, Transfer, as_layers_see, ends_of, groups
 from costmodel.estimate.traffic.pipeline import PipelineTraffic, pipeline_traffic
-from costmodel.estimate.traffic.tensor import TensorTraffic
+from costmodel.estimate.traffic.tensor import EndsTraffic
 
 
 @dataclass(frozen=True)
@@ -203,12 +203,10 @@ def _within(setting: Setting, block: Block, work: Stages, micro_batches: Number)
     )
 
 
-def _ends(
-    setting: Setting, block: Block, tp: Group, traffic: TensorTraffic, micro_batches: Number
-) -> Iterator[Transfer]:
+def _ends(setting: Setting, block: Block, tp: Group, traffic: EndsTraffic, micro_batches: Number) -> Iterator[Transfer]:
     """The exchanges of the ends on the rank that makes most of them; multi-token prediction has heads of its own."""
     heads = 1.0 if setting.model.prediction is None else 1.0 + setting.model.prediction.depth
-    for item in traffic.ends:
+    for item in traffic.exchanges:
         head = repeated(heads, item.head)
         most = largest(*of_ends(block.structure.schedule, item.embedding, head))
         each = repeated(np.where(block.pp == 1, head + item.embedding, most), micro_batches)

@@ -1,20 +1,36 @@
-"""What tensor parallelism exchanges in a layer, and what of it compute does not hide."""
+"""What tensor parallelism exchanges in a layer and at the ends, and what of it compute does not hide."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from costmodel.documents.model import Layers
 from costmodel.equation import Number, term
 from costmodel.equations.collectives import Operation, activation_message
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.overlap import exposed_time
-from costmodel.estimate.passes import Both
+from costmodel.estimate.block import Block
+from costmodel.estimate.once import once
+from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.again import Again
-from costmodel.estimate.shapes.work import exchanges
+from costmodel.estimate.shapes.work import exchanges, local_tokens
 from costmodel.estimate.traffic.collectives import collective_time
-from costmodel.estimate.traffic.groups import Exchange, Group
+from costmodel.estimate.traffic.groups import Exchange, Group, group
+
+
+@dataclass(frozen=True)
+class TensorTraffic:
+    """Exposed tensor-parallel time of a layer for one micro-batch, and the exchanges behind it.
+
+    Backward is with what of forward it exchanges again.
+    """
+
+    forward: Number
+    backward: Number
+    exchanges: tuple[Exchange, ...]
 
 
 @dataclass(frozen=True)
@@ -28,70 +44,105 @@ class AtEnds:
 
 
 @dataclass(frozen=True)
-class TensorTraffic:
-    """Exposed tensor-parallel time of a layer and of the ends, for one micro-batch, and the exchanges behind it.
+class EndsTraffic:
+    """Seconds of embedding and head forward and backward for one micro-batch, and the exchanges behind them."""
 
-    Times of embedding and head are forward and backward; what all exchange is of one size. Backward is with what of
-    forward it exchanges again.
-    """
-
-    forward: Number
-    backward: Number
-    embedding: tuple[Number, Number]
-    head: tuple[Number, Number]
+    embedding: Both
+    head: Both
     message: Number
-    exchanges: tuple[Exchange, ...]
-    ends: tuple[AtEnds, ...]
+    exchanges: tuple[AtEnds, ...]
 
 
 def tensor_traffic(
     setting: Setting, tp: Group, tokens: Number, layer: Both, kind: Layers, again: Again, *, sequence_parallel: bool
 ) -> TensorTraffic:
     """Two exchanges a layer and direction, one where its halves are parallel; sequence parallelism halves each."""
-    message, count = activation_message(tokens, setting.model.hidden, setting.element), exchanges(kind)
     if sequence_parallel:
-        return _scattered(setting, tp, message, layer, count, again)
-    with term("tp all-reduce"):
-        time = collective_time(setting, message, tp, "all_reduce")
-    exposed = _shown(setting, layer, repeated(count, time))
-    anew = _anew(setting, layer, repeated(again.scatters, time), again, count)
-    reduce = Exchange(tp, "all_reduce", message, time, count, count, again.scatters)
-    ends = (AtEnds("all_reduce", time, head=1.0, embedding=1.0),)
-    return TensorTraffic(exposed, exposed + anew, (time, 0.0), (0.0, time), message, (reduce,), ends)
+        made = list(_scattered(setting, tp, tokens, kind, again))
+    else:
+        count = exchanges(kind)
+        message = activation_message(tokens, setting.model.hidden, setting.element)
+        with term("tp all-reduce"):
+            time = collective_time(setting, message, tp, "all_reduce")
+        made = [Exchange(tp, "all_reduce", message, time, count, count, again.scatters)]
+    beside = layer.forward.matmul
+    forward, backward = (exposed_time(_together(made, part), beside, setting.overlap_tp, 0.0) for part in ONCE)
+    if again.gathers or again.latents:
+        half = beside if again.dropped == "layer" else divided(beside, exchanges(kind))
+        backward = backward + exposed_time(_together(made, "again"), half, setting.overlap_tp, 0.0)
+    if not sequence_parallel or setting.stack.kernels.inputs == "kept":
+        return TensorTraffic(forward, backward, tuple(made))
+    with term("tp all-gather again for weight gradients"):
+        gathers = [item for item in made if item.operation == "all_gather"]
+        regathered = exposed_time(_together(gathers, "forward"), layer.deferred, 1.0, 0.0)
+    others = [item for item in made if item.operation != "all_gather"]
+    twice = (replace(item, backward=item.backward + item.forward) for item in gathers)
+    return TensorTraffic(forward, backward + regathered, (*twice, *others))
 
 
-def _scattered(setting: Setting, tp: Group, message: Number, layer: Both, count: float, again: Again) -> TensorTraffic:
-    """Inputs gathered and outputs scattered; gathered again in backward where the stack has let them go."""
-    with term("tp all-gather"):
-        gather = collective_time(setting, message, tp, "all_gather")
-    with term("tp reduce-scatter"):
-        scatter = collective_time(setting, message, tp, "reduce_scatter")
-    exposed = _shown(setting, layer, repeated(count, gather) + repeated(count, scatter))
-    twice = repeated(again.gathers, gather) + repeated(again.scatters, scatter)
-    backward = exposed + _anew(setting, layer, twice, again, count)
-    dropped = setting.stack.kernels.inputs == "dropped"
-    if dropped:
-        with term("tp all-gather again for weight gradients"):
-            backward = backward + exposed_time(repeated(count, gather), layer.deferred, 1.0, 0.0)
-    made = (
-        Exchange(tp, "all_gather", message, gather, count, count + count if dropped else count, again.gathers),
-        Exchange(tp, "reduce_scatter", message, scatter, count, count, again.scatters),
+ONCE: tuple[Literal["forward", "backward"], ...] = ("forward", "backward")
+
+
+def _together(made: Sequence[Exchange], part: Literal["forward", "backward", "again"]) -> Number:
+    """Time of some exchanges in one direction."""
+    total: Number = 0.0
+    for item in made:
+        total = total + repeated(getattr(item, part), item.time)
+    return total
+
+
+def _scattered(setting: Setting, tp: Group, tokens: Number, kind: Layers, again: Again) -> Iterator[Exchange]:
+    """Inputs gathered and outputs scattered, backward the gradients of both the other way round.
+
+    Latent attention multiplies down to its narrow vectors before they are gathered.
+    """
+    count, hidden, latent = exchanges(kind), setting.model.hidden, kind.latent
+    yield from _pair(
+        setting, tp, tokens, hidden, (count - 1.0 if latent else count, count), (again.gathers, again.scatters)
     )
-    ends = (
-        AtEnds("all_gather", gather, head=2.0 if dropped else 1.0, embedding=1.0),
+    if latent is not None:
+        with term("latents"):
+            narrow = (latent.query_rank or hidden) + latent.kv_rank + latent.rope_dim
+            yield from _pair(setting, tp, tokens, narrow, (1.0, 0.0), (again.latents, 0.0))
+
+
+def _pair(
+    setting: Setting, tp: Group, tokens: Number, width: Number, counts: tuple[float, float], again: tuple[float, float]
+) -> Iterator[Exchange]:
+    """So many inputs of a width gathered, in the type that is multiplied if the stack does, and outputs scattered."""
+    inputs, outputs = counts
+    narrow = setting.narrow is not None and setting.narrow.exchanged and setting.tuning is None
+    with term("tp all-gather"):
+        message = activation_message(tokens, width, setting.recipe.operand if narrow else setting.element)
+        time = collective_time(setting, message, tp, "all_gather")
+    yield Exchange(tp, "all_gather", message, time, inputs, outputs, again[0])
+    with term("tp reduce-scatter"):
+        message = activation_message(tokens, width, setting.element)
+        time = collective_time(setting, message, tp, "reduce_scatter")
+    yield Exchange(tp, "reduce_scatter", message, time, outputs, inputs, again[1])
+
+
+@once("sequence_parallel")
+def ends_traffic(setting: Setting, block: Block) -> EndsTraffic:
+    """What embedding and head exchange, in 16 bits; the head's input once more where the stack has let it go."""
+    tp = group(setting, "tp", block.tp, 1.0)
+    message = activation_message(local_tokens(setting, block), setting.model.hidden, setting.element)
+
+    def of(operation: Operation) -> Number:
+        with term(f"tp {operation.replace('_', '-')}"):
+            return collective_time(setting, message, tp, operation)
+
+    if not block.structure.sequence_parallel:
+        time = of("all_reduce")
+        made: tuple[AtEnds, ...] = (AtEnds("all_reduce", time, head=1.0, embedding=1.0),)
+        return EndsTraffic(_both(time, 0.0), _both(0.0, time), message, made)
+    gather, scatter = of("all_gather"), of("reduce_scatter")
+    made = (
+        AtEnds("all_gather", gather, head=2.0 if setting.stack.kernels.inputs == "dropped" else 1.0, embedding=1.0),
         AtEnds("reduce_scatter", scatter, head=1.0, embedding=1.0),
     )
-    return TensorTraffic(exposed, backward, (scatter, gather), (gather, scatter), message, made, ends)
+    return EndsTraffic(_both(scatter, gather), _both(gather, scatter), message, made)
 
 
-def _shown(setting: Setting, layer: Both, time: Number) -> Number:
-    return exposed_time(time, layer.forward.matmul, setting.overlap_tp, 0.0)
-
-
-def _anew(setting: Setting, layer: Both, time: Number, again: Again, count: float) -> Number:
-    """What shows of exchanges made again: of all of a layer, or of one of its halves beside the compute of that."""
-    if not again.gathers:
-        return 0.0
-    if again.dropped == "layer":
-        return _shown(setting, layer, time)
-    return exposed_time(time, divided(layer.forward.matmul, count), setting.overlap_tp, 0.0)
+def _both(forward: Number, backward: Number) -> Both:
+    return Both(Pass(tp=forward), Pass(tp=backward))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from costmodel.choices import Recompute, Schedule
 from costmodel.documents.library import Case
@@ -63,6 +64,23 @@ def structure_of(setting: Setting, plan: Plan) -> tuple[Structure, tuple[Assumed
         if getattr(plan, name) is None
     )
     return structure, assumed
+
+
+# What a plan leaves out: splits that follow from the rest, and what is so where nothing is said.
+_UNWRITTEN = (
+    ("split", "fitting"),
+    ("split", "stated"),
+    ("recompute_method", "block"),
+    ("offload", ()),
+    ("offload_to", "cpu"),
+)
+
+
+def written(structure: Structure) -> dict[str, Any]:
+    """The choices as the keys and values of a plan that makes them."""
+    made = {name: value for name, value in vars(structure).items() if value is not None}
+    said = {name: value for name, value in made.items() if (name, value) not in _UNWRITTEN}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
 
 
 def _stated(plan: Plan) -> bool:

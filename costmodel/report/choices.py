@@ -1,4 +1,4 @@
-"""A plan's choices beyond its sizes, in words, as keys of machine output, and as one writes them."""
+"""A plan's choices beyond its sizes, in words, and as one writes them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from costmodel.estimate.block import Structure
+from costmodel.estimate.plan import written
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import packed_width
 
-FOLLOWING = ("fitting", "stated")  # splits that nobody writes: of what is left open, of stated ends
-_PLAIN = Structure()
 _SHORT = {
     "mla-up-projection": "mla-up",
     "mlp-activation": "mlp-act",
     "moe-activation": "moe-act",
     "shared-experts": "shared",
 }
-_KEYS = ("recompute_modules", "recompute_layers", "recompute_method", "offload", "offload_to", "offload_layers")
 
 
 def choice_words(structure: Structure) -> list[str]:
@@ -61,21 +59,15 @@ def schedule_words(structure: Structure) -> str:
 # Choices that have a column of their own in a table of plans, in words.
 CHOICES: dict[str, Callable[[Structure], str]] = {
     "schedule": schedule_words,
-    "split": lambda structure: "" if structure.split in FOLLOWING else structure.split,
+    "split": lambda structure: written(structure).get("split", ""),
     "order": lambda structure: structure.order,
     "cp_type": lambda structure: structure.cp_type,
 }
 
 
-def chosen(structure: Structure) -> dict[str, Any]:
-    """What a plan says beyond the usual, as keys and values."""
-    found = {key: getattr(structure, key) for key in _KEYS if getattr(structure, key) != getattr(_PLAIN, key)}
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in found.items()}
-
-
 def written_choice(value: Any) -> str:
     """A choice as a document has it."""
-    if isinstance(value, tuple):
+    if isinstance(value, list):
         return f"[{', '.join(value)}]"
     return "null" if value is None else f"{value:.0f}" if isinstance(value, float) else str(value).lower()
 

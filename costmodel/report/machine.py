@@ -12,14 +12,13 @@ from costmodel.estimate.costs import COLUMNS, machine_name, number
 from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.memory.ledger import STAGES
-from costmodel.estimate.plan import Answer
+from costmodel.estimate.plan import Answer, written
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.groups import Transfer
 from costmodel.explore.explain.alone import Alone
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import Found
-from costmodel.report.choices import chosen
 
 
 def _number(value: float) -> float | None:
@@ -66,23 +65,8 @@ def _choices(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]
     """What a plan is."""
     return {
         **{name: int(value) if float(value).is_integer() else value for name, value in sizes.items()},
-        "zero": structure.zero,
-        "recompute": structure.recompute,
-        "schedule": structure.schedule,
-        "sequence_parallel": structure.sequence_parallel,
-        "order": structure.order,
-        **_split(structure),
-        "cp_type": structure.cp_type,
-        **chosen(structure),
+        **written(structure),
     }
-
-
-def _split(structure: Structure) -> dict[str, Any]:
-    """How layers go to stages, where a plan says so."""
-    if structure.split == "stated":
-        stated = {name: getattr(structure, name) for name in ("first_stage_layers", "last_stage_layers")}
-        return {name: value for name, value in stated.items() if value is not None}
-    return {} if structure.split == "fitting" else {"split": structure.split}
 
 
 def _ranked(found: Found, plan: Ranked) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from dataclasses import fields
 from costmodel.documents.library import Case
 from costmodel.documents.plan import Plan
 from costmodel.estimate.block import SIZES, Structure
-from costmodel.estimate.plan import structure_of
+from costmodel.estimate.plan import structure_of, written
 from costmodel.estimate.setting import Setting
 from costmodel.explore.search.rank import Ranked
-from costmodel.report.choices import FOLLOWING, written_choice
+from costmodel.report.choices import written_choice
 
 
 def command(case: Case, verb: str, *words: str, settings: Mapping[str, str] | None = None) -> str:
@@ -29,19 +29,20 @@ OF_ITSELF_ONE = ("ep", "etp", "cp", "dp_replicate")
 
 def plan_settings(setting: Setting, wanted: Ranked) -> dict[str, str]:
     """What must be set for the scenario's own plan to become another."""
-    written = setting.case.scenario.plan
-    plan = written or Plan()
+    own = setting.case.scenario.plan
+    plan = own or Plan()
     derived = {"dp"} if plan.dp is None else set()
     needed = {
         name: f"{wanted.sizes[name]:.0f}"
         for name in ("tp", "pp", "dp", "vpp", "micro_batch", *OF_ITSELF_ONE)
         if name not in derived
-        and ((written is None and name not in OF_ITSELF_ONE) or getattr(plan, name) != wanted.sizes[name])
+        and ((own is None and name not in OF_ITSELF_ONE) or getattr(plan, name) != wanted.sizes[name])
     }
     sized = plan.model_copy(update={name: wanted.sizes[name] for name in SIZES if name != "dp"})
     follows, _ = structure_of(setting, sized)
+    ahead, there = (Plan.model_validate(written(structure)) for structure in (wanted.structure, follows))
     for choice in fields(Structure):
-        value = getattr(wanted.structure, choice.name)
-        if value != getattr(follows, choice.name) and value not in FOLLOWING:
+        value = getattr(ahead, choice.name)
+        if value != getattr(there, choice.name):
             needed[choice.name] = written_choice(value)
     return {f"plan.{name}": value for name, value in needed.items()}

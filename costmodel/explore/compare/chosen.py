@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from costmodel.documents.library import Case
 from costmodel.documents.plan import Plan
 from costmodel.errors import Place, fail
 from costmodel.estimate.block import SIZES
 from costmodel.estimate.costs import number
-from costmodel.estimate.plan import Answer, answer, predict
+from costmodel.estimate.plan import Answer, answer, predict, written
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import search
 
@@ -45,7 +42,7 @@ def ranked(case: Case, rank: int) -> Answer:
 
 def plan_of(row: Ranked) -> Plan:
     """A row of a ranking as the plan a scenario would write."""
-    return _as_written({**row.sizes, **vars(row.structure)})
+    return Plan.model_validate({**row.sizes, **written(row.structure)})
 
 
 def planned(case: Case) -> Plan:
@@ -53,12 +50,5 @@ def planned(case: Case) -> Plan:
     if case.scenario.plan is not None:
         return case.scenario.plan
     block = answered(case).evaluation.block
-    return _as_written({**{name: number(getattr(block, name)) for name in SIZES}, **vars(block.structure)})
-
-
-def _as_written(made: Mapping[str, Any]) -> Plan:
-    """Choices that were made as a plan would write them: a split that follows from the rest is left to follow."""
-    return Plan.model_validate({key: value for key, value in made.items() if (key, value) not in _FOLLOWS})
-
-
-_FOLLOWS = (("split", "fitting"), ("split", "stated"))
+    sizes = {name: number(getattr(block, name)) for name in SIZES}
+    return Plan.model_validate({**sizes, **written(block.structure)})

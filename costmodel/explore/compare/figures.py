@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from costmodel.equation import Origin, Step, trace
 from costmodel.estimate.block import SIZES
 from costmodel.estimate.costs import COLUMNS, machine_name, number
 from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.plan import Answer
+from costmodel.estimate.plan import Answer, written
 
 MEMORY, TRAFFIC = "memory.", "comm."
 NAMES = {machine_name(name): name for name in COLUMNS}
@@ -23,19 +22,15 @@ _ZERO, _NOT_FINITE = -777.7, 777.7
 _UNITS = {"_bytes": "B", "_s": "s"}
 
 
-_UNSAID = {("split", "fitting"), ("split", "stated"), ("recompute_method", "block"), ("offload_to", "cpu")}
-
-
 def choices(answer: Answer) -> dict[str, Any]:
     """What the plan is, in full; what only follows from the rest is no choice."""
     block = answer.evaluation.block
-    written = asdict(block.structure).items()
-    made = {name: _said(value) for name, value in written if value not in (None, ()) and (name, value) not in _UNSAID}
+    made = {name: _said(value) for name, value in written(block.structure).items()}
     return {**{name: number(getattr(block, name)) for name in SIZES}, **made}
 
 
 def _said(value: Any) -> Any:
-    return f"[{', '.join(value)}]" if isinstance(value, tuple) else value
+    return f"[{', '.join(value)}]" if isinstance(value, list) else value
 
 
 def figures(answer: Answer) -> dict[str, float]:

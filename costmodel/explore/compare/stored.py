@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from costmodel.documents.library import Case, load
+from costmodel.documents.plan import Plan
 from costmodel.errors import Place, fail
-from costmodel.estimate.block import SIZES, Structure
 from costmodel.explore.compare.chosen import answered, ranked
 from costmodel.explore.compare.compare import Side, side
 from costmodel.explore.compare.figures import MEMORY, NAMES, TRAFFIC
 from costmodel.explore.compare.leaves import Value, leaves
-
-_CHOICES = (*SIZES, *(choice.name for choice in fields(Structure)))
 
 
 def side_of(name: str, rank: int | None = None, assignments: tuple[str, ...] = ()) -> Side:
@@ -35,7 +32,7 @@ def _stored(name: str, case: Case, result: Mapping[str, Any], rank: int) -> Side
         raise fail("C004", f"this result holds {len(plans)} plans, so none of rank {rank}", Place(name), hint)
     plan = plans[rank - 1]
     values = {path: value for path, value in leaves(case).items() if not path.startswith("plan.")}
-    values |= {f"plan.{key}": Value(_plain(value)) for key, value in plan.items() if key in _CHOICES}
+    values |= {f"plan.{key}": Value(_plain(value)) for key, value in plan.items() if key in Plan.model_fields}
     digests = {str(item.get("name")): str(item.get("digest")) for item in _rows(result, "documents")}
     held = {key: float(plan[key]) for key in NAMES if _is_number(plan.get(key))}
     held |= _ledger(_rows(result, "ledger")) | _transfers(_rows(result, "transfers"))

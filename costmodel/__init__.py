@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from costmodel.documents.library import load
+    from costmodel.documents.case import load
     from costmodel.estimate.plan import predict
     from costmodel.explore.face import explain, search
 
@@ -22,7 +22,7 @@ __version__ = "0.1.0"
 __all__ = ["explain", "load", "predict", "search"]
 
 _ROOMS = {
-    "load": "costmodel.documents.library",
+    "load": "costmodel.documents.case",
     "predict": "costmodel.estimate.plan",
     "search": "costmodel.explore.face",
     "explain": "costmodel.explore.face",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def predicted(scenario: str, assignments: list[str] | None) -> Answer:
     """The scenario's own plan, evaluated."""
-    from costmodel.documents.library import load
+    from costmodel.documents.case import load
     from costmodel.estimate.plan import predict
 
     return predict(load(scenario, assignments or ()))

@@ -39,7 +39,8 @@ def explain(
 
     Alone it lists what can be explained. Next: --depth 6 goes further down
     """
-    from costmodel.documents.library import load, names
+    from costmodel.documents.case import load
+    from costmodel.documents.library import names
     from costmodel.explore.explain.pages import page
     from costmodel.explore.face import explain as explain_figure
     from costmodel.report import tree

@@ -38,7 +38,7 @@ def pipeline(
     Bubbles are shares of the whole step. Exit code 1 when the plan is not legal, does not fit or breaks a limit.
     Next: costmodel explain SCENARIO bubble
     """
-    from costmodel.documents.library import load
+    from costmodel.documents.case import load
     from costmodel.explore.explain.pipelines import named, pipelines
     from costmodel.report import pipeline as report
 

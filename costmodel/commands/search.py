@@ -120,7 +120,7 @@ def search(
 def _found(scenario: str, assignments: Sequence[str], how: How, top: int, pareto: str, over: Sequence[Axis]) -> Found:
     """The search itself, watched and ready to be stopped."""
     from costmodel.commands.watching import metered, stoppable
-    from costmodel.documents.library import load
+    from costmodel.documents.case import load
     from costmodel.explore.search.search import search
     from costmodel.report.progress import of_search
 

@@ -46,7 +46,7 @@ def sweep(
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
     from costmodel.commands.watching import paced
-    from costmodel.documents.library import load
+    from costmodel.documents.case import load
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.vary.sweep import sweep as run
     from costmodel.report import vary as report
@@ -91,7 +91,7 @@ def scale(
     Next: costmodel search SCENARIO --set cluster.nodes=…
     """
     from costmodel.commands.watching import paced
-    from costmodel.documents.library import load
+    from costmodel.documents.case import load
     from costmodel.explore.vary.scale import scale as run
     from costmodel.report import vary as report
 
@@ -121,7 +121,7 @@ def sensitivity(
     The last line says which figure of the hardware is the bottleneck.
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
-    from costmodel.documents.library import load
+    from costmodel.documents.case import load
     from costmodel.explore.vary.sensitivity import sensitivity as run
     from costmodel.explore.vary.sweep import shown
     from costmodel.report import vary as report
@@ -154,7 +154,7 @@ def solve(
     Next: costmodel estimate SCENARIO --set PATH=VALUE
     """
     from costmodel.commands.watching import paced
-    from costmodel.documents.library import load
+    from costmodel.documents.case import load
     from costmodel.explore.vary.solve import solve as run
     from costmodel.report import solve as report
 

@@ -1,8 +1,7 @@
-"""Names to files, and a scenario with everything it names.
+"""Names to files, and files to documents.
 
 A name is looked for as a path, then in the working folder, then in the folders of COSTMODEL_PATH, then
-among the shipped documents. Every reference may also be written out in place; `--set` uses that to reach
-any leaf: a path that goes through a name writes the named document out first.
+among the shipped documents.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ import difflib
 import functools
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,11 @@ from costmodel.documents.folders import FOLDER_OF, has, places
 from costmodel.documents.folders import names as names
 from costmodel.documents.folders import roots as roots
 from costmodel.documents.hardware import Accelerator, Fabric, Node
-from costmodel.documents.measurement import Measured, Run
+from costmodel.documents.measurement import Measured
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
-from costmodel.documents.overrides import assign
-from costmodel.documents.reading import COMMAND_LINE, WORTH_KEEPING, Mapping, copied, read_tree
+from costmodel.documents.paths import place_at
+from costmodel.documents.reading import COMMAND_LINE, WORTH_KEEPING, read_tree
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.sources import Provenance as Provenance
 from costmodel.documents.sources import bibliography as bibliography
@@ -54,33 +53,6 @@ _MODELS: dict[str, type[BaseModel]] = {
     "measured": Measured,
 }
 FOLDERS = {kind: (folder, _MODELS[kind]) for kind, folder in FOLDER_OF.items()}
-
-
-@dataclass(frozen=True)
-class Case:
-    """A scenario with every document it names, ready to be estimated."""
-
-    scenario: Scenario
-    model: Model
-    stack: Stack
-    optimizer: Optimizer
-    node: Node
-    accelerator: Accelerator
-    scale_up: Fabric
-    scale_out: Fabric
-    host: Fabric | None
-    efficiency: Efficiency
-    network: Efficiency
-    common: Efficiency  # its residuals stand in where a fit has none
-    digests: dict[str, str] = field(default_factory=dict)
-    trees: dict[str, Any] = field(default_factory=dict)
-    tree: dict[str, Any] = field(default_factory=dict)
-    name: str = ""  # as it was asked for, with what was changed on the way in
-    assignments: tuple[str, ...] = ()
-
-    def place(self, path: str) -> Place | None:
-        """Where the scenario says a leaf, if it does."""
-        return _place_of(self.tree, path)
 
 
 def find(kind: str, name: str, place: Place | None = None) -> Path:
@@ -183,7 +155,7 @@ def _read(kind: str, text: str, shown: str) -> tuple[Any, Any]:
     document = _checked(kind, tree, shown, faults)
     named = getattr(document, "name", None) or getattr(document, "of", None)
     if named and named != Path(shown).stem:
-        written = _place_of(tree, "name", "of") or Place(shown)
+        written = place_at(tree, "name", "of") or Place(shown)
         sentence = f"the file is named '{Path(shown).stem}' and the document '{named}'"
         raise fail("D013", sentence, written, "rename one of the two")
     return document, tree
@@ -217,123 +189,6 @@ def text_of(name: str, *, fitted: bool = False) -> list[tuple[str, str, str]]:
     return [(kind, _shown(path), file_text(str(path))) for kind, path in paths]
 
 
-def _scenario_tree(reader: Reader, name: str) -> tuple[Any, str]:
-    tree, shown = reader.tree("scenario", name, piped=True)
-    if isinstance(tree, dict) and tree.get("schema") == "costmodel/result/v1":
-        inner = tree.get("scenario")
-        document = inner.get("document") if isinstance(inner, dict) else None
-        if not isinstance(document, dict):
-            place = tree.place if isinstance(tree, Mapping) else Place(shown)
-            raise fail("D004", "this result holds no scenario", place, "write it again with --json")
-        return document, shown
-    return tree, shown
-
-
-def load(name: str, assignments: Iterable[str] = ()) -> Case:
-    """A scenario by name, path or '-', with overrides, and every document it names."""
-    reader, assignments = Reader(), tuple(assignments)
-    tree, shown = _scenario_tree(reader, name)
-    return replace(case_from(reader, tree, shown, assignments), name=name, assignments=assignments)
-
-
-def case_from(reader: Reader, tree: dict[Any, Any], shown: str, assignments: Iterable[str]) -> Case:
-    """The case of a scenario's tree, with assignments put into it."""
-    if isinstance(tree, dict):
-        assign(tree, assignments, lambda kind, name, place: reader.tree(kind, name, place)[0])
-    return case_of(reader.checked("scenario", tree, shown), reader, tree)
-
-
-def cases(measured: Measured) -> Iterator[tuple[Run, Case]]:
-    """Every run of a measured table with the case it was measured in."""
-    for run in measured.runs:
-        assignments = [f"{path}={value}" for path, value in run.set.items()]
-        yield run, case_from(Reader(), copied(measured.scenario), measured.name, assignments)
-
-
-def case_of(scenario: Scenario, reader: Reader | None = None, tree: dict[str, Any] | None = None) -> Case:
-    """A checked scenario with every document it names."""
-    reader = reader or Reader()
-    written = tree or {}
-    model, stack, optimizer, node = reader.documents(
-        ("model", scenario.model, _place_of(written, "model")),
-        ("stack", scenario.stack, _place_of(written, "stack")),
-        ("optimizer", scenario.workload.optimizer, _place_of(written, "workload.optimizer")),
-        ("node", scenario.cluster.node, _place_of(written, "cluster.node")),
-    )
-    inner = reader.origin.get(("node", str(scenario.cluster.node))) or (written.get("cluster") or {}).get("node")
-    accelerator, scale_up, scale_out, host = reader.documents(
-        ("accelerator", node.accelerator, _place_of(inner, "accelerator")),
-        ("fabric", node.scale_up.fabric, _place_of(inner, "scale_up.fabric")),
-        ("fabric", node.scale_out.fabric, _place_of(inner, "scale_out.fabric")),
-        ("fabric", node.host, _place_of(inner, "host")),
-    )
-    _in_place({"scale_up.fabric": scale_up, "scale_out.fabric": scale_out, "host": host}, inner)
-    efficiency, network, common = _fits(reader, accelerator, scale_out, inner)
-    return Case(
-        scenario,
-        model,
-        stack,
-        optimizer,
-        node,
-        accelerator,
-        scale_up,
-        scale_out,
-        host,
-        efficiency,
-        network,
-        common,
-        reader.digests,
-        reader.trees,
-        tree or {},
-    )
-
-
-ROLES = {"scale_up.fabric": ("scale-up", "host"), "scale_out.fabric": ("scale-out",), "host": ("host",)}
-
-
-def _in_place(fabrics: dict[str, Fabric | None], node: Any) -> None:
-    """A fault for every link that is no such link; accelerators may also talk over their links to the host."""
-    faults = [
-        Fault(
-            "D010",
-            f"{fabric.name} is a {fabric.kind} fabric",
-            _place_of(node, path),
-            f"{path} takes one of kind {' or '.join(ROLES[path])}; costmodel list fabrics",
-        )
-        for path, fabric in fabrics.items()
-        if fabric is not None and fabric.kind not in ROLES[path]
-    ]
-    if faults:
-        raise CostModelError(*faults)
-
-
-def _fits(reader: Reader, accelerator: Accelerator, scale_out: Fabric, inner: Any) -> list[Any]:
-    """The efficiency documents of an accelerator and of the network, and the one common to all."""
-    chip, port = (
-        reader.origin.get(("accelerator", accelerator.name)) or _under(inner, "accelerator"),
-        reader.origin.get(("fabric", scale_out.name)) or _under(inner, "scale_out.fabric"),
-    )
-    return reader.documents(
-        ("efficiency", efficiency_of(accelerator), _place_of(chip, "efficiency", "name")),
-        ("efficiency", efficiency_of(scale_out), _place_of(port, "efficiency", "name")),
-        ("efficiency", UNMEASURED, None),
-    )
-
-
 def efficiency_of(of: Accelerator | Fabric) -> str:
     """The fit a document names, or the one of its own name, or what is stated for all that were never measured."""
     return of.efficiency or (of.name if has("efficiency", of.name) else UNMEASURED)
-
-
-def _under(tree: Any, path: str) -> Any:
-    for part in path.split("."):
-        if isinstance(tree, list):
-            tree = {str(index): item for index, item in enumerate(tree)}
-        tree = tree.get(part) if isinstance(tree, dict) else None
-    return tree
-
-
-def _place_of(tree: Any, *paths: str) -> Place | None:
-    """Where the first of these paths that is there was written."""
-    places = (getattr(_under(tree, path), "place", None) for path in paths)
-    return next((place for place in places if place is not None), None)

@@ -6,22 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from costmodel.documents.reading import COMMAND_LINE, Items, Mapping, assigned, key_at
+from costmodel.documents.references import REFERENCES
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 # The tree of a named document: kind, name, where the name was written.
 Fetch = Callable[[str, str, Place | None], Any]
 
-# Which keys of a scenario name another document, and of what kind.
-REFERENCES = {
-    "model": "model",
-    "stack": "stack",
-    "workload.optimizer": "optimizer",
-    "cluster.node": "node",
-    "cluster.node.accelerator": "accelerator",
-    "cluster.node.scale_up.fabric": "fabric",
-    "cluster.node.scale_out.fabric": "fabric",
-    "cluster.node.host": "fabric",
-}
 _EXAMPLE = "for example --set plan.tp=4"
 # What one says, and where it stands.
 _SHORT = {"cluster.fabric": "cluster.node.scale_out.fabric", "cluster.accelerator": "cluster.node.accelerator"}
@@ -72,8 +62,9 @@ def _assign(tree: dict[Any, Any], assignment: str, fetch: Fetch) -> None:
 def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch: Fetch) -> Any:
     """What a key of the path holds: a document written out where it was named, a new mapping where it was open."""
     inner = here[_index(here, part, at)] if isinstance(here, list) else here.get(part)
-    if isinstance(inner, str) and so_far in REFERENCES:
-        inner = fetch(REFERENCES[so_far], inner, getattr(inner, "place", None))
+    reference = REFERENCES.get(so_far)
+    if isinstance(inner, str) and reference is not None and reference.inline:
+        inner = fetch(reference.kind, inner, getattr(inner, "place", None))
     if inner is None:
         inner = Mapping()
         inner.place = at

@@ -8,9 +8,10 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from costmodel.documents.case import Case, case_from
 from costmodel.documents.faults import validate
 from costmodel.documents.files import file_text
-from costmodel.documents.library import Case, Reader, case_from
+from costmodel.documents.library import Reader
 from costmodel.documents.reading import copied, read_tree
 
 D = TypeVar("D", bound=BaseModel)

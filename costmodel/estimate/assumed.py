@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from costmodel.documents.library import Case
+from costmodel.documents.case import Case
 from costmodel.documents.precision import Recipe
 from costmodel.documents.stack import GradientType, Stack
 from costmodel.errors import fail

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from costmodel.documents.library import Case
+from costmodel.documents.case import Case
 from costmodel.equation import Number
 from costmodel.equations.economics import share
 from costmodel.errors import fail

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from costmodel.documents.library import Case
+from costmodel.documents.case import Case
 
 
 def tensor_overlap(case: Case) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from costmodel.choices import Recompute, Schedule
-from costmodel.documents.library import Case
+from costmodel.documents.case import Case
 from costmodel.documents.plan import Plan
 from costmodel.equations.counting import data_parallel_degree
 from costmodel.errors import Place, fail

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from costmodel.documents.case import Case
 from costmodel.documents.efficiency import MatmulFit
 from costmodel.documents.hardware import Accelerator
-from costmodel.documents.library import UNMEASURED, Case
+from costmodel.documents.library import UNMEASURED
 from costmodel.documents.precision import RECIPES, Recipe
 from costmodel.equations.economics import share
 from costmodel.equations.roofline import best_matmul_share

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from costmodel.choices import Recompute
+from costmodel.documents.case import Case
 from costmodel.documents.efficiency import AttentionFit, CollectiveFit, MatmulFit, NetworkFit
-from costmodel.documents.library import Case
 from costmodel.documents.model import Model
 from costmodel.documents.precision import RECIPES, Recipe
 from costmodel.documents.scenario import FlopConvention

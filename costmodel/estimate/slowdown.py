@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costmodel.documents.library import Case
+from costmodel.documents.case import Case
 from costmodel.equation import Number
 from costmodel.equations.roofline import part_slowdown
 

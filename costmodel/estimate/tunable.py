@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costmodel.documents.library import Case
+from costmodel.documents.case import Case
 from costmodel.documents.model import Layers
 from costmodel.documents.precision import RECIPES
 from costmodel.documents.tuning import Adapted, Tuning, adaptable

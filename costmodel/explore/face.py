@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costmodel.documents.library import Case
+from costmodel.documents.case import Case
 from costmodel.estimate.plan import own_plan
 from costmodel.estimate.setting import setting_of
 from costmodel.explore.explain.explain import Node

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import fields
 
-from costmodel.documents.library import Case
+from costmodel.documents.case import Case
 from costmodel.documents.plan import Plan
 from costmodel.estimate.block import SIZES, Structure
 from costmodel.estimate.plan import structure_of, written

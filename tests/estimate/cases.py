@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from ruamel.yaml import YAML
 
-from costmodel.documents.library import Case, case_of, find
+from costmodel.documents.case import Case, case_of
+from costmodel.documents.library import find
 from costmodel.documents.plan import Plan
 from costmodel.documents.scenario import Scenario
 from costmodel.estimate.plan import Answer, answer

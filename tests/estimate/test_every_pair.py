@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from costmodel.documents.library import case_of, names, read
+from costmodel.documents.case import case_of
+from costmodel.documents.library import names, read
 from costmodel.documents.plan import Plan
 from costmodel.documents.scenario import Scenario
 from costmodel.errors import CostModelError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.library import load
+from costmodel.documents.case import load
 from costmodel.equation import trace
 from costmodel.estimate import block as blocks
 from costmodel.estimate.block import Structure, one_row

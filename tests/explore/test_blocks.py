@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.library import load
+from costmodel.documents.case import load
 from costmodel.estimate.block import SIZES, Block, one_row
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.legality.checks import Mask

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.library import Case, load
+from costmodel.documents.case import Case, load
 from costmodel.errors import CostModelError
 from costmodel.explore.search import engine as engines
 from costmodel.explore.search.engine import Engine, Stopped, engine, shared_out

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from estimate.cases import costs, mixed, setting
 
-from costmodel.documents.library import load
+from costmodel.documents.case import load
 from costmodel.documents.plan import Plan
 from costmodel.errors import CostModelError
 from costmodel.estimate.costs import COLUMNS, number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.documents.library import load
+from costmodel.documents.case import load
 from costmodel.equation import Leaf
 from costmodel.estimate.costs import machine_name
 from costmodel.estimate.plan import predict

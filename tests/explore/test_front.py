@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from estimate.cases import case
 
-from costmodel.documents.library import Case
+from costmodel.documents.case import Case
 from costmodel.errors import CostModelError
 from costmodel.estimate.block import one_row
 from costmodel.estimate.costs import BAND_ENDS, COLUMNS, machine_name

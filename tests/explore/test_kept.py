@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.library import load
+from costmodel.documents.case import load
 from costmodel.errors import CostModelError
 from costmodel.estimate.plan import answer
 from costmodel.explore.search.ranges import axis

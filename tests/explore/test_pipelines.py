@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.library import load
+from costmodel.documents.case import load
 from costmodel.errors import CostModelError
 from costmodel.estimate.plan import predict
 from costmodel.explore.explain.pipelines import SCHEDULES, Pipelines, named, pipelines

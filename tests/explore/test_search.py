@@ -14,7 +14,7 @@ import pytest
 from estimate.cases import ask, case, mixed, model, one, setting
 from ruamel.yaml import YAML
 
-from costmodel.documents.library import Case, load
+from costmodel.documents.case import Case, load
 from costmodel.documents.plan import Plan
 from costmodel.errors import CostModelError
 from costmodel.estimate.block import Block, Structure

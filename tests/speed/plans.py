@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from costmodel.documents.library import load
+from costmodel.documents.case import load
 from costmodel.estimate import evaluate as evaluation
 from costmodel.estimate.block import SIZES, Block
 from costmodel.estimate.setting import Setting

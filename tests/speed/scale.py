@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from costmodel.documents.library import load
+from costmodel.documents.case import load
 from costmodel.explore.search.kept import MANIFEST, written_tally
 from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.search import search

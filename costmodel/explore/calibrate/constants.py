@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from costmodel.documents.case import Case
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.folders import places
-from costmodel.documents.library import Case
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.stack import Stack
 

@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from costmodel.documents.library import load
+from costmodel.documents.case import load
 from costmodel.equations.collectives import Operation, blended_time, group_latency, handled_bytes, wire_bytes
 from costmodel.equations.counting import repeated
 from costmodel.equations.roofline import attention_kernel_time, attention_rate, matmul_time, stream_time

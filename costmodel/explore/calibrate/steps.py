@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.documents.case import Case
 from costmodel.documents.cells import Row
-from costmodel.documents.library import Case
 from costmodel.documents.shelf import Shelf
 from costmodel.equations.uncertainty import ninetieth_percentile, tenth_percentile
 from costmodel.estimate.band import time_spread

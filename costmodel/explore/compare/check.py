@@ -10,7 +10,7 @@ from typing import Literal
 
 import costmodel
 from costmodel.documents.baseline import Baseline, Entry, Mark
-from costmodel.documents.library import Case, load
+from costmodel.documents.case import Case, load
 from costmodel.errors import CostModelError, Fault, Place, fail
 from costmodel.estimate.costs import COLUMNS, machine_name
 from costmodel.estimate.limits import Limit, written

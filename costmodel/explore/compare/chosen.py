@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costmodel.documents.library import Case
+from costmodel.documents.case import Case
 from costmodel.documents.plan import Plan
 from costmodel.errors import Place, fail
 from costmodel.estimate.block import SIZES

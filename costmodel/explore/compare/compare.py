@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from costmodel.documents.library import Case
+from costmodel.documents.case import Case
+from costmodel.documents.references import REFERENCES
 from costmodel.errors import Place
 from costmodel.estimate.costs import machine_name
 from costmodel.estimate.plan import Answer
 from costmodel.explore.compare.figures import MEMORY, TRAFFIC, choices, figures
-from costmodel.explore.compare.leaves import HELD, Value, leaves
+from costmodel.explore.compare.leaves import Value, leaves
 from costmodel.explore.search.search import Found
 
 SAME = 1e-9  # figures nearer than this are equal; platforms differ by less
@@ -114,7 +115,7 @@ def _inputs(before: Side, after: Side) -> list[Input]:
         if (old and old.value) == (new and new.value) and (old is None) == (new is None):
             continue
         found.append(Input(path, *_texts(path, before, after), new.place if new else None))
-    exchanged = [f"{change.path}." for change in found if change.path in HELD]
+    exchanged = [f"{change.path}." for change in found if change.path in REFERENCES]
     kept = [change for change in found if not any(change.path.startswith(prefix) for prefix in exchanged)]
     return kept + _documents(before.documents, after.documents)
 

@@ -8,23 +8,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from costmodel.documents.library import Case
+from costmodel.documents import paths
+from costmodel.documents.case import Case
+from costmodel.documents.references import REFERENCES, holder
 from costmodel.errors import Place
 from costmodel.units import Figure
 
-# Where a scenario names a document, and where the case holds it.
-HELD = {
-    "model": "model",
-    "stack": "stack",
-    "workload.optimizer": "optimizer",
-    "cluster.node": "node",
-    "cluster.node.accelerator": "accelerator",
-    "cluster.node.scale_up.fabric": "scale_up",
-    "cluster.node.scale_out.fabric": "scale_out",
-    "cluster.node.host": "host",
-    "cluster.node.accelerator.efficiency": "efficiency",
-    "cluster.node.scale_out.fabric.efficiency": "network",
-}
 _TALK = frozenset({"schema_", "title", "source", "sources", "check", "note", "name", "of", "vendor", "provider"})
 _ASIDE = frozenset({"search", "limits", "fitted", "year", "family"})
 
@@ -53,8 +42,8 @@ def leaves(case: Case) -> dict[str, Value]:
 
 
 def _walk(case: Case, path: str, value: Any) -> Iterator[tuple[str, Value]]:
-    if path in HELD:
-        document = getattr(case, HELD[path])
+    if path in REFERENCES:
+        document = getattr(case, REFERENCES[path].held)
         if document is None:
             return
         named = getattr(document, "name", None) or getattr(document, "of", "")
@@ -68,25 +57,17 @@ def _walk(case: Case, path: str, value: Any) -> Iterator[tuple[str, Value]]:
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, inner in items:
             yield from _walk(case, f"{path}.{key}", inner)
-    elif path not in HELD and value is not None:
+    elif path not in REFERENCES and value is not None:
         yield path, Value(value, getattr(value, "place", None))
+
+
+def holding(path: str) -> tuple[str, str]:
+    """What a case calls the document that holds a leaf, and the path of the leaf in it."""
+    above, key = holder(path)
+    return REFERENCES[above].held if above else "scenario", key
 
 
 def changed(case: Case, path: str, value: float) -> Case:
     """The case with one number of one of its documents changed; its bounds are checked as on reading."""
-    prefix = max((held for held in HELD if path.startswith(f"{held}.")), key=len, default="")
-    attribute = HELD.get(prefix, "scenario")
-    parts = path.removeprefix(prefix).strip(".").split(".")
-    return replace(case, **{attribute: _put(getattr(case, attribute), parts, value)})
-
-
-def _put(here: Any, parts: list[str], value: float) -> Any:
-    part, *rest = parts
-    if isinstance(here, dict):
-        return {**here, part: _put(here[part], rest, value) if rest else Figure(value)}
-    if isinstance(here, list):
-        return [_put(item, rest, value) if str(index) == part else item for index, item in enumerate(here)]
-    if rest:
-        return here.model_copy(update={part: _put(getattr(here, part), rest, value)})
-    given = {type(here).model_fields[name].alias or name: inner for name, inner in here}
-    return type(here).model_validate({**given, part: Figure(value)})
+    held, key = holding(path)
+    return replace(case, **{held: paths.changed(getattr(case, held), key, Figure(value))})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costmodel.documents.library import Case, load
+from costmodel.documents.case import Case, load
 from costmodel.documents.plan import Plan
 from costmodel.errors import Place, fail
 from costmodel.explore.compare.chosen import answered, ranked

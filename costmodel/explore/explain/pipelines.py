@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from costmodel.choices import Schedule
-from costmodel.documents.library import Case
+from costmodel.documents.case import Case
 from costmodel.documents.plan import Plan
 from costmodel.errors import Place, fail
 from costmodel.estimate.costs import number

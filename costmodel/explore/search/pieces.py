@@ -9,7 +9,7 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from costmodel.documents.library import Case
+from costmodel.documents.case import Case
 from costmodel.documents.variation import vary
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.search.ranges import Axis

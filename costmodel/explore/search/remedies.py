@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from costmodel.documents.library import Case, case_of, names, read
+from costmodel.documents.case import Case, case_of
+from costmodel.documents.library import names, read
+from costmodel.documents.paths import changed
 from costmodel.errors import CostModelError
 from costmodel.estimate.block import one_row
 from costmodel.estimate.evaluate import evaluate
@@ -45,14 +47,14 @@ def _more_nodes(setting: Setting, plan: Ranked) -> Iterator[str]:
     case = setting.case
     factor = 2
     while factor <= MOST_NODES:
-        cluster = case.scenario.cluster.model_copy(update={"nodes": case.scenario.cluster.nodes * factor})
-        larger = replace(case, scenario=case.scenario.model_copy(update={"cluster": cluster}))
+        nodes = case.scenario.cluster.nodes * factor
+        larger = replace(case, scenario=changed(case.scenario, "cluster.nodes", nodes))
         dp = plan.sizes["dp"] * factor
         for zero in dict.fromkeys((plan.structure.zero, *sorted(setting.stack.zero))):
             sharded = replace(plan, structure=replace(plan.structure, zero=zero))
             found = _peak(larger, sharded, dp)
             if found and found[0] <= found[1]:
-                wider = f"{cluster.nodes:,.0f} nodes, dp {dp:.0f}, zero {zero}"
+                wider = f"{nodes:,.0f} nodes, dp {dp:.0f}, zero {zero}"
                 yield f"{wider} → fits at {gib(found[0])} of {gib(found[1])} GiB"
                 return
         factor *= 2
@@ -66,8 +68,7 @@ def _other_nodes(setting: Setting, plan: Ranked) -> Iterator[str]:
             node = read("node", name)
             if node.accelerators != case.node.accelerators:
                 continue
-            cluster = case.scenario.cluster.model_copy(update={"node": node})
-            other = case_of(case.scenario.model_copy(update={"cluster": cluster}))
+            other = case_of(changed(case.scenario, "cluster.node", node))
         except CostModelError:
             continue
         if other.accelerator.name in seen:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from costmodel.documents.library import Case
+from costmodel.documents.case import Case
 from costmodel.documents.plan import Space
 from costmodel.documents.reading import COMMAND_LINE
 from costmodel.documents.variation import vary

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from costmodel.documents.case import Case
 from costmodel.documents.cells import Row
-from costmodel.documents.library import Case
 from costmodel.equations.counting import world_size
 from costmodel.equations.economics import share
 from costmodel.estimate.costs import number

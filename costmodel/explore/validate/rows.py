@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from costmodel.documents.case import Case, case_of
 from costmodel.documents.cells import Row
 from costmodel.documents.faults import validate
 from costmodel.documents.hardware import Accelerator
-from costmodel.documents.library import Case, case_of
 from costmodel.documents.precision import RECIPES
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.shelf import Shelf

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from costmodel.documents.case import Case, cases
 from costmodel.documents.cells import Row
-from costmodel.documents.library import Case, cases, names, read
+from costmodel.documents.library import names, read
 from costmodel.documents.measurement import Measured
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.spelling import accelerator_named

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from costmodel.documents.library import Case
+from costmodel.documents.case import Case
 from costmodel.equations.economics import share
 from costmodel.errors import CostModelError, Fault, Place, fail
 from costmodel.estimate.costs import number

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import ValidationError
 
+from costmodel.documents.case import Case
 from costmodel.documents.efficiency import Fitted
-from costmodel.documents.library import Case
+from costmodel.documents.paths import at
 from costmodel.errors import CostModelError, Place, fail
 from costmodel.estimate.plan import predict
 from costmodel.explore.compare.chosen import answered, planned
-from costmodel.explore.compare.leaves import HELD, changed, leaves
+from costmodel.explore.compare.leaves import changed, holding, leaves
 
 TENTH = 0.10
 _ASIDE = ("model.", "workload.", "plan.", "cluster.node.power.", "cluster.node.price.", "cluster.nodes", "assume.price")
@@ -105,13 +106,8 @@ def _kind(path: str) -> Literal["hardware", "assumption", "fitted"]:
 
 def _spread(case: Case, path: str) -> float:
     """The 90th percentile of a fit's error where it is stated, or its median; else a tenth."""
-    prefix = max((held for held in HELD if path.startswith(f"{held}.")), key=len, default="")
-    here: Any = getattr(case, HELD[prefix]) if prefix else case.scenario
-    for part in path.removeprefix(prefix).strip(".").split(".")[:-1]:
-        here = (
-            here[part] if isinstance(here, dict) else here[int(part)] if isinstance(here, list) else getattr(here, part)
-        )
-    fitted = getattr(here, "fitted", None)
+    held, key = holding(path)
+    fitted = at(getattr(case, held), f"{key.rpartition('.')[0]}.fitted")
     if not isinstance(fitted, Fitted):
         return TENTH
     return float(fitted.p90 or fitted.median or TENTH)

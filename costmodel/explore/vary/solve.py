@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from costmodel.documents.case import Case
 from costmodel.documents.faults import choices_of, examples_of
-from costmodel.documents.library import Case
 from costmodel.documents.overrides import full
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.variation import vary as varied

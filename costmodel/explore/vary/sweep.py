@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from costmodel.documents.library import Case
+from costmodel.documents.case import Case
 from costmodel.documents.variation import vary
 from costmodel.errors import CostModelError, Fault, fail
 from costmodel.estimate.costs import COLUMNS, machine_name

@@ -1,0 +1,122 @@
+"""A scenario with everything it names.
+
+Every reference may also be written out in place; `--set` uses that to reach any leaf: a path that goes through a name
+writes the named document out first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from costmodel.documents.efficiency import Efficiency
+from costmodel.documents.hardware import Accelerator, Fabric, Node
+from costmodel.documents.library import UNMEASURED, Reader, efficiency_of
+from costmodel.documents.measurement import Measured, Run
+from costmodel.documents.model import Model
+from costmodel.documents.optimizer import Optimizer
+from costmodel.documents.overrides import assign
+from costmodel.documents.paths import at, place_at
+from costmodel.documents.reading import Mapping, copied
+from costmodel.documents.references import LEVELS, REFERENCES, holder
+from costmodel.documents.scenario import Scenario
+from costmodel.documents.stack import Stack
+from costmodel.errors import CostModelError, Fault, Place, fail
+
+
+@dataclass(frozen=True)
+class Case:
+    """A scenario with every document it names, ready to be estimated."""
+
+    scenario: Scenario
+    model: Model
+    stack: Stack
+    optimizer: Optimizer
+    node: Node
+    accelerator: Accelerator
+    scale_up: Fabric
+    scale_out: Fabric
+    host: Fabric | None
+    efficiency: Efficiency
+    network: Efficiency
+    common: Efficiency  # its residuals stand in where a fit has none
+    digests: dict[str, str] = field(default_factory=dict)
+    trees: dict[str, Any] = field(default_factory=dict)
+    tree: dict[str, Any] = field(default_factory=dict)
+    name: str = ""  # as it was asked for, with what was changed on the way in
+    assignments: tuple[str, ...] = ()
+
+    def place(self, path: str) -> Place | None:
+        """Where the scenario says a leaf, if it does."""
+        return place_at(self.tree, path)
+
+
+def _scenario_tree(reader: Reader, name: str) -> tuple[Any, str]:
+    tree, shown = reader.tree("scenario", name, piped=True)
+    if isinstance(tree, dict) and tree.get("schema") == "costmodel/result/v1":
+        inner = tree.get("scenario")
+        document = inner.get("document") if isinstance(inner, dict) else None
+        if not isinstance(document, dict):
+            place = tree.place if isinstance(tree, Mapping) else Place(shown)
+            raise fail("D004", "this result holds no scenario", place, "write it again with --json")
+        return document, shown
+    return tree, shown
+
+
+def load(name: str, assignments: Iterable[str] = ()) -> Case:
+    """A scenario by name, path or '-', with overrides, and every document it names."""
+    reader, assignments = Reader(), tuple(assignments)
+    tree, shown = _scenario_tree(reader, name)
+    return replace(case_from(reader, tree, shown, assignments), name=name, assignments=assignments)
+
+
+def case_from(reader: Reader, tree: dict[Any, Any], shown: str, assignments: Iterable[str]) -> Case:
+    """The case of a scenario's tree, with assignments put into it."""
+    if isinstance(tree, dict):
+        assign(tree, assignments, lambda kind, name, place: reader.tree(kind, name, place)[0])
+    return case_of(reader.checked("scenario", tree, shown), reader, tree)
+
+
+def cases(measured: Measured) -> Iterator[tuple[Run, Case]]:
+    """Every run of a measured table with the case it was measured in."""
+    for run in measured.runs:
+        assignments = [f"{path}={value}" for path, value in run.set.items()]
+        yield run, case_from(Reader(), copied(measured.scenario), measured.name, assignments)
+
+
+def case_of(scenario: Scenario, reader: Reader | None = None, tree: dict[str, Any] | None = None) -> Case:
+    """A checked scenario with every document it names, and those that these name."""
+    reader, tree = reader or Reader(), tree or {}
+    documents: dict[str, Any] = {"": scenario}
+    trees: dict[str, Any] = {"": tree}
+    for paths in LEVELS:
+        wanted = [_wanted(path, documents, trees) for path in paths]
+        for path, document, (kind, named, _) in zip(paths, reader.documents(*wanted), wanted, strict=True):
+            above, key = holder(path)
+            documents[path] = document
+            trees[path] = reader.origin[kind, named] if isinstance(named, str) else at(trees[above], key)
+        _in_place(paths, documents, trees)
+    held = {reference.held: documents[path] for path, reference in REFERENCES.items()}
+    common = reader.document("efficiency", UNMEASURED)
+    return Case(scenario, **held, common=common, digests=reader.digests, trees=reader.trees, tree=tree)
+
+
+def _wanted(path: str, documents: dict[str, Any], trees: dict[str, Any]) -> tuple[str, Any, Place | None]:
+    """The kind of a document, its name or itself, and where that stands; a fit that is not named follows."""
+    kind, (above, key) = REFERENCES[path].kind, holder(path)
+    named = efficiency_of(documents[above]) if kind == "efficiency" else at(documents[above], key)
+    return kind, named, place_at(trees[above], key, "name")
+
+
+def _in_place(paths: Iterable[str], documents: dict[str, Any], trees: dict[str, Any]) -> None:
+    """A fault for every link that is no such link; accelerators may also talk over their links to the host."""
+    faults = []
+    for path in paths:
+        (above, key), links, fabric = holder(path), REFERENCES[path].links, documents[path]
+        if links and fabric is not None and fabric.kind not in links:
+            hint = f"{key} takes one of kind {' or '.join(links)}; costmodel list fabrics"
+            place = place_at(trees[above], key)
+            faults.append(Fault("D010", f"{fabric.name} is a {fabric.kind} fabric", place, hint))
+    if faults:
+        raise CostModelError(*faults)

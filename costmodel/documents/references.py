@@ -1,0 +1,50 @@
+"""Where a scenario, and the documents it names, name other documents: all by their paths in the scenario."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A key that names a document: of what kind, and what a case calls it."""
+
+    kind: str
+    held: str
+    links: tuple[str, ...] = ()  # the kinds of a fabric that may stand there
+    inline: bool = True  # whether it may be written out in place of its name
+
+
+REFERENCES = {
+    "model": Reference("model", "model"),
+    "stack": Reference("stack", "stack"),
+    "workload.optimizer": Reference("optimizer", "optimizer"),
+    "cluster.node": Reference("node", "node"),
+    "cluster.node.accelerator": Reference("accelerator", "accelerator"),
+    "cluster.node.scale_up.fabric": Reference("fabric", "scale_up", links=("scale-up", "host")),
+    "cluster.node.scale_out.fabric": Reference("fabric", "scale_out", links=("scale-out",)),
+    "cluster.node.host": Reference("fabric", "host", links=("host",)),
+    "cluster.node.accelerator.efficiency": Reference("efficiency", "efficiency", inline=False),
+    "cluster.node.scale_out.fabric.efficiency": Reference("efficiency", "network", inline=False),
+}
+
+
+def holder(path: str) -> tuple[str, str]:
+    """Where the document is named in which a path leads to a leaf, nothing for the scenario; and the rest of the path.
+
+    >>> holder("cluster.node.scale_up.fabric"), holder("cluster.nodes")
+    (('cluster.node', 'scale_up.fabric'), ('', 'cluster.nodes'))
+    """
+    above = max((named for named in REFERENCES if path.startswith(f"{named}.")), key=len, default="")
+    return above, path.removeprefix(f"{above}.") if above else path
+
+
+def _above(path: str) -> int:
+    """How many documents lead to a document, besides the scenario."""
+    above, _ = holder(path)
+    return 1 + _above(above) if above else 0
+
+
+# The paths of the table in the order in which their documents can be read: those together that wait for the same.
+LEVELS = [list(paths) for _, paths in itertools.groupby(sorted(REFERENCES, key=_above), key=_above)]

@@ -1,0 +1,67 @@
+"""Leaves by their paths, and the one table of keys that name documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from costmodel.documents.case import Case, load
+from costmodel.documents.paths import at, changed
+from costmodel.documents.references import LEVELS, REFERENCES
+from costmodel.documents.scenario import Scenario
+from costmodel.explore.compare.leaves import holding, leaves
+from costmodel.units import Figure
+
+SCHEMA = Scenario.model_json_schema()
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    return load("deepseek-v3-2048")
+
+
+def named(node: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Every key of a schema at which a name may stand in the place of a mapping."""
+    node = {**SCHEMA["$defs"], "": node}[str(node.get("$ref", "")).rpartition("/")[2]]
+    choices = [*node.get("oneOf", ()), *node.get("anyOf", ())]
+    if any("$ref" in choice for choice in choices) and {"type": "string"} in choices:
+        yield path
+    for choice in choices:
+        yield from named(choice, path)
+    for key, inner in node.get("properties", {}).items():
+        yield from named(inner, f"{path}.{key}" if path else key)
+
+
+def test_every_key_that_names_a_document_is_in_the_table() -> None:
+    assert {*named(SCHEMA)} == {path for path, reference in REFERENCES.items() if reference.inline}
+
+
+def test_documents_are_read_behind_those_that_name_them() -> None:
+    assert [len(paths) for paths in LEVELS] == [4, 4, 2]
+    assert [path for paths in LEVELS for path in paths] == list(REFERENCES)
+
+
+def test_what_was_put_at_a_leaf_stands_there(case: Case) -> None:
+    found = {path: leaf.value for path, leaf in leaves(case).items() if isinstance(leaf.value, float)}
+    assert len(found) > 150
+    for path, value in found.items():
+        held, key = holding(path)
+        document = getattr(case, held)
+        assert at(document, key) == value, path
+        again = changed(document, key, Figure(value))
+        assert (again, again is document) == (document, False), path
+
+
+def test_what_is_put_at_a_leaf_is_checked(case: Case) -> None:
+    less = changed(case.accelerator, "memory.bandwidth", Figure(1e12))
+    assert (at(less, "memory.bandwidth"), at(case.accelerator, "memory.bandwidth")) == (1e12, 3.35e12)
+    with pytest.raises(ValidationError):
+        changed(case.accelerator, "memory.bandwidth", Figure(-1.0))
+
+
+@pytest.mark.parametrize("path", ["nowhere", "layers.7.count", "layers.count", "name.title", "layers.0.count.more"])
+def test_nothing_stands_where_a_path_leads_nowhere(path: str, case: Case) -> None:
+    assert at(case.model, path) is None

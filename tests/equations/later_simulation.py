@@ -22,7 +22,7 @@ class Ran:
 
 def run(schedule: str, p: int, m: int, v: int, duration: Duration) -> Ran:
     """All ranks from first forward to last operation."""
-    queues = [order(schedule, p, m, v, rank) for rank in range(p)]
+    queues = [list(order(schedule, p, m, v, rank)) for rank in range(p)]
     stages = 2 * p if schedule in FOLDED else p if schedule in BOTH_WAYS or v == 1 else v * p
     done: dict[tuple[Kind, int, int], float] = {}
     clocks, starts, places = [0.0] * p, [0.0] * p, [0] * p

@@ -54,6 +54,26 @@ def test_the_simulation_keeps_megatrons_order() -> None:
     ]  # fmt: skip
 
 
+EVEN: Six = (1.0, 2.0) * 3
+UNEVEN: Six = (1.0, 1.0, 2.0, 4.0, 1.0, 1.0)
+
+
+# Small enough to be drawn by hand: the ranks of tests/explore/test_timeline.py, second by second.
+@pytest.mark.parametrize(
+    ("p", "v", "schedule", "times", "seconds"),
+    [
+        (2, 1, "gpipe", EVEN, 9),
+        (2, 1, "1f1b", EVEN, 9),
+        (3, 1, "1f1b", UNEVEN, 14),
+        (2, 2, "interleaved", (2.0, 4.0) * 3, 15),
+        (2, 1, "1f1b", (2.0, 3.0, 1.0, 1.0, 1.0, 1.0), 10),
+        (1, 1, "1f1b", UNEVEN, 4),
+    ],
+)
+def test_the_simulation_takes_as_long_as_it_is_drawn(p: int, v: int, schedule: str, times: Six, seconds: int) -> None:
+    assert simulated(p, 2, v, schedule, times) == seconds
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("p", [1, 2, 3, 4, 8])
 def test_equal_stages_are_exact(p: int, schedule: str) -> None:

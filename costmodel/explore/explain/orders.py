@@ -1,6 +1,7 @@
-"""What every rank of a pipeline does, in order, under the schedules that split backward, fold or run both ways.
+"""What every rank of a pipeline does, in order, under each schedule; the order of the plain ones is Megatron-LM's.
 
-An operation is F (forward), B (backward to the input) or W (gradient of the weights) of a chunk and a micro-batch.
+An operation is F (forward), B (backward to the input) or W (gradient of the weights) of a chunk and a micro-batch;
+where a schedule does not split backward, B is all of it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Literal
 
-from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED
+from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, PLAIN
 
 Kind = Literal["F", "B", "W"]
 Operation = tuple[Kind, int, int]  # kind, chunk, micro-batch
@@ -25,23 +26,58 @@ def stage_of(schedule: str, ranks: int, rank: int, chunk: int) -> int:
     return chunk * ranks + rank
 
 
-def order(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> list[Group]:
+def order(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> Iterator[Group]:
     """What a rank does, in order."""
     if schedule == "looped-bfs":
-        return list(_breadth_first(batches, chunks))
+        return _breadth_first(batches, chunks)
     if schedule == "chimera":
-        return _both_ways(ranks, batches)[rank]
+        return iter(_both_ways(ranks, batches)[rank])
     if schedule == "dualpipev":
-        return list(_dual(ranks, batches, rank, side=0, both=False))
+        return _dual(ranks, batches, rank, side=0, both=False)
     if schedule == "dualpipe":
         distance = min(rank, ranks - 1 - rank)
-        return list(_dual(ranks // 2, batches, distance, side=int(rank >= ranks // 2), both=True))
+        return _dual(ranks // 2, batches, distance, side=int(rank >= ranks // 2), both=True)
+    return ((operation,) for operation in _single(schedule, ranks, batches, chunks, rank))
+
+
+def _single(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> Iterator[Operation]:
+    """The same under a schedule whose operations run one by one."""
+    if schedule in PLAIN:
+        return _plain(ranks, batches, chunks, _warm_up(schedule, ranks, batches, chunks, rank))
     if schedule == "zb-v":
-        return [(operation,) for operation in _zb_v(ranks, batches, rank)]
+        return _zb_v(ranks, batches, rank)
     if schedule in ("v-half", "v-min"):
-        return [(operation,) for operation in _controllable(schedule, ranks, batches, rank)]
-    depth = 2 if schedule == "zb-h2" else 1
-    return [(operation,) for operation in _split_backward(ranks, batches, rank, depth)]
+        return _controllable(schedule, ranks, batches, rank)
+    return _split_backward(ranks, batches, rank, depth=2 if schedule == "zb-h2" else 1)
+
+
+def _plain(ranks: int, batches: int, chunks: int, warm: int) -> Iterator[Operation]:
+    """Warm-up forwards, then one forward and one backward in turn, then the backwards that are left."""
+    total = batches * chunks
+    for position in range(warm):
+        yield "F", *_turn(ranks, chunks, position)
+    for position in range(total):
+        if warm + position < total:
+            yield "F", *_turn(ranks, chunks, warm + position)
+        chunk, batch = _turn(ranks, chunks, position)
+        yield "B", chunks - 1 - chunk, batch
+
+
+def _turn(ranks: int, chunks: int, position: int) -> tuple[int, int]:
+    """Chunk and micro-batch of a rank's forward: groups of as many micro-batches as ranks pass through each chunk."""
+    if chunks == 1:
+        return 0, position
+    group, rest = divmod(position, ranks * chunks)
+    return rest // ranks, group * ranks + rest % ranks
+
+
+def _warm_up(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> int:
+    """Forwards of a rank before its first backward is paired with one."""
+    if schedule == "gpipe":
+        return batches
+    if schedule == "1f1b":
+        return min(batches, ranks - 1 - rank)
+    return min(batches * chunks, 2 * (ranks - 1 - rank) + (chunks - 1) * ranks)
 
 
 def _split_backward(ranks: int, batches: int, rank: int, depth: int) -> Iterator[Operation]:

@@ -14,7 +14,19 @@ from costmodel.estimate.plan import plan_block
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.collectives import collective_time, send_time
 from costmodel.estimate.traffic.groups import Group, Transfer, ends_of, group, groups
-from estimate.cases import Plan, ask, costs, fabric, model, one, setting, with_mixer, without_network, written_out
+from estimate.cases import (
+    Plan,
+    ask,
+    costs,
+    fabric,
+    mixed,
+    model,
+    one,
+    setting,
+    with_mixer,
+    without_network,
+    written_out,
+)
 
 TOKENS, HIDDEN, LAYERS = 4096, 1024, 8
 MESSAGE = 2 * TOKENS * HIDDEN
@@ -373,6 +385,25 @@ def test_sharded_gradients_wait_for_the_last_micro_batch_of_a_pipeline() -> None
     assert one(ledger.line("gradients", 1)) == 8 * one(ledger.line("weights", 1)), "4 Ψ beside 4 Ψ / 8"
 
 
+@pytest.mark.parametrize("shape", [model(), mixed()], ids=["dense", "experts"])
+def test_megatron_sums_shards_in_every_micro_batch_of_a_pipeline_too(shape: dict[str, Any]) -> None:
+    """Its FSDP keeps no whole gradient to wait with, so zero 3 scatters what zero 2 does, and gathers beside."""
+    asked = setting(shape, nodes=2)
+    found = [ask(asked, pp=2, zero=zero).evaluation for zero in (2, 3)]
+    scattered = [
+        sorted(
+            (one(item.message), one(item.count)) for item in each.step.transfers if item.operation == "reduce_scatter"
+        )
+        for each in found
+    ]
+    assert scattered[0] == scattered[1]
+    assert (LAYERS / 2) * 64 / 8 in {count for _, count in scattered[1]}, "4 layers in each of 8 micro-batches"
+    assert one(found[1].ledger.line("gradients", 1)) == one(found[0].ledger.line("gradients", 1))
+    rows = [each.costs.row() for each in found]
+    assert rows[1]["dp_volume"] > rows[0]["dp_volume"]
+    assert rows[1]["dp_exposed"] > rows[0]["dp_exposed"]
+
+
 # ── Hybrid sharding ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -409,6 +440,28 @@ def test_hybrid_volume_counted_by_hand(replicas: int) -> None:
     inside = (shards - 1) / shards * (whole * (2 * weight / gradient + 1) - ends)
     across = 2 * (replicas - 1) / replicas * whole / shards
     assert given.costs.row()["dp_volume"] == pytest.approx(inside + across)
+
+
+@pytest.mark.parametrize("zero", [2, 3])
+@pytest.mark.parametrize(("stack", "often"), [("megatron-core", 1), ("fsdp2", 4)])
+def test_replicas_sum_their_shards_once_where_the_software_waits(stack: str, often: int, zero: int) -> None:
+    """Of four micro-batches PyTorch's replicas meet in each, Megatron's in the last."""
+    asked = setting(model(), stack=stack, nodes=2)
+    sent = ask(asked, zero=zero, dp_replicate=2).evaluation.step.transfers
+    sums = [item for item in sent if item.axis == "dp" and item.operation == "all_reduce"]
+    scatters = [item for item in sent if item.axis == "dp" and item.operation == "reduce_scatter"]
+    assert [one(item.count) for item in scatters] == pytest.approx(
+        [LAYERS * 4, 2 * 4], rel=1e-4
+    )  # the last norm is at the ends
+    assert [one(item.count) for item in sums] == pytest.approx([LAYERS * often, 2 * often], rel=1e-4)
+    assert [one(item.message) for item in sums] == [one(item.message) / 8 for item in scatters]
+
+
+def test_a_sum_over_replicas_of_which_nothing_hides_is_waited_for_once() -> None:
+    asked = setting(model(), nodes=2, assume={"overlap": {"dp": 0}})
+    given = ask(asked, zero=2, dp_replicate=2).evaluation
+    moved = [item for item in given.step.transfers if item.axis == "dp"]
+    assert given.costs.row()["dp_exposed"] == pytest.approx(sum(one(item.total_time) for item in moved))
 
 
 @pytest.mark.parametrize("gradients", ["fp32", "bf16"])

@@ -31,7 +31,7 @@ from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.shapes.adapters import frozen_bytes, trained
 from costmodel.estimate.shapes.again import dropped
 from costmodel.estimate.shapes.recompute import reached, together
-from costmodel.estimate.shapes.schedules import ends_held, live, stepped, weight_copies
+from costmodel.estimate.shapes.schedules import ends_held, live, stepped, summed_once, weight_copies
 from costmodel.estimate.shapes.split import StageLayers
 from costmodel.estimate.shapes.work import (
     Shard,
@@ -191,9 +191,9 @@ def _states(setting: Setting, block: Block, held: Number, over: Number) -> dict[
     moments = setting.case.optimizer.moments
     weights = weight_bytes(held, states.weights, states.compute, over, zero=zero, sharded_master=states.sharded_master)
     gradients = gradient_bytes(held, setting.gradient, over, zero=zero)
-    if states.sharded_master and zero >= 2:
+    if zero >= 2:
         whole = gradient_bytes(held, setting.gradient, over, zero=1)
-        gradients = np.where(block.pp > 1, whole, gradients)
+        gradients = np.where(summed_once(setting, block), whole, gradients)
     if states.gradient_copies and zero <= 1:
         wide = setting.gradient == ELEMENT_BYTES["fp32"]
         gradients = gradients + gradient_copy_bytes(held, setting.gradient, over, of="all" if wide else "shard")

@@ -14,6 +14,7 @@ from costmodel.equations.counting import divided, remainder, repeated
 from costmodel.equations.live import live_micro_batches
 from costmodel.equations.pipeline import in_flight
 from costmodel.estimate.block import Block
+from costmodel.estimate.setting import Setting
 
 Lying = Literal["straight", "looped", "folded", "both ways"]
 
@@ -55,6 +56,11 @@ def _lying(how: Lying) -> tuple[Schedule, ...]:
 
 PLAIN: tuple[PlainSchedule, ...] = get_args(PlainSchedule)
 LOOPED, FOLDED, BOTH_WAYS = _lying("looped"), _lying("folded"), _lying("both ways")
+
+
+def summed_once(setting: Setting, block: Block) -> NDArray[np.bool_]:
+    """Rows whose gradients stay whole until the last micro-batch: those of PyTorch's FSDP in a pipeline."""
+    return np.asarray((block.pp > 1) & setting.stack.states.sharded_master)
 
 
 def is_plain(schedule: Schedule) -> TypeGuard[PlainSchedule]:

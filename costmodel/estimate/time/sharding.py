@@ -12,6 +12,7 @@ from costmodel.equations.overlap import passes_beside
 from costmodel.estimate.block import Block
 from costmodel.estimate.once import once
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.schedules import summed_once
 from costmodel.estimate.shapes.split import StageLayers
 from costmodel.estimate.shapes.work import StageParameters
 from costmodel.estimate.time.stages import Stages
@@ -94,7 +95,8 @@ def _units(
     """What is sharded layer by layer, as it is gathered and as its gradients are reduced."""
     table = np.maximum(parameters.embedding, parameters.head)
     tables = divided(parameters.ends(block.pp), table)
-    units = Units(parameters.layer, table, layers.fullest, tables, micro_batches, block.pp > 1)
+    once = summed_once(setting, block)
+    units = Units(parameters.layer, table, layers.fullest, tables, micro_batches, once)
     if own is parameters:
         return units, units
     ahead = 0.0 if setting.model.prediction is None else 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from costmodel.equations.overlap import bucket_count, exposed_time
 from costmodel.equations.states import gradient_traffic
 from costmodel.estimate.block import Block, alone
 from costmodel.estimate.once import once
+from costmodel.estimate.passes import largest
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.collectives import collective_time
 from costmodel.estimate.traffic.groups import Group, Groups, Transfer
@@ -123,7 +124,7 @@ def _shown(setting: Setting, back: Buffer, forward: Number) -> Number:
 @dataclass(frozen=True)
 class Units:
     """What is sharded and moved unit by unit: parameters of a layer and of a table at the ends, layers and tables of a
-    stage, micro-batches of a step, and whether there is a pipeline.
+    stage, micro-batches of a step, and whether a pipeline's share what can be moved for all of them at once.
     """
 
     layer: Number
@@ -131,16 +132,16 @@ class Units:
     layers: Number
     tables: Number
     micro_batches: Number
-    pipelined: NDArray[np.bool_]
+    shared: NDArray[np.bool_]
 
     @functools.cached_property
     def once(self) -> Number:
-        """How often a step moves what a pipeline's micro-batches share: once with a pipeline, else in each."""
-        return np.where(self.pipelined, 1.0, self.micro_batches)
+        """How often a step moves what micro-batches may share: once where they do, else in each."""
+        return np.where(self.shared, 1.0, self.micro_batches)
 
     def placed(self, each: Number) -> tuple[Number, Number]:
-        """A layer's exposed time of what a pipeline's micro-batches share: in every micro-batch, and once a step."""
-        return np.where(self.pipelined, 0.0, each), np.where(self.pipelined, repeated(self.layers, each), 0.0)
+        """A layer's exposed time of what micro-batches may share: in every micro-batch, and once a step."""
+        return np.where(self.shared, 0.0, each), np.where(self.shared, repeated(self.layers, each), 0.0)
 
 
 @dataclass(frozen=True)
@@ -179,11 +180,32 @@ def _gathers(setting: Setting, block: Block, placed: Groups, units: Units, times
 
 @once()
 def _scatters(setting: Setting, block: Block, placed: Groups, units: Units, times: Number) -> Moved:
-    """Gradients scattered over the shards and reduced over the replicas."""
+    """Gradients scattered over the shards; FSDP's are reduced over the replicas with each scatter."""
     layer, table = _moved(setting, placed.dp, units, setting.gradient, setting.gradient, "reduce_scatter", times)
+    if not setting.stack.states.sharded_master:
+        return Moved((layer, table), layer.time, table.time)
     layers = (layer, *_over_replicas(setting, placed, layer))
     tables = (table, *_over_replicas(setting, placed, table))
     return Moved((*layers, *tables), *(_sum([each.time for each in kind]) for kind in (layers, tables)))
+
+
+def _with_replicas(
+    setting: Setting, block: Block, placed: Groups, units: Units, data: DataTraffic, beside: Number
+) -> DataTraffic:
+    """The same and what replicas sum of their shards: FSDP's with each scatter, others' in the last micro-batch alone,
+    beside what is left of its backward.
+    """
+    if alone(placed.replicas.ranks) or setting.stack.states.sharded_master:
+        return data
+    scatters = _scatters(setting, block, placed, units, 1.0).transfers
+    sums = tuple(item for scatter in scatters for item in _over_replicas(setting, placed, scatter))
+    with term("dp all-reduce over replicas"):
+        whole = _sum([item.total_time for item in sums])
+        room = repeated(units.layers, np.maximum(beside - data.taken[1], 0.0))
+        shown = exposed_time(whole, room, setting.overlap_dp, largest(*(item.time for item in sums)))
+        longer = divided(whole, repeated(units.layers, units.micro_batches))
+    taken = data.taken[0], data.taken[1] + longer
+    return replace(data, exposed=data.exposed + shown, taken=taken, transfers=(*data.transfers, *sums))
 
 
 def _ends(
@@ -219,7 +241,8 @@ def sharded_gradients(
     back = _weights_back(setting, block, placed.dp, parameters, ends)
     ends, longer = _ends(setting, scatters, units, units.micro_batches, beside[1], scatters.layer)
     shown, taken = ends + _shown(setting, back, beside[0]), (back.time, scatters.layer + longer)
-    return DataTraffic(shown, 0.0, exposed, taken, (*scatters.transfers, *back.transfers))
+    data = DataTraffic(shown, 0.0, exposed, taken, (*scatters.transfers, *back.transfers))
+    return _with_replicas(setting, block, placed, units, data, beside[1])
 
 
 def sharded_weights(
@@ -227,10 +250,10 @@ def sharded_weights(
 ) -> DataTraffic:
     """FSDP: weights gathered layer by layer forward, and under zero 3 again backward; gradients scattered.
 
-    Those of the ends, which are dropped after backward alone, are gathered once a pass.
-    With a pipeline the gradients wait for the last micro-batch, and weights that are not dropped are gathered once. Of
-    the ends the first gather and the last scatter of a step have nothing to hide behind. All else runs beside a layer
-    forward and backward, but for gathers of a backward pass that does not ask for them ahead.
+    Those of the ends, which are dropped after backward alone, are gathered once a pass. In a pipeline of PyTorch's the
+    gradients wait for the last micro-batch, and weights that are not dropped are gathered once. Of the ends the first
+    gather and the last scatter of a step have nothing to hide behind. All else runs beside a layer forward and
+    backward, but for gathers of a backward pass that does not ask for them ahead.
     """
     hideable, again = setting.overlap_dp, block.structure.zero == 3
     gathered_times = units.micro_batches if again else units.once
@@ -238,7 +261,7 @@ def sharded_weights(
     scatters = _scatters(setting, block, placed, reduced, units.once)
     gather, taken = gathers.layer, (gathers.layer, scatters.layer)
     if again:
-        taken = gather, np.where(units.pipelined, gather, gather + scatters.layer)
+        taken = gather, np.where(units.shared, gather, gather + scatters.layer)
     gathered_ends, before = _ends(setting, gathers, units, gathered_times, beside[0], taken[0])
     scattered_ends, behind = _ends(setting, scatters, reduced, units.once, beside[1], taken[1])
     ends, taken = gathered_ends + scattered_ends, (taken[0] + before, taken[1] + behind)
@@ -254,6 +277,7 @@ def sharded_weights(
         both = exposed_time(scatters.layer + gather, beside[1], hideable, 0.0)
     else:
         gathered, both = gather, gather + exposed_time(scatters.layer, beside[1], hideable, 0.0)
-    backward = np.where(units.pipelined, gathered, both)
+    backward = np.where(units.shared, gathered, both)
     moved = (*gathers.transfers, gathers.transfers[0], *scatters.transfers)
-    return DataTraffic(ends + rest, forward, backward, taken, moved)
+    data = DataTraffic(ends + rest, forward, backward, taken, moved)
+    return _with_replicas(setting, block, placed, reduced, data, beside[1])

@@ -197,6 +197,9 @@ class Stack(Document):
     title: str = Field(description="Full name and version")
     gradients: GradientType = Field(description="Type gradients are accumulated and reduced in")
     zero: list[Zero] = Field(min_length=1, description="Sharding stages it offers, its default first")
+    pipelined_zero: list[Zero] | None = Field(
+        default=None, min_length=1, description="Those it offers in a pipeline, its default there first; left out, all"
+    )
     recompute: list[Recompute] = Field(min_length=1, description="Recompute modes it offers, its default first")
     recompute_modules: list[Module] = Field(
         default_factory=list, description="What selective recompute can drop by name; absent: not chosen by name"
@@ -228,3 +231,7 @@ class Stack(Document):
     buckets: Buckets = Field(description="Grouping of traffic, and the loss")
     spread: Spread = Field(description="Error beyond that of the kernels, for the band of an answer")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    def zero_with(self, pp: float) -> list[Zero]:
+        """Sharding stages it offers with so many pipeline stages, its default first."""
+        return self.zero if pp == 1 else self.pipelined_zero or self.zero

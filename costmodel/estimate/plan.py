@@ -40,7 +40,7 @@ def structure_of(setting: Setting, plan: Plan) -> tuple[Structure, tuple[Assumed
     named = f"stacks/{stack.name}"
     schedule: Schedule = plan.schedule or ("interleaved" if plan.vpp > 1 else "1f1b")
     structure = Structure(
-        zero=stack.zero[0] if plan.zero is None else plan.zero,
+        zero=stack.zero_with(plan.pp)[0] if plan.zero is None else plan.zero,
         recompute=plan.recompute or _implied(plan) or stack.recompute[0],
         schedule=schedule,
         sequence_parallel=stack.sequence_parallel if plan.sequence_parallel is None else plan.sequence_parallel,
@@ -56,10 +56,11 @@ def structure_of(setting: Setting, plan: Plan) -> tuple[Structure, tuple[Assumed
         offload_to=plan.offload_to,
         offload_layers=plan.offload_layers,
     )
+    origins = {"schedule": "follows from vpp"}
+    if plan.pp > 1 and stack.pipelined_zero is not None:
+        origins["zero"] = f"{named}, in a pipeline"
     assumed = tuple(
-        Assumed(
-            f"plan.{name}", str(getattr(structure, name)).lower(), "follows from vpp" if name == "schedule" else named
-        )
+        Assumed(f"plan.{name}", str(getattr(structure, name)).lower(), origins.get(name, named))
         for name in ("zero", "recompute", "schedule", "sequence_parallel")
         if getattr(plan, name) is None
     )

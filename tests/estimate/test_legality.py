@@ -79,6 +79,11 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
         ({}, {"offload": ["optimizer"], "offload_to": "nvme"}, {"offload": ["optimizer"]}),
         ({"stack": "megatron-2021"}, {"offload": ["activations"]}, {}),
     ],
+    "L013": [
+        ({"stack": "deepspeed"}, {"zero": 2, "pp": 2}, {"zero": 1, "pp": 2}),
+        ({"stack": "gpt-neox"}, {"zero": 3, "pp": 2}, {"zero": 3}),
+        ({"stack": "internevo"}, {"zero": 3, "pp": 2}, {"zero": 0, "pp": 2}),
+    ],
     "L020": [({"shape": mixed(count=6)}, {"ep": 4}, {"ep": 2})],
     "L021": [
         ({"shape": mixed(count=16)}, {"ep": 16}, {"ep": 8}),
@@ -303,3 +308,15 @@ def test_learned_positions_end() -> None:
 def test_limits_refuse_a_plan() -> None:
     assert ask(setting(limits={"step_time": {"at_most": "1 us"}}), tp=8).broken == ("T001",)
     assert ask(setting(limits={"memory": {"at_most": "1 %"}}), tp=8).broken == ("M002",)
+
+
+@pytest.mark.parametrize(("stack", "alone", "piped"), [("fsdp2", 3, 2), ("deepspeed", 1, 1), ("megatron-core", 1, 1)])
+def test_the_stage_left_open_is_that_of_the_pipeline(stack: str, alone: int, piped: int) -> None:
+    """torchtitan drops gathered weights after forward unless there is a pipeline, and says that this was assumed."""
+    for pp, stage in ((1, alone), (2, piped)):
+        given = ask(setting(SMALL, stack=stack), pp=pp)
+        (said,) = (each for each in given.assumed if each.path == "plan.zero")
+        assert said.value == str(stage)
+        assert said.origin.endswith("pipeline") == (pp == 2 and stack in ("fsdp2", "deepspeed"))
+        stated = ask(setting(SMALL, stack=stack), pp=pp, zero=stage)
+        assert given.evaluation.costs.row()["step_time"] == stated.evaluation.costs.row()["step_time"]

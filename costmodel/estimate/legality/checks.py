@@ -46,6 +46,11 @@ def _not_offered(setting: Setting, block: Block) -> Mask:
     return all_if(block, not (offered and structure.schedule in stack.schedules))
 
 
+def _sharded_too_far(setting: Setting, block: Block) -> Mask:
+    stack = setting.stack
+    return (block.pp > 1) & (block.structure.zero in {*stack.zero} - {*(stack.pipelined_zero or stack.zero)})
+
+
 def _other_world(setting: Setting, block: Block) -> Mask:
     ranks = setting.ranks
     return np.asarray(world_ranks(block.dp, block.tp, block.cp, block.pp) != ranks) | leaves_rest(block.dp, 1.0)
@@ -195,6 +200,7 @@ REPEATED = (
 CHECKS = (
     _check("L011", "", _not_offered, "zero", "schedule", *RECOMPUTE, *OFFLOAD),
     _check("L012", "", _too_long),
+    _check("L013", "pp", _sharded_too_far, "zero"),
     _check("L040", "", wrong_keys, *RECOMPUTE),
     _check("L041", "pp vpp", too_many_layers, *RECOMPUTE, *SPLIT),
     _check("L042", "", wrong_offload, "zero", *OFFLOAD),

@@ -53,6 +53,10 @@ REFUSALS = {
     "L012": Rule(
         "sequence too long", "The sequence has more tokens than the model has learned positions for (max_sequence)."
     ),
+    "L013": Rule(
+        "zero, pp",
+        "The training software offers this zero stage without a pipeline only; DeepSpeed's takes none from 2 on.",
+    ),
     "L020": Rule("experts % ep", "Every rank holds whole experts, so ep must divide the experts of a layer."),
     "L021": Rule(
         "tp cp dp % (ep etp)",

@@ -159,11 +159,11 @@ class Filling:
 
     def zero(self, stack: Stack) -> float:
         """The cell; the stage that framework or features name; where all is sharded 3, of a pipeline 2, which gathers
-        weights once; the stack's default.
+        weights once; the stack's default, that of a pipeline in one.
         """
         named = _ZERO.search(f"{self.row.text('framework')} {self.row.text('features')}".lower())
-        alone = (self.row.number("pp") or 1.0) == 1
-        usual = float(stack.zero[0]) if not self.sharded() else 3.0 if alone else 2.0
+        stages = self.row.number("pp") or 1.0
+        usual = float(stack.zero_with(stages)[0]) if not self.sharded() else 3.0 if stages == 1 else 2.0
         return self.number("zero_stage", float(named[1]) if named else usual)
 
     def year(self) -> int:

@@ -142,6 +142,8 @@ def _offering(stack: Stack, filling: Filling, shelf: Shelf) -> Stack:
         "schedules": schedule_of(row) or ("interleaved" if (row.number("vp") or 1.0) > 1 else ""),
         "context_parallel": "a2a" if ulysses(row) else "p2p" if cut and not stack.context_parallel else "",
     }
+    if stack.pipelined_zero:
+        stated["pipelined_zero"] = stated["zero"]
     offered = {name: getattr(stack, name) for name in stated}
     more = {name: [*offered[name], one] for name, one in stated.items() if one not in ("", *offered[name])}
     return stack.model_copy(update=more)

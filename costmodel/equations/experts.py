@@ -178,31 +178,34 @@ def expert_operations(
 
 
 @equation
-def distinct_destinations(parts: Number, top_k: Number) -> Number:
-    """Different ranks or nodes the experts of a token lie on, on average, when routing is uniform.
+def distinct_destinations(parts: Number, top_k: Number, experts: Number) -> Number:
+    """Different ranks or nodes the experts of a token lie on, on average, when any k of E are as likely.
 
-    n (1 − (1 − 1/n)^k)
+    n (1 − C(E − E/n, k) / C(E, k)), where x (x − 1) … of k factors is (c² − (k² − 1) / 12)^(k/2), c = x − (k − 1) / 2
 
     Args:
         parts: ranks or nodes the experts are spread over, n [1]
         top_k: experts a token is sent to, k [1]
+        experts: routed experts, E [1]
 
     Returns:
         copies of a token that are sent, its own place counted [1]
 
     Example:
-        >>> round(float(distinct_destinations(8.0, 8.0)), 3)
-        5.251
+        >>> [round(float(distinct_destinations(8.0, *routed)), 3) for routed in ((2.0, 8.0), (4.0, 16.0), (8.0, 256.0))]
+        [2.0, 3.6, 5.295]
 
     Holds:
-        many experts for each part; with few the draws are without replacement
+        the product of up to two factors is exact, of more to 1e-4 where k is at most half of the experts
 
     Source:
         zhao-2025-deepep; exact
-
-    Monotone: increasing in parts, top_k
     """
-    return parts * (1 - (1 - 1 / parts) ** top_k)
+    elsewhere, most = experts * (1 - 1 / parts), np.maximum(experts, top_k)
+    middle, apart = (top_k - 1) / 2, (top_k**2 - 1) / 12
+    left = np.maximum((np.maximum(elsewhere, top_k - 1) - middle) ** 2 - apart, 0)
+    missed = (left / ((most - middle) ** 2 - apart)) ** (top_k / 2)
+    return parts * (1 - np.where(elsewhere > top_k - 1, missed, 0.0))
 
 
 @equation

@@ -19,7 +19,7 @@ from costmodel.estimate.time.expert_pass import expert_pass
 from costmodel.estimate.time.kernels import multiplied
 from costmodel.estimate.time.layer import layer_work
 from costmodel.estimate.traffic.collectives import collective_time
-from costmodel.estimate.traffic.expert import _within_groups, expert_groups
+from costmodel.estimate.traffic.expert import _reached, expert_groups
 from estimate.cases import ask, costs, line, mixed, model, one, setting, without_network, written_out
 
 EQUAL = pytest.approx
@@ -272,14 +272,56 @@ def test_groups_of_rows_take_as_long_as_each_group_alone(narrow: bool) -> None:
         assert ratio == pytest.approx(512 / 2048)
 
 
-def test_a_token_reaches_more_nodes_where_its_groups_lie_over_several() -> None:
-    """DeepSeek-V3: four of eight groups are four of eight nodes, and up to eight of sixteen."""
+def drawn(experts: Any, parts: int, tokens: int = 100_000) -> float:
+    """Ranks that the experts of a token lie on, drawn: first the groups, then in these the experts."""
+    generator, count, top_k = np.random.default_rng(1), int(experts.count), int(experts.top_k)
+    scores = generator.random((tokens, count))
+    if experts.groups is not None:
+        groups = int(experts.groups)
+        order = np.argsort(np.argsort(generator.random((tokens, groups)), axis=1), axis=1)
+        scores[np.repeat(order >= experts.group_limit, count // groups, axis=1)] = -1
+    chosen = np.argpartition(-scores, top_k - 1, axis=1)[:, :top_k] // (count // parts)
+    return float(np.mean([np.any(chosen == part, axis=1) for part in range(parts)]) * parts)
+
+
+@pytest.mark.parametrize(
+    ("shape", "parts", "copies"),
+    [
+        ("mixtral-8x7b", 8, 2.0),
+        ("dbrx", 8, 3.6),
+        ("deepseek-v3", 8, 3.63),
+        ("deepseek-v3", 16, 5.34),
+        ("deepseek-v3", 32, 6.60),
+        ("deepseek-v3", 64, 7.36),
+        ("deepseek-v3", 2, 1.93),
+        ("deepseek-v3", 4, 2.93),
+        ("deepseek-v2", 4, 2.41),
+        ("kimi-k2", 16, 6.50),
+    ],
+)
+def test_a_token_is_sent_once_to_each_rank_that_holds_some_of_its_experts(
+    shape: str, parts: int, copies: float
+) -> None:
+    """As many as routing drawn at random reaches: experts without replacement, within so many groups."""
+    asked = setting(shape, nodes=16, global_batch=1024)
+    answer = ask(asked, ep=parts, dp=128)
+    sent = [item.message for item in answer.evaluation.step.transfers if item.operation == "all_to_all"]
+    kind = next(kind for kind in asked.model.layers if kind.experts is not None)
+    held = shard(asked.model, kind, 1.0, parts, 1.0).routed
+    assert held is not None
+    few = held.of.groups is not None and parts < held.of.groups
+    assert drawn(held.of, parts) == EQUAL(copies, rel=5e-3)
+    near = EQUAL(copies, rel=1e-2 if few else 2e-3)
+    assert one(sent[0]) / (asked.sequence * asked.model.hidden * 2) == near
+    assert _reached(held, np.array([1.0, parts])) == EQUAL([1, one(_reached(held, parts))])
+
+
+@pytest.mark.parametrize(("ep", "nodes"), [(64, 3.63), (128, 5.34)])
+def test_a_token_crosses_to_the_nodes_that_its_groups_lie_on(ep: int, nodes: float) -> None:
+    """DeepSeek-V3: four of its eight groups, each on a node, or on two of sixteen."""
     asked = setting("deepseek-v3", nodes=16, global_batch=1024)
-    volumes = []
-    for ep, nodes in ((64, 4.0), (128, 6.0)):
-        block = ask(asked, ep=ep, dp=128).evaluation.block
-        kind = next(kind for kind in asked.model.layers if kind.experts is not None)
-        held = shard(asked.model, kind, block.tp, block.ep, block.etp).routed
-        assert held is not None
-        volumes.append(one(_within_groups(held, expert_groups(asked, block).ep)))
-        assert volumes[-1] == nodes
+    block = ask(asked, ep=ep, dp=128).evaluation.block
+    kind = next(kind for kind in asked.model.layers if kind.experts is not None)
+    held = shard(asked.model, kind, block.tp, block.ep, block.etp).routed
+    assert held is not None
+    assert one(_reached(held, expert_groups(asked, block).ep.domains)) == EQUAL(nodes, rel=1e-3)

@@ -118,7 +118,7 @@ def _dispatch(
     A token goes to each of its experts, or once to a rank that holds some of them.
     """
     sent = repeated(said.load, tokens)
-    copies = distinct_destinations(ep.ranks, held.of.top_k) if said.deduplicated else held.of.top_k
+    copies = _reached(held, ep.ranks) if said.deduplicated else held.of.top_k
     found = []
     for name, element in (("dispatch", said.dispatch), ("combine", ELEMENT_BYTES["bf16"])):
         with term(name):
@@ -147,21 +147,22 @@ def _hierarchical(
     if np.all(ep.domains == 1):
         return inside + start
     with term("between domains"):
-        copies = np.minimum(distinct_destinations(ep.domains, held.of.top_k), _within_groups(held, ep))
-        far = dispatch_bytes(tokens, hidden, copies, ep.domains, element)
+        far = dispatch_bytes(tokens, hidden, _reached(held, ep.domains), ep.domains, element)
         rate = network_rate(setting, kernels.across_share, ep, "all_to_all")
         across = stream_time(far, rate, 1.0)
     return two_level_time(inside, across, setting.network.serial_share) + start
 
 
-def _within_groups(held: Routed, ep: Group) -> Number:
-    """Most domains that a token reaches where its experts lie in so many groups, each of them over some domains."""
-    groups, limit = held.of.groups, held.of.group_limit
+def _reached(held: Routed, parts: Number) -> Number:
+    """Ranks or domains that hold experts of a token, which may lie in a few groups of neighbouring experts alone."""
+    experts, groups, limit = held.of, held.of.groups, held.of.group_limit
     if groups is None or limit is None:
-        return ep.domains
+        return distinct_destinations(parts, experts.top_k, experts.count)
     with term("groups of experts"):
-        spread = np.maximum(divided(ep.domains, groups), 1.0)
-        return repeated(limit, distinct_destinations(spread, divided(held.of.top_k, limit)))
+        among = divided(repeated(limit, experts.count), groups)
+        spread = np.maximum(divided(parts, groups), 1.0)
+        reached = distinct_destinations(repeated(limit, spread), experts.top_k, among)
+        return np.where(parts < groups, distinct_destinations(np.minimum(parts, groups), reached, groups), reached)
 
 
 def _sharing(setting: Setting, said: ExpertSetting, held: Routed, tokens: Number, etp: Group) -> tuple[Exchange, ...]:

@@ -1,4 +1,7 @@
-"""The text of a file, or of standard input: no larger than wanted, and UTF-8."""
+"""The text of a file, or of standard input: no larger than wanted, and UTF-8.
+
+A YAML text is held to a small size, since its reader takes long and makes much of every word; a table is not.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +12,26 @@ from typing import TextIO
 from costmodel.documents.reading import MAXIMUM_BYTES
 from costmodel.errors import Place, fail
 
+LARGEST_TABLE = 256_000_000  # bytes
 
-def file_text(path: str, place: Place | None = None) -> str:
-    """The text of a file, or of standard input."""
+
+def file_text(path: str, place: Place | None = None, *, largest: int = MAXIMUM_BYTES) -> str:
+    """The text of a file, or of standard input, of so many bytes at most."""
     shown = Place("<stdin>" if path == "-" else path)
     try:
         if path != "-":
             with open(path, "rb") as file:
-                data = file.read(MAXIMUM_BYTES + 1)
+                data = file.read(largest + 1)
         elif sys.stdin is None:
             raise fail("D001", "there is no standard input", shown)
         else:
-            data = _read(sys.stdin)
+            data = _read(sys.stdin, largest)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         named = f"'{path}'" if place else "the file"
         raise fail("D001", f"{named} cannot be read: {reason}", place or shown) from None
-    if len(data) > MAXIMUM_BYTES:
-        raise fail("D001", f"the file is over {MAXIMUM_BYTES / 1e6:.0f} MB", shown)
+    if len(data) > largest:
+        raise fail("D001", f"the file is over {largest / 1e6:.0f} MB", shown)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -35,6 +40,6 @@ def file_text(path: str, place: Place | None = None) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _read(stream: TextIO) -> bytes:
+def _read(stream: TextIO, largest: int) -> bytes:
     """What stands in standard input, which can be read only once."""
-    return stream.buffer.read(MAXIMUM_BYTES + 1)
+    return stream.buffer.read(largest + 1)

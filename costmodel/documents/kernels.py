@@ -15,7 +15,7 @@ from typing import Literal
 
 from costmodel.documents.cells import Column, Row, cell_at, records, repeated, row_of
 from costmodel.documents.faults import nearest
-from costmodel.documents.files import file_text
+from costmodel.documents.files import LARGEST_TABLE, file_text
 from costmodel.documents.nccl_text import is_nccl_text, nccl_rows
 from costmodel.documents.table import COLUMNS as RUN_COLUMNS
 from costmodel.documents.table import REQUIRED as RUN_REQUIRED
@@ -133,7 +133,7 @@ class Timings:
 
 def read_timings(path: str) -> Timings:
     """A kernel table, or the text of nccl-tests; every fault in it at once."""
-    text = file_text(path)
+    text = file_text(path, largest=LARGEST_TABLE)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     if is_nccl_text(text):
         return Timings(path, "cluster", digest, nccl_rows(path, text))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 
 from costmodel.documents.hardware import Accelerator
-from costmodel.documents.library import names, read
+from costmodel.documents.shelf import Shelf
 
 # Names that say nothing of the documents'.
 OTHER = {
@@ -32,18 +33,23 @@ _FORM = re.compile(r"sxm|pcie|nvl(?!\d)|gcd")
 _MEMORY = re.compile(r"(?<!\d)(\d+) ?g(?:i?b)?\b")
 
 
-def accelerator_named(spelling: str, memory: float | None = None) -> str:
+def accelerator_named(spelling: str, memory: float | None = None, shelf: Shelf | None = None) -> str:
     """The accelerator that a spelling of its name means, by its GB where it names none; empty when there is none."""
+    shelf = shelf or Shelf()
     said = _MAKERS.sub(" ", spelling.lower())
-    known = names("accelerator")
     key = squeezed(said)
-    exact = {squeezed(name): name for name in known}.get(key) or OTHER.get(key)
-    return exact or _nearest(said, memory, known)
+    exact = _squeezed(shelf.names("accelerator")).get(key) or OTHER.get(key)
+    return exact or _nearest(said, memory, shelf)
 
 
-def _nearest(said: str, memory: float | None, known: list[str]) -> str:
+@functools.lru_cache(maxsize=8)
+def _squeezed(known: frozenset[str]) -> dict[str, str]:
+    return {squeezed(name): name for name in sorted(known)}
+
+
+def _nearest(said: str, memory: float | None, shelf: Shelf) -> str:
     """The part whose name the spelling begins with, of the form and memory it says; else as it is mostly sold."""
-    parts = {name: found for name in known if (found := _NAME.fullmatch(name))}
+    parts = {name: found for name in sorted(shelf.names("accelerator")) if (found := _NAME.fullmatch(name))}
     begun = [found["part"] for found in parts.values() if re.match(_begins(found["part"]), said.strip())]
     if not begun:
         return ""
@@ -60,13 +66,13 @@ def _nearest(said: str, memory: float | None, known: list[str]) -> str:
         fitting = {name: found for name, found in fitting.items() if found["memory"] in (None, str(USUAL[part]))}
     if size is None:
         return min(fitting, default="")
-    apart = {name: abs(math.log(size / _gigabytes(name))) for name in fitting}
+    apart = {name: abs(math.log(size / _gigabytes(name, shelf))) for name in fitting}
     nearest = min(apart, key=lambda name: apart[name], default="")
     return nearest if nearest and apart[nearest] < _AS_SOLD else ""
 
 
-def _gigabytes(name: str) -> float:
-    accelerator: Accelerator = read("accelerator", name)
+def _gigabytes(name: str, shelf: Shelf) -> float:
+    accelerator: Accelerator = shelf.document("accelerator", name)
     return accelerator.memory.capacity / 1e9
 
 

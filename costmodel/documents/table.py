@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from costmodel.documents.cells import Column, Row, records, repeated, row_of
 from costmodel.documents.faults import nearest
-from costmodel.documents.files import file_text
+from costmodel.documents.files import LARGEST_TABLE, file_text
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 COLUMNS: dict[str, Column] = {
@@ -112,7 +112,7 @@ class Table:
 
 def read_table(path: str) -> Table:
     """A table of measured runs, or every fault in it at once."""
-    text = file_text(path)
+    text = file_text(path, largest=LARGEST_TABLE)
     lines = list(io.StringIO(text, newline=""))
     found = records(path, text)
     start, header = next(found, (1, []))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from costmodel.documents.files import file_text
 from costmodel.documents.table import ALIASES, COLUMNS, MEMORIES, REQUIRED, TIMES, read_table
 from costmodel.errors import CostModelError
 
@@ -53,6 +54,16 @@ def test_names_of_memory_tables_are_understood(tmp_path: Path) -> None:
     assert (row.flag("seq_parallel"), row.flag("fits"), row.text("model_name")) == (True, True, "22B")
     assert row.id == "runs:3"
     assert set(ALIASES.values()) <= set(COLUMNS)
+
+
+def test_a_table_may_be_large(tmp_path: Path) -> None:
+    """Larger than any YAML text may be, which takes its reader longer."""
+    path = written(tmp_path, f"{HEADER}\n" + f"{ROW}{' ' * 100_000}\n" * 50)
+    assert len(read_table(path).rows) == 50
+    with pytest.raises(CostModelError, match="over 4 MB"):
+        file_text(path)
+    with pytest.raises(CostModelError, match="over 1 MB"):
+        file_text(path, largest=1_000_000)
 
 
 def test_every_column_is_told() -> None:

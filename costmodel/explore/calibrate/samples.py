@@ -118,7 +118,7 @@ def accelerator_of(row: Row, shelf: Shelf) -> Accelerator:
 
 
 def _name_of(gpu: str, shelf: Shelf) -> str:
-    return gpu if shelf.has("accelerator", gpu) else accelerator_named(gpu)
+    return gpu if shelf.has("accelerator", gpu) else accelerator_named(gpu, shelf=shelf)
 
 
 def _numbers(row: Row, *names: str) -> dict[str, float]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from costmodel.documents.files import file_text
+from costmodel.documents.files import LARGEST_TABLE, file_text
 from costmodel.documents.folders import is_shipped
 from costmodel.documents.kernels import stem
 from costmodel.documents.rewriting import document_text, place_of, rewritten
@@ -24,7 +24,7 @@ SECONDS = ("operation", "host")  # leaves that are times
 
 def of_runs(tables: Sequence[str]) -> bool:
     """Whether these are tables of measured runs, by the header of the first."""
-    header = file_text(tables[0]).partition("\n")[0].split(",")
+    header = file_text(tables[0], largest=LARGEST_TABLE).partition("\n")[0].split(",")
     return {"layers", "heads", "gpus"} <= {name.strip() for name in header}
 
 
@@ -45,7 +45,7 @@ def sharpened(
 ) -> Sharpened:
     """Constants from tables of runs: all of them afresh, or the few that are one's own, near what is shipped."""
     shelf = Shelf()
-    rows = [row for name in tables for row in chosen_rows(read_table(name), where or {})]
+    rows = [row for name in tables for row in chosen_rows(read_table(name), where or {}, shelf)]
     grouping = leave_out or "source_family"
     runs = timed(rows, shelf, grouping)
     if not runs:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from costmodel.documents.cells import Row
+from costmodel.documents.shelf import Shelf
 from costmodel.documents.spelling import accelerator_named
 from costmodel.documents.stack import Stack
 from costmodel.explore.validate.recipes import FEATURES, RECIPES, RECOMPUTE, Recipe, recipe_says
@@ -88,8 +89,9 @@ _ARXIV = re.compile(r"\b(\d\d)(0[1-9]|1[0-2])\.\d{4,5}\b")
 class Filling:
     """The cells of one row, and what was put into those that were empty."""
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: Row, shelf: Shelf) -> None:
         self.row = row
+        self.shelf = shelf
         self.filled: dict[str, str] = {}
 
     def put(self, name: str, value: T) -> T:
@@ -115,7 +117,7 @@ class Filling:
     def accelerator(self) -> str:
         """The document of what the run ran on; empty when the gpu has no known name."""
         stated, memory = self.row.text("accelerator"), self.row.number("gpu_mem_gb")
-        known = accelerator_named(stated or self.row.text("gpu"), memory)
+        known = accelerator_named(stated or self.row.text("gpu"), memory, self.shelf)
         return self.put("accelerator", known) if known and known != stated else known
 
     def features(self) -> str:

@@ -44,7 +44,7 @@ class Modelled:
 def modelled(row: Row, shelf: Shelf) -> Modelled:
     """Our prediction of a row, or the reason why there is none."""
     row, known = completed(row, shelf)
-    filling = Filling(row)
+    filling = Filling(row, shelf)
     filling.filled |= known
     accelerator, stand = _machine(filling, shelf)
     _features(row)

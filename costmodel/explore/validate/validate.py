@@ -118,10 +118,10 @@ def compared_row(row: Row, quantity: Quantity, shelf: Shelf) -> Compared:
         model = modelled(row, shelf)
         found = outcome(row, model, quantity)
     except Refused as refused:
-        groups = _groups_of_row(row, refused.code)
+        groups = _groups_of_row(row, refused.code, shelf)
         name, value = measured(row, quantity)
         return Compared(row.id, name, value, None, refused=refused.code, why=refused.why, groups=groups, subject=row)
-    groups = _groups_of_row(row, "modelled")
+    groups = _groups_of_row(row, "modelled", shelf)
     return Compared(
         row.id,
         found.quantity,
@@ -136,10 +136,10 @@ def compared_row(row: Row, quantity: Quantity, shelf: Shelf) -> Compared:
     )
 
 
-def _groups_of_row(row: Row, reason: str) -> dict[str, str]:
+def _groups_of_row(row: Row, reason: str, shelf: Shelf) -> dict[str, str]:
     named = {"model": row.text("model_name"), "gpu": row.text("gpu"), "accelerator": row.text("accelerator")}
     named["gpu"] = named["gpu"] or named["accelerator"]
-    named["accelerator"] = named["accelerator"] or accelerator_named(named["gpu"])
+    named["accelerator"] = named["accelerator"] or accelerator_named(named["gpu"], shelf=shelf)
     named["source_family"] = row.text("source_family") or row.text("source")
     named["arch"] = row.text("arch") or ("moe" if row.number("n_experts") else "dense")
     named["reason"] = reason
@@ -175,16 +175,16 @@ def _validated(table: Measured | Table, quantity: Quantity | None, where: Where,
         figures = [figure for figure in compared(table, quantity) if _chosen(figure.groups.get, where)]
         return Validated(table, figures)
     asked = quantity or quantity_of(table.columns)
-    return Validated(table, [compared_row(row, asked, shelf) for row in chosen_rows(table, where)])
+    return Validated(table, [compared_row(row, asked, shelf) for row in chosen_rows(table, where, shelf)])
 
 
-def chosen_rows(table: Table, where: Where) -> list[Row]:
+def chosen_rows(table: Table, where: Where, shelf: Shelf) -> list[Row]:
     """The rows of a table with one of the values asked for in every column named."""
-    return [row for row in table.rows if _chosen(_cells(row), where)]
+    return [row for row in table.rows if _chosen(_cells(row, shelf), where)]
 
 
-def _cells(row: Row) -> Callable[[str], str | None]:
-    groups = _groups_of_row(row, "")
+def _cells(row: Row, shelf: Shelf) -> Callable[[str], str | None]:
+    groups = _groups_of_row(row, "", shelf)
     return lambda column: groups.get(column, row.written.get(column))
 
 

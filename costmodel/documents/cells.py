@@ -33,11 +33,12 @@ _WANTED = {"count": "a whole number from 1", "whole": "a whole number from 0", "
 
 @dataclass(frozen=True)
 class Row:
-    """One record: the cells as written, and those of known columns as what they mean."""
+    """One record: the cells as written, those of known columns as what they mean, and what is wrong with the others."""
 
     place: Place
     written: Mapping[str, str]
     cells: Mapping[str, float | bool]
+    faults: tuple[Fault, ...] = ()
 
     @property
     def id(self) -> str:
@@ -71,11 +72,11 @@ def records(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
         raise fail("D014", f"this is not a table of cells between commas: {error}", Place(path, line, 1)) from None
 
 
-def row_of(place: Place, names: list[str], record: list[str], columns: Mapping[str, Column]) -> tuple[Row, list[Fault]]:
-    """A record as a row, and what is wrong with its cells."""
+def row_of(place: Place, names: list[str], record: list[str], columns: Mapping[str, Column]) -> Row:
+    """A record as a row."""
     if len(record) != len(names):
         sentence = f"this row has {len(record)} cells and the header {len(names)}"
-        return Row(place, {}, {}), [Fault("D014", sentence, place, "put a cell that holds a comma in quotes")]
+        return Row(place, {}, {}, (Fault("D014", sentence, place, "put a cell that holds a comma in quotes"),))
     cells: dict[str, float | bool] = {}
     faults = []
     for index, (name, written) in enumerate(zip(names, record, strict=True)):
@@ -87,7 +88,7 @@ def row_of(place: Place, names: list[str], record: list[str], columns: Mapping[s
             faults.append(Fault(value.code, value.sentence, cell_at(place, index, name), value.hint))
         else:
             cells[name] = value
-    return Row(place, dict(zip(names, record, strict=True)), cells), faults
+    return Row(place, dict(zip(names, record, strict=True)), cells, tuple(faults))
 
 
 def repeated(place: Place, names: list[str]) -> list[Fault]:

@@ -6,6 +6,7 @@ import difflib
 import functools
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -169,7 +170,8 @@ class _Faults:
             if isinstance(here, dict):
                 written = next(known for known in here if known == part)
                 wants_key = key and position == len(where) - 1
-                best = getattr(written, "place" if wants_key else "at", best)
+                inner = replace(best, path=f"{best.path}.{part}".removeprefix("."))
+                best = getattr(written, "place" if wants_key else "at", inner)
             elif isinstance(here, Items):
                 best = here.places[int(part)]
             here = here[part]

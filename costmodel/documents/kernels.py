@@ -151,9 +151,9 @@ def read_timings(path: str) -> Timings:
     rows = []
     for line, record in found:
         where = Place(path, line, 1, text=lines[line - 1].rstrip("\r\n"))
-        row, wrong = row_of(where, names, record, {**KINDS[kind].columns, **KINDS[kind].optional})
+        row = row_of(where, names, record, {**KINDS[kind].columns, **KINDS[kind].optional})
         rows.append(row)
-        faults += wrong or _empty(where, names, row, KINDS[kind])
+        faults += row.faults or _empty(where, names, row, KINDS[kind])
     if faults:
         raise CostModelError(*faults)
     if not rows:

@@ -3,7 +3,8 @@
 `COLUMNS` lists every column that is used, with its kind and meaning; any other column is left alone, and can still
 be selected by (`--where tier=core`). A table must have those of `REQUIRED` (their cells may be empty), a column
 that says what it ran on, and one that says what was measured. Header names of a memory table that differ
-(`model`, `seq`, `sp`, `mbs`, `gbs`, `note`) are understood too.
+(`model`, `seq`, `sp`, `mbs`, `gbs`, `note`) are understood too. A row keeps what is wrong with its cells: it alone
+cannot be used.
 """
 
 from __future__ import annotations
@@ -111,23 +112,19 @@ class Table:
 
 
 def read_table(path: str) -> Table:
-    """A table of measured runs, or every fault in it at once."""
+    """A table of measured runs, or every fault of its header at once; a row says itself what is wrong with it."""
     text = file_text(path, largest=LARGEST_TABLE)
     lines = list(io.StringIO(text, newline=""))
     found = records(path, text)
     start, header = next(found, (1, []))
     names = _header(path, lines, start, header)
-    faults: list[Fault] = []
-    rows = []
-    for line, record in found:
-        row, wrong = row_of(Place(path, line, 1, text=lines[line - 1].rstrip("\r\n")), names, record, COLUMNS)
-        rows.append(row)
-        faults += wrong
-    if faults:
-        raise CostModelError(*faults)
+    rows = tuple(
+        row_of(Place(path, line, 1, text=lines[line - 1].rstrip("\r\n")), names, record, COLUMNS)
+        for line, record in found
+    )
     if not rows:
         raise fail("D014", "the table has no rows", Place(path, start, 1))
-    return Table(path, tuple(name for name in names if name), tuple(rows))
+    return Table(path, tuple(name for name in names if name), rows)
 
 
 def _header(path: str, lines: list[str], line: int, header: list[str]) -> list[str]:

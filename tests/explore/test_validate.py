@@ -834,8 +834,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "no layout": ({"tp": EMPTY, "pp": EMPTY}, "V006", "tp, pp empty"),
     "no batch": ({"global_batch": EMPTY}, "V006", "global_batch empty"),
     "no count": ({"gpus": EMPTY}, "V006", "dp empty"),
-    "heads of no whole width": ({"heads": 7, "kv_heads": 7, "head_dim": EMPTY}, "V006", "whole number"),
-    "stage 4": ({"zero_stage": 4}, "V006", ""),
+    "heads of no whole width": ({"heads": 7, "kv_heads": 7, "head_dim": EMPTY}, "V006", "head_dim: a whole number is"),
+    "stage 4": ({"zero_stage": 4}, "V006", "zero_stage: 4 is not one of 0, 1, 2 or 3"),
+    "a network without bounds": ({"nic_gbps_per_gpu": "1e17"}, "V006", "nic_gbps_per_gpu: 1e+17 Gb/s is out of range"),
+    "no time at all": ({"step_time_s": 0}, "V010", "line 2, step_time_s: '0' is out of range: a number above 0"),
+    "a time of two numbers": ({"step_time_s": "1,234.5"}, "V010", "line 2, step_time_s: a number above 0 is wanted"),
+    "half a rank": ({"tp": 8.5}, "V010", "line 2, tp: '8.5' is out of range: a whole number from 1 is wanted here"),
+    "no year": ({"year": "abc"}, "V010", "line 2, year: a whole number from 0 is wanted here, not 'abc'"),
     "degrees that do not divide": ({"gpus": 12}, "V007", "L001"),
     "degrees of another world": ({"dp": 2}, "V007", "L001"),
     "heads that tp does not divide": ({"heads": 63, "kv_heads": 63}, "V007", "L003"),
@@ -865,9 +870,31 @@ def test_what_cannot_be_modelled_says_why(name: str, row: Any) -> None:
     assert (found.refused, found.predicted, found.error) == (code, None, None)
     assert found.measured == (1.42 if "step_time_s" not in cells else None)
     assert why in found.why
-    if code != "V005":
+    if code not in ("V005", "V010"):
         with pytest.raises(Refused, match=code):
             modelled(given, SHELF)
+
+
+def test_one_unreadable_row_leaves_the_others_be(tmp_path: Path, run: Any) -> None:
+    """All of them are counted; a cell that is not asked about does no harm; calibrate passes it over as well."""
+    rows = [BASE, {"step_time_s": "inf"}, {"id": "more", "fits": "OOM"}, {"id": "two", "tp": "x", "vocab": "-3"}]
+    path = table(tmp_path, *rows)
+    with open(path, "a", encoding="utf-8") as file:
+        file.write("short,1\n")
+    (part,) = validated([path])
+    assert [figure.refused for figure in part.figures] == [None, "V010", None, "V010", "V010"]
+    assert [figure.measured for figure in part.figures] == [1.42, None, 1.42, 1.42, None]
+    assert [figure.why for figure in part.figures[3:]] == [
+        "line 5, vocab: '-3' is out of range: a whole number from 1 is wanted here; "
+        "tp: a whole number from 1 is wanted here, not 'x'",
+        f"line 6, this row has 2 cells and the header {len(NAMES)}",
+    ]
+    total = score(part.figures)
+    assert (total.rows, total.modelled) == (5, 2)
+    ran = run("validate", path, "--quantity", "memory")
+    assert (ran.code, "line 4, fits: true or false is wanted here, not 'OOM'" in ran.out) == (0, True)
+    ran = run("calibrate", path)
+    assert (ran.code, ran.err) == (0, "")
 
 
 def test_columns_and_rules_are_told(run: Any) -> None:

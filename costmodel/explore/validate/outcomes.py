@@ -50,7 +50,12 @@ def quantity_of(columns: Sequence[str]) -> Quantity:
 
 
 def stated(row: Row, quantity: Quantity) -> None:
-    """Refuse a row that measured nothing of the quantity."""
+    """Refuse a row that cannot be read, but for what it measured beside, or that measured nothing of the quantity."""
+    beside = MEMORIES if quantity == "time" else TIMES
+    unread = [fault for fault in row.faults if fault.place is None or fault.place.path not in beside]
+    if unread:
+        told = (f"{fault.place.path}: {fault.sentence}".removeprefix(": ") for fault in unread if fault.place)
+        raise Refused("V010", f"line {row.place.line}, {'; '.join(told)}")
     if quantity == "memory" and row.text("kind") == "analytical":
         raise Refused("V005", "the figure is analytical")
     if quantity == "memory" and measured(row, quantity)[1] is None:

@@ -18,6 +18,7 @@ REASONS = {
     "V007": Rule("plan illegal", "The layout breaks a rule of legality; the row names its code, L001 and following."),
     "V008": Rule("schedule unknown", "The pipeline schedule is not one of those modelled."),
     "V009": Rule("feature unknown", "The run recomputes, offloads or tunes in a way that is not modelled."),
+    "V010": Rule("cell unreadable", "A cell is not what its column holds, or the row is not as long as the header."),
 }
 
 

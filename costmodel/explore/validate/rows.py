@@ -30,6 +30,7 @@ from costmodel.explore.validate.software import stack_of
 from costmodel.explore.validate.words import OPEN, precision_of, recompute_of, schedule_of, ulysses
 
 _ADAPTERS = re.compile(r"(?<!no )(?<!not )(?<!without )\b(?:q?lora|peft)\b", re.IGNORECASE)
+_CELLS = {"zero": "zero_stage", "bandwidth": "nic_gbps_per_gpu"}  # by keys of a scenario, where they differ
 _OTHER_MIXERS = ("hybrid", "mamba", "ssm", "rwkv")
 
 
@@ -81,7 +82,8 @@ def _case(tree: dict[str, Any], shelf: Shelf, row: Row) -> Case:
         return case_of(validate(Scenario, tree, str(row.place)), shelf, tree)
     except CostModelError as error:
         fault = error.faults[0]
-        raise Refused("V006", f"{fault.place.path}: {fault.sentence}" if fault.place else fault.sentence) from None
+        key = fault.place.path.rpartition(".")[2] if fault.place else ""
+        raise Refused("V006", f"{_CELLS.get(key, key)}: {fault.sentence}") from None
 
 
 def _machine(filling: Filling, shelf: Shelf) -> tuple[Accelerator, Stand]:

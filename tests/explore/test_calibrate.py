@@ -19,7 +19,7 @@ from costmodel.equations.arithmetic import attention_flop, matmul_flop
 from costmodel.equations.collectives import wire_bytes
 from costmodel.equations.traffic import attention_traffic, matmul_bytes
 from costmodel.explore.calibrate.calibrate import calibrated, calibration
-from costmodel.explore.calibrate.forms import ALL_REDUCE, ATTENTION, COLLECTIVE, MATMUL, Form
+from costmodel.explore.calibrate.forms import ALL_REDUCE, ATTENTION, BACKWARD, COLLECTIVE, MATMUL, Form
 from costmodel.explore.calibrate.regression import DRAWS, error_of, fitted, held_out, second_half
 from costmodel.explore.calibrate.renewal import decided, renewed
 
@@ -262,6 +262,48 @@ def test_no_row_is_dropped_in_silence(tmp_path: Path) -> None:
     assert sum(found.left_out.values()) == 4
     assert sum(fit.points for fit in found.fits) + 4 == 40
     assert any("abacus" in reason for reason in found.left_out)
+
+
+def backward_table(folder: Path, gpu: str) -> str:
+    """Linear layers in fp8 with a scale for each block, forward and backward."""
+    lines = ["gpu,op,m,n,k,dtype,fwd_us,bwd_us"]
+    for m, n, k in product((4096, 8192, 16384), (8192, 16384), (4096, 8192, 16384)):
+        time = 1e6 * matmul_flop(m, n, k) / 3e15
+        lines.append(f"{gpu},linear1,{m},{n},{k},fp8_block,{time:.3f},{2 * time:.3f}")
+    (folder / "operators.csv").write_text("\n".join(lines) + "\n", "utf-8")
+    return str(folder / "operators.csv")
+
+
+@pytest.mark.parametrize(("gpu", "fit"), [("b300-sxm", "b200-sxm"), ("gb300", "gb200")])
+def test_a_recipe_stands_beside_the_fit_it_uses(tmp_path: Path, gpu: str, fit: str) -> None:
+    """fp8 by blocks runs by the fit of fp8, forward and backward."""
+    used = read("efficiency", fit).matmul["fp8"]
+    found = {fit.sample.form.title: fit for fit in calibrated([backward_table(tmp_path, gpu)]).fits}
+    assert found[MATMUL.title].sample.now["compute_share"] == used.compute_share
+    assert found[BACKWARD.title].sample.now == {"backward_share": used.backward_share}
+    assert found[BACKWARD.title].sample.columns["memory_share"] == used.memory_share
+
+
+def test_backward_products_without_a_fit_of_their_type_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = document_text("efficiency", "b200-sxm")
+    own = tmp_path / "hardware/efficiencies/b200-sxm.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text(text[: text.index("  fp8:")] + text[text.index("  nvfp4:") :], "utf-8")
+    monkeypatch.chdir(tmp_path)
+    found = calibrated([backward_table(tmp_path, "b300-sxm")])
+    assert BACKWARD not in [fit.sample.form for fit in found.fits]
+    assert found.left_out == {"backward matmuls on b300-sxm, which has no fp8 fit to stand on": 18}
+
+
+def test_collectives_over_links_that_no_node_tells_are_left_out(tmp_path: Path) -> None:
+    table = tmp_path / "nccl.csv"
+    rows = [f"a10,all_gather,{ranks:.0f},{size:.0f},{20 + size / 1e4}" for ranks, size in MESSAGES.T]
+    table.write_text("\n".join(["gpu,op,n_gpus,bytes,time_us", *rows]) + "\n", "utf-8")
+    found = calibrated([str(table)])
+    assert not found.fits
+    assert found.left_out == {"collectives of a10, of whose links no node document tells": len(rows)}
 
 
 def test_tables_of_training_runs_are_sent_to_validate(run: Any, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ from costmodel.explore.calibrate.forms import (
     wire_of,
 )
 from costmodel.explore.calibrate.regression import Array, Columns, Error, Form, error_of, fitted, held_out
-from costmodel.explore.calibrate.samples import PRECISIONS, Gathered, Key, gathered
+from costmodel.explore.calibrate.samples import PRECISIONS, Gathered, Key, LeftOut, gathered
 from costmodel.units import show
 
 MICROSECOND = 1e-6
@@ -67,7 +66,56 @@ class Sample:
     range: str
     files: Mapping[str, str]
     now: dict[str, float] | None
-    path: tuple[str, ...] = ()
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The timings of one key: sizes as columns, measured times, and the documents that say what they ran on."""
+
+    key: Key
+    table: Mapping[str, Array]
+    measured: Array
+    files: Mapping[str, str]
+    shelf: Shelf
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """What they ran on."""
+        document: Accelerator = self.shelf.document("accelerator", self.key.of)
+        return document
+
+    @property
+    def efficiency(self) -> Efficiency:
+        """The fits in use for it."""
+        document: Efficiency = self.shelf.document("efficiency", efficiency_of(self.accelerator))
+        return document
+
+    @property
+    def range(self) -> str:
+        """The least and the largest of every size."""
+        return ", ".join(
+            f"{name} {show(float(values.min()), unit)} to {show(float(values.max()), unit)}"
+            for name, values in self.table.items()
+            if (unit := _RANGES.get(name)) and values.min() < values.max()
+        )
+
+    def sample(
+        self,
+        form: Form,
+        columns: Columns,
+        group: Sequence[str],
+        now: dict[str, float] | None,
+        path: tuple[str, ...] = (),
+        *,
+        of: str = "",
+    ) -> Sample:
+        """These timings under a form, grouped by some sizes; the document is that of the key unless said."""
+        rows = zip(*(self.table[name] for name in group), strict=True)
+        groups = [" ".join(f"{value:g}" for value in row) for row in rows]
+        return Sample(
+            self.key, of or self.key.of, form, columns, self.measured, groups, self.range, self.files, now, path
+        )
 
 
 @dataclass(frozen=True)
@@ -114,7 +162,10 @@ def calibration(tables: list[Timings], node: str | None = None) -> Calibrated:
             name = " ".join(filter(None, (key.of, key.part, key.entry, key.detail)))
             found.left_out[f"fewer than {LEAST_POINTS} timings of {name}"] += len(found.shapes[key])
             continue
-        fits += [fit_of(sample) for sample in samples_of(key, found, shelf)]
+        try:
+            fits += [fit_of(sample) for sample in samples_of(_kernels(key, found, shelf))]
+        except LeftOut as reason:
+            found.left_out[str(reason)] += len(found.shapes[key])
     files = {table.file: table.digest for table in tables}
     return Calibrated(files, fits, dict(sorted(found.left_out.items())))
 
@@ -133,65 +184,46 @@ def fit_of(sample: Sample) -> Fit:
     )
 
 
-def samples_of(key: Key, found: Gathered, shelf: Shelf) -> list[Sample]:
-    """The timings of a key as columns, once for every form that describes them."""
+def _kernels(key: Key, found: Gathered, shelf: Shelf) -> Kernels:
     shapes = found.shapes[key]
     table = {name: np.array([shape[name] for shape in shapes]) for name in shapes[0]}
     measured = np.asarray(repeated(table.pop("time_us"), MICROSECOND))
-    common = {"measured": measured, "range": _range(table), "files": dict(sorted(found.files[key].items()))}
-    if key.part == "network":
-        return [_network(key, table, common)]
-    accelerator: Accelerator = shelf.document("accelerator", key.of)
-    efficiency: Efficiency = shelf.document("efficiency", efficiency_of(accelerator))
-    builder = {"matmul": _matmul, "attention": _attention, "collectives": _collectives, "memory": _memory}[key.part]
-    if key.part == "collectives":
-        common["shelf"] = shelf
-    return builder(key, table, accelerator, efficiency, common)
+    return Kernels(key, table, measured, dict(sorted(found.files[key].items())), shelf)
 
 
-def _range(table: Mapping[str, Array]) -> str:
-    """The least and the largest of every size."""
-    return ", ".join(
-        f"{name} {show(float(values.min()), unit)} to {show(float(values.max()), unit)}"
-        for name, values in table.items()
-        if (unit := _RANGES.get(name)) and values.min() < values.max()
-    )
+def samples_of(kernels: Kernels) -> list[Sample]:
+    """These timings, once for every form that describes them."""
+    return _BUILDERS[kernels.key.part](kernels)
 
 
-def _grouped_by(table: Mapping[str, Array], *names: str) -> list[str]:
-    return [" ".join(f"{value:g}" for value in row) for row in zip(*(table[name] for name in names), strict=True)]
-
-
-def _matmul(
-    key: Key, table: dict[str, Array], accelerator: Accelerator, efficiency: Efficiency, common: Any
-) -> list[Sample]:
+def _matmul(kernels: Kernels) -> list[Sample]:
+    key, table, accelerator = kernels.key, kernels.table, kernels.accelerator
     m, n, k = table["m"], table["n"], table["k"]
-    count, width = table.get("groups", np.ones_like(m)), RECIPES[key.entry].operand
+    recipe, count = RECIPES[key.entry], table.get("groups", np.ones_like(m))
     columns: dict[str, Array | float] = {
         "flop": np.asarray(repeated(count, matmul_flop(tiled_rows(m), n, k))),
-        "nbytes": np.asarray(repeated(count, matmul_bytes(m, n, k, width, 2.0))),
+        "nbytes": np.asarray(repeated(count, matmul_bytes(m, n, k, recipe.operand, 2.0))),
         "inputs": np.asarray(repeated(m, k)),
-        "peak": float(getattr(accelerator.peak, RECIPES[key.entry].type)),
+        "peak": float(getattr(accelerator.peak, recipe.type)),
         "bandwidth": float(accelerator.memory.bandwidth),
     }
-    entry = efficiency.matmul.get(key.entry)
+    entry = kernels.efficiency.matmul.get(recipe.fit)
     names = ("compute_share", "memory_share", "start", "exponent")
     now = {name: float(getattr(entry, name)) for name in names} if entry else None
-    groups = _grouped_by(table, "n", "k")
     if key.detail == "backward":
-        back = {"backward_share": float(entry.backward_share)} if entry else None
-        columns |= {name: now[name] for name in names[1:]} if now else {}
-        return [Sample(key, accelerator.name, BACKWARD, columns, groups=groups, now=back, **common)]
+        if not entry or not now:
+            raise LeftOut(f"backward matmuls on {accelerator.name}, which has no {recipe.fit} fit to stand on")
+        columns |= {name: now[name] for name in names[1:]}
+        return [kernels.sample(BACKWARD, columns, ("n", "k"), {"backward_share": float(entry.backward_share)})]
     path = ("matmul", key.entry) if key.entry in WRITTEN and not key.detail else ()
-    found = [Sample(key, accelerator.name, MATMUL, columns, groups=groups, now=now, path=path, **common)]
+    found = [kernels.sample(MATMUL, columns, ("n", "k"), now, path)]
     if key.entry not in WRITTEN and not key.detail:
-        found.append(Sample(key, accelerator.name, QUANTISED, columns, groups=groups, now=None, **common))
+        found.append(kernels.sample(QUANTISED, columns, ("n", "k"), None))
     return found
 
 
-def _attention(
-    key: Key, table: dict[str, Array], accelerator: Accelerator, efficiency: Efficiency, common: Any
-) -> list[Sample]:
+def _attention(kernels: Kernels) -> list[Sample]:
+    key, table, accelerator = kernels.key, kernels.table, kernels.accelerator
     batch, sequence, heads, head_dim = (table[name] for name in ("batch", "seq", "heads", "head_dim"))
     precision = next((name for name in PRECISIONS.values() if name in key.detail.split()), "bf16")
     kv_heads, width = table["kv_heads"], RECIPES[precision].operand
@@ -209,7 +241,7 @@ def _attention(
         "bandwidth": float(accelerator.memory.bandwidth),
     }
     kernel, *rest = key.detail.split()
-    entry, groups = efficiency.attention.get(key.entry), _grouped_by(table, "batch", "heads", "kv_heads", "head_dim")
+    entry, groups = kernels.efficiency.attention.get(key.entry), ("batch", "heads", "kv_heads", "head_dim")
     alone = entry.alone.get(kernel.replace("_", "-")) if entry and not rest else None
     names = [constant.name for constant in ATTENTION.constants]
     now = {name: float(getattr(alone, name)) for name in names} if alone else None
@@ -217,29 +249,29 @@ def _attention(
     rate = {name: float(getattr(entry, name)) for name in shares} if entry and not rest else None
     path = () if rest else ("attention", key.entry, "alone", kernel.replace("_", "-"))
     return [
-        Sample(key, accelerator.name, ATTENTION, columns, groups=groups, now=now, path=path, **common),
-        Sample(key, accelerator.name, ATTENTION_RATE, columns, groups=groups, now=rate, **common),
+        kernels.sample(ATTENTION, columns, groups, now, path),
+        kernels.sample(ATTENTION_RATE, columns, groups, rate),
     ]
 
 
-def _collectives(
-    key: Key, table: dict[str, Array], accelerator: Accelerator, efficiency: Efficiency, common: Any
-) -> list[Sample]:
-    link = link_of(accelerator.name, common.pop("shelf"))
+def _collectives(kernels: Kernels) -> list[Sample]:
+    key, table = kernels.key, kernels.table
+    link = link_of(key.of, kernels.shelf)
+    if link is None:
+        raise LeftOut(f"collectives of {key.of}, of whose links no node document tells")
     columns: Columns = {
         "ranks": table["ranks"],
         "wire": wire_of(table["bytes"], table["ranks"], key.entry),  # type: ignore[arg-type]
-        "link": link or 1e12,
+        "link": link,
     }
-    entry = efficiency.collectives.get(key.entry)
+    entry = kernels.efficiency.collectives.get(key.entry)
     now = None
     if entry and not key.detail:
         now = {name: float(getattr(entry, name)) for name in ("start", "hop", "blend", "own")}
         now["share"] = float(share(entry.bandwidth, entry.link))
-    groups = _grouped_by(table, "ranks", "bytes")
-    path = ("collectives", key.entry) if link and not key.detail else ()
+    path = ("collectives", key.entry) if not key.detail else ()
     form = ALL_REDUCE if key.entry == "all_reduce" else COLLECTIVE
-    return [Sample(key, accelerator.name, form, columns, groups=groups, now=now, path=path, **common)]
+    return [kernels.sample(form, columns, ("ranks", "bytes"), now, path)]
 
 
 def link_of(accelerator: str, shelf: Shelf) -> float | None:
@@ -251,17 +283,24 @@ def link_of(accelerator: str, shelf: Shelf) -> float | None:
     return None
 
 
-def _memory(
-    key: Key, table: dict[str, Array], accelerator: Accelerator, efficiency: Efficiency, common: Any
-) -> list[Sample]:
-    columns: Columns = {"nbytes": table["nbytes"], "bandwidth": float(accelerator.memory.bandwidth)}
-    now = {"share": float(efficiency.memory.share), "start": 0.0} if efficiency.memory else None
-    groups = _grouped_by(table, "nbytes")
-    return [Sample(key, accelerator.name, STREAM, columns, groups=groups, now=now, path=("memory",), **common)]
+def _memory(kernels: Kernels) -> list[Sample]:
+    columns: Columns = {"nbytes": kernels.table["nbytes"], "bandwidth": float(kernels.accelerator.memory.bandwidth)}
+    memory = kernels.efficiency.memory
+    now = {"share": float(memory.share), "start": 0.0} if memory else None
+    return [kernels.sample(STREAM, columns, ("nbytes",), now, ("memory",))]
 
 
-def _network(key: Key, table: dict[str, Array], common: Any) -> Sample:
+def _network(kernels: Kernels) -> list[Sample]:
+    key, table = kernels.key, kernels.table
     form, fabric, now = network_form(key.of, key.entry)  # type: ignore[arg-type]
     columns: Columns = {"message": table["bytes"], "ranks": table["ranks"]}
-    groups = _grouped_by(table, "ranks", "bytes")
-    return Sample(key, fabric, form, columns, groups=groups, now=now, path=("network",), **common)
+    return [kernels.sample(form, columns, ("ranks", "bytes"), now, ("network",), of=fabric)]
+
+
+_BUILDERS = {
+    "matmul": _matmul,
+    "attention": _attention,
+    "collectives": _collectives,
+    "memory": _memory,
+    "network": _network,
+}

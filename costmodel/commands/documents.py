@@ -26,6 +26,7 @@ class Shelf(StrEnum):
     ACCELERATORS = "accelerators"
     FABRICS = "fabrics"
     EFFICIENCIES = "efficiencies"
+    BELIEFS = "beliefs"
     MEASURED = "measured"
 
 
@@ -40,6 +41,7 @@ class Kind(StrEnum):
     ACCELERATOR = "accelerator"
     FABRIC = "fabric"
     EFFICIENCY = "efficiency"
+    BELIEF = "belief"
     MEASURED = "measured"
 
 
@@ -53,6 +55,7 @@ _KINDS = {
     Shelf.ACCELERATORS: ["accelerator"],
     Shelf.FABRICS: ["fabric"],
     Shelf.EFFICIENCIES: ["efficiency"],
+    Shelf.BELIEFS: ["belief"],
     Shelf.MEASURED: ["measured"],
 }
 

@@ -18,6 +18,7 @@ FOLDER_OF = {
     "fabric": "hardware/fabrics",
     "node": "hardware/nodes",
     "efficiency": "hardware/efficiencies",
+    "belief": "hardware/beliefs",
     "model": "scenarios/models",
     "stack": "scenarios/stacks",
     "optimizer": "scenarios/optimizers",

@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from costmodel.documents.belief import Beliefs
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.faults import nearest, validate
 from costmodel.documents.files import file_text
@@ -46,6 +47,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "fabric": Fabric,
     "node": Node,
     "efficiency": Efficiency,
+    "belief": Beliefs,
     "model": Model,
     "stack": Stack,
     "optimizer": Optimizer,

@@ -80,7 +80,7 @@ def sharpening_json(found: Sharpened, written: Iterable[Path]) -> dict[str, Any]
             {
                 "name": part.constant.name,
                 "documents": list(part.constant.documents),
-                "leaf": f"{part.constant.group}.{part.constant.leaf}",
+                "leaf": part.constant.leaf,
                 "believed": part.constant.believed,
                 "times": part.constant.like or None,
                 "value": part.value,

@@ -16,22 +16,26 @@ import pytest
 from estimate.cases import case, mixed, model
 
 from costmodel.documents import folders
+from costmodel.documents.belief import Belief
 from costmodel.documents.cells import Row
+from costmodel.documents.faults import key_of
+from costmodel.documents.library import FOLDERS, find, names, read
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.table import read_table
 from costmodel.errors import CostModelError
 from costmodel.estimate.costs import number
 from costmodel.estimate.plan import answer, own_plan
 from costmodel.estimate.setting import setting_of
-from costmodel.explore.calibrate.constants import CONSTANTS, Constant, own, shipped, uses, with_values
+from costmodel.explore.calibrate.constants import STEPS, beliefs, off_scale, on_scale, own, shipped, uses, with_values
 from costmodel.explore.calibrate.sharpened import sharpened, texts
 from costmodel.explore.calibrate.steps import Problem, Timed, fitted, timed
 
 FOLDER = Path(__file__).parent / "measured"
 SHELF = Shelf()
-SUSTAINED = next(constant for constant in CONSTANTS if constant.name == "sustained, ampere")
-LAUNCH = next(constant for constant in CONSTANTS if constant.name == "launch, eager Megatron")
-HIDDEN = next(constant for constant in CONSTANTS if constant.name == "overlap, tp")
+BELIEFS = beliefs(SHELF)
+SUSTAINED = next(constant for constant in BELIEFS if constant.name == "sustained, ampere")
+LAUNCH = next(constant for constant in BELIEFS if constant.name == "launch, eager Megatron")
+HIDDEN = next(constant for constant in BELIEFS if constant.name == "overlap, tp")
 SIZES = [(24, 1024, 1), (24, 1024, 2), (16, 1024, 4), (24, 2048, 1), (24, 4096, 2), (32, 6144, 4), (40, 8192, 2)]
 
 
@@ -68,7 +72,7 @@ def ran(rows: list[Row], sustained: float, launch: float) -> list[Timed]:
 def test_known_constants_are_found_again(rows: list[Row]) -> None:
     """Times made with 1.30 and 60 µs; believed are 1.15 and 35 µs; a firm belief holds back."""
     runs = ran(rows, 1.30, 60e-6)
-    fit = fitted(runs, (replace(SUSTAINED, spread=3.0), replace(LAUNCH, spread=3.0)), SHELF)
+    fit = fitted(runs, (SUSTAINED.model_copy(update={"spread": 3.0}), LAUNCH.model_copy(update={"spread": 3.0})), SHELF)
     slow, host = fit.constants
     assert slow.value == pytest.approx(1.30, rel=1e-3)
     assert host.value == pytest.approx(60e-6, rel=1e-3)
@@ -96,7 +100,8 @@ def test_what_no_run_tells_stays_as_believed(rows: list[Row]) -> None:
 
 
 def test_a_constant_believed_like_another_follows_it(rows: list[Row]) -> None:
-    twin = Constant("twin", "efficiency", ("b200-sxm",), "sustained", "factor", 1.05, 0.1, like=SUSTAINED.name)
+    said = {"name": "twin", "documents": ["b200-sxm"], "believed": 1.05, "spread": 0.1, "like": SUSTAINED.name}
+    twin = SUSTAINED.model_copy(update=said)
     slow, other = fitted(ran(rows, 1.30, 60e-6), (SUSTAINED, twin), SHELF).constants
     assert other.value == pytest.approx(1.05 * slow.value, rel=1e-6)
 
@@ -106,7 +111,7 @@ def test_a_family_left_out_is_predicted_by_the_other(rows: list[Row]) -> None:
     slow, fast = ran(rows, 1.40, 40e-6), ran(rows, 1.10, 40e-6)
     runs = [one if one.family == "family-0" else other for one, other in zip(slow, fast, strict=True)]
     big = [run for run in runs if run.case.model.hidden >= 4096]
-    fit = fitted(big, (replace(SUSTAINED, spread=3.0),), SHELF, leave_out=True)
+    fit = fitted(big, (SUSTAINED.model_copy(update={"spread": 3.0}),), SHELF, leave_out=True)
     assert fit.left_out is not None
     (_, unseen_slow), (_, unseen_fast) = fit.by_family["family-0"], fit.by_family["family-1"]
     assert unseen_slow.bias < -0.1
@@ -144,7 +149,7 @@ def test_what_a_row_switched_stays_switched() -> None:
 
 
 def test_the_host_s_time_for_an_expert_is_of_models_with_experts_and_stays_where_a_row_says_it() -> None:
-    constant = next(constant for constant in CONSTANTS if constant.leaf == "host")
+    constant = next(constant for constant in BELIEFS if constant.key == "host")
     dense, plain, graphed = case(model()), case(mixed()), case(mixed(), assume={"experts": {"host": "0 s"}})
     assert [uses(one, constant, SHELF) for one in (dense, plain, graphed)] == [False, True, False]
     for asked, seconds in ((plain, 100e-6), (graphed, 0.0)):
@@ -162,20 +167,53 @@ def test_a_fit_that_leaves_out_tells_dense_models_from_those_with_experts(rows: 
 
 
 def test_scales_and_what_is_shipped() -> None:
-    assert HIDDEN.scale(0.5) == 0
-    assert SUSTAINED.scale(math.e) == 1
-    for constant in CONSTANTS:
-        assert constant.value(constant.scale(0.7)) == pytest.approx(0.7)
-        assert shipped(constant, SHELF) > 0
-        for name in constant.documents:
-            document = SHELF.document(constant.kind, name)
-            value = getattr(getattr(document, constant.group), constant.leaf)
-            assert value == pytest.approx(shipped(constant, SHELF), rel=0.01 if name != "unmeasured" else 1)
+    assert on_scale(HIDDEN, 0.5) == 0
+    assert on_scale(SUSTAINED, math.e) == 1
+    for constant in BELIEFS:
+        assert off_scale(constant, on_scale(constant, 0.7)) == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("constant", BELIEFS, ids=lambda constant: constant.name)
+def test_the_documents_of_a_constant_ship_one_value_of_it(constant: Belief) -> None:
+    assert key_of(FOLDERS[constant.kind][1], constant.leaf)
+    alone = [constant.model_copy(update={"documents": [name]}) for name in constant.documents]
+    assert {shipped(one, SHELF) for one in alone} == {shipped(constant, SHELF)}
+    assert constant.like in ("", *(other.name for other in BELIEFS))
+
+
+def test_every_stack_is_of_one_launch_constant_or_named_apart() -> None:
+    apart = read("belief", STEPS).apart
+    assert set(apart) == {"launch.operation"}
+    held = [name for constant in BELIEFS if constant.leaf in apart for name in constant.documents]
+    assert sorted([*held, *apart["launch.operation"]]) == names("stack")
+
+
+@pytest.mark.parametrize(
+    ("said", "instead", "code"),
+    [
+        ("leaf: overlap.dp", "leaf: overlap.db", "D010"),
+        ("believed: 81 %", "believed: 100 %", "D006"),
+        ("believed: 35 us", "believed: 0 us", "D006"),
+        ("believed: 35 us", "believed: 35 ms of it", "D007"),
+        ("[a100-sxm-80]", "[a100-sxm-81]", "D009"),
+        ("[a100-sxm-80]", "[ib-hdr]", "D013"),
+    ],
+)
+def test_beliefs_of_one_s_own_that_make_no_sense(
+    run: Any, faults: Any, tmp_path: Path, said: str, instead: str, code: str
+) -> None:
+    own_beliefs = tmp_path / "hardware/beliefs/steps.yaml"
+    own_beliefs.parent.mkdir(parents=True)
+    text = find("belief", STEPS).read_text("utf-8")
+    assert said in text
+    own_beliefs.write_text(text.replace(said, instead, 1), "utf-8")
+    (found,) = faults(run("calibrate", str(FOLDER / "mine.csv"), "--afresh", cwd=tmp_path))
+    assert found.code == code
 
 
 def test_at_most_fifteen() -> None:
-    assert len(CONSTANTS) <= 15
-    assert len({constant.name for constant in CONSTANTS}) == len(CONSTANTS)
+    assert len(BELIEFS) <= 15
+    assert len({constant.name for constant in BELIEFS}) == len(BELIEFS)
 
 
 def test_three_runs_of_one_s_own() -> None:
@@ -229,7 +267,7 @@ def test_all_leaves_of_an_entry_are_written(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     found = sharpened([str(FOLDER / "mine.csv")])
     slow = found.fit.constants[0]
-    narrow = replace(slow, constant=replace(slow.constant, leaf="narrow", name="narrow"), value=0.9)
+    narrow = replace(slow, constant=slow.constant.model_copy(update={"leaf": "sustained.narrow"}), value=0.9)
     (text,) = texts(replace(found, fit=replace(found.fit, constants=(slow, narrow)))).values()
     assert "factor and narrow fitted on runs" in text
     assert "  narrow: 0.9" in text

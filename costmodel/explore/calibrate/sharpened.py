@@ -1,12 +1,13 @@
-"""Constants fitted on measured runs, from the tables to the documents they are written into."""
+"""Beliefs fitted on measured runs, from the tables to the documents they are written into."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from costmodel.documents.belief import Belief
 from costmodel.documents.files import LARGEST_TABLE, file_text
 from costmodel.documents.folders import is_shipped
 from costmodel.documents.kernels import stem
@@ -14,7 +15,7 @@ from costmodel.documents.rewriting import document_text, place_of, rewritten
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.table import read_table
 from costmodel.errors import Place, fail
-from costmodel.explore.calibrate.constants import CONSTANTS, OWN_SOURCE, Constant, before, own
+from costmodel.explore.calibrate.constants import OWN_SOURCE, before, beliefs, own
 from costmodel.explore.calibrate.steps import LIKENESS, Fit, Found, fitted, timed
 from costmodel.explore.validate.validate import Where, chosen_rows
 from costmodel.units import significant
@@ -43,7 +44,7 @@ class Sharpened:
 def sharpened(
     tables: Sequence[str], *, where: Where | None = None, leave_out: str | None = None, afresh: bool = False
 ) -> Sharpened:
-    """Constants from tables of runs: all of them afresh, or the few that are one's own, near what is shipped."""
+    """Beliefs from tables of runs: all of them afresh, or the few that are one's own, near what is shipped."""
     shelf = Shelf()
     rows = [row for name in tables for row in chosen_rows(read_table(name), where or {}, shelf)]
     grouping = leave_out or "source_family"
@@ -51,7 +52,7 @@ def sharpened(
     if not runs:
         hint = "costmodel validate TABLE --by reason says why"
         raise fail("C005", f"none of {len(rows)} runs has a time and can be modelled", Place("command line"), hint)
-    constants = CONSTANTS if afresh else own([run.case for run in runs], shelf)
+    constants = beliefs(shelf) if afresh else own([run.case for run in runs], shelf)
     fit = fitted(runs, constants, shelf, leave_out=leave_out is not None, likeness=LIKENESS if afresh else 0.0)
     return Sharpened(tuple(tables), len(rows), len(runs), grouping, afresh, fit)
 
@@ -64,7 +65,7 @@ def texts(found: Sharpened) -> dict[Path, str]:
             told.setdefault((part.constant.kind, document, part.constant.group), []).append(part)
     changes: dict[tuple[str, str], dict[tuple[str, ...], Mapping[str, Any]]] = {}
     for (kind, document, group), parts in told.items():
-        leaves = {part.constant.leaf: _written(part) for part in parts}
+        leaves = {part.constant.key: _written(part) for part in parts}
         note = f"{' and '.join(leaves)} fitted on runs; all else is of {_source_before(parts[0].constant, document)}"
         entry = {**leaves, "source": OWN_SOURCE, "check": None, "note": note}
         changes.setdefault((kind, document), {})[group,] = entry
@@ -84,15 +85,15 @@ def _own_place(kind: str, name: str, found: Sharpened) -> Path:
     return path
 
 
-def _source_before(constant: Constant, document: str) -> str:
-    return str(getattr(before(replace(constant, documents=(document,)), Shelf()), constant.group).source)
+def _source_before(constant: Belief, document: str) -> str:
+    return str(getattr(before(constant.leaf, document, Shelf()), constant.group).source)
 
 
 def _written(part: Found) -> Any:
     value = unit_value(part.constant, part.value)
-    return value if part.constant.leaf in SECONDS else float(value)
+    return value if part.constant.key in SECONDS else float(value)
 
 
-def unit_value(constant: Constant, value: float) -> str:
+def unit_value(constant: Belief, value: float) -> str:
     """A value as documents write it."""
-    return f"{significant(value * 1e6)} us" if constant.leaf in SECONDS else f"{value:.3g}"
+    return f"{significant(value * 1e6)} us" if constant.key in SECONDS else f"{value:.3g}"

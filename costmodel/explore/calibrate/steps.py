@@ -1,4 +1,4 @@
-"""Constants fitted on the times of real steps, robustly, with what is believed beforehand as a weak prior."""
+"""Beliefs fitted on the times of real steps, robustly, with what is believed beforehand as a weak prior."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.documents.belief import Belief
 from costmodel.documents.case import Case
 from costmodel.documents.cells import Row
 from costmodel.documents.shelf import Shelf
@@ -18,7 +19,7 @@ from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.plan import own_plan, plan_block
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.estimate.time.step import TrainingStep
-from costmodel.explore.calibrate.constants import Constant, shipped, uses, with_values
+from costmodel.explore.calibrate.constants import off_scale, on_scale, shipped, uses, with_values
 from costmodel.explore.validate.outcomes import stated, step_time
 from costmodel.explore.validate.reasons import Refused
 from costmodel.explore.validate.rows import modelled
@@ -47,7 +48,7 @@ class Timed:
 class Found:
     """One constant after the fit; spreads are of its fitted scale."""
 
-    constant: Constant
+    constant: Belief
     value: float
     spread: float
     runs: int
@@ -59,7 +60,7 @@ class Found:
         return told(self.constant, self.spread)
 
 
-def told(constant: Constant, spread: float) -> bool:
+def told(constant: Belief, spread: float) -> bool:
     """Whether runs that leave such a spread say enough to leave the belief."""
     return spread < RESOLVED * constant.spread
 
@@ -93,7 +94,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Fit:
-    """Constants, and the errors with them: as shipped, as believed, in sample, and of families left out of the fit.
+    """Beliefs, and the errors with them: as shipped, as believed, in sample, and of families left out of the fit.
 
     By family and by kind of model, dense or with experts, in sample and left out.
     """
@@ -127,7 +128,7 @@ class Problem:
     """Runs beside constants: log errors, their slopes, and weights. What is kept stays as it is believed."""
 
     runs: Sequence[Timed]
-    constants: Sequence[Constant]
+    constants: Sequence[Belief]
     shelf: Shelf
     kept: frozenset[str] = frozenset()
     likeness: float = LIKENESS
@@ -143,7 +144,7 @@ class Problem:
         for place, constant in enumerate(self.constants):
             if constant.like in names:
                 rows[place, names.index(constant.like)] = -1.0
-        offsets = np.array([constant.scale(constant.believed) for constant in self.constants])
+        offsets = np.array([on_scale(constant, constant.believed) for constant in self.constants])
         self.believed = np.linalg.solve(rows, offsets)
         self.precision = rows.T @ np.diag([1 / constant.spread**2 for constant in self.constants]) @ rows
 
@@ -168,7 +169,7 @@ class Problem:
         return Scores(np.array(errors), (within[0] <= ratio) & (ratio <= within[1]))
 
     def _answers(self, scaled: Array, which: Sequence[int] | None) -> Iterator[tuple[Timed, Setting, TrainingStep]]:
-        values = [constant.value(place) for constant, place in zip(self.constants, scaled, strict=True)]
+        values = [off_scale(constant, place) for constant, place in zip(self.constants, scaled, strict=True)]
         for run in self.runs if which is None else [self.runs[index] for index in which]:
             setting = setting_of(with_values(run.case, self.constants, values, self.shelf))
             block, _ = plan_block(setting, own_plan(setting))
@@ -205,7 +206,7 @@ class Problem:
 
 
 def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, Array]:
-    """Constants on their scales, errors and slopes there: Gauss and Newton's steps, halved where they overshoot."""
+    """Beliefs on their scales, errors and slopes there: Gauss and Newton's steps, halved where they overshoot."""
     scaled = problem.believed.copy()
     if start is not None:
         free = [constant.name not in problem.kept for constant in problem.constants]
@@ -231,7 +232,7 @@ def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, 
 
 
 def without(problem: Problem, family: str, scaled: Array, errors: Array, slopes: Array) -> Array:
-    """Constants fitted without a family, its errors taken as straight around the whole fit."""
+    """Beliefs fitted without a family, its errors taken as straight around the whole fit."""
     kept = np.array([run.family != family for run in problem.runs])
     found = scaled.copy()
     for _ in range(ROUNDS):
@@ -244,7 +245,7 @@ def without(problem: Problem, family: str, scaled: Array, errors: Array, slopes:
 
 def fitted(
     runs: Sequence[Timed],
-    constants: Sequence[Constant],
+    constants: Sequence[Belief],
     shelf: Shelf,
     *,
     leave_out: bool = False,
@@ -259,7 +260,7 @@ def fitted(
     scaled, errors, slopes = solved(problem, first)
     inside = problem.scores(scaled)
     unseen = _unseen(problem, scaled, errors, slopes) if leave_out else None
-    shipped_now = np.array([constant.scale(shipped(constant, shelf)) for constant in constants])
+    shipped_now = np.array([on_scale(constant, shipped(constant, shelf)) for constant in constants])
     return Fit(
         tuple(_found(problem, column, scaled, spread, felt) for column in range(len(constants))),
         problem.scores(shipped_now).of(),
@@ -298,4 +299,6 @@ def _kinds(runs: Sequence[Timed]) -> dict[str, NDArray[np.bool_]]:
 def _found(problem: Problem, column: int, scaled: Array, spread: Array, felt: Array) -> Found:
     constant, moved = problem.constants[column], np.abs(felt[:, column]) > FELT
     families = dict.fromkeys(run.family for run, feels in zip(problem.runs, moved, strict=True) if feels)
-    return Found(constant, constant.value(scaled[column]), float(spread[column]), int(moved.sum()), tuple(families))
+    return Found(
+        constant, off_scale(constant, scaled[column]), float(spread[column]), int(moved.sum()), tuple(families)
+    )

@@ -21,6 +21,7 @@ class Shelf(StrEnum):
     MODELS = "models"
     STACKS = "stacks"
     OPTIMIZERS = "optimizers"
+    RELEASES = "releases"
     HARDWARE = "hardware"
     NODES = "nodes"
     ACCELERATORS = "accelerators"
@@ -37,6 +38,7 @@ class Kind(StrEnum):
     MODEL = "model"
     STACK = "stack"
     OPTIMIZER = "optimizer"
+    RELEASE = "release"
     NODE = "node"
     ACCELERATOR = "accelerator"
     FABRIC = "fabric"
@@ -50,6 +52,7 @@ _KINDS = {
     Shelf.MODELS: ["model"],
     Shelf.STACKS: ["stack"],
     Shelf.OPTIMIZERS: ["optimizer"],
+    Shelf.RELEASES: ["release"],
     Shelf.HARDWARE: ["node", "accelerator", "fabric"],
     Shelf.NODES: ["node"],
     Shelf.ACCELERATORS: ["accelerator"],

@@ -22,6 +22,7 @@ FOLDER_OF = {
     "model": "scenarios/models",
     "stack": "scenarios/stacks",
     "optimizer": "scenarios/optimizers",
+    "release": "scenarios/releases",
     "scenario": "scenarios",
     "measured": "scenarios/measured",
 }

@@ -30,6 +30,7 @@ from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.paths import place_at
 from costmodel.documents.reading import COMMAND_LINE, WORTH_KEEPING, read_tree
+from costmodel.documents.release import Releases
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.sources import Provenance as Provenance
 from costmodel.documents.sources import bibliography as bibliography
@@ -51,6 +52,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "model": Model,
     "stack": Stack,
     "optimizer": Optimizer,
+    "release": Releases,
     "scenario": Scenario,
     "measured": Measured,
 }

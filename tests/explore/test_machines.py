@@ -124,7 +124,8 @@ def test_ones_own_name_goes_before_what_it_is_short_for(tmp_path: Path, monkeypa
 
 def test_links_of_a_card_without_a_node_of_its_own(tmp_path: Path) -> None:
     """The node that stands for it, with the link of the card between every pair."""
-    filling = Filling(run(tmp_path, "H100 PCIe"), Shelf())
-    node = cluster_of(filling, Shelf(), "h100-pcie", STANDS["h100-pcie"], 64.0)["node"]
+    shelf = Shelf()
+    filling = Filling(run(tmp_path, "H100 PCIe"), shelf)
+    node = cluster_of(filling, shelf, "h100-pcie", STANDS["h100-pcie"], 64.0)["node"]
     assert (node["accelerators"], node["scale_up"]["pair_bandwidth"]) == (8.0, "63 GB/s")
     assert node["scale_up"]["fabric"]["bandwidth"] == "63 GB/s"

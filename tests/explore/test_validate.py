@@ -11,16 +11,18 @@ from typing import Any
 import pytest
 
 from costmodel.documents.cells import Row
-from costmodel.documents.library import read
+from costmodel.documents.library import names, read
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.table import COLUMNS, read_table
 from costmodel.estimate.shapes.work import model_parameters
+from costmodel.explore.validate.chosen_rows import MODULES
 from costmodel.explore.validate.fills import RULES
+from costmodel.explore.validate.launches import launch_says
 from costmodel.explore.validate.outcomes import FITS, measured, total_of
 from costmodel.explore.validate.reasons import REASONS, Refused
-from costmodel.explore.validate.recipes import FEATURES, recipe_says
 from costmodel.explore.validate.rows import modelled
 from costmodel.explore.validate.validate import GROUPINGS, Compared, outcomes, score, scores, validated, worst
+from costmodel.explore.validate.words import recompute_of
 
 # Korthikanti et al. 2022 (arXiv 2205.05198), table 5: Megatron-LM 22B on 8 A100 of 80 GB, batch 4, tensor parallel 8:
 # 1.42 s a step with full recompute, 1.10 s with selective recompute and sequence parallelism.
@@ -788,7 +790,38 @@ SWITCHED_ON = {  # model, accelerator, release and precision
 )
 def test_what_a_release_switches_on(run: list[str], said: str) -> None:
     model_name, accelerator, release, precision = run
-    assert recipe_says(FEATURES, f"Megatron-Bridge {release}", model_name, accelerator, precision) == said
+    assert launch_says("features", f"Megatron-Bridge {release}", model_name, accelerator, precision, SHELF) == said
+
+
+def test_launches_name_accelerators_there_are_and_modules_that_can_be_computed_again() -> None:
+    launched = [launched for name in names("release") for launched in read("release", name).launches]
+    of = {part for one in launched for launch in one.features + one.recompute for part in launch.accelerators}
+    again = {name for one in launched for launch in one.recompute for name in recompute_of(launch.says).names}
+    assert of <= set(names("accelerator"))
+    assert again <= set(MODULES)
+
+
+OWN_LAUNCHES = """
+schema: costmodel/release/v1
+name: mine
+title: Ours
+launches:
+  - software: Ours
+    source: megatron-lm
+    features:
+      - {model: Mixtral, first: "26.02", last: "26.04", says: moe_dispatcher=deepep}
+"""
+
+
+def test_launches_of_one_s_own_stand_beside_those_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "scenarios/releases").mkdir(parents=True)
+    (tmp_path / "scenarios/releases/mine.yaml").write_text(OWN_LAUNCHES, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    shelf = Shelf()
+    cells = ("Ours", "Ours 25.12", "Ours v26.02", "Ours 26.04.01", "Ours 26.06")
+    said = [launch_says("features", cell, "Mixtral 8x7B", "h100-sxm", "bf16", shelf) for cell in cells]
+    assert said == ["", "", "moe_dispatcher=deepep", "moe_dispatcher=deepep", ""]
+    assert launch_says("features", "Megatron-Bridge 26.04", "Kimi-K2", "gb200", "bf16", shelf) != ""
 
 
 @pytest.mark.parametrize(

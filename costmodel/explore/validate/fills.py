@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from costmodel.documents.cells import Row
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.spelling import accelerator_named
 from costmodel.documents.stack import Stack
-from costmodel.explore.validate.recipes import FEATURES, RECIPES, RECOMPUTE, Recipe, recipe_says
+from costmodel.explore.validate.launches import launch_says
 from costmodel.explore.validate.words import DELAYED, OPEN, precision_of
 
 T = TypeVar("T", str, float, bool)
@@ -78,6 +78,7 @@ RULES = {
     "flops_convention": "model FLOP with full attention",
 }
 
+BY_RECIPE = ("NeMo", "Megatron-Bridge")
 UNSAID, LAST_OF_2021, LAST_UNFUSED = 2024.0, 2021, 2022
 USUAL_TOKENS = 4096.0
 _GRAPHED = re.compile(r"full_iteration|cuda_graph\w*=local(?!:\[[^]])")  # a list of scopes leaves the experts out
@@ -125,7 +126,7 @@ class Filling:
         stated = self.row.text("features")
         if stated or self.by_recipe or self.row.text("arch").lower() != "moe":
             return stated
-        switched = self._recipe(FEATURES)
+        switched = self._launch_says("features")
         return self.put("features", switched) if switched else ""
 
     @property
@@ -145,11 +146,11 @@ class Filling:
 
     def recompute(self, stack: Stack) -> str:
         """The cell; what the recipe of that model has; the stack's default."""
-        return self.row.text("recompute") or self.put("recompute", self._recipe(RECOMPUTE) or stack.recompute[0])
+        return self.row.text("recompute") or self.put("recompute", self._launch_says("recompute") or stack.recompute[0])
 
-    def _recipe(self, recipes: tuple[Recipe, ...]) -> str:
+    def _launch_says(self, column: Literal["features", "recompute"]) -> str:
         software, model = map(self.row.text, ("framework", "model_name"))
-        return recipe_says(recipes, software, model, self.accelerator(), precision_of(self.row))
+        return launch_says(column, software, model, self.accelerator(), precision_of(self.row), self.shelf)
 
     def sharded(self) -> bool:
         """Whether it is fully sharded data parallel: the cell, or as the software is named."""
@@ -195,7 +196,7 @@ class Filling:
 
     def by_nvidia(self) -> bool:
         """Whether a recipe of NeMo or Megatron-Bridge ran; dgxc-benchmarking's are, unless they name other software."""
-        named = any(name in self.told for name in RECIPES)
+        named = any(name in self.told for name in BY_RECIPE)
         return named or (not self.row.text("framework") and "dgxc-benchmarking" in self.told)
 
     def gradients(self, stack: Stack, precision: str) -> str:

@@ -484,11 +484,23 @@ REPEATING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "mirrored": ({"stack": "dualpipe"}, {"zero": [0, 1], "schedule": ["dualpipe"], "vpp": [1]}),
     "splits": ({}, {"split": ["even", "spread"], "schedule": ["1f1b", "interleaved", "gpipe"], "vpp": [1, 2, 3]}),
     "splits, the other way": ({}, {"split": ["spread", "even"], "schedule": ["1f1b", "interleaved"]}),
+    "split left open": (
+        {"shape": model(layers=13)},
+        {"pp": [1, 2, 4, 8, 16], "schedule": ["1f1b", "interleaved"], "vpp": [1, 2, 3]},
+    ),
     "sequences": ({"sequence": 32768}, {"cp": [1, 2], "cp_type": ["a2a", "p2p"]}),
     "no sequences": ({}, {"cp_type": ["all-gather", "p2p"]}),
     "offload": ({"stack": "deepspeed"}, {"zero": [0, 1, 3], "offload": [["optimizer", "parameters"], []]}),
     "said twice": ({}, {"tp": [8, 8], "zero": [1, 1], "recompute": ["none", "none"]}),
 }
+
+
+@pytest.mark.parametrize(("layers", "spread"), [(61, True), (80, False), (94, False)])
+def test_layers_that_fit_few_pipelines_are_spread_unasked(layers: int, spread: bool) -> None:
+    """61 and one or two ends fit 2 of 1, 2, 4, 8, 16 and 32 stages: a search tries uneven ones too."""
+    asked = setting(model(layers=layers), nodes=256, search={"tp": [1]})
+    splits = {structure.split for grid in grids(asked) for structure in grid.structures}
+    assert splits == ({"fitting", "spread"} if spread else {"fitting"})
 
 
 @pytest.mark.parametrize(("more", "space"), REPEATING.values(), ids=REPEATING)

@@ -30,7 +30,7 @@ from costmodel.estimate.legality.masks import Mask, all_if, any_of, leaves_rest,
 from costmodel.estimate.once import OFFLOAD, RECOMPUTE, SPLIT, once
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, wrong_batches, wrong_shape
-from costmodel.estimate.shapes.split import indivisible, layer_count
+from costmodel.estimate.shapes.split import indivisible, layer_count, spread_as_fitting
 
 
 @once()
@@ -144,11 +144,13 @@ def _kept_alone(setting: Setting, structure: Structure, zero: Zero) -> tuple[boo
 def _same_split(setting: Setting, block: Block) -> Mask:
     """Rows whose layers lie as another split that is named before has them."""
     split, space = block.structure.split, setting.case.scenario.search or Space()
-    named = [str(each) for each in space.split or ()]
+    named = [str(each) for each in space.split or ("fitting", "spread")]
     before = named[: named.index(split)] if split in named else []
     same = np.asarray(block.pp == 1) & bool(before)
     if split in EQUAL and EQUAL.intersection(before):
         same |= ~_uneven(setting, block)
+    if split == "spread" and "fitting" in before:
+        same |= spread_as_fitting(setting.model, block)
     return same
 
 

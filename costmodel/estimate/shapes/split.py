@@ -269,6 +269,14 @@ def _spread(layers: Number, block: Block) -> StageLayers:
     return StageLayers(layers, down[0] + up[0], down[1] + up[1], down[2] + up[2])
 
 
+def spread_as_fitting(model: Model, block: Block) -> NDArray[np.bool_]:
+    """Rows whose layers spread as they lie where a split is left open: evenly, or with one missing at the end."""
+    if block.structure.schedule in FOLDED:
+        return np.zeros(len(block), dtype=bool)
+    layers, chunks = layer_count(model), repeated(block.pp, block.vpp)
+    return np.asarray((remainder(layers, chunks) == 0) | (remainder(layers + 1.0, chunks) == 0))
+
+
 def indivisible(model: Model, block: Block) -> NDArray[np.bool_]:
     """Rows whose layers the split does not divide into whole chunks, or leaves a chunk between the ends without any."""
     layers, split, chunks = layer_count(model), block.structure.split, repeated(block.pp, block.vpp)

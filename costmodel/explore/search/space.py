@@ -157,6 +157,12 @@ def chunk_counts(layers: float, pp: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(sorted({*divisors(layers, LARGEST_DEFAULT_VPP), *map(float, with_ends)}))
 
 
+def default_splits(layers: float, pp: tuple[float, ...]) -> list[Named]:
+    """What fits, and uneven stages too where layers, or these with one or both ends, fit fewer than half of the pp."""
+    fit = [stages for stages in pp if any((layers + ends) % stages == 0 for ends in (0, 1, 2))]
+    return [DEFAULT_SPLIT] if 2 * len(fit) >= len(pp) else [DEFAULT_SPLIT, "spread"]
+
+
 def grids(setting: Setting) -> Iterator[Grid]:
     """Every structure of the scenario's space with its grid of sizes, those that allow the same plans in one."""
     scenario, stack = setting.case.scenario, setting.stack
@@ -174,7 +180,7 @@ def grids(setting: Setting) -> Iterator[Grid]:
     ways: tuple[ContextParallel, ...] = distinct(space.cp_type or stack.context_parallel or ["p2p"])
     families = itertools.product(
         distinct(schedules),
-        list(_splits(space)),
+        list(_splits(space, default_splits(layers, pp))),
         distinct(space.sequence_parallel or [stack.sequence_parallel]),
         ways if max(cp) > 1 else ways[:1],  # the first stands for all where no sequence is shared
     )
@@ -208,9 +214,11 @@ def _alike(setting: Setting, space: Space, first: Structure, splits: Sequence[Sp
         )
 
 
-def _splits(space: Space) -> Iterator[Sequence[Split]]:
+def _splits(space: Space, default: Sequence[Named]) -> Iterator[Sequence[Split]]:
     """Splits of the layers: each that is named, and all pairs of ends that are listed."""
-    named: Sequence[Named] = distinct(space.split or [DEFAULT_SPLIT])
+    named = distinct(
+        space.split or ([DEFAULT_SPLIT] if space.first_stage_layers or space.last_stage_layers else default)
+    )
     yield from ([(split, None, None)] for split in named)
     if space.first_stage_layers or space.last_stage_layers:
         firsts: Sequence[float | None] = space.first_stage_layers or [None]

@@ -17,6 +17,7 @@ from costmodel.equations.activations import (
     score_activations,
     stream_activations,
 )
+from costmodel.equations.mixers import state_space_activations, state_space_width
 from costmodel.equations.pipeline import in_flight
 
 
@@ -180,3 +181,12 @@ def test_ends() -> None:
     assert head == pytest.approx(4 * s * h * (1 + vocab / h))
     assert mask_bytes(s, h, 2.0, 1.0) == s * h
     assert mask_bytes(s, h, 2.0, 8.0) == s * h / 8
+
+
+def test_a_mamba_mixer_keeps_nothing_of_its_convolution() -> None:
+    """What is saved for backward: zxbcdt, the scan's output, what the norm reads and what the projection out reads."""
+    heads, head_dim, groups, state = 128.0, 64.0, 8.0, 128.0
+    inner = heads * head_dim
+    widths = {"zxbcdt": state_space_width(heads, head_dim, groups, state), "scan": inner, "norm": inner, "out": inner}
+    kept = state_space_activations(4096.0, heads, head_dim, groups, state, 2.0)
+    assert kept == 2 * 4096 * sum(widths.values())

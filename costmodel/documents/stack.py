@@ -214,6 +214,10 @@ class Stack(Document):
     post_validation: bool = Field(
         default=False, description="Whether stages step on their own and check the gradient norm afterwards"
     )
+    split_sends: bool = Field(
+        default=False,
+        description="Whether tp ranks that all hold the same send a part each to the next stage, which gathers it",
+    )
     context_parallel: list[ContextParallel] = Field(
         default_factory=list, description="Ways of context parallelism it offers, its default first; left out, none"
     )

@@ -183,7 +183,9 @@ def test_what_is_multiplied_in_eight_bits_is_gathered_in_eight(recompute: str) -
 
 
 def test_pipelines_send_activations_forward_and_their_gradients_back() -> None:
-    """2 b s h bytes each way for every micro-batch, each tensor-parallel rank its part, each chunk again."""
+    """2 b s h bytes each way for every micro-batch, each tensor-parallel rank its part of the sequence, each chunk
+    again.
+    """
     asked = setting(model())
     plain = costs(asked, pp=4)["pp_volume"]
     assert plain == 2 * (64 / 2) * MESSAGE
@@ -191,6 +193,26 @@ def test_pipelines_send_activations_forward_and_their_gradients_back() -> None:
     assert costs(asked, pp=4, vpp=2)["pp_volume"] == 2 * plain
     assert costs(asked, pp=4, micro_batch=2)["pp_volume"] == plain
     assert costs(asked, tp=4)["pp_volume"] == 0
+
+
+@pytest.mark.parametrize(
+    ("stack", "sequence_parallel", "parts"),
+    [
+        ("megatron-core", True, 8),
+        ("megatron-core", False, 1),
+        ("zero-bubble", False, 1),
+        ("fsdp1", False, 1),
+        ("megatron-2021", False, 8),
+        ("deepspeed", False, 8),
+    ],
+)
+def test_ranks_that_hold_the_same_send_it_whole_unless_the_stack_splits_it(
+    stack: str, sequence_parallel: bool, parts: int
+) -> None:
+    """Of tensors of sequence / tp tokens under sequence parallelism, else of all tokens, as get_tensor_shapes says."""
+    asked = setting(model(), nodes=2, stack=stack)
+    found = costs(asked, tp=8, pp=2, sequence_parallel=sequence_parallel)
+    assert found["pp_volume"] == 2 * 64 * MESSAGE / parts
 
 
 ENDS = 2 * 32768 * HIDDEN + HIDDEN

@@ -26,9 +26,9 @@ class PipelineTraffic:
 def pipeline_traffic(
     setting: Setting, block: Block, pp: Group, message: Number, micro_batches: Number
 ) -> PipelineTraffic:
-    """Activations forward and their gradients backward over each boundary; every tp rank sends its part."""
+    """Activations forward and their gradients backward over each boundary; every tp rank sends what it holds."""
     with term("pp send"):
-        part = divided(message, block.tp)
+        part = divided(message, block.tp if setting.stack.split_sends else block.sequence_ranks)
         time = send_time(setting, part, pp)
     exposed = exposed_sends(block.pp, micro_batches, block.vpp, time, setting.overlap_pp)
     crossings = repeated(2.0, repeated(block.vpp, micro_batches))

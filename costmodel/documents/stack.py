@@ -195,7 +195,13 @@ class Stack(Document):
     schema_: Literal["costmodel/stack/v1"] = Field(alias="schema", description="Kind and version of this document")
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="Full name and version")
-    gradients: GradientType = Field(description="Type gradients are accumulated and reduced in")
+    gradients: GradientType = Field(description="Type gradients are accumulated in")
+    reduced: GradientType | None = Field(
+        default=None, description="Type gradients are reduced over the network in; left out, as they are accumulated"
+    )
+    whole_sums: bool = Field(
+        default=False, description="Whether zero 1 and 2 all-reduce gradients and drop what other ranks keep"
+    )
     zero: list[Zero] = Field(min_length=1, description="Sharding stages it offers, its default first")
     pipelined_zero: list[Zero] | None = Field(
         default=None, min_length=1, description="Those it offers in a pipeline, its default there first; left out, all"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from costmodel.documents.case import Case
 from costmodel.documents.precision import Recipe
-from costmodel.documents.stack import GradientType, Stack
+from costmodel.documents.stack import GradientType
 from costmodel.errors import fail
 from costmodel.estimate.precision import Linear
 from costmodel.estimate.slowdown import slowdown_of
@@ -32,20 +32,22 @@ class Speaker:
         """Notes a value that was assumed."""
         self.assumed.append(Assumed(path, value, origin))
 
-    def gradients(self, case: Case) -> GradientType:
-        """The type gradients are summed in."""
-        written = case.scenario.workload.gradients
+    def gradients(self, case: Case) -> tuple[GradientType, GradientType]:
+        """The types gradients are accumulated in, and reduced over the network."""
+        written, stack = case.scenario.workload.gradients, case.stack
         if written is None:
-            self.say("workload.gradients", case.stack.gradients, f"stacks/{case.stack.name}")
-        return written or case.stack.gradients
+            self.say("workload.gradients", stack.gradients, f"stacks/{stack.name}")
+        if stack.reduced is not None:
+            self.say("gradients on the network", stack.reduced, f"stacks/{stack.name}")
+        accumulated = written or stack.gradients
+        return accumulated, stack.reduced or accumulated
 
-    def rates(self, stack: Stack, linear: Linear, origin: str) -> None:
-        """Notes the attention kernel and the share of peak that products reach alone."""
+    def rates(self, case: Case, linear: Linear, origin: str) -> None:
+        """Notes the attention kernel, the share of peak that products reach alone, and, unless the scenario states one,
+        the slow-down of a real step.
+        """
         share = show(linear.fit.compute_share, "1")
-        self.say("attention and matmul", f"{stack.kernels.attention}; {share} of peak alone", origin)
-
-    def slowdown(self, case: Case, origin: str) -> None:
-        """Notes the slow-down of a real step, unless the scenario states one."""
+        self.say("attention and matmul", f"{case.stack.kernels.attention}; {share} of peak alone", origin)
         fit = case.efficiency.sustained
         if fit is None or case.scenario.assume.sustained is not None:
             return

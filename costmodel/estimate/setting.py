@@ -72,6 +72,7 @@ class Setting:
     global_batch: float
     element: float
     gradient: float
+    reduced: float
     peak: float
     mfu_peak: float
     memory_bandwidth: float
@@ -214,9 +215,8 @@ def setting_of(case: Case) -> Setting:
     linear, sustained, streams = linear_of(case), efficiency.sustained, efficiency.memory
     assert network and sustained and streams  # noqa: PT018 (narrowing three at once)
     fitted, crossed, named = f"efficiencies/{efficiency.of}", f"efficiencies/{case.network.of}", f"stacks/{stack.name}"
-    gradients = (speaker := Speaker()).gradients(case)
-    speaker.rates(stack, linear, fitted)
-    speaker.slowdown(case, fitted)
+    gradients, reduced = (speaker := Speaker()).gradients(case)
+    speaker.rates(case, linear, fitted)
     return Setting(
         case=case,
         model=case.model,
@@ -225,6 +225,7 @@ def setting_of(case: Case) -> Setting:
         global_batch=workload.global_batch,
         element=ELEMENT_BYTES[linear.recipe.wide],
         gradient=ELEMENT_BYTES[gradients],
+        reduced=ELEMENT_BYTES[reduced],
         peak=getattr(case.accelerator.peak, linear.recipe.wide),
         mfu_peak=speaker.mfu_peak(case, linear.recipe),
         memory_bandwidth=case.accelerator.memory.bandwidth,

@@ -243,6 +243,28 @@ def test_data_parallel_bytes(zero: int, gradients: str, bytes_a_parameter: Any, 
     assert row["dp_volume"] == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("zero", "bytes_a_parameter"),
+    [(0, lambda m: 2 * 2), (1, lambda m: 2 * 2 + 2), (2, lambda m: 2 * 2 * m + 2), (3, lambda m: m * (2 + 2 + 2))],
+)
+@pytest.mark.parametrize("gradients", ["fp32", "bf16"])
+def test_deepspeed_sums_in_sixteen_bits_whatever_it_accumulates_in(
+    zero: int, gradients: str, bytes_a_parameter: Any
+) -> None:
+    """Its stages 1 and 2 all-reduce every bucket and drop what is not theirs; stage 3 scatters.
+
+    2 bytes twice for an all-reduce, once for each scatter and gather.
+    """
+    asked = setting(model(), stack="deepspeed", workload={"gradients": gradients})
+    given = ask(asked, zero=zero, micro_batch=4, sequence_parallel=False)
+    expected = 7 / 8 * (bytes_a_parameter(2) * PARAMETERS - (2 * 2 * ENDS if zero == 3 else 0))
+    assert given.evaluation.costs.row()["dp_volume"] == pytest.approx(expected, rel=1e-12)
+    assert ("gradients on the network", "bf16") in {(each.path, each.value) for each in given.assumed}
+    accumulated = {"fp32": 4, "bf16": 2}[gradients] / (8 if zero >= 2 else 1)
+    copies = {"fp32": 2, "bf16": 4 / 8}[gradients] if zero < 2 else 0
+    assert one(given.evaluation.ledger.line("gradients", 0)) == pytest.approx((accumulated + copies) * PARAMETERS)
+
+
 def test_the_busiest_stage_sends_its_own_parameters() -> None:
     """Of two stages the fuller has half of the layers and one table; the head's has the last norm too."""
     row = costs(setting(model()), pp=2, zero=0)

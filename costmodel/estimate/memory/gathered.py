@@ -63,10 +63,10 @@ def _matrices(setting: Setting, block: Block, parameters: StageParameters, ends:
 
 def _wire(setting: Setting) -> float:
     """Bytes of a gradient that is whole before it is reduced."""
-    return setting.gradient if setting.tuning is None else 0.0
+    return setting.reduced if setting.tuning is None else 0.0
 
 
 def live_buckets(setting: Setting, block: Block) -> Number:
     """Buckets beside the gradients, where there is somebody to send them to."""
-    size = repeated(setting.stack.buckets.live, setting.bucket(block.shards, setting.gradient))
+    size = repeated(setting.stack.buckets.live, setting.bucket(block.shards, setting.reduced))
     return np.where((block.dp > 1) | (block.cp > 1), size, 0.0)

@@ -41,7 +41,7 @@ def moved_states(
             host = column["optimizer"] + gradient_traffic(updated, setting.gradient)
         column["optimizer"] = 0.0
         if offloading is not None and offloading.gradients:
-            pieces = repeated(BUCKETS, setting.bucket(block.shards, setting.gradient))
+            pieces = repeated(BUCKETS, setting.bucket(block.shards, setting.reduced))
             column["gradients"] = np.minimum(column["gradients"], pieces)
     if "parameters" in structure.offload:
         host = host + column["weights"]

@@ -89,11 +89,16 @@ def replicated_traffic(
 def _gradients(setting: Setting, block: Block, placed: Groups, parameters: Number) -> Buffer:
     """The sum of all gradients, over the shards and over their replicas."""
     with term("dp gradients"):
-        gradients = gradient_traffic(parameters, setting.gradient)
-        operation: Operation = "all_reduce" if block.structure.zero == 0 else "reduce_scatter"
-        transfer = _bucketed(setting, gradients, setting.gradient, placed.dp, operation)
+        gradients = gradient_traffic(parameters, setting.reduced)
+        transfer = _bucketed(setting, gradients, setting.reduced, placed.dp, _summing(setting, block))
         transfers = (transfer, *_over_replicas(setting, placed, transfer))
         return Buffer(transfers, _sum([each.total_time for each in transfers]), _sum([each.time for each in transfers]))
+
+
+def _summing(setting: Setting, block: Block) -> Operation:
+    """How gradients are summed over the shards."""
+    zero = block.structure.zero
+    return "all_reduce" if zero == 0 or (zero < 3 and setting.stack.whole_sums) else "reduce_scatter"
 
 
 def _sum(times: Sequence[Number]) -> Number:
@@ -178,10 +183,11 @@ def _gathers(setting: Setting, block: Block, placed: Groups, units: Units, times
     return Moved((layer, table), layer.time, table.time)
 
 
-@once()
+@once("zero")
 def _scatters(setting: Setting, block: Block, placed: Groups, units: Units, times: Number) -> Moved:
     """Gradients scattered over the shards; FSDP's are reduced over the replicas with each scatter."""
-    layer, table = _moved(setting, placed.dp, units, setting.gradient, setting.gradient, "reduce_scatter", times)
+    width = setting.reduced
+    layer, table = _moved(setting, placed.dp, units, width, width, _summing(setting, block), times)
     if not setting.stack.states.sharded_master:
         return Moved((layer, table), layer.time, table.time)
     layers = (layer, *_over_replicas(setting, placed, layer))

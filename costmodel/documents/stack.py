@@ -152,7 +152,7 @@ class Offloading(Sourced):
     of: list[Offloaded] = Field(min_length=1, description="What can be kept on the host")
     to: list[Where] = Field(min_length=1, description="Where optimizer and parameters can be kept: cpu, nvme")
     gradients: bool = Field(
-        description="With the optimizer, gradients are kept there too, and cross the link in every micro-batch"
+        description="With the optimizer, gradients are kept there too, and cross the link whenever they are reduced"
     )
     overlap: Share = Field(description="Share of the traffic over the host link that can hide behind compute")
 

@@ -104,6 +104,8 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
     "L042": [
         ({"stack": "deepspeed"}, {"zero": 2, "offload": BOTH}, {"zero": 3, "offload": BOTH}),
         ({"stack": "deepspeed"}, {"zero": 3, "offload": ["parameters"]}, {"zero": 3, "offload": BOTH}),
+        ({"stack": "deepspeed"}, {"zero": 0, "offload": ["optimizer"]}, {"zero": 1, "offload": ["optimizer"]}),
+        ({}, {"zero": 0, "offload": ["optimizer"]}, {"zero": 0, "offload": ["activations"]}),
         ({}, {"offload_layers": 2, "offload": ["optimizer"]}, {"offload_layers": 2, "offload": ["activations"]}),
     ],
     "L043": [({"node": "hgx-mi300x"}, {"offload": ["optimizer"]}, {}), (DRIVELESS, ON_DRIVES, {"zero": 3})],

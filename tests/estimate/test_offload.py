@@ -8,7 +8,7 @@ import pytest
 
 from costmodel.equations.offload import host_update_time, host_update_traffic, link_time, offload_efficiency
 from costmodel.equations.states import gradient_traffic
-from estimate.cases import FASTEST, ask, costs, line, model, setting, written_out
+from estimate.cases import FASTEST, ask, costs, line, model, setting, without_network, written_out
 
 SMALL = setting(model(), stack="deepspeed")
 STATES = {"zero": 3, "offload": ["optimizer", "parameters"]}
@@ -73,6 +73,33 @@ def test_offloaded_layers_leave_a_window() -> None:
     assert line(ask(large, recompute="none", **HALF), "activations") == pytest.approx(8 * layer)
     times = [given.evaluation.costs.row()["offload_exposed"] for given in (kept, half, all_of_them)]
     assert times[0] == 0 < times[1] < times[2]
+
+
+@pytest.mark.parametrize(("gradients", "width"), [("fp32", 4), ("bf16", 2)])
+def test_gradients_that_wait_for_the_last_micro_batch_stay_on_the_device(gradients: str, width: float) -> None:
+    """DeepSpeed reduces under zero 1 at the end of accumulation: till then every rank has all of them, once."""
+    asked = setting("llama-3-8b", stack="deepspeed", workload={"gradients": gradients})
+    one, two = (ask(asked, zero=zero, offload=["optimizer"]) for zero in (1, 2))
+    assert line(one, "gradients") == pytest.approx(width * 8030261248)
+    assert line(two, "gradients") == 2 * 1e9, "two buckets"
+    assert one.evaluation.costs.row()["host_memory"] == two.evaluation.costs.row()["host_memory"]
+
+
+def test_gradients_that_wait_cross_the_link_once() -> None:
+    """With nothing hidden of 8 micro-batches, seven crossings of a shard fewer than zero 2, no network in the way."""
+    stack = written_out("stack", "deepspeed", offload={"overlap": 0})
+    asked = without_network(setting("llama-3-8b", stack=stack))
+    one, two = (costs(asked, zero=zero, offload=["optimizer"])["offload_exposed"] for zero in (1, 2))
+    each = link_time(gradient_traffic(8030261248 / 8, 4.0), asked.host.link, asked.host.link_share)
+    assert two - one == pytest.approx(7 * each)
+
+
+@pytest.mark.parametrize("pp", [1, 2])
+def test_gradients_of_fsdp_wait_in_a_pipeline(pp: int) -> None:
+    given, on_device = (
+        ask(setting(model(), stack="fsdp2"), pp=pp, zero=3, offload=what) for what in (["optimizer"], [])
+    )
+    assert (line(given, "gradients") == line(on_device, "gradients")) == (pp == 2)
 
 
 def test_a_host_too_small_is_refused() -> None:

@@ -43,10 +43,11 @@ def too_many_layers(setting: Setting, block: Block) -> Mask:
 def wrong_offload(setting: Setting, block: Block) -> Mask:
     """Keys of offload that do not go together."""
     structure, kept = block.structure, set(block.structure.offload)
+    optimizer = "optimizer" in kept and structure.zero == 0
     parameters = "parameters" in kept and (structure.zero != 3 or "optimizer" not in kept)
     drives = structure.offload_to == "nvme" and not kept & {"optimizer", "parameters"}
     layers = structure.offload_layers is not None and "activations" not in kept
-    return all_if(block, parameters or drives or layers)
+    return all_if(block, optimizer or parameters or drives or layers)
 
 
 def unknown_host(setting: Setting, block: Block) -> Mask:

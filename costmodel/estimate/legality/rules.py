@@ -90,8 +90,8 @@ REFUSALS = {
     "L041": Rule("recompute layers", "A model chunk has no more layers than that; all of them is recompute: full."),
     "L042": Rule(
         "offload keys",
-        "Parameters leave the device under zero 3 only, and with the optimizer; offload_to is for these two, "
-        "offload_layers for activations.",
+        "The optimizer leaves the device only sharded, under zero 1 to 3; parameters under zero 3 only, and with the "
+        "optimizer; offload_to is for these two, offload_layers for activations.",
     ),
     "L043": Rule("host unknown", "Offload needs what the node's document may lack: host, memory, and for nvme drives."),
     "L044": Rule("no such precision", "The accelerator lacks the type, or the training software does not train in it."),

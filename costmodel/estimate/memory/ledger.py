@@ -194,7 +194,7 @@ def _states(setting: Setting, block: Block, held: Number, over: Number) -> dict[
     if zero >= 2:
         whole = gradient_bytes(held, setting.gradient, over, zero=1)
         gradients = np.where(summed_once(setting, block), whole, gradients)
-    if states.gradient_copies and zero <= 1:
+    if states.gradient_copies and zero <= 1 and "optimizer" not in block.structure.offload:
         wide = setting.gradient == ELEMENT_BYTES["fp32"]
         gradients = gradients + gradient_copy_bytes(held, setting.gradient, over, of="all" if wide else "shard")
     return {

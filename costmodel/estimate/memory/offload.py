@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.equation import Number, term
 from costmodel.equations.counting import divided, repeated
@@ -14,6 +15,7 @@ from costmodel.equations.overlap import exposed_time
 from costmodel.equations.states import gradient_traffic
 from costmodel.estimate.block import Block
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.schedules import summed_once
 from costmodel.estimate.shapes.split import layer_count
 from costmodel.estimate.traffic.expert import expert_data
 
@@ -33,20 +35,27 @@ def moved_states(
     setting: Setting, block: Block, column: dict[str, Number], updated: Number
 ) -> tuple[dict[str, Number], Number]:
     """The states of a stage without what the host keeps, and the bytes it keeps for the rank."""
-    structure, offloading = block.structure, setting.stack.offload
+    structure = block.structure
     column = dict(column)
     host: Number = 0.0
     if "optimizer" in structure.offload:
         with term("gradients on the host"):
             host = column["optimizer"] + gradient_traffic(updated, setting.gradient)
         column["optimizer"] = 0.0
-        if offloading is not None and offloading.gradients:
-            pieces = repeated(BUCKETS, setting.bucket(block.shards, setting.reduced))
-            column["gradients"] = np.minimum(column["gradients"], pieces)
+        pieces = repeated(BUCKETS, setting.bucket(block.shards, setting.reduced))
+        whole = column["gradients"]
+        column["gradients"] = np.where(_leaving_late(setting, block), whole, np.minimum(whole, pieces))
     if "parameters" in structure.offload:
         host = host + column["weights"]
         column["weights"] = 0.0
     return column, host
+
+
+def _leaving_late(setting: Setting, block: Block) -> NDArray[np.bool_]:
+    """Rows whose gradients stay on the device until the last micro-batch: all that wait for it to be reduced."""
+    offloading = setting.stack.offload
+    kept = offloading is None or not offloading.gradients or block.structure.zero < 2
+    return kept | summed_once(setting, block)
 
 
 def moved_activations(
@@ -129,8 +138,8 @@ def offload_time(setting: Setting, block: Block, passing: Passing, micro_batches
             down = _link(setting, gradient_traffic(updated, setting.gradient))
         update = _update(setting, block, updated)
         tail = _tail(setting, block, updated, update)
-        if not offloading.gradients:
-            tail, down = tail + down, 0.0
+        late = _leaving_late(setting, block)
+        tail, down = tail + np.where(late, down, 0.0), np.where(late, 0.0, down)
     with term("activations over the link"):
         saved = _link(setting, passing.activations)
     with term("offload forward"):

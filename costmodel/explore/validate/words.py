@@ -17,11 +17,16 @@ PRECISIONS = {
     "bf16/fp16": OPEN,
     "bfloat16": "bf16",
     "float16": "fp16",
+    "half": "fp16",
+    "16-mixed": "fp16",  # as Lightning names it
+    "16-true": "fp16",
     "fp8-delayed": DELAYED,
     "fp8-ds": DELAYED,
     "fp8-current": "fp8-cs",
     "fp8-blockwise": "fp8-block",
     "fp8-sc": "fp8-block",  # Megatron-Bridge's blocks, its subchannels
+    "fp8-subchannel": "fp8-block",
+    "fp8-tensorwise": "fp8-cs",  # so called by Megatron and torchao
     "fp8-rowwise": "fp8-row",
     "fp8-mx": "mxfp8",
 }
@@ -40,7 +45,7 @@ SCHEDULES = {
 MODES = {"none": "none", "selective": "selective", "full": "full", "uniform": "full", "block": "full"}
 _SCHEDULE = re.compile(r"(?:schedule=|\+ (?=ZB-|1F1B))([\w-]+(?: interleaved)?)", re.IGNORECASE)
 _ULYSSES = re.compile(r"\bCP=Ulysses", re.IGNORECASE)
-_MIXED = re.compile(r"-(?:mixed|scaling|precision)")
+_MIXED = re.compile(r"^torch-|^bf16-with-|-(?:mixed|true|scaling|precision)|(?<=fp8)-(?:hybrid|e4m3(?:fn)?|e5m2)")
 _COUNT = re.compile(r"(\d+)(?: layers?)?")
 
 
@@ -55,7 +60,8 @@ class Recompute(NamedTuple):
 def precision_of(row: Row) -> str:
     """The precision a row names, as `PRECISIONS` has it; empty where none."""
     written = row.text("precision")
-    named = PRECISIONS.get(_MIXED.sub("", re.sub(r"[^a-z0-9/+]+", "-", written.lower()).strip("-")))
+    words = re.sub(r"[^a-z0-9/+]+", "-", written.lower()).strip("-").replace("float8", "fp8")
+    named = PRECISIONS.get(words) or PRECISIONS.get(_MIXED.sub("", words))
     if written and named is None:
         raise Refused("V004", f"precision {written}")
     return named or ""

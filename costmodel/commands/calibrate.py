@@ -107,12 +107,12 @@ def calibrate(
 
     Next: costmodel show h100-sxm --fitted
     """
+    from costmodel.documents.kernels import of_runs
     from costmodel.explore.calibrate.calibrate import calibrated
     from costmodel.explore.calibrate.renewal import decided, renewed
-    from costmodel.explore.calibrate.sharpened import of_runs
     from costmodel.report import calibration
 
-    if of_runs(files):
+    if of_runs(files[0]):
         return _runs(files, leave_out, chosen_values(where or []), afresh=afresh, write=write)
     found = calibrated(files, node)
     decisions = decided(found, replace=replace)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -59,7 +59,29 @@ class Row:
         return None if value is None else bool(value)
 
 
-def records(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
+@dataclass(frozen=True)
+class Sheet:
+    """A table as it is written: its header and where that stands, and the records below it with their places."""
+
+    place: Place
+    names: list[str]
+    records: Iterator[tuple[Place, list[str]]]
+
+
+def sheet(path: str, text: str, known: Collection[str]) -> Sheet:
+    """The table in a text; headers that differ from a known one in capitals alone are that one."""
+    lines = list(io.StringIO(text, newline=""))
+    found = _records(path, text)
+    start, header = next(found, (1, []))
+
+    def place(line: int) -> Place:
+        return Place(path, line, 1, text=lines[line - 1].rstrip("\r\n") if lines else "")
+
+    names = [name.lower() if name.lower() in known else name for name in header]
+    return Sheet(place(start), names, ((place(line), record) for line, record in found))
+
+
+def _records(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
     """Every record that is not empty, with the line it begins in."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     line = 1

@@ -7,13 +7,12 @@ Any other column is left alone.
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from costmodel.documents.cells import Column, Row, cell_at, records, repeated, row_of
+from costmodel.documents.cells import Column, Row, cell_at, repeated, row_of, sheet
 from costmodel.documents.faults import nearest
 from costmodel.documents.files import LARGEST_TABLE, file_text
 from costmodel.documents.nccl_text import is_nccl_text, nccl_rows
@@ -119,6 +118,8 @@ _MARKS: dict[Kind, tuple[str, ...]] = {
     "cluster": ("op", "gpus", "nodes"),
     "matmul": ("m", "n", "k"),
 }
+_KNOWN = {*RUN_COLUMNS, *(name for layout in KINDS.values() for name in (*layout.columns, *layout.optional))}
+_RUNS = {"layers", "heads", "gpus"}  # no table of kernels has all of them
 
 
 @dataclass(frozen=True)
@@ -137,10 +138,8 @@ def read_timings(path: str) -> Timings:
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     if is_nccl_text(text):
         return Timings(path, "cluster", digest, nccl_rows(path, text))
-    lines = list(io.StringIO(text, newline=""))
-    found = records(path, text)
-    start, names = next(found, (1, []))
-    place = Place(path, start, 1, text=lines[start - 1].rstrip("\r\n") if lines else "")
+    found = sheet(path, text, _KNOWN)
+    place, names = found.place, found.names
     if {*RUN_REQUIRED[:3]} <= set(names):
         return Timings(path, "runs", digest, ())
     kind = _kind_of(place, names)
@@ -149,8 +148,7 @@ def read_timings(path: str) -> Timings:
     _checked(place, names, KINDS[kind])
     faults: list[Fault] = []
     rows = []
-    for line, record in found:
-        where = Place(path, line, 1, text=lines[line - 1].rstrip("\r\n"))
+    for where, record in found.records:
         row = row_of(where, names, record, {**KINDS[kind].columns, **KINDS[kind].optional})
         rows.append(row)
         faults += row.faults or _empty(where, names, row, KINDS[kind])
@@ -159,6 +157,12 @@ def read_timings(path: str) -> Timings:
     if not rows:
         raise fail("D015", "the table has no rows", place)
     return Timings(path, kind, digest, tuple(rows))
+
+
+def of_runs(path: str) -> bool:
+    """Whether a file is a table of training runs, by its header."""
+    text = file_text(path, largest=LARGEST_TABLE)
+    return not is_nccl_text(text) and set(sheet(path, text, _KNOWN).names) >= _RUNS
 
 
 def _kind_of(place: Place, names: list[str]) -> Kind:

@@ -3,16 +3,15 @@
 `COLUMNS` lists every column that is used, with its kind and meaning; any other column is left alone, and can still
 be selected by (`--where tier=core`). A table must have those of `REQUIRED` (their cells may be empty), a column
 that says what it ran on, and one that says what was measured. Header names of a memory table that differ
-(`model`, `seq`, `sp`, `mbs`, `gbs`, `note`) are understood too. A row keeps what is wrong with its cells: it alone
-cannot be used.
+(`model`, `seq`, `sp`, `mbs`, `gbs`, `note`) are understood too, and capitals do not matter. A row keeps what is wrong
+with its cells: it alone cannot be used.
 """
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 
-from costmodel.documents.cells import Column, Row, records, repeated, row_of
+from costmodel.documents.cells import Column, Row, repeated, row_of, sheet
 from costmodel.documents.faults import nearest
 from costmodel.documents.files import LARGEST_TABLE, file_text
 from costmodel.errors import CostModelError, Fault, Place, fail
@@ -113,24 +112,17 @@ class Table:
 
 def read_table(path: str) -> Table:
     """A table of measured runs, or every fault of its header at once; a row says itself what is wrong with it."""
-    text = file_text(path, largest=LARGEST_TABLE)
-    lines = list(io.StringIO(text, newline=""))
-    found = records(path, text)
-    start, header = next(found, (1, []))
-    names = _header(path, lines, start, header)
-    rows = tuple(
-        row_of(Place(path, line, 1, text=lines[line - 1].rstrip("\r\n")), names, record, COLUMNS)
-        for line, record in found
-    )
+    found = sheet(path, file_text(path, largest=LARGEST_TABLE), {*COLUMNS, *ALIASES})
+    names = _header(found.place, found.names)
+    rows = tuple(row_of(place, names, record, COLUMNS) for place, record in found.records)
     if not rows:
-        raise fail("D014", "the table has no rows", Place(path, start, 1))
+        raise fail("D014", "the table has no rows", Place(path, found.place.line, 1))
     return Table(path, tuple(name for name in names if name), rows)
 
 
-def _header(path: str, lines: list[str], line: int, header: list[str]) -> list[str]:
+def _header(place: Place, header: list[str]) -> list[str]:
     """The names of the columns as `COLUMNS` has them, or what is wrong with them."""
     renamed = [ALIASES[name] if name in ALIASES and ALIASES[name] not in header else name for name in header]
-    place = Place(path, line, 1, text=lines[line - 1].rstrip("\r\n") if lines else "", width=1)
     if not set(COLUMNS) & set(renamed):
         hint = "cells are separated by commas; costmodel explain D014 names the columns"
         raise fail("D014", "the first line names no column of a table of measured runs", place, hint)

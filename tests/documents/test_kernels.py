@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.kernels import KINDS, read_timings, told_kinds
+from costmodel.documents.kernels import KINDS, of_runs, read_timings, told_kinds
 from costmodel.documents.nccl_text import OPERATIONS
 from costmodel.errors import CostModelError
 
@@ -69,6 +69,16 @@ def written(folder: Path, text: str | bytes, name: str = "table.csv") -> str:
 )
 def test_a_table_is_known_by_its_columns(tmp_path: Path, text: str, kind: str) -> None:
     assert read_timings(written(tmp_path, text)).kind == kind
+
+
+def test_headers_are_known_whatever_their_capitals(tmp_path: Path) -> None:
+    header, _, cells = GEMM.partition("\n")
+    (row,) = read_timings(written(tmp_path, f"{header.upper()}\n{cells}")).rows
+    assert (row.number("m"), row.number("time_us"), row.text("SRC")) == (8.0, 11.5, "x")
+
+
+def test_no_timings_are_of_runs(tmp_path: Path) -> None:
+    assert [of_runs(written(tmp_path, text)) for text in (GEMM, CLUSTER, NOW, OLD)] == [False] * 4
 
 
 def test_decode_is_known_by_the_name_of_the_file(tmp_path: Path) -> None:

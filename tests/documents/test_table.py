@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.files import file_text
+from costmodel.documents.kernels import of_runs
 from costmodel.documents.table import ALIASES, COLUMNS, MEMORIES, REQUIRED, TIMES, read_table
 from costmodel.errors import CostModelError
 
@@ -66,6 +67,22 @@ def test_a_table_may_be_large(tmp_path: Path) -> None:
         file_text(path, largest=1_000_000)
 
 
+def test_headers_are_known_whatever_their_capitals(tmp_path: Path) -> None:
+    header = (
+        HEADER.replace("layers", " Layers ").replace("step_time_s", "STEP_TIME_S").replace("notes", "Notes,MBS,Tier")
+    )
+    path = written(tmp_path, f"{header}\n{ROW},4,core\n")
+    (row,) = read_table(path).rows
+    assert (row.number("layers"), row.number("step_time_s"), row.text("notes")) == (48.0, 1.42, "full")
+    assert (row.number("micro_batch"), row.text("Tier")) == (4.0, "core")
+    assert of_runs(path)
+
+
+@pytest.mark.parametrize("header", [HEADER, ",".join(f'"{name}"' for name in HEADER.split(",")), f"\n\n{HEADER}"])
+def test_a_table_of_runs_is_known_however_it_is_quoted(tmp_path: Path, header: str) -> None:
+    assert of_runs(written(tmp_path, f"{header}\n{ROW}\n"))
+
+
 def test_every_column_is_told() -> None:
     assert all(column.meaning for column in COLUMNS.values())
     assert {*REQUIRED, *TIMES, *MEMORIES} <= set(COLUMNS)
@@ -87,6 +104,7 @@ HOSTILE: dict[str, tuple[str | bytes, str, str, str, str]] = {
     "no rows": (HEADER + "\n", "D014", "no rows", ":1:1", ""),
     "a quote that never ends": (TEXT.replace("22b", '"22b'), "D014", "unexpected end of data", ":2:1", ""),
     "a column twice": (TEXT.replace("notes", "tp"), "D005", "'tp' stands twice", ":1:73", "tp"),
+    "a column in two ways": (TEXT.replace("notes", "TP"), "D005", "'tp' stands twice", ":1:73", "TP"),
     "no hidden": (TEXT.replace("hidden", "width"), "D004", "'hidden' is missing", ":1:1", "i"),
     "no gpu": (TEXT.replace(",gpu,", ",chip,"), "D004", "accelerator, gpu is needed", ":1:1", "i"),
     "nothing measured": (TEXT.replace("step_time_s", "time"), "D004", "step_time_s, tokens", ":1:1", "i"),

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.documents.belief import Belief
-from costmodel.documents.files import LARGEST_TABLE, file_text
 from costmodel.documents.folders import is_shipped
 from costmodel.documents.kernels import stem
 from costmodel.documents.rewriting import document_text, place_of, rewritten
@@ -21,12 +20,6 @@ from costmodel.explore.validate.validate import Where, chosen_rows
 from costmodel.units import significant
 
 SECONDS = ("operation", "host")  # leaves that are times
-
-
-def of_runs(tables: Sequence[str]) -> bool:
-    """Whether these are tables of measured runs, by the header of the first."""
-    header = file_text(tables[0], largest=LARGEST_TABLE).partition("\n")[0].split(",")
-    return {"layers", "heads", "gpus"} <= {name.strip() for name in header}
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """What nccl-tests print: `all_reduce_perf` and its sisters, one or several runs in a text, other lines between them.
 
 A header names the columns, first those of the out-of-place run, then again those in place; which columns there are
-differs from version to version. The ranks, their hosts and the device stand above it.
+differs from version to version. The ranks, their hosts and the device stand above it. Which test it was says a line
+above, or the name of the file; else its figures, where they can be of one test alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Iterator
@@ -36,6 +38,22 @@ _RANK = re.compile(r"#\s*Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\s+\d+\s+\[[^\]]*
 _HEADER = re.compile(r"#\s*size\s+count\s")
 _RESULT = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
 _CPU = "cputime"
+# Of each test: whether it names an operation, whether a root, and how often the bus carries what all but one rank hold,
+# none where it is what each rank sends (PERFORMANCE.md of nccl-tests).
+_SIGNS: dict[str, tuple[bool, bool, int]] = {
+    "all_reduce": (True, False, 2),
+    "reduce_scatter": (True, False, 1),
+    "sendrecv": (True, False, 0),
+    "reduce": (True, True, 0),
+    "broadcast": (False, True, 0),
+    "gather": (False, True, 1),
+    "scatter": (False, True, 1),
+    "all_gather": (False, False, 1),
+    "alltoall": (False, False, 1),
+    "alltoallv": (False, False, 1),
+    "hypercube": (False, False, 0),
+}
+_ROUNDED = 0.0051  # figures are printed to hundredths
 
 
 @dataclass
@@ -43,6 +61,7 @@ class _Run:
     """What has been read of one run so far."""
 
     operation: str = ""
+    inferred: str = ""
     ranks: set[int] = field(default_factory=set)
     hosts: set[str] = field(default_factory=set)
     device: str = ""
@@ -62,7 +81,8 @@ def nccl_rows(path: str, text: str) -> tuple[Row, ...]:
     run = _Run(operation=found[1] if found else "")
     rows: list[Row] = []
     faults: list[Fault] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
         place = Place(path, number, 1, text=line, width=max(1, len(line.rstrip())))
         if _STARTS.match(line) and run.columns:
             run = _Run(operation=run.operation)
@@ -70,7 +90,7 @@ def nccl_rows(path: str, text: str) -> tuple[Row, ...]:
             _heard(run, line)
             continue
         try:
-            _usable(run, place)
+            _usable(run, place, lines[number - 1 :])
             rows += () if run.refused else _result(run, line, place)
         except CostModelError as error:
             faults += error.faults
@@ -114,7 +134,7 @@ def _result(run: _Run, line: str, place: Place) -> Iterator[Row]:
     ranks = len(run.ranks) or run.launched
     written = {
         "gpu": run.device,
-        "op": OPERATIONS[run.operation],
+        "op": OPERATIONS[run.operation or run.inferred],
         "gpus": str(ranks),
         "nodes": str(len(run.hosts) or 1),
         "dtype": cells[2],
@@ -127,7 +147,7 @@ def _result(run: _Run, line: str, place: Place) -> Iterator[Row]:
     yield Row(place, written, {**numbers, "time_us": time})
 
 
-def _usable(run: _Run, place: Place) -> None:
+def _usable(run: _Run, place: Place, lines: list[str]) -> None:
     """A fault, once a run, where it does not say which test it was, on how many ranks, or what time it took."""
     if run.refused is not None:
         return
@@ -135,12 +155,34 @@ def _usable(run: _Run, place: Place) -> None:
     if "time" not in run.columns:
         hint = "run it without -C: the time of the device is wanted" if _CPU in run.columns else "run the test again"
         raise fail("D015", "the header names no column 'time'", place, hint)
-    if not run.operation:
-        hint = "keep the line that started it, or name the file after it, for example all_reduce_perf.txt"
-        raise fail("D015", "nothing says which of the nccl-tests this was", place, hint)
     if not (run.ranks or run.launched):
         raise fail("D015", "nothing says how many ranks took part", place, "keep the lines '#  Rank 0 …' above it")
+    run.inferred = "" if run.operation else _inferred(run, lines)
+    if not (run.operation or run.inferred):
+        hint = "keep the line that started it, or name the file after it, for example all_reduce_perf.txt"
+        raise fail("D015", "nothing says which of the nccl-tests this was", place, hint)
     run.refused = False
+
+
+def _inferred(run: _Run, lines: list[str]) -> str:
+    """The one test whose result with the fastest bus this can be; empty where there are several."""
+    figures = []
+    for line in lines:
+        if _STARTS.match(line) or _HEADER.match(line):
+            break
+        first = dict(reversed(list(zip(run.columns, line.split(), strict=False))))
+        with contextlib.suppress(KeyError, ValueError):
+            signs = (first.get("redop", "none") != "none", int(first.get("root", "-1")) >= 0)
+            figures.append((float(first["busbw"]), float(first["algbw"]), signs))
+    bus, rate, signs = max(figures, default=(math.nan, math.nan, (False, False)))
+    ranks = len(run.ranks) or run.launched
+
+    def fits(passes: int) -> bool:
+        factor = passes * (ranks - 1) / ranks if passes else 1.0
+        return abs(bus - factor * rate) <= _ROUNDED * (1 + factor)
+
+    found = [name for name, (*named, passes) in _SIGNS.items() if tuple(named) == signs and fits(passes)]
+    return found[0] if len(found) == 1 else ""
 
 
 def _number(text: str, place: Place) -> float:

@@ -118,6 +118,49 @@ def test_the_name_of_the_file_tells_the_test(tmp_path: Path) -> None:
     assert row.text("op") == "all_to_all"
 
 
+# redop and root, ranks, time in us, algbw and busbw in GB/s of 64 MB; the test it must have been, if it can be but one
+TELLING = {
+    "all_reduce": ("sum -1", 8, "300.0 223.70 391.47", "all_reduce"),
+    "all_reduce of two is as a ring of sends": ("sum -1", 2, "300.0 223.70 223.70", ""),
+    "all_reduce too small to tell": ("sum -1", 8, "9000.0 0.00 0.01", ""),
+    "reduce_scatter": ("sum -1", 8, "300.0 223.70 195.73", "reduce_scatter"),
+    "reduce_scatter of two": ("sum -1", 2, "300.0 223.70 111.85", "reduce_scatter"),
+    "sendrecv": ("sum -1", 8, "300.0 223.70 223.70", "send"),
+    "reduce_scatter of thousands is nearly as sends": ("sum -1", 4096, "9000.0 7.46 7.46", ""),
+    "reduce": ("sum 0", 8, "300.0 223.70 223.70", "reduce"),
+    "broadcast": ("none 0", 8, "300.0 223.70 223.70", "broadcast"),
+    "gather or scatter": ("none 0", 8, "300.0 223.70 195.73", ""),
+    "all_gather or alltoall": ("none -1", 8, "300.0 223.70 195.73", ""),
+    "of no test": ("sum -1", 8, "300.0 223.70 100.00", ""),
+}
+
+
+@pytest.mark.parametrize("name", TELLING)
+def test_figures_of_one_test_alone_tell_it(tmp_path: Path, name: str) -> None:
+    """redop and root as the sources of nccl-tests print them: sendrecv and reduce_scatter as all_reduce."""
+    signs, ranks, figures, operation = TELLING[name]
+    text = (
+        f"# nThread 1 nGpus {ranks} minBytes 8 maxBytes 67108864\n"
+        "#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw\n"
+        f"  8 2 float {signs} 11.0 0.00 0.00 0 {figures}\n67108864 16777216 float {signs} {figures} 0 9.0 1.00 1.00\n"
+    )
+    path = written(tmp_path, text, "log.txt")
+    if operation:
+        assert {row.text("op") for row in read_timings(path).rows} == {operation}
+        return
+    with pytest.raises(CostModelError, match="which of the nccl-tests this was"):
+        read_timings(path)
+
+
+def test_what_figures_told_does_not_hold_for_the_next_run(tmp_path: Path) -> None:
+    text = OLD.replace("$ mpirun -np 1 ./build/reduce_scatter_perf", "").replace("74.81", "149.63")
+    next_run = text.replace("149.63", "99.75").replace("nGpus 4", "nGpus 2")
+    text, next_run = (run.replace("#   Rank  0", "#   a rank") for run in (text, next_run))
+    assert [row.text("op") for row in read_timings(written(tmp_path, text)).rows] == ["all_reduce"]
+    with pytest.raises(CostModelError, match="which of the nccl-tests this was"):
+        read_timings(written(tmp_path, text + next_run))
+
+
 FAULTS: dict[str, tuple[str, str, str, str]] = {
     "empty": ("", "D015", "names no columns", ":1:1"),
     "words": ("to whom it may concern\n", "D015", "names no columns", ":1:1"),

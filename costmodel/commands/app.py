@@ -18,6 +18,7 @@ from costmodel.commands.guard import guarded
 from costmodel.commands.measure import measure
 from costmodel.commands.pipeline import pipeline
 from costmodel.commands.search import search
+from costmodel.commands.shared import NoColorOption
 from costmodel.commands.vary import scale, sensitivity, solve, sweep
 from costmodel.report.theme import colour
 
@@ -59,22 +60,17 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-def _no_colour(asked: bool) -> None:
-    colour(on=not asked)
-
-
 @app.callback()
 def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")
     ] = False,
-    no_color: Annotated[
-        bool, typer.Option("--no-color", is_eager=True, callback=_no_colour, help="Plain text, whatever the terminal")
-    ] = False,
+    no_color: NoColorOption = False,
 ) -> None:
     """Time, memory, network and cost of distributed LLM jobs, from closed-form equations."""
 
 
 def main() -> None:
-    """The installed command."""
+    """The installed command, in colour until --no-color says otherwise."""
+    colour(on=True)
     guarded(lambda: app(prog_name="costmodel"))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from costmodel.commands import completion
 from costmodel.commands.shared import answering
-from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.reply import Reply
-from costmodel.report.theme import HEAD, styled
 
 
 class Shelf(StrEnum):
@@ -80,27 +78,11 @@ def list_documents(
     Next: costmodel show NAME
     """
     from costmodel.documents.library import names, title_of
+    from costmodel.report import documents as report
 
     kinds = _KINDS[shelf] if shelf else ["scenario", "model", "stack", "optimizer", "node", "accelerator", "fabric"]
     found = {kind: [(name, title_of(kind, name)) for name in names(kind)] for kind in kinds}
-    return Reply(lambda: _listed(found), lambda: _as_json(found), "documents")
-
-
-def _listed(found: dict[str, list[tuple[str, str]]]) -> list[Line]:
-    lines: list[Line] = []
-    for kind, entries in found.items():
-        lines.append(styled(kind, HEAD))
-        lines.append(Grid(("name", "title"), entries, "ll", headed=False) if entries else styled("  none"))
-    return lines
-
-
-def _as_json(found: dict[str, list[tuple[str, str]]]) -> dict[str, Any]:
-    return {
-        "schema": "costmodel/list/v1",
-        "documents": [
-            {"kind": kind, "name": name, "title": title} for kind, entries in found.items() for name, title in entries
-        ],
-    }
+    return Reply(lambda: report.listed(found), lambda: report.listed_json(found), "documents")
 
 
 @answering
@@ -126,19 +108,10 @@ def show(
     Next: costmodel estimate mine.yaml
     """
     from costmodel.documents.library import text_of
+    from costmodel.report import documents as report
 
-    return _documents(text_of(name, fitted=fitted))
-
-
-def _documents(texts: list[tuple[str, str, str]]) -> Reply:
-    """Documents as they are written: kind, file, text."""
-    return Reply(
-        lambda: [drawn(line) for _, _, text in texts for line in text.splitlines()],
-        lambda: {
-            "schema": "costmodel/document/v1",
-            "documents": [{"kind": kind, "file": file, "text": text} for kind, file, text in texts],
-        },
-    )
+    found = text_of(name, fitted=fitted)
+    return Reply(lambda: report.documents(found), lambda: report.documents_json(found))
 
 
 _START = "quickstart"
@@ -157,10 +130,12 @@ def init() -> Reply:
     Next: costmodel search mine.yaml
     """
     from costmodel.documents.library import text_of
+    from costmodel.report import documents as report
 
     ((kind, file, text),) = text_of(_START)
     _, _, rest = text.partition("\n")  # the first line leads to the schema beside the shipped file
-    return _documents([(kind, file, rest)])
+    found = [(kind, file, rest)]
+    return Reply(lambda: report.documents(found), lambda: report.documents_json(found))
 
 
 @answering
@@ -179,7 +154,7 @@ def schema(
     Next: costmodel init > mine.yaml
     """
     from costmodel.documents.schema import schema_of
-    from costmodel.report.formats import json_text
+    from costmodel.report import documents as report
 
     told = schema_of(kind)
-    return Reply(lambda: [drawn(line) for line in json_text(told).splitlines()], lambda: told)
+    return Reply(lambda: report.schema(told), lambda: told)

@@ -41,12 +41,12 @@ def estimate(scenario: ScenarioArgument, assignments: SetOption = None, verbose:
 
     Exit code 1 when the plan is not legal, does not fit or breaks a limit. Next: costmodel search SCENARIO
     """
-    from costmodel.report import machine, plan
+    from costmodel.report import estimate as report
+    from costmodel.report import machine
 
     asked = predicted(scenario, assignments)
-    return Reply(
-        lambda: plan.estimate(asked, verbose=verbose), lambda: machine.estimate(asked), "plans", yes=works(asked)
-    )
+    said = report.estimate
+    return Reply(lambda: said(asked, verbose=verbose), lambda: machine.estimate(asked), "plans", yes=works(asked))
 
 
 @answering
@@ -73,11 +73,11 @@ def memory(
     Exit code 1 when the plan is not legal, does not fit or breaks a limit. Next: costmodel explain SCENARIO memory_peak
     """
     from costmodel.explore.explain.alone import alone, is_model
-    from costmodel.report import ledger, machine, plan
+    from costmodel.report import ledger, machine
 
     if is_model(scenario) and not assignments:
         facts = alone(scenario)
-        return Reply(lambda: plan.model_memory(facts), lambda: machine.model_memory(facts), "recipes")
+        return Reply(lambda: ledger.model_memory(facts), lambda: machine.model_memory(facts), "recipes")
     asked = predicted(scenario, assignments)
     said = ledger.memory
     return Reply(lambda: said(asked, verbose=verbose), lambda: machine.memory(asked), "ledger", yes=works(asked))
@@ -95,7 +95,8 @@ def comm(scenario: ScenarioArgument, assignments: SetOption = None) -> Reply:
 
     Exit code 1 when the plan is not legal, does not fit or breaks a limit. Next: costmodel explain SCENARIO tp_exposed
     """
-    from costmodel.report import machine, plan
+    from costmodel.report import communication, machine
 
     asked = predicted(scenario, assignments)
-    return Reply(lambda: plan.communication(asked), lambda: machine.communication(asked), "transfers", yes=works(asked))
+    said = communication.communication
+    return Reply(lambda: said(asked), lambda: machine.communication(asked), "transfers", yes=works(asked))

@@ -17,11 +17,11 @@ from costmodel.estimate.legality.rules import REFUSALS
 from costmodel.explore.compare.check import Checked, Finding
 from costmodel.explore.compare.compare import Moved
 from costmodel.explore.compare.figures import spoken
-from costmodel.report.compare import figures_json, inputs, inputs_json, terms, value_text
+from costmodel.report.compare import figures_json, inputs, inputs_json, terms
 from costmodel.report.formats import json_text, markdown_text
 from costmodel.report.layout import Grid, Line
-from costmodel.report.plan import percent
 from costmodel.report.theme import BAD, DIM, GOOD, HEAD, WARN, styled
+from costmodel.report.words import percent, result
 from costmodel.units import gib
 
 _BOUNDS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
@@ -119,7 +119,7 @@ def _said(checked: Checked, name: str, value: float | None) -> str:
         return "unknown"
     if name == "memory_share":
         return f"{gib(value * float(checked.answer.setting.usable))} GiB"
-    return value_text(name, value, COLUMNS[name].unit)
+    return result(name, value)
 
 
 def _aside(finding: Finding) -> str:

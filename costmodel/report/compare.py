@@ -10,11 +10,11 @@ from rich.text import Text
 
 import costmodel
 from costmodel.explore.compare.compare import Difference, Input, Moved
-from costmodel.explore.compare.figures import MEMORY, TRAFFIC, higher_is_better, spoken, unit_of
+from costmodel.explore.compare.figures import MEMORY, TRAFFIC, spoken, unit_of
 from costmodel.report.layout import Grid, Line
-from costmodel.report.plan import TIME_TERMS, percent
-from costmodel.report.theme import BAD, DIM, GOOD, HEAD, WARN, styled
-from costmodel.units import gib, show, significant
+from costmodel.report.theme import BAD, DIM, HEAD, WARN, styled
+from costmodel.report.words import TIME_TERMS, result
+from costmodel.units import gib, significant
 
 _TITLES = {
     "step_time": "step time",
@@ -75,13 +75,13 @@ def terms(moves: Sequence[Moved]) -> Iterator[Line]:
     named = {spoken(move.name): move for move in moves}
     moves = [move for move in moves if _tells(move, named)]
     rows = []
-    for result, title in _TITLES.items():
-        if result in named:
-            rows.append(figure_row(named[result], title, share=True))
-        if result == "step_time":
+    for name, title in _TITLES.items():
+        if name in named:
+            rows.append(figure_row(named[name], title, share=True))
+        if name == "step_time":
             times = [move for move in moves if spoken(move.name) in _TERMS]
             rows += _beneath([(move, _TERMS[spoken(move.name)]) for move in times])
-        if result == "memory_peak":
+        if name == "memory_peak":
             lines = [move for move in moves if move.name.startswith(MEMORY)]
             rows += _beneath([(move, spoken(move.name).removeprefix(MEMORY)) for move in lines])
     if rows:
@@ -110,7 +110,7 @@ def _beneath(moves: Sequence[tuple[Moved, str]]) -> list[tuple[str, str, str, st
 def figure_row(move: Moved, title: str, *, share: bool) -> tuple[str, str, str, str, str]:
     """A figure before and after; results change by a share, their terms by an amount."""
     unit = unit_of(move.name)
-    before, after = (value_text(spoken(move.name), value, unit) for value in (move.before, move.after))
+    before, after = (result(spoken(move.name), value, unit) for value in (move.before, move.after))
     worse = (move.after or 0.0) > (move.before or 0.0)
     mark = ("▼" if not worse else "▲") if share else ""
     if move.before is None or move.after is None:
@@ -129,18 +129,7 @@ def difference(move: Moved) -> float:
 
 
 def _signed(move: Moved, delta: float) -> str:
-    return f"{'+' if delta > 0 else '−'}{value_text(spoken(move.name), abs(delta), unit_of(move.name))}"
-
-
-def value_text(name: str, value: float | None, unit: str) -> str:
-    """A figure as people read it: memory in GiB, shares in percent."""
-    if value is None or math.isnan(value):
-        return "unknown" if value is not None else "—"
-    if unit == "1":
-        return percent(value)
-    if unit == "B" and not name.endswith("volume"):
-        return f"{gib(value)} GiB"
-    return show(value, f"token{'/s' if unit == '1/s' else ''}" if unit == "1/s" else unit)
+    return f"{'+' if delta > 0 else '−'}{result(spoken(move.name), abs(delta), unit_of(move.name))}"
 
 
 def conclusion(found: Difference) -> str:
@@ -158,13 +147,6 @@ def conclusion(found: Difference) -> str:
 def _times(ratio: float) -> str:
     times, word = (ratio, "faster") if ratio > 1 else (1 / ratio, "slower")
     return f"{significant(times)} × {word}" if times >= 1.01 else f"{significant((times - 1) * 100, 2)} % {word}"
-
-
-def better(move: Moved) -> str:
-    """The style of a change: good, bad, or neither known."""
-    if move.before is None or move.after is None:
-        return ""
-    return GOOD if (move.after > move.before) == higher_is_better(move.name) else BAD
 
 
 def diff_json(found: Difference) -> dict[str, Any]:

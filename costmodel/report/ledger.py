@@ -1,6 +1,8 @@
-"""The memory of a plan on the terminal: the ledger of its worst stage, and what the host holds."""
+"""Memory on the terminal: the ledger of a plan's worst stage and what the host holds; of a model alone, its states."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from rich.text import Text
 
@@ -8,10 +10,12 @@ from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.memory.ledger import ALLOCATED, LINES, RESERVED, STAGES
 from costmodel.estimate.plan import Answer
+from costmodel.explore.explain.alone import Alone
 from costmodel.report.choices import choice_words, tuning_notes
-from costmodel.report.layout import Grid, Line
-from costmodel.report.plan import BAND, assumed_lines, following, memory_band, percent, plan_words, problems, refusal
+from costmodel.report.layout import Grid, Line, drawn
+from costmodel.report.plan import assumed_lines, following, problems, refusal
 from costmodel.report.theme import HEAD, VERDICT_STYLE, bar, styled
+from costmodel.report.words import BAND, memory_band, percent, plan_words
 from costmodel.units import gib
 
 _LEDGER_NOTES = {
@@ -110,3 +114,29 @@ def _ledger_note(answer: Answer, name: str) -> str:
     if answer.evaluation.block.structure.recompute_modules is not None:
         notes["recompute"] = "modules of one layer, computed again"
     return notes.get(name, _LEDGER_NOTES.get(name, ""))
+
+
+def _active(facts: Alone) -> Iterator[Text]:
+    """What one token meets of a model with experts."""
+    if facts.active is not None:
+        yield styled(f"  {float(facts.active):,.0f} active: met by one token, embedding and head included")
+
+
+def model_memory(facts: Alone) -> list[Line]:
+    """A model alone: parameters, weights, and states by zero stage."""
+    lines: list[Line] = [
+        styled(f"{facts.model.title}: {float(facts.parameters):,.0f} parameters; weights and AdamW states alone", HEAD),
+        *_active(facts),
+        Text(),
+    ]
+    rows: list[tuple[str, ...]] = [
+        ("GiB a rank", "weights", *(f"zero {stage}, dp {dp:.0f}" for dp, stage in facts.recipes[0].kept if stage))
+    ]
+    for recipe in facts.recipes:
+        kept = [gib(float(value)) for (_, stage), value in recipe.kept.items() if stage]
+        rows.append((recipe.title, gib(float(recipe.weights)), *kept))
+    names, *kept_rows = zip(*rows, strict=True)
+    lines.append(Grid(names, kept_rows, "lrrr"))
+    whole = " · ".join(gib(float(recipe.kept[8.0, 0])) for recipe in facts.recipes)
+    lines.append(styled(f"  all states unsharded: {whole} GiB; activations and buffers come on top"))
+    return [*lines, Text(), drawn("Next: costmodel list scenarios")]

@@ -13,8 +13,9 @@ from costmodel.explore.explain.pipelines import Offer, Pipelines
 from costmodel.explore.explain.timeline import Event, Pass, Pipeline, events
 from costmodel.report import machine
 from costmodel.report.layout import Grid, Line, drawn
-from costmodel.report.plan import following, percent, problems, refusal, titled
+from costmodel.report.plan import following, problems, refusal, titled
 from costmodel.report.theme import DIM, HEAD, bar, styled
+from costmodel.report.words import percent
 from costmodel.units import gib, show_time
 
 MOST_RANKS, CELLS = 8, 62

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from costmodel.explore.search.stream import Sight
-from costmodel.report.ranking import told
+from costmodel.report.words import result
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Mark:
 def of_search(sight: Sight, objective: str) -> Mark:
     """How far a search is."""
     words = f"{sight.evaluated:,} legal of {sight.candidates:,} plans"
-    best = f"best {told(objective, sight.best.costs[objective])}" if sight.best else ""
+    best = f"best {result(objective, sight.best.costs[objective], bare=True)}" if sight.best else ""
     return Mark(sight.candidates, sight.total, sight.evaluated, words, best)
 
 

@@ -20,11 +20,12 @@ from costmodel.explore.search.search import Found
 from costmodel.report.choices import CHOICES, choice_words, short_words
 from costmodel.report.compare import difference, figure_row
 from costmodel.report.layout import Grid, Line, drawn
-from costmodel.report.plan import TIME_TERMS, head, percent, plan_words, remarks
+from costmodel.report.plan import remarks
 from costmodel.report.scatter import Point, scatter
 from costmodel.report.suggest import OF_ITSELF_ONE, command, plan_settings
 from costmodel.report.theme import BAD, DIM, HEAD, styled
-from costmodel.units import gib, show, show_time, significant
+from costmodel.report.words import TIME_TERMS, head, percent, plan_words, result
+from costmodel.units import gib, show_time, significant
 
 _NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
 _SHORT = {"dp_replicate": "rep"}
@@ -146,6 +147,7 @@ def front(found: Found, kept: Front, shown: int) -> list[Line]:
         return [styled("No plan has both results; set assume.price, or workload.tokens.", BAD)]
     axes = kept.axes
     titles = [f"{name} ({COLUMNS[name].better} is better)" for name in (axes.x, axes.y)]
+    say_x, say_y = (partial(result, name, bare=True) for name in (axes.x, axes.y))
     points = [Point(plan.costs[axes.x], plan.costs[axes.y], "●") for plan in kept.rows]
     best, legend = found.best[0].costs, f"● on the front · ◆ best by {axes.objective}"
     if found.yours is not None and found.your_rank is not None:
@@ -156,11 +158,10 @@ def front(found: Found, kept: Front, shown: int) -> list[Line]:
     listed = list(_spread(kept.rows, shown))
     cut = _cut([plan for _, plan in listed])
     rows = [
-        (*plan_cells(place, plan, cut), told(axes.x, plan.costs[axes.x]), told(axes.y, plan.costs[axes.y]))
-        for place, plan in listed
+        (*plan_cells(place, plan, cut), say_x(plan.costs[axes.x]), say_y(plan.costs[axes.y])) for place, plan in listed
     ]
     lines: list[Line] = [
-        *scatter(points, (titles[0], titles[1]), (partial(told, axes.x), partial(told, axes.y))),
+        *scatter(points, (titles[0], titles[1]), (say_x, say_y)),
         styled(f"  {legend}", DIM),
         Text(),
         Grid((*_names(cut), axes.x, axes.y), rows, f"r{_align(cut)}rr", drop=("sp",), gap=" "),
@@ -177,14 +178,6 @@ def _spread(plans: Sequence[Ranked], count: int) -> Iterator[tuple[int, Ranked]]
     for step in range(steps + 1):
         place = round(step * last / max(1, steps))
         yield place + 1, plans[place]
-
-
-def told(name: str, value: float) -> str:
-    """A result as people write it."""
-    unit = COLUMNS[name].unit
-    if unit == "B":
-        return f"{gib(value)} GiB"
-    return percent(value) if unit == "1" else significant(value, 4) if unit == "1/s" else show(value, unit)
 
 
 def _yours(found: Found) -> list[Line]:

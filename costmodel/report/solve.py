@@ -13,13 +13,13 @@ from costmodel.explore.vary.solve import Reach, Solved
 from costmodel.report.layout import Line, drawn
 from costmodel.report.suggest import command
 from costmodel.report.theme import BAD, DIM, HEAD, styled
-from costmodel.report.vary import told
+from costmodel.report.words import result
 
 
 def solve(found: Solved) -> list[Line]:
     """The values that reach the target, or that none does and what comes nearest."""
     goal = found.target
-    wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {told(goal.column, goal.bound)}"
+    wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {result(goal.column, goal.bound)}"
     now = f" (now {found.now.text})" if found.now is not None else ""
     lines: list[Line] = [styled(f"{found.case.scenario.title}: {wanted}", HEAD)]
     counted = f"{found.evaluated:,} value{'' if found.evaluated == 1 else 's'}"
@@ -33,7 +33,7 @@ def solve(found: Solved) -> list[Line]:
         lines.append(styled(f"  No value of {found.path} {searched} reaches it{now}.", BAD))
         if found.nearest is not None:
             text, point = found.nearest
-            lines.append(styled(f"  nearest   {told(goal.column, point.costs[goal.column])} at {text}"))
+            lines.append(styled(f"  nearest   {result(goal.column, point.costs[goal.column])} at {text}"))
     if found.evaluated:
         tried = f"{counted} tried from {found.tried[0]} to {found.tried[1]}"
         tried += f", {found.illegal:,} of them no legal plan" if found.illegal else ""

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from rich.text import Text
@@ -19,11 +20,11 @@ from costmodel.explore.vary.scale import Row, Scaled
 from costmodel.explore.vary.sensitivity import Knob, Sensitive
 from costmodel.explore.vary.sweep import Point, Swept
 from costmodel.report.charts import line, two_sided
-from costmodel.report.compare import value_text
 from costmodel.report.layout import Grid, Line
 from costmodel.report.machine import notes
-from costmodel.report.plan import TIME_TERMS, percent, remarks
+from costmodel.report.plan import remarks
 from costmodel.report.theme import BAD, DIM, HEAD, bar, styled
+from costmodel.report.words import TIME_TERMS, percent, result
 from costmodel.units import show_time, significant
 
 _TERMS = {key: title for title, key in TIME_TERMS}
@@ -37,11 +38,6 @@ _SHORTER = {
     "cluster.node.": "",
     "accelerator.peak.": "peak ",
 }
-
-
-def told(column: str, value: float) -> str:
-    """A result as people read it."""
-    return value_text(column, value, COLUMNS[column].unit)
 
 
 def _short(path: str) -> str:
@@ -64,7 +60,7 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     for point in found.points:
         set_to = [setting.partition("=")[2] for setting in point.settings]
         costs = point.costs
-        cells = [told(name, costs[name]) if costs else "" for name in found.shown]
+        cells = [result(name, costs[name]) if costs else "" for name in found.shown]
         bars = bar(costs[first] / most, 16) if costs and most > 0 else ""
         rows.append((*set_to, *cells, bars, _why(point)))
     names = (*(_short(axis.path) for axis in found.axes), *found.shown, "", "verdict")
@@ -102,7 +98,7 @@ def _chart(found: Swept) -> list[Text]:
     points = [(x, y) for x, y in placed if isinstance(x, float) and math.isfinite(y)]
     if len(found.axes) != 1 or len(points) < 2:
         raise fail("C010", "a chart needs one axis of numbers with two answers or more", None, "leave --chart out")
-    return line(points, (path, column), (_plain, lambda value: told(column, value)))
+    return line(points, (path, column), (_plain, partial(result, column)))
 
 
 def _plain(value: float) -> str:
@@ -252,7 +248,7 @@ def sensitivity(found: Sensitive, shown: int = _KNOBS_SHOWN) -> list[Line]:
     widest = max((max(abs(knob.low), abs(knob.high)) for knob in knobs), default=0.0)
     rows = [_knob(knob, widest) for knob in knobs]
     names = ("figure", "is", "turned", "down", "", "up")
-    head = f"{found.case.scenario.title}: {found.result} {told(found.result, found.value)}"
+    head = f"{found.case.scenario.title}: {found.result} {result(found.result, found.value)}"
     lines: list[Line] = [styled(head, HEAD), Grid(names, rows, "krrrlr", drop=("is", "turned", ""))]
     if len(found.knobs) > shown:
         lines.append(styled(f"  {len(found.knobs) - shown} more move it less", DIM))

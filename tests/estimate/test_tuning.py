@@ -11,7 +11,7 @@ from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import trained_in
 from costmodel.estimate.shapes.work import model_parameters, shard
 from costmodel.report.choices import tuning_notes
-from costmodel.report.plan import head
+from costmodel.report.words import head
 from estimate.cases import ask, costs, line, setting, written_out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -85,10 +86,16 @@ class Axes:
         return sign(self.x) * row.costs[self.x], sign(self.y) * row.costs[self.y]
 
 
+def by_name(columns: Iterable[str] = COLUMNS) -> dict[str, str]:
+    """Results by their names, and by those that machine output gives them."""
+    names = list(columns)
+    return {name: name for name in names} | {machine_name(name): name for name in names}
+
+
 def axes(text: str, objective: str) -> Axes:
     """The two results that `--pareto x,y` names."""
     ranked = [name for name, column in COLUMNS.items() if column.better != "neither"]
-    named = {name: name for name in ranked} | {machine_name(name): name for name in ranked}
+    named = by_name(ranked)
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or parts[0] == parts[1]:
         raise fail("C006", f"'{text}' is not two results", None, "for example --pareto memory_peak,step_time")

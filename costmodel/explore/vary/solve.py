@@ -16,13 +16,12 @@ from costmodel.documents.overrides import full
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.variation import vary as varied
 from costmodel.errors import CostModelError, Place, fail
-from costmodel.estimate.costs import COLUMNS, machine_name
+from costmodel.estimate.costs import COLUMNS
 from costmodel.explore.compare.leaves import Value, leaves
-from costmodel.explore.explain.explain import unknown
 from costmodel.explore.search.engine import Stopped
 from costmodel.explore.search.ranges import Span, axis, span
 from costmodel.explore.vary.pace import UNWATCHED, Pace
-from costmodel.explore.vary.sweep import Point, point, tried
+from costmodel.explore.vary.sweep import Point, column, point, tried
 from costmodel.units import UnitError, parse
 
 _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
@@ -83,17 +82,14 @@ def target(text: str) -> Target:
     place = Place("command line", 0, 7, "", f"--for {text}", max(1, len(text)))
     if match is None:
         raise fail("C011", f"'{text}' is not result>=value or result<=value", place, "for example --for 'mfu>=45 %'")
-    named = {name: name for name in COLUMNS} | {machine_name(name): name for name in COLUMNS}
-    if match[1] not in named:
-        raise unknown(match[1], list(named))
-    column = named[match[1]]
+    named = column(match[1])
     try:
-        bound = parse(match[3], COLUMNS[column].unit)
+        bound = parse(match[3], COLUMNS[named].unit)
     except UnitError as error:
         raise fail("C011", str(error), place) from None
-    if COLUMNS[column].unit == "1" and bound > 1:
-        raise fail("C011", f"{column} is a share, and {match[3].strip()} is more than all", place, "write 45 % or 0.45")
-    return Target(column, match[2] in (">=", "≥"), bound)
+    if COLUMNS[named].unit == "1" and bound > 1:
+        raise fail("C011", f"{named} is a share, and {match[3].strip()} is more than all", place, "write 45 % or 0.45")
+    return Target(named, match[2] in (">=", "≥"), bound)
 
 
 def solve(case: Case, vary: str, wanted: str, *, best: bool = False, pace: Pace = UNWATCHED) -> Solved:

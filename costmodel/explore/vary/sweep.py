@@ -11,7 +11,6 @@ from typing import Any
 from costmodel.documents.case import Case
 from costmodel.documents.variation import vary
 from costmodel.errors import CostModelError, Fault, fail
-from costmodel.estimate.costs import COLUMNS, machine_name
 from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.plan import Answer
 from costmodel.explore.compare.chosen import answered
@@ -19,6 +18,7 @@ from costmodel.explore.compare.figures import choices
 from costmodel.explore.compare.leaves import leaves
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.search.ranges import Axis
+from costmodel.explore.search.rank import by_name
 from costmodel.explore.vary.pace import UNWATCHED, Pace
 
 MOST_POINTS = 100_000
@@ -106,9 +106,13 @@ def _combinations(axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
 
 def shown(text: str) -> tuple[str, ...]:
     """The results that --show names."""
-    named = {name: name for name in COLUMNS} | {machine_name(name): name for name in COLUMNS}
     parts = [part.strip() for part in text.split(",") if part.strip()] or ["step_time", "mfu", "memory_peak"]
-    for part in parts:
-        if part not in named:
-            raise unknown(part, list(named))
-    return tuple(dict.fromkeys(named[part] for part in parts))
+    return tuple(dict.fromkeys(map(column, parts)))
+
+
+def column(word: str) -> str:
+    """The result that a word names."""
+    named = by_name()
+    if word not in named:
+        raise unknown(word, list(named))
+    return named[word]

@@ -1,0 +1,71 @@
+"""What a plan's groups send: over which link, how often, how long, and what of it is exposed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from costmodel.equations.collectives import algorithm_bandwidth, bus_bandwidth
+from costmodel.estimate.costs import number
+from costmodel.estimate.plan import Answer
+from costmodel.estimate.traffic.groups import Transfer
+from costmodel.report.layout import Grid, Line
+from costmodel.report.plan import following, problems, refusal
+from costmodel.report.theme import DIM, HEAD, styled
+from costmodel.units import show, show_time, significant
+
+
+def communication(answer: Answer) -> list[Line]:
+    """Who talks over what, in nccl-tests' columns; where the terminal is narrow, algbw goes first, then the link."""
+    if answer.refused:
+        return refusal(answer)
+    rows = [_transfer(answer, item) for item in answer.evaluation.step.transfers if _talks(item)]
+    names = ("group", "ranks", "link", "op", "size", "count", "time", "algbw", "busbw")
+    lines: list[Line] = [
+        styled("Per GPU and step                                  columns as nccl-tests", HEAD),
+        Grid(names, rows, "lrllrrrrr", drop=("algbw", "link")),
+        styled("  algbw, busbw in GB/s", DIM),
+        *_totals(answer),
+    ]
+    if not rows:
+        lines.append(styled("  nothing: one rank in every group"))
+    costs = answer.evaluation.costs.row()
+    most = max(("tp_exposed", "dp_exposed", "cp_exposed", "ep_exposed", "pp_exposed"), key=lambda name: costs[name])
+    return [*lines, *problems(answer), Text(), following(answer, "explain", most)]
+
+
+def _talks(transfer: Transfer) -> bool:
+    return number(transfer.count) > 0 and number(transfer.group.ranks) >= 2 and number(transfer.time) > 0
+
+
+def _transfer(answer: Answer, transfer: Transfer) -> tuple[str, ...]:
+    ranks, time, size = number(transfer.group.ranks), number(transfer.time), number(transfer.message)
+    busbw = bus_bandwidth(size, ranks, time, operation=transfer.operation)
+    return (
+        transfer.group.name,
+        f"{ranks:.0f}",
+        _link(answer, transfer),
+        transfer.operation.replace("_", "-"),
+        show(size, "B"),
+        f"{number(transfer.count):,.0f}",
+        show_time(time),
+        significant(number(algorithm_bandwidth(size, time)) / 1e9),
+        significant(number(busbw) / 1e9),
+    )
+
+
+def _totals(answer: Answer) -> Iterator[Text]:
+    """What each axis sends in all, and what of it is exposed."""
+    costs = answer.evaluation.costs.row()
+    for name in ("tp", "cp", "ep", "pp", "dp"):
+        total = sum(number(item.total_time) for item in answer.evaluation.step.transfers if item.axis == name)
+        volume = costs[f"{name}_volume"]
+        if volume:
+            exposed = show_time(costs[f"{name}_exposed"])
+            yield styled(f"  {name}  {show(volume, 'B')} sent, {show_time(total)} in all, {exposed} exposed")
+
+
+def _link(answer: Answer, transfer: Transfer) -> str:
+    case = answer.setting.case
+    return case.scale_up.name if number(transfer.group.domains) == 1 else case.scale_out.name

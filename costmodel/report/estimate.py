@@ -1,0 +1,84 @@
+"""One plan's estimate: conclusion first, figures with units, at home in 80 columns."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from costmodel.estimate.evaluate import verdict
+from costmodel.estimate.plan import Answer
+from costmodel.estimate.setting import Setting
+from costmodel.report.layout import Grid, Line
+from costmodel.report.plan import assumed_lines, following, problems, refusal, titled
+from costmodel.report.theme import HEAD, bar, styled
+from costmodel.report.words import BAND, ENDS, TIME_TERMS, between, memory_band, percent
+from costmodel.units import gib, show, show_time, significant
+
+OF_SOME = ("cp_exposed", "ep_exposed", "offload_exposed")  # said only where there is any
+_DUST = 1e-8  # share of a step below which a term is none
+
+
+def estimate(answer: Answer, *, verbose: bool = False) -> list[Line]:
+    """Time, memory, cost of one plan and where the step goes."""
+    if answer.refused:
+        return refusal(answer)
+    costs = answer.evaluation.costs.row()
+    longest = max(TIME_TERMS, key=lambda item: costs[item[1]])[0]
+    return [
+        *titled(answer),
+        *problems(answer),
+        Text(),
+        Grid([""] * 4, _facts(answer, costs), "llll", headed=False),
+        styled(f"  cost        {_cost_words(answer.setting, costs)}"),
+        *_where_it_goes(costs),
+        Text(),
+        *assumed_lines(answer.assumed, verbose=verbose),
+        Text(),
+        styled(f"Bound by {longest}."),
+        following(answer, "search"),
+        following(answer, "explain", "step_time", before="     "),
+    ]
+
+
+def _facts(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:
+    """The figures one asks for first, two to a line."""
+    peak = f"{gib(costs['memory_peak'])} of {gib(answer.setting.usable)} GiB   {verdict(costs['memory_share'])}"
+    each = f"{significant(costs['tokens_per_s_per_gpu'], 4)} token/s, {show(costs['flop_rate'], 'FLOP/s')}"
+    efficient = f"{percent(costs['communication_efficiency'])} efficient"
+    return [
+        ("step time", show_time(costs["step_time"]), "memory", peak),
+        (BAND, between(*(show_time(costs[f"step_time_{end}"]) for end in ENDS)), BAND, memory_band(costs)),
+        ("throughput", show(costs["tokens_per_s"], "token/s"), "per GPU", each),
+        ("MFU", percent(costs["mfu"]), "HFU", percent(costs["hfu"])),
+        ("scaling", percent(costs["scaling_efficiency"]), "communication", efficient),
+    ]
+
+
+def _where_it_goes(costs: dict[str, float]) -> list[Line]:
+    """The terms of the step, longest first."""
+    terms = [(name, costs[key]) for name, key in TIME_TERMS if key not in OF_SOME or costs[key]]
+    longest = max(value for _, value in terms)
+    rows = [
+        (name, _term(value, costs["step_time"]), bar(value / longest, 32), _of_step(value / costs["step_time"]))
+        for name, value in sorted(terms, key=lambda item: -item[1])
+    ]
+    shares = Grid(("term", "time", "", "of the step"), rows, "lrlr", headed=False, drop=("",), indent="    ")
+    return [Text(), styled("  where the step goes", HEAD), shares]
+
+
+def _term(value: float, step: float) -> str:
+    """A term of the step; 0 where only the soft corner of two regimes is left of it."""
+    return show_time(value if value > _DUST * step else 0.0)
+
+
+def _of_step(value: float) -> str:
+    return f"{value * 100:.1f} %"
+
+
+def _cost_words(setting: Setting, costs: dict[str, float]) -> str:
+    if costs["cost_per_mtoken"] != costs["cost_per_mtoken"]:
+        return "no price known; set assume.price"
+    words = f"{show(costs['cost_per_mtoken'], 'USD')} per Mtoken"
+    budget = setting.case.scenario.workload.tokens
+    if budget is None:
+        return words
+    return f"{words}, {show(costs['run_cost'], 'USD')} and {show_time(costs['run_time'])} for {show(budget, '')} tokens"

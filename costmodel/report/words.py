@@ -1,0 +1,91 @@
+"""Words that many answers share: results, shares and bands as people read them, a plan and its machine in a line."""
+
+from __future__ import annotations
+
+import math
+
+from costmodel.estimate.costs import COLUMNS, number
+from costmodel.estimate.plan import Answer
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.split import stage_layers
+from costmodel.report.choices import choice_words, tuning_words
+from costmodel.units import gib, show, significant
+
+TIME_TERMS = (
+    ("matrix multiply", "matmul"),
+    ("attention", "attention"),
+    ("memory-bound ops", "memory_bound"),
+    ("launch", "launch"),
+    ("tp exposed", "tp_exposed"),
+    ("cp exposed", "cp_exposed"),
+    ("ep exposed", "ep_exposed"),
+    ("pp exposed", "pp_exposed"),
+    ("dp exposed", "dp_exposed"),
+    ("pipeline bubble", "bubble"),
+    ("offload exposed", "offload_exposed"),
+    ("optimizer", "optimizer"),
+)
+BAND, ENDS = "P10 – P90", ("low", "high")
+
+
+def percent(value: float, digits: int = 3) -> str:
+    """A fraction as people read it."""
+    return f"{significant(value * 100, digits)} %"
+
+
+def result(name: str, value: float | None, unit: str = "", *, bare: bool = False) -> str:
+    """A figure as people read it: memory in GiB, shares in percent; a bare rate stands where its name says of what."""
+    unit = unit or COLUMNS[name].unit
+    if value is None:
+        return "—"
+    if math.isnan(value):
+        return "unknown"
+    if unit == "1":
+        return percent(value)
+    if unit == "B" and not name.endswith("volume"):
+        return f"{gib(value)} GiB"
+    if unit == "1/s":
+        return significant(value, 4) if bare else show(value, "token/s")
+    return show(value, unit)
+
+
+def between(low: str, high: str) -> str:
+    """A band as people write it: the unit once."""
+    number, _, unit = low.partition(" ")
+    return f"{number} – {high}" if unit == high.partition(" ")[2] else f"{low} – {high}"
+
+
+def memory_band(costs: dict[str, float]) -> str:
+    """Both ends of the band of the peak."""
+    return between(f"{gib(costs['memory_peak_low'])} GiB", f"{gib(costs['memory_peak_high'])} GiB")
+
+
+def plan_words(answer: Answer) -> str:
+    """The plan in one line."""
+    block, structure = answer.evaluation.block, answer.evaluation.block.structure
+    sizes = [f"{name} {float(getattr(block, name)[0]):.4g}" for name in ("tp", "pp", "dp")]
+    sizes += [f"{name} {degree:.0f}" for name in ("ep", "etp") if (degree := float(getattr(block, name)[0])) > 1]
+    if block.cp[0] > 1:
+        sizes.append(f"cp {float(block.cp[0]):.0f} {structure.cp_type}")
+    if block.dp_replicate[0] > 1:
+        sizes.append(f"dp_replicate {float(block.dp_replicate[0]):.0f}")
+    if block.vpp[0] > 1:
+        sizes.append(f"vpp {float(block.vpp[0]):.0f}")
+    layers = stage_layers(answer.setting.model, block)
+    if not layers.equal:
+        sizes.append("layers " + " ".join(f"{number(held):g}" for held in layers.stages(float(block.pp[0]))))
+    if structure.schedule not in ("1f1b", "interleaved"):
+        sizes.append(structure.schedule)
+    sizes += [f"mb {float(block.micro_batch[0]):.0f}", f"zero {structure.zero}"]
+    sizes += choice_words(structure)
+    return " · ".join(sizes)
+
+
+def head(setting: Setting) -> str:
+    """What is asked about, in one line."""
+    case = setting.case
+    nodes = case.scenario.cluster.nodes
+    where = f"{nodes:,.0f} {'node' if nodes == 1 else 'nodes'}"
+    return (
+        f"{case.model.title}{tuning_words(setting)} on {number(setting.ranks):,.0f} × {case.accelerator.name}, {where}"
+    )

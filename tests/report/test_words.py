@@ -1,0 +1,42 @@
+"""Words that answers share: a result, a share and a band as people read them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from costmodel.report.words import between, percent, result
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("step_time", 17.14, "17.1 s"),
+        ("mfu", 0.4494, "44.9 %"),
+        ("memory_peak", 40 * 2.0**30, "40.0 GiB"),
+        ("dp_volume", 40e9, "40.0 GB"),
+        ("cost_per_mtoken", 0.7, "$0.70"),
+        ("tokens_per_s_per_gpu", 992.44, "992 token/s"),
+        ("flop_rate", 4.445e14, "444 TFLOP/s"),
+        ("run_time", math.nan, "unknown"),
+        ("run_time", None, "—"),
+    ],
+)
+def test_a_result_is_said_in_the_unit_one_would_say_it_in(name: str, value: float | None, said: str) -> None:
+    assert result(name, value) == said
+
+
+def test_a_bare_rate_stands_under_its_name() -> None:
+    assert result("tokens_per_s_per_gpu", 992.44, bare=True) == "992.4"
+    assert result("step_time", 17.14, bare=True) == "17.1 s"
+
+
+def test_a_line_of_the_ledger_has_its_unit_from_elsewhere() -> None:
+    assert result("memory.weights", 2.0**31, "B") == "2.00 GiB"
+
+
+def test_a_band_says_its_unit_once() -> None:
+    assert between("16.1 s", "18.0 s") == "16.1 – 18.0 s"
+    assert between("999 ms", "1.02 s") == "999 ms – 1.02 s"
+    assert percent(0.0123, 2) == "1.2 %"

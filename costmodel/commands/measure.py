@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
+from costmodel.commands.guard import Exit
 from costmodel.commands.shared import answering
+from costmodel.commands.watching import stoppable
 from costmodel.report.reply import Reply
 from costmodel.report.theme import DIM, console
 
@@ -34,18 +37,25 @@ RanksOption = Annotated[
 ]
 
 
+MinutesOption = Annotated[
+    float, typer.Option("--minutes", min=0.1, max=240, help="What would take longer in all is skipped, and named so")
+]
+
+
 @answering
 def measure(
     device: DeviceOption = None,
     gpu: NameOption = None,
+    minutes: MinutesOption = 5.0,
     brief: BriefOption = False,
     collectives: CollectivesOption = False,
     ranks: RanksOption = None,
 ) -> Reply:
     """Times of the operations of a training step on this device: the table that calibrate reads.
 
-    Matrix products, attention and memory-bound operators forward and backward, and a whole layer with its memory;
-    a few minutes on one GPU. Needs PyTorch, which the extra measure brings.
+    Matrix products, attention and memory-bound operators forward and backward; a few minutes on one GPU. Needs PyTorch,
+    which the extra measure brings. Whole layers, with the memory they take, are for comparison: beside them stands what
+    is predicted from their parts, and nothing is fitted to them. Ctrl-C ends it with what is finished.
 
     Examples:
 
@@ -56,18 +66,26 @@ def measure(
     Next: costmodel calibrate mine.csv --write
     """
     from costmodel.explore.measure.collectives import measured_collectives
-    from costmodel.explore.measure.measure import WHOLE, Session, briefly, measured, named
-    from costmodel.explore.measure.stopwatch import device as found
+    from costmodel.explore.measure.measure import measured, named
+    from costmodel.explore.measure.operators import BRIEF, WHOLE, Session
+    from costmodel.explore.measure.predicted import with_predictions
+    from costmodel.explore.measure.stopwatch import device as found_device
     from costmodel.report import measured as report
 
-    here = found(device.value if device else None)
-    if collectives:
-        rows = measured_collectives(here, ranks)
-    else:
-        session = Session(here, WHOLE, _told)
-        rows = measured(briefly(session) if brief else session)
-    rows = named(rows, gpu)
-    return Reply(lambda: report.table(here, rows), lambda: report.as_json(here, rows), rows="rows")
+    here = found_device(device.value if device else None)
+    with stoppable() as stopped:
+        if collectives:
+            found = measured_collectives(here, ranks, stopped)
+        else:
+            found = measured(Session(here, BRIEF if brief else WHOLE, 60 * minutes, _told, stopped))
+    if found.stopped and not found.rows:
+        raise typer.Exit(Exit.INTERRUPTED)
+    found = replace(found, rows=with_predictions(named(found.rows, gpu)))
+    for remark in report.remarks(found):
+        console(stderr=True).print(Text(remark))
+    return Reply(
+        lambda: report.table(here, found), lambda: report.as_json(here, found), rows="rows", stopped=found.stopped
+    )
 
 
 def _told(sentence: str) -> None:

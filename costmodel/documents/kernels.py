@@ -64,6 +64,8 @@ KINDS: dict[Kind, Layout] = {
         | _MATMUL
         | {"dtype": Column("text", "type of the elements; fp16 if left out")}
         | {"kind": Column("text", "processor if it was no accelerator")}
+        | {"kernel": Column("text", "attention: sdpa_flash or sdpa_cudnn")}
+        | {"skipped": Column("text", "why there are no times")}
         | {"fwd_us": Column("number", "forward, µs"), "bwd_us": Column("number", "backward, µs")},
     ),
     "experts": Layout(

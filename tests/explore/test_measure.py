@@ -6,14 +6,18 @@ import csv
 import importlib.util
 import io
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from costmodel.explore.measure.stopwatch import CACHE, COPIES_OVER_CACHE, MOST_COPIES, copies
+from costmodel.explore.measure import operators
+from costmodel.explore.measure.operators import Timing
+from costmodel.explore.measure.stopwatch import CACHE, COPIES_OVER_CACHE, MOST_COPIES, Device, copies
 
 with_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs the extra [measure]")
+GPU = Device("NVIDIA H100 80GB HBM3", "cuda", "580.1", "2.15.0")
 OPERATIONS = {"linear1", "attention", "res_add", "gelu", "block"}
 
 
@@ -42,23 +46,10 @@ def test_the_table_has_every_operation_forward_and_backward(run: Any) -> None:
     assert {row["gpu"] for row in rows} == {"mine"}
     assert {row["kind"] for row in rows} == {"processor"}
     for row in rows:
+        assert not row["skipped"]
         assert float(row["fwd_us"]) > 0
         assert row["op"] == "res_add" or float(row["bwd_us"]) > 0
         assert row["date"]
-
-
-@with_torch
-def test_more_work_takes_longer() -> None:
-    """Sixteen times the product: the clock sees it."""
-    from costmodel.explore.measure.measure import _forward
-    from costmodel.explore.measure.stopwatch import median_time, torch_module
-
-    torch = torch_module()
-
-    def timed(side: int) -> float:
-        return median_time("cpu", [_forward(torch.ones(side, side), torch.ones(side, side))] * 4, 5)
-
-    assert timed(1024) > 4 * timed(256)
 
 
 @with_torch
@@ -72,30 +63,104 @@ def test_collectives_between_two_processes(run: Any) -> None:
     assert all(float(row["time_us"]) > 0 for row in rows)
 
 
-def _table(tmp_path: Path, kind: str) -> str:
-    """A table as `measure` writes it, with times from the equations: what a part of known constants would show."""
-    peak, bandwidth, wide = 1000e12, 3e12, (2048, 4096, 8192)
-    rows = [
-        f"h100-sxm,linear1,{m},{n},{k},{1e6 * (4e-6 + 2 * m * n * k / (0.7 * peak)):.3f},1,bf16,{kind}"
-        for m in (1024, 4096, 16384)
-        for n in wide
-        for k in wide
-    ]
-    rows += [f"h100-sxm,res_add,,,,{1e6 * 6 * tokens * 8192 / (0.9 * bandwidth):.3f},,bf16,{kind}" for tokens in wide]
-    path = tmp_path / f"{kind}.csv"
-    path.write_text("gpu,op,m,n,k,fwd_us,bwd_us,dtype,kind\n" + "\n".join(rows) + "\n")
+@with_torch
+@pytest.mark.filterwarnings("ignore")
+def test_pytorch_has_the_kernels_that_are_asked_for() -> None:
+    """Backends of attention by name, and products in fp8, which a processor can do too."""
+    from torch.nn.attention import SDPBackend
+
+    assert set(operators.KERNELS.values()) <= set(SDPBackend.__members__)
+    processor = Device("x86_64", "cpu", "", "")
+    session = operators.Session(processor, operators.BRIEF, 1.0, lambda _: None, lambda: False)
+    timing = operators._narrow_product(session, Timing("linear1", m=64, n=128, k=32))
+    assert timing.fwd_us
+    assert timing.bwd_us is None
+
+
+PEAK, BANDWIDTH = 989.4e12, 3.35e12
+
+
+def _times(shape: Timing) -> tuple[float, float | None]:
+    """Microseconds forward and backward that an H100 of known constants would show."""
+    if shape.op == "linear1":
+        assert shape.m
+        assert shape.n
+        assert shape.k
+        work = 2 * shape.m * shape.n * shape.k / PEAK
+        return (
+            (1e6 * (4e-6 + work / 0.7), None)
+            if shape.dtype == "fp8"
+            else (1e6 * (4e-6 + work / 0.7), 2e6 * work / 0.75)
+        )
+    assert shape.l
+    assert shape.dim
+    if shape.op == "attention":
+        work = 2 * (shape.b or 0) * shape.l * (shape.l + 1) * shape.dim / PEAK
+        return 1e6 * (1e-5 + work / 0.5), 2.5e6 * work / 0.4
+    moved = 1e6 * shape.l * shape.dim / (0.9 * BANDWIDTH)
+    return (6 * moved, None) if shape.op == "res_add" else (16 * moved, 24 * moved)
+
+
+def _table(path: Path, monkeypatch: pytest.MonkeyPatch, kind: str = "gpu") -> str:
+    """A table as `measure` writes it on a GPU with every kernel."""
+    monkeypatch.setattr(operators, "_capability", lambda _: (9, 0))
+    session = operators.Session(GPU, operators.WHOLE, 1.0, lambda _: None, lambda: False)
+    trials = [*operators.products(session), *operators.attentions(session), *operators.streams(session)]
+    with path.open("w", newline="") as file:
+        rows = []
+        for trial in trials:
+            forward, backward = _times(trial.shape)
+            rows.append(
+                {"gpu": GPU.name, **asdict(replace(trial.shape, fwd_us=forward, bwd_us=backward)), "kind": kind}
+            )
+        skipped = Timing("attention", b=1, h=16, l=512, dim=2048, kernel="sdpa_flash", skipped="out of memory")
+        rows.append({"gpu": GPU.name, **asdict(skipped), "kind": kind})
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
     return str(path)
 
 
-def test_calibrate_reads_the_table(run: Any, tmp_path: Path) -> None:
-    ran = run("calibrate", _table(tmp_path, "gpu"), "--json")
+def test_calibrate_fits_every_part_of_the_table(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = run("calibrate", _table(tmp_path / "mine.csv", monkeypatch), "--json")
     assert ran.code == 0, ran.err
-    fitted = {(fit["part"], fit["entry"]) for fit in json.loads(ran.out)["fits"]}
-    assert ("matmul", "bf16") in fitted
+    answer = json.loads(ran.out)
+    fitted = {
+        (fit["part"], fit["entry"], fit["detail"]): {each["name"]: each["fitted"] for each in fit["constants"]}
+        for fit in answer["fits"]
+        if fit["form"] != "start, work, tail, memory and pages"
+    }
+    assert set(fitted) == {
+        ("matmul", "bf16", ""),
+        ("matmul", "bf16", "backward"),
+        ("matmul", "fp8", ""),
+        ("attention", "flash-2", "sdpa_flash"),
+        ("attention", "flash-2", "sdpa_flash backward"),
+        ("attention", "flash-3", "sdpa_cudnn"),
+        ("attention", "flash-3", "sdpa_cudnn backward"),
+        ("memory", "share", ""),
+    }
+    assert fitted["matmul", "bf16", ""]["compute_share"] == pytest.approx(0.7, rel=0.03)
+    assert fitted["attention", "flash-2", "sdpa_flash backward"]["forward_share"] == pytest.approx(0.4, rel=0.1)
+    assert fitted["memory", "share", ""]["share"] == pytest.approx(0.9, rel=0.02)
+    assert answer["left_out"] == [{"reason": "shapes that measure skipped", "rows": 1}]
 
 
-def test_times_of_a_processor_are_not_taken_for_those_of_a_gpu(run: Any, tmp_path: Path) -> None:
-    ran = run("calibrate", _table(tmp_path, "processor"), "-v")
+@pytest.mark.parametrize("gpu", ["h200-sxm", "h20", "a100-sxm-40", "mi300x"])
+def test_what_is_fitted_can_be_written(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpu: str) -> None:
+    """Where there is a document, where there is none, and where that of another part is used."""
+    table = Path(_table(tmp_path / "mine.csv", monkeypatch))
+    table.write_text(table.read_text().replace(GPU.name, gpu))
+    ran = run("calibrate", "mine.csv", "--write", cwd=tmp_path)
+    assert ran.code == 0, ran.err
+    again = run("show", gpu, "--fitted", cwd=tmp_path)
+    assert again.code == 0, again.err
+
+
+def test_times_of_a_processor_are_not_taken_for_those_of_a_gpu(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = run("calibrate", _table(tmp_path / "mine.csv", monkeypatch, "processor"), "-v")
     assert ran.code == 0, ran.err
     assert "times of a processor" in ran.out
     assert "nothing to write" in ran.out

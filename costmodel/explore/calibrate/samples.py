@@ -16,6 +16,7 @@ from costmodel.documents.spelling import accelerator_named
 from costmodel.equations.collectives import Operation, wire_bytes
 from costmodel.equations.counting import divided, repeated, tokens_in_micro_batch
 from costmodel.equations.parameters import table_parameters
+from costmodel.equations.roofline import attention_backward_time
 
 LINKS = {
     "NVLink3 + EFA 4x100Gb (p4de)": "p4de",
@@ -44,6 +45,8 @@ CLASSES = {
     "vllm_flashinfer_trtllmprefill": "flash-3",
     "vllm_flashinfer_fiprefill": "flash-2",
     "vllm_triton_attn": "flash-1",
+    "sdpa_flash": "flash-2",
+    "sdpa_cudnn": "flash-3",
 }
 COLLECTIVES = {"alltoall": "all_to_all"}
 FITTED_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
@@ -228,22 +231,41 @@ def _operator(row: Row, shelf: Shelf) -> Shapes:
     accelerator, operator = accelerator_of(row, shelf), row.text("op")
     if row.text("kind") == "processor":
         raise LeftOut("times of a processor")
+    if row.text("skipped"):
+        raise LeftOut("shapes that measure skipped")
     precision, detail = (_precision(row), "") if row.text("dtype") else ("fp16", "linear layers")
     times = {column: float(row.number(column) or 0) for column in ("fwd_us", "bwd_us")}
-    if operator in LINEAR and row.number("m") and row.number("bwd_us"):
+    if operator in LINEAR and row.number("m"):
         shape = _numbers(row, "m", "n", "k")
         _weight_checked(accelerator, precision, shape)
         yield Key(accelerator.name, "matmul", precision, detail), {**shape, "time_us": times["fwd_us"]}
-        yield Key(accelerator.name, "matmul", precision, "backward"), {**shape, "time_us": times["bwd_us"]}
+        if times["bwd_us"]:
+            yield Key(accelerator.name, "matmul", precision, "backward"), {**shape, "time_us": times["bwd_us"]}
     elif operator == "attention" and row.number("h") and (row.number("l") or 0) >= SHORTEST:
         size = _numbers(row, "b", "h", "l", "dim")
         shape = {"batch": size["b"], "seq": size["l"], "heads": size["h"], "kv_heads": size["h"]}
-        shape |= {"head_dim": size["dim"] / size["h"], "time_us": times["fwd_us"]}
-        yield Key(accelerator.name, "attention", "flash-2", f"sdpa d{shape['head_dim']:.0f}"), shape
+        shape |= {"head_dim": size["dim"] / size["h"]}
+        yield from _fused(Key(accelerator.name, "attention", "flash-2"), row.text("kernel"), shape, times)
     elif operator in STREAMED:
         yield from _streamed(row, accelerator.name, operator)
     else:
         raise LeftOut(f"operator '{operator}' of a step")
+
+
+def _fused(key: Key, kernel: str, shape: dict[str, float], times: dict[str, float]) -> Shapes:
+    """Forward, and where a kernel is named backward as long as forward would take at the same rate."""
+    width = f"d{shape['head_dim']:.0f}"
+    if not kernel:
+        yield replace(key, detail=f"sdpa {width}"), {**shape, "time_us": times["fwd_us"]}
+        return
+    if kernel not in CLASSES:
+        raise LeftOut(f"attention kernel '{kernel}': of no class")
+    detail = " ".join([kernel] + [width] * (width != "d128"))
+    key = replace(key, entry=CLASSES[kernel])
+    yield replace(key, detail=detail), {**shape, "time_us": times["fwd_us"]}
+    if times["bwd_us"]:
+        forward = float(divided(times["bwd_us"], attention_backward_time(1.0, 1.0, 1.0, 1.0)))
+        yield replace(key, detail=f"{detail} backward"), {**shape, "time_us": forward}
 
 
 def _streamed(row: Row, name: str, operator: str) -> Shapes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from costmodel.documents.case import load
 from costmodel.documents.hardware import Node
-from costmodel.documents.library import load, names, read
+from costmodel.documents.library import names, read
 from costmodel.documents.spelling import accelerator_named
 from costmodel.equations.counting import repeated
 from costmodel.errors import CostModelError

@@ -11,7 +11,7 @@ from rich.text import Text
 
 import costmodel
 from costmodel.explore.calibrate.sharpened import Sharpened, unit_value
-from costmodel.explore.calibrate.steps import Errors, Found
+from costmodel.explore.calibrate.steps import Errors, Learned
 from costmodel.report.layout import Grid, Line
 from costmodel.report.theme import styled
 
@@ -32,18 +32,18 @@ def sharpening(found: Sharpened, written: Iterable[Path]) -> list[Line]:
             each = [(name, *_scored(inside), *_scored(outside)[1:]) for name, (inside, outside) in parts.items()]
             heads = (head, "runs", "in sample", *_MORE, "left out", *_MORE)
             lines += [Text(), Grid(heads, each, "lrrrrrrrrr")]
-    kept = [part.constant.name for part in fit.constants if not part.resolved]
+    kept = [part.belief.name for part in fit.constants if not part.resolved]
     if kept:
         lines += [Text(), styled(f"left as believed, the runs do not tell: {'; '.join(kept)}")]
     return [*lines, *(styled(f"wrote {path}") for path in written)]
 
 
-def _constant(part: Found) -> tuple[str, ...]:
-    constant = part.constant
-    believed = unit_value(constant, constant.believed) + (f" × {constant.like}" if constant.like else "")
+def _constant(part: Learned) -> tuple[str, ...]:
+    belief = part.belief
+    believed = unit_value(belief, belief.believed) + (f" × {belief.like}" if belief.like else "")
     known = f"{part.spread:.0%}" if part.resolved else "as believed"
-    fitted = unit_value(constant, part.value)
-    return constant.name, believed, fitted, known, f"{part.runs}", f"{len(part.families)}"
+    fitted = unit_value(belief, part.value)
+    return belief.name, believed, fitted, known, f"{part.runs}", f"{len(part.families)}"
 
 
 def _errors(found: Sharpened) -> Iterator[tuple[str, ...]]:
@@ -78,15 +78,15 @@ def sharpening_json(found: Sharpened, written: Iterable[Path]) -> dict[str, Any]
         "modelled": found.runs,
         "constants": [
             {
-                "name": part.constant.name,
-                "documents": list(part.constant.documents),
-                "leaf": part.constant.leaf,
-                "believed": part.constant.believed,
-                "times": part.constant.like or None,
+                "name": part.belief.name,
+                "documents": list(part.belief.documents),
+                "leaf": part.belief.leaf,
+                "believed": part.belief.believed,
+                "times": part.belief.like or None,
                 "value": part.value,
                 "spread": part.spread,
-                "believed_spread": part.constant.spread,
-                "scale": "log-odds" if part.constant.share else "log",
+                "believed_spread": part.belief.spread,
+                "scale": "log-odds" if part.belief.share else "log",
                 "resolved": part.resolved,
                 "runs": part.runs,
                 "families": list(part.families),

@@ -26,16 +26,16 @@ from costmodel.errors import CostModelError
 from costmodel.estimate.costs import number
 from costmodel.estimate.plan import answer, own_plan
 from costmodel.estimate.setting import setting_of
-from costmodel.explore.calibrate.constants import STEPS, beliefs, off_scale, on_scale, own, shipped, uses, with_values
+from costmodel.explore.calibrate.beliefs import STEPS, believed, off_scale, on_scale, own, shipped, uses, with_values
 from costmodel.explore.calibrate.sharpened import sharpened, texts
-from costmodel.explore.calibrate.steps import Problem, Timed, fitted, timed
+from costmodel.explore.calibrate.steps import Problem, Timed, step_fit, timed
 
 FOLDER = Path(__file__).parent / "measured"
 SHELF = Shelf()
-BELIEFS = beliefs(SHELF)
-SUSTAINED = next(constant for constant in BELIEFS if constant.name == "sustained, ampere")
-LAUNCH = next(constant for constant in BELIEFS if constant.name == "launch, eager Megatron")
-HIDDEN = next(constant for constant in BELIEFS if constant.name == "overlap, tp")
+BELIEFS = believed(SHELF)
+SUSTAINED = next(belief for belief in BELIEFS if belief.name == "sustained, ampere")
+LAUNCH = next(belief for belief in BELIEFS if belief.name == "launch, eager Megatron")
+HIDDEN = next(belief for belief in BELIEFS if belief.name == "overlap, tp")
 SIZES = [(24, 1024, 1), (24, 1024, 2), (16, 1024, 4), (24, 2048, 1), (24, 4096, 2), (32, 6144, 4), (40, 8192, 2)]
 
 
@@ -72,11 +72,13 @@ def ran(rows: list[Row], sustained: float, launch: float) -> list[Timed]:
 def test_known_constants_are_found_again(rows: list[Row]) -> None:
     """Times made with 1.30 and 60 µs; believed are 1.15 and 35 µs; a firm belief holds back."""
     runs = ran(rows, 1.30, 60e-6)
-    fit = fitted(runs, (SUSTAINED.model_copy(update={"spread": 3.0}), LAUNCH.model_copy(update={"spread": 3.0})), SHELF)
+    fit = step_fit(
+        runs, (SUSTAINED.model_copy(update={"spread": 3.0}), LAUNCH.model_copy(update={"spread": 3.0})), SHELF
+    )
     slow, host = fit.constants
     assert slow.value == pytest.approx(1.30, rel=1e-3)
     assert host.value == pytest.approx(60e-6, rel=1e-3)
-    held = fitted(runs, (SUSTAINED, LAUNCH), SHELF).constants[0].value
+    held = step_fit(runs, (SUSTAINED, LAUNCH), SHELF).constants[0].value
     assert SUSTAINED.believed < held < slow.value
     assert slow.resolved
     assert host.resolved
@@ -87,13 +89,13 @@ def test_known_constants_are_found_again(rows: list[Row]) -> None:
 def test_one_wild_run_moves_little(rows: list[Row]) -> None:
     runs = ran(rows, 1.30, 60e-6)
     wild = [replace(run, measured=10 * run.measured) if place == 5 else run for place, run in enumerate(runs)]
-    (found,) = fitted(wild, (SUSTAINED,), SHELF).constants
-    (calm,) = fitted(runs, (SUSTAINED,), SHELF).constants
+    (found,) = step_fit(wild, (SUSTAINED,), SHELF).constants
+    (calm,) = step_fit(runs, (SUSTAINED,), SHELF).constants
     assert found.value == pytest.approx(calm.value, rel=0.12)
 
 
 def test_what_no_run_tells_stays_as_believed(rows: list[Row]) -> None:
-    fit = fitted(ran(rows, 1.30, 60e-6), (SUSTAINED, HIDDEN), SHELF)
+    fit = step_fit(ran(rows, 1.30, 60e-6), (SUSTAINED, HIDDEN), SHELF)
     hidden = fit.constants[1]
     assert (hidden.value, hidden.runs, hidden.families, hidden.resolved) == (pytest.approx(0.8), 0, (), False)
     assert hidden.spread == pytest.approx(HIDDEN.spread)
@@ -102,7 +104,7 @@ def test_what_no_run_tells_stays_as_believed(rows: list[Row]) -> None:
 def test_a_constant_believed_like_another_follows_it(rows: list[Row]) -> None:
     said = {"name": "twin", "documents": ["b200-sxm"], "believed": 1.05, "spread": 0.1, "like": SUSTAINED.name}
     twin = SUSTAINED.model_copy(update=said)
-    slow, other = fitted(ran(rows, 1.30, 60e-6), (SUSTAINED, twin), SHELF).constants
+    slow, other = step_fit(ran(rows, 1.30, 60e-6), (SUSTAINED, twin), SHELF).constants
     assert other.value == pytest.approx(1.05 * slow.value, rel=1e-6)
 
 
@@ -111,7 +113,7 @@ def test_a_family_left_out_is_predicted_by_the_other(rows: list[Row]) -> None:
     slow, fast = ran(rows, 1.40, 40e-6), ran(rows, 1.10, 40e-6)
     runs = [one if one.family == "family-0" else other for one, other in zip(slow, fast, strict=True)]
     big = [run for run in runs if run.case.model.hidden >= 4096]
-    fit = fitted(big, (SUSTAINED.model_copy(update={"spread": 3.0}),), SHELF, leave_out=True)
+    fit = step_fit(big, (SUSTAINED.model_copy(update={"spread": 3.0}),), SHELF, leave_out=True)
     assert fit.left_out is not None
     (_, unseen_slow), (_, unseen_fast) = fit.by_family["family-0"], fit.by_family["family-1"]
     assert unseen_slow.bias < -0.1
@@ -127,7 +129,7 @@ def test_the_share_inside_the_band_is_that_of_the_answers_own_bands(rows: list[R
         setting = setting_of(run.case)
         costs = answer(setting, own_plan(setting)).evaluation.costs.row()
         runs.append(replace(run, measured=costs[f"step_time_{end}"] * off))
-    fit = fitted(runs, (SUSTAINED,), SHELF)
+    fit = step_fit(runs, (SUSTAINED,), SHELF)
     held = [place % 4 in (1, 2) for place in range(len(runs))]
     assert fit.shipped.inside_band == pytest.approx(sum(held) / len(held))
 
@@ -149,42 +151,42 @@ def test_what_a_row_switched_stays_switched() -> None:
 
 
 def test_the_host_s_time_for_an_expert_is_of_models_with_experts_and_stays_where_a_row_says_it() -> None:
-    constant = next(constant for constant in BELIEFS if constant.key == "host")
+    belief = next(belief for belief in BELIEFS if belief.key == "host")
     dense, plain, graphed = case(model()), case(mixed()), case(mixed(), assume={"experts": {"host": "0 s"}})
-    assert [uses(one, constant, SHELF) for one in (dense, plain, graphed)] == [False, True, False]
+    assert [uses(one, belief, SHELF) for one in (dense, plain, graphed)] == [False, True, False]
     for asked, seconds in ((plain, 100e-6), (graphed, 0.0)):
-        experts = setting_of(with_values(asked, [constant], [100e-6], SHELF)).experts
+        experts = setting_of(with_values(asked, [belief], [100e-6], SHELF)).experts
         assert experts is not None
         assert experts.host == pytest.approx(seconds)
 
 
 def test_a_fit_that_leaves_out_tells_dense_models_from_those_with_experts(rows: list[Row]) -> None:
     runs = ran(rows, 1.30, 60e-6)
-    assert list(fitted(runs, (SUSTAINED,), SHELF, leave_out=True).by_kind) == ["dense"]
+    assert list(step_fit(runs, (SUSTAINED,), SHELF, leave_out=True).by_kind) == ["dense"]
     with_experts = replace(runs[0], case=case(mixed(), plan={"tp": 1}))
-    found = fitted([*runs, with_experts], (SUSTAINED,), SHELF, leave_out=True).by_kind
+    found = step_fit([*runs, with_experts], (SUSTAINED,), SHELF, leave_out=True).by_kind
     assert {name: inside.runs for name, (inside, _) in found.items()} == {"dense": len(runs), "with experts": 1}
 
 
 def test_scales_and_what_is_shipped() -> None:
     assert on_scale(HIDDEN, 0.5) == 0
     assert on_scale(SUSTAINED, math.e) == 1
-    for constant in BELIEFS:
-        assert off_scale(constant, on_scale(constant, 0.7)) == pytest.approx(0.7)
+    for belief in BELIEFS:
+        assert off_scale(belief, on_scale(belief, 0.7)) == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize("constant", BELIEFS, ids=lambda constant: constant.name)
-def test_the_documents_of_a_constant_ship_one_value_of_it(constant: Belief) -> None:
-    assert key_of(FOLDERS[constant.kind][1], constant.leaf)
-    alone = [constant.model_copy(update={"documents": [name]}) for name in constant.documents]
-    assert {shipped(one, SHELF) for one in alone} == {shipped(constant, SHELF)}
-    assert constant.like in ("", *(other.name for other in BELIEFS))
+@pytest.mark.parametrize("belief", BELIEFS, ids=lambda belief: belief.name)
+def test_the_documents_of_a_constant_ship_one_value_of_it(belief: Belief) -> None:
+    assert key_of(FOLDERS[belief.kind][1], belief.leaf)
+    alone = [belief.model_copy(update={"documents": [name]}) for name in belief.documents]
+    assert {shipped(one, SHELF) for one in alone} == {shipped(belief, SHELF)}
+    assert belief.like in ("", *(other.name for other in BELIEFS))
 
 
 def test_every_stack_is_of_one_launch_constant_or_named_apart() -> None:
     apart = read("belief", STEPS).apart
     assert set(apart) == {"launch.operation"}
-    held = [name for constant in BELIEFS if constant.leaf in apart for name in constant.documents]
+    held = [name for belief in BELIEFS if belief.leaf in apart for name in belief.documents]
     assert sorted([*held, *apart["launch.operation"]]) == names("stack")
 
 
@@ -213,19 +215,19 @@ def test_beliefs_of_one_s_own_that_make_no_sense(
 
 def test_at_most_fifteen() -> None:
     assert len(BELIEFS) <= 15
-    assert len({constant.name for constant in BELIEFS}) == len(BELIEFS)
+    assert len({belief.name for belief in BELIEFS}) == len(BELIEFS)
 
 
 def test_three_runs_of_one_s_own() -> None:
     found = sharpened([str(FOLDER / "mine.csv")])
-    names = [part.constant.name for part in found.fit.constants]
+    names = [part.belief.name for part in found.fit.constants]
     assert names == ["sustained, a100-sxm-80", "network, ib-hdr", "launch, megatron-2021"]
     slow = found.fit.constants[0]
     assert slow.resolved
-    assert slow.value < slow.constant.believed, "these runs were faster than we say"
+    assert slow.value < slow.belief.believed, "these runs were faster than we say"
     assert abs(found.fit.inside.bias) < abs(found.fit.shipped.bias)
     cases = [run.case for run in timed(list(read_table(str(FOLDER / "mine.csv")).rows), SHELF)]
-    assert list(own(cases, SHELF)) == [part.constant for part in found.fit.constants]
+    assert list(own(cases, SHELF)) == [part.belief for part in found.fit.constants]
 
 
 def test_what_is_written_is_used(run: Any, tmp_path: Path) -> None:
@@ -267,7 +269,7 @@ def test_all_leaves_of_an_entry_are_written(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     found = sharpened([str(FOLDER / "mine.csv")])
     slow = found.fit.constants[0]
-    narrow = replace(slow, constant=slow.constant.model_copy(update={"leaf": "sustained.narrow"}), value=0.9)
+    narrow = replace(slow, belief=slow.belief.model_copy(update={"leaf": "sustained.narrow"}), value=0.9)
     (text,) = texts(replace(found, fit=replace(found.fit, constants=(slow, narrow)))).values()
     assert "factor and narrow fitted on runs" in text
     assert "  narrow: 0.9" in text

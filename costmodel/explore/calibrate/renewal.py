@@ -18,8 +18,8 @@ from costmodel.equations.counting import repeated
 from costmodel.equations.economics import share
 from costmodel.equations.roofline import best_matmul_share
 from costmodel.errors import Place, fail
+from costmodel.explore.calibrate.beliefs import OWN_SOURCE
 from costmodel.explore.calibrate.calibrate import Calibrated, Fit, link_of
-from costmodel.explore.calibrate.constants import OWN_SOURCE
 from costmodel.units import significant
 
 JUDGED = "training-runs-fit"  # the source of entries that were set from whole steps, not from kernels

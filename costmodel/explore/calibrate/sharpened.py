@@ -1,4 +1,4 @@
-"""Beliefs fitted on measured runs, from the tables to the documents they are written into."""
+"""Constants fitted on measured runs, from the tables to the documents they are written into."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from costmodel.documents.rewriting import document_text, place_of, rewritten
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.table import read_table
 from costmodel.errors import Place, fail
-from costmodel.explore.calibrate.constants import OWN_SOURCE, before, beliefs, own
-from costmodel.explore.calibrate.steps import LIKENESS, Fit, Found, fitted, timed
+from costmodel.explore.calibrate.beliefs import OWN_SOURCE, before, believed, own
+from costmodel.explore.calibrate.steps import LIKENESS, Learned, StepFit, step_fit, timed
 from costmodel.explore.validate.validate import Where, chosen_rows
 from costmodel.units import significant
 
@@ -31,7 +31,7 @@ class Sharpened:
     runs: int
     grouping: str
     afresh: bool
-    fit: Fit
+    fit: StepFit
 
 
 def sharpened(
@@ -45,21 +45,21 @@ def sharpened(
     if not runs:
         hint = "costmodel validate TABLE --by reason says why"
         raise fail("C005", f"none of {len(rows)} runs has a time and can be modelled", Place("command line"), hint)
-    constants = beliefs(shelf) if afresh else own([run.case for run in runs], shelf)
-    fit = fitted(runs, constants, shelf, leave_out=leave_out is not None, likeness=LIKENESS if afresh else 0.0)
+    beliefs = believed(shelf) if afresh else own([run.case for run in runs], shelf)
+    fit = step_fit(runs, beliefs, shelf, leave_out=leave_out is not None, likeness=LIKENESS if afresh else 0.0)
     return Sharpened(tuple(tables), len(rows), len(runs), grouping, afresh, fit)
 
 
 def texts(found: Sharpened) -> dict[Path, str]:
     """The documents of the working folder with what the runs resolved; comments and order stay."""
-    told: dict[tuple[str, str, str], list[Found]] = {}
+    told: dict[tuple[str, str, str], list[Learned]] = {}
     for part in found.fit.constants:
-        for document in part.constant.documents if part.resolved else ():
-            told.setdefault((part.constant.kind, document, part.constant.group), []).append(part)
+        for document in part.belief.documents if part.resolved else ():
+            told.setdefault((part.belief.kind, document, part.belief.group), []).append(part)
     changes: dict[tuple[str, str], dict[tuple[str, ...], Mapping[str, Any]]] = {}
     for (kind, document, group), parts in told.items():
-        leaves = {part.constant.key: _written(part) for part in parts}
-        note = f"{' and '.join(leaves)} fitted on runs; all else is of {_source_before(parts[0].constant, document)}"
+        leaves = {part.belief.key: _written(part) for part in parts}
+        note = f"{' and '.join(leaves)} fitted on runs; all else is of {_source_before(parts[0].belief, document)}"
         entry = {**leaves, "source": OWN_SOURCE, "check": None, "note": note}
         changes.setdefault((kind, document), {})[group,] = entry
     where = ", ".join(stem(table) for table in found.tables)
@@ -78,15 +78,15 @@ def _own_place(kind: str, name: str, found: Sharpened) -> Path:
     return path
 
 
-def _source_before(constant: Belief, document: str) -> str:
-    return str(getattr(before(constant.leaf, document, Shelf()), constant.group).source)
+def _source_before(belief: Belief, document: str) -> str:
+    return str(getattr(before(belief.leaf, document, Shelf()), belief.group).source)
 
 
-def _written(part: Found) -> Any:
-    value = unit_value(part.constant, part.value)
-    return value if part.constant.key in SECONDS else float(value)
+def _written(part: Learned) -> Any:
+    value = unit_value(part.belief, part.value)
+    return value if part.belief.key in SECONDS else float(value)
 
 
-def unit_value(constant: Belief, value: float) -> str:
+def unit_value(belief: Belief, value: float) -> str:
     """A value as documents write it."""
-    return f"{significant(value * 1e6)} us" if constant.key in SECONDS else f"{value:.3g}"
+    return f"{significant(value * 1e6)} us" if belief.key in SECONDS else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Beliefs fitted on the times of real steps, robustly, with what is believed beforehand as a weak prior."""
+"""Constants fitted on the times of real steps, robustly, with what is believed beforehand as a weak prior."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.plan import own_plan, plan_block
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.estimate.time.step import TrainingStep
-from costmodel.explore.calibrate.constants import off_scale, on_scale, shipped, uses, with_values
+from costmodel.explore.calibrate.beliefs import off_scale, on_scale, shipped, uses, with_values
 from costmodel.explore.validate.outcomes import stated, step_time
 from costmodel.explore.validate.reasons import Refused
 from costmodel.explore.validate.rows import modelled
@@ -45,10 +45,10 @@ class Timed:
 
 
 @dataclass(frozen=True)
-class Found:
+class Learned:
     """One constant after the fit; spreads are of its fitted scale."""
 
-    constant: Belief
+    belief: Belief
     value: float
     spread: float
     runs: int
@@ -57,12 +57,12 @@ class Found:
     @property
     def resolved(self) -> bool:
         """Whether the runs say more than was believed."""
-        return told(self.constant, self.spread)
+        return told(self.belief, self.spread)
 
 
-def told(constant: Belief, spread: float) -> bool:
+def told(belief: Belief, spread: float) -> bool:
     """Whether runs that leave such a spread say enough to leave the belief."""
-    return spread < RESOLVED * constant.spread
+    return spread < RESOLVED * belief.spread
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,13 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Fit:
+class StepFit:
     """Beliefs, and the errors with them: as shipped, as believed, in sample, and of families left out of the fit.
 
     By family and by kind of model, dense or with experts, in sample and left out.
     """
 
-    constants: tuple[Found, ...]
+    constants: tuple[Learned, ...]
     shipped: Errors
     believed: Errors
     inside: Errors
@@ -128,25 +128,23 @@ class Problem:
     """Runs beside constants: log errors, their slopes, and weights. What is kept stays as it is believed."""
 
     runs: Sequence[Timed]
-    constants: Sequence[Belief]
+    beliefs: Sequence[Belief]
     shelf: Shelf
     kept: frozenset[str] = frozenset()
     likeness: float = LIKENESS
 
     def __post_init__(self) -> None:
-        self.used = np.array(
-            [[uses(run.case, constant, self.shelf) for constant in self.constants] for run in self.runs]
-        )
+        self.used = np.array([[uses(run.case, belief, self.shelf) for belief in self.beliefs] for run in self.runs])
         counts = {family: sum(run.family == family for run in self.runs) for family in self.families}
         self.weights = np.array([1 / (1 + self.likeness * (counts[run.family] - 1)) for run in self.runs])
-        names = [constant.name for constant in self.constants]
+        names = [belief.name for belief in self.beliefs]
         rows = np.eye(len(names))
-        for place, constant in enumerate(self.constants):
-            if constant.like in names:
-                rows[place, names.index(constant.like)] = -1.0
-        offsets = np.array([on_scale(constant, constant.believed) for constant in self.constants])
+        for place, belief in enumerate(self.beliefs):
+            if belief.like in names:
+                rows[place, names.index(belief.like)] = -1.0
+        offsets = np.array([on_scale(belief, belief.believed) for belief in self.beliefs])
         self.believed = np.linalg.solve(rows, offsets)
-        self.precision = rows.T @ np.diag([1 / constant.spread**2 for constant in self.constants]) @ rows
+        self.precision = rows.T @ np.diag([1 / belief.spread**2 for belief in self.beliefs]) @ rows
 
     @property
     def families(self) -> list[str]:
@@ -169,17 +167,17 @@ class Problem:
         return Scores(np.array(errors), (within[0] <= ratio) & (ratio <= within[1]))
 
     def _answers(self, scaled: Array, which: Sequence[int] | None) -> Iterator[tuple[Timed, Setting, TrainingStep]]:
-        values = [off_scale(constant, place) for constant, place in zip(self.constants, scaled, strict=True)]
+        values = [off_scale(belief, place) for belief, place in zip(self.beliefs, scaled, strict=True)]
         for run in self.runs if which is None else [self.runs[index] for index in which]:
-            setting = setting_of(with_values(run.case, self.constants, values, self.shelf))
+            setting = setting_of(with_values(run.case, self.beliefs, values, self.shelf))
             block, _ = plan_block(setting, own_plan(setting))
             yield run, setting, evaluate(setting, block).step
 
     def slopes(self, scaled: Array, errors: Array) -> Array:
         """Change of each log error with each constant, by a small step."""
-        slopes = np.zeros((len(self.runs), len(self.constants)))
-        for column, constant in enumerate(self.constants):
-            if constant.name in self.kept:
+        slopes = np.zeros((len(self.runs), len(self.beliefs)))
+        for column, belief in enumerate(self.beliefs):
+            if belief.name in self.kept:
                 continue
             which = np.flatnonzero(self.used[:, column])
             moved = scaled.copy()
@@ -209,7 +207,7 @@ def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, 
     """Beliefs on their scales, errors and slopes there: Gauss and Newton's steps, halved where they overshoot."""
     scaled = problem.believed.copy()
     if start is not None:
-        free = [constant.name not in problem.kept for constant in problem.constants]
+        free = [belief.name not in problem.kept for belief in problem.beliefs]
         scaled[free] = start[free]
     errors = problem.errors(scaled)
     loss = problem.loss(scaled, errors)
@@ -232,7 +230,7 @@ def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, 
 
 
 def without(problem: Problem, family: str, scaled: Array, errors: Array, slopes: Array) -> Array:
-    """Beliefs fitted without a family, its errors taken as straight around the whole fit."""
+    """Constants fitted without a family, its errors taken as straight around the whole fit."""
     kept = np.array([run.family != family for run in problem.runs])
     found = scaled.copy()
     for _ in range(ROUNDS):
@@ -243,26 +241,26 @@ def without(problem: Problem, family: str, scaled: Array, errors: Array, slopes:
     return found
 
 
-def fitted(
+def step_fit(
     runs: Sequence[Timed],
-    constants: Sequence[Belief],
+    beliefs: Sequence[Belief],
     shelf: Shelf,
     *,
     leave_out: bool = False,
     likeness: float = LIKENESS,
-) -> Fit:
+) -> StepFit:
     """The constants that the runs tell, the others as believed, and how far off unseen families are."""
-    free = Problem(runs, constants, shelf, likeness=likeness)
+    free = Problem(runs, beliefs, shelf, likeness=likeness)
     first, errors, felt = solved(free)
     spread = np.sqrt(np.diag(np.linalg.inv(free.curvature(felt, free.pulls(errors)))))
-    kept = frozenset(constant.name for constant, own in zip(constants, spread, strict=True) if not told(constant, own))
+    kept = frozenset(belief.name for belief, own in zip(beliefs, spread, strict=True) if not told(belief, own))
     problem = replace(free, kept=kept)
     scaled, errors, slopes = solved(problem, first)
     inside = problem.scores(scaled)
     unseen = _unseen(problem, scaled, errors, slopes) if leave_out else None
-    shipped_now = np.array([on_scale(constant, shipped(constant, shelf)) for constant in constants])
-    return Fit(
-        tuple(_found(problem, column, scaled, spread, felt) for column in range(len(constants))),
+    shipped_now = np.array([on_scale(belief, shipped(belief, shelf)) for belief in beliefs])
+    return StepFit(
+        tuple(_learned(problem, column, scaled, spread, felt) for column in range(len(beliefs))),
         problem.scores(shipped_now).of(),
         problem.scores(problem.believed).of(),
         inside.of(),
@@ -296,9 +294,7 @@ def _kinds(runs: Sequence[Timed]) -> dict[str, NDArray[np.bool_]]:
     return {"dense": ~mixed, "with experts": mixed}
 
 
-def _found(problem: Problem, column: int, scaled: Array, spread: Array, felt: Array) -> Found:
-    constant, moved = problem.constants[column], np.abs(felt[:, column]) > FELT
+def _learned(problem: Problem, column: int, scaled: Array, spread: Array, felt: Array) -> Learned:
+    belief, moved = problem.beliefs[column], np.abs(felt[:, column]) > FELT
     families = dict.fromkeys(run.family for run, feels in zip(problem.runs, moved, strict=True) if feels)
-    return Found(
-        constant, off_scale(constant, scaled[column]), float(spread[column]), int(moved.sum()), tuple(families)
-    )
+    return Learned(belief, off_scale(belief, scaled[column]), float(spread[column]), int(moved.sum()), tuple(families))

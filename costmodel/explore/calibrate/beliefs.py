@@ -21,70 +21,70 @@ STEPS = "steps"  # the document of what is believed of them
 OWN_SOURCE = "calibrate"  # of what runs of one's own told
 
 
-def beliefs(shelf: Shelf) -> tuple[Belief, ...]:
+def believed(shelf: Shelf) -> tuple[Belief, ...]:
     """What would be said of each before looking at any training run."""
     document: Beliefs = shelf.document("belief", STEPS)
     return tuple(document.constants)
 
 
-def on_scale(constant: Belief, value: float) -> float:
+def on_scale(belief: Belief, value: float) -> float:
     """A value on the scale on which it is fitted."""
-    return math.log(value / (1 - value)) if constant.share else math.log(value)
+    return math.log(value / (1 - value)) if belief.share else math.log(value)
 
 
-def off_scale(constant: Belief, scaled: float) -> float:
+def off_scale(belief: Belief, scaled: float) -> float:
     """Back from that scale."""
-    return 1 / (1 + math.exp(-scaled)) if constant.share else math.exp(scaled)
+    return 1 / (1 + math.exp(-scaled)) if belief.share else math.exp(scaled)
 
 
-def shipped(constant: Belief, shelf: Shelf) -> float:
+def shipped(belief: Belief, shelf: Shelf) -> float:
     """The value its first document has now."""
-    return _leaf(shelf.document(constant.kind, constant.documents[0]), constant)
+    return _leaf(shelf.document(belief.kind, belief.documents[0]), belief)
 
 
-def _leaf(document: Any, constant: Belief) -> float:
-    value = getattr(getattr(document, constant.group), constant.key, None)
+def _leaf(document: Any, belief: Belief) -> float:
+    value = getattr(getattr(document, belief.group), belief.key, None)
     if value is None:
         name = getattr(document, "name", None) or document.of
         place = Place(str(find("belief", STEPS)))
-        raise fail("D013", f"'{constant.name}' names {constant.leaf}, which {name} has not", place)
+        raise fail("D013", f"'{belief.name}' names {belief.leaf}, which {name} has not", place)
     return float(value)
 
 
-def with_values(case: Case, constants: Sequence[Belief], values: Sequence[float], shelf: Shelf) -> Case:
+def with_values(case: Case, beliefs: Sequence[Belief], values: Sequence[float], shelf: Shelf) -> Case:
     """The case with the constants it uses at these values; what its row switched stays switched."""
-    for constant, value in zip(constants, values, strict=True):
-        if constant.group == "experts":
-            case = _of_experts(case, constant, value, shelf)
-        elif constant.kind == "stack":
-            case = replace(case, stack=_changed(case.stack, case.stack.name, constant, value, shelf))
-        elif constant.group == "network":
-            case = replace(case, network=_changed(case.network, case.network.of, constant, value, shelf))
+    for belief, value in zip(beliefs, values, strict=True):
+        if belief.group == "experts":
+            case = _of_experts(case, belief, value, shelf)
+        elif belief.kind == "stack":
+            case = replace(case, stack=_changed(case.stack, case.stack.name, belief, value, shelf))
+        elif belief.group == "network":
+            case = replace(case, network=_changed(case.network, case.network.of, belief, value, shelf))
         else:
-            case = replace(case, efficiency=_changed(case.efficiency, case.efficiency.of, constant, value, shelf))
+            case = replace(case, efficiency=_changed(case.efficiency, case.efficiency.of, belief, value, shelf))
     return case
 
 
-def _of_experts(case: Case, constant: Belief, value: float, shelf: Shelf) -> Case:
+def _of_experts(case: Case, belief: Belief, value: float, shelf: Shelf) -> Case:
     """A model with experts, on another constant of its stack; what its row says stays."""
-    said = getattr(case.scenario.assume.experts, constant.key)
-    if case.stack.name not in constant.documents or not case.model.has_experts or said is not None:
+    said = getattr(case.scenario.assume.experts, belief.key)
+    if case.stack.name not in belief.documents or not case.model.has_experts or said is not None:
         return case
-    return replace(case, stack=_changed(case.stack, case.stack.name, constant, value, shelf))
+    return replace(case, stack=_changed(case.stack, case.stack.name, belief, value, shelf))
 
 
-def _changed(document: D, name: str, constant: Belief, value: float, shelf: Shelf) -> D:
-    if name not in constant.documents:
+def _changed(document: D, name: str, belief: Belief, value: float, shelf: Shelf) -> D:
+    if name not in belief.documents:
         return document
-    if _leaf(document, constant) != _leaf(shelf.document(constant.kind, name), constant):
+    if _leaf(document, belief) != _leaf(shelf.document(belief.kind, name), belief):
         return document
-    part = getattr(document, constant.group).model_copy(update={constant.key: value})
-    return document.model_copy(update={constant.group: part})
+    part = getattr(document, belief.group).model_copy(update={belief.key: value})
+    return document.model_copy(update={belief.group: part})
 
 
-def uses(case: Case, constant: Belief, shelf: Shelf) -> bool:
+def uses(case: Case, belief: Belief, shelf: Shelf) -> bool:
     """Whether a case has a leaf of the constant."""
-    other = with_values(case, [constant], [constant.believed * 0.999], shelf)
+    other = with_values(case, [belief], [belief.believed * 0.999], shelf)
     return (other.stack, other.efficiency, other.network) != (case.stack, case.efficiency, case.network)
 
 

@@ -94,6 +94,20 @@ def test_one_wild_run_moves_little(rows: list[Row]) -> None:
     assert found.value == pytest.approx(calm.value, rel=0.12)
 
 
+def test_runs_that_agree_are_heard_however_far_off_they_are(rows: list[Row]) -> None:
+    """The further, the more or as much: a robust loss lets three runs pull so far, and no step back to the belief."""
+    runs = ran(rows[4:], 1.30, 40e-6)
+    near = SUSTAINED.model_copy(update={"believed": 1.30, "spread": 0.08})
+    found = []
+    for factor in (1.1, 1.35, 1.5, 2.0):
+        slower = [replace(run, measured=factor * run.measured) for run in runs]
+        (learned,) = step_fit(slower, (near,), SHELF, likeness=0.0).constants
+        assert learned.resolved
+        found.append(learned.value)
+    assert 1.35 < found[0] < found[1] <= found[2] * 1.001
+    assert found[3] > 0.99 * found[2]
+
+
 def test_what_no_run_tells_stays_as_believed(rows: list[Row]) -> None:
     fit = step_fit(ran(rows, 1.30, 60e-6), (SUSTAINED, HIDDEN), SHELF)
     hidden = fit.constants[1]

@@ -53,16 +53,12 @@ class Learned:
     spread: float
     runs: int
     families: tuple[str, ...]
-
-    @property
-    def resolved(self) -> bool:
-        """Whether the runs say more than was believed."""
-        return told(self.belief, self.spread)
+    resolved: bool
 
 
-def told(belief: Belief, spread: float) -> bool:
-    """Whether runs that leave such a spread say enough to leave the belief."""
-    return spread < RESOLVED * belief.spread
+def told(belief: Belief, spread: float, moved: float) -> bool:
+    """Whether runs say enough to leave the belief: they leave a small spread, or all pull far beyond its own."""
+    return spread < RESOLVED * belief.spread or abs(moved) > belief.spread
 
 
 @dataclass(frozen=True)
@@ -253,7 +249,8 @@ def step_fit(
     free = Problem(runs, beliefs, shelf, likeness=likeness)
     first, errors, felt = solved(free)
     spread = np.sqrt(np.diag(np.linalg.inv(free.curvature(felt, free.pulls(errors)))))
-    kept = frozenset(belief.name for belief, own in zip(beliefs, spread, strict=True) if not told(belief, own))
+    each = zip(beliefs, spread, first - free.believed, strict=True)
+    kept = frozenset(belief.name for belief, own, moved in each if not told(belief, own, moved))
     problem = replace(free, kept=kept)
     scaled, errors, slopes = solved(problem, first)
     inside = problem.scores(scaled)
@@ -297,4 +294,5 @@ def _kinds(runs: Sequence[Timed]) -> dict[str, NDArray[np.bool_]]:
 def _learned(problem: Problem, column: int, scaled: Array, spread: Array, felt: Array) -> Learned:
     belief, moved = problem.beliefs[column], np.abs(felt[:, column]) > FELT
     families = dict.fromkeys(run.family for run, feels in zip(problem.runs, moved, strict=True) if feels)
-    return Learned(belief, off_scale(belief, scaled[column]), float(spread[column]), int(moved.sum()), tuple(families))
+    value, resolved = off_scale(belief, scaled[column]), belief.name not in problem.kept
+    return Learned(belief, value, float(spread[column]), int(moved.sum()), tuple(families), resolved)

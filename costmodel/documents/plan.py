@@ -18,7 +18,10 @@ class Plan(Document):
     vpp: Count = Field(default=1, description="Model chunks per pipeline rank")
     micro_batch: Count = Field(default=1, description="Sequences in a forward pass of one replica")
     ep: Count = Field(default=1, description="Expert-parallel degree; the same ranks cut a second way, not more ranks")
-    etp: Count = Field(default=1, description="Expert-tensor-parallel degree: ranks that share each expert")
+    etp: Count | None = Field(
+        default=None,
+        description="Expert-tensor-parallel degree: ranks that share each expert; left out, as of the stack",
+    )
     cp: Count = Field(default=1, description="Context-parallel degree: ranks that share each sequence")
     cp_type: ContextParallel | None = Field(
         default=None, description="How they exchange keys and values: p2p a ring, all-gather, or a2a over the heads"

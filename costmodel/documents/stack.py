@@ -131,6 +131,10 @@ class ExpertKernels(Sourced):
 
     half_rows: NonNegative = Field(description="Rows of an expert at which its matmuls reach half of their rate")
     host: Seconds = Field(description="Host time to issue one operation of one expert")
+    cut_as_tp: bool = Field(
+        default=False,
+        description="Whether each expert is cut over as many ranks as tp where a plan says no etp, else one",
+    )
     permute: NonNegative = Field(description="Bytes of ordering tokens by expert, over reading and writing each once")
     deduplicated: bool = Field(description="One copy of a token to a node, or rank, that holds several of its experts")
     dispatch: DispatchType = Field(description="Type tokens are sent to their experts in")

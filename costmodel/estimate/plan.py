@@ -95,12 +95,21 @@ def _implied(plan: Plan) -> Recompute | None:
     return "full" if plan.recompute_layers is not None else None
 
 
+def usual_etp(setting: Setting, tp: float) -> float:
+    """Ranks that share each expert where the plan does not say."""
+    return tp if setting.experts is not None and setting.experts.kernels.cut_as_tp else 1.0
+
+
 def plan_block(setting: Setting, plan: Plan) -> tuple[Block, tuple[Assumed, ...]]:
     """A plan as a block of one row."""
     structure, assumed = structure_of(setting, plan)
     ranks = setting.ranks
     dp = plan.dp if plan.dp is not None else float(data_parallel_degree(ranks, plan.tp, plan.cp, plan.pp))
     sizes = {name: getattr(plan, name) for name in SIZES if name != "dp"}
+    if plan.etp is None:
+        sizes["etp"] = usual_etp(setting, plan.tp)
+        if setting.experts is not None and plan.tp > 1:
+            assumed = (*assumed, Assumed("plan.etp", f"{sizes['etp']:g}", f"stacks/{setting.stack.name}"))
     if structure.schedule in FOLDED and "vpp" not in plan.model_fields_set:
         sizes["vpp"] = 2.0
     block = one_row(structure, dp=dp, **sizes)

@@ -9,7 +9,7 @@ from dataclasses import fields
 from costmodel.documents.case import Case
 from costmodel.documents.plan import Plan
 from costmodel.estimate.block import SIZES, Structure
-from costmodel.estimate.plan import structure_of, written
+from costmodel.estimate.plan import structure_of, usual_etp, written
 from costmodel.estimate.setting import Setting
 from costmodel.explore.search.rank import Ranked
 from costmodel.report.choices import written_choice
@@ -31,6 +31,7 @@ def plan_settings(setting: Setting, wanted: Ranked) -> dict[str, str]:
     """What must be set for the scenario's own plan to become another."""
     own = setting.case.scenario.plan
     plan = own or Plan()
+    plan = plan.model_copy(update={"etp": plan.etp or usual_etp(setting, wanted.sizes["tp"])})
     derived = {"dp"} if plan.dp is None else set()
     needed = {
         name: f"{wanted.sizes[name]:.0f}"

@@ -60,6 +60,18 @@ def test_without_expert_parallelism_nothing_is_sent() -> None:
     assert costs(asked, ep=8)["ep_volume"] > 0
 
 
+@pytest.mark.parametrize(("stack", "degree"), [("megatron-core", 4), ("megatron-lm", 4), ("fsdp2", 1), ("hai-llm", 1)])
+def test_an_expert_is_cut_as_far_as_the_stack_cuts_it_unsaid(stack: str, degree: int) -> None:
+    """Megatron's arguments take tp where no expert-tensor-parallel size is given; the answer says what was taken."""
+    asked = setting(mixed(), stack=stack)
+    unsaid = ask(asked, tp=4, pp=1, ep=2)
+    assert unsaid.evaluation.costs.row() == EQUAL(costs(asked, tp=4, pp=1, ep=2, etp=degree), nan_ok=True)
+    assert [each.value for each in unsaid.assumed if each.path == "plan.etp"] == [str(degree)]
+    for told in (ask(asked, tp=4, pp=1, ep=2, etp=2), ask(asked, ep=2), ask(setting(model(), stack=stack), tp=4)):
+        assert not [each for each in told.assumed if each.path == "plan.etp"]
+    assert ask(setting(model(), stack=stack), tp=4).refused == ()
+
+
 def test_infinite_links_leave_only_the_start_of_a_dispatch() -> None:
     asked = without_network(setting(mixed(count=16), nodes=2))
     fast = replace(asked.case, scale_up=asked.case.scale_up.model_copy(update={"bandwidth": 1e300}))

@@ -330,6 +330,16 @@ def test_the_command_for_a_plan_with_stated_ends_asks_for_that_plan() -> None:
         assert (block.structure, one(block.pp)) == (best.structure, best.sizes["pp"])
 
 
+@pytest.mark.parametrize("etp", [1, 4])
+def test_the_command_for_a_plan_says_how_experts_are_cut_where_the_stack_cuts_them_otherwise(etp: int) -> None:
+    space = {"tp": [4], "pp": [1], "ep": [2], "etp": [etp], "micro_batch": [1], "zero": [1]}
+    found = searched(case(mixed(), search=space))
+    written = plan_settings(found.setting, found.best[0])
+    assert written.get("plan.etp") == (None if etp == 4 else "1")
+    values = {path.removeprefix("plan."): YAML(typ="safe").load(value) for path, value in written.items()}
+    assert one(answer(found.setting, Plan(**values)).evaluation.block.etp) == etp
+
+
 def test_without_a_plan_there_is_no_rank() -> None:
     found = searched(spaced())
     assert (found.yours, found.your_rank, found.tally.better_than_yours) == (None, None, 0)

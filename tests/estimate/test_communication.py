@@ -298,6 +298,21 @@ def test_a_tied_table_is_reduced_between_the_ends() -> None:
     assert one(alone.count) == one(alone.volume) == 0
 
 
+AHEAD = {"depth": 1, "layer": {**model()["layers"][0], "count": 1}}
+
+
+def test_prediction_reduces_its_copy_of_the_embedding_between_the_ends() -> None:
+    """As a tied table is; not where one rank holds both ends, and once where the table is tied besides."""
+    asked = setting({**model(), "prediction": AHEAD}, nodes=2)
+    (each,) = embedding(asked, tp=2, pp=4)
+    (tied,) = embedding(setting(model(tied=True), nodes=2), tp=2, pp=4)
+    assert each == tied
+    (both,) = embedding(setting({**model(tied=True), "prediction": AHEAD}, nodes=2), tp=2, pp=4)
+    assert both == tied
+    for schedule in ("zb-v", "dualpipe", "dualpipev"):
+        assert embedding(asked, tp=2, pp=4, vpp=1 if schedule == "dualpipe" else 2, schedule=schedule) == []
+
+
 @pytest.mark.parametrize(("order", "domains"), [("tp-cp-dp-pp", 2), ("tp-cp-pp-dp", 1)])
 def test_the_ends_are_as_far_apart_as_the_stages(order: str, domains: int) -> None:
     """tp 2 · pp 2 · dp 4 on two nodes: with the stages next to tp the ends share a node."""

@@ -87,6 +87,33 @@ def test_a_tied_table_is_held_once_by_a_stage_with_both_ends() -> None:
     assert split[True] == split[False], "at either end of a pipeline it is held all the same"
 
 
+AHEAD = {"depth": 1, "layer": {**model()["layers"][0], "count": 1}}
+
+
+def of_stages(shape: dict[str, Any], **plan: Any) -> list[float]:
+    """States of the first and of the last stage."""
+    lines = ask(setting(shape), **plan).evaluation.ledger.lines
+    return [sum(one(lines[name][stage]) for name in ("weights", "gradients", "optimizer")) for stage in (0, 2)]
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize(
+    ("plan", "copied"),
+    [({"pp": 2}, True), ({"pp": 2, "vpp": 2}, True), ({}, False), ({"pp": 2, "vpp": 2, "schedule": "zb-v"}, False)],
+    ids=str,
+)
+def test_prediction_holds_a_copy_of_the_embedding_behind_the_last_stage(
+    plan: dict[str, Any], copied: bool, tied: bool
+) -> None:
+    """Its layer, projection and three norms, and 18 B more of a table where nothing else has one at the end."""
+    added = [ahead - plain for plain, ahead in zip(*(
+        of_stages({**model(tied=tied), **more}, zero=0, tp=2, **plan) for more in ({}, {"prediction": AHEAD})
+    ), strict=True)]  # fmt: skip
+    module = 12 * 1024**2 / 2 + 2 * 1024 + 2 * 1024 * 1024 + 3 * 1024
+    table = 32768 * 1024 / 2 if copied and not tied else 0
+    assert added[0 if plan.get("schedule") == "zb-v" else 1] == pytest.approx(18 * (module + table))
+
+
 def test_one_stage_holds_the_whole_model() -> None:
     """18 bytes of every published parameter, the vocabulary being a multiple of 128."""
     for name in ("llama-3-8b", "llama-3.2-1b"):

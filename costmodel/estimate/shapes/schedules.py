@@ -147,6 +147,11 @@ def ends_held(schedule: Schedule, position: int) -> tuple[bool, bool]:
     return position == 0, position == (0 if schedule in FOLDED else 2)
 
 
+def ends_apart(schedule: Schedule) -> bool:
+    """Whether of two stages or more one holds the embedding and another the head."""
+    return FORMS[schedule].lying in ("straight", "looped")
+
+
 def stepped(block: Block, held: Number) -> Number:
     """Parameters whose states a replica keeps: of two copies of the weights a sharded optimizer needs one."""
     copies = weight_copies(block.structure.schedule)

@@ -28,7 +28,7 @@ from costmodel.estimate.passes import largest
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.experts import Routed, expert_parameters, routed, routing_parameters
 from costmodel.estimate.shapes.mixers import Matmul, Mixer, mixer, mixer_matmuls
-from costmodel.estimate.shapes.schedules import is_plain, of_ends, weight_copies
+from costmodel.estimate.shapes.schedules import ends_apart, is_plain, of_ends, weight_copies
 from costmodel.estimate.shapes.split import StageLayers
 
 
@@ -107,7 +107,8 @@ class StageParameters:
     """Parameters of a rank before sharding over dp: of a layer (mean and largest), of the layers of the first, a
     middle and the last rank, of the ends.
 
-    Routed experts are apart, since they are sharded over fewer ranks: of a layer, of those ranks, and beside the head.
+    tied: both ends of a pipeline hold the table. Routed experts are apart, since they are sharded over fewer ranks: of
+    a layer, of those ranks, and beside the head.
     """
 
     layer: Number
@@ -190,9 +191,17 @@ def stage_parameters(setting: Setting, block: Block, layers: StageLayers) -> Sta
     both = embedding + last_norm if model.tied else embedding + head + last_norm
     extra = prediction_parameters(model, tp)
     head, both = head + extra, both + extra
+    copied = _embeds_again(model, block.structure.schedule)
+    if copied:
+        head = head + np.where(block.pp > 1, table, 0.0)
     ends = (table, embedding, head + last_norm, both)
     ahead = _routed_ahead(setting, block)
-    return StageParameters(means[1], most, *of_ranks, *ends, model.tied, most_routed, routed_ranks, ahead)
+    return StageParameters(means[1], most, *of_ranks, *ends, model.tied or copied, most_routed, routed_ranks, ahead)
+
+
+def _embeds_again(model: Model, schedule: Schedule) -> bool:
+    """Whether multi-token prediction needs a copy of the embedding on the last stage; a tied table is there already."""
+    return model.prediction is not None and not model.tied and ends_apart(schedule)
 
 
 def _routed_ahead(setting: Setting, block: Block) -> Number:

@@ -131,7 +131,7 @@ def _sends(setting: Setting, block: Block, micro_batches: Number) -> PipelineTra
 
 @once()
 def _tied_embedding(setting: Setting, block: Block, placed: Groups, parameters: StageParameters) -> Transfer:
-    """All-reduce of the shared table's gradient between the first and the last stage."""
+    """All-reduce of the gradient of a table that the first and the last stage hold."""
     with term("tied embedding"):
         pair = ends_of(setting, "embedding", placed.pp)
         message = gradient_traffic(parameters.table, setting.gradient)

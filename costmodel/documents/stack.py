@@ -63,7 +63,7 @@ class LowPrecision(Sourced):
     recipes: list[Narrow] = Field(min_length=1, description="Recipes it offers; its default first")
     cached: bool = Field(description="Whether converted weights and their transposes are kept for the whole step")
     primary: bool = Field(description="Whether they stand in for the 16-bit weights, which are then not kept")
-    gather: bool = Field(description="Whether weights of the layers cross the network in the narrow type")
+    gather: list[Narrow] = Field(description="Recipes whose weights of the layers cross the network in the narrow type")
     exchanged: bool = Field(
         default=False,
         description="Whether inputs that sequence parallelism gathers travel in the narrow type",

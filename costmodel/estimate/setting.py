@@ -119,10 +119,14 @@ class Setting:
     @property
     def gathered(self) -> float:
         """Bytes of a layer's weight as the network gathers it."""
-        narrow = self.narrow
         if self.packed:
             return float(packed_bytes(1.0, *NF4))
-        return self.recipe.operand if narrow is not None and narrow.gather else self.stack.states.compute
+        return self.recipe.operand if self.gathers_narrow else self.stack.states.compute
+
+    @property
+    def gathers_narrow(self) -> bool:
+        """Whether weights of the layers are gathered in the narrow type."""
+        return self.narrow is not None and self.recipe.name in self.narrow.gather
 
     def bucket(self, ranks: Number, element: float) -> Number:
         """Bytes of elements of that width that go to so many ranks together."""

@@ -145,3 +145,17 @@ def test_a_stack_without_narrow_types_says_what_it_offers() -> None:
     assert raised.value.faults[0].hint == "it offers bf16 and fp16 only"
     with pytest.raises(CostModelError, match="does not train in fp8-row"):
         asked("fp8-row")
+
+
+@pytest.mark.parametrize("precision", [name for name in NARROW if name != "fp8"])
+def test_torch_gathers_narrow_what_has_one_scale_a_tensor(precision: str) -> None:
+    """And keeps it narrow while zero 2 keeps it whole; all else crosses the network, and stays, in 16 bits."""
+    layer = 218_112_000
+    wide, narrow = (
+        ask(asked(kind, node="dgx-b200", stack="fsdp2"), zero=2, recompute="none") for kind in ("bf16", precision)
+    )
+    nbytes = 1 if precision == "fp8-cs" else 2
+    assert line(wide, "weights") - line(narrow, "weights") == pytest.approx((2 - nbytes) * 32 * layer)
+    moved = narrow.evaluation.step.transfers
+    sent = [item for item in moved if item.axis == "dp" and item.operation == "all_gather"]
+    assert one(sent[0].message) == nbytes * layer

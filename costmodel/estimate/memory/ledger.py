@@ -220,12 +220,17 @@ def _updated(setting: Setting, block: Block, held: Held) -> Number:
 
 
 def _converted(setting: Setting, block: Block, layers: Number, over: Number) -> Number:
-    """What converted weights of the layers add to the kept ones, or take from them where they stand in for them."""
-    narrow, zero = setting.narrow, block.structure.zero
-    if narrow is None or not narrow.cached:
+    """What converted weights of the layers add to the kept ones, or take from them where they stand in for them.
+
+    FSDP's are gathered narrow, and under zero 2 stay so.
+    """
+    narrow, zero, states = setting.narrow, block.structure.zero, setting.stack.states
+    if narrow is None:
         return 0.0
-    states = setting.stack.states
     with term("converted weights"):
+        if not narrow.cached:
+            stay = states.sharded_master and zero == 2 and setting.gathers_narrow and setting.tuning is None
+            return repeated(layers, setting.gathered - states.compute) if stay else 0.0
         copies = narrow_copy_bytes(layers, setting.recipe.copies, over, sharded=zero == 3)
     if not narrow.primary:
         return copies

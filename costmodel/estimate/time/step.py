@@ -182,7 +182,7 @@ def _converted_weights(setting: Setting, block: Block, parameters: StageParamete
     narrow = setting.narrow
     if setting.tuning is not None and narrow is not None and narrow.primary:
         return 0.0
-    shards = narrow is not None and narrow.gather and block.structure.zero >= 1
+    shards = setting.gathers_narrow and block.structure.zero >= 1
     held = divided(parameters.layers, block.shards) if shards else parameters.layers
     if setting.experts is not None:
         routed = parameters.routed

@@ -95,8 +95,8 @@ def stack_of(filling: Filling, shelf: Shelf) -> Stack:
         stack = _set(stack, "kernels", "attention", attention)
     if stack.low_precision and filling.by_nvidia() and filling.precision(stack) in PARAM_GATHER:
         on = filling.put("fp8_param_gather", True)
-        for leaf in ("primary", "gather"):
-            stack = _set(stack, "low_precision", leaf, on)
+        for leaf, value in (("primary", on), ("gather", [filling.precision(stack)])):
+            stack = _set(stack, "low_precision", leaf, value)
     if "Megatron-Bridge" in filling.told:
         stack = _set(stack, "buckets", "loss", filling.put("loss", IN_PLACE))
     return _offering(stack, filling, shelf)

@@ -45,6 +45,9 @@ class States(Sourced):
     sharded_master: bool = Field(
         description="The kept weight is the optimizer's, always sharded, and matmuls read a copy"
     )
+    cast: bool = Field(
+        default=False, description="Matmuls read 16-bit copies of the kept weights that autocast holds until the loss"
+    )
     gradient_copies: bool = Field(
         default=False, description="Gradients are kept in 16 bits and in fp32; of the shard only, if summed in 16 bits"
     )

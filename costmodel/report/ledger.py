@@ -110,6 +110,8 @@ def _ledger_note(answer: Answer, name: str) -> str:
         + (", sharded over dp" if zero >= 1 else ""),
         "activations": choice_words(answer.evaluation.block.structure)[0],
     }
+    if states.cast:
+        notes["gathered"] = f"{states.compute:.0f} B a parameter that matmuls read, autocast's copies"
     notes |= tuning_notes(setting)
     if answer.evaluation.block.structure.recompute_modules is not None:
         notes["recompute"] = "modules of one layer, computed again"

@@ -354,6 +354,16 @@ def test_a_step_in_place_makes_nothing() -> None:
     assert line(given, "update") == pytest.approx(max(line(given, "optimizer") / 2 - gone, 0))
 
 
+@pytest.mark.parametrize("pp", [1, 2])
+def test_autocast_holds_a_copy_of_every_matrix_till_the_loss(pp: int) -> None:
+    """2 bytes a parameter of layers and head; the embedding has none, and a tied table one as the head."""
+    for tied in (False, True):
+        given = ask(setting(model(tied=tied), stack="ddp"), pp=pp, recompute="none").evaluation.ledger
+        layers, table = 8 / pp * (12 * 1024**2 + 2 * 1024), 32768 * 1024 + 1024
+        found = [one(given.line("gathered", stage)) for stage in (0, 2)]
+        assert found == [2 * (layers + (table if pp == 1 else 0)), 2 * (layers + table)]
+
+
 def test_activations_grow_with_the_micro_batch_and_states_do_not() -> None:
     asked = setting()
     one_, two = ask(asked, micro_batch=1), ask(asked, micro_batch=2)

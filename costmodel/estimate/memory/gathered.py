@@ -19,6 +19,8 @@ def gathered(setting: Setting, block: Block, parameters: StageParameters, positi
     unpacked: Number = 0.0
     if setting.packed:
         unpacked = repeated(setting.stack.states.compute, parameters.largest + parameters.routed_layer)
+    if setting.stack.states.cast and setting.tuning is None:
+        unpacked = unpacked + _cast(setting, block, parameters, position)
     if block.structure.zero != 3:
         return unpacked
     at_first, at_last = ends_held(block.structure.schedule, position)
@@ -28,6 +30,17 @@ def gathered(setting: Setting, block: Block, parameters: StageParameters, positi
         whole = _layers(setting, block, parameters, ends) if by_layer else _matrices(setting, block, parameters, ends)
     copied = setting.stack.states.sharded_master
     return (whole if copied else np.where(block.shards > 1, whole, 0.0)) + unpacked
+
+
+def _cast(setting: Setting, block: Block, parameters: StageParameters, position: int) -> Number:
+    """Copies of all weights that matmuls read, head and experts too; an embedding is looked up as it is."""
+    _, at_last = ends_held(block.structure.schedule, position)
+    head = parameters.head + parameters.routed_head
+    with term("cast weights"):
+        layers = parameters.held(position) + parameters.routed_ranks[position]
+        return repeated(
+            setting.stack.states.compute, layers + (head if at_last else np.where(block.pp == 1, head, 0.0))
+        )
 
 
 def _layers(setting: Setting, block: Block, parameters: StageParameters, ends: tuple[Number, Number]) -> Number:

@@ -162,7 +162,8 @@ class _Faults:
 
     def spot(self, where: Location, *, key: bool = False) -> Place:
         """The place of a value, or of its key, or of the nearest parent that has one."""
-        best = self.tree.place if isinstance(self.tree, Mapping) else Place(self.file, 1, 1)
+        plain = Place(self.file, 1, 1, ".".join(map(str, where)))  # of a tree that was never text
+        best = self.tree.place if isinstance(self.tree, Mapping) else plain
         here = self.tree
         for position, part in enumerate(where):
             if not _has(here, part):

@@ -97,7 +97,7 @@ def _scored(figures: Sequence[Compared]) -> tuple[str, ...]:
     """Counts and errors; of runs of which only that they fit is known, how many were told wrongly."""
     part, told = score(figures), outcomes(figures)
     wrong = told.called_unfit + told.called_fit
-    fits = f"{wrong} of {told.fit + told.unfit} fit or not, wrongly told" if told.fit + told.unfit else ""
+    fits = f"{wrong} of {told.fit + told.unfit} told wrongly whether it fits" if told.fit + told.unfit else ""
     if part.bias is None:
         return f"{part.rows}", f"{part.modelled}", "", "", "", "", fits
     return (

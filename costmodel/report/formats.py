@@ -46,10 +46,10 @@ def _flat(row: dict[str, Any], before: str = "") -> list[dict[str, Any]]:
     """A row without anything nested: keys joined by dots; a list of mappings repeats it, any other is one cell."""
     rows: list[dict[str, Any]] = [{}]
     for name, value in row.items():
-        if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        if value and isinstance(value, list) and all(isinstance(item, dict) for item in value):
             inner = [flat for item in value for flat in _flat(item)]
         elif isinstance(value, list):
-            inner = [{f"{before}{name}": f"[{', '.join(map(str, value))}]"}]
+            inner = [{f"{before}{name}": f"[{', '.join(map(str, value))}]" if value else ""}]
         elif isinstance(value, dict):
             inner = _flat(value, f"{before}{name}.")
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import costmodel
@@ -63,10 +64,13 @@ def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]
 
 def _choices(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]:
     """What a plan is."""
-    return {
-        **{name: int(value) if float(value).is_integer() else value for name, value in sizes.items()},
-        **written(structure),
-    }
+    counts = {name: int(value) if float(value).is_integer() else value for name, value in sizes.items()}
+    return whole_plan({**counts, **written(structure)})
+
+
+def whole_plan(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Every key of a plan, null where it says nothing."""
+    return {name: said.get(name) for name in (*SIZES, *(choice.name for choice in fields(Structure)))}
 
 
 def _ranked(found: Found, plan: Ranked) -> dict[str, Any]:

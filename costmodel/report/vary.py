@@ -21,7 +21,7 @@ from costmodel.explore.vary.sensitivity import Knob, Sensitive
 from costmodel.explore.vary.sweep import Point, Swept
 from costmodel.report.charts import line, two_sided
 from costmodel.report.layout import Grid, Line
-from costmodel.report.machine import notes
+from costmodel.report.machine import notes, whole_plan
 from costmodel.report.plan import remarks
 from costmodel.report.theme import BAD, DIM, HEAD, bar, styled
 from costmodel.report.words import TIME_TERMS, percent, result
@@ -231,7 +231,7 @@ def _size(row: Row) -> dict[str, Any]:
         "ranks": row.ranks,
         "efficiency": _finite(row.efficiency),
         **{machine_name(name): _finite(row.point.costs.get(name)) for name in COLUMNS},
-        **row.point.chosen,
+        **whole_plan(row.point.chosen),
         "grew": " ".join(term for term, _ in row.grew),
         "verdict": row.point.said,
         "fault": row.point.fault.sentence if row.point.fault else None,

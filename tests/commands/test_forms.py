@@ -93,6 +93,22 @@ def test_a_list_is_one_cell_and_mappings_are_rows() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("asked", "one", "other"),
+    [
+        (("search", NAME, "--top", "1"), (), ("--set", "search.split=[spread]", "--set", "search.recompute=[full]")),
+        (("estimate", NAME), (), ("--set", "plan.recompute_modules=[norms]", "--set", "plan.last_stage_layers=2")),
+        (("sweep", NAME), ("--over", "plan.tp=8"), ("--over", "plan.tp=3,8", "--set", "cluster.node=gaudi2-8")),
+        (("scale", NAME, "--ranks", "256..512"), (), ("--set", "cluster.node=gaudi2-8", "--set", "plan.tp=3")),
+    ],
+)
+def test_columns_do_not_depend_on_what_is_in_them(
+    asked: tuple[str, ...], one: tuple[str, ...], other: tuple[str, ...], run: Any
+) -> None:
+    heads = [run(*asked, *more, "--format", "csv").out.partition("\n")[0] for more in (one, other)]
+    assert heads[0] == heads[1] != ""
+
+
 def test_a_model_alone_as_csv(run: Any) -> None:
     read = list(csv.DictReader(io.StringIO(run("memory", "llama-3-70b", "--format", "csv").out)))
     assert set(read[0]) == {"title", "weights_bytes", "dp", "zero", "bytes"}

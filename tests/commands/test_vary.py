@@ -533,3 +533,11 @@ def test_solve_tells_how_many_values_make_no_legal_plan(run: Any) -> None:
     found = json.loads(run(*asked, "--json").out)
     assert (found["evaluated"], found["illegal"]) == (4, 1)
     assert "4 values tried from 1 to 8, 1 of them no legal plan" in run(*asked).out
+
+
+def test_solve_counts_each_value_once(run: Any) -> None:
+    """Whole numbers from 1 to 16: none between two of them was tried."""
+    asked = ("solve", NAME, "--vary", "plan.micro_batch=1..16", "--for", "mfu>=1 %")
+    found = json.loads(run(*asked, "--json").out)
+    assert (found["every"], found["evaluated"], found["illegal"]) == (True, 16, 11)
+    assert "16 values tried from 1 to 16, 11 of them no legal plan" in run(*asked).out

@@ -1181,6 +1181,8 @@ def test_the_table_for_people(runs: str, run: Any) -> None:
     assert told.count("22b-") == 2 or "micro_batch 4" in told
     memory = run("validate", runs, "--quantity", "memory").out
     assert "2 runs fitted, 0 of them called too large" in memory
+    assert "0 of 2 told wrongly whether it fits" in memory
+    assert "told wrongly" not in plain.out
 
 
 def test_a_column_that_looks_like_another_is_told(runs: str, run: Any) -> None:

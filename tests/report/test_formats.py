@@ -36,10 +36,15 @@ def test_what_is_nested_is_spread_out() -> None:
         {"name": "b", "list": []},
     ]
     assert read(rows) == [
-        {"name": "a", "inner.x": "1", "inner.deep.y": "false", "k": "1"},
-        {"name": "a", "inner.x": "1", "inner.deep.y": "false", "k": "2"},
-        {"name": "b", "inner.x": "", "inner.deep.y": "", "k": ""},
+        {"name": "a", "inner.x": "1", "inner.deep.y": "false", "k": "1", "list": ""},
+        {"name": "a", "inner.x": "1", "inner.deep.y": "false", "k": "2", "list": ""},
+        {"name": "b", "inner.x": "", "inner.deep.y": "", "k": "", "list": ""},
     ]
+
+
+def test_an_empty_list_is_an_empty_cell() -> None:
+    assert read([{"a": 1, "codes": []}]) == [{"a": "1", "codes": ""}]
+    assert read([{"a": 1, "codes": []}, {"a": 2, "codes": ["x", "y"]}])[1]["codes"] == "[x, y]"
 
 
 def test_an_empty_table_still_has_its_names() -> None:

@@ -117,7 +117,7 @@ def solve(case: Case, vary: str, wanted: str, *, best: bool = False, pace: Pace 
         if searched is None or listed:
             found.reaches = _scanned(values, [goal.reached(at(value)) for value in values])
         else:
-            _continuous(found, searched, at)
+            _continuous(found, searched, at, whole=_is_whole(case, path, searched))
     except Stopped:
         possible = [text for text, tried in seen.items() if tried.fault is None]
         _cut_short(found, list(seen) if listed else sorted(possible, key=_number), seen)
@@ -208,9 +208,8 @@ def _counted(searched: Span | None) -> Span | None:
     return Span(searched.low * one, searched.high * one, "")
 
 
-def _continuous(found: Solved, searched: Span, at: Callable[[str], Point]) -> None:
+def _continuous(found: Solved, searched: Span, at: Callable[[str], Point], *, whole: bool) -> None:
     """Samples of a range, then the edges between them."""
-    whole = _is_whole(searched, at)
     numbers = _samples(searched, whole=whole)
     texts = [searched.text(number) for number in numbers]
     found.tried = (searched.text(float(f"{numbers[0]:.4g}")), searched.text(float(f"{numbers[-1]:.4g}")))
@@ -245,12 +244,15 @@ def _continuous(found: Solved, searched: Span, at: Callable[[str], Point]) -> No
             found.reaches.append(Reach(low, high, first == 0, last == len(texts) - 1))
 
 
-def _is_whole(searched: Span, at: Callable[[str], Point]) -> bool:
-    """Whether only whole numbers may stand there: one between two that is refused for that alone."""
+def _is_whole(case: Case, path: str, searched: Span) -> bool:
+    """Whether only whole numbers may stand there: one between two is refused for that alone."""
     if searched.unit or not searched.low.is_integer() or not searched.high.is_integer():
         return False
-    fault = at(searched.text(searched.low + 0.5, 17)).fault
-    return fault is not None and "whole number" in fault.sentence
+    try:
+        varied(case, [f"{path}={searched.text(searched.low + 0.5, 17)}"])
+    except CostModelError as error:
+        return "whole number" in error.faults[0].sentence
+    return False
 
 
 def _samples(searched: Span, *, whole: bool) -> list[float]:

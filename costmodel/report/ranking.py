@@ -30,6 +30,7 @@ from costmodel.units import gib, show_time, significant
 _NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
 _SHORT = {"dp_replicate": "rep"}
 _TELLING = 0.005
+_ALIKE = 0.01  # no two plans so near can be told apart
 _RESULTS = ("step", "P90", "tok/s/GPU", "MFU", "GiB", "")
 _TAKEN = frozenset((*SIZES, *_NAMES, *CHOICES, *_SHORT.values(), *_RESULTS, *Bound.model_fields))
 
@@ -51,12 +52,28 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
     if tally.front is not None:
         lines += front(found, tally.front, shown)
     else:
-        lines += [table(found, found.best[:shown]), *remarks([plan.remarked for plan in found.best[:shown]])]
+        lines += [table(found, found.best[:shown]), *_roomier(found)]
+        lines += remarks([plan.remarked for plan in found.best[:shown]])
     lines += [Text(), *_yours(found), *why]
     winner = found.best[0]
     wanted = {**found.values(winner), **plan_settings(found.setting_for(winner), winner)}
     best = command(setting.case, "estimate", settings=wanted)
     return [*lines, Text(), drawn(f"{'Best of the search' if _beaten(found) else 'Best'}: {best}")]
+
+
+def _roomier(found: Found) -> Iterator[Line]:
+    """The first plan that fits behind one that is tight and hardly faster."""
+    winner, *others = found.best
+    alike = (plan for plan in others if plan.variant == winner.variant)
+    free = [plan for plan in alike if verdict(plan.costs["memory_share"]) == "fits"]
+    if verdict(winner.costs["memory_share"]) != "tight" or not free:
+        return
+    slower = free[0].costs["step_time"] / winner.costs["step_time"] - 1
+    if 0 <= slower < _ALIKE:
+        room = gib(winner.costs["memory_peak"] - free[0].costs["memory_peak"])
+        yield styled(
+            f"  1 is tight: {found.best.index(free[0]) + 1} takes {percent(slower)} longer and {room} GiB less", DIM
+        )
 
 
 def _beaten(found: Found) -> bool:

@@ -118,9 +118,9 @@ def test_what_modules_of_experts_drop_by_count() -> None:
         "shared-experts": shared,
         "moe": 2 * (hidden + 3 * width) * rows + shared,
     }
-    whole = line(ask(EXPERTS, tp=2, ep=8, **NONE), "activations")
+    whole = line(ask(EXPERTS, tp=2, ep=8, etp=1, **NONE), "activations")
     for module, nbytes in drops.items():
-        kept = line(ask(EXPERTS, tp=2, ep=8, recompute_modules=[module]), "activations")
+        kept = line(ask(EXPERTS, tp=2, ep=8, etp=1, recompute_modules=[module]), "activations")
         assert whole - kept == pytest.approx(layers * nbytes), module
 
 

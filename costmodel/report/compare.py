@@ -141,7 +141,13 @@ def conclusion(found: Difference) -> str:
     more = after["memory_peak_bytes"] - before["memory_peak_bytes"]
     speed = "As fast" if math.isclose(ratio, 1, rel_tol=1e-4) else _times(ratio)
     memory = f"{gib(abs(more))} GiB {'more' if more > 0 else 'less'}" if abs(more) > 2**20 else "the same memory"
-    return f"{speed} for {memory}."
+    return f"{speed} for {memory}{_room(before, after)}."
+
+
+def _room(before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    """Whether it fits the device now, where that changed."""
+    fits = [side.get("memory_share", 0.0) <= 1 for side in (before, after)]
+    return "" if fits[0] == fits[1] else ", and fits now" if fits[1] else ", and does not fit any more"
 
 
 def _times(ratio: float) -> str:

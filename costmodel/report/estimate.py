@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rich.text import Text
 
 from costmodel.estimate.evaluate import verdict
@@ -75,10 +77,8 @@ def _of_step(value: float) -> str:
 
 
 def _cost_words(setting: Setting, costs: dict[str, float]) -> str:
-    if costs["cost_per_mtoken"] != costs["cost_per_mtoken"]:
-        return "no price known; set assume.price"
-    words = f"{show(costs['cost_per_mtoken'], 'USD')} per Mtoken"
-    budget = setting.case.scenario.workload.tokens
-    if budget is None:
-        return words
-    return f"{words}, {show(costs['run_cost'], 'USD')} and {show_time(costs['run_time'])} for {show(budget, '')} tokens"
+    budget, words = setting.case.scenario.workload.tokens, f"{show(costs['cost_per_mtoken'], 'USD')} per Mtoken"
+    lasting = "" if budget is None else f"{show_time(costs['run_time'])} for {show(budget, '')} tokens"
+    if math.isnan(costs["cost_per_mtoken"]):
+        return f"{lasting}{'; ' if lasting else ''}no price known; set assume.price"
+    return f"{words}, {show(costs['run_cost'], 'USD')} and {lasting}" if lasting else words

@@ -39,8 +39,8 @@ def solve(found: Solved) -> list[Line]:
         tried += f", {found.illegal:,} of them no legal plan" if found.illegal else ""
         lines.append(styled(f"  by {found.how}, {tried}", DIM))
     if found.reaches:
-        value = least(found)
-        lines += [Text(), drawn(f"Next: {command(found.case, 'estimate', settings={found.path: value})}")]
+        value, verb = least(found), "search" if found.best else "estimate"
+        lines += [Text(), drawn(f"Next: {command(found.case, verb, settings={found.path: value})}")]
     return lines
 
 

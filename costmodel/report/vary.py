@@ -73,7 +73,8 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
         lines += [Text(), *_chart(found)]
     broken = sum(not point.costs for point in found.points)
     counted = f"{len(found.points):,} points" + (f", {broken:,} without an answer" if broken else "")
-    return [*lines, Text(), styled(f"{counted}; each is costmodel estimate with its --set.", DIM)]
+    each = "the best of costmodel search" if found.best else "costmodel estimate"
+    return [*lines, Text(), styled(f"{counted}; each is {each} with its --set.", DIM)]
 
 
 def _remarks(points: Sequence[Point]) -> list[Line]:

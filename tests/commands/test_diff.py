@@ -130,3 +130,19 @@ def test_results_that_were_tampered_with(plans: str, run: Any, tmp_path: Path) -
     result["transfers"] = [{"group": 1}]
     (tmp_path / "old.json").write_text(json.dumps(result), "utf-8")
     assert run("diff", "old.json", NAME, cwd=tmp_path).code in (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "said"),
+    [
+        ("plan.micro_batch=1", "plan.micro_batch=4", "and does not fit any more."),
+        ("plan.micro_batch=4", "plan.micro_batch=1", "and fits now."),
+        ("plan.micro_batch=1", "plan.zero=2", "GiB less."),
+    ],
+)
+def test_the_conclusion_says_when_a_plan_stops_fitting(first: str, then: str, said: str, run: Any) -> None:
+    """Four sequences of activations beside a sixteenth of the states are more than 80 GB."""
+    base = ("--set", "plan.zero=0", "--set", first)
+    stored = run("estimate", NAME, *base, "--json").out
+    ran = run("diff", "-", NAME, *base[:2], "--set", then, stdin=stored)
+    assert ran.out.rstrip().endswith(said)

@@ -541,3 +541,20 @@ def test_solve_counts_each_value_once(run: Any) -> None:
     found = json.loads(run(*asked, "--json").out)
     assert (found["every"], found["evaluated"], found["illegal"]) == (True, 16, 11)
     assert "16 values tried from 1 to 16, 11 of them no legal plan" in run(*asked).out
+
+
+def test_answers_about_best_plans_lead_to_the_search_that_finds_them(run: Any) -> None:
+    asked = ("solve", NAME, "--vary", "cluster.nodes=32,64", "--for", "run_time<=900 d")
+    assert [f"Next: costmodel {verb} {NAME}" in run(*asked, *more).out for verb, more in VERBS] == [True, True]
+    asked = ("sweep", NAME, "--over", "cluster.nodes=32,64")
+    said = ("each is costmodel estimate with its --set", "each is the best of costmodel search with its --set")
+    assert [words in run(*asked, *more).out for words, (_, more) in zip(said, VERBS, strict=True)] == [True, True]
+
+
+VERBS: list[tuple[str, list[str]]] = [("estimate", []), ("search", ["--best"])]
+
+
+def test_a_run_has_a_length_without_a_price(run: Any) -> None:
+    """A node of one's own without a price: days of the token budget all the same."""
+    ran = run("estimate", "gpt-3-175b-1024", "--set", "cluster.node=dgx-h200")
+    assert " days for 300 G tokens; no price known" in ran.out

@@ -191,9 +191,9 @@ def _states(setting: Setting, block: Block, held: Number, over: Number) -> dict[
     moments = setting.case.optimizer.moments
     weights = weight_bytes(held, states.weights, states.compute, over, zero=zero, sharded_master=states.sharded_master)
     gradients = gradient_bytes(held, setting.gradient, over, zero=zero)
-    if zero >= 2:
-        whole = gradient_bytes(held, setting.gradient, over, zero=1)
-        gradients = np.where(summed_once(setting, block), whole, gradients)
+    late = summed_once(setting, block)
+    if zero >= 2 and np.any(late):
+        gradients = np.where(late, gradient_bytes(held, setting.gradient, over, zero=1), gradients)
     if states.gradient_copies and zero <= 1 and "optimizer" not in block.structure.offload:
         wide = setting.gradient == ELEMENT_BYTES["fp32"]
         gradients = gradients + gradient_copy_bytes(held, setting.gradient, over, of="all" if wide else "shard")

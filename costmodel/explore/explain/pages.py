@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +19,12 @@ from costmodel.equation import EQUATIONS, Equation
 from costmodel.errors import FAULT_CODES
 from costmodel.estimate.costs import COLUMNS
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
+from costmodel.estimate.memory.ledger import LINES
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.validate.fills import RULES
 from costmodel.explore.validate.reasons import REASONS
+
+SECTIONS = ("plan", "workload", "assume", "assume.overlap", "assume.experts")
 
 for found in pkgutil.iter_modules(costmodel.equations.__path__):  # those that no estimate uses have pages too
     importlib.import_module(f"costmodel.equations.{found.name}")
@@ -54,25 +58,41 @@ def page(word: str) -> Page:
         return Page(
             word, equation.contract.title, equation.contract.formula, equation, _titles(equation.contract.source)
         )
-    words = glossary()
     if word in (named := _strategies()):
         return _strategy(named[word])
-    if word in words:
-        entry = words[word]
-        unit = "" if entry["unit"] == "choice" else f", in {_units(entry['unit'])}"
-        return Page(word, f"a word of the vocabulary{unit}", str(entry["meaning"]))
+    if word in glossary():
+        found = _word(word)
+        return replace(found, text="\n".join((found.text, *_as_keys(word))))
+    if word in LINES:
+        return Page(word, "a line of the memory ledger, in B", f"costmodel explain SCENARIO {word} traces it")
     return _key(word)
+
+
+def _word(word: str) -> Page:
+    entry = glossary()[word]
+    unit = "" if entry["unit"] == "choice" else f", in {_units(entry['unit'])}"
+    return Page(word, f"a word of the vocabulary{unit}", str(entry["meaning"]))
+
+
+def _as_keys(word: str) -> Iterator[str]:
+    """The keys of a scenario that are written like a word, each with what it is for."""
+    for section in SECTIONS:
+        key = key_of(Scenario, f"{section}.{word}")
+        if key is not None and "description" in key:
+            yield f"{section}.{word}: {key['description']}"
 
 
 def _key(path: str) -> Page:
     """The page of a path of a scenario: what its key is for, before what the word means that it ends with."""
     key, last = key_of(Scenario, full(path)), path.rpartition(".")[2]
+    if key is None and "." not in path and (meant := "\n".join(_as_keys(path))):
+        return Page(path, "a key of the scenario", meant)
     if key is None:
         return _key_elsewhere(path)
     meant = str(key.get("description", ""))
     if last not in all_words():
         return Page(path, "a key of the scenario", meant)
-    known = page(last)
+    known = _word(last) if last in glossary() else page(last)
     again = known.text.lower().startswith(meant.lower())
     return replace(known, word=path, text=known.text if again else f"{meant}\n{known.text}")
 
@@ -115,7 +135,7 @@ def _listed(word: str) -> str:
 
 def all_words() -> list[str]:
     """Everything `explain WORD` knows."""
-    words = [*COLUMNS, *_strategies(), *glossary(), *EQUATIONS, *FAULT_CODES, *REFUSALS, *REMARKS, *REASONS]
+    words = [*COLUMNS, *LINES, *_strategies(), *glossary(), *EQUATIONS, *FAULT_CODES, *REFUSALS, *REMARKS, *REASONS]
     return list(dict.fromkeys(words))
 
 

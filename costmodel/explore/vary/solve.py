@@ -74,6 +74,7 @@ class Solved:
     nearest: tuple[str, Point] | None = None
     evaluated: int = 0
     illegal: int = 0  # of these, values that make no legal plan
+    best: bool = False  # plan of a search each time, instead of the scenario's own
 
 
 def target(text: str) -> Target:
@@ -112,7 +113,7 @@ def solve(case: Case, vary: str, wanted: str, *, best: bool = False, pace: Pace 
     listed = searched is None or bool(searched.step)
     values = list(axis(vary, "--vary").values) if listed else []
     expected = len(values) or _SAMPLES
-    found = Solved(case, path, goal, now, (values[0], values[-1]) if listed else ("", ""))
+    found = Solved(case, path, goal, now, (values[0], values[-1]) if listed else ("", ""), best=best)
     try:
         if searched is None or listed:
             found.reaches = _scanned(values, [goal.reached(at(value)) for value in values])

@@ -58,6 +58,7 @@ class Swept:
     axes: tuple[Axis, ...]
     shown: tuple[str, ...]
     points: tuple[Point, ...]
+    best: bool = False  # plan of a search each time, instead of the scenario's own
 
     @property
     def total(self) -> int:
@@ -96,7 +97,7 @@ def sweep(case: Case, axes: Sequence[Axis], show: str = "", *, best: bool = Fals
     faults = [found.fault for found in points if found.fault is not None]
     if faults and len(faults) == total:
         raise CostModelError(faults[0])
-    return Swept(case, tuple(axes), shown(show), points)
+    return Swept(case, tuple(axes), shown(show), points, best)
 
 
 def _combinations(axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:

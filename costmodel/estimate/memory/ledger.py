@@ -31,7 +31,7 @@ from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.shapes.adapters import frozen_bytes, trained
 from costmodel.estimate.shapes.again import dropped
 from costmodel.estimate.shapes.recompute import reached, together
-from costmodel.estimate.shapes.schedules import ends_held, live, stepped, summed_once, weight_copies
+from costmodel.estimate.shapes.schedules import ends_held, forwards_first, live, stepped, summed_once, weight_copies
 from costmodel.estimate.shapes.split import StageLayers
 from costmodel.estimate.shapes.work import (
     Shard,
@@ -157,10 +157,8 @@ def _stage(
         head = loss_bytes(setting, block) if at_last else np.where(block.pp == 1, loss_bytes(setting, block), 0.0)
         activations, gone = moved_activations(setting, block, repeated(flying, kept.layers), kept.largest, head)
         column["activations"] = activations + (_first(setting, block, flying) if at_first else 0.0)
-        # the loss is gone when the last layer is computed again
-        column["recompute"] = np.where(kept.whole > head, kept.whole, 0.0)
-        column["logits"] = np.where(kept.whole > head, 0.0, head)
-        if at_last:
+        column["recompute"], column["logits"] = _one_of(kept.whole, head)
+        if at_last and forwards_first(block.structure.schedule):
             column["logits"] = column["logits"] + waiting_bytes(setting, block, micro_batches)
         column["context"] = _context(setting, block)
         column["update"] = _updating(setting, block, held, added(column, OF_BACKWARD))
@@ -169,6 +167,14 @@ def _stage(
         column["runtime"] = overhead_bytes(runtime.context, runtime.communicators, runtime.communicator)
         column |= dict(zip(ON_HOST, (column_host, gone), strict=True))
     return column
+
+
+def _one_of(again: Number, loss: Number) -> tuple[Number, Number]:
+    """A layer that is computed again, or the loss, which is gone by then: what is smaller does not count."""
+    if not np.any(again):
+        return again, loss
+    larger = again > loss
+    return np.where(larger, again, 0.0), np.where(larger, 0.0, loss)
 
 
 @once("zero", "schedule", "offload", "offload_to")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from costmodel.equation import Number, term
 from costmodel.equations.activations import head_activations, logit_bytes
 from costmodel.equations.counting import repeated
@@ -9,7 +11,6 @@ from costmodel.estimate.block import Block
 from costmodel.estimate.memory.kept import layer_activations
 from costmodel.estimate.once import RECOMPUTE, once
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
-from costmodel.estimate.shapes.schedules import waiting_losses
 from costmodel.estimate.shapes.work import local_tokens, shard, vocab_per_rank
 
 
@@ -30,9 +31,12 @@ def loss_bytes(setting: Setting, block: Block) -> Number:
 
 
 def waiting_bytes(setting: Setting, block: Block, micro_batches: Number) -> Number:
-    """What losses keep that wait for backward: the softmax, and inputs of the head and of the norm before it."""
+    """What the losses keep of all micro-batches but one, where backward waits for every forward of a pipeline.
+
+    The softmax, and inputs of the head and of the norm before it.
+    """
     tokens, width = local_tokens(setting, block), min(setting.stack.buckets.loss, ELEMENT_BYTES["fp32"])
     with term("losses that wait"):
         softmax = logit_bytes(tokens, vocab_per_rank(setting, block.tp), width)
         each = softmax + head_activations(tokens, setting.model.hidden, setting.element, block.sequence_ranks)
-        return repeated(waiting_losses(block, micro_batches), each)
+        return repeated(np.where(block.pp == 1, 0.0, micro_batches - 1.0), each)

@@ -123,11 +123,9 @@ def live(block: Block, micro_batches: Number, stage: Number) -> Number:
     return live_micro_batches(pp, micro_batches, schedule=schedule)
 
 
-def waiting_losses(block: Block, micro_batches: Number) -> Number:
-    """Micro-batches whose loss waits for backward beside that of the one it works on."""
-    if not FORMS[block.structure.schedule].forwards_first:
-        return 0.0
-    return np.where(block.pp == 1, 0.0, micro_batches - 1.0)
+def forwards_first(schedule: Schedule) -> bool:
+    """Whether no backward runs before every forward has."""
+    return FORMS[schedule].forwards_first
 
 
 def of_ends(schedule: Schedule, embedding: Number, head: Number) -> tuple[Number, Number]:

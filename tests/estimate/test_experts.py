@@ -13,6 +13,7 @@ from costmodel.equations.collectives import wire_bytes
 from costmodel.estimate.block import SIZES, Block, Structure, one_row
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.again import again_of
 from costmodel.estimate.shapes.mixers import Matmul
 from costmodel.estimate.shapes.work import shard
 from costmodel.estimate.time.expert_pass import expert_pass
@@ -211,7 +212,8 @@ def test_without_capacity_the_host_cannot_run_ahead(recompute: Any, again: int) 
     block = one_row(Structure(recompute=recompute), dp=8.0, tp=1.0, pp=1.0, vpp=1.0, micro_batch=1.0)
     layer = layer_work(idle, block, kind).both
     forward, backward = one(layer.forward.total), one(layer.backward.total)
-    work = expert_pass(dropless, shard(dropless.model, kind, 1.0), block)
+    anew = again_of(dropless, block.structure, kind)
+    work = expert_pass(dropless, shard(dropless.model, kind, 1.0), block, anew)
     assert work is not None
     inside, ahead, behind = one(work.both.forward.device), one(work.ahead), one(work.behind)
     wait = held_up(inside, ahead)

@@ -10,7 +10,7 @@ from costmodel.equations.parameters import table_parameters
 from costmodel.equations.states import gathered_bytes, matrices_bytes
 from costmodel.estimate.block import Block
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.schedules import ends_held
+from costmodel.estimate.shapes.schedules import at_head, ends_held
 from costmodel.estimate.shapes.work import StageParameters, matmuls, shard
 
 
@@ -34,13 +34,10 @@ def gathered(setting: Setting, block: Block, parameters: StageParameters, positi
 
 def _cast(setting: Setting, block: Block, parameters: StageParameters, position: int) -> Number:
     """Copies of all weights that matmuls read, head and experts too; an embedding is looked up as it is."""
-    _, at_last = ends_held(block.structure.schedule, position)
-    head = parameters.head + parameters.routed_head
     with term("cast weights"):
         layers = parameters.held(position) + parameters.routed_ranks[position]
-        return repeated(
-            setting.stack.states.compute, layers + (head if at_last else np.where(block.pp == 1, head, 0.0))
-        )
+        head = at_head(block, parameters.head + parameters.routed_head, position)
+        return repeated(setting.stack.states.compute, layers + head)
 
 
 def _layers(setting: Setting, block: Block, parameters: StageParameters, ends: tuple[Number, Number]) -> Number:

@@ -31,7 +31,15 @@ from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.shapes.adapters import frozen_bytes, trained
 from costmodel.estimate.shapes.again import dropped
 from costmodel.estimate.shapes.recompute import reached, together
-from costmodel.estimate.shapes.schedules import ends_held, forwards_first, live, stepped, summed_once, weight_copies
+from costmodel.estimate.shapes.schedules import (
+    at_head,
+    ends_held,
+    forwards_first,
+    live,
+    stepped,
+    summed_once,
+    weight_copies,
+)
 from costmodel.estimate.shapes.split import StageLayers
 from costmodel.estimate.shapes.work import (
     Shard,
@@ -125,17 +133,11 @@ def _held(setting: Setting, block: Block, layers: StageLayers, parameters: Stage
             whole[at],
             repeated(copies, parameters.held(at)),
             updated[at],
-            parameters.routed_ranks[at] + _at_head(block, parameters.routed_head, at),
-            own.routed_ranks[at] + _at_head(block, own.routed_head, at),
+            parameters.routed_ranks[at] + at_head(block, parameters.routed_head, at),
+            own.routed_ranks[at] + at_head(block, own.routed_head, at),
         )
         for at in range(3)
     ]
-
-
-def _at_head(block: Block, held: Number, position: int) -> Number:
-    """What a position has of something beside the head."""
-    _, at_last = ends_held(block.structure.schedule, position)
-    return held if at_last else np.where(block.pp == 1, held, 0.0)
 
 
 def _stage(
@@ -154,7 +156,7 @@ def _stage(
         column = dict(fixed)
         flying = live(block, micro_batches, stage)
         at_first, at_last = ends_held(block.structure.schedule, position)
-        head = loss_bytes(setting, block) if at_last else np.where(block.pp == 1, loss_bytes(setting, block), 0.0)
+        head = at_head(block, loss_bytes(setting, block), position)
         activations, gone = moved_activations(setting, block, repeated(flying, kept.layers), kept.largest, head)
         column["activations"] = activations + (_first(setting, block, flying) if at_first else 0.0)
         column["recompute"], column["logits"] = _one_of(kept.whole, head)
@@ -258,7 +260,7 @@ def _all_states(
     """
     found = _states(setting, block, held.trained, block.shards)
     if setting.tuning is not None:
-        ahead = _at_head(block, prediction_parameters(setting.model, block.tp), position)
+        ahead = at_head(block, prediction_parameters(setting.model, block.tp), position)
         found["weights"] = found["weights"] + _frozen(setting, block, held.layers + ahead, held.all, block.shards)
     found["weights"] = found["weights"] + _converted(setting, block, held.layers, block.shards)
     if setting.experts is None:

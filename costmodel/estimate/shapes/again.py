@@ -34,6 +34,9 @@ FEEDS = ("mlp up", "mlp down")
 UP_PROJECTIONS = ("q", "q up", "kv up")
 
 
+Way = Dropped | Literal["modules"]
+
+
 @dataclass(frozen=True)
 class Again:
     """What backward of a layer of one kind does once more.
@@ -43,7 +46,7 @@ class Again:
     for it. Gathers and scatters are those of tensor parallelism, latents what it gathers of latent attention.
     """
 
-    dropped: Dropped | Literal["modules"]
+    dropped: Way
     matrices: frozenset[str] = frozenset()
     times: float = 1.0
     core: bool = False
@@ -58,7 +61,7 @@ class Again:
         return self.times if self.matrices.issuperset(ROUTED) else 0.0
 
 
-def dropped(setting: Setting, structure: Structure) -> Dropped | Literal["modules"]:
+def dropped(setting: Setting, structure: Structure) -> Way:
     """What a plan drops of a layer in this stack."""
     return "modules" if structure.recompute_modules is not None else setting.dropped(structure.recompute)
 
@@ -125,9 +128,11 @@ def _spared(setting: Setting, kind: Layers) -> frozenset[str]:
     return frozenset({last.name} - {adapter.beside for adapter in adapters(setting, part)})
 
 
-def again_bytes(setting: Setting, structure: Structure, part: Shard, tokens: Number, split: Number) -> Number:
+def again_bytes(
+    setting: Setting, structure: Structure, again: Again, part: Shard, tokens: Number, split: Number
+) -> Number:
     """Memory traffic of the named modules done once more, without the attention core."""
-    modules, again = structure.recompute_modules or (), again_of(setting, structure, part.kind)
+    modules = structure.recompute_modules or ()
     nbytes: Number = 0.0
     with term("modules again"):
         if "norms" in modules:

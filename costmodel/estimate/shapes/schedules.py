@@ -145,6 +145,12 @@ def ends_held(schedule: Schedule, position: int) -> tuple[bool, bool]:
     return position == 0, position == (0 if schedule in FOLDED else 2)
 
 
+def at_head(block: Block, held: Number, position: int) -> Number:
+    """What the first, a middle or the last rank has of something that is with the head."""
+    _, at_last = ends_held(block.structure.schedule, position)
+    return held if at_last else np.where(block.pp == 1, held, 0.0)
+
+
 def ends_apart(schedule: Schedule) -> bool:
     """Whether of two stages or more one holds the embedding and another the head."""
     return FORMS[schedule].lying in ("straight", "looped")

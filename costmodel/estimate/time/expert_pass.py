@@ -14,7 +14,7 @@ from costmodel.estimate.block import Block
 from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import ExpertSetting, Setting
 from costmodel.estimate.shapes.adapters import routed_adapters
-from costmodel.estimate.shapes.again import Again, again_of
+from costmodel.estimate.shapes.again import Again
 from costmodel.estimate.shapes.experts import Routed, expert_matmuls, looped, rows_of
 from costmodel.estimate.shapes.mixers import Matmul
 from costmodel.estimate.shapes.work import Shard, local_tokens
@@ -34,7 +34,7 @@ class ExpertWork:
     waits: bool
 
 
-def expert_pass(setting: Setting, part: Shard, block: Block) -> ExpertWork | None:
+def expert_pass(setting: Setting, part: Shard, block: Block, again: Again) -> ExpertWork | None:
     """The routed experts of a layer, with what recompute adds; nothing for a layer without."""
     said, held = setting.experts, part.routed
     if said is None or held is None:
@@ -45,9 +45,9 @@ def expert_pass(setting: Setting, part: Shard, block: Block) -> ExpertWork | Non
         both = _matmuls(setting, said, held, rows) + _adapters(setting, said, held, rows)
         once, twice = (_memory_bound(setting, said, held, tokens, rows, backward=back) for back in (False, True))
         both = both + Both(Pass(memory_bound=once), Pass(memory_bound=twice))
-        again = _again(setting, block, held, rows, both.forward, again_of(setting, block.structure, part.kind))
+        anew = _again(setting, block, held, rows, both.forward, again)
         ahead, behind = (_host(setting, said, held, backward=back) for back in (False, True))
-    return ExpertWork(both + Both(Pass(), again), ahead, behind, said.dropless and held.of.count > 1)
+    return ExpertWork(both + Both(Pass(), anew), ahead, behind, said.dropless and held.of.count > 1)
 
 
 def _again(setting: Setting, block: Block, held: Routed, rows: Number, once: Pass, again: Again) -> Pass:

@@ -207,7 +207,7 @@ def layer_pass(setting: Setting, part: Shard, block: Block) -> Both:
     layer = maps + Both(Pass(memory_bound=once), Pass(memory_bound=twice)) + core
     anew = in_part(again, anew)
     if again.dropped == "modules":
-        anew = anew + Pass(memory_bound=stream(setting, again_bytes(setting, structure, part, tokens, split)))
+        anew = anew + Pass(memory_bound=stream(setting, again_bytes(setting, structure, again, part, tokens, split)))
     elif again.matrices:
         anew = anew + Pass(memory_bound=once)
     return layer + Both(Pass(), anew + core.forward if again.core else anew)

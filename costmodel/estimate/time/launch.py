@@ -10,7 +10,7 @@ from costmodel.estimate.block import Structure
 from costmodel.estimate.passes import Both, Pass, summed
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import issued, packed_matrices
-from costmodel.estimate.shapes.again import again_of, issued_again, unpacked_again
+from costmodel.estimate.shapes.again import Again, issued_again, unpacked_again
 from costmodel.estimate.time.expert_pass import ExpertWork
 
 
@@ -18,6 +18,7 @@ def launched(
     setting: Setting,
     structure: Structure,
     kind: Layers,
+    again: Again,
     layer: Both,
     calls: tuple[Number, Number],
     experts: ExpertWork | None = None,
@@ -27,7 +28,7 @@ def launched(
     Calls are the collectives that it issues forward and backward beside the operations. Experts are dealt with one by
     one, forward only once it is known how many tokens each has, and packed weights unpacked, once in each direction.
     """
-    operations, again = setting.stack.launch.operations, again_of(setting, structure, kind)
+    operations = setting.stack.launch.operations
     passes = 1.0 + issued(setting, kind) if setting.tuning is not None else 1.0
     backward = repeated(2.0, passes) + issued_again(setting, structure, kind, again)
     unpacked = sum(1.0 for _ in packed_matrices(setting, kind))

@@ -45,7 +45,7 @@ def layer_work(setting: Setting, block: Block, kind: Layers) -> LayerWork:
     context = context_traffic(
         setting, context_group(setting, block), block, part, core_of(again, layer), again=again.core
     )
-    experts, inside = ExpertTraffic(), expert_pass(setting, part, block)
+    experts, inside = ExpertTraffic(), expert_pass(setting, part, block, again)
     if inside is not None:
         layer = layer + inside.both
         placed = expert_groups(setting, block)
@@ -55,7 +55,7 @@ def layer_work(setting: Setting, block: Block, kind: Layers) -> LayerWork:
     layer = layer + Both(Pass(tp=tensor.forward), Pass(tp=tensor.backward))
     layer = layer + Both(Pass(cp=context.forward), Pass(cp=context.backward))
     return LayerWork(
-        launched(setting, structure, kind, layer, _calls(tensor, block.tp), inside), tensor, context, experts
+        launched(setting, structure, kind, again, layer, _calls(tensor, block.tp), inside), tensor, context, experts
     )
 
 

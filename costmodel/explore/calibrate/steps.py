@@ -150,13 +150,13 @@ class Problem:
     def errors(self, scaled: Array, which: Sequence[int] | None = None) -> Array:
         """Log of predicted over measured of some runs, all by default."""
         answers = self._answers(scaled, which)
-        return np.array([np.log(number(step.total) / run.measured) for run, _, step in answers])
+        return np.array([_off(run, step) for run, _, step in answers])
 
     def scores(self, scaled: Array, which: Sequence[int] | None = None) -> Scores:
         """The same, and whether each run lies inside the band of its prediction."""
         errors, spreads = [], []
         for run, setting, step in self._answers(scaled, which):
-            errors.append(np.log(number(step.total) / run.measured))
+            errors.append(_off(run, step))
             spreads.append(number(time_spread(setting, step)))
         within = (tenth_percentile(1.0, np.array(spreads)), ninetieth_percentile(1.0, np.array(spreads)))
         ratio = np.exp(-np.array(errors))
@@ -197,6 +197,11 @@ class Problem:
         size = np.abs(errors) / SCALE
         pulls: Array = self.weights / np.maximum(size, 1) / SCALE**2
         return pulls
+
+
+def _off(run: Timed, step: TrainingStep) -> float:
+    """Log of predicted over measured."""
+    return float(np.log(number(step.total) / run.measured))
 
 
 def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, Array]:

@@ -68,7 +68,4 @@ class Beliefs(Document):
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="One line")
     constants: list[Belief] = Field(min_length=1, description="Each with its value and the documents that share it")
-    apart: dict[Leaf, list[Name]] = Field(
-        default_factory=dict, description="Documents whose leaf belongs to no constant, by leaf"
-    )
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

@@ -47,7 +47,7 @@ def test_in_words(name: str, run: Any) -> None:
     assert not any(line != line.rstrip() for line in ran.out.splitlines())
 
 
-@pytest.mark.parametrize(("asked", "none"), [([NAME, "--set", "plan.micro_batch=32"], True), ([NAME], False)])
+@pytest.mark.parametrize(("asked", "none"), [([NAME, "--set", "plan.micro_batch=64"], True), ([NAME], False)])
 def test_a_term_that_is_none_is_said_to_be(asked: list[str], none: bool, run: Any) -> None:
     """A trace of one stays in JSON."""
     (line,) = (line.split() for line in run("estimate", *asked).out.splitlines() if line.split()[:1] == ["launch"])

@@ -197,11 +197,28 @@ def test_the_documents_of_a_constant_ship_one_value_of_it(belief: Belief) -> Non
     assert belief.like in ("", *(other.name for other in BELIEFS))
 
 
-def test_every_stack_is_of_one_launch_constant_or_named_apart() -> None:
-    apart = read("belief", STEPS).apart
-    assert set(apart) == {"launch.operation"}
-    held = [name for belief in BELIEFS if belief.leaf in apart for name in belief.documents]
-    assert sorted([*held, *apart["launch.operation"]]) == names("stack")
+@pytest.mark.parametrize(
+    ("leaf", "untuned"),
+    [
+        ("kernels.traffic_factor", 1.0),
+        ("launch.operation", 0.0),
+        ("overlap.dp", 0.0),
+        ("overlap.tp", 0.0),
+        ("experts.host", 0.0),
+    ],
+)
+def test_a_stack_has_no_value_tuned_to_it_alone(leaf: str, untuned: float) -> None:
+    """Each says nothing of a constant, or what all of its constant say."""
+    held = {name for belief in BELIEFS if belief.leaf == leaf for name in belief.documents}
+    group, _, key = leaf.partition(".")
+    for name in set(names("stack")) - held:
+        assert getattr(getattr(read("stack", name), group), key, untuned) == untuned, name
+
+
+def test_no_attention_kernel_is_fitted_to_training_runs() -> None:
+    for name in names("efficiency"):
+        for kernel in (read("efficiency", name).attention or {}).values():
+            assert kernel.source != "training-runs-fit", name
 
 
 @pytest.mark.parametrize(

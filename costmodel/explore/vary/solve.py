@@ -234,7 +234,7 @@ def _continuous(found: Solved, searched: Span, at: Callable[[str], Point], *, wh
                 outside = middle
             if not whole and abs(inside - outside) < 1e-9 * abs(inside):
                 break
-        return _short(searched, inside, found.target, at)
+        return _short(searched, inside, outside, found.target, at)
 
     for flag, group in itertools.groupby(range(len(texts)), key=lambda place: reached[place]):
         places = list(group)
@@ -272,13 +272,16 @@ def _samples(searched: Span, *, whole: bool) -> list[float]:
     return numbers
 
 
-def _short(searched: Span, number: float, wanted: Target, at: Callable[[str], Point]) -> str:
-    """The fewest digits that still reach the target."""
+def _short(searched: Span, inside: float, outside: float, wanted: Target, at: Callable[[str], Point]) -> str:
+    """The fewest digits that still reach the target: of the nearest number, or of the next one further inside."""
     for digits in range(4, 12):
-        text = searched.text(number, digits)
-        if wanted.reached(at(text)):
-            return text
-    return searched.text(number)
+        nearest = float(f"{inside:.{digits}g}")
+        last = 10.0 ** (math.floor(math.log10(abs(inside))) + 1 - digits) if inside else 0.0
+        for number in (nearest, nearest + math.copysign(last, inside - outside)):
+            text = searched.text(number, digits)
+            if wanted.reached(at(text)):
+                return text
+    return searched.text(inside)
 
 
 def _scanned(values: Sequence[str], reached: Sequence[bool]) -> list[Reach]:

@@ -523,6 +523,18 @@ def test_a_sum_over_replicas_of_which_nothing_hides_is_waited_for_once() -> None
     assert given.costs.row()["dp_exposed"] == pytest.approx(sum(one(item.total_time) for item in moved))
 
 
+@pytest.mark.parametrize("schedule", ["1f1b", "dualpipe"])
+@pytest.mark.parametrize("pp", [1, 2, 4, 8])
+def test_no_axis_waits_for_more_than_it_sends(pp: int, schedule: str) -> None:
+    """Not where the last of two stages has fewer layers than the first, but more of experts with what predicts."""
+    asked = setting("deepseek-v3", nodes=16, global_batch=1024, assume={"overlap": {"tp": 0, "dp": 0, "ep": 0}})
+    given = ask(asked, pp=pp, ep=8, schedule=schedule).evaluation
+    paid = given.costs.row()
+    for axis in ("tp", "ep", "dp", "pp"):
+        moved = sum(one(item.total_time) for item in given.step.transfers if item.axis == axis)
+        assert paid[f"{axis}_exposed"] <= moved * (1 + 1e-9), axis
+
+
 @pytest.mark.parametrize("gradients", ["fp32", "bf16"])
 def test_counted_buckets_hold_as_many_gradients_as_weights(gradients: str) -> None:
     """40 million of each, or a million for each of 64 ranks."""

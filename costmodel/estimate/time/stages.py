@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.documents.model import Prediction
+from costmodel.documents.model import Model, Prediction
 from costmodel.equation import Number, term
 from costmodel.equations.counting import divided, repeated
 from costmodel.estimate.block import Block
@@ -71,13 +71,18 @@ def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
     if ahead is not None:
         predicting = layer_work(setting, block, ahead.layer)
         head = head + _prediction(setting, ahead, block, predicting, head)
-        beside = held.first if structure.schedule in FOLDED else held.last
-        more = np.maximum(beside + ahead.depth - held.fullest, 0.0)  # than the layers of the fullest
-        exchanged += _exchanges(predicting, more, 1.0)
+        exchanged += _exchanges(predicting, _more(setting.model, block, held, ahead), 1.0)
     embedding = embedding_pass(setting, block) + ends.embedding
     head = head if later else head.undeferred
     layer, each = _reached(block, held, _means(setting, held, works), _means(setting, held, kept or works))
     return Stages(layer, each, embedding, head, tuple(exchanged), ends, held)
+
+
+def _more(model: Model, block: Block, held: StageLayers, ahead: Prediction) -> Number:
+    """Layers that multi-token prediction adds to those of the model's last kind on the rank with most of them."""
+    position, like = 0 if block.structure.schedule in FOLDED else 2, model.layers[-1]
+    beside = held.of_kind(model, like, held.held(position), position)
+    return np.maximum(beside + ahead.depth - held.on_fullest(model, like), 0.0)
 
 
 def _exchanges(work: LayerWork, layers: Number, recomputed: Number) -> Iterator[Exchanged]:

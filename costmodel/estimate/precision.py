@@ -42,10 +42,10 @@ def _recipe(case: Case) -> Recipe:
 
 def matmul_fit(case: Case, key: str, kind: str) -> MatmulFit:
     """The fit of a type; a part never fitted takes its share from its best measured matmul, if there is one."""
-    fit, best = case.efficiency.matmul[key], case.accelerator.best_matmul.get(kind)
-    peak = getattr(case.accelerator.peak, kind)
-    if case.efficiency.of != UNMEASURED or best is None:
+    fit = case.efficiency.matmul[key]
+    if not by_best_matmul(case, kind):
         return fit
+    best, peak = case.accelerator.best_matmul[kind], getattr(case.accelerator.peak, kind)
     place = getattr(best, "place", None)
     gain = share(fit.backward_share, fit.compute_share)
     shares = {
@@ -53,6 +53,11 @@ def matmul_fit(case: Case, key: str, kind: str) -> MatmulFit:
         "backward_share": Figure(float(best_matmul_share(best, peak, gain)), place),
     }
     return fit.model_copy(update=shares)
+
+
+def by_best_matmul(case: Case, kind: str) -> bool:
+    """Whether the best measured matmul of a type stands in for the share of a fit."""
+    return case.efficiency.of == UNMEASURED and kind in case.accelerator.best_matmul
 
 
 def possible(case: Case, recipe: Recipe) -> None:

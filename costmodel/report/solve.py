@@ -9,11 +9,13 @@ from rich.text import Text
 
 import costmodel
 from costmodel.estimate.costs import machine_name
+from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.solve import Reach, Solved
 from costmodel.report.layout import Line, drawn
+from costmodel.report.machine import whole_plan
 from costmodel.report.suggest import command
 from costmodel.report.theme import BAD, DIM, HEAD, styled
-from costmodel.report.words import result
+from costmodel.report.words import brief_words, result
 
 
 def solve(found: Solved) -> list[Line]:
@@ -38,9 +40,11 @@ def solve(found: Solved) -> list[Line]:
         tried = f"{counted} tried from {found.tried[0]} to {found.tried[1]}"
         tried += f", {found.illegal:,} of them no legal plan" if found.illegal else ""
         lines.append(styled(f"  by {found.how}, {tried}", DIM))
-    if found.reaches:
-        value, verb = least(found), "search" if found.best else "estimate"
-        lines += [Text(), drawn(f"Next: {command(found.case, verb, settings={found.path: value})}")]
+    if found.answer is not None:
+        if found.best and found.plan is not None:
+            lines.append(styled(f"  at {found.answer} the best plan is {brief_words(found.plan)}"))
+        verb = "search" if found.best else "estimate"
+        lines += [Text(), drawn(f"Next: {command(found.case, verb, settings={found.path: found.answer})}")]
     return lines
 
 
@@ -59,12 +63,6 @@ def _reach(reach: Reach) -> str:
     return f"≤ {reach.high}" if reach.open_low else f"from {reach.low} to {reach.high}"
 
 
-def least(found: Solved) -> str:
-    """The value at an edge: the smallest that reaches the target, or the largest where smaller ones do."""
-    reach = found.reaches[0]
-    return reach.high if reach.open_low and not reach.open_high else reach.low
-
-
 def solve_json(found: Solved) -> dict[str, Any]:
     """The same as plain values."""
     nearest = found.nearest
@@ -78,7 +76,8 @@ def solve_json(found: Solved) -> dict[str, Any]:
             "bound": found.target.bound,
         },
         "now": found.now.text if found.now else None,
-        "answer": least(found) if found.reaches else None,
+        "answer": found.answer,
+        "plan": whole_plan(choices(found.plan)) if found.best and found.plan is not None else None,
         "ranges": [
             {"low": reach.low, "high": reach.high, "open_low": reach.open_low, "open_high": reach.open_high}
             for reach in found.reaches

@@ -18,7 +18,8 @@ from costmodel.report.choices import written_choice
 def command(case: Case, verb: str, *words: str, settings: Mapping[str, str] | None = None) -> str:
     """A line of the shell; settings come last and in the place of earlier ones of the same path."""
     settings = settings or {}
-    kept = [item for item in case.assignments if item.partition("=")[0].strip() not in settings]
+    ahead = [item for item in case.assignments if verb == "search" or not item.lstrip().startswith("search.")]
+    kept = [item for item in ahead if item.partition("=")[0].strip() not in settings]
     changed = [*kept, *(f"{path}={value}" for path, value in settings.items())]
     options = [part for item in changed for part in ("--set", item)]
     return shlex.join(["costmodel", verb, case.name or "SCENARIO", *words, *options])

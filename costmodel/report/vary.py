@@ -16,6 +16,7 @@ from costmodel.documents.overrides import short
 from costmodel.errors import fail
 from costmodel.estimate.costs import COLUMNS, machine_name
 from costmodel.estimate.legality.rules import REFUSALS
+from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.scale import Row, Scaled
 from costmodel.explore.vary.sensitivity import Knob, Sensitive
 from costmodel.explore.vary.sweep import Point, Swept
@@ -24,7 +25,7 @@ from costmodel.report.layout import Grid, Line
 from costmodel.report.machine import notes, whole_plan
 from costmodel.report.plan import remarks
 from costmodel.report.theme import BAD, DIM, HEAD, bar, styled
-from costmodel.report.words import TIME_TERMS, percent, result
+from costmodel.report.words import TIME_TERMS, brief_words, percent, result
 from costmodel.units import show_time, significant
 
 _TERMS = {key: title for title, key in TIME_TERMS}
@@ -60,11 +61,13 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     for point in found.points:
         set_to = [setting.partition("=")[2] for setting in point.settings]
         costs = point.costs
-        cells = [result(name, costs[name]) if costs else "" for name in found.shown]
+        main, *others = (result(name, costs[name]) if costs else "" for name in found.shown)
         bars = bar(costs[first] / most, 16) if costs and most > 0 else ""
-        rows.append((*set_to, *cells, bars, _why(point)))
-    names = (*(_short(axis.path) for axis in found.axes), *found.shown, "", "verdict")
-    align = "r" * (len(found.axes) + len(found.shown)) + "ll"
+        rows.append((*set_to, main, bars, *others, _why(point), *_planned(point, best=found.best)))
+    names = [*(_short(axis.path) for axis in found.axes), first, "", *found.shown[1:], "verdict"]
+    align = "r" * (len(found.axes) + 1) + "l" + "r" * (len(found.shown) - 1) + "l"
+    if found.best:
+        names, align = [*names, "best plan"], align + "l"
     lines: list[Line] = [styled(found.case.scenario.title, HEAD), Grid(names, rows, align, drop=("",))]
     if len(found.points) < found.total:
         lines[1:1] = [styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD)]
@@ -75,6 +78,11 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     counted = f"{len(found.points):,} points" + (f", {broken:,} without an answer" if broken else "")
     each = "the best of costmodel search" if found.best else "costmodel estimate"
     return [*lines, Text(), styled(f"{counted}; each is {each} with its --set.", DIM)]
+
+
+def _planned(point: Point, *, best: bool) -> tuple[str, ...]:
+    """The cell of the plan, where each point has one of its own."""
+    return (brief_words(point.plan) if point.plan is not None and point.costs else "",) if best else ()
 
 
 def _remarks(points: Sequence[Point]) -> list[Line]:
@@ -136,9 +144,14 @@ def sweep_rows(found: Swept) -> list[dict[str, Any]]:
             "verdict": point.said,
             "fault": point.fault.sentence if point.fault else None,
             "notes": list(point.remarked),
+            **(_whole(point) if found.best else {}),
         }
         for point in found.points
     ]
+
+
+def _whole(point: Point) -> dict[str, Any]:
+    return whole_plan({} if point.plan is None else choices(point.plan))
 
 
 def _finite(value: float | None) -> float | None:
@@ -170,22 +183,23 @@ def parquet(rows: list[dict[str, Any]]) -> bytes:
 def scale(found: Scaled) -> list[Line]:
     """A row a size, and where and why it bends."""
     kind = "weak scaling, the batch grows with the ranks" if found.weak else "strong scaling, the same batch"
-    rows = [
-        (f"{row.ranks:,.0f}", *_sized(row), percent(row.point.costs["mfu"]), _grew(row))
-        if row.point.costs
-        else (f"{row.ranks:,.0f}", "", "", "", "", _why(row.point))
-        for row in found.rows
-    ]
-    names = ("ranks", "step", "", "efficiency", "MFU", "what grows")
-    grid = Grid(names, rows, "rrlrrl", drop=("",))
+    rows = [(*_size_cells(row), *_planned(row.point, best=found.best)) for row in found.rows]
+    names, align = ["ranks", "step", "", "efficiency", "MFU", "what grows, of the step"], "rrlrrl"
+    if found.best:
+        names, align = [*names, "best plan"], align + "l"
+    grid = Grid(names, rows, align, drop=("",))
     head = f"{found.case.scenario.title}: {kind}{', the best plan at each size' if found.best else ''}"
     stopped = [styled("Stopped before the last size.", BAD)] if found.stopped else []
     noted = _remarks([row.point for row in found.rows])
     return [styled(head, HEAD), *stopped, grid, *noted, Text(), styled(bend(found))]
 
 
-def _sized(row: Row) -> tuple[str, str, str]:
-    return show_time(row.point.costs["step_time"]), bar(row.efficiency, 10), percent(row.efficiency)
+def _size_cells(row: Row) -> tuple[str, ...]:
+    ranks, costs = f"{row.ranks:,.0f}", row.point.costs
+    if not costs:
+        return ranks, "", "", "", "", _why(row.point)
+    step, share = show_time(costs["step_time"]), percent(row.efficiency)
+    return ranks, step, bar(row.efficiency, 10), share, percent(costs["mfu"]), _grew(row)
 
 
 def _grew(row: Row) -> str:
@@ -232,7 +246,7 @@ def _size(row: Row) -> dict[str, Any]:
         "ranks": row.ranks,
         "efficiency": _finite(row.efficiency),
         **{machine_name(name): _finite(row.point.costs.get(name)) for name in COLUMNS},
-        **whole_plan(row.point.chosen),
+        **_whole(row.point),
         "grew": " ".join(term for term, _ in row.grew),
         "verdict": row.point.said,
         "fault": row.point.fault.sentence if row.point.fault else None,

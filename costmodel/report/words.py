@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
+from costmodel.estimate.block import Block
 from costmodel.estimate.costs import COLUMNS, number
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.split import stage_layers
-from costmodel.report.choices import choice_words, tuning_words
+from costmodel.report.choices import choice_words, short_words, tuning_words
 from costmodel.units import gib, show, significant
 
 TIME_TERMS = (
@@ -63,6 +64,22 @@ def memory_band(costs: dict[str, float]) -> str:
 def plan_words(answer: Answer) -> str:
     """The plan in one line."""
     block, structure = answer.evaluation.block, answer.evaluation.block.structure
+    sizes = _degrees(block)
+    layers = stage_layers(answer.setting.model, block)
+    if not layers.equal:
+        sizes.append("layers " + " ".join(f"{number(held):g}" for held in layers.stages(float(block.pp[0]))))
+    return " · ".join([*sizes, *_form(block), *choice_words(structure)])
+
+
+def brief_words(block: Block) -> str:
+    """A plan in a cell of a table."""
+    again = short_words(block.structure)
+    return " · ".join([*_degrees(block), *_form(block), *([] if again == "none" else [f"recompute {again}"])])
+
+
+def _degrees(block: Block) -> list[str]:
+    """How the ranks are divided."""
+    structure = block.structure
     sizes = [f"{name} {float(getattr(block, name)[0]):.4g}" for name in ("tp", "pp", "dp")]
     sizes += [f"{name} {degree:.0f}" for name in ("ep", "etp") if (degree := float(getattr(block, name)[0])) > 1]
     if block.cp[0] > 1:
@@ -71,14 +88,14 @@ def plan_words(answer: Answer) -> str:
         sizes.append(f"dp_replicate {float(block.dp_replicate[0]):.0f}")
     if block.vpp[0] > 1:
         sizes.append(f"vpp {float(block.vpp[0]):.0f}")
-    layers = stage_layers(answer.setting.model, block)
-    if not layers.equal:
-        sizes.append("layers " + " ".join(f"{number(held):g}" for held in layers.stages(float(block.pp[0]))))
-    if structure.schedule not in ("1f1b", "interleaved"):
-        sizes.append(structure.schedule)
-    sizes += [f"mb {float(block.micro_batch[0]):.0f}", f"zero {structure.zero}"]
-    sizes += choice_words(structure)
-    return " · ".join(sizes)
+    return sizes
+
+
+def _form(block: Block) -> list[str]:
+    """A schedule that does not follow from vpp, the micro-batch and the ZeRO stage."""
+    schedule = block.structure.schedule
+    named = [] if schedule in ("1f1b", "interleaved") else [str(schedule)]
+    return [*named, f"mb {float(block.micro_batch[0]):.0f}", f"zero {block.structure.zero}"]
 
 
 def head(setting: Setting) -> str:

@@ -16,6 +16,7 @@ from typing import Any, get_args
 import pytest
 
 from costmodel.choices import ContextParallel, Zero
+from costmodel.estimate.block import SIZES
 
 Faults = Callable[[Any], list[Any]]
 NAME = "llama-3-70b-512"
@@ -113,6 +114,10 @@ def test_lists_in_brackets_are_one_value(run: Any) -> None:
     assert [row["step_time_s"] for row, step in zip(found["points"], steps, strict=True) if step is not None] == [
         step for step in steps if step is not None
     ]
+    plan = best[1][0]
+    assert {name: found["points"][1][name] for name in SIZES} == {name: plan[name] for name in SIZES}
+    out = run("sweep", NAME, "--over", over, "--best").out
+    assert f"tp {plan['tp']} · pp {plan['pp']} · dp {plan['dp']}" in out.splitlines()[3]
 
 
 def test_standard_input_is_swept(run: Any, scenario: str) -> None:
@@ -263,6 +268,14 @@ def test_fits_are_turned_by_their_error(run: Any) -> None:
     assert (item["kind"], item["spread"]) == ("fitted", fit.fitted.p90)
 
 
+def test_a_share_that_a_measured_rate_stands_in_for_is_not_turned(run: Any) -> None:
+    """Of a part never fitted the best measured matmul is: faster makes the step shorter."""
+    figures = told(run, "sensitivity", NAME, "--set", "cluster.node=hgx-mi300x")["figures"]
+    found = {item["path"].partition("accelerator.")[2]: item for item in figures}
+    assert "efficiency.matmul.bf16.compute_share" not in found
+    assert found["best_matmul.bf16"]["high"] < 0 < found["best_matmul.bf16"]["low"]
+
+
 def test_whole_numbers_and_bounds_are_heeded(run: Any) -> None:
     found = {item["path"]: item for item in told(run, "sensitivity", NAME)["figures"]}
     assert not any(path.endswith((".domain", ".nics", ".accelerators", ".half_sequence")) for path in found)
@@ -349,6 +362,8 @@ def test_the_best_plan_at_each_value(run: Any) -> None:
         for nodes in (16, 32, 64, 128)
     }
     assert found["answer"] == str(min(nodes for nodes, taken in days.items() if taken <= 180))
+    there = told(run, "search", NAME, "--top", "1", "--set", f"cluster.nodes={found['answer']}")["plans"][0]
+    assert {name: found["plan"][name] for name in SIZES} == {name: there[name] for name in SIZES}
 
 
 def test_no_value_reaches_it(run: Any) -> None:

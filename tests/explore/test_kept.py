@@ -174,10 +174,10 @@ def test_another_search_is_refused(tmp_path: Path) -> None:
     found(how)
     with pytest.raises(CostModelError, match="holds a search"):
         found(how)
-    with pytest.raises(CostModelError, match="holds another search"):
-        found(replace(how, resume=True), size=21)
-    with pytest.raises(CostModelError, match="holds another search"):
-        found(replace(how, resume=True), over=[axis("cluster.nodes=16,32,128")])
+    for changed, word in (({"size": 21}, "--top"), ({"over": [axis("cluster.nodes=16,32,128")]}, "--over")):
+        with pytest.raises(CostModelError, match="holds another search") as raised:
+            found(replace(how, resume=True), **changed)
+        assert raised.value.faults[0].hint == f"take another folder; {word} has changed since"
 
 
 def test_a_folder_that_cannot_be(tmp_path: Path) -> None:

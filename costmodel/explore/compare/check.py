@@ -145,7 +145,7 @@ def _regressions(answer: Answer, before: Mapping[str, float], now: Mapping[str, 
 def _changed(before: Entry, answer: Answer) -> list[Input]:
     """The plan and the documents that are not what they were when the baseline was written."""
     old = {f"plan.{key}": _said(value) for key, value in before.plan.items()} | before.documents
-    new = {f"plan.{key}": _said(value) for key, value in choices(answer).items()}
+    new = {f"plan.{key}": _said(value) for key, value in choices(answer.evaluation.block).items()}
     new |= named_documents(answer.setting.case)
     return [
         Input(path, old.get(path), new.get(path))
@@ -181,7 +181,7 @@ def renewed(checked: Sequence[Checked], old: Baseline | None) -> Baseline:
             continue
         kept[found.name] = Entry(
             title=found.answer.setting.case.scenario.title,
-            plan=choices(found.answer),
+            plan=choices(found.answer.evaluation.block),
             documents=named_documents(found.answer.setting.case),
             figures=figures(found.answer),
             equations=marks(found.answer),

@@ -139,7 +139,7 @@ def side(name: str, answer: Answer) -> Side:
     """An answer as a side."""
     written = leaves(answer.setting.case)
     values = {path: value for path, value in written.items() if not path.startswith("plan.")}
-    for key, value in choices(answer).items():
+    for key, value in choices(answer.evaluation.block).items():
         own = written.get(f"plan.{key}")
         values[f"plan.{key}"] = own if own and own.value == value else Value(value)
     held = {} if answer.refused else figures(answer)

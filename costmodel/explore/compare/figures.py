@@ -11,7 +11,7 @@ import numpy as np
 
 from costmodel.documents.baseline import Mark
 from costmodel.equation import Origin, Step, trace
-from costmodel.estimate.block import SIZES
+from costmodel.estimate.block import SIZES, Block
 from costmodel.estimate.costs import COLUMNS, machine_name, number
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.plan import Answer, written
@@ -22,9 +22,8 @@ _ZERO, _NOT_FINITE = -777.7, 777.7
 _UNITS = {"_bytes": "B", "_s": "s"}
 
 
-def choices(answer: Answer) -> dict[str, Any]:
-    """What the plan is, in full; what only follows from the rest is no choice."""
-    block = answer.evaluation.block
+def choices(block: Block) -> dict[str, Any]:
+    """What a plan is, in full; what only follows from the rest is no choice."""
     made = {name: _said(value) for name, value in written(block.structure).items()}
     return {**{name: number(getattr(block, name)) for name in SIZES}, **made}
 

@@ -40,7 +40,7 @@ class Kept:
 
     folder: Path
     plans: bool
-    digest: str
+    asked: dict[str, str]
     done: int = 0  # pieces that are counted
     rows: int = 0
     written: float = field(default=0.0, repr=False)
@@ -57,7 +57,7 @@ class Kept:
         state = {
             "schema": SCHEMA,
             "costmodel": costmodel.__version__,
-            "search": self.digest,
+            "search": self.asked,
             "complete": complete,
             "pieces": self.done,
             "plans": self.rows if self.plans else None,
@@ -76,15 +76,23 @@ def columns() -> list[dict[str, str]]:
     ]
 
 
-def digest(variants: Variants, wanted: Wanted, *, plans: bool) -> str:
-    """What a search is: going on with another one's state would mix two answers."""
-    over = [(axis.path, axis.values) for axis in variants.over]
+def asked_of(variants: Variants, wanted: Wanted, *, plans: bool) -> dict[str, str]:
+    """What a search is, a digest of each part: going on with another one's state would mix two answers."""
     case = variants.case
-    asked = [costmodel.__version__, case.digests, case.assignments, over, wanted.size, repr(wanted.axes), plans]
-    return hashlib.sha256(repr((case.scenario, asked)).encode()).hexdigest()[:16]
+    parts = {
+        "the program": costmodel.__version__,
+        "--set": case.assignments,
+        "the scenario": case.scenario,
+        "a document": case.digests,
+        "--over": [(axis.path, axis.values) for axis in variants.over],
+        "--top": wanted.size,
+        "--pareto": wanted.axes,
+        "--keep": plans,
+    }
+    return {name: hashlib.sha256(repr(part).encode()).hexdigest()[:16] for name, part in parts.items()}
 
 
-def opened(folder: Path, key: str, tally: Tally, *, plans: bool, resume: bool) -> Kept:
+def opened(folder: Path, asked: dict[str, str], tally: Tally, *, plans: bool, resume: bool) -> Kept:
     """The folder made ready; the tally takes in what was counted before."""
     if plans:
         _arrow()
@@ -94,15 +102,25 @@ def opened(folder: Path, key: str, tally: Tally, *, plans: bool, resume: bool) -
         if not manifest.exists():
             if any(folder.glob("part-*")) and not resume:
                 raise fail("C021", f"{folder} holds parts of a search", place, "take another folder, or add --resume")
-            return Kept(folder, plans, key)
+            return Kept(folder, plans, asked)
         if not resume:
             raise fail("C021", f"{folder} holds a search", place, "take another folder, or add --resume")
         state = _state(manifest.read_text(errors="replace"))
-    if not isinstance(state, dict) or state.get("schema") != SCHEMA or state.get("search") != key:
-        hint = "take another folder; a scenario, a document, an option or the program has changed"
-        raise fail("C021", f"{folder} holds another search", place, hint)
+    _same(state, asked, folder)
     read_tally(state["tally"], tally)
-    return Kept(folder, plans, key, state["pieces"], state["plans"] or 0)
+    return Kept(folder, plans, asked, state["pieces"], state["plans"] or 0)
+
+
+def _same(state: Any, asked: dict[str, str], folder: Path) -> None:
+    """A fault for the state of another search, with the first thing that differs."""
+    was = state.get("search") if isinstance(state, dict) and state.get("schema") == SCHEMA else None
+    if was == asked:
+        return
+    hint = "take another folder"
+    if isinstance(was, dict):
+        changed = next((name for name, part in asked.items() if was.get(name) != part), "something")
+        hint += f"; {changed} has changed since"
+    raise fail("C021", f"{folder} holds another search", Place(str(folder)), hint)
 
 
 def _state(text: str) -> Any:

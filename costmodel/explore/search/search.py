@@ -18,7 +18,7 @@ from costmodel.estimate.plan import Answer, answer
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.search.bands import with_bands
 from costmodel.explore.search.engine import Stopped
-from costmodel.explore.search.kept import Kept, digest, opened
+from costmodel.explore.search.kept import Kept, asked_of, opened
 from costmodel.explore.search.pieces import Variants, candidates
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.rank import Ranked, Top, axes
@@ -145,8 +145,8 @@ def search(
     wanted = replace(wanted, bar=bar)
     kept = None
     if how.folder is not None:
-        key = digest(variants, wanted, plans=how.plans)
-        kept = opened(how.folder, key, tally, plans=how.plans, resume=how.resume)
+        asked = asked_of(variants, wanted, plans=how.plans)
+        kept = opened(how.folder, asked, tally, plans=how.plans, resume=how.resume)
     stopped = _counted(variants, wanted, tally, how, kept)
     if lacking:
         refused = lacking * (candidates(variants) // len(precisions[0].values))

@@ -14,6 +14,7 @@ from costmodel.documents.efficiency import Fitted
 from costmodel.documents.paths import at
 from costmodel.errors import CostModelError, Place, fail
 from costmodel.estimate.plan import predict
+from costmodel.estimate.precision import by_best_matmul
 from costmodel.explore.compare.chosen import answered, planned
 from costmodel.explore.compare.leaves import changed, holding, leaves
 
@@ -69,7 +70,7 @@ def sensitivity(case: Case, result: str = "step_time") -> Sensitive:
 def _knobs(case: Case, result: str, value: float) -> Iterator[Knob]:
     for path, leaf in leaves(case).items():
         written = leaf.value
-        aside = path.startswith(_ASIDE) or path.endswith(_MEASURED_ON)
+        aside = path.startswith(_ASIDE) or path.endswith(_MEASURED_ON) or _stood_in_for(case, path)
         if aside or not isinstance(written, float) or not written or _whole(case, path, written):
             continue
         spread = _spread(case, path)
@@ -96,6 +97,12 @@ def _whole(case: Case, path: str, value: float) -> bool:
     except ValidationError:
         return True
     return False
+
+
+def _stood_in_for(case: Case, path: str) -> bool:
+    """Whether a share of matmuls is not used: that of the best measured one is."""
+    parts = path.split(".")
+    return parts[-3::2] == ["matmul", "compute_share"] and by_best_matmul(case, parts[-2])
 
 
 def _kind(path: str) -> Literal["hardware", "assumption", "fitted"]:

@@ -16,6 +16,7 @@ from costmodel.documents.overrides import full
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.variation import vary as varied
 from costmodel.errors import CostModelError, Place, fail
+from costmodel.estimate.block import Block
 from costmodel.estimate.costs import COLUMNS
 from costmodel.explore.compare.leaves import Value, leaves
 from costmodel.explore.search.engine import Stopped
@@ -75,6 +76,15 @@ class Solved:
     evaluated: int = 0
     illegal: int = 0  # of these, values that make no legal plan
     best: bool = False  # plan of a search each time, instead of the scenario's own
+    plan: Block | None = None  # that of the answer
+
+    @property
+    def answer(self) -> str | None:
+        """The value at an edge: the smallest that reaches the target, or the largest where smaller ones do."""
+        if not self.reaches:
+            return None
+        reach = self.reaches[0]
+        return reach.high if reach.open_low and not reach.open_high else reach.low
 
 
 def target(text: str) -> Target:
@@ -298,6 +308,7 @@ def _scanned(values: Sequence[str], reached: Sequence[bool]) -> list[Reach]:
 def _complete(found: Solved, seen: dict[str, Point]) -> None:
     """How much was tried; where nothing reaches the target, what comes nearest."""
     found.evaluated = len(seen)
+    found.plan = seen[found.answer].plan if found.answer in seen else None
     found.illegal = sum(tried.fault is not None or bool(tried.refused) for tried in seen.values())
     working = {text: tried for text, tried in seen.items() if tried.works}
     if not working and seen and not found.stopped and all(tried.fault is not None for tried in seen.values()):

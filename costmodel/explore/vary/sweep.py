@@ -6,15 +6,14 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from costmodel.documents.case import Case
 from costmodel.documents.variation import vary
 from costmodel.errors import CostModelError, Fault, fail
+from costmodel.estimate.block import Block
 from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.plan import Answer
 from costmodel.explore.compare.chosen import answered
-from costmodel.explore.compare.figures import choices
 from costmodel.explore.compare.leaves import leaves
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.search.ranges import Axis
@@ -30,7 +29,7 @@ class Point:
 
     settings: tuple[str, ...]
     costs: dict[str, float] = field(default_factory=dict)
-    chosen: dict[str, Any] = field(default_factory=dict)  # what the plan is, in full
+    plan: Block | None = None
     refused: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     values: dict[str, float | str | bool | None] = field(default_factory=dict)  # of the leaves asked for
@@ -82,7 +81,7 @@ def point(settings: Sequence[str], found: Answer | Fault, paths: Sequence[str] =
     known = leaves(found.setting.case) if paths else {}
     values = {path: known[path].value if path in known else None for path in paths}
     remarked = () if found.refused else found.remarked
-    return Point(tuple(settings), costs, choices(found), found.refused, found.broken, values, remarked=remarked)
+    return Point(tuple(settings), costs, found.evaluation.block, found.refused, found.broken, values, remarked=remarked)
 
 
 def sweep(case: Case, axes: Sequence[Axis], show: str = "", *, best: bool = False, pace: Pace = UNWATCHED) -> Swept:

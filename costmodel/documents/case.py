@@ -46,6 +46,7 @@ class Case:
     tree: dict[str, Any] = field(default_factory=dict)
     name: str = ""  # as it was asked for, with what was changed on the way in
     assignments: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()  # files of one's own that stand before shipped ones
 
     def place(self, path: str) -> Place | None:
         """Where the scenario says a leaf, if it does."""
@@ -99,7 +100,8 @@ def case_of(scenario: Scenario, reader: Reader | None = None, tree: dict[str, An
         _in_place(paths, documents, trees)
     held = {reference.held: documents[path] for path, reference in REFERENCES.items()}
     common = reader.document("efficiency", UNMEASURED)
-    return Case(scenario, **held, common=common, digests=reader.digests, trees=reader.trees, tree=tree)
+    own = tuple(reader.own)
+    return Case(scenario, **held, common=common, digests=reader.digests, trees=reader.trees, tree=tree, own=own)
 
 
 def _wanted(path: str, documents: dict[str, Any], trees: dict[str, Any]) -> tuple[str, Any, Place | None]:

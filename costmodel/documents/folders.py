@@ -41,6 +41,11 @@ def is_shipped(path: Path) -> bool:
     return path.resolve().is_relative_to(_SHIPPED.resolve())
 
 
+def instead_of_shipped(kind: str, path: Path) -> bool:
+    """Whether a file of one's own stands before one of that name that comes with the program."""
+    return not is_shipped(path) and os.path.isfile(_SHIPPED / FOLDER_OF[kind] / path.name)
+
+
 def places(kind: str, name: str) -> Iterator[Path]:
     """Where a document of that name may stand, in order."""
     return (root / FOLDER_OF[kind] / f"{name}.yaml" for root in roots())

@@ -21,7 +21,7 @@ from costmodel.documents.belief import Beliefs
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.faults import nearest, validate
 from costmodel.documents.files import file_text
-from costmodel.documents.folders import FOLDER_OF, has, places
+from costmodel.documents.folders import FOLDER_OF, has, instead_of_shipped, places
 from costmodel.documents.folders import names as names
 from costmodel.documents.folders import roots as roots
 from costmodel.documents.hardware import Accelerator, Fabric, Node
@@ -99,6 +99,7 @@ class Reader:
 
     origin: dict[tuple[str, str], Any] = field(default_factory=dict)
     found: list[Fault] = field(default_factory=list)
+    own: list[str] = field(default_factory=list)  # files of one's own that stand before shipped ones
 
     def text(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[str, str]:
         """The text of a named document, and how its file is shown."""
@@ -106,6 +107,8 @@ class Reader:
         path = Path(name) if piped else find(kind, name, place)
         text = file_text("-") if piped else file_text(str(path), place)
         shown = "<stdin>" if piped else _shown(path)
+        if not piped and shown not in self.own and instead_of_shipped(kind, path):
+            self.own.append(shown)
         self.digests[shown] = hashlib.sha256(text.encode()).hexdigest()[:12]
         return text, shown
 

@@ -44,7 +44,10 @@ def _frame(setting: Setting, schema: str) -> dict[str, Any]:
         "costmodel": costmodel.__version__,
         "scenario": {"title": setting.case.scenario.title, "document": plain(setting.case.tree)},
         "flop_convention": setting.convention,
-        "documents": [{"name": name, "digest": digest} for name, digest in setting.case.digests.items()],
+        "documents": [
+            {"name": name, "digest": digest, "own": name in setting.case.own}
+            for name, digest in setting.case.digests.items()
+        ],
         "columns": [
             {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
             for name, column in COLUMNS.items()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from costmodel.documents.case import Case
 from costmodel.estimate.assumed import Assumed
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer
@@ -19,7 +20,12 @@ from costmodel.units import gib
 
 def titled(answer: Answer) -> list[Line]:
     """What is asked about, and the plan."""
-    return [styled(head(answer.setting), HEAD), styled(plan_words(answer))]
+    return [styled(head(answer.setting), HEAD), styled(plan_words(answer)), *owned(answer.setting.case)]
+
+
+def owned(case: Case) -> list[Line]:
+    """Files of one's own that an answer rests on in the place of shipped ones."""
+    return [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
 
 
 def refusal(answer: Answer) -> list[Line]:

@@ -20,7 +20,7 @@ from costmodel.explore.search.search import Found
 from costmodel.report.choices import CHOICES, choice_words, short_words
 from costmodel.report.compare import difference, figure_row
 from costmodel.report.layout import Grid, Line, drawn
-from costmodel.report.plan import remarks
+from costmodel.report.plan import owned, remarks
 from costmodel.report.scatter import Point, scatter
 from costmodel.report.suggest import OF_ITSELF_ONE, command, plan_settings
 from costmodel.report.theme import BAD, DIM, HEAD, styled
@@ -40,6 +40,7 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
     tally, setting = found.tally, found.setting
     counts = f"{tally.candidates:,} plans · {tally.evaluated:,} legal · {tally.fit:,} fit · {found.elapsed:.2f} s"
     lines: list[Line] = [styled(head(setting), HEAD), styled(f"{float(setting.ranks):,.0f} GPUs · {counts}"), Text()]
+    lines[1:1] = owned(setting.case)
     varied = found.variants.over if found.variants else ()
     lines[1:1] = [styled(f"over {axis.path}: {_few(axis.values)}", HEAD) for axis in varied]
     if found.stopped:

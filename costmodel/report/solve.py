@@ -13,6 +13,7 @@ from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.solve import Reach, Solved
 from costmodel.report.layout import Line, drawn
 from costmodel.report.machine import whole_plan
+from costmodel.report.plan import owned
 from costmodel.report.suggest import command
 from costmodel.report.theme import BAD, DIM, HEAD, styled
 from costmodel.report.words import brief_words, result
@@ -23,7 +24,7 @@ def solve(found: Solved) -> list[Line]:
     goal = found.target
     wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {result(goal.column, goal.bound)}"
     now = f" (now {found.now.text})" if found.now is not None else ""
-    lines: list[Line] = [styled(f"{found.case.scenario.title}: {wanted}", HEAD)]
+    lines: list[Line] = [styled(f"{found.case.scenario.title}: {wanted}", HEAD), *owned(found.case)]
     counted = f"{found.evaluated:,} value{'' if found.evaluated == 1 else 's'}"
     if found.stopped:
         lines.append(styled(f"Stopped after {counted}.", BAD))

@@ -23,7 +23,7 @@ from costmodel.explore.vary.sweep import Point, Swept
 from costmodel.report.charts import line, two_sided
 from costmodel.report.layout import Grid, Line
 from costmodel.report.machine import notes, whole_plan
-from costmodel.report.plan import remarks
+from costmodel.report.plan import owned, remarks
 from costmodel.report.theme import BAD, DIM, HEAD, bar, styled
 from costmodel.report.words import TIME_TERMS, brief_words, percent, result
 from costmodel.units import show_time, significant
@@ -69,6 +69,7 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     if found.best:
         names, align = [*names, "best plan"], align + "l"
     lines: list[Line] = [styled(found.case.scenario.title, HEAD), Grid(names, rows, align, drop=("",))]
+    lines[1:1] = owned(found.case)
     if len(found.points) < found.total:
         lines[1:1] = [styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD)]
     lines += _remarks(found.points)
@@ -191,7 +192,7 @@ def scale(found: Scaled) -> list[Line]:
     head = f"{found.case.scenario.title}: {kind}{', the best plan at each size' if found.best else ''}"
     stopped = [styled("Stopped before the last size.", BAD)] if found.stopped else []
     noted = _remarks([row.point for row in found.rows])
-    return [styled(head, HEAD), *stopped, grid, *noted, Text(), styled(bend(found))]
+    return [styled(head, HEAD), *owned(found.case), *stopped, grid, *noted, Text(), styled(bend(found))]
 
 
 def _size_cells(row: Row) -> tuple[str, ...]:
@@ -264,7 +265,8 @@ def sensitivity(found: Sensitive, shown: int = _KNOBS_SHOWN) -> list[Line]:
     rows = [_knob(knob, widest) for knob in knobs]
     names = ("figure", "is", "turned", "down", "", "up")
     head = f"{found.case.scenario.title}: {found.result} {result(found.result, found.value)}"
-    lines: list[Line] = [styled(head, HEAD), Grid(names, rows, "krrrlr", drop=("is", "turned", ""))]
+    grid = Grid(names, rows, "krrrlr", drop=("is", "turned", ""))
+    lines: list[Line] = [styled(head, HEAD), *owned(found.case), grid]
     if len(found.knobs) > shown:
         lines.append(styled(f"  {len(found.knobs) - shown} more move it less", DIM))
     if any(knob.kind == "fitted" for knob in knobs):

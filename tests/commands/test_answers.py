@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from costmodel.documents.library import find
 from costmodel.errors import FAULT_CODES
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 
@@ -339,3 +340,29 @@ def test_what_should_be_a_list_is_shown_as_one(key: str, value: str, run: Any, f
     (found,) = faults(run("search", "llama-3-70b-512", "--set", f"search.{key}={written}"))
     mended = found.help.rpartition(": ")[2]
     assert run("search", "llama-3-70b-512", "--set", f"search.{key}={mended}", "--top", "1").code in (0, 1)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [("estimate", NAME), ("search", NAME), ("sweep", NAME, "--over", "plan.tp=4,8"), ("sensitivity", NAME)],
+    ids=lambda asked: asked[0],
+)
+def test_documents_of_one_s_own_that_stand_before_shipped_ones_are_said(
+    asked: tuple[str, ...], run: Any, tmp_path: Path
+) -> None:
+    """As calibrate writes them; one of another name was asked for by it and surprises nobody."""
+    shelf = tmp_path / "hardware/efficiencies"
+    shelf.mkdir(parents=True)
+    text = find("efficiency", "h100-sxm").read_text("utf-8")
+    (shelf / "mine.yaml").write_text(text.replace("of: h100-sxm", "of: mine"), "utf-8")
+    assert "your own" not in run(*asked, "--set", "cluster.node.accelerator.efficiency=mine", cwd=tmp_path).out
+    (shelf / "h100-sxm.yaml").write_text(text, "utf-8")
+    assert "with your own hardware/efficiencies/h100-sxm.yaml" in run(*asked, cwd=tmp_path).out.splitlines()
+
+
+def test_documents_of_one_s_own_are_marked_for_programs(run: Any, tmp_path: Path) -> None:
+    shelf = tmp_path / "scenarios/stacks"
+    shelf.mkdir(parents=True)
+    (shelf / "megatron-core.yaml").write_text(find("stack", "megatron-core").read_text("utf-8"), "utf-8")
+    told = json.loads(run("estimate", NAME, "--json", cwd=tmp_path).out)["documents"]
+    assert [item["name"] for item in told if item["own"]] == ["scenarios/stacks/megatron-core.yaml"]

@@ -170,6 +170,9 @@ def test_latent_attention_gathers_its_narrow_vectors(query_rank: int | None, inp
     plan = {"tp": 4, "zero": 0, "recompute": "none"}
     plain, narrow = (of_the_layers(setting(shape), **plan) for shape in (model(), with_mixer(latent=latent)))
     assert narrow / plain == pytest.approx((5 + 2 + 3 * inputs / 1024) / 10)
+    plan["sequence_parallel"] = False  # three sums of 1024 and that of the gradients of its inputs
+    plain, narrow = (of_the_layers(setting(shape), **plan) for shape in (model(), with_mixer(latent=latent)))
+    assert narrow / plain == pytest.approx((3 + inputs / 1024) / 4)
 
 
 @pytest.mark.parametrize("recompute", ["none", "full"])

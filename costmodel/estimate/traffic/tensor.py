@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from costmodel.documents.model import Layers
+from costmodel.documents.model import LatentAttention, Layers
 from costmodel.equation import Number, term
 from costmodel.equations.collectives import Operation, activation_message
 from costmodel.equations.counting import divided, repeated
@@ -57,14 +57,7 @@ def tensor_traffic(
     setting: Setting, tp: Group, tokens: Number, layer: Both, kind: Layers, again: Again, *, sequence_parallel: bool
 ) -> TensorTraffic:
     """Two exchanges a layer and direction, one where its halves are parallel; sequence parallelism halves each."""
-    if sequence_parallel:
-        made = list(_scattered(setting, tp, tokens, kind, again))
-    else:
-        count = exchanges(kind)
-        message = activation_message(tokens, setting.model.hidden, setting.element)
-        with term("tp all-reduce"):
-            time = collective_time(setting, message, tp, "all_reduce")
-        made = [Exchange(tp, "all_reduce", message, time, count, count, again.scatters)]
+    made = list((_scattered if sequence_parallel else _summed)(setting, tp, tokens, kind, again))
     beside = layer.forward.matmul
     forward, backward = (exposed_time(_together(made, part), beside, setting.overlap_tp, 0.0) for part in ONCE)
     if again.gathers or again.latents:
@@ -91,6 +84,28 @@ def _together(made: Sequence[Exchange], part: Literal["forward", "backward", "ag
     return total
 
 
+def _summed(setting: Setting, tp: Group, tokens: Number, kind: Layers, again: Again) -> Iterator[Exchange]:
+    """Outputs summed whole, backward the gradients of inputs; of latent attention those of its narrow vectors."""
+    count, latent = exchanges(kind), kind.latent
+    yield _sum(setting, tp, tokens, setting.model.hidden, (count, count - 1.0 if latent else count, again.scatters))
+    if latent is not None:
+        yield _sum(setting, tp, tokens, _narrow(setting, latent), (0.0, 1.0, 0.0))
+
+
+def _sum(setting: Setting, tp: Group, tokens: Number, width: Number, counts: tuple[float, float, float]) -> Exchange:
+    """All-reduces of a width, so many forward, backward and of forward again."""
+    message = activation_message(tokens, width, setting.element)
+    with term("tp all-reduce"):
+        time = collective_time(setting, message, tp, "all_reduce")
+    return Exchange(tp, "all_reduce", message, time, *counts)
+
+
+def _narrow(setting: Setting, latent: LatentAttention) -> Number:
+    """Width of what latent attention multiplies down to."""
+    with term("latents"):
+        return (latent.query_rank or setting.model.hidden) + latent.kv_rank + latent.rope_dim
+
+
 def _scattered(setting: Setting, tp: Group, tokens: Number, kind: Layers, again: Again) -> Iterator[Exchange]:
     """Inputs gathered and outputs scattered, backward the gradients of both the other way round.
 
@@ -101,9 +116,7 @@ def _scattered(setting: Setting, tp: Group, tokens: Number, kind: Layers, again:
         setting, tp, tokens, hidden, (count - 1.0 if latent else count, count), (again.gathers, again.scatters)
     )
     if latent is not None:
-        with term("latents"):
-            narrow = (latent.query_rank or hidden) + latent.kv_rank + latent.rope_dim
-            yield from _pair(setting, tp, tokens, narrow, (1.0, 0.0), (again.latents, 0.0))
+        yield from _pair(setting, tp, tokens, _narrow(setting, latent), (1.0, 0.0), (again.latents, 0.0))
 
 
 def _pair(

@@ -287,8 +287,8 @@ def test_a_rank_holds_the_layers_that_it_runs() -> None:
     held = stage_parameters(asked, block, stage_layers(asked.model, block))
     whole = model_parameters(led(2, 1))
     dense, experts = model_parameters(led(3, 2)) - whole, model_parameters(led(3, 1)) - whole
-    assert one(held.first + held.routed_ranks[0]) == dense + experts
-    assert one(held.last + held.routed_ranks[2]) == 2 * experts
+    assert one(held.ranks.first + held.routed_ranks.first) == dense + experts
+    assert one(held.ranks.last + held.routed_ranks.last) == 2 * experts
 
 
 def documents(layers: int, leading: int, *, experts_first: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -35,7 +35,7 @@ def gathered(setting: Setting, block: Block, parameters: StageParameters, positi
 def _cast(setting: Setting, block: Block, parameters: StageParameters, position: int) -> Number:
     """Copies of all weights that matmuls read, head and experts too; an embedding is looked up as it is."""
     with term("cast weights"):
-        layers = parameters.held(position) + parameters.routed_ranks[position]
+        layers = parameters.ranks[position] + parameters.routed_ranks[position]
         head = at_head(block, parameters.head + parameters.routed_head, position)
         return repeated(setting.stack.states.compute, layers + head)
 

@@ -20,6 +20,7 @@ from costmodel.equations.states import (
     update_bytes,
     weight_bytes,
 )
+from costmodel.estimate.along import Along, alike
 from costmodel.estimate.block import Block, alone
 from costmodel.estimate.memory.gathered import gathered, live_buckets
 from costmodel.estimate.memory.kept import dropped_bytes, layer_activations, mean_activations, whole_activations
@@ -76,8 +77,8 @@ STAGES = ("first", "middle", "last")
 class Ledger:
     """Bytes by line and stage; every line is one entry per stage."""
 
-    lines: dict[str, tuple[Number, Number, Number]]
-    peaks: tuple[Number, Number, Number]
+    lines: dict[str, Along[Number]]
+    peaks: Along[Number]
     worst: Number
     host: tuple[Number, Number]  # bytes of a node, and the share of its capacity
 
@@ -112,13 +113,13 @@ def ledger(
         _stage(setting, block, parameters, held[position], kept[position], stages[position], micro_batches, position)
         for position in range(3)
     ]
-    lines = {name: (columns[0][name], columns[1][name], columns[2][name]) for name in LINES}
-    peaks = tuple(added(column, LINES) for column in columns)
+    lines = {name: Along(*(column[name] for column in columns)) for name in LINES}
+    peaks = Along(*(added(column, LINES) for column in columns))
     worst = largest(*peaks)
     if not block.structure.offload:
-        return Ledger(lines, (peaks[0], peaks[1], peaks[2]), worst, (0.0, 0.0))
+        return Ledger(lines, peaks, worst, (0.0, 0.0))
     states, activations = (largest(*(column[name] for column in columns)) for name in ON_HOST)
-    return Ledger(lines, (peaks[0], peaks[1], peaks[2]), worst, taken(setting, block, states, activations))
+    return Ledger(lines, peaks, worst, taken(setting, block, states, activations))
 
 
 @once("schedule")
@@ -131,7 +132,7 @@ def _held(setting: Setting, block: Block, layers: StageLayers, parameters: Stage
     return [
         Held(
             whole[at],
-            repeated(copies, parameters.held(at)),
+            repeated(copies, parameters.ranks[at]),
             updated[at],
             parameters.routed_ranks[at] + at_head(block, parameters.routed_head, at),
             own.routed_ranks[at] + at_head(block, own.routed_head, at),
@@ -285,7 +286,7 @@ class Kept:
 
 
 @once(*RECOMPUTE, "sequence_parallel", "cp_type", "schedule")
-def _activations(setting: Setting, block: Block, layers: StageLayers, micro_batches: Number) -> tuple[Kept, Kept, Kept]:
+def _activations(setting: Setting, block: Block, layers: StageLayers, micro_batches: Number) -> Along[Kept]:
     """What the first, a middle and the last rank keep of a micro-batch, in the mean of those that are live."""
     kept: list[Number] = [0.0, 0.0, 0.0]
     most: list[Number] = [0.0, 0.0, 0.0]
@@ -306,10 +307,8 @@ def _activations(setting: Setting, block: Block, layers: StageLayers, micro_batc
             kept[position] = kept[position] + repeated(own, each)
         extra = np.maximum(extra, _held_whole(setting, block, part, layers.fullest))
     if layers.equal:
-        only = Kept(kept[0], most[0], extra)
-        return only, only, only
-    first, middle, last = (Kept(*sizes, extra) for sizes in zip(kept, most, strict=True))
-    return first, middle, last
+        return alike(Kept(kept[0], most[0], extra))
+    return Along(*(Kept(*sizes, extra) for sizes in zip(kept, most, strict=True)))
 
 
 def _held_whole(setting: Setting, block: Block, part: Shard, layers: Number) -> Number:

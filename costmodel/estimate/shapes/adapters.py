@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from costmodel.choices import Module
 from costmodel.documents.model import LatentAttention, Layers
@@ -154,16 +154,23 @@ def trained(setting: Setting, block: Block, layers: StageLayers, held: StagePara
         return held
     with term("adapters"):
         each, routed = zip(*(_of_kind(setting, block, kind) for kind in setting.model.layers), strict=True)
-        means, most = layers.means(setting.model, each), largest(*each)
+        means = layers.means(setting.model, each)
         copies = weight_copies(block.structure.schedule)
         of_routed = layers.means(setting.model, [repeated(copies, one) for one in routed])
         head, head_routed = _ahead(setting, block)
-    first, middle, last = layers.each(means)
-    routed_ranks = layers.each(of_routed)
-    only = StageParameters(
-        means[1], most, first, middle, last, table=0.0, embedding=0.0, head=head, both=head, tied=False
+    return StageParameters(
+        layer=means.middle,
+        largest=largest(*each),
+        ranks=layers.each(means),
+        table=0.0,
+        embedding=0.0,
+        head=head,
+        both=head,
+        tied=False,
+        routed_layer=largest(*routed),
+        routed_ranks=layers.each(of_routed),
+        routed_head=head_routed,
     )
-    return replace(only, routed_ranks=routed_ranks, routed_head=head_routed)
 
 
 def _of_kind(setting: Setting, block: Block, kind: Layers) -> tuple[Number, Number]:

@@ -9,6 +9,7 @@ import numpy as np
 from costmodel.equation import Number
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.splits import leading_layers
+from costmodel.estimate.along import Along
 from costmodel.estimate.block import Block
 from costmodel.estimate.passes import summed
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED
@@ -16,7 +17,7 @@ from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED
 Before = Callable[[Number], Number]  # layers of the model before a chunk, by its position
 
 
-def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool) -> tuple[Number, Number, Number]:
+def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool) -> Along[Number]:
     """Of the first rank, of one between the ends that holds most or fewest, and of the last.
 
     Fewer are held the further from the input: most by the second, fewest by the last but one, both ways amid all.
@@ -26,7 +27,8 @@ def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool)
     ranks = (0.0, last, np.minimum(last, 1.0), far)
     first, end, second, late = (summed(*_of_rank(count, block, before, rank)) for rank in ranks)
     middle = np.maximum(second, late) if most else np.minimum(second, late)
-    return (divided(first, 2.0), divided(middle, 2.0), divided(end, 2.0)) if both_ways else (first, middle, end)
+    held = Along(first, middle, end)
+    return held.each(lambda layers: divided(layers, 2.0)) if both_ways else held
 
 
 def leading_of_stages(count: Number, block: Block, before: Before) -> tuple[Number, Number]:

@@ -24,6 +24,7 @@ from costmodel.equations.splits import (
     spread_layers,
     stated_before,
 )
+from costmodel.estimate.along import Along, alike
 from costmodel.estimate.block import Block
 from costmodel.estimate.once import SPLIT, once
 from costmodel.estimate.passes import largest, summed
@@ -66,7 +67,7 @@ class StageLayers:
     middle: Number
     last: Number
     mirrored: tuple[Number, Number] | None = None
-    leading: tuple[Number, Number, Number] | None = None
+    leading: Along[Number] | None = None
     mirrored_leading: tuple[Number, Number] | None = None
 
     @property
@@ -83,13 +84,12 @@ class StageLayers:
         """Of the first, a middle or the last rank."""
         return (self.first, self.middle, self.last)[position]
 
-    def each(self, amounts: tuple[Number, Number, Number]) -> tuple[Number, Number, Number]:
+    def each(self, amounts: Along[Number]) -> Along[Number]:
         """So much a layer, in the first, a middle and the last rank."""
-        first, middle, last = amounts
         if self.equal:
-            held = repeated(self.middle, middle)
-            return held, held, held
-        return repeated(self.first, first), repeated(self.middle, middle), repeated(self.last, last)
+            return alike(repeated(self.middle, amounts.middle))
+        held = (self.first, self.middle, self.last)
+        return Along(*(repeated(layers, amount) for layers, amount in zip(held, amounts, strict=True)))
 
     def stages(self, pp: float) -> tuple[Number, ...]:
         """Of the first, a middle and the last of so many stages, as far as there are any."""
@@ -123,18 +123,17 @@ class StageLayers:
         """What one kind has of an amount of all layers of the first, a middle or the last rank."""
         return amount if len(model.layers) == 1 else repeated(self.share_of(model, kind, position), amount)
 
-    def means(self, model: Model, amounts: Sequence[Number]) -> tuple[Number, Number, Number]:
+    def means(self, model: Model, amounts: Sequence[Number]) -> Along[Number]:
         """Of so much in a layer of each kind, the mean of the layers of the first, a middle and the last rank."""
         if len(amounts) == 1:
-            return amounts[0], amounts[0], amounts[0]
+            return alike(amounts[0])
         kinds = list(zip(model.layers, amounts, strict=True))
         return self.at_each(lambda position: summed(*(self.of_kind(model, *kind, position) for kind in kinds)))
 
-    def at_each(self, mixed: Callable[[int], T]) -> tuple[T, T, T]:
+    def at_each(self, mixed: Callable[[int], T]) -> Along[T]:
         """Something of the first, a middle and the last rank; the same object thrice where their layers are alike."""
         found = [mixed(position) for position in self.positions]
-        first, middle, last = found if len(found) == 3 else found + found + found
-        return first, middle, last
+        return Along(*found) if len(found) == 3 else alike(*found)
 
     def on_fullest(self, model: Model, kind: Layers) -> Number:
         """Layers of one kind on the rank with most layers; where one side of a leading kind has experts, with most."""
@@ -164,7 +163,7 @@ def stage_layers(model: Model, block: Block) -> StageLayers:
         count, before = model.layers[0].count, _before(held, block)
         first, middle, last = leading_of_ranks(count, block, before, most=_experts_alone(model) == "leading")
         two = np.where(held.first <= held.last, first, last)  # whose layers the middle stands for
-        leading = (first, np.where(block.pp < 3, two, np.minimum(middle, held.middle)), last)
+        leading = Along(first, np.where(block.pp < 3, two, np.minimum(middle, held.middle)), last)
         if block.structure.schedule not in BOTH_WAYS:
             return replace(held, leading=leading)
         stages, ends = held.mirrored or (held.first, held.last), leading_of_stages(count, block, before)

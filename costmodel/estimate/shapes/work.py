@@ -22,6 +22,7 @@ from costmodel.equations.parameters import (
     norm_parameters,
     table_parameters,
 )
+from costmodel.estimate.along import Along
 from costmodel.estimate.block import Block, local_sequence
 from costmodel.estimate.once import once
 from costmodel.estimate.passes import largest
@@ -113,17 +114,15 @@ class StageParameters:
 
     layer: Number
     largest: Number
-    first: Number
-    middle: Number
-    last: Number
+    ranks: Along[Number]
     table: Number
     embedding: Number
     head: Number
     both: Number
     tied: bool
-    routed_layer: Number = 0.0
-    routed_ranks: tuple[Number, Number, Number] = (0.0, 0.0, 0.0)
-    routed_head: Number = 0.0
+    routed_layer: Number
+    routed_ranks: Along[Number]
+    routed_head: Number
 
     @property
     def routed(self) -> Number:
@@ -139,31 +138,25 @@ class StageParameters:
         """What the fuller end adds to its layers; the only stage holds both ends, a tied table once."""
         return np.where(pp == 1, self.both, np.maximum(self.embedding, self.head))
 
-    def held(self, position: int) -> Number:
-        """In the layers of the first, a middle or the last rank."""
-        return (self.first, self.middle, self.last)[position]
-
     @property
     def layers(self) -> Number:
         """In the layers of the rank with most."""
-        return largest(self.first, self.middle, self.last)
+        return largest(*self.ranks)
 
-    def stages(self, pp: Number, schedule: Schedule) -> tuple[Number, Number, Number]:
+    def stages(self, pp: Number, schedule: Schedule) -> Along[Number]:
         """Of the first, a middle and the last rank with its end, all copies; the only rank holds both ends."""
         alone, copies = pp == 1, weight_copies(schedule)
+        first, middle, last = self.ranks
         embedding, head = of_ends(schedule, self.embedding, self.head)
-        first = self.first + np.where(alone, self.both, embedding)
-        held = (first, self.middle, self.last + np.where(alone, self.both, head))
-        if copies == 1:
-            return held
-        return repeated(copies, held[0]), repeated(copies, held[1]), repeated(copies, held[2])
+        held = Along(first + np.where(alone, self.both, embedding), middle, last + np.where(alone, self.both, head))
+        return held if copies == 1 else held.each(lambda one: repeated(copies, one))
 
     def fullest(self, pp: Number, schedule: Schedule) -> Number:
         """Of the rank with most."""
-        if self.first is self.middle is self.last and is_plain(schedule):
-            return self.middle + self.ends(pp)
-        first, middle, last = self.stages(pp, schedule)
-        return largest(first, middle, last)
+        first, middle, last = self.ranks
+        if first is middle is last and is_plain(schedule):
+            return middle + self.ends(pp)
+        return largest(*self.stages(pp, schedule))
 
 
 @once("schedule")
@@ -172,11 +165,7 @@ def stage_parameters(setting: Setting, block: Block, layers: StageLayers) -> Sta
     model, tp = setting.model, block.tp
     held = [shard(model, kind, tp, block.ep, block.etp) for kind in model.layers]
     means = layers.means(model, [part.parameters for part in held])
-    most = largest(*(part.parameters for part in held))
-    most_routed = largest(*(part.routed_parameters for part in held))
     copies = weight_copies(block.structure.schedule)
-    of_ranks = layers.each(means)
-    routed_ranks = layers.each(layers.means(model, [repeated(copies, part.routed_parameters) for part in held]))
     rows = vocab_per_rank(setting, tp)
     with term("embedding"):
         table = embedding = table_parameters(rows, model.hidden)
@@ -194,9 +183,19 @@ def stage_parameters(setting: Setting, block: Block, layers: StageLayers) -> Sta
     copied = _embeds_again(model, block.structure.schedule)
     if copied:
         head = head + np.where(block.pp > 1, table, 0.0)
-    ends = (table, embedding, head + last_norm, both)
-    ahead = _routed_ahead(setting, block)
-    return StageParameters(means[1], most, *of_ranks, *ends, model.tied or copied, most_routed, routed_ranks, ahead)
+    return StageParameters(
+        layer=means.middle,
+        largest=largest(*(part.parameters for part in held)),
+        ranks=layers.each(means),
+        table=table,
+        embedding=embedding,
+        head=head + last_norm,
+        both=both,
+        tied=model.tied or copied,
+        routed_layer=largest(*(part.routed_parameters for part in held)),
+        routed_ranks=layers.each(layers.means(model, [repeated(copies, part.routed_parameters) for part in held])),
+        routed_head=_routed_ahead(setting, block),
+    )
 
 
 def _embeds_again(model: Model, schedule: Schedule) -> bool:

@@ -13,6 +13,7 @@ from costmodel.equation import Number, term
 from costmodel.equations.counting import repeated
 from costmodel.equations.pipeline import pipeline_time
 from costmodel.equations.schedules import later_schedule_time
+from costmodel.estimate.along import Along
 from costmodel.estimate.block import Block
 from costmodel.estimate.passes import PASS_TERMS, Both, largest, nothing, summed
 from costmodel.estimate.setting import Setting
@@ -71,7 +72,7 @@ class Rank:
         return _where(self.only, part(self.all_ends), part(self.ends))
 
 
-def whole_time(setting: Setting, block: Block, micro_batches: Number, ranks: tuple[Rank, Rank, Rank]) -> Number:
+def whole_time(setting: Setting, block: Block, micro_batches: Number, ranks: Along[Rank]) -> Number:
     """Seconds from the first forward to the last backward."""
     schedule = block.structure.schedule
     first, middle, last = ranks

@@ -11,6 +11,7 @@ import numpy as np
 from costmodel.documents.model import Model, Prediction
 from costmodel.equation import Number, term
 from costmodel.equations.counting import divided, repeated
+from costmodel.estimate.along import Along, alike
 from costmodel.estimate.block import Block
 from costmodel.estimate.once import RECOMPUTE, once
 from costmodel.estimate.passes import Both, Pass
@@ -38,7 +39,7 @@ class Stages:
     """
 
     layer: Both
-    each: tuple[Both, Both, Both]
+    each: Along[Both]
     embedding: Both
     head: Both
     exchanged: tuple[Exchanged, ...]
@@ -91,10 +92,10 @@ def _exchanges(work: LayerWork, layers: Number, recomputed: Number) -> Iterator[
         yield layers, item, recomputed
 
 
-def _means(setting: Setting, held: StageLayers, works: Sequence[Both]) -> tuple[Both, Both, Both]:
+def _means(setting: Setting, held: StageLayers, works: Sequence[Both]) -> Along[Both]:
     """The mean layer of the first, a middle and the last rank, where each kind takes so much."""
     if len(works) == 1:
-        return works[0], works[0], works[0]
+        return alike(works[0])
 
     def mean(position: int) -> Both:
         found = Both(Pass(), Pass())
@@ -105,21 +106,19 @@ def _means(setting: Setting, held: StageLayers, works: Sequence[Both]) -> tuple[
     return held.at_each(mean)
 
 
-def _reached(
-    block: Block, held: StageLayers, again: tuple[Both, Both, Both], plain: tuple[Both, Both, Both]
-) -> tuple[Both, tuple[Both, Both, Both]]:
+def _reached(block: Block, held: StageLayers, again: Along[Both], plain: Along[Both]) -> tuple[Both, Along[Both]]:
     """A mean layer of the fullest rank and of the first, a middle and the last: some recomputed, the others plain."""
     if not partial(block.structure):
-        return again[1], again
+        return again.middle, again
     with term("layers recomputed"):
-        fullest = again[1].mixed(plain[1], reached(block, held.fullest))
+        fullest = again.middle.mixed(plain.middle, reached(block, held.fullest))
         if held.equal:
-            return fullest, (fullest, fullest, fullest)
-        first, middle, last = (
+            return fullest, alike(fullest)
+        mixed = (
             mean.mixed(whole, reached(block, layers))
             for mean, whole, layers in zip(again, plain, (held.first, held.middle, held.last), strict=True)
         )
-    return fullest, (first, middle, last)
+    return fullest, Along(*mixed)
 
 
 def _prediction(setting: Setting, ahead: Prediction, block: Block, work: LayerWork, head: Both) -> Both:

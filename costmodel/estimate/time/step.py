@@ -15,6 +15,7 @@ from costmodel.equations.precision import quantise_traffic
 from costmodel.equations.roofline import stream_time
 from costmodel.equations.states import gradient_traffic
 from costmodel.equations.traffic import optimizer_traffic
+from costmodel.estimate.along import Along
 from costmodel.estimate.block import Block
 from costmodel.estimate.memory.kept import offloaded_activations
 from costmodel.estimate.memory.offload import OffloadTime, Passing, offload_time, shard_of
@@ -43,7 +44,7 @@ class TrainingStep:
     total: Number
     compute: Number
     transfers: tuple[Transfer, ...]
-    ranks: tuple[Rank, Rank, Rank]
+    ranks: Along[Rank]
 
 
 def training_step(
@@ -81,7 +82,7 @@ class Piped:
     """Seconds from the first forward to the last backward, of the busiest rank and its waiting; and the ranks."""
 
     terms: dict[str, Number]
-    ranks: tuple[Rank, Rank, Rank]
+    ranks: Along[Rank]
 
 
 @once("schedule")
@@ -98,11 +99,10 @@ def _pipelined(
     return Piped(terms | {"bubble": np.where(block.pp > 1, waiting, 0.0)}, ranks)
 
 
-def _ranks(block: Block, work: Stages, shown: Both) -> tuple[Rank, Rank, Rank]:
+def _ranks(block: Block, work: Stages, shown: Both) -> Along[Rank]:
     """The first, a middle and the last rank."""
     held, each, only = work.held, work.each, block.pp == 1
-    middle_layer = each[1] + shown
-    layers = [middle_layer if layer is each[1] else layer + shown for layer in each]
+    layers = each.each(lambda layer: layer + shown)
     none, both = Both(Pass(), Pass()), work.embedding + work.head
     schedule = block.structure.schedule
     if schedule in FOLDED:
@@ -113,7 +113,7 @@ def _ranks(block: Block, work: Stages, shown: Both) -> tuple[Rank, Rank, Rank]:
     else:
         ends = (work.embedding, none, work.head)
     first, middle, last = zip((held.first, held.middle, held.last), layers, ends, strict=True)
-    return Rank(*first, both, only), Rank(*middle, none, only), Rank(*last, both, only)
+    return Along(Rank(*first, both, only), Rank(*middle, none, only), Rank(*last, both, only))
 
 
 EXPOSED = ("tp", "cp", "ep", "pp", "dp")

@@ -19,6 +19,7 @@ class Document(BaseModel):
 
 
 _LONGEST = 60
+_DIGITS = r"[0-9][0-9_,.]*([eE][-+]?[0-9]+)?"
 _HUGE = 1e300  # integers have no largest; floats do
 
 
@@ -63,7 +64,10 @@ def _parsed(text: str, unit: str, sample: str) -> float:
     try:
         return parse(text, unit)
     except UnitError as error:
-        reason = f"'{text}' is not a plain number" if unit == "1" else str(error)
+        reason = str(error)
+    if unit == "1":
+        _, ending, spellings = reason.partition(": ") if reason.startswith("unknown unit") else ("", "", "")
+        reason = f"'{text}' is not a plain number{ending}{spellings}"
     if "e.g." not in reason:
         reason += f"; write e.g. {sample}"
     raise PydanticCustomError("quantity_unit", "{reason}", {"reason": reason})
@@ -91,15 +95,12 @@ def quantity(
         schema: dict[str, Any] = {
             "anyOf": [
                 {"type": "integer" if whole else "number"},
-                {"type": "string", "pattern": r"^[0-9][0-9_,.]*([eE][-+]?[0-9]+)? *(%|k|K|M|G|B|T|Ki|Mi|Gi)?$"},
+                {"type": "string", "pattern": rf"^{_DIGITS} *(%|k|K|M|G|B|T|Ki|Mi|Gi|[a-z]+illion|thousand)?( *tokens?)?$"},
             ]
         }
     else:
-        schema = {
-            "type": "string",
-            "pattern": r"^[0-9][0-9_,.]*([eE][-+]?[0-9]+)? *[A-Za-zµ]",
-            "examples": [example(unit)],
-        }
+        money = r"|^(\$|USD *)[0-9]" if unit.startswith("USD") else ""
+        schema = {"type": "string", "pattern": rf"^{_DIGITS} *[A-Za-zµ]{money}", "examples": [example(unit)]}
     return PlainValidator(validate), WithJsonSchema(schema)
 
 

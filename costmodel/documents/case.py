@@ -6,6 +6,7 @@ writes the named document out first.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -73,10 +74,39 @@ def load(name: str, assignments: Iterable[str] = ()) -> Case:
 
 
 def case_from(reader: Reader, tree: dict[Any, Any], shown: str, assignments: Iterable[str]) -> Case:
-    """The case of a scenario's tree, with assignments put into it."""
-    if isinstance(tree, dict):
-        assign(tree, assignments, lambda kind, name, place: reader.tree(kind, name, place)[0])
-    return case_of(reader.checked("scenario", tree, shown), reader, tree)
+    """The case of a scenario's tree, with assignments put into it; else every fault of these, of the tree's keys and
+    of the documents that it names.
+    """
+    faults: list[Fault] = []
+    try:
+        if isinstance(tree, dict):
+            assign(tree, assignments, lambda kind, name, place: reader.tree(kind, name, place)[0])
+    except CostModelError as error:
+        faults += error.faults
+    try:
+        case = case_of(reader.checked("scenario", tree, shown), reader, tree)
+    except CostModelError as error:
+        faults += error.faults
+        case = None
+    if case is not None and not faults:
+        return case
+    strange = not isinstance(tree, dict) or any(fault.code == "D011" for fault in faults)
+    raise CostModelError(*dict.fromkeys([*faults, *(() if strange else _of_names(reader, tree))]))
+
+
+def _of_names(reader: Reader, tree: dict[Any, Any]) -> Iterator[Fault]:
+    """The faults of all documents that a tree names, though it has faults of its own, and of those that these name."""
+    trees: dict[str, Any] = {"": tree}
+    for path in itertools.chain(*LEVELS):
+        (above, key), kind = holder(path), REFERENCES[path].kind
+        named = at(trees.get(above), key)
+        if isinstance(named, str):
+            try:
+                reader.document(kind, named, place_at(trees[above], key))
+            except CostModelError as error:
+                yield from error.faults
+            named = reader.origin.get((kind, named))
+        trees[path] = named
 
 
 def cases(measured: Measured) -> Iterator[tuple[Run, Case]]:

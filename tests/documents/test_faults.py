@@ -50,7 +50,7 @@ ONE = {
     "two documents": ("plan: ", "---\nplan: ", "D002", "-", "another document", "begun on line 3"),
     "nul byte": ("tp: 8", "tp: 8\0", "D002", "�", "special characters", ""),
     "wrong unit": ("2.50 USD/GPU/h", "3.35 TB", "D007", "3.35 TB", "'TB' is not a unit of USD/s", ""),
-    "unknown unit": ("2.50 USD/GPU/h", "2 parsec", "D007", "2 parsec", "unknown unit 'parsec'; write e.g.", ""),
+    "unknown unit": ("2.50 USD/GPU/h", "2 parsec", "D007", "2 parsec", "unknown unit 'parsec': a price is written", ""),
     "frequency for a price": ("2.50 USD/GPU/h", "2 GHz", "D007", "2 GHz", "'GHz' is not a unit", ""),
     "bare number": ("2.50 USD/GPU/h", "2.50", "D007", "2.50", "2.5 has no unit; write e.g. '2.50 USD/GPU/h'", ""),
     "unit on a count": ("tp: 8", "tp: 8 GiB", "D007", "8 GiB", "'8 GiB' is not a plain number; write e.g. 8", ""),
@@ -288,6 +288,19 @@ def test_all_faults_of_a_document_at_once(run: Any, faults: Faults, scenario: st
 def test_all_unknown_names_at_once(run: Any, faults: Faults, scenario: str) -> None:
     broken = scenario.replace("llama-3-70b ", "llama ").replace("dgx-h100 ", "dgx ").replace("megatron-core ", "mega ")
     assert [fault.marked for fault in faults(run("search", "-", stdin=broken))] == ["llama", "mega", "dgx"]
+
+
+def test_keys_names_and_what_is_set_are_told_together(run: Any, faults: Faults, scenario: str, tmp_path: Path) -> None:
+    """A key that is wrong does not hide a name that leads nowhere, nor what is wrong in a document that is found."""
+    node = (Path(__file__).resolve().parents[2] / "hardware/nodes/dgx-h100.yaml").read_text()
+    node = node.replace("name: dgx-h100", "name: mine").replace("accelerator: h100-sxm", "accelerator: h100-smx")
+    (tmp_path / "mine.yaml").write_text(node)
+    broken = scenario.replace("llama-3-70b ", "llama ").replace("dgx-h100 ", "mine.yaml ").replace("tp: 8", "tpp: 8")
+    (tmp_path / "s.yaml").write_text(broken)
+    found = faults(run("estimate", "s.yaml", "--set", "plan.pp", "--set", "plan.dp=two", cwd=tmp_path))
+    told = [(fault.code, fault.marked) for fault in found]
+    assert told[:2] == [("C001", "plan.pp"), ("D007", "two")]
+    assert told[2:] == [("D003", "tpp"), ("D009", "llama"), ("D009", "h100-smx")]
 
 
 def test_faults_are_told_in_the_order_of_the_file(run: Any, faults: Faults, scenario: str) -> None:

@@ -74,7 +74,8 @@ FAULT_CODES = {
     "C004": "The command needs something the scenario does not say, for example a plan.",
     "C005": "--where takes column=value: a column of a table, or one that --by knows, and a value that some run has.",
     "C006": "--pareto takes two results to weigh against each other, for example --pareto memory_peak,step_time.",
-    "C007": "The answer has no table, so it cannot be written as CSV; JSON and Markdown can hold it.",
+    "C007": "The answer cannot be written like that: it has no table for CSV, where JSON and Markdown can hold it, or "
+    "two forms are asked for at once.",
     "C008": "check takes scenarios, and with --against a baseline: a file that --update writes. --within is a share.",
     "C009": "The command needs PyTorch or a device that this machine has not; pip install 'llm-costmodel[measure]'.",
     "C010": "--over takes path=values: a list 1,2,4, a range 1..8, 25..400 GB/s*2 or 8..64+8, or lists of ranges.",

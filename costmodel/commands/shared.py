@@ -131,6 +131,9 @@ def _answering(forms: Sequence[str], command: Callable[..., Reply]) -> Callable[
     @functools.wraps(command)
     def run(**given: Any) -> None:
         how = {option.name: given.pop(option.name) for option in common}
+        if how["as_json"] and how["form"] not in (None, Format.JSON):
+            form = how["form"].value
+            raise fail("C007", f"--json and --format {form} are two forms of one answer", None, "leave one of them out")
         if how["output"] == STDOUT:
             how["output"] = None
         if how["output"] is not None:

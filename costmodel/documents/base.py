@@ -92,12 +92,9 @@ def quantity(
         return number
 
     if unit == "1":
-        schema: dict[str, Any] = {
-            "anyOf": [
-                {"type": "integer" if whole else "number"},
-                {"type": "string", "pattern": rf"^{_DIGITS} *(%|k|K|M|G|B|T|Ki|Mi|Gi|[a-z]+illion|thousand)?( *tokens?)?$"},
-            ]
-        }
+        pattern = rf"^{_DIGITS} *(%|k|K|M|G|B|T|Ki|Mi|Gi|[a-z]+illion|thousand)?( *tokens?)?$"
+        number = {"type": "integer" if whole else "number"}
+        schema: dict[str, Any] = {"anyOf": [number, {"type": "string", "pattern": pattern}]}
     else:
         money = r"|^(\$|USD *)[0-9]" if unit.startswith("USD") else ""
         schema = {"type": "string", "pattern": rf"^{_DIGITS} *[A-Za-zµ]{money}", "examples": [example(unit)]}

@@ -46,6 +46,14 @@ TABLES = {
 }
 
 
+@pytest.mark.parametrize("form", ["csv", "markdown", "table"])
+def test_two_forms_of_one_answer_are_refused(form: str, run: Any, faults: Faults) -> None:
+    (found,) = faults(run("estimate", NAME, "--json", "--format", form))
+    assert (found.code, found.help) == ("C007", "leave one of them out")
+    assert form in found.sentence
+    assert run("estimate", NAME, "--json", "--format", "json") == run("estimate", NAME, "--json")
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_csv_holds_the_rows_of_the_json(name: str, run: Any) -> None:
     args, path = TABLES[name]

@@ -16,6 +16,7 @@ from costmodel.estimate.setting import Setting
 
 Kind = Literal["at_most", "at_least", "target"]
 KINDS: tuple[Kind, ...] = ("at_most", "at_least", "target")
+TOO_LARGE = frozenset({"M001", "M003"})  # for the machine; all other codes are of limits that the scenario sets
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def written(limits: Limits) -> Iterator[Limit]:
 
 
 def unacceptable(setting: Setting, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Masks of the rows that break each bound, by its code."""
+    """Masks of the rows that break each bound, by its code; those of the machine first."""
     yield "M001", costs.column("memory_share") > 1
     yield "M003", costs.column("host_share") > 1
     for limit in written(setting.case.scenario.limits):

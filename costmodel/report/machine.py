@@ -147,6 +147,7 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
         "candidates": tally.candidates,
         "evaluated": tally.evaluated,
         "fit": tally.fit,
+        "kept": tally.kept,
         "complete": not found.stopped,
         "elapsed_s": found.elapsed,
         "plans": [_ranked(found, plan) for plan in found.best],

@@ -12,6 +12,7 @@ from costmodel.estimate.block import SIZES
 from costmodel.estimate.costs import COLUMNS
 from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.legality.rules import REFUSALS
+from costmodel.estimate.limits import written
 from costmodel.explore.compare.compare import advantage
 from costmodel.explore.compare.figures import spoken
 from costmodel.explore.search.rank import Front, Ranked
@@ -24,8 +25,8 @@ from costmodel.report.plan import owned, remarks
 from costmodel.report.scatter import Point, scatter
 from costmodel.report.suggest import OF_ITSELF_ONE, command, plan_settings
 from costmodel.report.theme import BAD, DIM, HEAD, styled
-from costmodel.report.words import TIME_TERMS, head, percent, plan_words, result
-from costmodel.units import gib, show_time, significant
+from costmodel.report.words import TIME_TERMS, head, percent, plan_words, result, spaced
+from costmodel.units import counted, gib, show_time, significant
 
 _NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
 _SHORT = {"dp_replicate": "rep"}
@@ -38,7 +39,9 @@ _TAKEN = frozenset((*SIZES, *_NAMES, *CHOICES, *_SHORT.values(), *_RESULTS, *Bou
 def search(found: Found, shown: int, refused: Mapping[str, Example] | None = None) -> list[Line]:
     """The best plans, or the front of two results; where one's own stands; why others were refused."""
     tally, setting = found.tally, found.setting
-    counts = f"{tally.candidates:,} plans · {tally.evaluated:,} legal · {tally.fit:,} fit · {found.elapsed:.2f} s"
+    limited = any(written(setting.case.scenario.limits))
+    kept = f" · {tally.kept:,} keep{'s' if tally.kept == 1 else ''} the limits" if limited else ""
+    counts = f"{tally.candidates:,} plans · {tally.evaluated:,} legal · {tally.fit:,} fit{kept} · {found.elapsed:.2f} s"
     lines: list[Line] = [styled(head(setting), HEAD), styled(f"{float(setting.ranks):,.0f} GPUs · {counts}"), Text()]
     lines[1:1] = owned(setting.case)
     varied = found.variants.over if found.variants else ()
@@ -85,15 +88,16 @@ def _beaten(found: Found) -> bool:
 
 def _few(values: Sequence[str]) -> str:
     """Values, or the ends of many."""
-    if len(values) <= 6:
-        return ", ".join(values)
-    return f"{', '.join(values[:3])}, … {values[-1]} ({len(values):,})"
+    said = [spaced(value) for value in values]
+    if len(said) <= 6:
+        return ", ".join(said)
+    return f"{', '.join(said[:3])}, … {said[-1]} ({len(said):,})"
 
 
 def table(found: Found, plans: Sequence[Ranked]) -> Grid:
     """Plans in order; where the terminal is narrow, the P90 goes first, then sp, the MFU, the rate."""
     cut = _cut(plans)
-    varied = [tuple(found.values(plan).values()) for plan in plans]
+    varied = [tuple(map(spaced, found.values(plan).values())) for plan in plans]
     over = headings(list(found.values(plans[0])))
     place, *names = _names(cut)
     cells = [(row[0], *values, *row[1:]) for row, values in zip(search_rows(plans, cut), varied, strict=True)]
@@ -249,7 +253,7 @@ def account(found: Found, shown: Mapping[str, Example]) -> list[Line]:
     tally = found.tally
     lines: list[Line] = [
         Text(),
-        styled(f"Why not: {tally.candidates - tally.fit:,} of {tally.candidates:,} plans are refused", HEAD),
+        styled(f"Why not: {tally.candidates - tally.kept:,} of {tally.candidates:,} plans are refused", HEAD),
         styled("  each is counted under the first reason that applies", DIM),
     ]
     for code, count in tally.refused.most_common():
@@ -263,10 +267,8 @@ def account(found: Found, shown: Mapping[str, Example]) -> list[Line]:
 
 
 def _example_words(example: Example) -> str:
-    sizes = [f"{name} {example.sizes[name]:.4g}" for name in ("tp", "pp", "dp", "vpp", "micro_batch")]
-    sizes += [
-        f"{name} {example.sizes[name]:.4g}" for name in ("ep", "etp", "cp", "dp_replicate") if example.sizes[name] > 1
-    ]
+    sizes = [f"{name} {counted(example.sizes[name])}" for name in ("tp", "pp", "dp", "vpp", "micro_batch")]
+    sizes += [f"{name} {counted(example.sizes[name])}" for name in OF_ITSELF_ONE if example.sizes[name] > 1]
     structure = example.structure
     return " · ".join([*sizes, f"zero {structure.zero}", *choice_words(structure), structure.schedule])
 

@@ -16,52 +16,55 @@ from costmodel.report.machine import whole_plan
 from costmodel.report.plan import owned
 from costmodel.report.suggest import command
 from costmodel.report.theme import BAD, DIM, HEAD, styled
-from costmodel.report.words import brief_words, result
+from costmodel.report.words import brief_words, listed, result, spaced
 
 
 def solve(found: Solved) -> list[Line]:
     """The values that reach the target, or that none does and what comes nearest."""
     goal = found.target
     wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {result(goal.column, goal.bound)}"
-    now = f" (now {found.now.text})" if found.now is not None else ""
+    now = f" (now {spaced(found.now.text)})" if found.now is not None else ""
     lines: list[Line] = [styled(f"{found.case.scenario.title}: {wanted}", HEAD), *owned(found.case)]
     counted = f"{found.evaluated:,} value{'' if found.evaluated == 1 else 's'}"
     if found.stopped:
         lines.append(styled(f"Stopped after {counted}.", BAD))
+    first, last = map(spaced, found.tried)
     some = found.how == "scan" and not found.every
     if found.reaches:
         lines.append(styled(f"  {found.path} {_reaches(found.reaches)}{', of the values tried' if some else ''}{now}"))
     elif found.evaluated:
-        searched = f"{'tried ' if some else ''}from {found.tried[0]} to {found.tried[1]}"
+        searched = f"{'tried ' if some else ''}from {first} to {last}"
         lines.append(styled(f"  No value of {found.path} {searched} reaches it{now}.", BAD))
         if found.nearest is not None:
             text, point = found.nearest
-            lines.append(styled(f"  nearest   {result(goal.column, point.costs[goal.column])} at {text}"))
+            lines.append(styled(f"  nearest   {result(goal.column, point.costs[goal.column])} at {spaced(text)}"))
     if found.evaluated:
-        tried = f"{counted} tried from {found.tried[0]} to {found.tried[1]}"
+        tried = f"{counted} tried from {first} to {last}"
         tried += f", {found.illegal:,} of them no legal plan" if found.illegal else ""
         lines.append(styled(f"  by {found.how}, {tried}", DIM))
     if found.answer is not None:
+        answer, verb = spaced(found.answer), "search" if found.best else "estimate"
         if found.best and found.plan is not None:
-            lines.append(styled(f"  at {found.answer} the best plan is {brief_words(found.plan)}"))
-        verb = "search" if found.best else "estimate"
-        lines += [Text(), drawn(f"Next: {command(found.case, verb, settings={found.path: found.answer})}")]
+            lines.append(styled(f"  at {answer} the best plan is {brief_words(found.plan)}"))
+        settings = {found.path: answer.replace(",", "")}
+        lines += [Text(), drawn(f"Next: {command(found.case, verb, settings=settings)}")]
     return lines
 
 
 def _reaches(reaches: Sequence[Reach]) -> str:
     """Stretches in one line; single values as a list."""
-    single = [reach.low for reach in reaches if reach.low == reach.high]
+    single = [spaced(reach.low) for reach in reaches if reach.low == reach.high]
     others = [_reach(reach) for reach in reaches if reach.low != reach.high]
-    return ", or ".join([*others, *([f"= {', '.join(single)}"] if single else [])])
+    return ", or ".join([*others, *([f"= {listed(single)}"] if single else [])])
 
 
 def _reach(reach: Reach) -> str:
+    low, high = spaced(reach.low), spaced(reach.high)
     if reach.open_low and reach.open_high:
-        return f"anywhere from {reach.low} to {reach.high}"
+        return f"anywhere from {low} to {high}"
     if reach.open_high:
-        return f"≥ {reach.low}"
-    return f"≤ {reach.high}" if reach.open_low else f"from {reach.low} to {reach.high}"
+        return f"≥ {low}"
+    return f"≤ {high}" if reach.open_low else f"from {low} to {high}"
 
 
 def solve_json(found: Solved) -> dict[str, Any]:

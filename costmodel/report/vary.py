@@ -25,7 +25,7 @@ from costmodel.report.layout import Grid, Line
 from costmodel.report.machine import notes, whole_plan
 from costmodel.report.plan import owned, remarks
 from costmodel.report.theme import BAD, DIM, HEAD, bar, styled
-from costmodel.report.words import TIME_TERMS, brief_words, percent, result
+from costmodel.report.words import TIME_TERMS, brief_words, percent, result, spaced
 from costmodel.units import show_time, significant
 
 _TERMS = {key: title for title, key in TIME_TERMS}
@@ -59,7 +59,7 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     most = max((point.costs[first] for point in found.points if point.costs and point.costs[first] > 0), default=0.0)
     rows = []
     for point in found.points:
-        set_to = [setting.partition("=")[2] for setting in point.settings]
+        set_to = [spaced(setting.partition("=")[2]) for setting in point.settings]
         costs = point.costs
         main, *others = (result(name, costs[name]) if costs else "" for name in found.shown)
         bars = bar(costs[first] / most, 16) if costs and most > 0 else ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 
 from costmodel.estimate.block import Block
 from costmodel.estimate.costs import COLUMNS, number
@@ -10,7 +12,7 @@ from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.split import stage_layers
 from costmodel.report.choices import choice_words, short_words, tuning_words
-from costmodel.units import gib, show, significant
+from costmodel.units import counted, gib, parse, show, significant
 
 TIME_TERMS = (
     ("matrix multiply", "matmul"),
@@ -26,6 +28,8 @@ TIME_TERMS = (
     ("offload exposed", "offload_exposed"),
     ("optimizer", "optimizer"),
 )
+_DIGITS = re.compile(r"(\d{4,})(\.\d+)?( .*)?\Z", re.ASCII)
+_MULTIPLES = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
 BAND, ENDS = "P10 – P90", ("low", "high")
 
 
@@ -48,6 +52,33 @@ def result(name: str, value: float | None, unit: str = "", *, bare: bool = False
     if unit == "1/s":
         return significant(value, 4) if bare else show(value, "token/s")
     return show(value, unit)
+
+
+def spaced(text: str) -> str:
+    """A value of a leaf as people read it: thousands apart, pure numbers of millions with a letter, to the digit alike.
+
+    >>> spaced("34640"), spaced("25600 Gb/s"), spaced("1319000000000"), spaced("megatron-core"), spaced("1234567")
+    ('34,640', '25,600 Gb/s', '1.319 T', 'megatron-core', '1.234567 M')
+    """
+    match = _DIGITS.match(text)
+    if match is None:
+        return text
+    whole, rest, unit = match[1], match[2] or "", match[3] or ""
+    for factor, letter in () if unit else _MULTIPLES:
+        said = f"{float(text) / factor:.7g} {letter}"
+        if float(text) >= factor and parse(said, "1") == float(text):
+            return said
+    return f"{int(whole):,}{rest}{unit}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """One of several.
+
+    >>> listed(["2,048"]), listed(["1", "2", "4"])
+    ('2,048', '1, 2 or 4')
+    """
+    *ahead, last = words
+    return f"{', '.join(ahead)} or {last}" if ahead else last
 
 
 def between(low: str, high: str) -> str:
@@ -80,7 +111,7 @@ def brief_words(block: Block) -> str:
 def _degrees(block: Block) -> list[str]:
     """How the ranks are divided."""
     structure = block.structure
-    sizes = [f"{name} {float(getattr(block, name)[0]):.4g}" for name in ("tp", "pp", "dp")]
+    sizes = [f"{name} {counted(float(getattr(block, name)[0]))}" for name in ("tp", "pp", "dp")]
     sizes += [f"{name} {degree:.0f}" for name in ("ep", "etp") if (degree := float(getattr(block, name)[0])) > 1]
     if block.cp[0] > 1:
         sizes.append(f"cp {float(block.cp[0]):.0f} {structure.cp_type}")

@@ -573,3 +573,17 @@ def test_a_run_has_a_length_without_a_price(run: Any) -> None:
     """A node of one's own without a price: days of the token budget all the same."""
     ran = run("estimate", "gpt-3-175b-1024", "--set", "cluster.node=dgx-h200")
     assert " days for 300 G tokens; no price known" in ran.out
+
+
+def test_numbers_are_written_as_people_write_them(run: Any) -> None:
+    """No powers of ten, and what is shown can be set."""
+    for vary in ("workload.tokens", "cluster.fabric.bandwidth=10..40000 Gb/s", "workload.global_batch=1024..65536"):
+        ran = run("solve", NAME, "--vary", vary, "--for", "run_time<=300 d")
+        assert "e+" not in ran.out
+        for line in ran.out.splitlines():
+            if line.startswith("Next: "):
+                said = run(*shlex.split(line.removeprefix("Next: costmodel ")), "--json")
+                assert json.loads(said.out)["plans"][0]["run_time_s"] <= 300 * 86400
+    ran = run("sweep", NAME, "--over", "plan.dp=8..80000000*100")
+    assert [line.split()[0] for line in ran.out.splitlines()[2:6]] == ["8", "800", "80,000", "8"]
+    assert "e+" not in ran.out + run("estimate", NAME, "--set", "plan.dp=200000000").out

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from estimate.cases import ask, case, mixed, model, one, setting
+from rich.text import Text
 from ruamel.yaml import YAML
 
 from costmodel.documents.case import Case, load
@@ -30,6 +31,7 @@ from costmodel.explore.search.rank import Ranked, Top
 from costmodel.explore.search.refusals import examples
 from costmodel.explore.search.search import Found, search
 from costmodel.explore.search.space import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
+from costmodel.report.ranking import search as ranking
 from costmodel.report.suggest import plan_settings
 
 SPACE: dict[str, list[Any]] = {
@@ -141,6 +143,9 @@ def test_limits_are_obeyed_and_counted(limits: dict[str, Any], code: str) -> Non
     everything = accepted("tokens_per_s_per_gpu")
     assert 0 < len(expected) < len(everything)
     assert found.tally.refused[code] == len(everything) - len(expected)
+    assert (found.tally.fit, found.tally.kept) == (len(everything), len(expected)), "a limit is no matter of memory"
+    (counts,) = (line.plain for line in ranking(found, 1) if isinstance(line, Text) and " GPUs · " in line.plain)
+    assert f" legal · {len(everything):,} fit · {len(expected):,} keep" in counts
 
 
 # ── The counts ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -152,7 +157,7 @@ def test_counts_add_up() -> None:
     assert tally.candidates == 4 * 3 * 2 * 2 * 2 * 2 * sum(chunks.values())
     assert tally.candidates == tally.fit + sum(tally.refused.values())
     assert tally.evaluated == len(one_by_one()) == tally.fit + tally.refused["M001"]
-    assert tally.fit == len(accepted("tokens_per_s_per_gpu"))
+    assert tally.fit == tally.kept == len(accepted("tokens_per_s_per_gpu"))
 
 
 def test_reasons_are_those_of_the_plans() -> None:

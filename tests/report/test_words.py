@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import doctest
 import math
 
 import pytest
 
+from costmodel.report import words
 from costmodel.report.words import between, percent, result
+
+
+def test_docstring_examples_run() -> None:
+    result = doctest.testmod(words)
+    assert result.attempted > 1
+    assert result.failed == 0
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from costmodel.explore.search.pieces import Variants
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.tally import Keep, Tally, Wanted
 
-SCHEMA = "costmodel/parts/v1"
+SCHEMA = "costmodel/parts/v2"
 MANIFEST = "_manifest.json"  # readers of Parquet folders pass over names that begin so
 WRITE_EVERY = 1.0  # seconds between states, so that small pieces do not wait for the disk
 
@@ -222,7 +222,7 @@ def read_tally(state: dict[str, Any], tally: Tally) -> None:
         tally.front.thinned = state["thinned"]
 
 
-_COUNTS = ("candidates", "evaluated", "fit", "better_than_yours")
+_COUNTS = ("candidates", "evaluated", "fit", "kept", "better_than_yours")
 
 
 def _lists(tally: Tally) -> Iterator[tuple[str, Any]]:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 
 from costmodel.documents.overrides import full
 from costmodel.errors import CostModelError, Place, fail
@@ -41,8 +42,9 @@ class Axis:
 
 
 def written(value: float, unit: str, digits: int = 12) -> str:
-    """A number with its unit, as --set takes it."""
+    """A number with its unit, as --set takes it; in powers of ten only where it would be long without."""
     number = f"{value:.{digits}g}"
+    number = f"{Decimal(number):f}" if value and 1e-6 <= abs(value) < 1e15 else number
     return f"{number} {unit}" if unit else number
 
 

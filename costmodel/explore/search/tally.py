@@ -13,7 +13,7 @@ from costmodel.estimate.block import Block
 from costmodel.estimate.costs import Costs
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.legality.masks import Mask
-from costmodel.estimate.limits import unacceptable
+from costmodel.estimate.limits import TOO_LARGE, unacceptable
 from costmodel.estimate.setting import Setting
 from costmodel.explore.search.blocks import legal_blocks
 from costmodel.explore.search.rank import Axes, Front, Top
@@ -25,7 +25,10 @@ Keep = Callable[[Block, Costs, Mask], None]
 
 @dataclass
 class Tally:
-    """What a stretch of a search found: counts, the best, the least memory, the best that only breaks a limit."""
+    """What a stretch of a search found: counts, the best, the least memory, the best that only breaks a limit.
+
+    fit: legal plans within memory; kept: those of them that keep the limits of the scenario too.
+    """
 
     top: Top
     nearest: Top
@@ -34,6 +37,7 @@ class Tally:
     candidates: int = 0
     evaluated: int = 0
     fit: int = 0
+    kept: int = 0
     better_than_yours: int = 0
     refused: Counter[str] = field(default_factory=Counter)
 
@@ -48,6 +52,7 @@ class Tally:
         self.candidates += other.candidates
         self.evaluated += other.evaluated
         self.fit += other.fit
+        self.kept += other.kept
         self.better_than_yours += other.better_than_yours
         self.refused.update(other.refused)
 
@@ -83,16 +88,18 @@ def stretch(
         costs = evaluate(setting, block).costs
         if keep_all is not None:
             keep_all(block, costs, counts)
-        keep = counts
+        keep = fit = counts
         for code, broken in unacceptable(setting, costs):
             tally.refused[code] += int(np.count_nonzero(keep & broken))
             keep = keep & ~broken
+            fit = keep if code in TOO_LARGE else fit
         tally.evaluated += int(np.count_nonzero(counts))
-        tally.fit += int(np.count_nonzero(keep))
+        tally.fit += int(np.count_nonzero(fit))
+        tally.kept += int(np.count_nonzero(keep))
         tally.better_than_yours += int(np.count_nonzero(tally.top.sign * costs.column(objective)[keep] < wanted.bar))
         tally.top.add(block, costs, keep)
         if tally.front:
             tally.front.add(block, costs, keep)
-        if not tally.fit:
+        if not tally.kept:
             tally.nearest.add(block, costs, counts & ~keep)
             tally.closest.add(block, costs, counts & ~keep & (costs.column("memory_share") <= 1))

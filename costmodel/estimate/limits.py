@@ -37,6 +37,10 @@ class Limit:
             return values >= self.value
         return np.asarray(np.abs(values - self.value) <= repeated(self.within, self.value))
 
+    def holds(self, value: float) -> bool:
+        """Whether one value keeps it."""
+        return bool(self.kept(np.array([value]))[0])
+
 
 def written(limits: Limits) -> Iterator[Limit]:
     """Every bound that a scenario writes."""

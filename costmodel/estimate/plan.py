@@ -27,6 +27,7 @@ class Answer:
     """One plan, evaluated, with what was assumed and what there is to remark."""
 
     setting: Setting
+    plan: Plan
     evaluation: Evaluation
     assumed: tuple[Assumed, ...]
     refused: tuple[str, ...]
@@ -143,7 +144,7 @@ def answer(setting: Setting, plan: Plan) -> Answer:
         remarked = (*remarked, "N003")
     broken = dict.fromkeys(code for code, mask in unacceptable(setting, evaluation.costs) if mask.any())
     spoken = (*assumed, *setting.assumed)
-    return Answer(setting, evaluation, spoken, refusals(setting, block), tuple(broken), remarked)
+    return Answer(setting, plan, evaluation, spoken, refusals(setting, block), tuple(broken), remarked)
 
 
 def predict(case: Case) -> Answer:

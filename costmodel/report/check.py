@@ -13,13 +13,13 @@ import costmodel
 from costmodel.documents.baseline import Baseline
 from costmodel.equation import EQUATIONS
 from costmodel.estimate.costs import BAND_ENDS, COLUMNS
-from costmodel.estimate.legality.rules import REFUSALS
 from costmodel.explore.compare.check import Checked, Finding
 from costmodel.explore.compare.compare import Moved
 from costmodel.explore.compare.figures import spoken
 from costmodel.report.compare import figures_json, inputs, inputs_json, terms
 from costmodel.report.formats import json_text, markdown_text
 from costmodel.report.layout import Grid, Line
+from costmodel.report.refusals import reason
 from costmodel.report.theme import BAD, DIM, GOOD, HEAD, WARN, styled
 from costmodel.report.words import percent, result
 from costmodel.units import gib
@@ -101,7 +101,7 @@ def _named(finding: Finding) -> str:
 def sides(checked: Checked, finding: Finding) -> tuple[str, str]:
     """What it is, and what it is held to."""
     if finding.kind == "legal":
-        return "not legal", REFUSALS[finding.name].title
+        return "not legal", reason(checked.answer, finding.name)
     if finding.kind == "exact":
         return f"{finding.value or 0:.0f} of {finding.bound or 0:.0f} figures moved", "none may"
     value, bound = (_said(checked, finding.name, number) for number in (finding.value, finding.bound))

@@ -17,9 +17,11 @@ from costmodel.estimate.plan import Answer, written
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.groups import Transfer
 from costmodel.explore.explain.alone import Alone
+from costmodel.explore.explain.mending import remedies
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import Found
+from costmodel.report.refusals import reason
 
 
 def _number(value: float) -> float | None:
@@ -91,9 +93,15 @@ def estimate(answer: Answer) -> dict[str, Any]:
     result = _frame(answer.setting, "costmodel/result/v1")
     result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
     result["plans"] = [] if answer.refused else [_answered(answer)]
-    result["refused"] = [{"code": code, "text": REFUSALS[code].meaning} for code in answer.refused or answer.broken]
+    result["refused"] = [_against(answer, code) for code in answer.refused or answer.broken]
     result["notes"] = notes([answer.remarked])
     return result
+
+
+def _against(answer: Answer, code: str) -> dict[str, Any]:
+    """A reason against a plan: the rule, this case of it, and settings of which each takes it away."""
+    tried = [setting for remedy in remedies(answer, code) for setting in remedy.assignments]
+    return {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code), "try": tried}
 
 
 def notes(plans: Iterable[Sequence[str]]) -> list[dict[str, str]]:

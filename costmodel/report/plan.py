@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 
@@ -12,10 +13,10 @@ from costmodel.estimate.assumed import Assumed
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer
 from costmodel.report.layout import Grid, Line, drawn
+from costmodel.report.refusals import mended, reason
 from costmodel.report.suggest import command
 from costmodel.report.theme import BAD, DIM, HEAD, WARN, styled
 from costmodel.report.words import head, plan_words
-from costmodel.units import gib
 
 
 def titled(answer: Answer) -> list[Line]:
@@ -51,10 +52,11 @@ def assumed_lines(assumed: tuple[Assumed, ...], *, verbose: bool, few: int = 5) 
 
 def problems(answer: Answer) -> list[Line]:
     """What speaks against one plan, and what there is to remark, with their codes."""
-    lines: list[Line] = [
-        styled(f"  ✗ {code} {REFUSALS[code].title}: {_reason(answer, code)}", BAD)
-        for code in answer.refused or answer.broken
-    ]
+    lines: list[Line] = []
+    codes = answer.refused or answer.broken
+    for remedy, alike in itertools.groupby(codes, key=lambda code: mended(answer, code)):
+        lines += [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in alike]
+        lines.append(styled(f"    {remedy}"))
     lines += [] if answer.refused else remarks([answer.remarked])
     return [Text(), *lines] if lines else []
 
@@ -67,14 +69,3 @@ def remarks(plans: Sequence[Sequence[str]]) -> list[Line]:
         some = f" ({count:,} of {len(plans):,})" if count < len(plans) else ""
         lines.append(styled(f"  ▲ {code} {REMARKS[code].title}{some}: {REMARKS[code].meaning}", WARN))
     return lines
-
-
-def _reason(answer: Answer, code: str) -> str:
-    """What a code means, with the figures where it is about memory."""
-    if code == "M003":
-        taken = f"{gib(answer.evaluation.costs.row()['host_memory'])} GiB of a node"
-        return f"{taken}; {REFUSALS[code].meaning}"
-    if code not in ("M001", "M002"):
-        return REFUSALS[code].meaning
-    peak = f"{gib(answer.evaluation.costs.row()['memory_peak'])} of {gib(answer.setting.usable)} GiB usable"
-    return f"{peak} on the worst stage" if code == "M001" else f"{peak}; {REFUSALS[code].meaning}"

@@ -8,20 +8,21 @@ from functools import partial
 from rich.text import Text
 
 from costmodel.documents.limits import Bound
-from costmodel.estimate.block import SIZES
+from costmodel.estimate.block import SIZES, one_row
 from costmodel.estimate.costs import COLUMNS
-from costmodel.estimate.evaluate import verdict
+from costmodel.estimate.evaluate import evaluate, verdict
 from costmodel.estimate.legality.rules import REFUSALS
 from costmodel.estimate.limits import written
 from costmodel.explore.compare.compare import advantage
 from costmodel.explore.compare.figures import spoken
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
-from costmodel.explore.search.search import Found
+from costmodel.explore.search.search import NO_PRECISION, Found, lacking_precisions
 from costmodel.report.choices import CHOICES, choice_words, short_words
 from costmodel.report.compare import difference, figure_row
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.plan import owned, remarks
+from costmodel.report.refusals import reason, reason_of
 from costmodel.report.scatter import Point, scatter
 from costmodel.report.suggest import OF_ITSELF_ONE, command, plan_settings
 from costmodel.report.theme import BAD, DIM, HEAD, styled
@@ -208,7 +209,8 @@ def _yours(found: Found) -> list[Line]:
     words = plan_words(found.yours)
     if found.your_rank is None:
         code = (*found.yours.refused, *found.yours.broken)[0]
-        return [styled(f"  yours ({words}) is refused: {code} {REFUSALS[code].title}", BAD)]
+        said = f"{code} {REFUSALS[code].title}: {reason(found.yours, code)}"
+        return [styled(f"  yours ({words}) is refused: {said}", BAD)]
     costs = found.yours.evaluation.costs.row()
     gain = costs["step_time"] / found.best[0].costs["step_time"]
     faster = gain > 1.0005
@@ -263,7 +265,16 @@ def account(found: Found, shown: Mapping[str, Example]) -> list[Line]:
             lines.append(styled(f"        {REFUSALS[code].meaning}"))
             if code in shown:
                 lines.append(styled(f"        e.g. {_example_words(shown[code])}", DIM))
+                lines.append(styled(f"             {_example_reason(found, shown[code], code)}", DIM))
+            if code == NO_PRECISION:
+                lines.append(styled(f"        {', '.join(lacking_precisions(found.setting.case))}", DIM))
     return lines
+
+
+def _example_reason(found: Found, example: Example, code: str) -> str:
+    block = one_row(example.structure, **example.sizes)
+    costs = {} if code.startswith("L") else evaluate(found.setting, block).costs.row()
+    return reason_of(found.setting, block, costs, code)
 
 
 def _example_words(example: Example) -> str:
@@ -287,4 +298,6 @@ def _nothing_fits(found: Found) -> list[Line]:
         need = f"{need}, takes {show_time(costs['step_time'])} at {percent(costs['mfu'])} MFU"
     what = "keeps the limits" if closest else "fits"
     lines: list[Line] = [styled(f"No plan {what}.", BAD), styled(f"  nearest   {words} {need}")]
+    missed = (reason_of(setting, one_row(structure, **sizes), costs, code) for code in ("M002", "T001"))
+    lines += [styled(f"  misses    {said}") for said in missed if said and closest]
     return [*lines, *(styled(f"  try       {remedy}") for remedy in found.remedies)]

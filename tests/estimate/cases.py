@@ -66,7 +66,7 @@ def with_mixer(**mixer: dict[str, Any]) -> dict[str, Any]:
     return {**shape, "layers": [{**kind, **mixer}]}
 
 
-def case(
+def document(
     shape: str | dict[str, Any] = "llama-3-8b",
     *,
     node: str | dict[str, Any] = "dgx-h100",
@@ -75,10 +75,10 @@ def case(
     global_batch: int = 64,
     stack: str | dict[str, Any] = "megatron-core",
     **more: Any,
-) -> Case:
-    """A case of few words; `more` is any other key of a scenario, `workload` adding to it."""
+) -> dict[str, Any]:
+    """A scenario of few words; `more` is any other key of it, `workload` adding to it."""
     workload = {"kind": "training", "sequence": sequence, "global_batch": global_batch, **more.pop("workload", {})}
-    document = {
+    return {
         "schema": "costmodel/scenario/v1",
         "title": "a case of the tests",
         "model": shape,
@@ -87,7 +87,11 @@ def case(
         "stack": stack,
         **more,
     }
-    return _case(json.dumps(document, sort_keys=True))
+
+
+def case(shape: str | dict[str, Any] = "llama-3-8b", **more: Any) -> Case:
+    """The case of such a scenario."""
+    return _case(json.dumps(document(shape, **more), sort_keys=True))
 
 
 @functools.lru_cache(maxsize=512)

@@ -164,13 +164,24 @@ def search(
 
 def possible_precisions(case: Case) -> tuple[tuple[Axis, ...], int]:
     """The precisions that the space lists, the scenario's own first, and how many of them nothing can run."""
-    listed = case.scenario.search.precision if case.scenario.search else None
-    if not listed:
+    names, lacking = _listed_precisions(case), lacking_precisions(case)
+    if not names:
         return (), 0
-    names: list[str] = list(dict.fromkeys(listed))
-    held = [name for name in names if _runs(case, name)] or names  # of none the first says why
+    held = [name for name in names if name not in lacking]
     held.sort(key=lambda name: name != case.scenario.workload.precision)
-    return (Axis(PRECISION, tuple(held)),), len(names) - len(held)
+    return (Axis(PRECISION, tuple(held)),), len(lacking)
+
+
+def _listed_precisions(case: Case) -> list[str]:
+    listed = case.scenario.search.precision if case.scenario.search else None
+    return list(dict.fromkeys(listed or ()))
+
+
+def lacking_precisions(case: Case) -> list[str]:
+    """The precisions that the space lists and nothing can run; none where that is all, then the first says why."""
+    names = _listed_precisions(case)
+    lacking = [name for name in names if not _runs(case, name)]
+    return lacking if len(lacking) < len(names) else []
 
 
 def _runs(case: Case, precision: str) -> bool:

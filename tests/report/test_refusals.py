@@ -1,0 +1,158 @@
+"""Refusals: every reason is said in the figures of its own case, and what it says to set instead takes it away."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from estimate.cases import document, model
+from estimate.test_legality import CASES
+
+from costmodel.documents.case import load
+from costmodel.estimate.legality.rules import REFUSALS
+from costmodel.estimate.plan import Answer, predict
+from costmodel.explore.explain.mending import remedies
+from costmodel.report.refusals import mended, reason
+
+Broken = tuple[str, dict[str, Any], dict[str, Any]]
+SMALL = model()
+NAME = "llama-3-70b-512"
+HOPELESS: set[str] = set()  # no one key mends these
+ON_HOST = {"zero": 3, "offload": ["optimizer", "parameters"]}
+BROKEN: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
+    **{code: [(asked, plan) for asked, plan, _ in many] for code, many in CASES.items()},
+    "L012": [({"shape": "gpt-2-small", "sequence": 2048}, {})],
+    "M001": [({"shape": "llama-3-70b", "nodes": 4}, {"tp": 8, "zero": 0})],
+    "M002": [({"limits": {"memory": {"at_most": "12 %"}}}, {"micro_batch": 8})],
+    "M003": [({"shape": "bloom-176b", "stack": "deepspeed"}, ON_HOST)],
+    "T001": [
+        ({"limits": {"mfu": {"at_least": "15 %"}}}, {"tp": 8}),
+        ({"limits": {"step_time": {"target": "0.3 s", "within": "90 %"}}}, {"tp": 8}),
+    ],
+}
+EACH = [
+    pytest.param((code, *one), id=f"{code}-{position}")
+    for code, many in BROKEN.items()
+    for position, one in enumerate(many)
+]
+# Figures besides those of the plan, of which a sentence holds one: what there is to divide, or to keep within.
+TOLD = {
+    "L001": ("8", "24"),
+    "L002": ("8", "9"),
+    "L003": ("12",),
+    "L004": ("6",),
+    "L005": ("60", "64"),
+    "L006": ("12", "6"),
+    "L007": ("4,100", "1,028"),
+    "L008": ("4,100",),
+    "L012": ("2,048", "1,024"),
+    "L020": ("6",),
+    "L021": ("8", "4"),
+    "L022": ("1,028",),
+    "L030": ("4,104", "16"),
+    "L031": ("2", "4"),
+    "L032": ("8", "0"),
+    "L041": ("2", "1"),
+    "M001": ("79.6",),
+    "M002": ("9.56", "12.0"),
+    "M003": ("1,863", "1,907", "2,048"),
+    "T001": ("15.0", "300"),
+}
+
+
+def asked_of(folder: Path, more: dict[str, Any], plan: dict[str, Any], *settings: str) -> Answer:
+    """The answer to such a scenario in a file, with --set."""
+    (folder / "asked.yaml").write_text(json.dumps({**document(**{"shape": SMALL, **more}), "plan": plan}))
+    return predict(load(str(folder / "asked.yaml"), settings))
+
+
+def figures(text: str) -> set[str]:
+    return {figure.rstrip(".,") for figure in re.findall(r"\d[\d,.]*", text)}
+
+
+def test_every_reason_is_broken_here() -> None:
+    assert {*BROKEN} == {*REFUSALS} - {"L010", "L044"}, "which are of a search"
+
+
+@pytest.mark.parametrize("broken", EACH)
+def test_a_reason_is_said_in_figures_of_its_case(broken: Broken, tmp_path: Path) -> None:
+    code, more, plan = broken
+    given = asked_of(tmp_path, more, plan)
+    assert code in (given.refused or given.broken)
+    said = reason(given, code)
+    figured = {*TOLD.get(code, ())} & figures(said)
+    assert bool(figured) == (code in TOLD), said
+    values = itertools.chain(*(value if isinstance(value, list) else [value] for value in plan.values()))
+    words = [f"{value:,}" if isinstance(value, int) else str(value) for value in values]
+    named = any(re.search(rf"(?<![\d,]){re.escape(word)}(?![\d,]*\d)", said) for word in words)
+    assert named or figured or not plan, said
+
+
+@pytest.mark.parametrize("broken", EACH)
+def test_what_it_says_to_set_takes_it_away(broken: Broken, tmp_path: Path) -> None:
+    code, more, plan = broken
+    given = asked_of(tmp_path, more, plan)
+    found = remedies(given, code)
+    assert found or code in HOPELESS
+    for assignment in itertools.chain(*(remedy.assignments for remedy in found)):
+        then = asked_of(tmp_path, more, plan, assignment)
+        left = then.refused or then.broken
+        assert code not in left, assignment
+        assert not left or given.refused, "what keeps one limit keeps all"
+    assert ("--set" in mended(given, code)) == bool(found)
+
+
+def test_the_command_line_says_so(run: Any) -> None:
+    """A remedy can be typed as it stands, and is in the JSON."""
+    ran = run("estimate", NAME, "--set", "plan.tp=6")
+    assert "512 accelerators do not divide by tp 6 × pp 4 = 24" in ran.out
+    assert "64 heads do not divide by tp 6" in ran.out
+    (line,) = (line for line in ran.out.splitlines() if line.startswith("    try "))
+    option, setting, *_ = shlex.split(line.removeprefix("    try ").partition(" (or ")[0])
+    assert run("estimate", NAME, option, setting).code == 0
+    refused = json.loads(run("estimate", NAME, "--set", "plan.tp=6", "--json").out)["refused"]
+    assert all(setting in entry["try"] for entry in refused)
+    assert {entry["code"] for entry in refused} == {"L001", "L003", "L004", "L007", "L008", "L005"}
+
+
+def test_dp_that_does_not_make_the_ranks_is_told_which_does(run: Any) -> None:
+    ran = run("estimate", NAME, "--set", "plan.dp=24")
+    assert "tp 8 × pp 4 × dp 24 = 768, the cluster has 512 accelerators" in ran.out
+    assert "--set plan.dp=16" in ran.out
+    assert "global batch 1,024 is no multiple of dp 24" in ran.out
+
+
+def test_by_how_much_a_plan_is_too_large(run: Any) -> None:
+    ran = run("estimate", NAME, "--set", "plan.zero=0", "--set", "plan.tp=1")
+    plan = json.loads(run("estimate", NAME, "--set", "plan.zero=0", "--set", "plan.tp=1", "--json").out)
+    (costs,), (refused,) = plan["plans"], plan["refused"]
+    over = costs["memory_peak_bytes"] - costs["memory_peak_bytes"] / costs["memory_share"]
+    assert refused["case"] in ran.out
+    assert f"{over / 2**30:,.0f} GiB over the 79.6 GiB usable" in refused["case"]
+
+
+def test_why_not_says_an_example_in_its_figures(run: Any) -> None:
+    ran = run("search", NAME, "--why-not", "--set", "limits.step_time.at_most=15.6 s")
+    lines = ran.out.splitlines()
+    told = [lines[at + 1].strip() for at, line in enumerate(lines) if line.strip().startswith("e.g. ")]
+    assert any(re.fullmatch(r"80 layers do not split over pp .*", line) for line in told)
+    assert any("GiB over the 79.6 GiB usable" in line for line in told)
+    assert any("over its at_most 15.6 s" in line for line in told)
+
+
+def test_a_search_says_by_how_much_its_nearest_plan_misses_a_limit(run: Any) -> None:
+    ran = run("search", NAME, "--set", "limits.step_time.at_most=15 s")
+    assert " · 0 keep the limits · " in ran.out
+    assert re.search(r"misses    step_time 15.4 s is \d+ ms over its at_most 15.0 s", ran.out)
+
+
+def test_one_s_own_plan_is_refused_in_its_figures(run: Any) -> None:
+    asked = ("--set", "plan.vpp=7")
+    said = "80 layers do not split over pp 4 × vpp 7 = 28"
+    assert said in run("search", NAME, *asked).out
+    assert said in run("check", NAME, *asked).out

@@ -92,7 +92,7 @@ def quantity(
         return number
 
     if unit == "1":
-        pattern = rf"^{_DIGITS} *(%|k|K|M|G|B|T|Ki|Mi|Gi|[a-z]+illion|thousand)?( *tokens?)?$"
+        pattern = rf"^{_DIGITS} *(%|k|K|M|G|B|T|Ki|Mi|Gi|(mi|bi|tri)llion|thousand)?( *tokens?)?$"
         number = {"type": "integer" if whole else "number"}
         schema: dict[str, Any] = {"anyOf": [number, {"type": "string", "pattern": pattern}]}
     else:

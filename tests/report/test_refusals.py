@@ -156,3 +156,24 @@ def test_one_s_own_plan_is_refused_in_its_figures(run: Any) -> None:
     said = "80 layers do not split over pp 4 × vpp 7 = 28"
     assert said in run("search", NAME, *asked).out
     assert said in run("check", NAME, *asked).out
+
+
+def test_reasons_of_a_search_alone(run: Any) -> None:
+    """A precision that nothing runs is named; what is searched twice says so."""
+    asked = ("--set", "search={precision: [bf16, mxfp8], sequence_parallel: [true, false]}")
+    lines = run("search", NAME, "--why-not", *asked).out.splitlines()
+    places = {code: at for code in ("L044", "L010") for at, line in enumerate(lines) if line.startswith(f"  {code}")}
+    assert lines[places["L044"] + 2].strip() == "mxfp8"
+    assert "under another name is searched as well" in lines[places["L010"] + 3]
+
+
+def test_what_is_left_open_moves_with_what_is_set(run: Any) -> None:
+    """dp, the stage of a pipeline and the chunks of a schedule follow: a remedy is tried as --set would have it."""
+    for settings in (("plan.pp=3",), ("plan.schedule=zb-v", "plan.pp=3"), ("plan.dp=16", "plan.micro_batch=3")):
+        given = [part for setting in settings for part in ("--set", setting)]
+        refused = json.loads(run("estimate", NAME, *given, "--json").out)["refused"]
+        assert refused
+        for entry in refused:
+            for tried in entry["try"]:
+                then = json.loads(run("estimate", NAME, *given, "--set", tried, "--json").out)["refused"]
+                assert entry["code"] not in [other["code"] for other in then], tried

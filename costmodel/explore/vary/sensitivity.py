@@ -62,7 +62,8 @@ def sensitivity(case: Case, result: str = "step_time") -> Sensitive:
     value = base.evaluation.costs.row()[result]
     if base.refused or not math.isfinite(value) or not value:
         reason = ", ".join(base.refused) or f"{result} is not known"
-        raise fail("C004", f"there is no {result} to move: {reason}", Place(case.scenario.title))
+        hint = "costmodel estimate says why in figures, and what mends it" if base.refused else ""
+        raise fail("C004", f"there is no {result} to move: {reason}", Place(case.scenario.title), hint)
     knobs = [knob for knob in _knobs(held, result, value) if knob.swing > 1e-9]
     return Sensitive(case, result, value, tuple(sorted(knobs, key=lambda knob: (-knob.swing, knob.path))))
 

@@ -223,6 +223,19 @@ def test_an_accelerator_without_a_fit_gets_a_file_that_works(run: Any, tmp_path:
     assert "hardware/efficiencies/mi300x.yaml" in documents
 
 
+def test_a_type_that_a_document_of_one_s_own_has_not_is_added(run: Any, tmp_path: Path) -> None:
+    """Backward over forward is then that of everything unmeasured."""
+    text = document_text("efficiency", "h200-sxm")
+    own = tmp_path / "hardware/efficiencies/h200-sxm.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text(text[: text.index("  bf16:\n")] + text[text.index("  fp8:\n") :], "utf-8")
+    ran = run("calibrate", GEMM, "--write", cwd=tmp_path)
+    assert (ran.code, ran.err) == (0, "")
+    entry, usual = (read("efficiency", name).matmul["bf16"] for name in (str(own), "unmeasured"))
+    gain = usual.backward_share / usual.compute_share
+    assert entry.backward_share == pytest.approx(entry.compute_share * gain, abs=0.001)
+
+
 def test_what_was_set_from_training_runs_stays_unless_asked(run: Any, tmp_path: Path) -> None:
     lines = ["gpu,op,gpus,nodes,bytes,time_us,node"]
     for ranks, power in product((16, 32), range(9)):

@@ -184,9 +184,10 @@ def _values(fit: Fit, shelf: Shelf) -> dict[str, Any]:
 
 
 def _gain(fit: Fit, shelf: Shelf) -> float:
-    """Rate of backward products over forward ones, as the document in use has it."""
-    efficiency: Efficiency = shelf.document("efficiency", _efficiency_of(fit.sample.of, "matmul", shelf))
-    entry = efficiency.matmul[fit.sample.key.entry]
+    """Rate of backward products over forward ones, as the document in use has it, or else everything unmeasured."""
+    in_use = _efficiency_of(fit.sample.of, "matmul", shelf)
+    held = (shelf.document("efficiency", name).matmul for name in (in_use, UNMEASURED))
+    entry = next(products[fit.sample.key.entry] for products in held if fit.sample.key.entry in products)
     return float(share(entry.backward_share, entry.compute_share))
 
 

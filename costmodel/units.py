@@ -252,6 +252,19 @@ def gib(value: float, digits: int = 3) -> str:
     return significant(value / 2**30, digits)
 
 
+def show_memory(value: float, digits: int = 3) -> str:
+    """Bytes that lie in memory: GiB from a hundredth on, as a ledger's lines stand beside each other.
+
+    >>> show_memory(42.48e9, 4), show_memory(33554432), show_memory(262144), show_memory(8), show_memory(0)
+    ('39.56 GiB', '0.0312 GiB', '256 KiB', '8.00 B', '0 GiB')
+    """
+    for prefix, least in (("Gi", 0.01), ("Mi", 1.0), ("Ki", 1.0)):
+        size = value / _BINARY[prefix]
+        if abs(size) >= least or not value:
+            return f"{significant(size, digits)} {prefix}B"
+    return f"{significant(value, digits)} B"
+
+
 def show(value: float, unit: str, digits: int = 3) -> str:
     """An SI value with a prefix a person reads easily.
 

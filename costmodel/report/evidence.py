@@ -29,7 +29,7 @@ from costmodel.explore.validate.validate import (
 )
 from costmodel.report.layout import Grid, Line
 from costmodel.report.theme import DIM, HEAD, WARN, styled
-from costmodel.units import show
+from costmodel.report.words import result
 
 _SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
 
@@ -72,7 +72,9 @@ def _figure(figure: Compared) -> tuple[str, str, str, str]:
         measured, predicted = words[int(figure.measured or 0)], words[int(figure.predicted or 0)]
         return figure.run, measured, predicted, "✗" if figure.error else "✓"
     unit = COLUMNS[figure.quantity].unit if figure.quantity in COLUMNS else "B"
-    measured, predicted = (show(value, unit, 4) for value in (figure.measured or 0.0, figure.predicted or 0.0))
+    measured, predicted = (
+        result(figure.quantity, value, unit, 4) for value in (figure.measured or 0.0, figure.predicted or 0.0)
+    )
     return figure.run, measured, predicted, f"{figure.error or 0.0:+.1%}"
 
 

@@ -12,7 +12,7 @@ from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.split import stage_layers
 from costmodel.report.choices import choice_words, short_words, tuning_words
-from costmodel.units import counted, gib, parse, show, significant
+from costmodel.units import counted, gib, parse, show, show_memory, significant
 
 TIME_TERMS = (
     ("matrix multiply", "matmul"),
@@ -38,20 +38,34 @@ def percent(value: float, digits: int = 3) -> str:
     return f"{significant(value * 100, digits)} %"
 
 
-def result(name: str, value: float | None, unit: str = "", *, bare: bool = False) -> str:
-    """A figure as people read it: memory in GiB, shares in percent; a bare rate stands where its name says of what."""
+def is_held(name: str) -> bool:
+    """Whether the bytes behind a figure lie in memory, as those of a line of the ledger do; else they are sent."""
+    if name in COLUMNS:
+        return name.startswith(("memory_", "host_")) and COLUMNS[name].unit in ("B", "1")
+    return not name.endswith("volume")
+
+
+def figure(value: float, unit: str, digits: int = 3, *, held: bool = False) -> str:
+    """A figure by its unit: bytes that lie in memory in GiB, those that are sent in GB; by the second, tokens."""
+    if math.isnan(value):
+        return "unknown"
+    if unit == "B" and held:
+        return show_memory(value, digits)
+    return show(value, "token/s" if unit == "1/s" else unit, digits)
+
+
+def result(name: str, value: float | None, unit: str = "", digits: int = 3, *, bare: bool = False) -> str:
+    """A result as people read it: shares in percent; a bare rate stands where its name says of what."""
     unit = unit or COLUMNS[name].unit
     if value is None:
         return "—"
     if math.isnan(value):
         return "unknown"
     if unit == "1":
-        return percent(value)
-    if unit == "B" and not name.endswith("volume"):
-        return f"{gib(value)} GiB"
-    if unit == "1/s":
-        return significant(value, 4) if bare else show(value, "token/s")
-    return show(value, unit)
+        return percent(value, digits)
+    if unit == "1/s" and bare:
+        return significant(value, 4)
+    return figure(value, unit, digits, held=is_held(name))
 
 
 def spaced(text: str) -> str:

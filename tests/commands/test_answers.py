@@ -17,6 +17,7 @@ from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 
 Faults = Callable[[Any], list[Any]]
 
+ROOT = Path(__file__).resolve().parents[2]
 NAME = "llama-3-70b-512"
 ANSWERS = {
     "estimate": (("estimate", NAME), "step time", "costmodel/result/v1"),
@@ -155,6 +156,15 @@ def test_predictions_are_held_against_measurements(run: Any, faults: Faults) -> 
     assert result["schema"].startswith("costmodel/")
     (found,) = faults(run("validate", "korthikanti-2021"))
     assert (found.code, found.help) == ("D009", "did you mean 'korthikanti-2022'?")
+
+
+def test_measured_memory_is_said_as_memory_is(run: Any, tmp_path: Path) -> None:
+    shipped = (ROOT / "scenarios" / "measured" / "deepseek-v3.yaml").read_text("utf-8")
+    mine = tmp_path / "deepseek-v3.yaml"
+    mine.write_text(shipped.replace("step_time: 19.91 s", "memory_peak: 40 GiB"), "utf-8")
+    (row,) = (line for line in run("validate", str(mine)).out.splitlines() if "pre-training" in line)
+    assert row.split()[1:3] == ["40.00", "GiB"]
+    assert row.split()[4] == "GiB"
 
 
 def test_limits_are_obeyed(run: Any) -> None:

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from costmodel.report import words
-from costmodel.report.words import between, percent, result
+from costmodel.report.words import between, figure, is_held, percent, result
 
 
 def test_docstring_examples_run() -> None:
@@ -42,6 +42,15 @@ def test_a_bare_rate_stands_under_its_name() -> None:
 
 def test_a_line_of_the_ledger_has_its_unit_from_elsewhere() -> None:
     assert result("memory.weights", 2.0**31, "B") == "2.00 GiB"
+
+
+@pytest.mark.parametrize(
+    ("name", "held"),
+    [("weights", True), ("memory_share", True), ("host_memory", True), ("memory_bound", False), ("tp_volume", False)],
+)
+def test_what_lies_in_memory_is_told_from_what_is_sent(name: str, held: bool) -> None:
+    assert is_held(name) is held
+    assert figure(2.0**31, "B", held=is_held(name)) == ("2.00 GiB" if held else "2.15 GB")
 
 
 def test_a_band_says_its_unit_once() -> None:

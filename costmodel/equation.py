@@ -127,8 +127,8 @@ class Leaf:
 
 
 @dataclass(eq=False)
-class Sum:
-    """Adding, taking away or taking the larger: all that composition may do outside equations."""
+class Combined:
+    """Numbers added, taken away, compared or chosen: all that composition may do outside equations."""
 
     operation: str
     parts: list[Origin]
@@ -148,7 +148,20 @@ class Step:
     value: Any = None
 
 
-Origin = Leaf | Sum | Step
+@dataclass(eq=False)
+class Named:
+    """A figure under the name that answers know it by."""
+
+    name: str
+    of: Origin
+
+    @property
+    def value(self) -> Any:
+        """Its value."""
+        return self.of.value
+
+
+Origin = Leaf | Combined | Step | Named
 
 
 class Traced(np.ndarray):
@@ -163,14 +176,16 @@ class Traced(np.ndarray):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         kwargs.pop("out", None)
         result = getattr(ufunc, method)(*map(_bare, inputs), **kwargs)
-        return _with_origin(result, Sum(ufunc.__name__, [origin_of(item) for item in inputs], result, _labels.get()))
+        return _with_origin(
+            result, Combined(ufunc.__name__, [origin_of(item) for item in inputs], result, _labels.get())
+        )
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         result = function(*_bare_all(args), **{key: _bare(item) for key, item in kwargs.items()})
         if not isinstance(result, np.ndarray | np.generic):
             return result
         parts = [origin_of(item) for item in _flat(args)]
-        return _with_origin(result, Sum(function.__name__, parts, result, _labels.get()))
+        return _with_origin(result, Combined(function.__name__, parts, result, _labels.get()))
 
 
 def _bare(item: Any) -> Any:
@@ -185,7 +200,7 @@ def _flat(items: Any) -> Iterator[Any]:
     for item in items:
         if isinstance(item, list | tuple):
             yield from _flat(item)
-        elif isinstance(item, float | int | np.ndarray):
+        elif isinstance(item, float | int | np.ndarray | np.generic):
             yield item
 
 
@@ -200,7 +215,7 @@ def origin_of(value: Any, name: str = "") -> Origin:
     if isinstance(value, Traced):
         return value.origin
     if isinstance(value, Total):
-        return Sum(value.operation, [origin_of(part) for part in value.parts], float(value), _labels.get())
+        return Combined(value.operation, [origin_of(part) for part in value.parts], float(value), _labels.get())
     if isinstance(value, Figure):
         return Leaf(name, float(value), value)
     scalar = float(np.asarray(value).flat[0]) if np.size(value) else float("nan")
@@ -278,6 +293,13 @@ def tracing() -> bool:
 def term(label: str) -> AbstractContextManager[None]:
     """Name the calls made inside, so that repeats of one equation can be told apart."""
     return _UNTOLD if _trace.get() is None else _labelled(label)
+
+
+def known_as(name: str, value: Number) -> Number:
+    """A figure that a trace tells by a name; what composition only starts from, a plain number, has none."""
+    if _trace.get() is None or type(value) is float:
+        return value
+    return _with_origin(_bare(value), Named(name, origin_of(value)))
 
 
 _UNTOLD = nullcontext()

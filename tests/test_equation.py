@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 
 from costmodel.equation import (
     EQUATIONS,
+    Combined,
     Leaf,
+    Named,
     Step,
-    Sum,
     Traced,
     equation,
+    known_as,
     leaf,
     origin_of,
     parse_contract,
@@ -206,7 +208,7 @@ def test_composition_leaves_sums(toy: SimpleNamespace, operation: str, compose: 
         total = compose(first, second)
     assert len(recorder.steps) == 2, "composition is no equation"
     origin = origin_of(total)
-    assert isinstance(origin, Sum)
+    assert isinstance(origin, Combined)
     assert origin.operation == operation
     assert origin.parts == recorder.steps
     assert float(origin.value) == float(compose(0.875, 1.75))
@@ -219,19 +221,39 @@ def test_sums_of_python_and_numpy_numbers(toy: SimpleNamespace) -> None:
         chosen = np.where(time > 0, time, 0.0)
         stacked = np.concatenate([np.atleast_1d(time), np.array([3.0])])
     outer = origin_of(total)
-    assert isinstance(outer, Sum)
+    assert isinstance(outer, Combined)
     assert isinstance(outer.parts[1], Leaf)
     assert outer.parts[1].value == 1.0
     inner = outer.parts[0]
-    assert isinstance(inner, Sum)
+    assert isinstance(inner, Combined)
     assert inner.parts[1] is recorder.steps[0]
     where, pile = origin_of(chosen), origin_of(stacked)
-    assert isinstance(where, Sum)
+    assert isinstance(where, Combined)
     assert where.operation == "where"
     assert recorder.steps[0] in where.parts
-    assert isinstance(pile, Sum)
+    assert isinstance(pile, Combined)
     assert pile.operation == "concatenate"
     assert stacked.tolist() == [0.875, 3.0]
+
+
+def test_a_choice_keeps_what_was_asked(toy: SimpleNamespace) -> None:
+    with trace():
+        time = toy.time(1e9, 8.0)
+        chosen = np.where(np.bool_(True), time, 0.0)
+    origin = origin_of(chosen)
+    assert isinstance(origin, Combined)
+    assert [item.value for item in origin.parts] == [1.0, 0.875, 0.0]
+
+
+def test_a_figure_has_the_name_it_is_known_by(toy: SimpleNamespace) -> None:
+    plain = toy.time(1e9, 8.0)
+    assert known_as("toy", plain) is plain
+    with trace() as recorder:
+        named = known_as("toy", toy.time(1e9, 8.0))
+        assert type(known_as("nothing", 0.0)) is float
+    origin = origin_of(named)
+    assert isinstance(origin, Named)
+    assert (origin.name, origin.of, origin.value, float(named)) == ("toy", recorder.steps[0], 0.875, 0.875)
 
 
 def test_adding_on_leaves_a_sum_and_the_first_number_alone(toy: SimpleNamespace) -> None:
@@ -239,7 +261,7 @@ def test_adding_on_leaves_a_sum_and_the_first_number_alone(toy: SimpleNamespace)
         first = total = toy.time(1e9, 8.0)
         total += toy.time(2e9, 8.0)
     origin = origin_of(total)
-    assert isinstance(origin, Sum)
+    assert isinstance(origin, Combined)
     assert origin.parts == recorder.steps
     assert (float(first), float(total)) == (0.875, 2.625)
 

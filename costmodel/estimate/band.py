@@ -26,8 +26,8 @@ from costmodel.equations.uncertainty import (
 from costmodel.errors import fail
 from costmodel.estimate.costs import COLUMNS, Costs
 from costmodel.estimate.evaluate import Evaluation, money, throughput
-from costmodel.estimate.memory.ledger import LINES
-from costmodel.estimate.passes import added, summed
+from costmodel.estimate.memory.ledger import LINES, STAGES
+from costmodel.estimate.passes import added, largest, summed
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.flop import flop_of_shapes
 from costmodel.estimate.time.step import EXPOSED, TERMS, TrainingStep
@@ -55,12 +55,11 @@ def banded(setting: Setting, evaluation: Evaluation) -> Evaluation:
             columns[f"{name}_{opposite}"] = rates[name]
         for name, value in money(setting, rates["tokens_per_s"]).items():
             columns[f"{name}_{end}"] = value
-    stages = [{name: ledger.line(name, stage) for name in LINES} for stage in range(len(ledger.peaks))]
-    ends = [memory_band(setting, lines, LINES) for lines in stages]
-    columns["memory_peak_low"], columns["memory_peak_high"] = ends[0]
-    for low, high in ends[1:]:
-        columns["memory_peak_low"] = np.maximum(columns["memory_peak_low"], low)
-        columns["memory_peak_high"] = np.maximum(columns["memory_peak_high"], high)
+    ends = []
+    for position, stage in enumerate(STAGES):
+        with term(f"{stage} stage"):
+            ends.append(memory_band(setting, {name: ledger.line(name, position) for name in LINES}, LINES))
+    columns["memory_peak_low"], columns["memory_peak_high"] = (largest(*stages) for stages in zip(*ends, strict=True))
     costs = Costs({name: columns[name] for name in COLUMNS}, evaluation.costs.rows)
     return replace(evaluation, costs=costs)
 

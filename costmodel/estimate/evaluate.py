@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from costmodel.equation import Number, term
+from costmodel.equation import Number, known_as, term
 from costmodel.equations.counting import divided
 from costmodel.equations.economics import (
     communication_efficiency,
@@ -69,11 +69,12 @@ def evaluate(setting: Setting, block: Block) -> Evaluation:
     count = micro_batches(setting, block)
     memory = ledger(setting, block, layers, parameters, count)
     step = training_step(setting, block, layers, parameters, count)
+    bubble = known_as("bubble", step.terms["bubble"])
     columns: dict[str, Number] = {"step_time": step.total}
     columns |= throughput(setting, block, step.total)
     columns |= {TERM_COLUMNS[name]: time for name, time in step.terms.items()}
     columns |= {
-        "bubble_share": share(step.terms["bubble"], step.total),
+        "bubble_share": share(bubble, step.total),
         "memory_peak": memory.worst,
         "memory_share": share(memory.worst, setting.usable),
         "memory_free": setting.usable - memory.worst,
@@ -82,7 +83,7 @@ def evaluate(setting: Setting, block: Block) -> Evaluation:
     columns |= _volumes(step)
     exposed = added(step.terms, EXPOSED)
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
-    columns["scaling_efficiency"] = share(step.total - exposed - step.terms["bubble"], step.total)
+    columns["scaling_efficiency"] = share(step.total - exposed - bubble, step.total)
     columns |= money(setting, columns["tokens_per_s"])
     return Evaluation(block, Costs(columns, len(block)), memory, step)
 

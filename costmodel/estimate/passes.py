@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from costmodel.equation import Number, term
+from costmodel.equation import Number, known_as, term
 from costmodel.equations.recompute import mixed
 
 
@@ -64,8 +64,8 @@ def largest(first: Number, *others: Number) -> Number:
 
 
 def added(parts: Mapping[str, Number], names: Sequence[str]) -> Number:
-    """Some of the parts together."""
-    return summed(*(parts[name] for name in names))
+    """Some of the parts together, which a trace tells by their names."""
+    return summed(*(known_as(name, parts[name]) for name in names))
 
 
 def _labelled(label: str, change: Callable[[Number], Number], value: Number) -> Number:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.text import Text
@@ -11,59 +11,71 @@ from rich.text import Text
 from costmodel.explore.explain.explain import Node, quantities
 from costmodel.explore.explain.pages import Page, all_words
 from costmodel.report.theme import DIM, HEAD, WARN, styled
-from costmodel.units import show
+from costmodel.report.words import TIME_TERMS, figure, is_held, result
 
 _KNOWN = "from general knowledge, page not re-read"
 
 
 def tree(node: Node, depth: int) -> list[Text]:
     """The root with its equation, and what lies beneath it down to a depth."""
-    lines = [styled(f"{node.name} {_value(node)}", HEAD)]
-    lines += [styled(f"  {text}", DIM) for text in _how(node)]
-    seen: dict[tuple[str, float, str], int] = {}
-    for position, inner in enumerate(node.beneath):
-        lines += _branch(inner, "", position == len(node.beneath) - 1, depth - 1, seen)
-    return lines
+    return list(_Drawing(node).lines(depth))
 
 
-def _branch(node: Node, indent: str, last: bool, depth: int, seen: dict[tuple[str, float, str], int]) -> Iterator[Text]:
-    mark = "└── " if last else "├── "
-    rest = indent + ("    " if last else "│   ")
-    labels = [label for label in node.labels[-2:] if label != node.name]
-    label = f" ({', '.join(labels)})" if labels else ""
-    line = Text(f"{indent}{mark}{node.name}  {_value(node)}{label}")
-    key = (node.name, node.value, node.equation.name if node.equation else node.operation)
-    if node.written is not None:
-        line.append(f"  ← {_written(node)}", style=WARN if node.written.check == "known" else DIM)
+class _Drawing:
+    """A tree as lines: what is told a second time is not drawn again; bytes are of memory or of traffic as the root."""
+
+    def __init__(self, root: Node) -> None:
+        self.root, self.held = root, is_held(root.name)
+        self.told: set[tuple[str, float, str]] = set()
+
+    def lines(self, depth: int) -> Iterator[Text]:
+        """The root, then its branches."""
+        root = self.root
+        yield styled(f"{root.name} {result(root.name, root.value, root.unit, 4)}", HEAD)
+        yield from (styled(f"  {text}", DIM) for text in self.how(root))
+        yield from self.branches(root, "", depth)
+
+    def branches(self, node: Node, indent: str, depth: int) -> Iterator[Text]:
+        """What lies beneath a node."""
+        for position, inner in enumerate(node.beneath, 1):
+            ends = position == len(node.beneath)
+            yield from self.branch(inner, indent, "└── " if ends else "├── ", "    " if ends else "│   ", depth - 1)
+
+    def branch(self, node: Node, indent: str, mark: str, rest: str, depth: int) -> Iterator[Text]:
+        """A node, how it was made and what lies beneath it; but once only."""
+        line = Text(f"{indent}{mark}{_title(node)}  {self.value(node)}{_aside(node)}")
+        key = (node.name, node.value, node.equation.name if node.equation else node.operation)
+        if node.written is not None:
+            line.append(f"  ← {_written(node)}", style=WARN if node.written.check == "known" else DIM)
+        elif key in self.told and node.beneath:
+            line.append("  as above", style=DIM)
+        else:
+            self.told.add(key)
+            yield line
+            yield from self.below(node, indent + rest, depth)
+            return
         yield line
-        return
-    again = key in seen and bool(node.beneath)
-    if again:
-        line.append("  as above", style=DIM)
-        yield line
-        return
-    yield line
-    seen[key] = 1
-    for text in _how(node):
-        yield styled(f"{rest}{'│  ' if node.beneath and depth > 0 else '   '}{text}", DIM)
-    if depth <= 0:
-        if node.beneath:
-            yield styled(f"{rest}… --depth goes further", DIM)
-        return
-    for position, inner in enumerate(node.beneath):
-        yield from _branch(inner, rest, position == len(node.beneath) - 1, depth - 1, seen)
 
+    def below(self, node: Node, indent: str, depth: int) -> Iterator[Text]:
+        """How a figure was made, and its branches as far as they go."""
+        bar = "│  " if node.beneath and depth > 0 else "   "
+        yield from (styled(f"{indent}{bar}{text}", DIM) for text in self.how(node))
+        if depth > 0:
+            yield from self.branches(node, indent, depth)
+        elif node.beneath:
+            yield styled(f"{indent}… --depth goes further", DIM)
 
-def _value(node: Node) -> str:
-    return "unknown" if math.isnan(node.value) else show(node.value, node.unit, 4)
+    def value(self, node: Node) -> str:
+        """A figure in the unit that other answers say it in."""
+        return figure(node.value, node.unit, 4, held=self.held)
 
-
-def _how(node: Node) -> list[str]:
-    """How a figure was made, in a line or two; counting needs no more than its figures."""
-    inner = node.beneath
-    if node.equation is not None and node.equation.name in _COUNTING:
-        return [f"= {_COUNTING[node.equation.name].join(_value(item) for item in inner)}"]
-    if node.equation is not None:
+    def how(self, node: Node) -> list[str]:
+        """How a figure was made, in a line or two; counting needs no more than its figures."""
+        values = [self.value(inner) for inner in node.beneath]
+        if node.equation is None:
+            return [f"= {_combined(node.operation, values)}"] if node.operation else []
+        if node.equation.name in _COUNTING:
+            return [f"= {_COUNTING[node.equation.name].join(values)}"]
         contract = node.equation.contract
         formula = [line for line in contract.formula.splitlines() if line.strip()]
         choices = ", ".join(f"{name} {value}" for name, value in node.choices.items())
@@ -72,12 +84,31 @@ def _how(node: Node) -> list[str]:
         if formula and " = " not in formula[0]:
             formula = [f"= {formula[0]}", *(f"  {line}" for line in formula[1:])]
         return [said, *formula, f"source: {contract.source}"]
-    if node.operation in ("+", "−"):
-        return [f"= {f' {node.operation} '.join(_value(item) for item in inner)}"]
-    return [f"= {node.operation} {', '.join(_value(item) for item in inner)}"] if node.operation else []
 
 
 _COUNTING = {"repeated": " × ", "divided": " / ", "share": " / "}
+_BETWEEN = {"sum": " + ", "difference": " − "}
+_BEFORE = {"maximum": "max", "minimum": "min"}
+_TERMS = {key: title for title, key in TIME_TERMS}
+
+
+def _combined(operation: str, values: Sequence[str]) -> str:
+    """What was done with figures, as equations are written."""
+    if operation in _BETWEEN:
+        return _BETWEEN[operation].join(values)
+    return f"{_BEFORE.get(operation, operation)}({', '.join(values)})"
+
+
+def _title(node: Node) -> str:
+    """What a figure is called: a term of the step as `estimate` calls it."""
+    return _TERMS.get(node.quantity, node.name) if node.name == node.quantity else node.name
+
+
+def _aside(node: Node) -> str:
+    """The word by which a figure can be asked for, and where in the plan it is, unless its title says so."""
+    said = [node.quantity, *node.labels[-2:]] if node.quantity else node.labels[-2:]
+    said = [word for word in said if word != _title(node)]
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _written(node: Node) -> str:
@@ -113,6 +144,8 @@ def as_json(node: Node) -> dict[str, Any]:
         "value": None if math.isnan(node.value) else node.value,
         "unit": node.unit,
     }
+    if node.quantity:
+        result["quantity"] = node.quantity
     if node.equation is not None:
         contract = node.equation.contract
         result |= {"equation": node.equation.name, "formula": contract.formula, "source": contract.source}

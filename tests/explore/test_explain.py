@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,11 +15,13 @@ from costmodel.documents.case import load
 from costmodel.documents.plan import Plan
 from costmodel.errors import CostModelError
 from costmodel.estimate.costs import COLUMNS, number
-from costmodel.estimate.memory.ledger import LINES
+from costmodel.estimate.memory.ledger import LINES, STAGES
 from costmodel.estimate.plan import Answer, answer, own_plan
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.explain.explain import Node, explain, quantities
 from costmodel.report import tree
+from costmodel.report.words import TIME_TERMS
+from costmodel.units import gib, show, show_time
 
 SCENARIOS: dict[str, tuple[str, ...]] = {
     "llama-3-70b-512": (),
@@ -73,17 +76,11 @@ def remade(node: Node) -> float:
     values = [inner.value for inner in node.beneath]
     if node.equation is not None:
         return float(node.equation.function(*values, **node.choices))
-    if node.operation == "+":
+    if node.operation == "sum":
         return math.fsum(values)
-    if node.operation == "−":
+    if node.operation == "difference":
         return values[0] - math.fsum(values[1:])
-    if node.operation == "the larger of":
-        return max(values)
-    if node.operation == "the smaller of":
-        return min(values)
-    assert node.operation == "whichever applies of", node.operation
-    assert node.value in values
-    return node.value
+    return {"maximum": max, "minimum": min}[node.operation](values)
 
 
 def test_every_column_and_every_line_can_be_asked() -> None:
@@ -107,9 +104,38 @@ def test_the_host_s_wait_for_experts_is_what_was_estimated(count: int, host: str
 
 @every_figure
 def test_every_node_follows_from_what_lies_beneath(name: str, quantity: str) -> None:
-    for node in nodes(explained(name, quantity)):
+    assert_follows(explained(name, quantity))
+
+
+@pytest.mark.parametrize("quantity", ["step_time", "offload_exposed", "memory_peak", "host_share", "bubble"])
+def test_every_node_of_offload_follows_from_what_lies_beneath(quantity: str) -> None:
+    """Where differences below nothing are cut off, and more is chosen between."""
+    other = setting_of(load("offload-llama-2-13b-8"))
+    assert_follows(explain(other, own_plan(other), quantity))
+
+
+def assert_follows(root: Node) -> None:
+    """Each figure is what is told of it done with what lies beneath it."""
+    for node in nodes(root):
         if node.beneath:
             assert remade(node) == pytest.approx(node.value, rel=1e-9, abs=1e-12), node.name
+
+
+def test_of_a_choice_what_was_asked_decides() -> None:
+    """Without a pipeline there is no bubble, though no rank waits for another either."""
+    other = setting_of(load("offload-llama-2-13b-8"))
+    root = explain(other, own_plan(other), "bubble")
+    assert (root.value, root.beneath) == (0.0, [])
+
+
+@every_figure
+def test_what_nothing_names_is_called_by_what_was_done(name: str, quantity: str) -> None:
+    for node in nodes(explained(name, quantity)):
+        if node.name in ("sum", "difference", "maximum", "minimum"):
+            assert (node.operation, node.equation) == (node.name, None)
+        if node.name in ("product", "quotient"):
+            assert node.equation is not None
+            assert node.equation.name == {"product": "repeated", "quotient": "divided"}[node.name]
 
 
 @every_figure
@@ -217,11 +243,75 @@ def test_trees_name_what_repeats() -> None:
     assert {"mlp up", "mlp down", "attention core", "head"} <= labels
 
 
+@pytest.mark.parametrize("name", [*SCENARIOS, "offload-llama-2-13b-8"])
+def test_a_step_is_told_by_the_names_that_estimate_prints(name: str) -> None:
+    """Every term, as much as there, with the word by which it can be asked for; and nothing else beside them."""
+    found = answer(setting_of(load(name)), own_plan(setting_of(load(name)))).evaluation.costs.row()
+    root = explain(setting_of(load(name)), own_plan(setting_of(load(name))), "step_time")
+    assert {node.quantity: node.value for node in root.beneath} == {
+        key: found[key] for _, key in TIME_TERMS if found[key]
+    }
+    drawn = [line.plain for line in tree.tree(root, 2)]
+    for title, key in TIME_TERMS:
+        if found[key]:
+            (line,) = (line for line in drawn if line[4:].startswith(f"{title}  "))
+            assert line[4:].startswith(f"{title}  {show_time(found[key], 4)}")
+            assert key in line
+            asked = explain(setting_of(load(name)), own_plan(setting_of(load(name))), key)
+            (branch,) = (node for node in root.beneath if node.quantity == key)
+            assert (branch.value, len(branch.beneath)) == (asked.value, len(asked.beneath))
+
+
+def test_the_peak_is_told_by_its_stages_and_the_lines_of_the_ledger() -> None:
+    root, evaluation = explained("llama-3-70b-512", "memory_peak"), answered("llama-3-70b-512").evaluation
+    assert root.operation == "maximum"
+    assert {node.name: node.value for node in root.beneath} == {
+        f"{stage} stage": number(peak) for stage, peak in zip(STAGES, evaluation.ledger.peaks, strict=True)
+    }
+    for position, stage in enumerate(root.beneath):
+        lines = {name: number(evaluation.ledger.line(name, position)) for name in LINES}
+        assert {node.name: node.value for node in stage.beneath} == {
+            name: value for name, value in lines.items() if value
+        }
+
+
+def test_memory_is_in_gib_and_traffic_is_not() -> None:
+    """As `memory` and `estimate` say the one and `comm` the other; shares say what they are shares of."""
+    row = answered("llama-3-70b-512").evaluation.costs.row()
+    peak, usable = (f"{gib(value, 4)} GiB" for value in (row["memory_peak"], number(asked("llama-3-70b-512").usable)))
+    for quantity, said in (
+        ("memory_peak", [f"memory_peak {peak}"]),
+        ("memory_share", [f"memory_share {row['memory_share'] * 100:.2f} %", f"  = {peak} / {usable}"]),
+        ("tp_volume", [f"tp_volume {show(row['tp_volume'], 'B', 4)}"]),
+        ("mfu", [f"mfu {row['mfu'] * 100:.2f} %"]),
+        ("tokens_per_s", [f"tokens_per_s {show(row['tokens_per_s'], 'token/s', 4)}"]),
+    ):
+        drawn = [line.plain for line in tree.tree(explained("llama-3-70b-512", quantity), 9)]
+        assert drawn[: len(said)] == said
+        in_memory = any("iB" in line for line in drawn)
+        assert in_memory == quantity.startswith("memory")
+        if in_memory:
+            assert not any(re.search(r"\d [kMGT]B\b(?!/s)", line.partition("←")[0]) for line in drawn)
+
+
 @pytest.mark.parametrize("depth", [1, 3])
 def test_a_tree_is_no_deeper_than_asked(depth: int) -> None:
     lines = [line.plain for line in tree.tree(explained("llama-3-70b-512", "dp_exposed"), depth)]
     deepest = max(len(line) - len(line.lstrip("│ ")) for line in lines if "── " in line)
     assert deepest <= 4 * (depth - 1)
+
+
+def test_each_group_of_branches_ends_once() -> None:
+    """Also where the last part is met twice, as forward and backward of one exchange."""
+    ends = Node("ends", 3.0, "s")
+    root = Node("step_time", 7.0, "s", operation="sum", beneath=[ends, Node("other", 1.0, "s"), ends])
+    assert [line.plain for line in tree.tree(root, 2)] == [
+        "step_time 7.000 s",
+        "  = 3.000 s + 1.000 s + 3.000 s",
+        "├── ends  3.000 s",
+        "├── other  1.000 s",
+        "└── ends  3.000 s",
+    ]
 
 
 def test_json_is_the_same_tree() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.equation import Number, term
+from costmodel.equation import Number, known_as, term
 from costmodel.equations.activations import mask_bytes
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.precision import narrow_copy_bytes
@@ -115,11 +116,15 @@ def ledger(
     ]
     lines = {name: Along(*(column[name] for column in columns)) for name in LINES}
     peaks = Along(*(added(column, LINES) for column in columns))
-    worst = largest(*peaks)
-    if not block.structure.offload:
-        return Ledger(lines, peaks, worst, (0.0, 0.0))
-    states, activations = (largest(*(column[name] for column in columns)) for name in ON_HOST)
-    return Ledger(lines, peaks, worst, taken(setting, block, states, activations))
+    host: tuple[Number, Number] = (0.0, 0.0)
+    if block.structure.offload:
+        host = taken(setting, block, *(_worst(Along(*(column[name] for column in columns))) for name in ON_HOST))
+    return Ledger(lines, peaks, known_as("memory_peak", _worst(peaks)), host)
+
+
+def _worst(stages: Along[Number]) -> Number:
+    """The largest over the stages, which a trace tells by their names."""
+    return largest(*(known_as(f"{name} stage", value) for name, value in zip(STAGES, stages, strict=True)))
 
 
 @once("schedule")

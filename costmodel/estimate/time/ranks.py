@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.equation import Number, term
+from costmodel.equation import Number, known_as, term
 from costmodel.equations.counting import repeated
 from costmodel.equations.pipeline import pipeline_time
 from costmodel.equations.schedules import later_schedule_time
@@ -57,7 +57,7 @@ class Rank:
 
     def of(self, part: Part) -> Number:
         """So much of its layers and of its ends together."""
-        return summed(self.of_layers(part), self.of_ends(part))
+        return summed(self.of_layers(part), known_as("its ends", self.of_ends(part)))
 
     def of_layers(self, part: Part) -> Number:
         """So much of its layers."""
@@ -102,8 +102,9 @@ def busiest_rank(ranks: Sequence[Rank], micro_batches: Number) -> tuple[dict[str
     for rank in ranks[1:]:
         slower.append(rank.total >= slowest)
         slowest = np.where(slower[-1], rank.total, slowest)
-    terms = {name: _labelled(name, micro_batches, _of_slowest(ranks, slower, _part(name))) for name in PASS_TERMS}
+    shares = {name: _of_slowest(ranks, slower, _part(name)) for name in PASS_TERMS}
     with term("busiest stage"):
+        terms = {name: each if nothing(each) else repeated(micro_batches, each) for name, each in shares.items()}
         return terms, repeated(micro_batches, slowest)
 
 
@@ -111,7 +112,8 @@ def _of_slowest(ranks: Sequence[Rank], slower: Sequence[Any], part: Part) -> Num
     """So much of the slowest rank; of layers that are as many and alike in all of them it is looked at once."""
     first, *others = ranks
     if all(rank.layers is first.layers and rank.layer is first.layer for rank in others):
-        return summed(first.of_layers(part), _latest(slower, [rank.of_ends(part) for rank in ranks]))
+        ends = _latest(slower, [rank.of_ends(part) for rank in ranks])
+        return summed(first.of_layers(part), known_as("its ends", ends))
     return _latest(slower, [rank.of(part) for rank in ranks])
 
 
@@ -131,10 +133,3 @@ def _where(mask: Any, one: Number, other: Number) -> Number:
 @functools.cache
 def _part(name: str) -> Part:
     return lambda both: summed(getattr(both.forward, name), getattr(both.backward, name))
-
-
-def _labelled(name: str, micro_batches: Number, seconds: Number) -> Number:
-    if nothing(seconds):
-        return seconds
-    with term(f"{name} of the busiest stage"):
-        return repeated(micro_batches, seconds)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.equation import Number, term
+from costmodel.equation import Number, known_as, term
 from costmodel.equations.collectives import activation_message
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.precision import quantise_traffic
@@ -74,7 +74,7 @@ def training_step(
         terms["offload"] = summed(late, offloaded.after)
     compute = added(terms, ("matmul", "attention", "memory_bound"))
     transfers = (*_within(setting, seen, work, micro_batches), *data.transfers, *tied, *sends.transfers)
-    return TrainingStep(terms, added(terms, TERMS), compute, transfers, piped.ranks)
+    return TrainingStep(terms, known_as("step_time", added(terms, TERMS)), compute, transfers, piped.ranks)
 
 
 @dataclass(frozen=True)

@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from costmodel.documents.library import Provenance, provenance
 from costmodel.documents.plan import Plan
-from costmodel.equation import Equation, Leaf, Origin, Step, Sum, leaf, origin_of, trace
+from costmodel.equation import Combined, Equation, Leaf, Named, Origin, Step, leaf, origin_of, trace
 from costmodel.equations.counting import data_parallel_degree
 from costmodel.errors import fail
 from costmodel.estimate.band import banded
 from costmodel.estimate.block import SIZES, Block
 from costmodel.estimate.costs import COLUMNS, number
-from costmodel.estimate.evaluate import Evaluation, evaluate
+from costmodel.estimate.evaluate import TERM_COLUMNS, Evaluation, evaluate
 from costmodel.estimate.memory.ledger import LINES
 from costmodel.estimate.plan import plan_block
 from costmodel.estimate.setting import Setting
 from costmodel.units import Figure
 
-_SIGNS = {
-    "add": "+",
-    "subtract": "−",
-    "maximum": "the larger of",
-    "minimum": "the smaller of",
-    "where": "whichever applies of",
-}
+_OPERATIONS = {"add": "sum", "subtract": "difference"}  # others are called as NumPy calls them
 
 
 @dataclass
 class Node:
-    """One figure of an explanation and what it was made of."""
+    """One figure of an explanation and what it was made of; quantity is the result of the plan that it is, if any."""
 
     name: str
     value: float
@@ -45,6 +39,7 @@ class Node:
     operation: str = ""
     written: Provenance | None = None
     beneath: list[Node] = field(default_factory=list)
+    quantity: str = ""
 
 
 _Made = dict[tuple[int, str, str], Node]  # by origin, name and unit
@@ -96,48 +91,111 @@ def _node(setting: Setting, name: str, unit: str, origin: Origin, made: _Made) -
 
 def _fresh(setting: Setting, name: str, unit: str, origin: Origin, made: _Made) -> Node:
     value = number(origin.value)
+    if isinstance(origin, Named):
+        column = _column(origin)
+        of_plan = column in COLUMNS and COLUMNS[column].unit == unit
+        return replace(_node(setting, name, unit, origin.of, made), quantity=column if of_plan else "")
     if isinstance(origin, Leaf):
         place = origin.figure.place if origin.figure is not None else None
         shown = origin.name if origin.name.startswith("plan.") else name
         return Node(shown, value, unit, written=provenance(setting.case.trees, place) if place else None)
-    if isinstance(origin, Sum):
-        parts = [part for part in _parts(origin) if origin.operation in _WHOLE or number(part.value) != 0]
+    if isinstance(origin, Combined):
+        parts = _telling(origin)
         if len(parts) == 1:
             return _node(setting, name, unit, parts[0], made)
         beneath = [_node(setting, _name(part), unit, part, made) for part in parts]
-        return Node(name, value, unit, operation=_SIGNS.get(origin.operation, origin.operation), beneath=beneath)
+        return Node(name, value, unit, operation=_operation(origin) if parts else "", beneath=beneath)
     units = {argument.name: argument.unit or "1" for argument in origin.equation.contract.arguments}
+    units["u"] = unit if origin.equation.contract.unit == "u" else _unit(_alike(origin)) or "1"
     inner = [
-        _node(setting, key, unit if units.get(key) == "u" else units.get(key, "1"), part, made)
+        _node(setting, key, units["u"] if units[key] == "u" else units[key], part, made)
         for key, part in origin.inputs.items()
     ]
     return Node(name, value, unit, origin.equation, origin.labels, origin.choices, beneath=inner)
 
 
+def _alike(step: Step) -> list[Origin]:
+    """The inputs of a step that may have any unit, but have it together."""
+    return [step.inputs[argument.name] for argument in step.equation.contract.arguments if argument.unit == "u"]
+
+
+def _unit(origins: Sequence[Origin]) -> str:
+    """The unit of numbers that are alike, by the first whose equations say it."""
+    for origin in origins:
+        if isinstance(origin, Step) and origin.equation.contract.unit != "u":
+            return origin.equation.contract.unit
+        if not isinstance(origin, Leaf) and (found := _unit(_beneath(origin))):
+            return found
+    return ""
+
+
+def _beneath(origin: Named | Combined | Step) -> list[Origin]:
+    """What has the unit of a number and is of it."""
+    if isinstance(origin, Named):
+        return [origin.of]
+    return _telling(origin) if isinstance(origin, Combined) else _alike(origin)
+
+
 def _name(origin: Origin) -> str:
-    """What to call a part that no argument names: its label, else its equation."""
+    """What to call a part that no argument names: as answers know it, its label, its equation, where it was written."""
+    if isinstance(origin, Named):
+        return _column(origin)
     if isinstance(origin, Leaf):
-        return origin.name or "number"
-    if origin.labels and (isinstance(origin, Sum) or origin.equation.name in _PLAIN):
+        place = origin.figure.place if origin.figure is not None else None
+        return origin.name or (place.path.rpartition(".")[2] if place is not None else "") or "number"
+    if isinstance(origin, Combined) and len(parts := _telling(origin)) == 1:
+        return _name(parts[0])
+    if origin.labels and (isinstance(origin, Combined) or origin.equation.name in _PLAIN):
         return origin.labels[-1]
-    return origin.equation.name if isinstance(origin, Step) else "sum"
+    if isinstance(origin, Combined):
+        return _operation(origin)
+    return _PLAIN.get(origin.equation.name, origin.equation.name)
 
 
-_PLAIN = ("repeated", "divided")
-_WHOLE = ("where", "minimum")  # of these a part that is nothing matters
+_PLAIN = {"repeated": "product", "divided": "quotient"}
 
 
-def _parts(origin: Sum) -> Iterator[Origin]:
-    """What a sum was made of: nested additions opened; of a choice, the values and not the question."""
-    parts = origin.parts[1:] if origin.operation == "where" else origin.parts
-    if origin.operation == "where":
-        chosen = [part for part in parts if number(part.value) == number(origin.value)]
-        parts = chosen[:1] or parts
-    for part in parts:
-        if isinstance(part, Sum) and part.operation == origin.operation == "add":
+def _column(origin: Named) -> str:
+    """The name of a figure, of a term of the step that of its column."""
+    return TERM_COLUMNS.get(origin.name, origin.name)
+
+
+def _operation(origin: Combined) -> str:
+    return _OPERATIONS.get(origin.operation, origin.operation)
+
+
+def _telling(origin: Combined) -> list[Origin]:
+    """The parts that a combination tells: those without which it would be another."""
+    operation, parts = origin.operation, list(_parts(origin))
+    if operation == "add" or (operation == "maximum" and number(origin.value) != 0):
+        return [part for part in parts if number(part.value) != 0]
+    if operation == "subtract":
+        return [parts[0], *(part for part in parts[1:] if number(part.value) != 0)]
+    return parts
+
+
+def _parts(origin: Combined) -> Iterator[Origin]:
+    """What a combination was made of, the same of the same opened."""
+    if (taken := _taken(origin)) is not origin:
+        yield taken
+        return
+    for position, part in enumerate(map(_taken, origin.parts)):
+        opened = origin.operation in _OPENED or (origin.operation == "subtract" and position == 0)
+        if opened and isinstance(part, Combined) and part.operation == origin.operation:
             yield from _parts(part)
         else:
             yield part
+
+
+def _taken(origin: Origin) -> Origin:
+    """Of a choice the number that was taken; anything else is itself."""
+    while isinstance(origin, Combined) and origin.operation == "where":
+        asked, one, other = origin.parts
+        origin = one if number(asked.value) else other
+    return origin
+
+
+_OPENED = ("add", "maximum", "minimum")
 
 
 def unknown(word: str, known: list[str]) -> Exception:

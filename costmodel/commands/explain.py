@@ -37,18 +37,24 @@ def explain(
 
       costmodel explain L002
 
-    Alone it lists what can be explained. Next: --depth 6 goes further down
+    Alone it lists what can be explained. Exit code 1 when the plan is not legal. Next: --depth 6 goes further down
     """
     from costmodel.documents.case import load
     from costmodel.documents.library import names
+    from costmodel.estimate.plan import predict
     from costmodel.explore.explain.pages import page
     from costmodel.explore.face import explain as explain_figure
-    from costmodel.report import tree
+    from costmodel.report import machine, tree
+    from costmodel.report.plan import refusal
 
     if what is None:
         return Reply(tree.words, tree.words_json)
     if quantity is not None:
-        node = explain_figure(load(what, assignments or ()), quantity)
+        case = load(what, assignments or ())
+        asked = predict(case)
+        if asked.refused:
+            return Reply(lambda: refusal(asked), lambda: machine.estimate(asked), yes=False)
+        node = explain_figure(case, quantity)
         return Reply(lambda: tree.tree(node, depth), lambda: tree.tree_json(node))
     if what == "-" or what in names("scenario") or what.endswith((".yaml", ".yml", ".json")):
         raise fail("C003", f"'{what}' is a scenario; say which figure", None, f"costmodel explain {what} step_time")

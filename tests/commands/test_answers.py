@@ -352,6 +352,14 @@ def test_what_should_be_a_list_is_shown_as_one(key: str, value: str, run: Any, f
     assert run("search", "llama-3-70b-512", "--set", f"search.{key}={mended}", "--top", "1").code in (0, 1)
 
 
+def test_nothing_is_explained_of_a_plan_that_is_not_legal(run: Any) -> None:
+    ran = run("explain", NAME, "step_time", "--set", "plan.pp=3")
+    assert (ran.code, ran.err) == (1, "")
+    assert ran.out == run("estimate", NAME, "--set", "plan.pp=3").out
+    told = json.loads(run("explain", NAME, "step_time", "--set", "plan.pp=3", "--json").out)
+    assert "L001" in [item["code"] for item in told["refused"]]
+
+
 @pytest.mark.parametrize(
     "asked",
     [("estimate", NAME), ("search", NAME), ("sweep", NAME, "--over", "plan.tp=4,8"), ("sensitivity", NAME)],

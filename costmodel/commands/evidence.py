@@ -129,7 +129,7 @@ def chosen_values(written: list[str]) -> dict[str, list[str]]:
     for text in written:
         column, separator, value = text.partition("=")
         if not separator or not column.strip():
-            place = Place("command line", 0, 1, "", f"--where {text}", len(text) + 8)
+            place = Place("command line", 0, len("--where ") + 1, "", f"--where {text}", max(1, len(text)))
             raise fail("C005", f"'{text}' is not column=value", place, "for example --where tier=core")
         chosen.setdefault(column.strip(), []).append(value.strip())
     return chosen

@@ -28,6 +28,7 @@ _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False, "1.0": True, "0.0": False}
 _UNKNOWN = ("n/a", "na", "null", "-", "?")  # as programs and people write an empty cell
 _LARGEST = 1e18
+_TOO_MANY, _TOO_FEW = "put a cell that holds a comma in quotes", "a cell left empty keeps its comma"
 _WANTED = {"count": "a whole number from 1", "whole": "a whole number from 0", "number": "a number above 0"}
 
 
@@ -98,7 +99,8 @@ def row_of(place: Place, names: list[str], record: list[str], columns: Mapping[s
     """A record as a row."""
     if len(record) != len(names):
         sentence = f"this row has {len(record)} cells and the header {len(names)}"
-        return Row(place, {}, {}, (Fault("D014", sentence, place, "put a cell that holds a comma in quotes"),))
+        hint = _TOO_MANY if len(record) > len(names) else _TOO_FEW
+        return Row(place, {}, {}, (Fault("D014", sentence, place, hint),))
     cells: dict[str, float | bool] = {}
     faults = []
     for index, (name, written) in enumerate(zip(names, record, strict=True)):
@@ -134,7 +136,10 @@ def _value(kind: Kind, written: str) -> float | bool | Fault:
         return Fault("D006", f"{_WANTED[kind]} is wanted here, not {said(written)}", None, unknown)
     number = float(written)
     whole = kind == "number" or number.is_integer()
-    if not whole or number > _LARGEST or number < (0 if kind == "whole" else 1 if kind == "count" else 1 / _LARGEST):
+    if number > _LARGEST:
+        most = f"{_LARGEST:g}".replace("+", "")
+        return Fault("D008", f"{said(written)} is out of range: at most {most} is wanted here")
+    if not whole or number < (0 if kind == "whole" else 1 if kind == "count" else 1 / _LARGEST):
         return Fault("D008", f"{said(written)} is out of range: {_WANTED[kind]} is wanted here")
     return number
 

@@ -45,7 +45,7 @@ def validation(found: list[Validated], grouping: str | None = None, count: int =
     if rowed or (grouping and figures):
         lines += [*([Text()] if lines else []), *_groups(figures, grouping or "source")]
     if count:
-        lines += [Text(), *_worst(figures, count)]
+        lines += _worst(figures, count)
     if rowed:
         return [*lines, *_left(figures), *_mistaken(found)]
     errors = [abs(figure.error) for figure in figures if figure.error is not None]
@@ -115,7 +115,9 @@ def _scored(figures: Sequence[Compared]) -> tuple[str, ...]:
 
 def _worst(figures: Sequence[Compared], count: int) -> Iterator[Line]:
     rows = [(*_figure(figure), _filled(figure.filled)) for figure in worst(figures, count)]
-    yield Grid(("furthest off", "measured", "ours", "error", "filled by rule"), rows, "lrrrl")
+    if rows:
+        yield Text()
+        yield Grid(("furthest off", "measured", "ours", "error", "filled by rule"), rows, "lrrrl")
 
 
 def _filled(filled: Mapping[str, str], between: str = " ") -> str:

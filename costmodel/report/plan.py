@@ -50,15 +50,10 @@ def assumed_lines(assumed: tuple[Assumed, ...], *, verbose: bool, few: int = 5) 
     return lines
 
 
-_OF_DP = ("L005", "L006", "L021")  # what a broken number of replicas breaks too
-
-
 def problems(answer: Answer) -> list[Line]:
     """What speaks against one plan, and what there is to remark, with their codes."""
     lines: list[Line] = []
     codes = answer.refused or answer.broken
-    if "L001" in codes and not float(answer.evaluation.block.dp[0]).is_integer():
-        codes = tuple(code for code in codes if code not in _OF_DP)
     for remedy, alike in itertools.groupby(codes, key=lambda code: mended(answer, code)):
         lines += [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in alike]
         lines.append(styled(f"    {remedy}"))

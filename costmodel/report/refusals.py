@@ -16,7 +16,7 @@ from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, FORMS, LOOPED, fewest_micro_batches, is_later
 from costmodel.estimate.shapes.split import SLOTS, layer_count, stage_layers
 from costmodel.explore.explain.mending import Remedy, remedies
-from costmodel.report.words import listed, percent, result
+from costmodel.report.words import joined, listed, percent, result
 from costmodel.units import counted, gib
 
 _BOUNDS = {"at_most": "over", "at_least": "under", "target": "off"}
@@ -47,7 +47,7 @@ def reason_of(setting: Setting, block: Block, costs: dict[str, float], code: str
 def mended(answer: Answer, code: str) -> str:
     """What to set instead, each tried; what to do where no one key mends it."""
     said = [_settings(remedy) for remedy in remedies(answer, code)]
-    return "try " + "; ".join(said) if said else "no one key mends it; costmodel search tries them together"
+    return "try " + "; ".join(said) if said else "no one key mends it; costmodel search says whether several do"
 
 
 def _settings(remedy: Remedy) -> str:
@@ -90,11 +90,6 @@ def _times(block: Block, names: str, *, ahead: float = 1.0) -> str:
     return " × ".join(said) + (f" = {counted(product)}" if len(said) > 1 else "")
 
 
-def _and(words: Iterable[str]) -> str:
-    *ahead, last = words
-    return f"{', '.join(ahead)} and {last}" if ahead else last
-
-
 def _world(setting: Setting, block: Block) -> str:
     ranks = counted(number(setting.ranks))
     if not _size(block, "dp").is_integer():
@@ -107,7 +102,7 @@ def _layers(setting: Setting, block: Block) -> str:
     over = _times(block, "pp vpp")
     if structure.split == "stated":
         stated = {"first": structure.first_stage_layers, "last": structure.last_stage_layers}
-        said = _and(f"{counted(held)} on the {name} stage" for name, held in stated.items() if held is not None)
+        said = joined(f"{counted(held)} on the {name} stage" for name, held in stated.items() if held is not None)
         return f"{counted(layers)} layers, {said}, do not make whole chunks of layers over {over}"
     if structure.split in ("spread", "full-chunks"):
         empty = f"leaves a chunk without any of {counted(layers)} layers"
@@ -123,21 +118,21 @@ def _layers(setting: Setting, block: Block) -> str:
 def _heads(setting: Setting, block: Block) -> str:
     tp = _size(block, "tp")
     wrong = {kind.heads for kind in layer_kinds(setting) if kind.heads is not None and kind.heads % tp}
-    return f"{_and(map(counted, sorted(wrong)))} heads do not divide by tp {counted(tp)}"
+    return f"{joined(map(counted, sorted(wrong)))} heads do not divide by tp {counted(tp)}"
 
 
 def _kv_heads(setting: Setting, block: Block) -> str:
     tp = _size(block, "tp")
     held = {kind.attention.kv_heads for kind in layer_kinds(setting) if kind.attention is not None}
     wrong = sorted(count for count in held if count % tp and tp % count)
-    return f"{_and(map(counted, wrong))} key and value heads neither divide by tp {counted(tp)} nor divide it"
+    return f"{joined(map(counted, wrong))} key and value heads neither divide by tp {counted(tp)} nor divide it"
 
 
 def _widths(setting: Setting, block: Block) -> str:
     tp, inner = _size(block, "tp"), {kind.dense.ffn_hidden for kind in layer_kinds(setting) if kind.dense is not None}
     widths = [("hidden", setting.model.hidden), *(("ffn_hidden", width) for width in sorted(inner))]
     said = [f"{name} {counted(width)}" for name, width in widths if width % tp]
-    return f"{_and(said)} {'does' if len(said) == 1 else 'do'} not divide by tp {counted(tp)}"
+    return f"{joined(said)} {'does' if len(said) == 1 else 'do'} not divide by tp {counted(tp)}"
 
 
 def _sequence(setting: Setting, block: Block) -> str:
@@ -156,7 +151,7 @@ def _batches_of_schedule(setting: Setting, block: Block) -> str:
     needs += [wanted[form.unit]] if wanted[form.unit] else []
     has = f"{counted(number(micro_batches(setting, block)))} micro-batches"
     made = f"global batch {counted(number(setting.global_batch))} over {_times(block, 'dp micro_batch')}"
-    return f"{schedule} on pp {counted(pp)} needs {_and(needs)}, not {has}: {made}"
+    return f"{schedule} on pp {counted(pp)} needs {joined(needs)}, not {has}: {made}"
 
 
 def _chunks(setting: Setting, block: Block) -> str:
@@ -164,7 +159,7 @@ def _chunks(setting: Setting, block: Block) -> str:
     stages = "an even pp" if schedule in BOTH_WAYS else "pp ≥ 2" if is_later(schedule) or schedule in LOOPED else ""
     chunks = "vpp ≥ 2" if schedule in LOOPED else "vpp 2" if schedule in FOLDED else "vpp 1"
     has = f"pp {counted(_size(block, 'pp'))} and vpp {counted(_size(block, 'vpp'))}"
-    return f"{schedule} needs {_and([*([stages] if stages else []), chunks])}, not {has}"
+    return f"{schedule} needs {joined([*([stages] if stages else []), chunks])}, not {has}"
 
 
 def _not_offered(setting: Setting, block: Block) -> str:
@@ -206,7 +201,7 @@ def _sharded_too_far(setting: Setting, block: Block) -> str:
 def _whole_experts(setting: Setting, block: Block) -> str:
     counts = {kind.experts.count for kind in setting.model.layers if kind.experts is not None}
     wrong = sorted(count for count in counts if count % _size(block, "ep"))
-    return f"{_and(map(counted, wrong))} experts do not divide by ep {counted(_size(block, 'ep'))}"
+    return f"{joined(map(counted, wrong))} experts do not divide by ep {counted(_size(block, 'ep'))}"
 
 
 def _expert_ranks(setting: Setting, block: Block) -> str:
@@ -217,7 +212,9 @@ def _expert_ranks(setting: Setting, block: Block) -> str:
 def _expert_widths(setting: Setting, block: Block) -> str:
     widths = {kind.experts.ffn_hidden for kind in setting.model.layers if kind.experts is not None}
     wrong = sorted(width for width in widths if width % _size(block, "etp"))
-    return f"an expert's inner width {_and(map(counted, wrong))} does not divide by etp {counted(_size(block, 'etp'))}"
+    return (
+        f"an expert's inner width {joined(map(counted, wrong))} does not divide by etp {counted(_size(block, 'etp'))}"
+    )
 
 
 def _whole_sequences(setting: Setting, block: Block) -> str:
@@ -227,8 +224,8 @@ def _whole_sequences(setting: Setting, block: Block) -> str:
 
 
 def _no_experts(setting: Setting, block: Block) -> str:
-    sizes = " and ".join(f"{name} {counted(_size(block, name))}" for name in ("ep", "etp") if _size(block, name) > 1)
-    return f"{sizes}, and {setting.model.name} has no experts to cut"
+    cut = [f"{name} {counted(size)}" for name in ("ep", "etp") if (size := _size(block, name)) > 1]
+    return f"{joined(cut)}, and {setting.model.name} has no experts to cut"
 
 
 def _chunked(setting: Setting, block: Block) -> str:
@@ -248,7 +245,7 @@ def _exchanged(setting: Setting, block: Block) -> str:
         held = None if kind.attention is None else number(kv_heads_per_rank(kind.attention.kv_heads, block.tp))
         if held is not None and held % cp:
             said[f"{counted(held)} key and value heads of a rank do not divide by cp {counted(cp)}"] = None
-    return _and(said)
+    return joined(said)
 
 
 def _replicas(setting: Setting, block: Block) -> str:
@@ -270,7 +267,7 @@ def _wrong_keys(setting: Setting, block: Block) -> str:
         said.append(f"recompute_modules [{', '.join(structure.recompute_modules)}] need recompute selective")
     if structure.recompute_layers is not None and structure.recompute != "full":
         said.append(f"recompute_layers {counted(structure.recompute_layers)} need recompute full")
-    return f"{_and(said)}, not {structure.recompute}"
+    return f"{joined(said)}, not {structure.recompute}"
 
 
 def _too_many_layers(setting: Setting, block: Block) -> str:
@@ -297,7 +294,7 @@ def _wrong_offload(setting: Setting, block: Block) -> str:
 
 def _unknown_host(setting: Setting, block: Block) -> str:
     wanted = {**_HOST, **(_DRIVES if block.structure.offload_to == "nvme" else {})}
-    lacking = _and(said for name, said in wanted.items() if math.isnan(getattr(setting.host, name)))
+    lacking = joined(said for name, said in wanted.items() if math.isnan(getattr(setting.host, name)))
     offload = f"[{', '.join(block.structure.offload)}] to {block.structure.offload_to}"
     return f"offload of {offload}, and the node {setting.case.node.name} does not say {lacking}"
 

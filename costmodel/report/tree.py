@@ -9,7 +9,8 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.explore.explain.explain import Node, quantities
-from costmodel.explore.explain.pages import Page, all_words
+from costmodel.explore.explain.pages import Page, all_words, worth_asking
+from costmodel.report.layout import Grid, Line
 from costmodel.report.theme import DIM, HEAD, WARN, styled
 from costmodel.report.words import TIME_TERMS, figure, is_held, result
 
@@ -122,9 +123,12 @@ def _written(node: Node) -> str:
     return " · ".join(words)
 
 
-def words() -> list[Text]:
-    """Everything that can be explained."""
-    return [styled(f"quantities: {', '.join(quantities())}"), Text(), styled(f"words: {', '.join(all_words())}")]
+def words() -> list[Line]:
+    """What can be explained, by kind."""
+    rows = [(kind, ", ".join(known)) for kind, known in worth_asking().items()]
+    more = "Inputs of equations, ends of bands, other names of strategies and keys of a scenario have pages too."
+    grid = Grid(("", ""), rows, "kl", headed=False, indent="")
+    return [grid, Text(), styled(more), styled("Next: costmodel explain llama-3-70b-512 step_time")]
 
 
 def words_json() -> dict[str, Any]:

@@ -25,7 +25,7 @@ from costmodel.report.layout import Grid, Line
 from costmodel.report.machine import notes, whole_plan
 from costmodel.report.plan import owned, remarks
 from costmodel.report.theme import BAD, DIM, HEAD, bar, styled
-from costmodel.report.words import TIME_TERMS, brief_words, percent, result, spaced
+from costmodel.report.words import TIME_TERMS, brief_words, joined, percent, result, spaced
 from costmodel.units import show_time, significant
 
 _TERMS = {key: title for title, key in TIME_TERMS}
@@ -76,7 +76,8 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     if chart:
         lines += [Text(), *_chart(found)]
     broken = sum(not point.costs for point in found.points)
-    counted = f"{len(found.points):,} points" + (f", {broken:,} without an answer" if broken else "")
+    count = len(found.points)
+    counted = ("1 point" if count == 1 else f"{count:,} points") + (f", {broken:,} without an answer" if broken else "")
     each = "the best of costmodel search" if found.best else "costmodel estimate"
     return [*lines, Text(), styled(f"{counted}; each is {each} with its --set.", DIM)]
 
@@ -213,12 +214,12 @@ def bend(found: Scaled) -> str:
     """Where a doubling first keeps less than 95 %, and why."""
     known = [row for row in found.rows if row.point.costs]
     if len(known) < 2:
-        return "One size alone does not bend."
+        return "One size alone does not bend." if known else "None of these sizes has an answer."
     if found.bend is None:
         return f"No bend up to {known[-1].ranks:,.0f}: every doubling keeps 95 % or more."
     before, after = found.rows[found.bend], next(row for row in found.rows[found.bend + 1 :] if row.point.costs)
     said = [_TERMS.get(term, term) for term, _ in after.grew[:2]]
-    reason = f"{' and '.join(said)} grow{'s' if len(said) == 1 else ''}" if said else "no one term grows"
+    reason = f"{joined(said)} grow{'s' if len(said) == 1 else ''}" if said else "no one term grows"
     if "bubble" in dict(after.grew) and before.waves != after.waves:
         reason += f"; micro-batches of a replica fall from {_waves(before)} to {_waves(after)} × pp"
     return f"Bends after {before.ranks:,.0f}: {reason}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from costmodel.estimate.block import Block
 from costmodel.estimate.costs import COLUMNS, number
@@ -85,14 +85,27 @@ def spaced(text: str) -> str:
     return f"{int(whole):,}{rest}{unit}"
 
 
-def listed(words: Sequence[str]) -> str:
+def listed(words: Iterable[str]) -> str:
     """One of several.
 
     >>> listed(["2,048"]), listed(["1", "2", "4"])
     ('2,048', '1, 2 or 4')
     """
+    return _run(words, "or")
+
+
+def joined(words: Iterable[str]) -> str:
+    """All of several.
+
+    >>> joined(["2,048"]), joined(["1", "2", "4"])
+    ('2,048', '1, 2 and 4')
+    """
+    return _run(words, "and")
+
+
+def _run(words: Iterable[str], before_last: str) -> str:
     *ahead, last = words
-    return f"{', '.join(ahead)} or {last}" if ahead else last
+    return f"{', '.join(ahead)} {before_last} {last}" if ahead else last
 
 
 def between(low: str, high: str) -> str:

@@ -49,6 +49,16 @@ def test_in_words(name: str, run: Any) -> None:
     assert not any(line != line.rstrip() for line in ran.out.splitlines())
 
 
+def test_explain_alone_says_what_is_worth_asking(run: Any) -> None:
+    """By kind, each strategy and equation once, and not what equations call their inputs."""
+    kinds = {line.split()[0]: line.split(maxsplit=1)[1] for line in run("explain").out.splitlines() if "  " in line}
+    assert list(kinds)[:4] == ["results", "memory", "strategies", "codes"]
+    assert kinds["equations.tiles"] == "tiled_rows, peak_of_heads, tail_slowdown, page_writing_time"
+    told = [word for known in kinds.values() for word in known.split(", ")]
+    assert len(told) == len(set(told))
+    assert not {"k", "of", "p10", "step_time_low", "zero-3"} & set(told)
+
+
 @pytest.mark.parametrize(("asked", "none"), [([NAME, "--set", "plan.micro_batch=64"], True), ([NAME], False)])
 def test_a_term_that_is_none_is_said_to_be(asked: list[str], none: bool, run: Any) -> None:
     """A trace of one stays in JSON."""

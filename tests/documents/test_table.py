@@ -133,7 +133,8 @@ UNREADABLE: dict[str, tuple[str, str, str, str, str]] = {
     "half a layer": (TEXT.replace(",48,", ",48.5,"), "D008", "'48.5' is out of range", ":2:5", "48.5"),
     "no layer": (TEXT.replace(",48,", ",0,"), "D008", "'0' is out of range", ":2:5", "0"),
     "back in time": (TEXT.replace("1.42", "-1.42"), "D008", "above 0", ":2:43", "-1.42"),
-    "huge": (TEXT.replace("1.42", "1e999"), "D008", "'1e999' is out of range", ":2:43", "1e999"),
+    "huge": (TEXT.replace("1.42", "1e999"), "D008", "'1e999' is out of range: at most 1e18", ":2:43", "1e999"),
+    "huge and whole": (TEXT.replace(",48,", ",1e30,"), "D008", "'1e30' is out of range: at most", ":2:5", "1e30"),
     "neither true nor false": (TEXT.replace("false", "maybe"), "D006", "true or false", ":2:35", "maybe"),
     "behind a quoted comma": (TEXT.replace("22b", '"22b, full"').replace("1.42", "x"), "D006", "'x'", ":2:51", "x"),
 }
@@ -149,6 +150,11 @@ def test_one_fault_of_a_row(name: str, tmp_path: Path) -> None:
     assert str(found.place).removeprefix(str(tmp_path / "runs.csv")).startswith(place)
     start = found.place.column - 1
     assert found.place.text[start : start + found.place.width] == marked
+
+
+def test_a_row_of_another_length_is_told_what_it_lacks(tmp_path: Path) -> None:
+    _, short, longer = read_table(written(tmp_path, f"{TEXT}1,2\n{ROW},\n")).rows
+    assert [row.faults[0].hint.split()[0:3] for row in (short, longer)] == [["a", "cell", "left"], ["put", "a", "cell"]]
 
 
 def test_every_fault_is_told_at_once(tmp_path: Path) -> None:

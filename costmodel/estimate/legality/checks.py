@@ -245,10 +245,11 @@ def legal(
 
 
 def refusals(setting: Setting, block: Block) -> tuple[str, ...]:
-    """Every reason to refuse the plan of a block of one row."""
-    return tuple(
-        check.code for check in CHECKS if check.code not in OF_A_SEARCH and check.refused(setting, block).any()
-    )
+    """Every reason to refuse the plan of a block of one row; of a broken number of replicas that alone is said."""
+    broken = leaves_rest(block.dp, 1.0).any()
+    one = (check for check in CHECKS if check.code not in OF_A_SEARCH)
+    asked = (check for check in one if check.code == "L001" or not (broken and "dp" in check.needs))
+    return tuple(sorted(check.code for check in asked if check.refused(setting, block).any()))
 
 
 def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:

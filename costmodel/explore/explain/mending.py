@@ -206,7 +206,7 @@ def _nodes(answer: Answer) -> list[int]:
     return _near(number(setting.case.scenario.cluster.nodes), (count for count in nodes if count > 0))
 
 
-def _replicas(answer: Answer) -> list[int]:
+def _replica_counts(answer: Answer) -> list[int]:
     """Where dp is written, that which the ranks leave, and others."""
     inner = math.prod(_size(answer, name) for name in ("tp", "cp", "pp"))
     dp = number(answer.setting.ranks) / inner
@@ -217,7 +217,7 @@ def _replicas(answer: Answer) -> list[int]:
 
 
 _NUMBERS: dict[str, Callable[[Answer], list[int]]] = {
-    "dp": _replicas,
+    "dp": _replica_counts,
     "global_batch": _batches,
     "sequence": _sequences,
     "nodes": _nodes,

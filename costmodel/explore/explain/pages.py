@@ -133,6 +133,21 @@ def _listed(word: str) -> str:
     return "".join(f"\n{name}: {rule}" for name, rule in RULES.items()) if word == "V006" else ""
 
 
+def worth_asking() -> dict[str, list[str]]:
+    """What to ask `explain` about, by kind: each strategy once, without bands and what equations call their inputs."""
+    rooms: dict[str, list[str]] = {}
+    for name, equation in EQUATIONS.items():
+        if name not in COLUMNS:
+            rooms.setdefault(equation.room, []).append(name)
+    return {
+        "results": [name for name in COLUMNS if not name.endswith(("_low", "_high"))],
+        "memory": [name for name in LINES if name not in COLUMNS],
+        "strategies": list(strategies()),
+        "codes": [*FAULT_CODES, *sorted({**REFUSALS, **REMARKS, **REASONS})],
+        **rooms,
+    }
+
+
 def all_words() -> list[str]:
     """Everything `explain WORD` knows."""
     words = [*COLUMNS, *LINES, *_strategies(), *glossary(), *EQUATIONS, *FAULT_CODES, *REFUSALS, *REMARKS, *REASONS]

@@ -54,13 +54,7 @@ def axis(text: str, option: str = "--over") -> Axis:
     path = full(path.strip())
     if not separator or not path or not values.strip():
         raise _fault(option, text, f"'{text}' is not path=values")
-    parts = _split(values)
-    if any(not part.strip() for part in parts):
-        raise _fault(option, text, "a value is missing between two commas")
-    found = [value for part in parts for value in _values(option, text, part)]
-    if len(found) > MOST_VALUES:
-        raise _fault(option, text, f"{len(found):,} values are more than {MOST_VALUES:,}")
-    return Axis(path, tuple(dict.fromkeys(found)))
+    return Axis(path, values_of(values, option, text))
 
 
 def axes(texts: Iterable[str], option: str = "--over") -> list[Axis]:
@@ -72,6 +66,17 @@ def axes(texts: Iterable[str], option: str = "--over") -> list[Axis]:
             raise _fault(option, text, f"{taken.path} is varied already")
         found[taken.path] = taken
     return list(found.values())
+
+
+def values_of(values: str, option: str, text: str) -> tuple[str, ...]:
+    """Lists and ranges as values, each once; `text` is what the option was given."""
+    parts = _split(values)
+    if any(not part.strip() for part in parts):
+        raise _fault(option, text, "a value is missing between two commas")
+    found = [value for part in parts for value in _values(option, text, part)]
+    if len(found) > MOST_VALUES:
+        raise _fault(option, text, f"{len(found):,} values are more than {MOST_VALUES:,}")
+    return tuple(dict.fromkeys(found))
 
 
 def span(text: str) -> Span | None:

@@ -13,9 +13,10 @@ from costmodel.errors import CostModelError, Fault, Place, fail
 from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import TERM_COLUMNS
 from costmodel.estimate.legality.checks import micro_batches
-from costmodel.explore.search.ranges import axis
+from costmodel.explore.search.ranges import values_of
 from costmodel.explore.vary.pace import UNWATCHED, Pace
 from costmodel.explore.vary.sweep import Point, point, tried
+from costmodel.units import counted
 
 _MUCH = 0.2  # share of all that grew, from which a term is named
 _BEND = 0.95  # what a doubling must keep
@@ -64,7 +65,7 @@ def scale(case: Case, ranks: str, *, weak: bool = False, best: bool = False, pac
 def _row(case: Case, ranks: float, *, weak: bool, best: bool) -> Row:
     """One size, not yet compared with the others."""
     settings = _settings(case, ranks, weak=weak)
-    found = tried(case, settings, best=best)
+    found = _part(case.node.accelerators, ranks) or tried(case, settings, best=best)
     row = Row(ranks, point(settings, found))
     if isinstance(found, Fault) or found.refused:
         return row
@@ -77,13 +78,22 @@ def _sizes(text: str) -> list[float]:
     plain = text.strip()
     doubled = f"{plain}*2" if ".." in plain and not any(mark in plain for mark in "*+,") else plain
     try:
-        values = [float(value) for value in axis(f"ranks={doubled}", "--ranks").values]
+        values = [float(value) for value in values_of(doubled, "--ranks", text)]
     except ValueError:
         values = []
     if not values or not all(value >= 1 and value.is_integer() for value in values):
         place = Place("command line", 0, 9, "", f"--ranks {text}", max(1, len(text)))
         raise fail("C010", f"'{text}' is not numbers of accelerators", place, "for example --ranks 64..4096")
     return sorted(set(values))
+
+
+def _part(each: float, ranks: float) -> Fault | None:
+    """What is wrong with a number of accelerators that ends within a node."""
+    below = ranks // each * each
+    if ranks < each or ranks == below:
+        return None
+    sentence = f"{counted(ranks)} accelerators are no whole number of nodes of {counted(each)}"
+    return Fault("C010", sentence, None, f"try --ranks {below:.0f} or {below + each:.0f}")
 
 
 def _settings(case: Case, ranks: float, *, weak: bool) -> list[str]:

@@ -219,11 +219,16 @@ def _counted(searched: Span | None) -> Span | None:
     return Span(searched.low * one, searched.high * one, "")
 
 
+def _end(searched: Span, number: float) -> str:
+    """An end of what is tried: to the digit, or to four of them where it is no whole number."""
+    return searched.text(number if number % 1 == 0 else float(f"{number:.4g}"))
+
+
 def _continuous(found: Solved, searched: Span, at: Callable[[str], Point], *, whole: bool) -> None:
     """Samples of a range, then the edges between them."""
     numbers = _samples(searched, whole=whole)
     texts = [searched.text(number) for number in numbers]
-    found.tried = (searched.text(float(f"{numbers[0]:.4g}")), searched.text(float(f"{numbers[-1]:.4g}")))
+    found.tried = (_end(searched, numbers[0]), _end(searched, numbers[-1]))
     reached = [found.target.reached(at(text)) for text in texts]
     changes = sum(before != after for before, after in itertools.pairwise(reached))
     if whole and len(texts) >= searched.high - searched.low + 1:

@@ -82,6 +82,13 @@ class Power(Sourced):
     max: Watts = Field(description="Sustained maximum")
 
 
+class FoundIn(Document):
+    """A node that stands for an accelerator's own."""
+
+    node: Name = Field(description="Node whose links and network it has")
+    fabric: Name | None = Field(default=None, description="Links inside the node; those of the node if left out")
+
+
 class Accelerator(Document):
     """One GPU, TPU chip or other device, as its datasheet describes it."""
 
@@ -103,6 +110,9 @@ class Accelerator(Document):
     )
     efficiency: Name | None = Field(
         default=None, description="Efficiency document to use; the one of the same name if left out"
+    )
+    found_in: FoundIn | None = Field(
+        default=None, description="Node that stands for its own where a table of measured runs names none"
     )
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
 

@@ -12,7 +12,8 @@ from costmodel.documents.shelf import Shelf
 from costmodel.documents.spelling import OTHER, accelerator_named
 from costmodel.documents.table import read_table
 from costmodel.explore.validate.fills import Filling
-from costmodel.explore.validate.machines import STANDS, cluster_of, stand_of
+from costmodel.explore.validate.machines import cluster_of, stand_of
+from costmodel.explore.validate.reasons import Refused
 from costmodel.explore.validate.rows import modelled
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,9 +30,10 @@ def run(folder: Path, gpu: str) -> Row:
 
 def test_every_shipped_accelerator_is_found_and_stands_somewhere() -> None:
     known = names("accelerator")
-    assert sorted(STANDS) == sorted(known), "whatever nodes of one's own there are"
+    stands = [Shelf().document("accelerator", name).found_in for name in known]
+    assert all(stands), "whatever nodes of one's own there are"
     assert set(OTHER.values()) <= set(known)
-    assert {stand.node for stand in STANDS.values()} <= set(names("node"))
+    assert {stand.node for stand in stands} <= set(names("node"))
     assert [accelerator_named(name) for name in known] == list(known)
 
 
@@ -97,20 +99,25 @@ def test_memory_tells_parts_of_one_name_apart(spelling: str, memory: float | Non
     assert accelerator_named(spelling, memory) == name
 
 
-def test_an_accelerator_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stands in the first node that holds it; without one nothing can be said."""
-    for folder, file, of in (("accelerators", "mine", "h100-sxm"), ("nodes", "rack", "dgx-h100")):
-        text = (ROOT / "hardware" / folder / f"{of}.yaml").read_text("utf-8")
-        text = text.replace(f"name: {of}\n", f"name: {file}\n").replace("accelerator: h100-sxm", "accelerator: mine")
-        (tmp_path / "hardware" / folder).mkdir(parents=True)
-        (tmp_path / "hardware" / folder / f"{file}.yaml").write_text(text, "utf-8")
+@pytest.mark.parametrize(("held", "stand"), [(True, "rack"), (False, None)])
+def test_an_accelerator_of_ones_own(
+    held: bool, stand: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it names no node it stands in the first that holds it; without one nothing can be said."""
+    written = {"accelerators/mine": "accelerators/h100-sxm", **({"nodes/rack": "nodes/dgx-h100"} if held else {})}
+    for file, of in written.items():
+        text = (ROOT / "hardware" / f"{of}.yaml").read_text("utf-8").replace("found_in:\n  node: dgx-h100\n", "")
+        text = text.replace(f"name: {of.partition('/')[2]}\n", f"name: {file.partition('/')[2]}\n")
+        (path := tmp_path / "hardware" / f"{file}.yaml").parent.mkdir(parents=True)
+        path.write_text(text.replace("accelerator: h100-sxm", "accelerator: mine"), "utf-8")
     monkeypatch.chdir(tmp_path)
-    assert stand_of(Shelf(), "nobody") is None
-    stand = stand_of(Shelf(), "mine")
-    assert stand is not None
-    assert stand.node == "rack"
-    row = run(tmp_path, "mine")
-    assert modelled(row, Shelf()).answer.setting.case.accelerator.name == "mine"
+    found = stand_of(Shelf(), "mine")
+    assert (found.node if found else None) == stand
+    if stand:
+        assert modelled(run(tmp_path, "mine"), Shelf()).answer.setting.case.accelerator.name == "mine"
+    else:
+        with pytest.raises(Refused, match="V001"):
+            modelled(run(tmp_path, "mine"), Shelf())
 
 
 def test_ones_own_name_goes_before_what_it_is_short_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,6 +133,8 @@ def test_links_of_a_card_without_a_node_of_its_own(tmp_path: Path) -> None:
     """The node that stands for it, with the link of the card between every pair."""
     shelf = Shelf()
     filling = Filling(run(tmp_path, "H100 PCIe"), shelf)
-    node = cluster_of(filling, shelf, "h100-pcie", STANDS["h100-pcie"], 64.0)["node"]
-    assert (node["accelerators"], node["scale_up"]["pair_bandwidth"]) == (8.0, "63 GB/s")
-    assert node["scale_up"]["fabric"]["bandwidth"] == "63 GB/s"
+    found = stand_of(shelf, "h100-pcie")
+    assert found is not None
+    node = cluster_of(filling, shelf, "h100-pcie", found, 64.0)["node"]
+    assert (node["accelerators"], node["scale_up"]["pair_bandwidth"]) == (8.0, 63e9)
+    assert node["scale_up"]["fabric"] == "pcie5x16"

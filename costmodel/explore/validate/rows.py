@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.documents.case import Case, case_of
 from costmodel.documents.cells import Row
 from costmodel.documents.faults import validate
-from costmodel.documents.hardware import Accelerator
+from costmodel.documents.hardware import Accelerator, FoundIn
 from costmodel.documents.precision import RECIPES
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.shelf import Shelf
@@ -24,7 +24,7 @@ from costmodel.explore.validate.expert_rows import expert_assumptions, expert_de
 from costmodel.explore.validate.fills import USUAL_TOKENS, Filling
 from costmodel.explore.validate.known_models import completed, known_layers
 from costmodel.explore.validate.layouts import Layout, chunks, layout_of, micro_batch, replicas, split, usual_schedule
-from costmodel.explore.validate.machines import SOURCE, Stand, cluster_of, stand_of
+from costmodel.explore.validate.machines import SOURCE, cluster_of, stand_of
 from costmodel.explore.validate.reasons import Refused, illegal, needed
 from costmodel.explore.validate.software import stack_of
 from costmodel.explore.validate.words import OPEN, precision_of, recompute_of, schedule_of, ulysses
@@ -86,7 +86,7 @@ def _case(tree: dict[str, Any], shelf: Shelf, row: Row) -> Case:
         raise Refused("V006", f"{_CELLS.get(key, key)}: {fault.sentence}") from None
 
 
-def _machine(filling: Filling, shelf: Shelf) -> tuple[Accelerator, Stand]:
+def _machine(filling: Filling, shelf: Shelf) -> tuple[Accelerator, FoundIn]:
     """What the run ran on and the node that stands for its, or why nothing can be said about it."""
     row = filling.row
     name = filling.accelerator()

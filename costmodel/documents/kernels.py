@@ -89,7 +89,12 @@ KINDS: dict[Kind, Layout] = {
         | {"time_us": _TIME},
         {},
     ),
-    "decode": Layout("decode attention; only the name of the file tells it from prefill", {"gpu": _GPU}, {}),
+    "decode": Layout(
+        "decode attention, one new token to a sequence; 'decode' in the name of the file tells it from prefill",
+        {"gpu": _GPU, "q_dtype": _TYPE, "kv_dtype": _TYPE, **_ATTENTION, "kernel": Column("text", "kernel")}
+        | {"time_us": _TIME},
+        {},
+    ),
     "collective": Layout(
         "collectives inside a node",
         {"gpu": _GPU, "op": Column("text", "operation, as nccl-tests names it")}
@@ -213,5 +218,4 @@ def stem(path: str) -> str:
 def told_kinds() -> Iterator[str]:
     """Every kind of table with its columns, those it may lack in brackets."""
     for layout in KINDS.values():
-        if len(layout.columns) > 1:
-            yield f"{layout.meaning}: {', '.join([*layout.columns, *(f'({name})' for name in layout.optional)])}"
+        yield f"{layout.meaning}: {', '.join([*layout.columns, *(f'({name})' for name in layout.optional)])}"

@@ -31,6 +31,7 @@ from costmodel.explore.calibrate.forms import (
     network_form,
     wire_of,
 )
+from costmodel.explore.calibrate.inference import DECODE, decode_columns
 from costmodel.explore.calibrate.regression import Array, Columns, Error, Form, error_of, fitted, held_out
 from costmodel.explore.calibrate.samples import PRECISIONS, Gathered, Key, LeftOut, gathered
 from costmodel.units import show
@@ -254,6 +255,12 @@ def _attention(kernels: Kernels) -> list[Sample]:
     ]
 
 
+def _decode(kernels: Kernels) -> list[Sample]:
+    key = kernels.key
+    columns = decode_columns(kernels.table, kernels.accelerator, key.entry, key.detail.split()[0])
+    return [kernels.sample(DECODE, columns, ("batch", "heads", "kv_heads", "head_dim"), None)]
+
+
 def _collectives(kernels: Kernels) -> list[Sample]:
     key, table = kernels.key, kernels.table
     link = link_of(key.of, kernels.shelf)
@@ -300,6 +307,7 @@ def _network(kernels: Kernels) -> list[Sample]:
 _BUILDERS = {
     "matmul": _matmul,
     "attention": _attention,
+    "decode": _decode,
     "collectives": _collectives,
     "memory": _memory,
     "network": _network,

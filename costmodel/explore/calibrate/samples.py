@@ -17,6 +17,7 @@ from costmodel.equations.collectives import Operation, wire_bytes
 from costmodel.equations.counting import divided, repeated, tokens_in_micro_batch
 from costmodel.equations.parameters import table_parameters
 from costmodel.equations.roofline import attention_backward_time
+from costmodel.explore.calibrate.inference import group_kind
 
 LINKS = {
     "NVLink3 + EFA 4x100Gb (p4de)": "p4de",
@@ -55,7 +56,6 @@ STREAMED = {"res_add": (6.0, None), "gelu": (4.0, 6.0)}
 NARROWEST, SHORTEST, HOT_COPIES = 256, 512, 5.0
 
 UNFITTED = {
-    "decode": "decode attention: serving is not modelled yet",
     "experts": "fused expert layers: no closed form describes them well enough",
     "dispatch": "dispatch of tokens to experts: depends on a routing that the table does not say",
 }
@@ -179,6 +179,14 @@ def _attention(row: Row, shelf: Shelf) -> Shapes:
     yield Key(accelerator.name, "attention", CLASSES[kernel], " ".join(detail)), shape
 
 
+def _decode(row: Row, shelf: Shelf) -> Shapes:
+    """By the type of keys and values, whose bytes are read; products are made in that of the queries."""
+    accelerator, precision, kernel = accelerator_of(row, shelf), _precision(row, "kv_dtype"), row.text("kernel")
+    shape = _numbers(row, "batch", "seq", "heads", "kv_heads", "head_dim", "time_us")
+    detail = " ".join(filter(None, (kernel, group_kind(kernel, shape["heads"], shape["kv_heads"]))))
+    yield Key(accelerator.name, "decode", precision, detail), shape
+
+
 def _operation(row: Row) -> Operation:
     operation = COLLECTIVES.get(row.text("op"), row.text("op"))
     if operation not in FITTED_COLLECTIVES:
@@ -284,6 +292,7 @@ _READERS = {
     "matmul": _matmul,
     "grouped": _grouped,
     "attention": _attention,
+    "decode": _decode,
     "collective": _collective,
     "cluster": _cluster,
     "operator": _operator,

@@ -73,7 +73,9 @@ KINDS: dict[Kind, Layout] = {
         {"gpu": _GPU, "dtype": _TYPE}
         | _counts(tokens="tokens", hidden="hidden", inter="inner width", topk="experts of a token", experts="experts")
         | {"time_us": _TIME},
-        _counts(tp="tensor-parallel degree", ep="expert-parallel degree"),
+        _counts(tp="tensor-parallel degree", ep="expert-parallel degree")
+        | {"distribution": Column("text", "balanced, or power_law_ and its exponent: the busiest rank is timed")}
+        | {"kernel": Column("text", "kernel")},
     ),
     "dispatch": Layout(
         "tokens sent to experts and back",

@@ -17,7 +17,6 @@ from costmodel.documents.library import read
 from costmodel.documents.rewriting import document_text, rewritten
 from costmodel.equations.arithmetic import attention_flop, matmul_flop
 from costmodel.equations.collectives import wire_bytes
-from costmodel.equations.decoding import decode_attention_time
 from costmodel.equations.traffic import attention_traffic, matmul_bytes
 from costmodel.explore.calibrate.calibrate import calibrated, calibration
 from costmodel.explore.calibrate.forms import ALL_REDUCE, ATTENTION, BACKWARD, COLLECTIVE, MATMUL, Form
@@ -338,30 +337,3 @@ def test_json_has_every_fit_and_what_was_left_out(run: Any) -> None:
     assert {constant["name"] for constant in matmul["constants"]} == set(write.MATMUL)
     assert matmul["held_out_median"] < matmul["in_use_median"]
     assert told["written"] == []
-
-
-def decode_table(folder: Path) -> str:
-    """Decode attention of an engine on H200, as the form gives it; two types of keys and values, three kernels."""
-    lines = ["gpu,q_dtype,kv_dtype,batch,seq,heads,kv_heads,head_dim,time_us,kernel"]
-    for batch, seq, heads, kv_heads in product((1, 8, 64, 512), (64, 1024, 16384), (8, 64), (1, 8)):
-        readers = heads if heads / kv_heads > 32 else kv_heads
-        for kv_type, width in (("bfloat16", 2), ("fp8", 1)):
-            cached = 2.0 * width * batch * seq * kv_heads * 128
-            reading = readers / kv_heads * cached / 4.8e12 / (0.8 if cached > 50 * 2**20 else 2.0)
-            time = decode_attention_time(batch, seq, readers, 132.0, reading, 3e-6, 4e-6, 9e-6)
-            lines.append(
-                f"h200-sxm,bfloat16,{kv_type},{batch},{seq},{heads},{kv_heads},128,{time * 1e6:.4f},torch_flow"
-            )
-    (folder / "decode.csv").write_text("\n".join(lines) + "\n", "utf-8")
-    return str(folder / "decode.csv")
-
-
-def test_decode_attention_is_fitted_by_kernel_and_type_of_keys_and_reported_only(tmp_path: Path) -> None:
-    found = calibrated([decode_table(tmp_path)])
-    names = {(fit.sample.key.entry, fit.sample.key.detail) for fit in found.fits}
-    assert names == {(of, f"torch_flow {kind}") for of in ("bf16", "fp8") for kind in ("grouped", "ungrouped", "wide")}
-    assert not found.left_out
-    for decision in decided(found, replace=True):
-        assert decision.why == "reported only"
-        assert decision.fit.inside.p90 < 0.02
-        assert decision.fit.constants["row"] == pytest.approx(3e-6, rel=0.1)

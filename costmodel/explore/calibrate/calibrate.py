@@ -31,7 +31,7 @@ from costmodel.explore.calibrate.forms import (
     network_form,
     wire_of,
 )
-from costmodel.explore.calibrate.inference import DECODE, decode_columns
+from costmodel.explore.calibrate.inference import DECODE, EXPERTS, decode_columns, expert_columns
 from costmodel.explore.calibrate.regression import Array, Columns, Error, Form, error_of, fitted, held_out
 from costmodel.explore.calibrate.samples import PRECISIONS, Gathered, Key, LeftOut, gathered
 from costmodel.units import show
@@ -47,6 +47,10 @@ _RANGES = {
     "batch": "1",
     "seq": "1",
     "heads": "1",
+    "tokens": "1",
+    "experts": "1",
+    "tp": "1",
+    "ep": "1",
     "ranks": "1",
     "nodes": "1",
     "bytes": "B",
@@ -261,6 +265,11 @@ def _decode(kernels: Kernels) -> list[Sample]:
     return [kernels.sample(DECODE, columns, ("batch", "heads", "kv_heads", "head_dim"), None)]
 
 
+def _experts(kernels: Kernels) -> list[Sample]:
+    columns = expert_columns(kernels.table, kernels.accelerator, kernels.key.entry)
+    return [kernels.sample(EXPERTS, columns, ("hidden", "inter", "topk", "experts", "tp", "ep"), None)]
+
+
 def _collectives(kernels: Kernels) -> list[Sample]:
     key, table = kernels.key, kernels.table
     link = link_of(key.of, kernels.shelf)
@@ -308,6 +317,7 @@ _BUILDERS = {
     "matmul": _matmul,
     "attention": _attention,
     "decode": _decode,
+    "experts": _experts,
     "collectives": _collectives,
     "memory": _memory,
     "network": _network,

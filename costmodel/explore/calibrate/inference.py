@@ -1,4 +1,4 @@
-"""The closed forms of what engines do for one new token, over columns of measured shapes."""
+"""The closed forms of what inference engines fuse, over columns of measured shapes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ import numpy as np
 
 from costmodel.documents.hardware import Accelerator
 from costmodel.documents.precision import RECIPES
+from costmodel.equations.arithmetic import matmul_flop
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.decoding import cached_reading_time, decode_attention_time, reading_heads
-from costmodel.equations.traffic import attention_traffic
+from costmodel.equations.experts import dispatched_activations, routed_rows
+from costmodel.equations.parameters import mlp_parameters
+from costmodel.equations.roofline import matmul_time, slowest_part, stream_time
+from costmodel.equations.routing import drawing_share, load_variation, rank_variation
+from costmodel.equations.tiles import tiled_rows
+from costmodel.equations.traffic import attention_traffic, mlp_traffic
 from costmodel.explore.calibrate.regression import Array, Columns, Constant, Form
 
+EVEN = 0.0  # skew of tokens that are spread evenly
 PACKED_UP_TO = ("torch_flow",)  # kernels that pack the queries of narrow groups only
 
 
@@ -70,4 +77,56 @@ DECODE = Form(
         Constant("joining", "s", 2e-6, 1e-8, 1e-4),
     ),
     _decode_time,
+)
+
+
+def expert_columns(table: Mapping[str, Array], accelerator: Accelerator, precision: str) -> Columns:
+    """Work, weights and rows of the hottest rank of a layer of experts; only the weights of experts hit are read."""
+    hidden, inner, recipe = table["hidden"], np.asarray(divided(table["inter"], table["tp"])), RECIPES[precision]
+    held = np.asarray(divided(table["experts"], table["ep"]))
+    rows, hit = _fallen(table, held)
+    gated, chip = bool(np.all(table["gated"])), accelerator.chip
+    expert = np.asarray(mlp_parameters(hidden, inner, gated=gated, biases=False))
+    through = dispatched_activations(rows, hidden, table["experts"], 2.0)
+    weights = repeated(held, repeated(recipe.operand, expert))
+    return {
+        "flop": np.asarray(repeated(hit, matmul_flop(tiled_rows(divided(rows, hit)), expert, 1.0))),
+        "weights": np.asarray(repeated(hit, repeated(recipe.operand, expert))),
+        "hot": np.asarray(weights <= float((chip and chip.l2) or 0)),
+        "streamed": np.asarray(repeated(2.0, through) + mlp_traffic(rows, inner, 2.0, gated=gated, backward=False)),
+        "peak": float(getattr(accelerator.peak, recipe.type)),
+        "bandwidth": float(accelerator.memory.bandwidth),
+    }
+
+
+def _fallen(table: Mapping[str, Array], held: Array) -> tuple[Array, Array]:
+    """Rows of the hottest rank, and how many of the experts it holds they are of."""
+    tokens, top_k, experts, ep = (table[name] for name in ("tokens", "topk", "experts", "ep"))
+    even = table["skew"] == EVEN
+    routing = (tokens, top_k, experts, np.where(even, 1.5, table["skew"]))
+    load = np.where(even, 1.0, slowest_part(ep, rank_variation(load_variation(*routing), experts, ep)))
+    mean = divided(routed_rows(tokens, top_k, 1.0, load), ep)
+    rows = np.clip(mean, 1.0, repeated(tokens, np.minimum(top_k, held)))
+    drawn = np.where(even, held, repeated(held, drawing_share(*routing)))
+    return rows, np.clip(drawn, 1.0, np.minimum(held, rows))
+
+
+def _experts_time(constants: Mapping[str, float], columns: Columns) -> Array:
+    bandwidth = columns["bandwidth"]
+    read = repeated(columns["weights"], np.where(columns["hot"], constants["hot_share"], 1.0))
+    shares = constants["compute_share"], constants["memory_share"]
+    product = matmul_time(columns["flop"], read, columns["peak"], bandwidth, *shares, constants["start"], 2.0, 1.0)
+    return np.asarray(product + repeated(constants["passes"], stream_time(columns["streamed"], bandwidth, 1.0)))
+
+
+EXPERTS = Form(
+    "start, rounded roofline of the experts hit, and their rows",
+    (
+        Constant("compute_share", "1", 0.6, 0.02, 1.0),
+        Constant("memory_share", "1", 0.7, 0.02, 1.0),
+        Constant("hot_share", "1", 0.5, 0.02, 1.0),
+        Constant("start", "s", 4e-5, 1e-8, 1e-3),
+        Constant("passes", "1", 1.0, 0.01, 30.0),
+    ),
+    _experts_time,
 )

@@ -24,6 +24,7 @@ from costmodel.units import significant
 
 JUDGED = "training-runs-fit"  # the source of entries that were set from whole steps, not from kernels
 WORST_MEDIAN, WORST_P90, SLACK = 0.25, 0.60, 2.0
+WORST_REPORTED = 0.20  # of what is not written either way
 _HEAD = """# yaml-language-server: $schema=../schema.json
 # Opinions, fitted; the facts are in ../{folder}/. What was not measured is that of {base}.
 """
@@ -51,7 +52,8 @@ def _kept(fit: Fit, shelf: Shelf, replace: bool) -> str:
     """Why a fit is not written; nothing when it is."""
     sample, outside = fit.sample, fit.outside
     if not sample.path:
-        return "reported only"
+        missed = outside is not None and (outside.median > WORST_REPORTED or outside.p90 > WORST_P90)
+        return "reported only; the form does not describe it" if missed else "reported only"
     if outside is None:
         return "too few shapes to hold any out"
     if outside.median > WORST_MEDIAN or outside.p90 > WORST_P90:

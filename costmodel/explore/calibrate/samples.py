@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -53,10 +54,10 @@ COLLECTIVES = {"alltoall": "all_to_all"}
 FITTED_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 LINEAR = ("linear1", "linear2", "linear3", "linear4")
 STREAMED = {"res_add": (6.0, None), "gelu": (4.0, 6.0)}
+_LAW = re.compile(r"balanced|power_law_(\d+(?:\.\d+)?)")
 NARROWEST, SHORTEST, HOT_COPIES = 256, 512, 5.0
 
 UNFITTED = {
-    "experts": "fused expert layers: no closed form describes them well enough",
     "dispatch": "dispatch of tokens to experts: depends on a routing that the table does not say",
 }
 
@@ -187,6 +188,20 @@ def _decode(row: Row, shelf: Shelf) -> Shapes:
     yield Key(accelerator.name, "decode", precision, detail), shape
 
 
+def _experts(row: Row, shelf: Shelf) -> Shapes:
+    """A layer of experts in one call; of a distribution that is named, the exponent of its power law."""
+    accelerator, precision, kernel = accelerator_of(row, shelf), _precision(row), row.text("kernel")
+    if getattr(accelerator.peak, RECIPES[precision].type) is None:
+        raise LeftOut(f"{accelerator.name} has no {RECIPES[precision].type} peak in its document")
+    shape = _numbers(row, "tokens", "hidden", "inter", "topk", "experts", "time_us")
+    shape |= {name: float(row.number(name) or 1) for name in ("tp", "ep")}
+    law = _LAW.fullmatch(row.text("distribution") or "balanced")
+    if not law or (law[1] and not 1 < float(law[1]) < 2):
+        raise LeftOut(f"experts under the distribution '{row.text('distribution')}'")
+    gated = 0.0 if "nongated" in kernel else 1.0
+    yield Key(accelerator.name, "experts", precision, kernel), shape | {"skew": float(law[1] or 0), "gated": gated}
+
+
 def _operation(row: Row) -> Operation:
     operation = COLLECTIVES.get(row.text("op"), row.text("op"))
     if operation not in FITTED_COLLECTIVES:
@@ -293,6 +308,7 @@ _READERS = {
     "grouped": _grouped,
     "attention": _attention,
     "decode": _decode,
+    "experts": _experts,
     "collective": _collective,
     "cluster": _cluster,
     "operator": _operator,

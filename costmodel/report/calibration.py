@@ -26,11 +26,13 @@ def calibration(found: Calibrated, decisions: list[Decision], written: list[Path
         lines += [*([styled("")] if lines else []), styled(name, HEAD)]
         lines.append(Grid(_COLUMNS, [_row(decision) for decision in mine], "lrrrrl", drop=("", "in sample")))
         lines += [line for decision in mine for line in _constants(decision.fit, verbose)]
-    lines += [styled(""), styled("in each pair: median and 90th percentile of |predicted / measured − 1|, %", DIM)]
+    if decisions:
+        lines += [styled(""), styled("in each pair: median and 90th percentile of |predicted / measured − 1|, %", DIM)]
+    said = verbose or not decisions
     if found.left_out:
         total = sum(found.left_out.values())
-        lines.append(styled(f"not fitted: {total:,} rows" + ("" if verbose else "; -v says why"), DIM))
-    if verbose and found.left_out:
+        lines.append(styled(f"not fitted: {total:,} rows" + ("" if said else "; -v says why"), DIM))
+    if said and found.left_out:
         rows = [(reason, f"{count:,}") for reason, count in found.left_out.items()]
         lines.append(Grid(("not fitted", "rows"), rows, "lr"))
     return [*lines, *_told(decisions, written)]
@@ -57,6 +59,10 @@ def _pair(error: Error | None) -> str:
 def _constants(fit: Fit, verbose: bool) -> Iterator[Line]:
     """The constants of a fit, those in use in brackets."""
     now = fit.sample.now or {}
+    if fit.unfitted:
+        if verbose and fit.sample.range:
+            yield styled(f"  {title(fit)}: over {fit.sample.range}", DIM)
+        return
     parts = [
         f"{constant.name} {show(fit.constants[constant.name], constant.unit)}"
         + (f" ({show(now[constant.name], constant.unit)})" if constant.name in now else "")
@@ -69,12 +75,11 @@ def _constants(fit: Fit, verbose: bool) -> Iterator[Line]:
 
 def _told(decisions: list[Decision], written: list[Path]) -> Iterator[Line]:
     better = sum(decision.written for decision in decisions)
+    fitted = sum(not decision.fit.unfitted for decision in decisions)
     if written:
         yield styled(f"{better} fits written to {', '.join(map(str, written))}")
     else:
-        yield styled(
-            f"{better} of {len(decisions)} fits would be written (✓): add --write" if better else "nothing to write"
-        )
+        yield styled(f"{better} of {fitted} fits would be written (✓): add --write" if better else "nothing to write")
 
 
 def calibration_json(found: Calibrated, decisions: list[Decision], written: list[Path]) -> dict[str, Any]:
@@ -112,6 +117,7 @@ def _plain(decision: Decision) -> dict[str, Any]:
                 "in_use": (fit.sample.now or {}).get(constant.name),
             }
             for constant in fit.sample.form.constants
+            if not fit.unfitted
         ],
     }
 

@@ -38,6 +38,7 @@ from costmodel.units import show
 
 MICROSECOND = 1e-6
 LEAST_POINTS = 12
+TOO_FEW = "too few to fit"
 WRITTEN = ("bf16", "fp16")  # a step's narrower types are not those of inference kernels, which quantise as they go
 _RANGES = {
     "m": "1",
@@ -125,13 +126,17 @@ class Kernels:
 
 @dataclass(frozen=True)
 class Fit:
-    """Fitted constants, their error on their own rows and on halves held out, and the error of those in use."""
+    """Fitted constants, their error on their own rows and on halves held out, and the error of those in use.
+
+    `unfitted` says why there is the last alone.
+    """
 
     sample: Sample
     constants: dict[str, float]
-    inside: Error
+    inside: Error | None
     outside: Error | None
     now: Error | None
+    unfitted: str = ""
 
     @property
     def points(self) -> int:
@@ -162,17 +167,33 @@ def calibration(tables: list[Timings], node: str | None = None) -> Calibrated:
     shelf = Shelf()
     found = gathered(tables, shelf, node)
     fits = []
-    for key in sorted(found.shapes, key=lambda key: (key.of, key.part, key.entry, key.detail)):
-        if len(found.shapes[key]) < LEAST_POINTS:
-            name = " ".join(filter(None, (key.of, key.part, key.entry, key.detail)))
-            found.left_out[f"fewer than {LEAST_POINTS} timings of {name}"] += len(found.shapes[key])
-            continue
+    for key in sorted(found.shapes, key=lambda key: (key.of, key.part, key.entry, key.detail, key.aside)):
         try:
-            fits += [fit_of(sample) for sample in samples_of(_kernels(key, found, shelf))]
+            fits += _fits(_kernels(key, found, shelf))
         except LeftOut as reason:
             found.left_out[str(reason)] += len(found.shapes[key])
     files = {table.file: table.digest for table in tables}
     return Calibrated(files, fits, dict(sorted(found.left_out.items())))
+
+
+def _fits(kernels: Kernels) -> list[Fit]:
+    """Fits of these timings; where they are too few or doubted, what the constants in use say of them."""
+    key, samples = kernels.key, samples_of(kernels)
+    few = len(kernels.measured) < LEAST_POINTS
+    if not (few or key.aside):
+        return [fit_of(sample) for sample in samples]
+    told = [held_against(sample, key.aside or TOO_FEW) for sample in samples if sample.now]
+    if not told:
+        name = " ".join(filter(None, (key.of, key.part, key.entry, key.detail)))
+        what = f"fewer than {LEAST_POINTS} timings" if few else "timings of low confidence"
+        raise LeftOut(f"{what} of {name}, and nothing in use to predict them")
+    return told
+
+
+def held_against(sample: Sample, why: str) -> Fit:
+    """The error of the constants in use on timings that are not to be fitted."""
+    assert sample.now
+    return Fit(sample, {}, None, None, error_of(sample.form.time(sample.now, sample.columns), sample.measured), why)
 
 
 def fit_of(sample: Sample) -> Fit:

@@ -51,6 +51,8 @@ def decided(found: Calibrated, *, replace: bool) -> list[Decision]:
 def _kept(fit: Fit, shelf: Shelf, replace: bool) -> str:
     """Why a fit is not written; nothing when it is."""
     sample, outside = fit.sample, fit.outside
+    if fit.unfitted:
+        return fit.unfitted
     if not sample.path:
         missed = outside is not None and (outside.median > WORST_REPORTED or outside.p90 > WORST_P90)
         return "reported only; the form does not describe it" if missed else "reported only"

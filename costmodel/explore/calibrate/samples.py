@@ -54,6 +54,7 @@ COLLECTIVES = {"alltoall": "all_to_all"}
 FITTED_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 LINEAR = ("linear1", "linear2", "linear3", "linear4")
 STREAMED = {"res_add": (6.0, None), "gelu": (4.0, 6.0)}
+DOUBTED = "of low confidence: not fitted"
 _LAW = re.compile(r"balanced|power_law_(\d+(?:\.\d+)?)")
 NARROWEST, SHORTEST, HOT_COPIES = 256, 512, 5.0
 
@@ -64,12 +65,16 @@ UNFITTED = {
 
 @dataclass(frozen=True)
 class Key:
-    """What a group of timings determines: the document it belongs to, its part, the entry, and how it was measured."""
+    """What a group of timings determines: the document it belongs to, its part, the entry, and how it was measured.
+
+    `aside` says why they are held against predictions only.
+    """
 
     of: str
     part: str
     entry: str
     detail: str = ""
+    aside: str = ""
 
 
 @dataclass
@@ -220,19 +225,18 @@ def _collective(row: Row, shelf: Shelf) -> Shapes:
 def _cluster(row: Row, shelf: Shelf) -> Shapes:
     """Inside a domain like a collective of one node, else of the network of the node it names."""
     operation = _operation(row)
-    if row.text("confidence") == "low":
-        raise LeftOut("figures that their table calls of low confidence")
+    aside = DOUBTED if row.text("confidence") == "low" else ""
     ranks, nodes, size = (float(row.number(name) or 0) for name in ("gpus", "nodes", "bytes"))
     if not size or ranks < 2:
         raise LeftOut("collectives of unknown size, or of one rank")
     shape = {"ranks": ranks, "nodes": nodes, "bytes": size, "time_us": _time_of(row, ranks, size, operation)}
     node = row.text("node") or LINKS.get(row.text("link"), "")
     if nodes == 1 or row.text("link") == "NVL72 NVLink5":
-        yield Key(accelerator_of(row, shelf).name, "collectives", operation), shape
+        yield Key(accelerator_of(row, shelf).name, "collectives", operation, aside=aside), shape
     elif not node or not shelf.has("node", node):
         raise LeftOut("collectives across nodes of no known kind (column 'node')")
     else:
-        yield Key(node, "network", operation), shape
+        yield Key(node, "network", operation, aside=aside), shape
 
 
 def _time_of(row: Row, ranks: float, size: float, operation: Operation) -> float:

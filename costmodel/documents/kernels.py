@@ -15,9 +15,10 @@ from typing import Literal
 from costmodel.documents.cells import Column, Row, cell_at, repeated, row_of, sheet
 from costmodel.documents.faults import nearest
 from costmodel.documents.files import LARGEST_TABLE, file_text
-from costmodel.documents.nccl_text import is_nccl_text, nccl_rows
+from costmodel.documents.nccl_text import is_nccl_text, nccl_remarks, nccl_rows
 from costmodel.documents.table import COLUMNS as RUN_COLUMNS
 from costmodel.documents.table import REQUIRED as RUN_REQUIRED
+from costmodel.documents.table import Table, read_table
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 Kind = Literal[
@@ -139,6 +140,7 @@ class Timings:
     kind: Kind
     digest: str
     rows: tuple[Row, ...]
+    remarks: tuple[str, ...] = ()
 
 
 def read_timings(path: str) -> Timings:
@@ -146,7 +148,7 @@ def read_timings(path: str) -> Timings:
     text = file_text(path, largest=LARGEST_TABLE)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     if is_nccl_text(text):
-        return Timings(path, "cluster", digest, nccl_rows(path, text))
+        return Timings(path, "cluster", digest, nccl_rows(path, text), nccl_remarks(path, text))
     found = sheet(path, text, _KNOWN)
     place, names = found.place, found.names
     if {*RUN_REQUIRED[:3]} <= set(names):
@@ -172,6 +174,21 @@ def of_runs(path: str) -> bool:
     """Whether a file is a table of training runs, by its header."""
     text = file_text(path, largest=LARGEST_TABLE)
     return not is_nccl_text(text) and set(sheet(path, text, _KNOWN).names) >= _RUNS
+
+
+def read_runs(path: str) -> Table:
+    """A table of training runs; one of kernels is called so, not asked for what runs have."""
+    text = file_text(path, largest=LARGEST_TABLE)
+    nccl, place, names = is_nccl_text(text), Place(path, 1, 1), set[str]()
+    if not nccl:
+        found = sheet(path, text, _KNOWN)
+        place, names = found.place, set(found.names)
+    kinds = [kind for kind, marks in _MARKS.items() if set(marks) <= names and not names >= _RUNS]
+    if nccl or kinds:
+        what = "the output of nccl-tests" if nccl else f"a table of {KINDS[kinds[0]].meaning}"
+        hint = f"costmodel calibrate {path} fits constants to it, without tables of runs beside it"
+        raise fail("D014", f"this is {what}, not a table of training runs", place, hint)
+    return read_table(path)
 
 
 def _kind_of(place: Place, names: list[str]) -> Kind:

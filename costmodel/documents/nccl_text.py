@@ -37,6 +37,8 @@ _LAUNCH = re.compile(r"#\s*nThread\s+(\d+)\s+nGpus\s+(\d+)")
 _RANK = re.compile(r"#\s*Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*\S)")
 _HEADER = re.compile(r"#\s*size\s+count\s")
 _RESULT = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
+_FAILED = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)\s+FAILED")
+_FOOT = re.compile(r"#\s*Avg bus bandwidth")
 _CPU = "cputime"
 # Of each test: whether it names an operation, whether a root, and how often the bus carries what all but one rank hold,
 # none where it is what each rank sends (PERFORMANCE.md of nccl-tests).
@@ -86,6 +88,9 @@ def nccl_rows(path: str, text: str) -> tuple[Row, ...]:
         place = Place(path, number, 1, text=line, width=max(1, len(line.rstrip())))
         if _STARTS.match(line) and run.columns:
             run = _Run(operation=run.operation)
+        if failed := _FAILED.match(line):
+            sentence = f"the test failed: {failed[1]} values of its results are out of bounds"
+            faults += fail("D015", sentence, place, "a broken run says nothing of its time; run it again").faults
         if line.startswith("#") or not run.columns or not _RESULT.match(line):
             _heard(run, line)
             continue
@@ -100,6 +105,21 @@ def nccl_rows(path: str, text: str) -> tuple[Row, ...]:
         hint = "the sizes and times stand under the header that begins with '# size count'"
         raise fail("D015", "this output of nccl-tests holds no results", Place(path, 1, 1), hint)
     return tuple(rows)
+
+
+def nccl_remarks(path: str, text: str) -> tuple[str, ...]:
+    """What is odd about a text and no fault: results that no footer ends, whose last sizes may be missing."""
+    open_since = 0
+    found = []
+    for number, line in enumerate([*text.splitlines(), "# size count "], 1):
+        if open_since and (_HEADER.match(line) or _STARTS.match(line)):
+            found.append(f"{path}:{open_since}: cut short: no '# Avg bus bandwidth' ends what begins here")
+            open_since = 0
+        elif _FOOT.match(line):
+            open_since = 0
+        elif _RESULT.match(line):
+            open_since = open_since or number
+    return tuple(found)
 
 
 def _heard(run: _Run, line: str) -> None:

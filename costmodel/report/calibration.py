@@ -35,7 +35,7 @@ def calibration(found: Calibrated, decisions: list[Decision], written: list[Path
     if said and found.left_out:
         rows = [(reason, f"{count:,}") for reason, count in found.left_out.items()]
         lines.append(Grid(("not fitted", "rows"), rows, "lr"))
-    return [*lines, *_told(decisions, written)]
+    return [*lines, *(styled(remark) for remark in found.remarks), *_told(decisions, written)]
 
 
 def _row(decision: Decision) -> tuple[str, ...]:
@@ -90,6 +90,7 @@ def calibration_json(found: Calibrated, decisions: list[Decision], written: list
         "files": [{"file": file, "digest": digest} for file, digest in found.files.items()],
         "fits": [_plain(decision) for decision in decisions],
         "left_out": [{"reason": reason, "rows": count} for reason, count in found.left_out.items()],
+        "remarks": list(found.remarks),
         "written": [str(path) for path in written],
     }
 

@@ -10,6 +10,7 @@ from typing import Any
 from rich.text import Text
 
 import costmodel
+from costmodel.explore.calibrate.beliefs import off_scale, on_scale
 from costmodel.explore.calibrate.sharpened import Sharpened, unit_value
 from costmodel.explore.calibrate.steps import Errors, Learned
 from costmodel.report.layout import Grid, Line
@@ -41,9 +42,18 @@ def sharpening(found: Sharpened, written: Iterable[Path]) -> list[Line]:
 def _constant(part: Learned) -> tuple[str, ...]:
     belief = part.belief
     believed = unit_value(belief, belief.believed) + (f" × {belief.like}" if belief.like else "")
-    known = f"{part.spread:.0%}" if part.resolved else "as believed"
+    spread = known(part) if part.resolved else "as believed"
     fitted = unit_value(belief, part.value)
-    return belief.name, believed, fitted, known, f"{part.runs}", f"{len(part.families)}"
+    return belief.name, believed, fitted, spread, f"{part.runs}", f"{len(part.families)}"
+
+
+def known(part: Learned) -> str:
+    """One spread to either side; of a share, whose spread is of its log-odds, the shares there."""
+    if not part.belief.share:
+        return f"{part.spread:.0%}"
+    middle = on_scale(part.belief, part.value)
+    low, high = (off_scale(part.belief, middle + side * part.spread) for side in (-1, 1))
+    return f"{low:.0%} to {high:.0%}"
 
 
 def _errors(found: Sharpened) -> Iterator[tuple[str, ...]]:

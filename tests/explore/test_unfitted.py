@@ -1,4 +1,4 @@
-"""Calibrate: timings that are too few or doubted are not fitted, but held against the constants in use."""
+"""Calibrate: what is not fitted is held against the constants in use, refused, or said by name."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from typing import Any
 
 import pytest
 
+from costmodel.documents.belief import Belief
+from costmodel.explore.calibrate.steps import Learned
+from costmodel.report.steps import known
+
+FOLDER = Path(__file__).parent / "measured"
+RUNS, NCCL = FOLDER / "mine.csv", FOLDER / "all_reduce_perf.txt"
 HEAD = "gpu,op,gpus,nodes,bytes,time_us,confidence\n"
 FEW = "".join(f"H200-SXM,all_reduce,8,1,{2**power},{40 + 2**power / 2.4e5:.1f},high\n" for power in (26, 28, 30))
 DOUBTED = "".join(f"H200-SXM,all_gather,8,1,{2**power},{30 + 2**power / 4e5:.1f},low\n" for power in range(20, 34))
@@ -60,3 +66,65 @@ def test_with_nothing_fitted_the_reasons_are_said_and_no_legend(run: Any, tmp_pa
     assert "no accelerator document for 'abacus'" in shown
     assert "in each pair" not in shown
     assert "-v" not in shown
+
+
+KERNELS = {
+    "matmuls": "gpu,dtype,m,n,k,time_us\nh200-sxm,bf16,8,4096,4096,9.0\n",
+    "collectives inside and across nodes": f"{HEAD}{FEW}",
+    "collectives inside a node": "gpu,op,n_gpus,bytes,time_us\nh200-sxm,all_reduce,8,4096,9.1\n",
+}
+
+
+@pytest.mark.parametrize("meaning", list(KERNELS))
+def test_kernels_among_runs_are_called_what_they_are(run: Any, tmp_path: Path, meaning: str) -> None:
+    path = tmp_path / "kernels.csv"
+    path.write_text(KERNELS[meaning], "utf-8")
+    for words in (("calibrate", str(RUNS), str(path)), ("validate", str(path))):
+        ran = run(*words)
+        assert ran.code == 2
+        assert ran.err.count("error[") == 1
+        assert f"this is a table of {meaning}, not a table of training runs" in ran.err
+        assert f"costmodel calibrate {path}" in ran.err
+
+
+def test_the_text_of_nccl_tests_is_no_table_of_runs(run: Any) -> None:
+    ran = run("validate", str(NCCL))
+    assert ran.code == 2
+    assert "this is the output of nccl-tests" in ran.err
+
+
+def test_runs_are_chosen_by_columns_there_are(run: Any) -> None:
+    ran = run("calibrate", str(RUNS), "--where", "foo=bar")
+    assert ran.code == 2
+    assert "no table has a column 'foo'" in ran.err
+    assert "known: " in ran.err
+    assert "no run has gpu=abacus" in run("calibrate", str(RUNS), "--where", "gpu=abacus").err
+
+
+def test_a_failed_test_of_nccl_is_refused(run: Any, tmp_path: Path) -> None:
+    path = tmp_path / "all_reduce_perf.txt"
+    path.write_text(NCCL.read_text("utf-8").replace("values : 0 OK", "values : 5 FAILED", 1), "utf-8")
+    ran = run("calibrate", str(path))
+    assert ran.code == 2
+    assert "error[D015]: the test failed: 5 values" in ran.err
+    assert "# Out of bounds values : 5 FAILED" in ran.err
+    assert "run it again" in ran.err
+
+
+def test_a_text_of_nccl_cut_short_is_remarked(run: Any, tmp_path: Path) -> None:
+    path = tmp_path / "all_reduce_perf.txt"
+    lines = NCCL.read_text("utf-8").splitlines()
+    last = max(place for place, line in enumerate(lines) if line.startswith("# Avg bus bandwidth"))
+    path.write_text("\n".join(lines[: last - 2]), "utf-8")
+    told = json.loads(run("calibrate", str(path), "--json").out)
+    (remark,) = told["remarks"]
+    assert "cut short" in remark
+    assert remark in run("calibrate", str(path)).out.replace("\n", "")
+    assert "cut short" not in run("calibrate", str(NCCL)).out
+
+
+def test_what_is_known_of_a_share_is_between_two_shares() -> None:
+    share = Belief(name="s", documents=["x"], leaf="network.share", believed=0.8, spread=0.7, share=True)
+    factor = Belief(name="f", documents=["x"], leaf="sustained.factor", believed=1.3, spread=0.1)
+    parts = [Learned(belief, belief.believed, 0.47, 9, ("a",), resolved=True) for belief in (share, factor)]
+    assert [known(part) for part in parts] == ["71% to 86%", "47%"]

@@ -146,11 +146,12 @@ class Fit:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """Every fit of some files, and how many rows were left out for what reason."""
+    """Every fit of some files, how many rows were left out for what reason, and what was odd about a file."""
 
     files: dict[str, str]
     fits: list[Fit]
     left_out: dict[str, int]
+    remarks: tuple[str, ...] = ()
 
 
 def calibrated(paths: Sequence[str], node: str | None = None) -> Calibrated:
@@ -173,7 +174,8 @@ def calibration(tables: list[Timings], node: str | None = None) -> Calibrated:
         except LeftOut as reason:
             found.left_out[str(reason)] += len(found.shapes[key])
     files = {table.file: table.digest for table in tables}
-    return Calibrated(files, fits, dict(sorted(found.left_out.items())))
+    remarks = tuple(remark for table in tables for remark in table.remarks)
+    return Calibrated(files, fits, dict(sorted(found.left_out.items())), remarks)
 
 
 def _fits(kernels: Kernels) -> list[Fit]:

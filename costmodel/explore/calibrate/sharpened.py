@@ -9,14 +9,13 @@ from typing import Any
 
 from costmodel.documents.belief import Belief
 from costmodel.documents.folders import is_shipped
-from costmodel.documents.kernels import stem
+from costmodel.documents.kernels import read_runs, stem
 from costmodel.documents.rewriting import document_text, place_of, rewritten
 from costmodel.documents.shelf import Shelf
-from costmodel.documents.table import read_table
 from costmodel.errors import Place, fail
 from costmodel.explore.calibrate.beliefs import OWN_SOURCE, before, believed, own
 from costmodel.explore.calibrate.steps import LIKENESS, Learned, StepFit, step_fit, timed
-from costmodel.explore.validate.validate import Where, chosen_rows
+from costmodel.explore.validate.validate import Where, checked_columns, chosen_rows, nothing_chosen
 from costmodel.units import significant
 
 SECONDS = ("operation", "host")  # leaves that are times
@@ -38,8 +37,12 @@ def sharpened(
     tables: Sequence[str], *, where: Where | None = None, leave_out: str | None = None, afresh: bool = False
 ) -> Sharpened:
     """Beliefs from tables of runs: all of them afresh, or the few that are one's own, near what is shipped."""
-    shelf = Shelf()
-    rows = [row for name in tables for row in chosen_rows(read_table(name), where or {}, shelf)]
+    shelf, where = Shelf(), where or {}
+    asked = [read_runs(name) for name in tables]
+    checked_columns(asked, where)
+    rows = [row for table in asked for row in chosen_rows(table, where, shelf)]
+    if where and not rows:
+        raise nothing_chosen(where)
     grouping = leave_out or "source_family"
     runs = timed(rows, shelf, grouping)
     if not runs:

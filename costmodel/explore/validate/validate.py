@@ -10,13 +10,14 @@ import numpy as np
 
 from costmodel.documents.case import Case, cases
 from costmodel.documents.cells import Row
+from costmodel.documents.kernels import read_runs
 from costmodel.documents.library import names, read
 from costmodel.documents.measurement import Measured
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.spelling import accelerator_named
-from costmodel.documents.table import Table, read_table
+from costmodel.documents.table import Table
 from costmodel.equations.economics import share
-from costmodel.errors import Place, fail
+from costmodel.errors import CostModelError, Place, fail
 from costmodel.estimate.plan import predict
 from costmodel.explore.validate.outcomes import FITS, Quantity, measured, outcome, quantity_of, stated
 from costmodel.explore.validate.reasons import Refused
@@ -151,19 +152,29 @@ def validated(
 ) -> list[Validated]:
     """Every table named, or every document that can be found, with its figures beside ours."""
     asked: list[Measured | Table] = [
-        read_table(name) if name == "-" or name.lower().endswith(".csv") else read("measured", name)
+        read_runs(name) if name == "-" or name.lower().endswith((".csv", ".txt")) else read("measured", name)
         for name in tables or names("measured")
     ]
     shelf, where = Shelf(), where or {}
-    known = sorted({column for table in asked for column in _columns(table)})
+    checked_columns(asked, where)
+    found = [_validated(table, quantity, where, shelf) for table in asked]
+    if where and not any(part.figures for part in found):
+        raise nothing_chosen(where)
+    return found
+
+
+def checked_columns(tables: Sequence[Measured | Table], where: Where) -> None:
+    """A fault where runs are asked for by a column that no table has."""
+    known = sorted({column for table in tables for column in _columns(table)})
     for column in where:
         if column not in known:
             raise fail("C005", f"no table has a column '{column}'", Place("command line"), f"known: {', '.join(known)}")
-    found = [_validated(table, quantity, where, shelf) for table in asked]
-    if where and not any(part.figures for part in found):
-        chosen = ", ".join(f"{column}={value}" for column, values in where.items() for value in values)
-        raise fail("C005", f"no run has {chosen}", Place("command line"), "--by shows what a column holds")
-    return found
+
+
+def nothing_chosen(where: Where) -> CostModelError:
+    """The fault of asking for what no run has."""
+    chosen = ", ".join(f"{column}={value}" for column, values in where.items() for value in values)
+    return fail("C005", f"no run has {chosen}", Place("command line"), "validate --by shows what a column holds")
 
 
 def _columns(table: Measured | Table) -> Sequence[str]:

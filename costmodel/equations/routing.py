@@ -27,7 +27,7 @@ def load_variation(tokens: Number, top_k: Number, experts: Number, skew: Number)
         3.01
 
     Source:
-        aiconfigurator collector/trtllm; exact
+        aiconfigurator collector/helper.py; exact
     """
     least, most = _ends(tokens, top_k, experts)
     mean = _moment(1.0, least, most, skew)
@@ -81,7 +81,7 @@ def drawing_share(tokens: Number, top_k: Number, experts: Number, skew: Number) 
         [0.23, 0.84, 1.0]
 
     Source:
-        aiconfigurator collector/trtllm; exact
+        aiconfigurator collector/helper.py; exact
     """
     least, most = _ends(tokens, top_k, experts)
     total = _moment(0.0, least, most, skew)

@@ -19,7 +19,8 @@ from costmodel.equations.economics import share
 from costmodel.equations.roofline import best_matmul_share
 from costmodel.errors import Place, fail
 from costmodel.explore.calibrate.beliefs import OWN_SOURCE
-from costmodel.explore.calibrate.calibrate import Calibrated, Fit, link_of
+from costmodel.explore.calibrate.calibrate import Calibrated, Fit
+from costmodel.explore.calibrate.kernels import link_of
 from costmodel.units import significant
 
 JUDGED = "training-runs-fit"  # the source of entries that were set from whole steps, not from kernels

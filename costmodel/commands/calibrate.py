@@ -13,6 +13,7 @@ from costmodel.commands import completion
 from costmodel.commands.evidence import WhereOption, chosen_values
 from costmodel.commands.output import written as written_whole
 from costmodel.commands.shared import VerboseOption, answering
+from costmodel.errors import fail
 from costmodel.report.reply import Reply
 
 FilesArgument = Annotated[
@@ -112,7 +113,14 @@ def calibrate(
     from costmodel.explore.calibrate.renewal import decided, renewed
     from costmodel.report import calibration
 
-    if of_runs(files[0]):
+    runs = of_runs(files[0])
+    _suited(
+        files[0],
+        "runs" if runs else "kernels",
+        {"--node": node is not None, "--source": source is not None, "--replace": replace},
+        {"--where": bool(where), "--leave-out": leave_out is not None, "--afresh": afresh},
+    )
+    if runs:
         return _runs(files, leave_out, chosen_values(where or []), afresh=afresh, write=write)
     found = calibrated(files, node)
     decisions = decided(found, replace=replace)
@@ -123,6 +131,14 @@ def calibrate(
         lambda: calibration.calibration_json(found, decisions, list(texts)),
         rows="fits",
     )
+
+
+def _suited(file: str, held: str, of_kernels: Mapping[str, bool], of_runs: Mapping[str, bool]) -> None:
+    """Refuse an option of the other kind of table."""
+    wrong, other = (of_kernels, "kernels") if held == "runs" else (of_runs, "runs")
+    for option in (name for name, given in wrong.items() if given):
+        hint = f"leave it out; it goes with tables of {other}"
+        raise fail("C014", f"{file} holds {held}, of which {option} says nothing", None, hint)
 
 
 def _runs(

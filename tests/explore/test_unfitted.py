@@ -101,6 +101,20 @@ def test_runs_are_chosen_by_columns_there_are(run: Any) -> None:
     assert "no run has gpu=abacus" in run("calibrate", str(RUNS), "--where", "gpu=abacus").err
 
 
+@pytest.mark.parametrize(
+    ("table", "option"),
+    [
+        *((NCCL, option) for option in (["--where", "gpu=h100"], ["--afresh"], ["--leave-out", "source"])),
+        *((RUNS, option) for option in (["--node", "dgx-a100"], ["--source", "mine"], ["--replace"])),
+    ],
+)
+def test_an_option_of_the_other_kind_of_table_is_refused(run: Any, table: Path, option: list[str]) -> None:
+    ran = run("calibrate", str(table), *option)
+    assert ran.code == 2
+    assert "error[C014]" in ran.err
+    assert f"of which {option[0]} says nothing" in ran.err
+
+
 def test_a_failed_test_of_nccl_is_refused(run: Any, tmp_path: Path) -> None:
     path = tmp_path / "all_reduce_perf.txt"
     path.write_text(NCCL.read_text("utf-8").replace("values : 0 OK", "values : 5 FAILED", 1), "utf-8")

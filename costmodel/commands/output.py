@@ -72,7 +72,8 @@ def written(path: Path, answer: str | bytes, *, folder: bool = False) -> None:
         os.chmod(temporary, mode & 0o777)
         os.replace(temporary, path)
     except OSError as error:
-        raise fail("C002", f"{path} cannot be written: {error.strerror}", Place(str(path))) from None
+        hint = "" if path.parent.is_dir() else f"there is no folder {path.parent}"
+        raise fail("C002", f"{path} cannot be written: {error.strerror}", Place(str(path)), hint) from None
     finally:
         if temporary:
             with contextlib.suppress(OSError):

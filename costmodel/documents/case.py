@@ -67,7 +67,22 @@ def _scenario_tree(reader: Reader, name: str) -> tuple[Any, str]:
 
 
 def load(name: str, assignments: Iterable[str] = ()) -> Case:
-    """A scenario by name, path or '-', with overrides, and every document it names."""
+    """A scenario by name, path or '-', with overrides, and every document it names.
+
+    Args:
+        name: as a command takes it
+        assignments: each path=value, as --set takes it
+
+    Raises:
+        CostModelError: with every fault that was found
+        TypeError: name is no text, or assignments are one
+
+    Example:
+        >>> load("quickstart", ["plan.tp=4"]).scenario.plan.tp
+        4.0
+    """
+    if not isinstance(name, str) or isinstance(assignments, str):
+        raise TypeError("load takes the name of a scenario and a list of assignments: 'quickstart', ['plan.tp=4']")
     reader, assignments = Reader(), tuple(assignments)
     tree, shown = _scenario_tree(reader, name)
     return replace(case_from(reader, tree, shown, assignments), name=name, assignments=assignments)

@@ -40,6 +40,7 @@ _WANTED = {
 _HINTS = {
     "too_short": "leave the key out, or name at least one value",
 }
+_OF_TRANSFORMERS = {"architectures", "model_type", "transformers_version"}
 _SCHEMA = re.compile(r"costmodel/[\w-]+/v\d+")
 _LONGEST = 60
 
@@ -132,9 +133,10 @@ class _Faults:
         path = ".".join(map(str, where))
         if where[-1] == "schema":
             properties = _at(self.kind, detail["loc"][:-1]).get("properties", {})
-            return Fault(
-                "D011", f"the key '{path}' is missing", place, f"schema: {properties.get('schema', {}).get('const')}"
-            )
+            hint = f"schema: {properties.get('schema', {}).get('const')}"
+            if isinstance(detail["input"], dict) and _OF_TRANSFORMERS & set(detail["input"]):
+                hint = "this is a config of transformers; costmodel show mixtral-8x7b > mine.yaml is a model to change"
+            return Fault("D011", f"the key '{path}' is missing", place, hint)
         text = _at(self.kind, detail["loc"][:-1]).get("properties", {}).get(where[-1], {}).get("description", "")
         return Fault("D004", f"the key '{path}' is missing", place, f"{where[-1]}: {text}" if text else "")
 

@@ -25,6 +25,7 @@ from costmodel.documents.base import (
     as_written,
     quantity,
 )
+from costmodel.units import show
 
 _hertz, _hertz_schema = quantity("1/s", 0, 1e12, above=True)
 Hertz = Annotated[float, _hertz, _hertz_schema]
@@ -115,6 +116,15 @@ class Accelerator(Document):
         default=None, description="Node that stands for its own where a table of measured runs names none"
     )
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        for name, best in self.best_matmul.items():
+            if best > (peak := getattr(self.peak, name, None) or math.inf):
+                words = {"name": name, "best": show(best, "FLOP/s"), "peak": show(peak, "FLOP/s")}
+                sentence = "best_matmul.{name}, {best}, is more than peak.{name}, {peak}: change both, or leave it out"
+                raise PydanticCustomError("peak", sentence, words)
+        return self
 
 
 class Fabric(Sourced):

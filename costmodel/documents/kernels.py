@@ -199,10 +199,10 @@ def _kind_of(place: Place, names: list[str]) -> Kind:
     shared = {kind: len(set(names) & {*layout.columns, *layout.optional}) for kind, layout in KINDS.items()}
     best = max(_MARKS, key=lambda kind: (len(set(names) & set(_MARKS[kind])) / len(_MARKS[kind]), shared[kind]))
     if shared[best] < 2:
-        hint = "a CSV of timings, or what nccl-tests printed; costmodel explain D015 names the columns"
+        hint = "costmodel explain D015 names the columns of kernels, D014 those of training runs"
         if set(names) & set(RUN_COLUMNS):
             hint = f"a table of training runs also needs {', '.join(RUN_REQUIRED)}"
-        raise fail("D015", "the first line names no columns of a table of kernels", place, hint)
+        raise fail("D015", "the first line names no columns of a table of kernels or of runs", place, hint)
     missing = ", ".join(f"'{name}'" for name in _MARKS[best] if name not in names)
     close = nearest(next(name for name in _MARKS[best] if name not in names), names, 0.5)
     hint = f"is it '{close}'?" if close else "costmodel explain D015 names the columns"
@@ -238,3 +238,4 @@ def told_kinds() -> Iterator[str]:
     """Every kind of table with its columns, those it may lack in brackets."""
     for layout in KINDS.values():
         yield f"{layout.meaning}: {', '.join([*layout.columns, *(f'({name})' for name in layout.optional)])}"
+    yield "training runs, which calibrate takes too: costmodel explain D014 names their columns"

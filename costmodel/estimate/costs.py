@@ -66,7 +66,7 @@ class Costs:
         return np.broadcast_to(np.asarray(self.columns[name], dtype=np.float64), (self.rows,))
 
     def row(self, index: int = 0) -> dict[str, float]:
-        """One plan's results as plain numbers."""
+        """One plan's results as plain numbers: seconds, bytes, FLOP/s, shares of one, USD."""
         return {name: _at(value, index) for name, value in self.columns.items()}
 
     def frame(self) -> pandas.DataFrame:

@@ -148,6 +148,13 @@ def answer(setting: Setting, plan: Plan) -> Answer:
 
 
 def predict(case: Case) -> Answer:
-    """Time, memory, communication and cost of the scenario's own plan."""
+    """Time, memory, communication and cost of the scenario's own plan.
+
+    Where `refused` names reasons the plan is not legal, and its figures mean nothing; `broken` names the limits that
+    it does not keep, its memory one of them.
+
+    Raises:
+        CostModelError: the scenario has no plan, or asks for what is not modelled
+    """
     setting = setting_of(case)
     return answer(setting, own_plan(setting))

@@ -142,9 +142,12 @@ def summary(found: Sequence[Checked]) -> str:
     findings = [finding for finding in held if finding.kind != "known" or not finding.kept]
     failed = sum(not finding.kept for finding in findings)
     scenarios = f"{len(found)} scenario{'s' if len(found) != 1 else ''}"
+    new = sum(finding.kind == "known" and finding.kept for finding in held)
+    more = f", {new} not in the baseline" if new else ""
     if not findings:
-        return f"{scenarios}, held to nothing: give them limits, or name a baseline with --against"
-    return f"{failed} of {len(findings)} failed" if failed else f"{len(findings)} kept, {scenarios}"
+        missing = "--update adds them to the baseline" if new else "name a baseline with --against"
+        return f"{scenarios}, held to nothing: give them limits, or {missing}"
+    return (f"{failed} of {len(findings)} failed" if failed else f"{len(findings)} kept, {scenarios}") + more
 
 
 def sentence(checked: Checked, finding: Finding) -> str:

@@ -240,6 +240,31 @@ def test_more_memory_than_there_is(run: Any, faults: Faults, shadow: Callable[..
     assert (found.code, found.sentence) == ("D006", "usable is more than the capacity")
 
 
+def test_no_matmul_is_faster_than_the_peak(run: Any, faults: Faults, shadow: Callable[..., Path]) -> None:
+    """As of a copied document of which the peak alone was changed."""
+    (found,) = faults(run("estimate", NAME, cwd=shadow(CHIP, "bf16: 989.4 TFLOP/s", "bf16: 100 TFLOP/s")))
+    assert found.code == "D006"
+    assert found.sentence.startswith("best_matmul.bf16, 794 TFLOP/s, is more than peak.bf16, 100 TFLOP/s")
+
+
+def test_rates_that_nothing_has_are_out_of_range(run: Any, faults: Faults) -> None:
+    (found,) = faults(run("estimate", NAME, "--set", "cluster.fabric.bandwidth=1e-300 Gb/s"))
+    assert (found.code, "at least 1 B/s" in found.sentence) == ("D008", True)
+
+
+def test_a_config_of_transformers_is_called_so(run: Any, faults: Faults, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "mixtral", "hidden_size": 4096}', "utf-8")
+    for asked in (("memory", "config.json"), ("memory", NAME, "--set", "model=config.json")):
+        (found,) = faults(run(*asked, cwd=tmp_path))
+        assert (found.code, found.help.split(";")[0]) == ("D011", "this is a config of transformers")
+
+
+@pytest.mark.parametrize("given", [(NAME, "plan.tp=4"), ({"model": "llama-3-70b"},)])
+def test_the_library_wants_a_name_and_a_list(given: Any) -> None:
+    with pytest.raises(TypeError, match="list of assignments"):
+        load(*given)
+
+
 @pytest.mark.parametrize("leaf", ["accelerator.memory.usable", "accelerator.memory.capacity", "memory.capacity"])
 def test_no_memory_at_all(leaf: str, run: Any, faults: Faults) -> None:
     (found,) = faults(run("estimate", NAME, "--set", f"cluster.node.{leaf}=0 GiB"))

@@ -29,14 +29,16 @@ def file_text(path: str, place: Place | None = None, *, largest: int = MAXIMUM_B
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         named = f"'{path}'" if place else "the file"
-        raise fail("D001", f"{named} cannot be read: {reason}", place or shown) from None
+        hint = "it is a folder; name a file in it" if isinstance(error, IsADirectoryError) else ""
+        raise fail("D001", f"{named} cannot be read: {reason}", place or shown, hint) from None
     if len(data) > largest:
         raise fail("D001", f"the file is over {largest / 1e6:.0f} MB", shown)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise fail("D001", f"the file is not UTF-8 text (line {line}, byte {error.start})", shown) from None
+        sentence = f"the file is not UTF-8 text (line {line}, byte {error.start})"
+        raise fail("D001", sentence, shown, "save it as UTF-8") from None
 
 
 @functools.lru_cache(maxsize=1)

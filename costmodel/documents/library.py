@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from costmodel.documents.base import said
 from costmodel.documents.belief import Beliefs
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.faults import nearest, validate
@@ -70,7 +71,7 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
     close = nearest(name, known, 0.6) or next((other for other in known if name and other.startswith(name)), "")
     hint = f"did you mean '{close}'?" if close else f"costmodel list {plural(kind)} shows them all"
     other = next((other for other in FOLDERS if other != kind and name in names(other)), None)
-    sentence = f"there is no {kind} named '{name}'" + (
+    sentence = f"there is no {kind} named {said(name)}" + (
         f"; '{name}' is the name of a{'n' if other[0] in 'ae' else ''} {other}" if other else ""
     )
     if name and os.path.isfile(name):

@@ -392,6 +392,7 @@ def test_texts_that_are_no_document(name: str, way: str, run: Any, faults: Fault
     (found,) = faults(ran)
     assert found.code == code
     assert sentence in found.sentence
+    assert (found.help == "save it as UTF-8") is ("UTF-8" in sentence)
     assert found.place.startswith("s.yaml" if way == "file" else "<stdin>")
 
 

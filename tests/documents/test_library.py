@@ -132,6 +132,12 @@ def test_files_that_cannot_be_read(name: str, run: Any, faults: Faults, tmp_path
     (found,) = faults(run("search", path, cwd=tmp_path))
     assert found.code == "D001"
     assert reason in found.sentence
+    assert (found.help == "it is a folder; name a file in it") is name.startswith("folder")
+
+
+def test_a_name_that_never_ends_is_cut(run: Any, faults: Faults) -> None:
+    (found,) = faults(run("estimate", "x" * 5000))
+    assert (found.code, len(found.sentence) < 120) == ("D009", True)
 
 
 def test_a_file_one_may_not_read(

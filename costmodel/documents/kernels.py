@@ -21,9 +21,7 @@ from costmodel.documents.table import REQUIRED as RUN_REQUIRED
 from costmodel.documents.table import Table, read_table
 from costmodel.errors import CostModelError, Fault, Place, fail
 
-Kind = Literal[
-    "matmul", "attention", "decode", "collective", "cluster", "operator", "experts", "grouped", "dispatch", "runs"
-]
+Kind = Literal["matmul", "attention", "decode", "collective", "cluster", "operator", "experts", "grouped", "dispatch"]
 
 _TIME = Column("number", "time of one call, µs")
 _GPU = Column("text", "accelerator: the name of its document, or one that explain D015 lists")
@@ -152,7 +150,8 @@ def read_timings(path: str) -> Timings:
     found = sheet(path, text, _KNOWN)
     place, names = found.place, found.names
     if {*RUN_REQUIRED[:3]} <= set(names):
-        return Timings(path, "runs", digest, ())
+        hint = f"costmodel validate {path} holds it against predictions"
+        raise fail("D015", "this is a table of training runs, not of kernels", Place(path, 1, 1), hint)
     kind = _kind_of(place, names)
     if kind == "attention" and "decode" in Path(path).name:
         kind = "decode"

@@ -10,7 +10,7 @@ from typing import Any
 from rich.text import Text
 
 import costmodel
-from costmodel.explore.calibrate.beliefs import off_scale, on_scale
+from costmodel.explore.calibrate.beliefs import around
 from costmodel.explore.calibrate.sharpened import Sharpened, unit_value
 from costmodel.explore.calibrate.steps import Errors, Learned
 from costmodel.report.layout import Grid, Line
@@ -51,8 +51,7 @@ def known(part: Learned) -> str:
     """One spread to either side; of a share, whose spread is of its log-odds, the shares there."""
     if not part.belief.share:
         return f"{part.spread:.0%}"
-    middle = on_scale(part.belief, part.value)
-    low, high = (off_scale(part.belief, middle + side * part.spread) for side in (-1, 1))
+    low, high = around(part.belief, part.value, part.spread)
     return f"{low:.0%} to {high:.0%}"
 
 

@@ -62,7 +62,6 @@ def written(folder: Path, text: str | bytes, name: str = "table.csv") -> str:
         ("gpu,op,mp,b,fwd_us,bwd_us\nx,gelu,1,2,3.5,\n", "operator"),
         ("gpu,dtype,stage,groups,m,n,k,time_us\nx,bf16,fwd,4,8,16,32,9\n", "grouped"),
         ("gpu,dtype,tokens,hidden,inter,topk,experts,time_us\nx,bf16,4,8,16,2,8,9\n", "experts"),
-        ("layers,hidden,heads,seq_len\n1,2,3,4\n", "runs"),
         (NOW, "cluster"),
         (OLD, "cluster"),
     ],
@@ -176,6 +175,7 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
     "infinite": (GEMM.replace("11.5", "inf"), "D006", "not 'inf'", ":2:31"),
     "empty cell": (GEMM.replace("11.5", ""), "D006", "'time_us' is empty", ":2:31"),
     "open quote": (GEMM.replace("bfloat16", '"bfloat16'), "D014", "not a table of cells", ":2:1"),
+    "runs": ("layers,hidden,heads,seq_len\n1,2,3,4\n", "D015", "a table of training runs, not of kernels", ":1:1"),
     "runs without columns": ("layers,step_time_s\n4,1.5\n", "D015", "names no columns", ":1:1"),
     "text cut": (
         NOW.replace("    22.50    0.09    0.05     N/A    21.00    0.10    0.05     N/A", ""),

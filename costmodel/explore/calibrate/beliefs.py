@@ -37,6 +37,12 @@ def off_scale(belief: Belief, scaled: float) -> float:
     return 1 / (1 + math.exp(-scaled)) if belief.share else math.exp(scaled)
 
 
+def around(belief: Belief, value: float, spread: float) -> tuple[float, float]:
+    """One spread, which is of that scale, to either side of a value."""
+    middle = on_scale(belief, value)
+    return off_scale(belief, middle - spread), off_scale(belief, middle + spread)
+
+
 def shipped(belief: Belief, shelf: Shelf) -> float:
     """The value its first document has now."""
     return _leaf(shelf.document(belief.kind, belief.documents[0]), belief)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from costmodel.documents.kernels import Timings, read_timings
 from costmodel.documents.shelf import Shelf
-from costmodel.errors import Place, fail
 from costmodel.explore.calibrate.kernels import Kernels, Sample, kernels_of, samples_of
 from costmodel.explore.calibrate.regression import Error, error_of, fitted, held_out
 from costmodel.explore.calibrate.samples import LeftOut, gathered
@@ -53,10 +52,6 @@ def calibrated(paths: Sequence[str], node: str | None = None) -> Calibrated:
 
 def calibration(tables: list[Timings], node: str | None = None) -> Calibrated:
     """Every fit that these timings allow, in the order of documents, parts and entries."""
-    for table in tables:
-        if table.kind == "runs":
-            hint = f"costmodel validate {table.file} holds it against predictions"
-            raise fail("D015", "this is a table of training runs, not of kernels", Place(table.file, 1, 1), hint)
     shelf = Shelf()
     found = gathered(tables, shelf, node)
     fits = []

@@ -19,7 +19,8 @@ from costmodel.equations.tiles import tiled_rows
 from costmodel.equations.traffic import attention_traffic, mlp_traffic
 from costmodel.explore.calibrate.regression import Array, Columns, Constant, Form
 
-EVEN = 0.0  # skew of tokens that are spread evenly
+EVEN, ANY_SKEW = 0.0, 1.5  # of tokens that are spread evenly; what stands there where a law is asked for all the same
+CORNER = 2.0  # between compute and memory, as products usually have it: not fitted
 PACKED_UP_TO = ("torch_flow",)  # kernels that pack the queries of narrow groups only
 
 
@@ -103,7 +104,7 @@ def _fallen(table: Mapping[str, Array], held: Array) -> tuple[Array, Array]:
     """Rows of the hottest rank, and how many of the experts it holds they are of."""
     tokens, top_k, experts, ep = (table[name] for name in ("tokens", "topk", "experts", "ep"))
     even = table["skew"] == EVEN
-    routing = (tokens, top_k, experts, np.where(even, 1.5, table["skew"]))
+    routing = (tokens, top_k, experts, np.where(even, ANY_SKEW, table["skew"]))
     load = np.where(even, 1.0, slowest_part(ep, rank_variation(load_variation(*routing), experts, ep)))
     mean = divided(routed_rows(tokens, top_k, 1.0, load), ep)
     rows = np.clip(mean, 1.0, repeated(tokens, np.minimum(top_k, held)))
@@ -115,7 +116,8 @@ def _experts_time(constants: Mapping[str, float], columns: Columns) -> Array:
     bandwidth = columns["bandwidth"]
     read = repeated(columns["weights"], np.where(columns["hot"], constants["hot_share"], 1.0))
     shares = constants["compute_share"], constants["memory_share"]
-    product = matmul_time(columns["flop"], read, columns["peak"], bandwidth, *shares, constants["start"], 2.0, 1.0)
+    rates = columns["peak"], bandwidth
+    product = matmul_time(columns["flop"], read, *rates, *shares, constants["start"], CORNER, 1.0)
     return np.asarray(product + repeated(constants["passes"], stream_time(columns["streamed"], bandwidth, 1.0)))
 
 

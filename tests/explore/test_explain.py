@@ -15,10 +15,11 @@ from costmodel.documents.case import load
 from costmodel.documents.plan import Plan
 from costmodel.errors import CostModelError
 from costmodel.estimate.costs import COLUMNS, number
+from costmodel.estimate.evaluate import Evaluation
 from costmodel.estimate.memory.ledger import LINES, STAGES
 from costmodel.estimate.plan import Answer, answer, own_plan
 from costmodel.estimate.setting import Setting, setting_of
-from costmodel.explore.explain.explain import Node, explain, quantities
+from costmodel.explore.explain.explain import Node, explain, quantities, told, traced
 from costmodel.report import tree
 from costmodel.report.words import TIME_TERMS
 from costmodel.units import gib, show, show_time
@@ -47,8 +48,13 @@ def answered(name: str) -> Answer:
 
 
 @functools.cache
+def made(name: str) -> Evaluation:
+    return traced(asked(name), own_plan(asked(name)))
+
+
+@functools.cache
 def explained(name: str, quantity: str) -> Node:
-    return explain(asked(name), own_plan(asked(name)), quantity)
+    return told(asked(name), made(name), quantity)
 
 
 def nodes(root: Node) -> Iterator[Node]:
@@ -247,7 +253,9 @@ def test_trees_name_what_repeats() -> None:
 def test_a_step_is_told_by_the_names_that_estimate_prints(name: str) -> None:
     """Every term, as much as there, with the word by which it can be asked for; and nothing else beside them."""
     found = answer(setting_of(load(name)), own_plan(setting_of(load(name)))).evaluation.costs.row()
-    root = explain(setting_of(load(name)), own_plan(setting_of(load(name))), "step_time")
+    setting = setting_of(load(name))
+    evaluation = traced(setting, own_plan(setting))
+    root = told(setting, evaluation, "step_time")
     assert {node.quantity: node.value for node in root.beneath} == {
         key: found[key] for _, key in TIME_TERMS if found[key]
     }
@@ -257,7 +265,7 @@ def test_a_step_is_told_by_the_names_that_estimate_prints(name: str) -> None:
             (line,) = (line for line in drawn if line[4:].startswith(f"{title}  "))
             assert line[4:].startswith(f"{title}  {show_time(found[key], 4)}")
             assert key in line
-            asked = explain(setting_of(load(name)), own_plan(setting_of(load(name))), key)
+            asked = told(setting, evaluation, key)
             (branch,) = (node for node in root.beneath if node.quantity == key)
             assert (branch.value, len(branch.beneath)) == (asked.value, len(asked.beneath))
 
@@ -328,7 +336,7 @@ def test_json_is_the_same_tree() -> None:
 
 def test_an_unknown_quantity_is_answered_with_the_nearest() -> None:
     with pytest.raises(CostModelError) as caught:
-        explained("llama-3-70b-512", "step_tme")
+        explain(asked("llama-3-70b-512"), own_plan(asked("llama-3-70b-512")), "step_tme")
     assert caught.value.faults[0].code == "C003"
     assert "step_time" in caught.value.faults[0].hint
 

@@ -54,13 +54,23 @@ def explain(setting: Setting, plan: Plan, quantity: str) -> Node:
     """The tree of one figure of one plan, from the calls that were really made."""
     if quantity not in quantities():
         raise unknown(quantity, quantities())
+    return told(setting, traced(setting, plan), quantity)
+
+
+def traced(setting: Setting, plan: Plan) -> Evaluation:
+    """What a plan costs, every figure with what it was made of."""
     with trace():
-        evaluation = banded(setting, evaluate(setting, _traced(setting, plan)))
+        return banded(setting, evaluate(setting, _knowing_block(setting, plan)))
+
+
+def told(setting: Setting, evaluation: Evaluation, quantity: str) -> Node:
+    """The tree of one figure of a traced evaluation."""
+    with trace():
         origin, unit = _origin(evaluation, quantity)
     return _node(setting, quantity, unit, origin, {})
 
 
-def _traced(setting: Setting, plan: Plan) -> Block:
+def _knowing_block(setting: Setting, plan: Plan) -> Block:
     """The plan's block with columns that know where they were written, or what they follow from."""
     block, _ = plan_block(setting, plan)
     columns: dict[str, Any] = {

@@ -88,15 +88,10 @@ def calibrate(
     """Constants fitted from measured kernels, or from measured runs: three of your own sharpen its predictions.
 
     Examples:
-
       costmodel calibrate gemm.csv all_reduce_perf.txt
-
       costmodel calibrate all_reduce_perf.txt --node dgx-h200 --json
-
       costmodel calibrate all_reduce_perf.txt --write > told.txt
-
       costmodel calibrate mine.csv
-
       costmodel calibrate runs.csv --leave-out source_family
 
     A table of kernels has a timing in each row: costmodel explain D015 names the columns. The error held out is that

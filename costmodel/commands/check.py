@@ -45,11 +45,8 @@ def check(
     """For CI: whether scenarios keep their limits, and are no worse than a baseline says they were.
 
     Examples:
-
       costmodel check llama-3-70b-512 quickstart
-
       costmodel check SCENARIO --against baseline.json --update
-
       costmodel check SCENARIO --against baseline.json --format github
 
     Limits are the scenario's: at_most, at_least, target and within, on any result. Against a baseline step time, memory
@@ -57,6 +54,7 @@ def check(
     a plan is held by the best plan of its search.
 
     Exit code 1 when anything is not kept, 2 when a scenario or the baseline cannot be read.
+
     Next: costmodel diff A B
     """
     from costmodel.explore.compare.check import Holding, renewed

@@ -51,14 +51,12 @@ def diff(
     """What changed from A to B: in the inputs, then term by term in time, memory and communication.
 
     Examples:
-
       costmodel diff llama-3-70b-512 --set plan.recompute=full
-
       costmodel diff llama-3-70b-512 --plans 0,1
-
       costmodel estimate SCENARIO --json | costmodel diff - SCENARIO --set plan.zero=3
 
     --set applies to B. A stored result keeps the figures it had; everything else is predicted anew.
+
     Next: costmodel check SCENARIO --against BASELINE
     """
     from costmodel.explore.compare.compare import compare

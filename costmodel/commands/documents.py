@@ -70,9 +70,7 @@ def list_documents(
     """Which scenarios, models, stacks and hardware are known by name.
 
     Examples:
-
       costmodel list models
-
       costmodel list hardware
 
     Next: costmodel show NAME
@@ -98,11 +96,8 @@ def show(
     """What a document says, as it is written; scenarios and models are good starts for one's own.
 
     Examples:
-
       costmodel show h100-sxm
-
       costmodel show h100-sxm --fitted
-
       costmodel show llama-3-70b-512 > mine.yaml
 
     Next: costmodel estimate mine.yaml
@@ -122,9 +117,7 @@ def init() -> Reply:
     """A commented scenario to start from; it runs as it is.
 
     Examples:
-
       costmodel init
-
       costmodel init > mine.yaml
 
     Next: costmodel search mine.yaml
@@ -145,12 +138,11 @@ def schema(
     """The JSON Schema of a kind of document, for completion and checks in an editor.
 
     Examples:
-
       costmodel schema scenario
-
       costmodel schema accelerator > schema.json
 
     A YAML file whose first line is '# yaml-language-server: $schema=schema.json' is then checked as it is typed.
+
     Next: costmodel init > mine.yaml
     """
     from costmodel.documents.schema import schema_of

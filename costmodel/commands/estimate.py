@@ -34,12 +34,12 @@ def estimate(scenario: ScenarioArgument, assignments: SetOption = None, verbose:
     """How long a step takes, how much memory it needs, what it costs.
 
     Examples:
-
       costmodel estimate llama-3-70b-512
-
       costmodel estimate llama-3-70b-512 --set plan.tp=4 --set plan.pp=8
 
-    Exit code 1 when the plan is not legal, does not fit or breaks a limit. Next: costmodel search SCENARIO
+    Exit code 1 when the plan is not legal, does not fit or breaks a limit.
+
+    Next: costmodel search SCENARIO
     """
     from costmodel.report import estimate as report
     from costmodel.report import machine
@@ -65,12 +65,12 @@ def memory(
     """Where the bytes of the worst stage go, and whether they fit; for a model's name, its weights and states alone.
 
     Examples:
-
       costmodel memory llama-3-70b-512
-
       costmodel memory llama-3-70b
 
-    Exit code 1 when the plan is not legal, does not fit or breaks a limit. Next: costmodel explain SCENARIO memory_peak
+    Exit code 1 when the plan is not legal, does not fit or breaks a limit.
+
+    Next: costmodel explain SCENARIO memory_peak
     """
     from costmodel.explore.explain.alone import alone, is_model
     from costmodel.report import ledger, machine
@@ -88,12 +88,12 @@ def comm(scenario: ScenarioArgument, assignments: SetOption = None) -> Reply:
     """Who talks over which link, how often, how long, and what of it is exposed.
 
     Examples:
-
       costmodel comm llama-3-70b-512
-
       costmodel comm llama-3-70b-512 --set plan.zero=3 --json
 
-    Exit code 1 when the plan is not legal, does not fit or breaks a limit. Next: costmodel explain SCENARIO tp_exposed
+    Exit code 1 when the plan is not legal, does not fit or breaks a limit.
+
+    Next: costmodel explain SCENARIO tp_exposed
     """
     from costmodel.report import communication, machine
 

@@ -79,11 +79,8 @@ def validate(
     """Predicted against measured: published runs, each held to its table's own tolerance, or runs of your own.
 
     Examples:
-
       costmodel validate
-
       costmodel validate korthikanti-2022 --json
-
       costmodel validate --by model --worst 2
 
     A CSV file has a run in each row: costmodel explain D014 names its columns. Cells left empty are filled by stated
@@ -92,7 +89,9 @@ def validate(
     --quantity regret takes runs of one model, batch and cluster that were measured in five layouts or more, picks the
     layout that is predicted fastest, and tells how much longer that one ran than the fastest did.
 
-    Exit code 1 when a figure is out of its tolerance; CSV files have none. Next: costmodel show korthikanti-2022
+    Exit code 1 when a figure is out of its tolerance; CSV files have none.
+
+    Next: costmodel show korthikanti-2022
     """
     from costmodel.explore.validate.validate import validated
     from costmodel.report import evidence

@@ -30,14 +30,13 @@ def explain(
     """Why a figure is what it is: equation, inputs, units and source of each; or what a word or code means.
 
     Examples:
-
       costmodel explain llama-3-70b-512 dp_exposed
-
       costmodel explain ring_time
-
       costmodel explain L002
 
-    Alone it lists what can be explained. Exit code 1 when the plan is not legal. Next: --depth 6 goes further down
+    Alone it lists what can be explained. Exit code 1 when the plan is not legal.
+
+    Next: --depth 6 goes further down
     """
     from costmodel.documents.case import load
     from costmodel.documents.library import names

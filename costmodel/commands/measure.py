@@ -58,9 +58,7 @@ def measure(
     is predicted from their parts, and nothing is fitted to them. Ctrl-C ends it with what is finished.
 
     Examples:
-
       costmodel measure --device cpu --brief
-
       costmodel measure --gpu h100-sxm -o mine.csv
 
     Next: costmodel calibrate mine.csv --write

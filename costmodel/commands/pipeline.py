@@ -30,12 +30,11 @@ def pipeline(
     """How a plan's stages wait for each other: bubble, micro-batches in flight, balance, and a timeline.
 
     Examples:
-
       costmodel pipeline llama-3-70b-512
-
       costmodel pipeline llama-3-70b-512 --schedule 1f1b,interleaved --set plan.pp=8
 
     Bubbles are shares of the whole step. Exit code 1 when the plan is not legal, does not fit or breaks a limit.
+
     Next: costmodel explain SCENARIO bubble
     """
     from costmodel.documents.case import load

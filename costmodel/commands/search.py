@@ -86,19 +86,15 @@ def search(
     """Which plan is best: the legal DP × TP × PP layouts worth trying, or those the scenario lists, ranked.
 
     Examples:
-
       costmodel search llama-3-70b-512
-
       costmodel search llama-3-70b-512 --top 3 --set cluster.nodes=32
-
       costmodel search llama-3-70b-512 --pareto memory_peak,step_time
-
       costmodel search llama-3-70b-512 --over cluster.node=dgx-h100,dgx-h200
-
       costmodel search llama-3-70b-512 --into FOLDER --keep all --resume > best.txt
 
     Ctrl-C ends with the best of what was seen; --resume goes on from there, also after a crash.
     Exit code 1 when no plan fits; then the nearest is shown, and what would make it fit.
+
     Next: costmodel estimate SCENARIO --set plan.tp=…
     """
     from costmodel.explore.search.ranges import axes

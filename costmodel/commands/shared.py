@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -140,6 +141,7 @@ def _answering(forms: Sequence[str], command: Callable[..., Reply]) -> Callable[
             allowed(how["output"], force=how["force"], forms=forms)
         deliver(command(**given), **how)
 
+    run.__doc__ = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(command) or "")  # the terminal breaks its sentences
     run.__signature__ = own.replace(parameters=[*own.parameters.values(), *common])  # type: ignore[attr-defined]
     return run
 

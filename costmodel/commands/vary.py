@@ -36,13 +36,12 @@ def sweep(
     """How results change along any leaf of the scenario, hardware figures too, or over several at once.
 
     Examples:
-
       costmodel sweep llama-3-70b-512 --over plan.tp=1,2,4,8 --over plan.micro_batch=1,2 --show mfu,memory_peak
-
       costmodel sweep llama-3-70b-512 --over "cluster.fabric.bandwidth=25..400 GB/s*2" --show step_time --chart
 
     A combination that cannot be is a row that says why. Ctrl-C ends with what is done.
     Exit code 1 when no combination works.
+
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
     from costmodel.commands.watching import paced
@@ -82,12 +81,11 @@ def scale(
     """What more accelerators bring: strong or weak scaling, where it bends, and which term eats the rest.
 
     Examples:
-
       costmodel scale llama-3-70b-512 --ranks 64..4096
-
       costmodel scale llama-3-70b-512 --ranks 64..1024 --weak --best
 
     Efficiency is throughput for each accelerator over that of the smallest size. Exit code 1 when no size works.
+
     Next: costmodel search SCENARIO --set cluster.nodes=…
     """
     from costmodel.commands.watching import paced
@@ -113,12 +111,11 @@ def sensitivity(
     """Which figure moves the answer most: fitted constants within their spread, all others by a tenth either way.
 
     Examples:
-
       costmodel sensitivity llama-3-70b-512
-
       costmodel sensitivity llama-3-70b-512 --of memory_peak --top 5
 
     The last line says which figure of the hardware is the bottleneck.
+
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
     from costmodel.documents.case import load
@@ -144,13 +141,12 @@ def solve(
     """What it would take: which values of one leaf reach a target, a deadline or a budget.
 
     Examples:
-
       costmodel solve llama-3-70b-512 --vary cluster.fabric.bandwidth --for "mfu>=45 %"
-
       costmodel solve llama-3-70b-512 --vary cluster.nodes=8..256*2 --for "run_time<=200 d"
 
     Only plans that are legal, fit and keep their limits count. Ctrl-C ends with what the values tried so far tell.
     Exit code 1 when no value reaches it.
+
     Next: costmodel estimate SCENARIO --set PATH=VALUE
     """
     from costmodel.commands.watching import paced

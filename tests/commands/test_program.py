@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import itertools
 import os
 import re
 import shlex
@@ -44,6 +45,15 @@ def test_help(name: str, run: Any) -> None:
     assert f"costmodel {name}" in ran.out
     assert "Examples:" in ran.out
     assert "Next:" in ran.out
+
+
+@every_command
+def test_the_terminal_breaks_the_sentences_of_the_help(name: str, run: Any) -> None:
+    shown = "\n".join(line.strip() for line in run(name, "--help").out.partition("╭")[0].splitlines())
+    for paragraph in shown.split("\n\n"):
+        if not paragraph.startswith("Examples:"):
+            for line, after in itertools.pairwise(paragraph.strip().splitlines()):
+                assert len(f"{line} {after.split()[0]}") >= 78
 
 
 @every_command

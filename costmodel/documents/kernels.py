@@ -150,7 +150,7 @@ def read_timings(path: str) -> Timings:
     found = sheet(path, text, _KNOWN)
     place, names = found.place, found.names
     if {*RUN_REQUIRED[:3]} <= set(names):
-        hint = f"costmodel validate {path} holds it against predictions"
+        hint = f"costmodel calibrate {path} fits constants to it, without tables of kernels beside it"
         raise fail("D015", "this is a table of training runs, not of kernels", Place(path, 1, 1), hint)
     kind = _kind_of(place, names)
     if kind == "attention" and "decode" in Path(path).name:

@@ -21,7 +21,7 @@ COLUMNS: dict[str, Column] = {
     "source": Column("text", "where it was published"),
     "source_family": Column("text", "sources that are not independent share one; else the source"),
     "year": Column("whole", "of the software, which decides between the stacks of Megatron"),
-    "framework": Column("text", "training software"),
+    "framework": Column("text", "training software: the name of a stack, or as its source names it"),
     "model_name": Column("text", "model"),
     "arch": Column("text", "dense or moe"),
     "layers": Column("count", "transformer layers"),

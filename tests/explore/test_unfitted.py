@@ -32,7 +32,10 @@ def table(tmp_path: Path) -> str:
 def test_what_is_not_fitted_is_held_against_what_is_in_use(run: Any, table: str) -> None:
     told = json.loads(run("calibrate", table, "--json").out)
     marks = {fit["entry"]: (fit["points"], fit["why_not"]) for fit in told["fits"]}
-    assert marks == {"all_reduce": (3, "too few to fit"), "all_gather": (14, "of low confidence: not fitted")}
+    assert marks == {
+        "all_reduce": (3, "too few to fit, which takes 12"),
+        "all_gather": (14, "of low confidence: not fitted"),
+    }
     for fit in told["fits"]:
         assert fit["in_sample_median"] is fit["held_out_p90"] is None
         assert 0 < fit["in_use_median"] < 0.6
@@ -44,12 +47,12 @@ def test_what_is_not_fitted_is_held_against_what_is_in_use(run: Any, table: str)
 def test_table_csv_and_markdown_say_the_same(run: Any, table: str) -> None:
     shown = run("calibrate", table).out
     assert "of low confidence: not fitted" in shown
-    assert "too few to fit" in shown
+    assert "too few to fit, which takes 12" in shown
     assert "start" not in shown
     assert "nothing to write" in shown
     rows = list(csv.DictReader(io.StringIO(run("calibrate", table, "--format", "csv").out)))
     assert [(row["held_out_median"], row["in_use_median"] != "") for row in rows] == [("", True)] * 2
-    assert "too few to fit" in run("calibrate", table, "--format", "markdown").out
+    assert "too few to fit, which takes 12" in run("calibrate", table, "--format", "markdown").out
 
 
 def test_too_few_of_what_nothing_in_use_predicts_is_named(run: Any, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def figure(row: Row, quantity: Any = "time") -> Compared:
 def test_a_stated_row_is_modelled_as_stated(row: Any) -> None:
     found = modelled(row(), SHELF)
     block, case = found.answer.evaluation.block, found.answer.setting.case
-    assert found.filled == {}
+    assert found.filled == {"stack": "megatron-2021"}
     assert [float(column[0]) for column in (block.dp, block.tp, block.pp, block.vpp, block.micro_batch)] == [
         1,
         8,
@@ -167,12 +167,18 @@ def test_a_row_of_ulysses_says_so(row: Any) -> None:
         ({"year": 2023, "zero_stage": 1}, "megatron-lm"),
         ({"year": 2023, "zero_stage": 1, "notes": "DP/TP/PP comm overlap enabled"}, "megatron-core"),
         ({"framework": "NeMo", "year": 2024}, "megatron-core"),
+        ({"framework": "megatron-2021", "year": 2024}, "megatron-2021"),
+        ({"framework": "fsdp1", "year": 2024, "zero_stage": 3}, "fsdp1"),
+        ({"framework": "zero-bubble", "year": 2024}, "zero-bubble"),
     ],
 )
 def test_the_stack_follows_from_framework_and_year(row: Any, cells: dict[str, Any], stack: str) -> None:
-    assert modelled(row(**cells), SHELF).answer.setting.stack.name == stack
+    found = modelled(row(**cells), SHELF)
+    assert found.answer.setting.stack.name == stack
+    assert found.filled.get("stack", cells.get("framework")) == stack
 
 
+STANDS = "stack=megatron-2021"
 MODERN = {"year": 2024, "framework": "NeMo", "zero_stage": EMPTY, "precision": "bf16"}
 TITAN = {"fsdp": "true", "year": 2024, "framework": "torchtitan"}
 CUT = {"cp": EMPTY, "tp": 4, "dp": 1}
@@ -279,8 +285,8 @@ PIPELINE = {"gpus": 16, "tp": 2, "pp": 4, "dp": EMPTY, "vp": EMPTY, "micro_batch
 )
 def test_empty_cells_are_filled_and_told(row: Any, cells: dict[str, Any], filled: dict[str, str]) -> None:
     found = modelled(row(**cells), SHELF)
-    assert found.filled == filled
-    assert set(filled) <= set(RULES)
+    assert {"stack": found.answer.setting.stack.name, **filled} == found.filled
+    assert set(found.filled) <= set(RULES)
     assert found.answer.refused == ()
 
 
@@ -530,7 +536,7 @@ DEEPSEEK = {
 def test_a_row_with_experts_is_the_shipped_scenario(row: Any) -> None:
     """Mixtral 8x22B, the same run as a row and as a document: the same prediction."""
     found = modelled(row(**MIXTRAL), SHELF)
-    assert set(found.filled) <= {"gradients", "expert_host", "deduplicated", "shape"}
+    assert set(found.filled) <= {"stack", "gradients", "expert_host", "deduplicated", "shape"}
     ours = next(figure for figure in validated(["liu-2025"])[0].figures if figure.run == "128-gpus").predicted
     assert float(found.answer.evaluation.costs.column("step_time")[0]) == pytest.approx(ours, rel=1e-3)
 
@@ -1146,11 +1152,11 @@ def test_the_json_keeps_its_promise(runs: str, run: Any) -> None:
     assert [entry["id"] for entry in result["rows"]] == ["22b-full", "22b-selective", "fp8", "filled"]
     full, _, fp8, filled = result["rows"]
     assert set(full) >= {"id", "quantity", "measured", "predicted", "low", "high", "error", "refused"}
-    assert (full["quantity"], full["measured"], full["refused"], full["filled"]) == ("step_time", 1.42, None, "")
+    assert (full["quantity"], full["measured"], full["refused"], full["filled"]) == ("step_time", 1.42, None, STANDS)
     assert full["error"] == pytest.approx(full["predicted"] / 1.42 - 1)
     assert (fp8["predicted"], fp8["error"], fp8["refused"], fp8["measured"]) == (None, None, "V004", 1.42)
-    assert filled["filled"] == "micro_batch=4"
-    assert result["rules"] == {"micro_batch": RULES["micro_batch"]}
+    assert filled["filled"] == f"{STANDS}, micro_batch=4"
+    assert result["rules"] == {name: RULES[name] for name in ("stack", "micro_batch")}
     errors = sorted(abs(entry["error"]) for entry in result["rows"] if entry["error"] is not None)
     assert result["overall"]["median_error"] == pytest.approx(errors[1])
     assert (result["overall"]["rows"], result["overall"]["modelled"]) == (4, 3)

@@ -12,7 +12,7 @@ from costmodel.explore.calibrate.regression import Error, error_of, fitted, held
 from costmodel.explore.calibrate.samples import LeftOut, gathered
 
 LEAST_POINTS = 12
-TOO_FEW = "too few to fit"
+TOO_FEW = f"too few to fit, which takes {LEAST_POINTS}"
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ T = TypeVar("T", str, float, bool)
 
 RULES = {
     "accelerator": "from the name of the gpu and gpu_mem_gb; an A100 of unsaid memory has 80 GB, a V100 16",
+    "stack": "the one that framework, or else source, names in other words; fully sharded data parallel of PyTorch by "
+    "year, 1 until 2023, else 2; all other software as Megatron, by year until 2022",
     "year": "2022 for BigScience, else that of the source's arXiv number, else 2024",
     "gpus": "tp · cp · pp · dp",
     "gpus_per_node": "as the node of that accelerator has them",

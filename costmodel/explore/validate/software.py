@@ -47,7 +47,13 @@ PARAM_GATHER = ("fp8", "fp8-cs", "mxfp8")  # all their fp8 recipes but that of w
 
 
 def stack_name(filling: Filling) -> str:
-    """The stack of a run: as its framework names it; fully sharded data parallel by year; else Megatron, by year."""
+    """The stack of a run: the one that its framework is called by, or that which stands for it."""
+    stated = filling.row.text("framework")
+    return stated if filling.shelf.has("stack", stated) else filling.put("stack", _standing_for(filling))
+
+
+def _standing_for(filling: Filling) -> str:
+    """The stack that a framework's words name; of fully sharded data parallel by year; else Megatron's, by year."""
     row, year = filling.row, filling.year()
     framework = (row.text("framework") or row.text("source")).lower()
     if "zero bubble" in row.text("source").lower() or "+ zb-" in framework or "schedule=zb" in filling.said:

@@ -260,10 +260,11 @@ def interleaved_time(
         narayanan-2021 §2.2; composition
 
     Holds:
-        no communication time; m a multiple of p; an end shorter by no more than a chunk, if p = 2 not at all. By
-        simulation (p ≤ 12, v ≤ 8, ends ≤ 3 times a middle rank): exact if m = p, or the first is no longer than a
-        middle rank, or the last equals one; else 3 % low to 2 % high; 15 % low if an end's forward is longer and its
-        backward shorter. Not monotone in the middle: at equal ends a longer one means less embedding and head
+        no communication time; chunks alike but for the ends (N010); m a multiple of p; an end shorter by no more than a
+        chunk, if p = 2 not at all. By simulation (p ≤ 12, v ≤ 8, ends ≤ 3 times a middle rank): exact if m = p, or the
+        first is no longer than a middle rank, or the last equals one; else 3 % low to 2 % high; 15 % low if an end's
+        forward is longer and its backward shorter. Not monotone in the middle: at equal ends a longer one means less
+        embedding and head
 
     Monotone: increasing in micro_batches, forward_first, backward_first, forward_last, backward_last
     """

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from costmodel.choices import Recompute, Schedule
 from costmodel.documents.case import Case
 from costmodel.documents.plan import Plan
@@ -13,13 +15,12 @@ from costmodel.errors import Place, fail
 from costmodel.estimate.assumed import Assumed
 from costmodel.estimate.band import banded
 from costmodel.estimate.block import SIZES, Block, Structure, one_row
-from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import Evaluation, evaluate, verdict
 from costmodel.estimate.legality.checks import refusals, remarks
 from costmodel.estimate.limits import unacceptable
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.estimate.shapes.schedules import FOLDED
-from costmodel.estimate.shapes.split import stage_layers
+from costmodel.estimate.shapes.split import fewer_at_ends, layer_count
 
 
 @dataclass(frozen=True)
@@ -119,11 +120,12 @@ def plan_block(setting: Setting, plan: Plan) -> tuple[Block, tuple[Assumed, ...]
 
 def _fitted(setting: Setting, block: Block) -> tuple[Assumed, ...]:
     """The split that was taken because the layers do not divide."""
-    layers = stage_layers(setting.model, block)
-    if block.structure.split != "fitting" or layers.equal:
+    layers = layer_count(setting.model)
+    first, last = fewer_at_ends(layers, block)
+    if block.structure.split != "fitting" or not np.any(last):
         return ()
-    split = "lighter-ends" if number(layers.first) < number(layers.middle) else "lighter-last"
-    return (Assumed("plan.split", split, f"pp · vpp do not divide {layers.total:g} layers"),)
+    split = "lighter-ends" if np.any(first) else "lighter-last"
+    return (Assumed("plan.split", split, f"pp · vpp do not divide {layers:g} layers"),)
 
 
 def own_plan(setting: Setting) -> Plan:

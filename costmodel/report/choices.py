@@ -56,6 +56,14 @@ def schedule_words(structure: Structure) -> str:
     return " ".join(words)
 
 
+def split_words(structure: Structure) -> list[str]:
+    """How the layers were told to split."""
+    if structure.split != "stated":
+        return [] if structure.split == "fitting" else [f"split {structure.split}"]
+    ends = {"first_stage_layers": structure.first_stage_layers, "last_stage_layers": structure.last_stage_layers}
+    return [f"{name} {layers:.0f}" for name, layers in ends.items() if layers is not None]
+
+
 # Choices that have a column of their own in a table of plans, in words.
 CHOICES: dict[str, Callable[[Structure], str]] = {
     "schedule": schedule_words,

@@ -159,7 +159,7 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
         "complete": not found.stopped,
         "elapsed_s": found.elapsed,
         "plans": [_ranked(found, plan) for plan in found.best],
-        "nearest": [] if found.best else [_ranked(found, plan) for plan in tally.nearest.rows],
+        "nearest": [] if found.best else [_ranked(found, plan) for plan in tally.missed_by_least],
         "try": found.remedies,
         "yours": None if found.yours is None else {"rank": found.your_rank, **_answered(found.yours)},
         "refused": [

@@ -18,7 +18,7 @@ from costmodel.explore.compare.figures import spoken
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import NO_PRECISION, Found, lacking_precisions
-from costmodel.report.choices import CHOICES, choice_words, short_words
+from costmodel.report.choices import CHOICES, choice_words, short_words, split_words
 from costmodel.report.compare import difference, figure_row
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.plan import owned, remarks
@@ -277,27 +277,29 @@ def _example_reason(found: Found, example: Example, code: str) -> str:
     return reason_of(found.setting, block, costs, code)
 
 
-def _example_words(example: Example) -> str:
+def _example_words(example: Example | Ranked) -> str:
     sizes = [f"{name} {counted(example.sizes[name])}" for name in ("tp", "pp", "dp", "vpp", "micro_batch")]
     sizes += [f"{name} {counted(example.sizes[name])}" for name in OF_ITSELF_ONE if example.sizes[name] > 1]
     structure = example.structure
-    return " · ".join([*sizes, f"zero {structure.zero}", *choice_words(structure), structure.schedule])
+    way = [f"cp_type {structure.cp_type}"] if example.sizes["cp"] > 1 else []
+    choices = [*way, *split_words(structure), f"zero {structure.zero}", *choice_words(structure)]
+    return " · ".join([*sizes, *choices, structure.schedule])
 
 
 def _nothing_fits(found: Found) -> list[Line]:
-    nearest, closest = found.tally.nearest.rows, found.tally.closest.rows
-    if not nearest:
+    if not found.tally.missed_by_least:
         return [styled("No plan is legal.", BAD)]
-    plan, setting = (closest or nearest)[0], found.setting
-    sizes, structure = plan.sizes, plan.structure
-    words = " ".join(f"{name} {sizes[name]:.0f}" for name in ("tp", "pp", "dp", "micro_batch"))
-    words += " ".join(["", f"zero {structure.zero}", *choice_words(structure)])
-    costs = plan.costs
+    plan, setting, closest = found.tally.missed_by_least[0], found.setting, bool(found.tally.closest.rows)
+    sizes, structure, costs = plan.sizes, plan.structure, plan.costs
     need = f"needs {gib(costs['memory_peak'])} of {gib(setting.usable)} GiB"
     if closest:
         need = f"{need}, takes {show_time(costs['step_time'])} at {percent(costs['mfu'])} MFU"
     what = "keeps the limits" if closest else "fits"
-    lines: list[Line] = [styled(f"No plan {what}.", BAD), styled(f"  nearest   {words} {need}")]
+    lines: list[Line] = [
+        styled(f"No plan {what}.", BAD),
+        styled(f"  nearest   {_example_words(plan)}"),
+        styled(f"            {need}"),
+    ]
     missed = (reason_of(setting, one_row(structure, **sizes), costs, code) for code in ("M002", "T001"))
     lines += [styled(f"  misses    {said}") for said in missed if said and closest]
     return [*lines, *(styled(f"  try       {remedy}") for remedy in found.remedies)]

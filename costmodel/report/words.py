@@ -11,7 +11,7 @@ from costmodel.estimate.costs import COLUMNS, number
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.split import stage_layers
-from costmodel.report.choices import choice_words, short_words, tuning_words
+from costmodel.report.choices import choice_words, short_words, split_words, tuning_words
 from costmodel.units import counted, gib, parse, show, show_memory, significant
 
 TIME_TERMS = (
@@ -124,15 +124,18 @@ def plan_words(answer: Answer) -> str:
     block, structure = answer.evaluation.block, answer.evaluation.block.structure
     sizes = _degrees(block)
     layers = stage_layers(answer.setting.model, block)
-    if not layers.equal:
-        sizes.append("layers " + " ".join(f"{number(held):g}" for held in layers.stages(float(block.pp[0]))))
+    held = [f"{number(each):g}" for each in layers.stages(float(block.pp[0]))]
+    if len(set(held)) > 1:
+        sizes.append(f"layers {' '.join(held)}")
     return " · ".join([*sizes, *_form(block), *choice_words(structure)])
 
 
 def brief_words(block: Block) -> str:
     """A plan in a cell of a table."""
     again = short_words(block.structure)
-    return " · ".join([*_degrees(block), *_form(block), *([] if again == "none" else [f"recompute {again}"])])
+    again = "" if again == "none" else f"recompute {again}"
+    words = [*_degrees(block), *split_words(block.structure), *_form(block), again]
+    return " · ".join(filter(None, words))
 
 
 def _degrees(block: Block) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,21 @@ INTERLEAVED = {
     "both ends longer": ((0, 2), (0, 2), -0.03, EXACT),
     "anything": ((-1, 2), (-1, 2), -0.15, 0.02),
 }
+
+
+def test_unequal_chunks_take_up_to_a_third_longer() -> None:
+    """Chunks of one to four layers, the longer ones first, and a head of up to two and a half layers (N010)."""
+    heads, found = np.linspace(0, 2.5, 6), []
+    for p, v, least, groups in itertools.product((2, 4, 8), (2, 3, 4), (1, 2, 3), (1, 2, 4, 8)):
+        for longer in {1, p // 2, p - 1, p, p + 1, p * v - 1}:
+            layers = np.array([[least + (chunk * p + rank < longer) for chunk in range(v)] for rank in range(p)])
+            forward = np.repeat(layers[:, :, None].astype(float), len(heads), axis=2)
+            forward[-1, -1] += heads
+            first, middle, last = (forward[rank].sum(axis=0) for rank in (0, 1, p - 1))
+            said = closed(p, groups * p, v, "interleaved", (first, 2 * first, middle, 2 * middle, last, 2 * last))
+            found.append(said / step_time(p, groups * p, v, "interleaved", forward, 2 * forward) - 1)
+    assert -1 / 4 <= np.min(found) < -1 / 5
+    assert 1 / 9 < np.max(found) < 1 / 5
 
 
 @pytest.mark.parametrize("case", INTERLEAVED)

@@ -276,6 +276,15 @@ def test_heads_without_tensor_cores() -> None:
     assert "N009" not in ask(setting(shapes[128])).remarked
 
 
+def test_unequal_chunks_of_a_rank() -> None:
+    """Ten layers over four chunks or eight; not over four ranks of one, nor eight layers over four chunks."""
+    asked = setting(model(layers=10), nodes=1, global_batch=32)
+    assert "N010" in ask(asked, pp=2, vpp=2, split="spread").remarked
+    assert "N010" in ask(asked, pp=4, vpp=2, split="spread").remarked
+    assert "N010" not in ask(asked, pp=4, split="spread").remarked
+    assert "N010" not in ask(setting(model(layers=8), nodes=1, global_batch=32), pp=2, vpp=2, split="spread").remarked
+
+
 @pytest.mark.parametrize(
     "assume", [{"experts": {"deduplicated": False}}, {"experts": {"capacity": 2}}, {"overlap": {"ep": 0}}]
 )

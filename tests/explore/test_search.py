@@ -393,6 +393,26 @@ def test_every_remedy_is_true() -> None:
     assert all(share(1, nearest.sizes["dp"], node=node) <= 1 for node in others)
 
 
+def test_what_comes_nearest_to_keeping_a_limit_is_one_plan_in_every_form(run: Any) -> None:
+    """With all that makes it that plan: asked for, it takes what the search said."""
+    asked = ("llama-3-70b-512", "--set", "limits.step_time.at_most=15 s", "--set", "search.split=[spread]")
+    (nearest,) = json.loads(run("search", *asked, "--json").out)["nearest"]
+    said = next(line for line in run("search", *asked).out.splitlines() if line.startswith("  nearest "))
+    words = dict(word.split(" ", 1) for word in said.removeprefix("  nearest ").strip().split(" · ")[:-1])
+    assert words["split"] == nearest["split"] == "spread"
+    settings = [part for name, value in words.items() for part in ("--set", f"plan.{name}={value}")]
+    ran = json.loads(run("estimate", asked[0], *settings, "--json").out)["plans"][0]
+    assert ran["step_time_s"] == nearest["step_time_s"]
+
+
+@pytest.mark.parametrize("schedule", ["interleaved", "1f1b"])
+def test_unequal_chunks_are_not_tried_unasked(schedule: str) -> None:
+    """Of 61 layers few pp are a divisor; stages may be uneven, chunks of one rank not."""
+    space = {"zero": [1], "recompute": ["none"], "micro_batch": [1], "schedule": [schedule]}
+    splits = {grid.structures[0].split for grid in grids(setting_of(case(model(layers=61), nodes=8, search=space)))}
+    assert splits == ({"fitting"} if schedule == "interleaved" else {"fitting", "spread"})
+
+
 def test_where_something_fits_there_is_nothing_to_remedy() -> None:
     assert searched(spaced()).remedies == []
 

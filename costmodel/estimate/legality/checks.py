@@ -30,7 +30,7 @@ from costmodel.estimate.legality.masks import Mask, all_if, any_of, leaves_rest,
 from costmodel.estimate.once import OFFLOAD, RECOMPUTE, SPLIT, once
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, wrong_batches, wrong_shape
-from costmodel.estimate.shapes.split import indivisible, layer_count, spread_as_fitting
+from costmodel.estimate.shapes.split import indivisible, layer_count, spread_as_fitting, unequal_chunks
 
 
 @once()
@@ -261,6 +261,7 @@ def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:
     yield "N004", any_of(np.asarray(divided(width, block.tp) < 256) for width in _inner_widths(setting))
     yield "N007", all_if(block, setting.convention in ("megatron-2021", "korthikanti") and not _gpt(setting))
     yield "N008", all_if(block, setting.experts is None and _assumes_experts(setting))
+    yield "N010", unequal_chunks(setting.model, block)
     yield "N009", all_if(block, setting.attention is None and any(_odd_heads(setting)))
     longer = setting.sequence > setting.model.max_sequence
     yield "N006", all_if(block, longer and setting.model.positions != "learned")

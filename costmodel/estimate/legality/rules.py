@@ -128,5 +128,11 @@ REMARKS = {
         "Head width times element size is no multiple of 16 bytes, so unfused attention misses the tensor cores; take "
         "heads of a multiple of 8 elements, or fused attention (costmodel explain peak_of_heads).",
     ),
+    "N010": Rule(
+        "unequal chunks",
+        "Ranks hold chunks of unequal layers, which wait for each other. The mean chunk stands for all: where chunks "
+        "are of one to four layers the pipeline takes up to a third longer, or a seventh less. A search does not try "
+        "it unasked.",
+    ),
     "N004": Rule("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
 }

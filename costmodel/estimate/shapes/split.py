@@ -29,7 +29,7 @@ from costmodel.estimate.block import Block
 from costmodel.estimate.once import SPLIT, once
 from costmodel.estimate.passes import largest, summed
 from costmodel.estimate.shapes.leading import Before, leading_of_ranks, leading_of_stages
-from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, of_ends
+from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, LOOPED, of_ends
 
 T = TypeVar("T")
 _UNEVEN = {  # not divided like that
@@ -188,7 +188,7 @@ def _cut(layers: Number, block: Block) -> tuple[Number, Number, Number]:
         chunk, missing = _full(layers, block)
         behind = np.minimum(missing, chunk)
         return repeated(block.vpp, chunk), missing - behind, behind
-    first, last = _slots(layers, block)
+    first, last = fewer_at_ends(layers, block)
     if not np.any(first) and not np.any(last):
         return layers_per_stage(layers, block.pp), 0.0, 0.0
     return layers_beside_ends(layers, block.pp, first + last), first, last
@@ -226,8 +226,8 @@ def _with_ends(block: Block, layers: Number, middle: Number, first: Number, last
     return StageLayers(layers, mean, np.where(block.pp < 3, mean, middle), mean, (first, last))
 
 
-def _slots(layers: Number, block: Block) -> tuple[Number, Number]:
-    """Whether embedding and head count as a layer, row by row; left open, as few as make the split even."""
+def fewer_at_ends(layers: Number, block: Block) -> tuple[Number, Number]:
+    """Layers that first and last chunk hold fewer, row by row; left open, as few as make the split even."""
     split, chunks = block.structure.split, repeated(block.pp, block.vpp)
     piped = np.where(block.pp > 1, 1.0, 0.0)
     if split in SLOTS:
@@ -268,6 +268,13 @@ def _spread(layers: Number, block: Block) -> StageLayers:
     return StageLayers(layers, down[0] + up[0], down[1] + up[1], down[2] + up[2])
 
 
+def unequal_chunks(model: Model, block: Block) -> NDArray[np.bool_]:
+    """Rows in which a rank holds several chunks, and these, spread, not all as many layers."""
+    chunks = repeated(block.pp, block.vpp)
+    looped = block.structure.split == "spread" and block.structure.schedule in LOOPED
+    return np.asarray((remainder(layer_count(model), chunks) != 0) & (block.vpp > 1) & looped)
+
+
 def spread_as_fitting(model: Model, block: Block) -> NDArray[np.bool_]:
     """Rows whose layers spread as they lie where a split is left open: evenly, or with one missing at the end."""
     if block.structure.schedule in FOLDED:
@@ -293,5 +300,5 @@ def indivisible(model: Model, block: Block) -> NDArray[np.bool_]:
         for part in (first, np.where(block.pp < 3, first, held.middle), last):
             wrong = wrong | (remainder(part, block.vpp) != 0) | (part <= 0)
         return np.asarray(wrong)
-    first, last = _slots(layers, block)
+    first, last = fewer_at_ends(layers, block)
     return np.asarray(remainder(layers + first + last, chunks) != 0)

@@ -152,7 +152,7 @@ def search(
         refused = lacking * (candidates(variants) // len(precisions[0].values))
         tally.candidates, tally.refused[NO_PRECISION] = tally.candidates + refused, refused
     tally.top.rows = _own_ahead(tally.top, yours)
-    for best in (tally.top, tally.nearest, tally.front):
+    for best in (tally.top, tally.nearest, tally.closest, tally.front):
         if best:
             best.rows = _banded(variants, best.rows)
     elapsed = time.perf_counter() - began

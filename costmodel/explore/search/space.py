@@ -19,7 +19,7 @@ from costmodel.estimate.block import SIZES, Block, Structure
 from costmodel.estimate.block import Split as Named
 from costmodel.estimate.legality.checks import CHECKS, legal
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.schedules import chunks_fit
+from costmodel.estimate.shapes.schedules import LOOPED, chunks_fit
 from costmodel.estimate.shapes.split import layer_count
 
 V = TypeVar("V")
@@ -157,10 +157,13 @@ def chunk_counts(layers: float, pp: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(sorted({*divisors(layers, LARGEST_DEFAULT_VPP), *map(float, with_ends)}))
 
 
-def default_splits(layers: float, pp: tuple[float, ...]) -> list[Named]:
-    """What fits, and uneven stages too where layers, or these with one or both ends, fit fewer than half of the pp."""
+def default_splits(layers: float, pp: tuple[float, ...], schedule: Schedule) -> list[Named]:
+    """What fits, and uneven stages too where layers, or these with one or both ends, fit fewer than half of the pp.
+
+    Not where a rank's chunks would be unequal: no closed form here tells how these wait for each other (N010).
+    """
     fit = [stages for stages in pp if any((layers + ends) % stages == 0 for ends in (0, 1, 2))]
-    return [DEFAULT_SPLIT] if 2 * len(fit) >= len(pp) else [DEFAULT_SPLIT, "spread"]
+    return [DEFAULT_SPLIT] if schedule in LOOPED or 2 * len(fit) >= len(pp) else [DEFAULT_SPLIT, "spread"]
 
 
 def grids(setting: Setting) -> Iterator[Grid]:
@@ -179,12 +182,11 @@ def grids(setting: Setting) -> Iterator[Grid]:
     sizes = (distinct(_expert_degrees(setting, space)), etp, cp, distinct(space.dp_replicate or (1.0,)))
     ways: tuple[ContextParallel, ...] = distinct(space.cp_type or stack.context_parallel or ["p2p"])
     families = itertools.product(
-        distinct(schedules),
-        list(_splits(space, default_splits(layers, pp))),
+        [(each, split) for each in distinct(schedules) for split in _splits(space, default_splits(layers, pp, each))],
         distinct(space.sequence_parallel or [stack.sequence_parallel]),
         ways if max(cp) > 1 else ways[:1],  # the first stands for all where no sequence is shared
     )
-    for schedule, splits, sequence_parallel, cp_type in families:
+    for (schedule, splits), sequence_parallel, cp_type in families:
         chunks = tuple(value for value in vpp if chunks_fit(schedule, value)) or vpp
         first = Structure(1, "none", schedule, sequence_parallel, DEFAULT_ORDER, cp_type)
         structures = _alike(setting, space, first, splits)

@@ -16,7 +16,7 @@ from costmodel.estimate.legality.masks import Mask
 from costmodel.estimate.limits import TOO_LARGE, unacceptable
 from costmodel.estimate.setting import Setting
 from costmodel.explore.search.blocks import legal_blocks
-from costmodel.explore.search.rank import Axes, Front, Top
+from costmodel.explore.search.rank import Axes, Front, Ranked, Top
 from costmodel.explore.search.space import Grid, Stem
 
 # Takes in every block that was evaluated, and which of its plans count.
@@ -40,6 +40,11 @@ class Tally:
     kept: int = 0
     better_than_yours: int = 0
     refused: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def missed_by_least(self) -> list[Ranked]:
+        """The plan that only breaks a limit and is best, or where none is that small the one with least memory."""
+        return self.closest.rows or self.nearest.rows
 
     def merge(self, other: Tally) -> None:
         """Take in another stretch."""

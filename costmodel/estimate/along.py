@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
+import numpy as np
+
+from costmodel.equation import Number
+
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -27,3 +31,11 @@ class Along(NamedTuple, Generic[T]):
 def alike(value: T) -> Along[T]:
     """The same on all of them."""
     return Along(value, value, value)
+
+
+def of_most(most: Along[Number], of: Along[Number]) -> Number:
+    """What the rank has on which something is most; the middle one of equals."""
+    if of.first is of.middle is of.last:
+        return of.middle
+    last = np.where(most.last >= most.first, of.last, of.first)
+    return np.where(most.middle >= np.maximum(most.first, most.last), of.middle, last)

@@ -322,6 +322,33 @@ def test_what_experts_exchange_is_that_of_the_rank_with_most(experts_first: bool
 
 
 @pytest.mark.parametrize("experts_first", [False, True])
+@pytest.mark.parametrize("leading", [1, 3, 5, 8])
+@pytest.mark.parametrize("plan", [{"pp": 2}, {"pp": 4}, {"pp": 4, "split": "lighter-ends"}])
+def test_what_replicas_sum_is_all_of_one_rank(plan: dict[str, Any], leading: int, experts_first: bool) -> None:
+    """Layers dealt out one by one: experts of one rank are not summed beside the MLPs of another."""
+    layers = 14 if plan.get("split") else 16
+    shape = Model.model_validate(documents(layers, leading, experts_first=experts_first)[0])
+    kinds = [model_parameters(of_one_kind(shape, at)) for at in (0, 1)]
+    table = float(shape.vocab * shape.hidden)
+    of_layer = [one(kind) - 2 * table - shape.hidden for kind in kinds]
+    sizes = chunks_of(layers, plan["pp"], 1, plan.get("split", "even"))
+    assert sizes is not None
+    starts = [sum(sizes[:at]) for at in range(len(sizes))]
+    held = [sum(of_layer[place >= leading] for place in range(a, a + n)) for a, n in zip(starts, sizes, strict=True)]
+    held[0] += table
+    held[-1] += table + shape.hidden
+    asked, dp = setting(shape.model_dump(by_alias=True, exclude_none=True), nodes=4, global_batch=256), 32 / plan["pp"]
+    volume = ask(asked, ep=1, zero=0, **plan).evaluation.costs.row()["dp_volume"]
+    assert volume == pytest.approx(2 * (dp - 1) / dp * max(held) * asked.reduced)
+
+
+def of_one_kind(shape: Model, at: int) -> Model:
+    """A model of a single layer of a kind."""
+    kind = shape.layers[at].model_copy(update={"count": 1, "leading": False})
+    return shape.model_copy(update={"layers": (kind,)})
+
+
+@pytest.mark.parametrize("experts_first", [False, True])
 @pytest.mark.parametrize("layers", [5, 7, 9, 13, 15])
 @pytest.mark.parametrize("split", [*ENDS, "fitting", "spread", "full-chunks"])
 def test_every_legal_plan_of_a_led_model_has_finite_costs(layers: int, split: Split, experts_first: bool) -> None:

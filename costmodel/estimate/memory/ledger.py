@@ -132,14 +132,15 @@ def _held(setting: Setting, block: Block, layers: StageLayers, parameters: Stage
     whole = parameters.stages(block.pp, schedule)
     own = trained(setting, block, layers, parameters)
     updated = whole if own is parameters else own.stages(block.pp, schedule)
+    routed, routed_trained = parameters.routed_stages(block), own.routed_stages(block)
     copies = weight_copies(schedule)
     return [
         Held(
             whole[at],
             repeated(copies, parameters.ranks[at]),
             updated[at],
-            parameters.routed_ranks[at] + at_head(block, parameters.routed_head, at),
-            own.routed_ranks[at] + at_head(block, own.routed_head, at),
+            routed[at],
+            routed_trained[at],
         )
         for at in range(3)
     ]

@@ -24,7 +24,7 @@ from costmodel.equations.splits import (
     spread_layers,
     stated_before,
 )
-from costmodel.estimate.along import Along, alike
+from costmodel.estimate.along import Along, alike, of_most
 from costmodel.estimate.block import Block
 from costmodel.estimate.once import SPLIT, once
 from costmodel.estimate.passes import largest, summed
@@ -144,7 +144,7 @@ class StageLayers:
         if alone == "others":
             first, middle, last = (self.held(at) - self.leading[at] for at in range(3))
         of = [self.of_kind(model, kind, self.held(at), at) for at in range(3)]
-        return np.where(middle >= largest(first, last), of[1], np.where(last >= first, of[2], of[0]))
+        return of_most(Along(first, middle, last), Along(*of))
 
     @property
     def positions(self) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,14 +23,14 @@ from costmodel.equations.parameters import (
     norm_parameters,
     table_parameters,
 )
-from costmodel.estimate.along import Along
+from costmodel.estimate.along import Along, of_most
 from costmodel.estimate.block import Block, local_sequence
 from costmodel.estimate.once import once
 from costmodel.estimate.passes import largest
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.experts import Routed, expert_parameters, routed, routing_parameters
 from costmodel.estimate.shapes.mixers import Matmul, Mixer, mixer, mixer_matmuls
-from costmodel.estimate.shapes.schedules import ends_apart, is_plain, of_ends, weight_copies
+from costmodel.estimate.shapes.schedules import at_head, ends_apart, is_plain, of_ends, weight_copies
 from costmodel.estimate.shapes.split import StageLayers
 
 
@@ -103,6 +104,14 @@ def vocab_per_rank(setting: Setting, tp: Number) -> Number:
     return divided(padded_vocab(setting.model.vocab, setting.stack.vocab_multiple, tp), tp)
 
 
+class Fullest(NamedTuple):
+    """Parameters of the rank with most, all copies: what dp replicates, what of it is at the ends, routed experts."""
+
+    held: Number
+    ends: Number
+    routed: Number
+
+
 @dataclass(frozen=True)
 class StageParameters:
     """Parameters of a rank before sharding over dp: of a layer (mean and largest), of the layers of the first, a
@@ -124,39 +133,46 @@ class StageParameters:
     routed_ranks: Along[Number]
     routed_head: Number
 
-    @property
-    def routed(self) -> Number:
-        """Routed experts in the layers of the fullest rank, all copies."""
-        return largest(*self.routed_ranks)
+    def ends(self, pp: Number, schedule: Schedule) -> Along[Number]:
+        """What the ends add to the layers of the first, a middle and the last rank; the only one holds both ends."""
+        alone, (embedding, head) = pp == 1, of_ends(schedule, self.embedding, self.head)
+        return Along(np.where(alone, self.both, embedding), 0.0, np.where(alone, self.both, head))
 
-    @property
-    def routed_held(self) -> Number:
-        """Routed experts of the fullest rank: those of its layers, and of what predicts further tokens."""
-        return self.routed + self.routed_head
-
-    def ends(self, pp: Number) -> Number:
+    def fuller_end(self, pp: Number) -> Number:
         """What the fuller end adds to its layers; the only stage holds both ends, a tied table once."""
         return np.where(pp == 1, self.both, np.maximum(self.embedding, self.head))
 
-    @property
-    def layers(self) -> Number:
-        """In the layers of the rank with most."""
-        return largest(*self.ranks)
-
     def stages(self, pp: Number, schedule: Schedule) -> Along[Number]:
-        """Of the first, a middle and the last rank with its end, all copies; the only rank holds both ends."""
-        alone, copies = pp == 1, weight_copies(schedule)
-        first, middle, last = self.ranks
-        embedding, head = of_ends(schedule, self.embedding, self.head)
-        held = Along(first + np.where(alone, self.both, embedding), middle, last + np.where(alone, self.both, head))
-        return held if copies == 1 else held.each(lambda one: repeated(copies, one))
+        """Of the first, a middle and the last rank with its end, all copies."""
+        held = Along(*(layers + end for layers, end in zip(self.ranks, self.ends(pp, schedule), strict=True)))
+        return _copied(schedule, held)
 
-    def fullest(self, pp: Number, schedule: Schedule) -> Number:
-        """Of the rank with most."""
-        first, middle, last = self.ranks
+    def routed_stages(self, block: Block) -> Along[Number]:
+        """Routed experts of the first, a middle and the last rank, all copies: of its layers, and beside its head."""
+        return Along(*(held + at_head(block, self.routed_head, at) for at, held in enumerate(self.routed_ranks)))
+
+    def fullest(self, block: Block) -> Fullest:
+        """Of the rank with most, its routed experts with the rest."""
+        pp, schedule, (first, middle, last) = block.pp, block.structure.schedule, self.ranks
         if first is middle is last and is_plain(schedule):
-            return middle + self.ends(pp)
-        return largest(*self.stages(pp, schedule))
+            end = self.fuller_end(pp)
+            return Fullest(middle + end, end, self.routed_ranks.middle + self.routed_head)
+        held, routed = self.stages(pp, schedule), self.routed_stages(block)
+        most = Along(*(rest + experts for rest, experts in zip(held, routed, strict=True)))
+        ends = _copied(schedule, self.ends(pp, schedule))
+        return Fullest(*(of_most(most, each) for each in (held, ends, routed)))
+
+    def fullest_layers(self, schedule: Schedule) -> tuple[Number, Number]:
+        """In the layers of the rank with most, all copies: beside routed experts, and these."""
+        held, routed = _copied(schedule, self.ranks), self.routed_ranks
+        most = Along(*(rest + experts for rest, experts in zip(held, routed, strict=True)))
+        return of_most(most, held), of_most(most, routed)
+
+
+def _copied(schedule: Schedule, held: Along[Number]) -> Along[Number]:
+    """As often as a schedule holds the weights."""
+    copies = weight_copies(schedule)
+    return held if copies == 1 else held.each(lambda one: repeated(copies, one))
 
 
 @once("schedule")

@@ -14,7 +14,7 @@ from costmodel.estimate.once import once
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import summed_once
 from costmodel.estimate.shapes.split import StageLayers
-from costmodel.estimate.shapes.work import StageParameters
+from costmodel.estimate.shapes.work import Fullest, StageParameters
 from costmodel.estimate.time.stages import Stages
 from costmodel.estimate.traffic.data import (
     DataTraffic,
@@ -39,28 +39,29 @@ def data_traffic(
 ) -> DataTraffic:
     """Data-parallel traffic: of the weights where they are gathered, of what is trained where gradients are summed."""
     zero, placed = block.structure.zero, _holders(setting, block, placed)
-    held, ends = fullest(setting, block, own)
+    most = fullest(setting, block, own)
     units, reduced = _units(setting, block, parameters, own, work.held, micro_batches)
     forward, backward = work.layer.forward.total, work.layer.backward.total
     if zero < 2:
         beside = _passing(setting, block, work, micro_batches)
-        data = replicated_traffic(setting, block, placed, held, ends, beside)
+        data = replicated_traffic(setting, block, placed, most.held, most.ends, beside)
     elif zero == 3 or setting.stack.states.sharded_master:
         beside = forward, backward
         data = sharded_weights(setting, block, placed, units, reduced, beside)
     else:
         beside = work.fullest[0], backward
-        data = sharded_gradients(setting, block, placed, held, ends, reduced, beside)
+        data = sharded_gradients(setting, block, placed, most.held, most.ends, reduced, beside)
     if setting.experts is None:
         return data
     edp = mirrored(setting, block, expert_groups(setting, block).edp)
-    return together(data, expert_data_traffic(setting, block, placed, edp, parameters, own, units, beside, data))
+    routed = fullest(setting, block, parameters).routed, most.routed
+    return together(data, expert_data_traffic(setting, block, placed, edp, *routed, units, beside, data))
 
 
 @once("schedule")
-def fullest(setting: Setting, block: Block, parameters: StageParameters) -> tuple[Number, Number]:
-    """Parameters of the rank with most, and those of them that its ends have."""
-    return parameters.fullest(block.pp, block.structure.schedule), parameters.ends(block.pp)
+def fullest(setting: Setting, block: Block, parameters: StageParameters) -> Fullest:
+    """Parameters of the rank with most."""
+    return parameters.fullest(block)
 
 
 @once("order", "schedule")
@@ -94,7 +95,7 @@ def _units(
 ) -> tuple[Units, Units]:
     """What is sharded layer by layer, as it is gathered and as its gradients are reduced."""
     table = np.maximum(parameters.embedding, parameters.head)
-    tables = divided(parameters.ends(block.pp), table)
+    tables = divided(parameters.fuller_end(block.pp), table)
     once = summed_once(setting, block)
     units = Units(parameters.layer, table, layers.fullest, tables, micro_batches, once)
     if own is parameters:

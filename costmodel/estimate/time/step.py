@@ -23,7 +23,7 @@ from costmodel.estimate.once import RECOMPUTE, once
 from costmodel.estimate.passes import Both, Pass, added, largest, summed
 from costmodel.estimate.setting import ELEMENT_BYTES, Setting
 from costmodel.estimate.shapes.adapters import trained
-from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, is_plain, of_ends, stepped
+from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, is_plain, of_ends, stepped, weight_copies
 from costmodel.estimate.shapes.split import StageLayers
 from costmodel.estimate.shapes.work import StageParameters, local_tokens
 from costmodel.estimate.time.ranks import Rank, busiest_rank, whole_time
@@ -142,13 +142,13 @@ def _tied_embedding(setting: Setting, block: Block, placed: Groups, parameters: 
 @once("zero", "schedule")
 def _optimizer(setting: Setting, block: Block, parameters: StageParameters) -> Number:
     """The update of what a rank steps, and the clearing and norm of all gradients it keeps."""
-    zero, (held, _) = block.structure.zero, fullest(setting, block, parameters)
+    zero, (held, _, routed) = block.structure.zero, fullest(setting, block, parameters)
     with term("optimizer"):
         own = stepped(block, held)
         updated = divided(own, block.shards) if zero >= 1 else own
         kept = divided(held, block.shards) if zero >= 2 else held
         if setting.experts is not None:
-            edp, routed = expert_data(setting, block), parameters.routed_held
+            edp = expert_data(setting, block)
             own = stepped(block, routed)
             updated = updated + (divided(own, edp) if zero >= 1 else own)
             kept = kept + (divided(routed, edp) if zero >= 2 else routed)
@@ -167,9 +167,9 @@ def _offload(
     """What the host link and the host's update add, on the fullest rank."""
     if not block.structure.offload:
         return OffloadTime(0.0, 0.0, None)
-    schedule = block.structure.schedule
-    held = shard_of(setting, block, parameters.fullest(block.pp, schedule), parameters.routed_held)
-    updated = shard_of(setting, block, stepped(block, own.fullest(block.pp, schedule)), stepped(block, own.routed_held))
+    most, stepping = fullest(setting, block, parameters), fullest(setting, block, own)
+    held = shard_of(setting, block, most.held, most.routed)
+    updated = shard_of(setting, block, stepped(block, stepping.held), stepped(block, stepping.routed))
     passing = Passing(held, updated, offloaded_activations(setting, block, work.held), *work.fullest)
     return offload_time(setting, block, passing, micro_batches)
 
@@ -183,14 +183,17 @@ def _converted_weights(setting: Setting, block: Block, parameters: StageParamete
     if setting.tuning is not None and narrow is not None and narrow.primary:
         return 0.0
     shards = setting.gathers_narrow and block.structure.zero >= 1
-    held = divided(parameters.layers, block.shards) if shards else parameters.layers
+    schedule = block.structure.schedule
+    layers, routed = parameters.fullest_layers(schedule)
+    held = divided(layers, block.shards) if shards else layers
     if setting.experts is not None:
-        routed = parameters.routed
         held = held + (divided(routed, expert_data(setting, block)) if shards else routed)
     with term("convert weights"):
         nbytes = quantise_traffic(held, setting.recipe.quantised)
         time = stream_time(nbytes, setting.memory_bandwidth, setting.memory_share)
-    return time if narrow is not None and narrow.cached else repeated(micro_batches, time)
+    if narrow is not None and narrow.cached:
+        return time
+    return repeated(micro_batches, divided(time, weight_copies(schedule)))  # a micro-batch runs through one copy
 
 
 @once(*RECOMPUTE, "order", "schedule")

@@ -10,7 +10,6 @@ from costmodel.equation import Number, term
 from costmodel.equations.counting import divided
 from costmodel.estimate.block import Block
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.work import StageParameters
 from costmodel.estimate.traffic.data import (
     DataTraffic,
     Units,
@@ -26,8 +25,8 @@ def expert_data_traffic(
     block: Block,
     placed: Groups,
     edp: Group,
-    parameters: StageParameters,
-    own: StageParameters,
+    held: Number,
+    trained: Number,
     units: Units,
     compute: tuple[Number, Number],
     rest: DataTraffic,
@@ -37,12 +36,11 @@ def expert_data_traffic(
     """
     zero, placed = block.structure.zero, replace(placed, dp=edp)
     beside = np.maximum(compute[0] - rest.taken[0], 0.0), np.maximum(compute[1] - rest.taken[1], 0.0)
-    held, trained = parameters.routed_held, own.routed_held
     with term("experts"):
         if zero < 2:
             return replicated_traffic(setting, block, placed, trained, 0.0, beside)
         routed = replace(units, layer=divided(held, units.layers), table=0.0, tables=0.0)
-        reduced = routed if own is parameters else replace(routed, layer=divided(trained, units.layers))
+        reduced = routed if trained is held else replace(routed, layer=divided(trained, units.layers))
         if zero == 3 or setting.stack.states.sharded_master:
             return sharded_weights(setting, block, placed, routed, reduced, beside)
         return sharded_gradients(setting, block, placed, trained, 0.0, reduced, beside)

@@ -54,7 +54,9 @@ FAULT_CODES = {
     "D006": "A value of the wrong kind: a list where one value is wanted, a mapping where text is wanted, and so on.",
     "D007": "A quantity carries its unit as text, for example '3.35 TB/s' or '80 GiB'; the unit must fit the quantity.",
     "D008": "A number outside the range in which it makes sense.",
-    "D009": "No document of that name: not a file, not in the working folder, not on COSTMODEL_PATH, not shipped.",
+    "D009": "No document of that name. Names are looked for in the folders below hardware/ and scenarios/, such as "
+    "scenarios/models/NAME.yaml, of the working folder, of those of COSTMODEL_PATH and of what is shipped; a file "
+    "elsewhere is named by its path, ./NAME.yaml.",
     "D010": "A choice that is not among the choices of that key.",
     "D011": "The first key, schema, names the kind of document and its version; this one is missing or another kind.",
     "D012": "Anchors, aliases, tags and deep nesting are not used here; they are refused because they can hide or run.",

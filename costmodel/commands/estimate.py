@@ -54,7 +54,7 @@ def memory(
     scenario: Annotated[
         str,
         typer.Argument(
-            help="A scenario, or the name of a model",
+            help="A scenario or a model, by name or path",
             show_default=False,
             autocompletion=completion.scenarios_and_models,
         ),
@@ -62,7 +62,7 @@ def memory(
     assignments: SetOption = None,
     verbose: VerboseOption = False,
 ) -> Reply:
-    """Where the bytes of the worst stage go, and whether they fit; for a model's name, its weights and states alone.
+    """Where the bytes of the worst stage go, and whether they fit; for a model, its weights and states alone.
 
     Examples:
       costmodel memory llama-3-70b-512

@@ -13,7 +13,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from costmodel.documents.base import said
-from costmodel.documents.reading import Items, Mapping
+from costmodel.documents.reading import COMMAND_LINE, Items, Mapping
+from costmodel.documents.references import REFERENCES
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 D = TypeVar("D", bound=BaseModel)
@@ -39,9 +40,10 @@ _WANTED = {
 }
 _HINTS = {
     "too_short": "leave the key out, or name at least one value",
+    "best_above_peak": "change both; without a measured rate best_matmul is {}",
 }
 _OF_TRANSFORMERS = {"architectures", "model_type", "transformers_version"}
-_SCHEMA = re.compile(r"costmodel/[\w-]+/v\d+")
+_SCHEMA = re.compile(r"costmodel/([\w-]+)/v\d+")
 _LONGEST = 60
 
 
@@ -95,12 +97,10 @@ class _Faults:
             return self.unknown(detail, where)
         if _is(detail, "missing"):
             return self.missing(detail, where)
-        place = self.spot(where)
+        place = self.spot_of(detail, where)
         if where[-1:] == ("schema",) and kind == "literal_error":
             expected = str(detail["ctx"]["expected"]).strip("'")
-            known = isinstance(value, str) and _SCHEMA.fullmatch(value)
-            sentence = f"this is {value}, and {expected} is wanted here" if known else f"{said(value)} is no schema"
-            return Fault("D011", sentence, place, f"schema: {expected}")
+            return Fault("D011", *_of_another(expected, value, place))
         if kind == "literal_error":
             mappings = _mappings(_at(self.kind, detail["loc"]))
             return _choice(str(detail["ctx"]["expected"]), value, place, mappings)
@@ -162,6 +162,12 @@ class _Faults:
                 kept.append(part)
         return tuple(kept)
 
+    def spot_of(self, detail: ErrorDetails, where: Location) -> Place:
+        """The place of a value; of keys that are at odds that of the one on the command line, else of the first."""
+        keys = detail.get("ctx", {}).get("keys", ())
+        places = [self.spot((*where, *key.split("."))) for key in keys] or [self.spot(where)]
+        return next((place for place in places if place.file == COMMAND_LINE), places[0])
+
     def spot(self, where: Location, *, key: bool = False) -> Place:
         """The place of a value, or of its key, or of the nearest parent that has one."""
         plain = Place(self.file, 1, 1, ".".join(map(str, where)))  # of a tree that was never text
@@ -183,6 +189,21 @@ class _Faults:
 
 def _written_at(fault: Fault) -> tuple[int, int]:
     return (fault.place.line, fault.place.column) if fault.place else (0, 0)
+
+
+def _of_another(expected: str, value: Any, place: Place) -> tuple[str, Place, str]:
+    """Sentence, place and remedy where another schema is wanted: a scenario names the documents of other kinds."""
+    meant, wanted = (_SCHEMA.fullmatch(text) if isinstance(text, str) else None for text in (value, expected))
+    assert wanted is not None
+    if meant is None:
+        return f"{said(value)} is no schema", place, f"schema: {expected}"
+    sentence, kind = f"this is {value}, and {expected} is wanted here", meant[1]
+    if kind == wanted[1]:
+        return sentence, place, f"schema: {expected}"
+    keys = [path for path, reference in REFERENCES.items() if reference.kind == kind]
+    if wanted[1] == "scenario" and keys:
+        return sentence, place, f"costmodel init writes a scenario; in it {keys[0]} is such a file, by its path"
+    return sentence, place, f"costmodel show prints those that are shipped, costmodel schema {wanted[1]} what one holds"
 
 
 def _is(detail: ErrorDetails, start: str) -> bool:

@@ -45,7 +45,7 @@ class Memory(Sourced):
     @model_validator(mode="after")
     def _sensible(self) -> Self:
         if self.usable > self.capacity and not math.isclose(self.usable, self.capacity, rel_tol=_ROUNDED):
-            raise PydanticCustomError("memory", "usable is more than the capacity")
+            raise PydanticCustomError("memory", "usable is more than the capacity", {"keys": ("usable", "capacity")})
         return self
 
 
@@ -121,9 +121,10 @@ class Accelerator(Document):
     def _sensible(self) -> Self:
         for name, best in self.best_matmul.items():
             if best > (peak := getattr(self.peak, name, None) or math.inf):
-                words = {"name": name, "best": show(best, "FLOP/s"), "peak": show(peak, "FLOP/s")}
-                sentence = "best_matmul.{name}, {best}, is more than peak.{name}, {peak}: change both, or leave it out"
-                raise PydanticCustomError("peak", sentence, words)
+                keys = f"best_matmul.{name}", f"peak.{name}"
+                words = {"name": name, "best": show(best, "FLOP/s"), "peak": show(peak, "FLOP/s"), "keys": keys}
+                sentence = "best_matmul.{name}, {best}, is more than peak.{name}, {peak}"
+                raise PydanticCustomError("best_above_peak", sentence, words)
         return self
 
 

@@ -60,9 +60,14 @@ _MODELS: dict[str, type[BaseModel]] = {
 FOLDERS = {kind: (folder, _MODELS[kind]) for kind, folder in FOLDER_OF.items()}
 
 
+def is_path(name: str) -> bool:
+    """Whether a name says where a file is, wherever documents are looked for."""
+    return name.endswith((".yaml", ".yml", ".json")) or os.sep in name
+
+
 def find(kind: str, name: str, place: Place | None = None) -> Path:
     """The file a name means."""
-    if name.endswith((".yaml", ".yml", ".json")) or os.sep in name:
+    if is_path(name):
         return Path(name)
     for path in places(kind, name):
         if os.path.isfile(path):
@@ -74,8 +79,9 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
     sentence = f"there is no {kind} named {said(name)}" + (
         f"; '{name}' is the name of a{'n' if other[0] in 'ae' else ''} {other}" if other else ""
     )
-    if name and os.path.isfile(name):
-        hint = f"for the file write .{os.sep}{name}"
+    file = next((file for file in (name, f"{name}.yaml") if name and os.path.isfile(file)), "")
+    if file:
+        hint = f"for the file write .{os.sep}{file}"
     raise fail("D009", sentence, place or Place(COMMAND_LINE), hint)
 
 
@@ -177,11 +183,15 @@ def read(kind: str, name: str) -> Any:
 def title_of(kind: str, name: str) -> str:
     """The title a document gives itself, found without checking the rest of it."""
     try:
-        lines = file_text(str(find(kind, name))).splitlines()
+        return said_first(file_text(str(find(kind, name))), "title")
     except CostModelError as error:
         return error.faults[0].sentence
-    written = (line.removeprefix("title:").strip() for line in lines if line.startswith("title:"))
-    return next((title.strip(title[:1]) if title[:1] in ("'", '"') else title for title in written), "")
+
+
+def said_first(text: str, key: str) -> str:
+    """What a document says on the line of a key, found without checking the rest of it."""
+    written = (line.removeprefix(f"{key}:").strip() for line in text.splitlines() if line.startswith(f"{key}:"))
+    return next((value.strip(value[:1]) if value[:1] in ("'", '"') else value for value in written), "")
 
 
 def text_of(name: str, *, fitted: bool = False) -> list[tuple[str, str, str]]:

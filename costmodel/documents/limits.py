@@ -34,7 +34,8 @@ class Bound(Document, Generic[T]):
         if bound.target is not None and bound.within is None:
             raise PydanticCustomError("limit", "a target needs within beside it, for example within: 2 %")
         if bound.at_most is not None and bound.at_least is not None and bound.at_most < bound.at_least:
-            raise PydanticCustomError("limit", "at_most is less than at_least, so that nothing keeps both")
+            words = {"keys": ("at_most", "at_least")}
+            raise PydanticCustomError("limit", "at_most is less than at_least, so that nothing keeps both", words)
         return self
 
 

@@ -71,6 +71,16 @@ class Experts(Document):
         default=None, description="Most groups that the experts of a token lie in; absent: any"
     )
 
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if (self.groups is None) != (self.group_limit is None):
+            keys = {"keys": ("groups", "group_limit")}
+            raise PydanticCustomError("groups", "groups and group_limit stand together or not at all", keys)
+        if self.top_k > self.count:
+            words = {"top_k": f"{self.top_k:g}", "count": f"{self.count:g}", "keys": ("top_k", "count")}
+            raise PydanticCustomError("top_k", "top_k {top_k} is more than the {count} experts there are", words)
+        return self
+
 
 class Layers(Document):
     """So many layers of one kind."""
@@ -96,15 +106,6 @@ class Layers(Document):
                 "layer_halves",
                 "a layer has one of attention, latent and state_space, one of mlp and experts, or only one of all",
                 {},
-            )
-        if self.experts is not None and (self.experts.groups is None) != (self.experts.group_limit is None):
-            raise PydanticCustomError(
-                "expert_groups", "groups and group_limit of experts stand together or not at all", {}
-            )
-        if self.experts is not None and self.experts.top_k > self.experts.count:
-            words = {"top_k": f"{self.experts.top_k:g}", "count": f"{self.experts.count:g}"}
-            raise PydanticCustomError(
-                "layer_experts", "top_k {top_k} is more than the {count} experts there are", words
             )
         return self
 

@@ -244,6 +244,7 @@ def test_how_a_price_is_sold_is_said() -> None:
 def test_more_memory_than_there_is(run: Any, faults: Faults, shadow: Callable[..., Path]) -> None:
     (found,) = faults(run("estimate", NAME, cwd=shadow(CHIP, "capacity: 80 GiB", "capacity: 40 GiB")))
     assert (found.code, found.sentence) == ("D006", "usable is more than the capacity")
+    assert found.marked == "81559 MiB"
 
 
 def test_no_matmul_is_faster_than_the_peak(run: Any, faults: Faults, shadow: Callable[..., Path]) -> None:
@@ -263,6 +264,19 @@ def test_a_config_of_transformers_is_called_so(run: Any, faults: Faults, tmp_pat
     for asked in (("memory", "config.json"), ("memory", NAME, "--set", "model=config.json")):
         (found,) = faults(run(*asked, cwd=tmp_path))
         assert (found.code, found.help.split(";")[0]) == ("D011", "this is a config of transformers")
+
+
+def test_a_model_of_ones_own_is_named_by_its_path(run: Any, faults: Faults, tmp_path: Path) -> None:
+    text = run("show", "llama-3-8b").out
+    (tmp_path / "mine.yaml").write_text(text.replace("name: llama-3-8b", "name: mine"), "utf-8")
+    for asked in (("memory", "mine"), ("estimate", NAME, "--set", "model=mine")):
+        (found,) = faults(run(*asked, cwd=tmp_path))
+        assert (found.code, found.help) == ("D009", "for the file write ./mine.yaml")
+    (found,) = faults(run("estimate", "mine.yaml", cwd=tmp_path))
+    assert (found.code, "in it model is such a file" in found.help) == ("D011", True)
+    assert run("estimate", "quickstart", "--set", "model=./mine.yaml", cwd=tmp_path).code == 0
+    alone = run("memory", "./mine.yaml", cwd=tmp_path)
+    assert (alone.code, alone.out) == (0, run("memory", "llama-3-8b").out)
 
 
 @pytest.mark.parametrize("given", [(NAME, "plan.tp=4"), ({"model": "llama-3-70b"},)])

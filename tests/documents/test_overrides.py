@@ -42,6 +42,21 @@ FAULTS = {
     "value for a list": ("search.zero=3", "D006", "3", "a list is wanted here, not 3", "[3]"),
     "value for a mapping": ("plan=4", "D006", "4", "a mapping of keys to values is wanted here, not 4", ""),
     "nothing for a value": ("plan.tp=null", "D006", "null", "a number is wanted here, not nothing", ""),
+    "measured faster than the peak": (
+        "cluster.accelerator.best_matmul.bf16=2 PFLOP/s",
+        "D006",
+        "2 PFLOP/s",
+        "is more than peak.bf16",
+        "best_matmul is {}",
+    ),
+    "a peak below what was measured": (
+        "cluster.accelerator.peak.bf16=100 TFLOP/s",
+        "D006",
+        "100 TFLOP/s",
+        "best_matmul.bf16, 794 TFLOP/s, is more than peak.bf16, 100 TFLOP/s",
+        "best_matmul is {}",
+    ),
+    "more memory than there is": (f"{CAPACITY}=1 GiB", "D006", "1 GiB", "usable is more than the capacity", ""),
     "item of a list not there": ("search.tp.0=5", "D006", "search.tp.0", "a list is wanted here", ""),
 }
 
@@ -55,6 +70,18 @@ def test_fault(name: str, run: Any, faults: Faults) -> None:
     assert hint in found.help
     assert found.place.startswith("command line")
     assert found.marked.strip() == (assignment.partition("=")[0] if marked is None else marked)
+
+
+def test_more_experts_for_a_token_than_there_are(run: Any, faults: Faults) -> None:
+    mixture = ("--set", "model=mixtral-8x7b", "--set")
+    for key, value in (("top_k", 9), ("count", 1)):
+        (found,) = faults(run("estimate", NAME, *mixture, f"model.layers.0.experts.{key}={value}"))
+        assert (found.code, found.marked.strip()) == ("D006", str(value))
+
+
+def test_without_a_measured_rate_no_peak_is_below_it(run: Any) -> None:
+    rates = ("--set", "cluster.accelerator.peak.bf16=100 TFLOP/s", "--set", "cluster.accelerator.best_matmul={}")
+    assert run("estimate", NAME, *rates).code == 0
 
 
 def test_all_faults_of_a_command_line_at_once(run: Any, faults: Faults) -> None:

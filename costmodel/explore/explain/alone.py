@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from costmodel.choices import Zero
-from costmodel.documents.library import names, read
+from costmodel.documents.files import file_text
+from costmodel.documents.library import is_path, names, read, said_first
 from costmodel.documents.model import Model
 from costmodel.equation import Number
 from costmodel.equations.states import gradient_bytes, optimizer_bytes, weight_bytes
@@ -41,12 +43,14 @@ class Alone:
 
 
 def is_model(name: str) -> bool:
-    """Whether a name means a model and not a scenario."""
+    """Whether a name, or what a file says it is, means a model and not a scenario."""
+    if is_path(name):
+        return os.path.isfile(name) and said_first(file_text(name), "schema").startswith("costmodel/model/")
     return name in names("model") and name not in names("scenario")
 
 
 def alone(name: str) -> Alone:
-    """Parameters and states of a model by name."""
+    """Parameters and states of a model by name or path."""
     model = read("model", name)
     parameters = model_parameters(model)
     active = model_active_parameters(model) if model.has_experts else None

@@ -887,6 +887,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "another accelerator": ({"gpu": "Cerebras CS-3", "accelerator": EMPTY, "gpus": 64}, "V001", "Cerebras CS-3"),
     "a typing slip": ({"accelerator": "h100-sxn"}, "V001", "h100-sxn"),
     "no accelerator": ({"gpu": EMPTY, "accelerator": EMPTY}, "V001", "nobody named"),
+    "another size": ({"gpu": "B200", "accelerator": EMPTY, "gpu_mem_gb": 80}, "V001", "B200 with 80 GB"),
     "experts": ({"n_experts": 8}, "V002", "says nothing of experts"),  # Mixtral 8x7B has 8
     "a mixture unsaid": ({"arch": "moe"}, "V002", "experts"),
     "fp8": ({"precision": "fp8"}, "V004", "fp8"),

@@ -92,8 +92,9 @@ def _machine(filling: Filling, shelf: Shelf) -> tuple[Accelerator, FoundIn]:
     name = filling.accelerator()
     found = stand_of(shelf, name) if shelf.has("accelerator", name) else None
     if found is None:
-        said = row.text("accelerator") or row.text("gpu") or "nobody named"
-        raise Refused("V001", f"no document of the accelerator {said} and its node")
+        said, memory = row.text("accelerator") or row.text("gpu") or "nobody named", row.number("gpu_mem_gb")
+        sized = "" if memory is None else f" with {memory:g} GB"
+        raise Refused("V001", f"no document of the accelerator {said}{sized} and its node")
     return shelf.document("accelerator", name), found
 
 

@@ -125,9 +125,10 @@ def _of_names(reader: Reader, tree: dict[Any, Any]) -> Iterator[Fault]:
 
 
 def cases(measured: Measured) -> Iterator[tuple[Run, Case]]:
-    """Every run of a measured table with the case it was measured in."""
+    """Every run of a measured table with the case it was measured in; a document is named before it is changed."""
     for run in measured.runs:
-        assignments = [f"{path}={value}" for path, value in run.set.items()]
+        changes = measured.set | run.set
+        assignments = [f"{path}={changes[path]}" for path in sorted(changes, key=lambda path: path.count("."))]
         yield run, case_from(Reader(), copied(measured.scenario), measured.name, assignments)
 
 

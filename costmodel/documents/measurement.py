@@ -50,5 +50,8 @@ class Measured(Document):
     note: str | None = Field(default=None, description="What a reader should know")
     tolerance: Tolerance = Field(description="How far predictions may be off")
     scenario: dict[str, Any] = Field(description="The scenario the runs share")
+    set: dict[str, Any] = Field(
+        default_factory=dict, description="What all runs change in the documents that the scenario names, by path"
+    )
     runs: list[Run] = Field(min_length=1, description="The rows")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

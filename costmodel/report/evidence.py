@@ -35,11 +35,12 @@ _SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
 
 
 def validation(found: list[Validated], grouping: str | None = None, count: int = 0) -> list[Line]:
-    """Every figure of every document; of tables what they come to, by group; and the worst, if asked for."""
+    """Every figure of every document, gathered those out of tolerance alone; of tables what they come to, by group; and
+    the worst, if asked for.
+    """
     lines: list[Line] = []
-    written = [part for part in found if isinstance(part.table, Measured) and part.figures]
-    for part in written:
-        lines += _document(part)
+    for part in (part for part in found if isinstance(part.table, Measured)):
+        lines += _document(part, [figure for figure in part.figures if not (grouping and figure.within)])
     figures = [figure for part in found for figure in part.figures]
     rowed = any(not isinstance(part.table, Measured) for part in found)
     if rowed or (grouping and figures):
@@ -57,12 +58,13 @@ def validation(found: list[Validated], grouping: str | None = None, count: int =
     return [*lines, Text(), styled(summary)]
 
 
-def _document(part: Validated) -> Iterator[Line]:
+def _document(part: Validated, figures: Sequence[Compared]) -> Iterator[Line]:
     assert isinstance(part.table, Measured)
-    table = part.table
-    yield styled(f"{table.title}  [{table.source.key}, {table.source.where}]", HEAD)
-    rows = [(*_figure(figure), _bound(figure)) for figure in part.figures]
-    yield Grid(("run", "measured", "ours", "error", ""), rows, "lrrrl")
+    if figures:
+        table = part.table
+        yield styled(f"{table.title}  [{table.source.key}, {table.source.where}]", HEAD)
+        rows = [(*_figure(figure), _bound(figure)) for figure in figures]
+        yield Grid(("run", "measured", "ours", "error", ""), rows, "lrrrl")
 
 
 def _figure(figure: Compared) -> tuple[str, str, str, str]:

@@ -1,8 +1,12 @@
 """Every shipped measured table within its own stated tolerance."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from costmodel.documents.library import names, read
+from costmodel.documents.case import cases
+from costmodel.documents.library import bibliography, names, read
 from costmodel.explore.validate.validate import Compared, compared
 
 TABLES = names("measured")
@@ -17,3 +21,33 @@ def test_there_are_tables() -> None:
 def test_figure_is_within_its_tolerance(table: str, figure: Compared) -> None:
     assert figure.tolerance is not None
     assert abs(figure.error) <= figure.tolerance, f"{table} {figure.run}: {figure.error:+.1%}"
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_tolerance_is_no_wider_than_it_must_be(table: str) -> None:
+    figures = [figure for name, figure in FIGURES if name == table]
+    allowed = max(figure.tolerance or 0.0 for figure in figures)
+    assert allowed <= max(0.12, 2 * max(abs(figure.error or 0.0) for figure in figures))
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_says_where_it_was_published(table: str) -> None:
+    document = read("measured", table)
+    key = document.source.key
+    url = document.sources[key].url if key in document.sources else bibliography()[key]["url"]
+    assert str(url).startswith("https://")
+
+
+def test_documents_are_named_before_they_are_changed() -> None:
+    """What all runs change is changed in the model that a run names in the place of the scenario's."""
+    table = read("measured", "qi-2023")
+    assert {(case.model.hidden, case.model.vocab) for _, case in cases(table)} >= {(2304, 50257), (4096, 50257)}
+
+
+def test_figures_out_of_tolerance_are_shown_when_gathered(run: Any, tmp_path: Path) -> None:
+    text = run("show", "korthikanti-2022").out.replace("name: korthikanti-2022", "name: strict")
+    (tmp_path / "strict.yaml").write_text(text.replace("step_time: 10 %", "step_time: 6 %"), "utf-8")
+    told = run("validate", "strict.yaml", "--by", "source", cwd=tmp_path)
+    assert told.code == 1
+    assert [line.split()[0] for line in told.out.splitlines() if "✗" in line] == ["175b-full"]
+    assert "22b-full" not in told.out

@@ -148,12 +148,17 @@ def _memory(row: Row, answer: Answer) -> Outcome:
     fits = bool(answer.evaluation.costs.column("memory_share")[0] <= 1)
     if quantity == FITS:
         return Outcome(FITS, value, float(fits), called_fit=fits)
-    ledger, names, scope = answer.evaluation.ledger, TOTALS[quantity], row.text("scope")
+    return Outcome(quantity, value, *memory_total(answer, quantity, row.text("scope")), fits)
+
+
+def memory_total(answer: Answer, quantity: str, scope: str = "") -> tuple[float, float, float]:
+    """A total of the ledger with its P10 and P90, of the stage that a scope names, else of the worst."""
+    ledger, names = answer.evaluation.ledger, TOTALS[quantity]
     stages = [{name: number(ledger.line(name, stage)) for name in names} for stage in range(3)]
     totals = [sum(lines.values()) for lines in stages]
     low, high = zip(*(memory_band(answer.setting, lines, names) for lines in stages), strict=True)
     lowest, highest = (_of_scope(scope, list(map(number, end))) for end in (low, high))
-    return Outcome(quantity, value, _of_scope(scope, totals), lowest, highest, fits)
+    return _of_scope(scope, totals), lowest, highest
 
 
 def total_of(metric: str) -> str:

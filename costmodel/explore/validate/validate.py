@@ -18,12 +18,21 @@ from costmodel.documents.spelling import accelerator_named
 from costmodel.documents.table import Table
 from costmodel.equations.economics import share
 from costmodel.errors import CostModelError, Place, fail
-from costmodel.estimate.plan import predict
-from costmodel.explore.validate.outcomes import FITS, Quantity, measured, outcome, quantity_of, stated
+from costmodel.estimate.plan import Answer, predict
+from costmodel.explore.validate.outcomes import (
+    FITS,
+    TOTALS,
+    Quantity,
+    measured,
+    memory_total,
+    outcome,
+    quantity_of,
+    stated,
+)
 from costmodel.explore.validate.reasons import Refused
 from costmodel.explore.validate.rows import modelled
 
-DOCUMENTED: tuple[tuple[Quantity, str], ...] = (("time", "step_time"), ("time", "flop_rate"), ("memory", "memory_peak"))
+DOCUMENTED: dict[Quantity, tuple[str, ...]] = {"time": ("step_time", "flop_rate"), "memory": tuple(TOTALS)}
 GROUPINGS = ("source", "source_family", "gpu", "accelerator", "model", "precision", "framework", "arch", "reason")
 UNKNOWN = "unknown"
 Where = Mapping[str, Sequence[str]]
@@ -92,17 +101,23 @@ class Validated:
     figures: list[Compared]
 
 
-def compared(table: Measured, quantity: Quantity | None = None) -> Iterator[Compared]:
-    """Every measured figure of a document beside our prediction."""
+def compared(table: Measured, quantity: Quantity) -> Iterator[Compared]:
+    """Every measured figure of that quantity in a document beside our prediction."""
     for run, case in cases(table):
-        costs = predict(case).evaluation.costs.row()
-        for kind, name in DOCUMENTED:
-            value = getattr(run.measured, name)
-            if value is not None and quantity in (None, kind):
-                tolerance = getattr(table.tolerance, name)
-                ends = (costs[f"{name}_low"], costs[f"{name}_high"])
-                groups = _groups_of_case(table, case)
-                yield Compared(run.name, name, value, costs[name], tolerance, *ends, groups=groups, subject=case)
+        told = {name: value for name in DOCUMENTED[quantity] if (value := getattr(run.measured, name)) is not None}
+        if not told:
+            continue
+        found, groups = predict(case), _groups_of_case(table, case)
+        for name, value in told.items():
+            ours, low, high = memory_total(found, name) if quantity == "memory" else _with_ends(found, name)
+            tolerance = getattr(table.tolerance, name)
+            yield Compared(run.name, name, value, ours, tolerance, low, high, groups=groups, subject=case)
+
+
+def _with_ends(found: Answer, name: str) -> tuple[float, float, float]:
+    """A column of a plan with its P10 and P90."""
+    costs = found.evaluation.costs.row()
+    return costs[name], costs[f"{name}_low"], costs[f"{name}_high"]
 
 
 def _groups_of_case(table: Measured, case: Case) -> dict[str, str]:
@@ -183,10 +198,16 @@ def _columns(table: Measured | Table) -> Sequence[str]:
 
 def _validated(table: Measured | Table, quantity: Quantity | None, where: Where, shelf: Shelf) -> Validated:
     if isinstance(table, Measured):
-        figures = [figure for figure in compared(table, quantity) if _chosen(figure.groups.get, where)]
-        return Validated(table, figures)
-    asked = quantity or quantity_of(table.columns)
-    return Validated(table, [compared_row(row, asked, shelf) for row in chosen_rows(table, where, shelf)])
+        asked = quantity or _quantity_of(table)
+        return Validated(table, [figure for figure in compared(table, asked) if _chosen(figure.groups.get, where)])
+    told = quantity or quantity_of(table.columns)
+    return Validated(table, [compared_row(row, told, shelf) for row in chosen_rows(table, where, shelf)])
+
+
+def _quantity_of(table: Measured) -> Quantity:
+    """What a document is about: time if any of its runs tells that, else memory."""
+    told = {name for run in table.runs for name, value in run.measured if value is not None}
+    return "time" if told & set(DOCUMENTED["time"]) else "memory"
 
 
 def chosen_rows(table: Table, where: Where, shelf: Shelf) -> list[Row]:

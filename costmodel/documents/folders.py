@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_SHIPPED = _PACKAGE / "_shipped" if (_PACKAGE / "_shipped").is_dir() else _PACKAGE.parent
+_SHIPPED = (_PACKAGE / "_shipped" if (_PACKAGE / "_shipped").is_dir() else _PACKAGE.parent).resolve()
 
 FOLDER_OF = {
     "accelerator": "hardware/accelerators",
@@ -38,12 +38,13 @@ def roots() -> Iterator[Path]:
 
 def is_shipped(path: Path) -> bool:
     """Whether a file is one of those that come with the program."""
-    return path.resolve().is_relative_to(_SHIPPED.resolve())
+    return path.resolve().is_relative_to(_SHIPPED)
 
 
 def instead_of_shipped(kind: str, path: Path) -> bool:
     """Whether a file of one's own stands before one of that name that comes with the program."""
-    return not is_shipped(path) and os.path.isfile(_SHIPPED / FOLDER_OF[kind] / path.name)
+    shipped = _SHIPPED / FOLDER_OF[kind] / path.name
+    return path != shipped and os.path.isfile(shipped) and not is_shipped(path)
 
 
 def places(kind: str, name: str) -> Iterator[Path]:

@@ -8,12 +8,14 @@ from costmodel.documents.case import case_of
 from costmodel.documents.library import names, read
 from costmodel.documents.plan import Plan
 from costmodel.documents.scenario import Scenario
+from costmodel.documents.shelf import Shelf
 from costmodel.errors import CostModelError
 from costmodel.estimate.costs import COLUMNS
 from costmodel.estimate.plan import answer
 from costmodel.estimate.setting import setting_of
 
 NODES = ("dgx-a100", "dgx-h100", "hgx-mi300x")
+SHELF = Shelf()
 UNPRICED = ("cost_per_mtoken", "run_time", "run_cost")
 
 
@@ -48,7 +50,7 @@ def test_it_estimates(model: str, stack: str) -> None:
     if model in MIXED and stack in WITHOUT_EXPERTS:
         return
     for node in NODES:
-        setting = setting_of(case_of(scenario(model, node, stack)))
+        setting = setting_of(case_of(scenario(model, node, stack), SHELF))
         costs = answer(setting, Plan(tp=1)).evaluation.costs.row()
         assert all(math.isfinite(costs[name]) for name in COLUMNS if not name.startswith(UNPRICED)), (node, costs)
         assert all(costs[f"{name}_low"] < costs[name] < costs[f"{name}_high"] for name in ("step_time", "memory_peak"))

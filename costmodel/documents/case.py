@@ -7,6 +7,7 @@ writes the named document out first.
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -128,7 +129,8 @@ def cases(measured: Measured) -> Iterator[tuple[Run, Case]]:
     """Every run of a measured table with the case it was measured in; a document is named before it is changed."""
     for run in measured.runs:
         changes = measured.set | run.set
-        assignments = [f"{path}={changes[path]}" for path in sorted(changes, key=lambda path: path.count("."))]
+        paths = sorted(changes, key=lambda path: path.count("."))
+        assignments = [f"{path}={json.dumps(changes[path], ensure_ascii=False)}" for path in paths]
         yield run, case_from(Reader(), copied(measured.scenario), measured.name, assignments)
 
 

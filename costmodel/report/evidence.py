@@ -15,7 +15,7 @@ from costmodel.documents.measurement import Measured
 from costmodel.documents.table import Table
 from costmodel.estimate.costs import COLUMNS
 from costmodel.explore.validate.fills import RULES
-from costmodel.explore.validate.outcomes import FITS
+from costmodel.explore.validate.outcomes import FITS, TOTALS
 from costmodel.explore.validate.reasons import REASONS
 from costmodel.explore.validate.validate import (
     GROUPINGS,
@@ -63,8 +63,8 @@ def _document(part: Validated, figures: Sequence[Compared]) -> Iterator[Line]:
     if figures:
         table = part.table
         yield styled(f"{table.title}  [{table.source.key}, {table.source.where}]", HEAD)
-        rows = [(*_figure(figure), _bound(figure)) for figure in figures]
-        yield Grid(("run", "measured", "ours", "error", ""), rows, "lrrrl")
+        rows = [(*_figure(figure), _bound(figure), *_which(figure)) for figure in figures]
+        yield Grid(("run", "measured", "ours", "error", "", ""), rows, "lrrrll")
 
 
 def _figure(figure: Compared) -> tuple[str, str, str, str]:
@@ -78,6 +78,11 @@ def _figure(figure: Compared) -> tuple[str, str, str, str]:
         result(figure.quantity, value, unit, 4) for value in (figure.measured or 0.0, figure.predicted or 0.0)
     )
     return figure.run, measured, predicted, f"{figure.error or 0.0:+.1%}"
+
+
+def _which(figure: Compared) -> tuple[str]:
+    """Of memory, which total was measured: of one run that may be several."""
+    return (figure.quantity.removeprefix("memory_") if figure.quantity in TOTALS else "",)
 
 
 def _bound(figure: Compared) -> str:

@@ -136,6 +136,20 @@ def test_a_family_left_out_is_predicted_by_the_other(rows: list[Row]) -> None:
     assert unseen_slow.inside_band == unseen_fast.inside_band == 0.0
 
 
+def test_what_a_family_alone_tells_is_as_believed_without_it(rows: list[Row]) -> None:
+    """Small models alone feel the host: without them its time is the believed one, as a fit of the others finds it."""
+    runs = ran(rows, 1.30, 70e-6)
+    parted = [replace(run, family="big" if run.case.model.hidden >= 4096 else "small") for run in runs]
+    fit = step_fit(parted, (SUSTAINED, LAUNCH), SHELF, leave_out=True)
+    assert fit.constants[1].resolved
+    big = step_fit([run for run in parted if run.family == "big"], (SUSTAINED, LAUNCH), SHELF).constants
+    assert (big[1].resolved, big[1].value) == (False, pytest.approx(LAUNCH.believed))
+    small = [run for run in parted if run.family == "small"]
+    values = np.array([on_scale(part.belief, part.value) for part in big])
+    expected = Problem(small, (SUSTAINED, LAUNCH), SHELF).scores(values).of()
+    assert fit.by_family["small"][1].bias == pytest.approx(expected.bias, abs=0.005)
+
+
 def test_the_share_inside_the_band_is_that_of_the_answers_own_bands(rows: list[Row]) -> None:
     """Measured times on either side of both ends of the band that an estimate of each run has."""
     runs = []

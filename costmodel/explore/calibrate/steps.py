@@ -230,16 +230,39 @@ def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, 
     return scaled, errors, problem.slopes(scaled, errors)
 
 
-def without(problem: Problem, family: str, scaled: Array, errors: Array, slopes: Array) -> Array:
-    """Constants fitted without a family, its errors taken as straight around the whole fit."""
-    kept = np.array([run.family != family for run in problem.runs])
-    found = scaled.copy()
+def without(free: Problem, family: str, scaled: Array, errors: Array, slopes: Array) -> Array:
+    """Constants fitted without a family, also which of them are told; errors are straight around the whole fit."""
+    others = np.array([run.family != family for run in free.runs])
+    first, curved = _refitted(free, others, scaled, errors, slopes)
+    kept = _untold(free, first, curved)
+    return _refitted(replace(free, kept=kept), others, scaled, errors, slopes)[0]
+
+
+def _refitted(
+    problem: Problem, others: NDArray[np.bool_], scaled: Array, errors: Array, slopes: Array
+) -> tuple[Array, Array]:
+    """Constants and curvature for some of the runs; what is kept is as believed."""
+    free = np.array([belief.name not in problem.kept for belief in problem.beliefs])
+    found = np.where(free, scaled, problem.believed)
     for _ in range(ROUNDS):
         here = errors + slopes @ (found - scaled)
-        pulls = problem.pulls(here) * kept
-        downhill = slopes.T @ (pulls * here) + problem.precision @ (found - problem.believed)
-        found = found - np.linalg.solve(problem.curvature(slopes, pulls), downhill)
-    return found
+        pulls = problem.pulls(here) * others
+        downhill = (slopes * free).T @ (pulls * here) + problem.precision @ (found - problem.believed)
+        curved = problem.curvature(slopes * free, pulls)
+        found = found - np.linalg.solve(curved, downhill)
+    return found, curved
+
+
+def _spreads(curved: Array) -> Array:
+    """One spread of each constant, by the curvature of the loss."""
+    spreads: Array = np.sqrt(np.diag(np.linalg.inv(curved)))
+    return spreads
+
+
+def _untold(free: Problem, scaled: Array, curved: Array) -> frozenset[str]:
+    """Names of the constants that the runs do not tell."""
+    each = zip(free.beliefs, _spreads(curved), scaled - free.believed, strict=True)
+    return frozenset(belief.name for belief, own, moved in each if not told(belief, own, moved))
 
 
 def step_fit(
@@ -253,16 +276,14 @@ def step_fit(
     """The constants that the runs tell, the others as believed, and how far off unseen families are."""
     free = Problem(runs, beliefs, shelf, likeness=likeness)
     first, errors, felt = solved(free)
-    spread = np.sqrt(np.diag(np.linalg.inv(free.curvature(felt, free.pulls(errors)))))
-    each = zip(beliefs, spread, first - free.believed, strict=True)
-    kept = frozenset(belief.name for belief, own, moved in each if not told(belief, own, moved))
-    problem = replace(free, kept=kept)
-    scaled, errors, slopes = solved(problem, first)
+    curved = free.curvature(felt, free.pulls(errors))
+    problem = replace(free, kept=_untold(free, first, curved))
+    scaled, _, _ = solved(problem, first)
     inside = problem.scores(scaled)
-    unseen = _unseen(problem, scaled, errors, slopes) if leave_out else None
+    unseen = _unseen(free, first, errors, felt) if leave_out else None
     shipped_now = np.array([on_scale(belief, shipped(belief, shelf)) for belief in beliefs])
     return StepFit(
-        tuple(_learned(problem, column, scaled, spread, felt) for column in range(len(beliefs))),
+        tuple(_learned(problem, column, scaled, _spreads(curved), felt) for column in range(len(beliefs))),
         problem.scores(shipped_now).of(),
         problem.scores(problem.believed).of(),
         inside.of(),
@@ -272,12 +293,12 @@ def step_fit(
     )
 
 
-def _unseen(problem: Problem, scaled: Array, errors: Array, slopes: Array) -> Scores:
+def _unseen(free: Problem, scaled: Array, errors: Array, slopes: Array) -> Scores:
     """Scores of each family with the constants that are fitted without it."""
     found = Scores(errors.copy(), np.zeros(len(errors), bool))
-    for family in problem.families:
-        which = [index for index, run in enumerate(problem.runs) if run.family == family]
-        own = problem.scores(without(problem, family, scaled, errors, slopes), which)
+    for family in free.families:
+        which = [index for index, run in enumerate(free.runs) if run.family == family]
+        own = free.scores(without(free, family, scaled, errors, slopes), which)
         found.errors[which], found.inside[which] = own.errors, own.inside
     return found
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.evidence import WhereOption, chosen_values
-from costmodel.commands.output import written as written_whole
+from costmodel.commands.evidence import WhereOption, chosen_values, named_once
+from costmodel.commands.output import written_together
 from costmodel.commands.shared import VerboseOption, answering
 from costmodel.errors import fail
 from costmodel.report.reply import Reply
@@ -42,8 +41,8 @@ SourceOption = Annotated[
     typer.Option(
         "--source",
         metavar="KEY",
-        help="Source to cite, a key of the document",
-        show_default="calibrate",
+        help="Source to cite, a key of the document; else the tables themselves",
+        show_default=False,
     ),
 ]
 
@@ -108,6 +107,7 @@ def calibrate(
     from costmodel.explore.calibrate.renewal import decided, renewed
     from costmodel.report import calibration
 
+    named_once(files)
     runs = of_runs(files[0])
     _suited(
         files[0],
@@ -120,7 +120,7 @@ def calibrate(
     found = calibrated(files, node)
     decisions = decided(found, replace=replace)
     texts = renewed(decisions, source) if write else {}
-    _written(texts)
+    written_together(texts, folder=True)
     return Reply(
         lambda: calibration.calibration(found, decisions, list(texts), verbose),
         lambda: calibration.calibration_json(found, decisions, list(texts)),
@@ -144,14 +144,9 @@ def _runs(
 
     found = sharpened(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)
     documents = texts(found) if write else {}
-    _written(documents)
+    written_together(documents, folder=True)
     return Reply(
         lambda: steps.sharpening(found, documents),
         lambda: steps.sharpening_json(found, documents),
         rows="constants",
     )
-
-
-def _written(texts: Mapping[Path, str]) -> None:
-    for path, text in texts.items():
-        written_whole(path, text, folder=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -99,6 +101,7 @@ def validate(
     kinds: dict[Asked, Literal["time", "memory"]] = {
         Asked.TIME: "time", Asked.MEMORY: "memory", Asked.REGRET: "time"
     }  # fmt: skip
+    named_once(tables or [])
     found = validated(tables, quantity=kinds[quantity] if quantity else None, where=chosen_values(where or []))
     if quantity is Asked.REGRET:
         return _regret(found, by, worst)
@@ -120,6 +123,17 @@ def _regret(found: list[Validated], by: Grouping | None, worst: int) -> Reply:
         lambda: regret.choosing_json(made),
         rows="rows",
     )
+
+
+def named_once(tables: Sequence[str]) -> None:
+    """A fault for a file that would count twice."""
+    seen: dict[str, str] = {}
+    for name in tables:
+        same = os.path.realpath(name) if os.path.exists(name) else name
+        if same in seen:
+            also = "" if seen[same] == name else f", as {seen[same]}"
+            raise fail("C015", f"{name} is named twice{also}", Place("command line"), "leave one of them out")
+        seen[same] = name
 
 
 def chosen_values(written: list[str]) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import typer
@@ -56,28 +56,40 @@ def allowed(path: Path, *, force: bool, forms: Sequence[str] = ()) -> None:
 
 def written(path: Path, answer: str | bytes, *, folder: bool = False) -> None:
     """Into a file, by way of a temporary one beside it; its folder is made where that is asked for."""
-    data = answer.encode("utf-8", "replace") if isinstance(answer, str) else answer
-    temporary = ""
+    written_together({path: answer}, folder=folder)
+
+
+def written_together(answers: Mapping[Path, str | bytes], *, folder: bool = False) -> None:
+    """Into files, all of them or none: the first takes its place once the last stands complete beside its own."""
+    made: dict[Path, str] = {}
+    path = Path()
     try:
-        if path.exists() and not path.is_file():  # a pipe or a device is written to, never replaced
-            path.write_bytes(data)
-            return
-        path = path.resolve()
-        if folder:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        mode = path.stat().st_mode if path.exists() else 0o666 & ~_umask()
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, mode & 0o777)
-        os.replace(temporary, path)
+        for path, answer in answers.items():
+            data = answer.encode("utf-8", "replace") if isinstance(answer, str) else answer
+            if path.exists() and not path.is_file():  # a pipe or a device is written to, never replaced
+                path.write_bytes(data)
+            else:
+                if folder:
+                    path.resolve().parent.mkdir(parents=True, exist_ok=True)
+                _beside(path.resolve(), data, made)
+        for path, temporary in made.items():
+            os.replace(temporary, path)
     except OSError as error:
         hint = "" if path.parent.is_dir() else f"there is no folder {path.parent}"
         raise fail("C002", f"{path} cannot be written: {error.strerror}", Place(str(path)), hint) from None
     finally:
-        if temporary:
+        for temporary in made.values():
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+
+
+def _beside(path: Path, data: bytes, made: dict[Path, str]) -> None:
+    """A temporary file with what is to stand at a path, in the same folder, with the mode it will have."""
+    mode = path.stat().st_mode if path.exists() else 0o666 & ~_umask()
+    handle, made[path] = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    os.chmod(made[path], mode & 0o777)
 
 
 def _umask() -> int:

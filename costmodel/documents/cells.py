@@ -29,6 +29,7 @@ _FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0"
 _UNKNOWN = ("n/a", "na", "null", "-", "?")  # as programs and people write an empty cell
 _LARGEST = 1e18
 _TOO_MANY, _TOO_FEW = "put a cell that holds a comma in quotes", "a cell left empty keeps its comma"
+_QUOTES = "quotes stand around a whole cell, in pairs; one inside them is written twice"
 _WANTED = {"count": "a whole number from 1", "whole": "a whole number from 0", "number": "a number above 0"}
 
 
@@ -92,7 +93,8 @@ def _records(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
                 yield line, ["" if (said := cell.strip()).lower() in _UNKNOWN else said for cell in cells]
             line = reader.line_num + 1
     except csv.Error as error:
-        raise fail("D014", f"this is not a table of cells between commas: {error}", Place(path, line, 1)) from None
+        sentence = f"this is not a table of cells between commas: {error}"
+        raise fail("D014", sentence, Place(path, line, 1), _QUOTES) from None
 
 
 def row_of(place: Place, names: list[str], record: list[str], columns: Mapping[str, Column]) -> Row:

@@ -6,6 +6,7 @@ A YAML text is held to a small size, since its reader takes long and makes much 
 from __future__ import annotations
 
 import functools
+import hashlib
 import sys
 from typing import TextIO
 
@@ -13,6 +14,11 @@ from costmodel.documents.reading import MAXIMUM_BYTES
 from costmodel.errors import Place, fail
 
 LARGEST_TABLE = 256_000_000  # bytes
+_HINTS: dict[type[Exception], str] = {
+    IsADirectoryError: "it is a folder; name a file in it",
+    FileNotFoundError: "name a file that is there",
+    PermissionError: "it may not be read by you",
+}
 
 
 def file_text(path: str, place: Place | None = None, *, largest: int = MAXIMUM_BYTES) -> str:
@@ -29,7 +35,7 @@ def file_text(path: str, place: Place | None = None, *, largest: int = MAXIMUM_B
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         named = f"'{path}'" if place else "the file"
-        hint = "it is a folder; name a file in it" if isinstance(error, IsADirectoryError) else ""
+        hint = _HINTS.get(type(error), "")
         raise fail("D001", f"{named} cannot be read: {reason}", place or shown, hint) from None
     if len(data) > largest:
         raise fail("D001", f"the file is over {largest / 1e6:.0f} MB", shown)
@@ -37,8 +43,14 @@ def file_text(path: str, place: Place | None = None, *, largest: int = MAXIMUM_B
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        sentence = f"the file is not UTF-8 text (line {line}, byte {error.start})"
-        raise fail("D001", sentence, shown, "save it as UTF-8") from None
+        column = len(data[data.rfind(b"\n", 0, error.start) + 1 : error.start].decode("utf-8", "replace")) + 1
+        place = Place(shown.file, line, column)
+        raise fail("D001", "the file is not UTF-8 text", place, "save it as UTF-8") from None
+
+
+def digest(text: str) -> str:
+    """Twelve letters that tell one text from another."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @functools.lru_cache(maxsize=1)

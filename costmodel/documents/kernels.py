@@ -6,19 +6,18 @@ Any other column is left alone.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from costmodel.documents.cells import Column, Row, cell_at, repeated, row_of, sheet
 from costmodel.documents.faults import nearest
-from costmodel.documents.files import LARGEST_TABLE, file_text
-from costmodel.documents.nccl_text import is_nccl_text, nccl_remarks, nccl_rows
+from costmodel.documents.files import LARGEST_TABLE, digest, file_text
+from costmodel.documents.nccl_text import is_nccl_text, nccl_remarks, nccl_rows, unprefixed
+from costmodel.documents.table import ALIASES, Table, read_table
 from costmodel.documents.table import COLUMNS as RUN_COLUMNS
 from costmodel.documents.table import REQUIRED as RUN_REQUIRED
-from costmodel.documents.table import Table, read_table
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 Kind = Literal["matmul", "attention", "decode", "collective", "cluster", "operator", "experts", "grouped", "dispatch"]
@@ -127,7 +126,7 @@ _MARKS: dict[Kind, tuple[str, ...]] = {
     "matmul": ("m", "n", "k"),
 }
 _KNOWN = {*RUN_COLUMNS, *(name for layout in KINDS.values() for name in (*layout.columns, *layout.optional))}
-_RUNS = {"layers", "heads", "gpus"}  # no table of kernels has all of them
+_RUNS = 3  # so many of the columns that runs must have make a table one of runs; no kind of kernels has them
 
 
 @dataclass(frozen=True)
@@ -144,12 +143,12 @@ class Timings:
 def read_timings(path: str) -> Timings:
     """A kernel table, or the text of nccl-tests; every fault in it at once."""
     text = file_text(path, largest=LARGEST_TABLE)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     if is_nccl_text(text):
-        return Timings(path, "cluster", digest, nccl_rows(path, text), nccl_remarks(path, text))
+        return Timings(path, "cluster", digest(text), nccl_rows(path, text), nccl_remarks(path, text))
+    unprefixed(path, text)
     found = sheet(path, text, _KNOWN)
     place, names = found.place, found.names
-    if {*RUN_REQUIRED[:3]} <= set(names):
+    if _are_runs(names):
         hint = f"costmodel calibrate {path} fits constants to it, without tables of kernels beside it"
         raise fail("D015", "this is a table of training runs, not of kernels", Place(path, 1, 1), hint)
     kind = _kind_of(place, names)
@@ -166,13 +165,17 @@ def read_timings(path: str) -> Timings:
         raise CostModelError(*faults)
     if not rows:
         raise fail("D015", "the table has no rows", place)
-    return Timings(path, kind, digest, tuple(rows))
+    return Timings(path, kind, digest(text), tuple(rows))
 
 
 def of_runs(path: str) -> bool:
     """Whether a file is a table of training runs, by its header."""
     text = file_text(path, largest=LARGEST_TABLE)
-    return not is_nccl_text(text) and set(sheet(path, text, _KNOWN).names) >= _RUNS
+    return not is_nccl_text(text) and _are_runs(sheet(path, text, _KNOWN).names)
+
+
+def _are_runs(names: Collection[str]) -> bool:
+    return len({ALIASES.get(name, name) for name in names} & {*RUN_REQUIRED}) >= _RUNS
 
 
 def read_runs(path: str) -> Table:
@@ -182,7 +185,7 @@ def read_runs(path: str) -> Table:
     if not nccl:
         found = sheet(path, text, _KNOWN)
         place, names = found.place, set(found.names)
-    kinds = [kind for kind, marks in _MARKS.items() if set(marks) <= names and not names >= _RUNS]
+    kinds = [kind for kind, marks in _MARKS.items() if set(marks) <= names and not _are_runs(names)]
     if nccl or kinds:
         what = "the output of nccl-tests" if nccl else f"a table of {KINDS[kinds[0]].meaning}"
         hint = f"costmodel calibrate {path} fits constants to it, without tables of runs beside it"

@@ -36,6 +36,7 @@ _STARTS = re.compile(r"#\s*(nThread\s+\d+|nccl-tests version)")
 _LAUNCH = re.compile(r"#\s*nThread\s+(\d+)\s+nGpus\s+(\d+)")
 _RANK = re.compile(r"#\s*Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*\S)")
 _HEADER = re.compile(r"#\s*size\s+count\s")
+_BEHIND = re.compile(r"\S.*?(?=#\s*size\s+count\s)")
 _RESULT = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
 _FAILED = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)\s+FAILED")
 _FOOT = re.compile(r"#\s*Avg bus bandwidth")
@@ -77,6 +78,15 @@ def is_nccl_text(text: str) -> bool:
     return any(_HEADER.match(line) or _LAUNCH.match(line) for line in text.splitlines())
 
 
+def unprefixed(path: str, text: str) -> None:
+    """A fault where the header of nccl-tests stands behind what a launcher or a log wrote before every line."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := _BEHIND.match(line):
+            sentence = f"nccl-tests printed this, but {said(found[0])} stands before its lines"
+            place = Place(path, number, 1, text=line, width=found.end())
+            raise fail("D015", sentence, place, "take that away, or run it without tags, labels and times on lines")
+
+
 def nccl_rows(path: str, text: str) -> tuple[Row, ...]:
     """A row for every size, with the better known columns of a table of collectives; every fault at once."""
     found = _NAME.search(Path(path).name)
@@ -108,9 +118,10 @@ def nccl_rows(path: str, text: str) -> tuple[Row, ...]:
 
 
 def nccl_remarks(path: str, text: str) -> tuple[str, ...]:
-    """What is odd about a text and no fault: results that no footer ends, whose last sizes may be missing."""
+    """What is odd about a text and no fault: lines among results, and results that no footer ends."""
     open_since = 0
     found = []
+    strange: list[tuple[int, str]] = []
     for number, line in enumerate([*text.splitlines(), "# size count "], 1):
         if open_since and (_HEADER.match(line) or _STARTS.match(line)):
             found.append(f"{path}:{open_since}: cut short: no '# Avg bus bandwidth' ends what begins here")
@@ -119,6 +130,11 @@ def nccl_remarks(path: str, text: str) -> tuple[str, ...]:
             open_since = 0
         elif _RESULT.match(line):
             open_since = open_since or number
+        elif open_since and line.strip() and not line.startswith("#"):
+            strange.append((number, line))
+    for number, line in strange[:1]:
+        also = f", and {len(strange) - 1} more lines," if strange[1:] else ""
+        found.append(f"{path}:{number}: {said(line.strip())}{also} is no result and was passed over")
     return tuple(found)
 
 

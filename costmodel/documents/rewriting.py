@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from costmodel.documents.files import file_text
 from costmodel.documents.folders import FOLDER_OF
 from costmodel.documents.library import find
 
+OWN = "calibrate-"  # how the keys of sources begin that were made of tables of one's own
 _WIDTH = 120
 Changes = Mapping[tuple[str, ...], Mapping[str, Any]]
 
@@ -26,16 +27,30 @@ def _yaml() -> YAML:
 
 
 def rewritten(text: str, changes: Changes, dropped: tuple[str, ...] = ()) -> str:
-    """The text with the entries at these paths changed: a key of an entry is replaced, added, or with None removed."""
+    """The text with the entries at these paths changed: a key of an entry is replaced, added, or with None removed.
+
+    Sources made by costmodel that nothing cites any more go.
+    """
     yaml = _yaml()
     tree = yaml.load(text)
     for name in dropped:
         tree.pop(name, None)
     for path, values in changes.items():
         _change(_entry(tree, path), values)
+    cited = {entry.get("source") for entry in _entries(tree)}
+    for name in [name for name in tree.get("sources", ()) if name.startswith(OWN) and name not in cited]:
+        _remove(tree["sources"], name)
     written = io.StringIO()
     yaml.dump(tree, written)
     return written.getvalue()
+
+
+def _entries(tree: Any) -> Iterator[Any]:
+    """Every mapping in a tree."""
+    if isinstance(tree, Mapping):
+        yield tree
+        for part in tree.values():
+            yield from _entries(part)
 
 
 def _change(entry: Any, values: Mapping[str, Any]) -> None:

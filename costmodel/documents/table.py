@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from costmodel.documents.cells import Column, Row, repeated, row_of, sheet
 from costmodel.documents.faults import nearest
-from costmodel.documents.files import LARGEST_TABLE, file_text
+from costmodel.documents.files import LARGEST_TABLE, digest, file_text
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 COLUMNS: dict[str, Column] = {
@@ -101,6 +101,7 @@ class Table:
     file: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
+    digest: str
 
     @property
     def mistaken(self) -> dict[str, str]:
@@ -112,12 +113,13 @@ class Table:
 
 def read_table(path: str) -> Table:
     """A table of measured runs, or every fault of its header at once; a row says itself what is wrong with it."""
-    found = sheet(path, file_text(path, largest=LARGEST_TABLE), {*COLUMNS, *ALIASES})
+    text = file_text(path, largest=LARGEST_TABLE)
+    found = sheet(path, text, {*COLUMNS, *ALIASES})
     names = _header(found.place, found.names)
     rows = tuple(row_of(place, names, record, COLUMNS) for place, record in found.records)
     if not rows:
         raise fail("D014", "the table has no rows", Place(path, found.place.line, 1))
-    return Table(path, tuple(name for name in names if name), rows)
+    return Table(path, tuple(name for name in names if name), rows, digest(text))
 
 
 def _header(place: Place, header: list[str]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -16,7 +15,7 @@ from costmodel.documents.table import Table
 from costmodel.estimate.costs import COLUMNS
 from costmodel.explore.validate.fills import RULES
 from costmodel.explore.validate.outcomes import FITS, TOTALS
-from costmodel.explore.validate.reasons import REASONS
+from costmodel.explore.validate.reasons import Left
 from costmodel.explore.validate.validate import (
     GROUPINGS,
     Compared,
@@ -28,7 +27,8 @@ from costmodel.explore.validate.validate import (
     worst,
 )
 from costmodel.report.layout import Grid, Line
-from costmodel.report.theme import DIM, HEAD, WARN, styled
+from costmodel.report.reasons import mistaken, not_modelled, titled
+from costmodel.report.theme import HEAD, styled
 from costmodel.report.words import result
 
 _SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
@@ -48,7 +48,7 @@ def validation(found: list[Validated], grouping: str | None = None, count: int =
     if count:
         lines += _worst(figures, count)
     if rowed:
-        return [*lines, *_left(figures), *_mistaken(found)]
+        return [*lines, *_left(figures), *mistaken(part.table for part in found if isinstance(part.table, Table))]
     errors = [abs(figure.error) for figure in figures if figure.error is not None]
     if not errors:
         return [*lines, styled("no figures of that quantity")]
@@ -93,13 +93,9 @@ def _groups(figures: Sequence[Compared], grouping: str) -> Iterator[Line]:
     """What the figures come to, by the values of a column and together."""
     named = gathered(figures, grouping)
     if grouping == "reason":
-        named = {_reason(name): members for name, members in sorted(named.items())}
+        named = {titled(name): members for name, members in sorted(named.items())}
     rows = [(name, *_scored(members)) for name, members in named.items()]
     yield Grid((grouping, *_SCORE), [*rows, ("together", *_scored(figures))], "lrrrrrrl", drop=("", "rows"))
-
-
-def _reason(code: str) -> str:
-    return f"{code} {REASONS[code].title}" if code in REASONS else code
 
 
 def _scored(figures: Sequence[Compared]) -> tuple[str, ...]:
@@ -140,21 +136,10 @@ def _left(figures: Sequence[Compared]) -> Iterator[Text]:
             f"{told.fit} runs fitted, {told.called_unfit} of them called too large; "
             f"{told.unfit} did not fit, {told.called_fit} of them called fitting"
         )
-    reasons = Counter(figure.refused for figure in figures if figure.refused)
-    if reasons:
+    left = [Left(figure.run, figure.refused, figure.why) for figure in figures if figure.refused]
+    if left:
         yield Text()
-        first = {figure.refused: figure for figure in reversed(figures)}
-        for code, count in sorted(reasons.items()):
-            one = first[code]
-            also = f" and {count - 1} more" if count > 1 else ""
-            yield styled(f"not modelled: {_reason(code)}: {one.run}{also}: {one.why}", DIM)
-
-
-def _mistaken(found: Sequence[Validated]) -> Iterator[Text]:
-    """Columns that are not used and look like ones that would be."""
-    for table in (part.table for part in found if isinstance(part.table, Table)):
-        for name, meant in table.mistaken.items():
-            yield styled(f"{table.file}: the column '{name}' is not used; is it '{meant}'?", WARN)
+        yield from not_modelled(left)
 
 
 def validation_json(found: list[Validated]) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from costmodel.explore.calibrate.beliefs import around
 from costmodel.explore.calibrate.sharpened import Sharpened, unit_value
 from costmodel.explore.calibrate.steps import Errors, Learned
 from costmodel.report.layout import Grid, Line
-from costmodel.report.theme import styled
+from costmodel.report.reasons import mistaken, not_modelled
+from costmodel.report.theme import WARN, styled
 
 _MORE = ("P90", "bias", "in band")
 
@@ -36,7 +37,11 @@ def sharpening(found: Sharpened, written: Iterable[Path]) -> list[Line]:
     kept = [part.belief.name for part in fit.constants if not part.resolved]
     if kept:
         lines += [Text(), styled(f"left as believed, the runs do not tell: {'; '.join(kept)}")]
-    return [*lines, *(styled(f"wrote {path}") for path in written)]
+    if found.left:
+        lines += [Text(), *not_modelled(found.left)]
+    if found.why:
+        lines += [Text(), styled(f"not to be written: {found.why}", WARN)]
+    return [*lines, *mistaken(found.tables), *(styled(f"wrote {path}") for path in written)]
 
 
 def _constant(part: Learned) -> tuple[str, ...]:
@@ -82,7 +87,7 @@ def sharpening_json(found: Sharpened, written: Iterable[Path]) -> dict[str, Any]
     return {
         "schema": "costmodel/calibration/v1",
         "costmodel": costmodel.__version__,
-        "tables": list(found.tables),
+        "tables": [table.file for table in found.tables],
         "rows": found.rows,
         "modelled": found.runs,
         "constants": [
@@ -112,5 +117,7 @@ def sharpening_json(found: Sharpened, written: Iterable[Path]) -> dict[str, Any]
             found.grouping: _parts(fit.by_family),
             "models": _parts(fit.by_kind),
         },
+        "refused": [{"id": left.run, "refused": left.refused, "why": left.why} for left in found.left],
+        "why": found.why,
         "written": [str(path) for path in written],
     }

@@ -175,7 +175,6 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
     "infinite": (GEMM.replace("11.5", "inf"), "D006", "not 'inf'", ":2:31"),
     "empty cell": (GEMM.replace("11.5", ""), "D006", "'time_us' is empty", ":2:31"),
     "open quote": (GEMM.replace("bfloat16", '"bfloat16'), "D014", "not a table of cells", ":2:1"),
-    "runs": ("layers,hidden,heads,seq_len\n1,2,3,4\n", "D015", "a table of training runs, not of kernels", ":1:1"),
     "runs without columns": ("layers,step_time_s\n4,1.5\n", "D015", "names no columns", ":1:1"),
     "text cut": (
         NOW.replace("    22.50    0.09    0.05     N/A    21.00    0.10    0.05     N/A", ""),
@@ -213,6 +212,28 @@ def test_faults_say_what_where_and_how_to_mend_it(tmp_path: Path, name: str, run
     assert ran.code == 2
     assert f"error[{code}]" in ran.err
     assert "Traceback" not in ran.err
+
+
+def test_runs_among_kernels_are_called_what_they_are(tmp_path: Path, run: Any) -> None:
+    (tmp_path / "runs.csv").write_text("layers,hidden,heads,seq_len\n1,2,3,4\n", "utf-8")
+    ran = run("calibrate", written(tmp_path, GEMM), "runs.csv", cwd=tmp_path)
+    assert (ran.code, "this is a table of training runs, not of kernels" in ran.err) == (2, True)
+
+
+def test_runs_that_lack_a_column_are_asked_for_it(tmp_path: Path, run: Any) -> None:
+    """Without heads it is no table of collectives, though both have gpus."""
+    ran = run("calibrate", written(tmp_path, "gpu,gpus,layers,hidden,seq,gbs,step_time_s\nH100,8,1,2,3,4,5\n"))
+    assert (ran.code, ran.err.count("error[")) == (2, 1)
+    assert "the column 'heads' is missing" in ran.err
+
+
+@pytest.mark.parametrize("prefix", ["[1,0]<stdout>:", "0: ", "2026-11-02T10:11:12Z ", "\x1b[0m"])
+def test_what_stands_before_the_lines_of_nccl_tests_is_shown(tmp_path: Path, run: Any, prefix: str) -> None:
+    tagged = "".join(f"{prefix}{line}" for line in NOW.splitlines(keepends=True))
+    ran = run("calibrate", written(tmp_path, tagged))
+    assert (ran.code, ran.err.count("error[")) == (2, 1)
+    assert "stands before its lines" in ran.err
+    assert "take that away" in ran.err
 
 
 def test_what_a_run_does_not_say_is_told_once(tmp_path: Path) -> None:

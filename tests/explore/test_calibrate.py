@@ -198,8 +198,10 @@ def test_comments_order_and_what_was_not_measured_survive(tmp_path: Path, monkey
     old, new = read("efficiency", "h200-sxm"), read("efficiency", str(path))
     assert new.matmul["bf16"].compute_share == pytest.approx(0.70, rel=0.02)
     assert new.matmul["bf16"].fitted.points == 36
-    assert new.matmul["bf16"].source == "calibrate"
-    assert "gemm.csv" in new.sources["calibrate"].where
+    products, sums = new.matmul["bf16"].source, new.collectives["all_reduce"].source
+    assert products.startswith("calibrate-")
+    assert "gemm.csv" in new.sources[products].where
+    assert "all_reduce_perf" in new.sources[sums].where
     assert new.collectives["all_gather"] == old.collectives["all_gather"]
     assert new.sustained == old.sustained
 

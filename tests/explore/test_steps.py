@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from estimate.cases import case, mixed, model
 
+from costmodel.commands.output import written_together
 from costmodel.documents import folders
 from costmodel.documents.belief import Belief
 from costmodel.documents.cells import Row
@@ -58,7 +59,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
 def ran(rows: list[Row], sustained: float, launch: float) -> list[Timed]:
     """The runs with the times that a scenario of its own writing has at these constants."""
     found = []
-    for run in timed(rows, SHELF):
+    for run in timed(rows, SHELF)[0]:
         scenario = run.case.scenario
         assume = scenario.assume.model_copy(update={"sustained": sustained})
         host = run.case.stack.launch.model_copy(update={"operation": launch})
@@ -153,7 +154,7 @@ def test_what_a_family_alone_tells_is_as_believed_without_it(rows: list[Row]) ->
 def test_the_share_inside_the_band_is_that_of_the_answers_own_bands(rows: list[Row]) -> None:
     """Measured times on either side of both ends of the band that an estimate of each run has."""
     runs = []
-    for run, (end, off) in zip(timed(rows, SHELF), cycle(product(("low", "high"), (0.99, 1.01))), strict=False):
+    for run, (end, off) in zip(timed(rows, SHELF)[0], cycle(product(("low", "high"), (0.99, 1.01))), strict=False):
         setting = setting_of(run.case)
         costs = answer(setting, own_plan(setting)).evaluation.costs.row()
         runs.append(replace(run, measured=costs[f"step_time_{end}"] * off))
@@ -164,14 +165,14 @@ def test_the_share_inside_the_band_is_that_of_the_answers_own_bands(rows: list[R
 
 def test_the_slopes_are_those_of_the_model(rows: list[Row]) -> None:
     """A run of matrix products alone would have a slope of 1 in the slow-down; real ones lie between 0 and 1."""
-    problem = Problem(timed(rows, SHELF), (SUSTAINED,), SHELF)
+    problem = Problem(timed(rows, SHELF)[0], (SUSTAINED,), SHELF)
     slopes = problem.slopes(problem.believed, problem.errors(problem.believed))[:, 0]
     assert np.all((slopes > 0) & (slopes < 1))
     assert slopes[-1] > 0.6 > slopes[0]
 
 
 def test_what_a_row_switched_stays_switched() -> None:
-    case = timed(list(read_table(str(FOLDER / "mine.csv")).rows), SHELF)[0].case
+    case = timed(list(read_table(str(FOLDER / "mine.csv")).rows), SHELF)[0][0].case
     switched = replace(case, stack=case.stack.model_copy(update={"launch": case.stack.launch.model_copy(
         update={"operation": 1e-6})}))  # fmt: skip
     assert with_values(switched, [LAUNCH], [60e-6], SHELF).stack.launch.operation == 1e-6
@@ -271,7 +272,7 @@ def test_three_runs_of_one_s_own() -> None:
     assert slow.resolved
     assert slow.value < slow.belief.believed, "these runs were faster than we say"
     assert abs(found.fit.inside.bias) < abs(found.fit.shipped.bias)
-    cases = [run.case for run in timed(list(read_table(str(FOLDER / "mine.csv")).rows), SHELF)]
+    cases = [run.case for run in timed(list(read_table(str(FOLDER / "mine.csv")).rows), SHELF)[0]]
     assert list(own(cases, SHELF)) == [part.belief for part in found.fit.constants]
 
 
@@ -282,7 +283,7 @@ def test_what_is_written_is_used(run: Any, tmp_path: Path) -> None:
     assert told["written"] == ["hardware/efficiencies/a100-sxm-80.yaml"]
     text = (tmp_path / told["written"][0]).read_text()
     assert "# Shares of the bf16 peak" in text
-    assert "source: calibrate" in text
+    assert "source: calibrate-" in text
     after = json.loads(run("validate", "mine.csv", "--json", cwd=tmp_path).out)["overall"]
     assert after["median_error"] < before["median_error"]
     again = run("calibrate", "mine.csv", "--json", cwd=FOLDER)
@@ -291,6 +292,86 @@ def test_what_is_written_is_used(run: Any, tmp_path: Path) -> None:
     twice = json.loads(run("calibrate", "mine.csv", "--write", "--json", cwd=tmp_path).out)
     assert twice["constants"] == told["constants"], "what was written is not believed the more for it"
     assert (tmp_path / told["written"][0]).read_text() == text
+
+
+def mine(folder: Path, **cells: str) -> Path:
+    """The runs of mine.csv with other cells."""
+    with (FOLDER / "mine.csv").open() as file:
+        rows = [{**row, **cells} for row in csv.DictReader(file)]
+    with (folder / "other.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return folder / "other.csv"
+
+
+def test_what_the_constants_do_not_describe_is_not_written(run: Any, tmp_path: Path) -> None:
+    """Times in milliseconds."""
+    path = mine(tmp_path, step_time_s="18000")
+    told = json.loads(run("calibrate", str(path), "--write", "--json", cwd=tmp_path).out)
+    assert told["written"] == []
+    assert "is a time in seconds?" in told["why"]
+    assert not (tmp_path / "hardware").exists()
+    assert "not to be written: half of the runs" in run("calibrate", str(path), cwd=tmp_path).out
+
+
+def test_runs_that_are_left_out_are_named(run: Any, tmp_path: Path) -> None:
+    text = mine(tmp_path).read_text("utf-8").splitlines()
+    unknown, unlike = text[2].replace("a100-sxm-80,8", "abacus,8"), text[3].replace("64,8,8", "64,8,5")
+    (tmp_path / "other.csv").write_text("\n".join([text[0].replace("hfu", "hfv"), text[1], unknown, unlike]), "utf-8")
+    shown = run("calibrate", "other.csv", cwd=tmp_path).out
+    assert "told by 1 of 3 runs" in shown
+    assert "not modelled: V001 accelerator unknown: run-2" in shown
+    assert "not modelled: V007 plan illegal: run-3" in shown
+    told = json.loads(run("calibrate", "other.csv", "--json", cwd=tmp_path).out)
+    assert [(left["id"], left["refused"]) for left in told["refused"]] == [("run-2", "V001"), ("run-3", "V007")]
+    (tmp_path / "none.csv").write_text("\n".join([text[0], unknown]), "utf-8")
+    ran = run("calibrate", "none.csv", cwd=tmp_path)
+    assert (ran.code, "none of 1 runs is modelled; run-2: " in ran.err) == (2, True)
+    assert "costmodel validate none.csv --by reason" in ran.err
+
+
+def test_a_column_that_looks_mistaken_is_remarked(run: Any, tmp_path: Path) -> None:
+    path = mine(tmp_path)
+    path.write_text(path.read_text("utf-8").replace("recompute", "recomptue", 1), "utf-8")
+    assert "the column 'recomptue' is not used; is it 'recompute'?" in run("calibrate", str(path)).out
+
+
+@pytest.mark.parametrize("order", [("gemm.csv", "mine.csv"), ("mine.csv", "gemm.csv")])
+def test_what_two_tables_told_cites_each_its_own(run: Any, tmp_path: Path, order: tuple[str, str]) -> None:
+    """Products of an A100, its own times at nine tenths of the rate that is shipped."""
+    entry, peak = read("efficiency", "a100-sxm-80").matmul["bf16"], read("accelerator", "a100-sxm-80").peak.bf16
+    sizes = product((1024, 2048, 4096, 8192), (4096, 8192, 12288), (4096, 8192, 12288))
+    times = [(m, n, k, 2 * m * n * k / (0.9 * entry.compute_share * peak) * 1e6) for m, n, k in sizes]
+    lines = [f"a100-sxm-80,bf16,{m},{n},{k},{time + 8}" for m, n, k, time in times]
+    (tmp_path / "gemm.csv").write_text("\n".join(["gpu,dtype,m,n,k,time_us", *lines]), "utf-8")
+    shutil.copy(FOLDER / "mine.csv", tmp_path)
+    for table in (*order, order[0]):
+        assert run("calibrate", table, "--write", cwd=tmp_path).code == 0
+    found = read("efficiency", str(tmp_path / "hardware/efficiencies/a100-sxm-80.yaml"))
+    assert found.sources[found.matmul["bf16"].source].where.startswith("gemm.csv")
+    assert found.sources[found.sustained.source].where.startswith("mine.csv")
+    assert len([key for key in found.sources if key.startswith("calibrate-")]) == 2
+
+
+def test_a_source_that_nothing_cites_any_more_goes(run: Any, tmp_path: Path) -> None:
+    for seconds in ("1.4", "1.45"):
+        path = mine(tmp_path)
+        path.write_text(path.read_text("utf-8").replace(",1.42,", f",{seconds},"), "utf-8")
+        assert run("calibrate", str(path), "--write", cwd=tmp_path).code == 0
+    text = (tmp_path / "hardware/efficiencies/a100-sxm-80.yaml").read_text("utf-8")
+    assert text.count("calibrate-") == 2, "one entry, one source"
+
+
+def test_documents_are_written_together_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "scenarios").touch()
+    first, second = tmp_path / "hardware/efficiencies/a.yaml", tmp_path / "scenarios/stacks/b.yaml"
+    with pytest.raises(CostModelError, match="cannot be written"):
+        written_together({first: "a", second: "b"}, folder=True)
+    assert list(first.parent.iterdir()) == []
+    (tmp_path / "scenarios").unlink()
+    written_together({first: "a", second: "b"}, folder=True)
+    assert (first.read_text("utf-8"), second.read_text("utf-8")) == ("a", "b")
 
 
 def test_what_is_shipped_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,20 @@ def test_runs_are_chosen_by_columns_there_are(run: Any) -> None:
     assert ran.code == 2
     assert "no table has a column 'foo'" in ran.err
     assert "known: " in ran.err
-    assert "no run has gpu=abacus" in run("calibrate", str(RUNS), "--where", "gpu=abacus").err
+    missed = run("calibrate", str(RUNS), "--where", "gpu=abacus").err
+    assert "no run has gpu=abacus" in missed
+    assert "help: gpu is A100-80GB" in missed
+    assert run("validate", str(RUNS), "--where", "GPU=A100-80GB").code == 0
+
+
+@pytest.mark.parametrize("command", ["calibrate", "validate"])
+def test_a_table_named_twice_would_count_twice(run: Any, command: str, tmp_path: Path) -> None:
+    (tmp_path / "link.csv").symlink_to(RUNS)
+    for other in (str(RUNS), "link.csv"):
+        ran = run(command, str(RUNS), other, cwd=tmp_path)
+        assert (ran.code, "is named twice" in ran.err) == (2, True)
+    assert run(command, "-", "-", stdin=RUNS.read_text("utf-8")).code == 2
+    assert run(command, str(RUNS), str(RUNS.parent / "runs.csv")).code == 0
 
 
 @pytest.mark.parametrize(
@@ -126,6 +139,16 @@ def test_a_failed_test_of_nccl_is_refused(run: Any, tmp_path: Path) -> None:
     assert "error[D015]: the test failed: 5 values" in ran.err
     assert "# Out of bounds values : 5 FAILED" in ran.err
     assert "run it again" in ran.err
+
+
+def test_lines_among_results_are_remarked(run: Any, tmp_path: Path) -> None:
+    path = tmp_path / "all_reduce_perf.txt"
+    lines = NCCL.read_text("utf-8").splitlines()
+    last = max(place for place, line in enumerate(lines) if line.startswith("# Avg bus bandwidth"))
+    odd = "host:1:2 [0] NCCL WARN something"
+    path.write_text("\n".join([*lines[: last - 2], odd, *lines[last - 2 :]]), "utf-8")
+    (remark,) = json.loads(run("calibrate", str(path), "--json").out)["remarks"]
+    assert remark == f"{path}:{last - 1}: '{odd}' is no result and was passed over"
 
 
 def test_a_text_of_nccl_cut_short_is_remarked(run: Any, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,19 +13,24 @@ from costmodel.documents.case import Case
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.folders import places
 from costmodel.documents.library import find
+from costmodel.documents.rewriting import OWN
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.stack import Stack
 from costmodel.errors import Place, fail
 
 D = TypeVar("D", Stack, Efficiency)
 STEPS = "steps"  # the document of what is believed of them
-OWN_SOURCE = "calibrate"  # of what runs of one's own told
 
 
 def believed(shelf: Shelf) -> tuple[Belief, ...]:
     """What would be said of each before looking at any training run."""
     document: Beliefs = shelf.document("belief", STEPS)
     return tuple(document.constants)
+
+
+def own_source(where: str) -> str:
+    """The key of what these tables told; other tables have another, and what they told keeps its own."""
+    return f"{OWN}{hashlib.sha256(where.encode()).hexdigest()[:8]}"
 
 
 def on_scale(belief: Belief, value: float) -> float:
@@ -118,7 +124,7 @@ def before(leaf: Leaf, name: str, shelf: Shelf) -> Any:
     kind, group = kind_of(leaf), leaf.partition(".")[0]
     document = shelf.document(kind, name)
     for path in places(kind, name):
-        if getattr(document, group).source != OWN_SOURCE:
+        if not getattr(document, group).source.startswith(OWN):
             break
         document = shelf.document(kind, str(path)) if path.is_file() else document
     return document

@@ -18,7 +18,7 @@ from costmodel.equations.counting import repeated
 from costmodel.equations.economics import share
 from costmodel.equations.roofline import best_matmul_share
 from costmodel.errors import Place, fail
-from costmodel.explore.calibrate.beliefs import OWN_SOURCE
+from costmodel.explore.calibrate.beliefs import own_source
 from costmodel.explore.calibrate.calibrate import Calibrated, Fit
 from costmodel.explore.calibrate.kernels import link_of
 from costmodel.units import significant
@@ -103,13 +103,13 @@ def _text_of(kind: str, name: str, fits: list[Fit], source: str | None) -> str:
         changes[()] = {"of": name}
         changes |= _best_known(shelf.document("accelerator", name)) if kind == "accelerator" else {}
     for fit in fits:
-        changes |= _changes(fit, source or OWN_SOURCE, shelf, new=new)
+        where = ", ".join(f"{file} {digest}" for file, digest in sorted(fit.sample.files.items()))
+        changes |= _changes(fit, source or own_source(where), shelf, new=new)
+        if source is None:
+            title = "Fit of costmodel calibrate on one's own tables"
+            changes["sources", own_source(where)] = {"title": title, "where": where}
     if source is not None:
         _defined(source, name, [] if new else shelf.document("efficiency", name).sources)
-    else:
-        files = sorted({f"{file} {digest}" for fit in fits for file, digest in fit.sample.files.items()})
-        title = "Fit of costmodel calibrate on one's own tables"
-        changes["sources", OWN_SOURCE] = {"title": title, "where": ", ".join(files)}
     text = document_text("efficiency", UNMEASURED if new else name)
     if new:
         body = "".join(f"{_COMMENT.sub('', line)}\n" for line in text.splitlines() if not line.startswith("#"))

@@ -12,10 +12,13 @@ from costmodel.documents.folders import is_shipped
 from costmodel.documents.kernels import read_runs, stem
 from costmodel.documents.rewriting import document_text, place_of, rewritten
 from costmodel.documents.shelf import Shelf
+from costmodel.documents.table import Table
 from costmodel.errors import Place, fail
-from costmodel.explore.calibrate.beliefs import OWN_SOURCE, before, believed, own
+from costmodel.explore.calibrate.beliefs import before, believed, own, own_source
+from costmodel.explore.calibrate.renewal import WORST_MEDIAN
 from costmodel.explore.calibrate.steps import LIKENESS, Learned, StepFit, step_fit, timed
-from costmodel.explore.validate.validate import Where, checked_columns, chosen_rows, nothing_chosen
+from costmodel.explore.validate.reasons import Left
+from costmodel.explore.validate.validate import Where, chosen_rows, meant, nothing_chosen
 from costmodel.units import significant
 
 SECONDS = ("operation", "host")  # leaves that are times
@@ -23,38 +26,53 @@ SECONDS = ("operation", "host")  # leaves that are times
 
 @dataclass(frozen=True)
 class Sharpened:
-    """A fit on the runs of some tables: which, how many were modelled, and by what they were left out in turn."""
+    """A fit on the runs of some tables: how many, which were not modelled, and by what they were left out in turn."""
 
-    tables: tuple[str, ...]
-    rows: int
+    tables: tuple[Table, ...]
     runs: int
+    left: tuple[Left, ...]
     grouping: str
     afresh: bool
     fit: StepFit
+
+    @property
+    def rows(self) -> int:
+        """Runs asked for, modelled or not."""
+        return self.runs + len(self.left)
+
+    @property
+    def why(self) -> str:
+        """Why nothing of the fit is written; empty where it is."""
+        far = self.fit.inside.median > WORST_MEDIAN
+        return f"half of the runs are over {WORST_MEDIAN:.0%} off even so; is a time in seconds?" if far else ""
 
 
 def sharpened(
     tables: Sequence[str], *, where: Where | None = None, leave_out: str | None = None, afresh: bool = False
 ) -> Sharpened:
     """Beliefs from tables of runs: all of them afresh, or the few that are one's own, near what is shipped."""
-    shelf, where = Shelf(), where or {}
     asked = [read_runs(name) for name in tables]
-    checked_columns(asked, where)
+    shelf, where = Shelf(), meant(where or {}, asked)
     rows = [row for table in asked for row in chosen_rows(table, where, shelf)]
     if where and not rows:
-        raise nothing_chosen(where)
+        raise nothing_chosen(where, asked, shelf)
     grouping = leave_out or "source_family"
-    runs = timed(rows, shelf, grouping)
+    runs, left = timed(rows, shelf, grouping)
     if not runs:
-        hint = "costmodel validate TABLE --by reason says why"
-        raise fail("C005", f"none of {len(rows)} runs has a time and can be modelled", Place("command line"), hint)
+        first = f"{left[0].run}: {left[0].why}" if left else "the tables have no rows"
+        hint = f"costmodel validate {' '.join(tables)} --by reason says why of each"
+        raise fail("C005", f"none of {len(rows)} runs is modelled; {first}", Place("command line"), hint)
     beliefs = believed(shelf) if afresh else own([run.case for run in runs], shelf)
     fit = step_fit(runs, beliefs, shelf, leave_out=leave_out is not None, likeness=LIKENESS if afresh else 0.0)
-    return Sharpened(tuple(tables), len(rows), len(runs), grouping, afresh, fit)
+    return Sharpened(tuple(asked), len(runs), tuple(left), grouping, afresh, fit)
 
 
 def texts(found: Sharpened) -> dict[Path, str]:
     """The documents of the working folder with what the runs resolved; comments and order stay."""
+    if found.why:
+        return {}
+    where = ", ".join(f"{stem(table.file)} {table.digest}" for table in found.tables) + f", {found.runs} runs"
+    source = own_source(where)
     told: dict[tuple[str, str, str], list[Learned]] = {}
     for part in found.fit.constants:
         for document in part.belief.documents if part.resolved else ():
@@ -63,12 +81,11 @@ def texts(found: Sharpened) -> dict[Path, str]:
     for (kind, document, group), parts in told.items():
         leaves = {part.belief.key: _written(part) for part in parts}
         note = f"{' and '.join(leaves)} fitted on runs; all else is of {_source_before(parts[0].belief, document)}"
-        entry = {**leaves, "source": OWN_SOURCE, "check": None, "note": note}
+        entry = {**leaves, "source": source, "check": None, "note": note}
         changes.setdefault((kind, document), {})[group,] = entry
-    where = ", ".join(stem(table) for table in found.tables)
-    cited = {"title": "Fit of costmodel calibrate on measured runs", "where": f"{where}, {found.runs} runs"}
+    cited = {"title": "Fit of costmodel calibrate on measured runs", "where": where}
     return {
-        _own_place(kind, name, found): rewritten(document_text(kind, name), {**mine, ("sources", OWN_SOURCE): cited})
+        _own_place(kind, name, found): rewritten(document_text(kind, name), {**mine, ("sources", source): cited})
         for (kind, name), mine in changes.items()
     }
 

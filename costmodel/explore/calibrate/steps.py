@@ -21,8 +21,9 @@ from costmodel.estimate.setting import Setting, setting_of
 from costmodel.estimate.time.step import TrainingStep
 from costmodel.explore.calibrate.beliefs import off_scale, on_scale, shipped, uses, with_values
 from costmodel.explore.validate.outcomes import stated, step_time
-from costmodel.explore.validate.reasons import Refused
+from costmodel.explore.validate.reasons import Left, Refused
 from costmodel.explore.validate.rows import modelled
+from costmodel.explore.validate.validate import UNKNOWN
 
 Array = NDArray[np.float64]
 
@@ -104,19 +105,22 @@ class StepFit:
     by_kind: Mapping[str, tuple[Errors, Errors]]
 
 
-def timed(rows: Sequence[Row], shelf: Shelf, family: str = "source_family") -> list[Timed]:
-    """The runs among these rows that have a time and are modelled."""
-    found = []
+def timed(rows: Sequence[Row], shelf: Shelf, family: str = "source_family") -> tuple[list[Timed], list[Left]]:
+    """The runs among these rows that have a time and are modelled, and why the others are not."""
+    found, left = [], []
     for row in rows:
         try:
             stated(row, "time")
             model = modelled(row, shelf)
-        except Refused:
+        except Refused as refused:
+            left.append(Left(row.id, refused.code, refused.why))
             continue
         case = model.answer.setting.case
-        group = case.accelerator.family if family == "accelerator_family" else row.text(family) or row.text("source")
+        group = row.text(family) or row.text("source") or UNKNOWN
+        if family == "accelerator_family":
+            group = case.accelerator.family
         found.append(Timed(row.id, case, step_time(row, model), group))
-    return found
+    return found, left
 
 
 @dataclass

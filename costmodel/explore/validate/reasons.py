@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from costmodel.documents.cells import Row
 from costmodel.estimate.legality.rules import REFUSALS, Rule
@@ -28,6 +29,15 @@ class Refused(Exception):
     def __init__(self, code: str, why: str) -> None:
         super().__init__(f"{code}: {why}")
         self.code, self.why = code, why
+
+
+@dataclass(frozen=True)
+class Left:
+    """A run that is not modelled: the code of the reason, and what exactly."""
+
+    run: str
+    refused: str
+    why: str
 
 
 def illegal(code: str) -> Refused:

@@ -35,6 +35,7 @@ from costmodel.explore.validate.rows import modelled
 DOCUMENTED: dict[Quantity, tuple[str, ...]] = {"time": ("step_time", "flop_rate"), "memory": tuple(TOTALS)}
 GROUPINGS = ("source", "source_family", "gpu", "accelerator", "model", "precision", "framework", "arch", "reason")
 UNKNOWN = "unknown"
+_SHOWN = 8
 Where = Mapping[str, Sequence[str]]
 
 
@@ -170,26 +171,34 @@ def validated(
         read_runs(name) if name == "-" or name.lower().endswith((".csv", ".txt")) else read("measured", name)
         for name in tables or names("measured")
     ]
-    shelf, where = Shelf(), where or {}
-    checked_columns(asked, where)
+    shelf, where = Shelf(), meant(where or {}, asked)
     found = [_validated(table, quantity, where, shelf) for table in asked]
     if where and not any(part.figures for part in found):
-        raise nothing_chosen(where)
+        raise nothing_chosen(where, asked, shelf)
     return found
 
 
-def checked_columns(tables: Sequence[Measured | Table], where: Where) -> None:
-    """A fault where runs are asked for by a column that no table has."""
+def meant(where: Where, tables: Sequence[Measured | Table]) -> Where:
+    """The columns that runs are asked for by, in the letters of the tables; a fault where no table has one."""
     known = sorted({column for table in tables for column in _columns(table)})
-    for column in where:
-        if column not in known:
+    found = {column: column if column in known else column.lower() for column in where}
+    for column, name in found.items():
+        if name not in known:
             raise fail("C005", f"no table has a column '{column}'", Place("command line"), f"known: {', '.join(known)}")
+    return {found[column]: values for column, values in where.items()}
 
 
-def nothing_chosen(where: Where) -> CostModelError:
-    """The fault of asking for what no run has."""
+def nothing_chosen(where: Where, tables: Sequence[Measured | Table], shelf: Shelf) -> CostModelError:
+    """The fault of asking for what no run has; what the first column that none has so holds instead."""
     chosen = ", ".join(f"{column}={value}" for column, values in where.items() for value in values)
-    return fail("C005", f"no run has {chosen}", Place("command line"), "validate --by shows what a column holds")
+    rows = [row for table in tables if isinstance(table, Table) for row in table.rows]
+    hint = "validate --by shows what a column holds"
+    for column, values in where.items() if rows else ():
+        held = list(dict.fromkeys(_cells(row, shelf)(column) or "nothing" for row in rows))
+        if not any(_same(cell, value) for cell in held for value in values):
+            hint = f"{column} is {', '.join(held[:_SHOWN])}{' and more' if len(held) > _SHOWN else ''}"
+            break
+    return fail("C005", f"no run has {chosen}", Place("command line"), hint)
 
 
 def _columns(table: Measured | Table) -> Sequence[str]:

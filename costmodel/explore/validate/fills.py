@@ -60,7 +60,7 @@ RULES = {
     "fp8_param_gather": "on in fp8 and mxfp8 runs of NeMo and Megatron-Bridge: no 16-bit weights are kept",
     "shape": "as the shipped model whose name the row's begins with, where every cell of the shape that is stated "
     "agrees: those that are empty, shared experts, latent attention, groups, and where all its layers are there "
-    "windows too; of a dense one layers that are not all alike, where hidden and layers agree",
+    "windows too; of a dense one also positions, norms and biases, which no column says",
     "low_precision": "with software whose stack has no fp8, as torchtitan has it",
     "mtp": "multi-token prediction as in that model, where all its layers are there and no note says without",
     "moe_ffn": "the shipped model's, see shape; else ffn",

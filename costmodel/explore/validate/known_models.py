@@ -13,6 +13,7 @@ from costmodel.documents.spelling import squeezed
 from costmodel.estimate.shapes.split import layer_count
 from costmodel.explore.validate.fills import Filling
 
+_UNSAID = ("positions", "norm", "embedding_norm")
 _FLAGS = ("glu", "tied_embeddings")
 
 
@@ -65,16 +66,21 @@ def known_model(filling: Filling, shelf: Shelf) -> Model | None:
     return model
 
 
-def known_layers(filling: Filling, shelf: Shelf) -> list[dict[str, Any]] | None:
-    """Layers of the shipped dense model of that name that are not all alike, where width and layers are the row's."""
+def known_dense(filling: Filling, shelf: Shelf, dense: dict[str, Any]) -> dict[str, Any]:
+    """What no column says of a dense row, as the shipped model of its name has it, where these layers are its."""
     row = filling.row
-    model = _named(row, shelf)
-    if model is None or len(model.layers) == 1 or model.has_experts:
-        return None
-    if (row.number("hidden"), row.number("layers")) != (model.hidden, layer_count(model)):
-        return None
+    model, layers = _named(row, shelf), row.number("layers")
+    if model is None or model.has_experts or (len(model.layers) > 1 and layers != layer_count(model)):
+        return {}
+    widths = {"hidden": row.number("hidden"), "ffn": dense["mlp"]["ffn_hidden"], "glu": dense["mlp"]["gated"]}
+    widths |= {"kv_heads": dense["attention"]["kv_heads"], "head_dim": row.number("head_dim")}
+    if any(widths.get(name) not in (None, value) for name, value in _shape(model).items()):
+        return {}
     filling.put("shape", model.name)
-    return [kind.model_dump(exclude_none=True) for kind in model.layers]
+    kinds = [kind.model_dump(exclude_none=True) for kind in model.layers]
+    if len(kinds) == 1:
+        kinds[0]["count"] = layers
+    return {name: getattr(model, name) for name in _UNSAID} | {"layers": kinds}
 
 
 def with_experts(model: Model) -> Layers | None:

@@ -22,12 +22,12 @@ from costmodel.estimate.shapes.schedules import FOLDED, LOOPED
 from costmodel.explore.validate.chosen_rows import choices_of, offloads_more
 from costmodel.explore.validate.expert_rows import expert_assumptions, expert_degrees, expert_layers, has_experts
 from costmodel.explore.validate.fills import USUAL_TOKENS, Filling
-from costmodel.explore.validate.known_models import completed, known_layers
+from costmodel.explore.validate.known_models import completed, known_dense
 from costmodel.explore.validate.layouts import Layout, chunks, layout_of, micro_batch, replicas, split, usual_schedule
 from costmodel.explore.validate.machines import SOURCE, cluster_of, stand_of
 from costmodel.explore.validate.reasons import Refused, illegal, needed
 from costmodel.explore.validate.software import stack_of
-from costmodel.explore.validate.words import OPEN, precision_of, recompute_of, schedule_of, ulysses
+from costmodel.explore.validate.words import OPEN, positions_of, precision_of, recompute_of, schedule_of, ulysses
 
 _ADAPTERS = re.compile(r"(?<!no )(?<!not )(?<!without )\b(?:q?lora|peft)\b", re.IGNORECASE)
 _CELLS = {"zero": "zero_stage", "bandwidth": "nic_gbps_per_gpu"}  # by keys of a scenario, where they differ
@@ -128,7 +128,7 @@ def _model(filling: Filling, shelf: Shelf) -> dict[str, Any]:
         "title": row.text("model_name") or row.id,
         "vocab": vocab,
         "hidden": hidden,
-        "positions": "rotary" if gated else "learned",
+        "positions": positions_of(row, gated=gated),
         "max_sequence": sequence,
         "tied": tied,
         "norm": "rmsnorm" if gated else "layernorm",
@@ -157,7 +157,7 @@ def _layers(filling: Filling, shelf: Shelf, *, ffn: float, gated: bool) -> dict[
         next(needed(row, "n_experts", "topk"))
         found = expert_layers(filling, shelf, dense)
     else:
-        found = {"layers": known_layers(filling, shelf) or [dense]}
+        found = {"layers": [dense]} | known_dense(filling, shelf, dense)
     plain = all("attention" in kind for kind in found["layers"] if kind.keys() & {"mlp", "experts"})
     if plain and (other := _other_mixer(row)):
         raise Refused("V006", f"{other} of unsaid widths")

@@ -46,6 +46,7 @@ MODES = {"none": "none", "selective": "selective", "full": "full", "uniform": "f
 _SCHEDULE = re.compile(r"(?:schedule=|\+ (?=ZB-|1F1B))([\w-]+(?: interleaved)?)", re.IGNORECASE)
 _ULYSSES = re.compile(r"\bCP=Ulysses", re.IGNORECASE)
 _MIXED = re.compile(r"^torch-|^bf16-with-|-(?:mixed|true|scaling|precision)|(?<=fp8)-(?:hybrid|e4m3(?:fn)?|e5m2)")
+_POSITIONS = re.compile(r"\b(?:rotary|alibi)\b", re.IGNORECASE)
 _COUNT = re.compile(r"(\d+)(?: layers?)?")
 
 
@@ -78,6 +79,12 @@ def schedule_of(row: Row) -> str:
 def ulysses(row: Row) -> bool:
     """Whether a row names the all-to-all of heads as its context parallelism."""
     return _ULYSSES.search(f"{row.text('features')} {row.text('notes')}") is not None
+
+
+def positions_of(row: Row, *, gated: bool) -> str:
+    """The kind of positions a row names; else rotary where the MLP is gated, as in Llama, and learned where not."""
+    found = _POSITIONS.search(f"{row.text('features')} {row.text('notes')}")
+    return found[0].lower() if found else "rotary" if gated else "learned"
 
 
 def recompute_of(written: str) -> Recompute:

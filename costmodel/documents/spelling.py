@@ -23,6 +23,7 @@ OTHER = {
 }
 USUAL = {"a100": 80, "v100": 16}  # GB of a part that is sold with more than one size of memory
 _MAKERS = re.compile(r"\b(nvidia|amd|intel|google|aws|cloud|geforce|instinct|habana|tesla|tensor core|gpu|[hd]gx)\b")
+_BETWEEN = " -_/:"
 _NAME = re.compile(r"(?P<part>[a-z]+\d+[a-z]*|tpu-v\d+[a-z]*)(?:-(?P<form>sxm|pcie|nvl|gcd)\d?)?(?:-(?P<memory>\d+))?")
 _BESIDE = re.compile(
     r"\bsxm\d?\b|\bpcie\b|\bnvl\d*\b|\bgcd\b|\boam\b|\bhbm\de?\b|\bsuperchip\b|\btrillium\b|\bironwood\b|"
@@ -36,7 +37,7 @@ _MEMORY = re.compile(r"(?<!\d)(\d+) ?g(?:i?b)?\b")
 def accelerator_named(spelling: str, memory: float | None = None, shelf: Shelf | None = None) -> str:
     """The accelerator that a spelling of its name means, by its GB where it names none; empty when there is none."""
     shelf = shelf or Shelf()
-    said = _MAKERS.sub(" ", spelling.lower())
+    said = _MAKERS.sub(" ", spelling.lower().replace("_", " ")).strip(_BETWEEN)
     key = squeezed(said)
     exact = _squeezed(shelf.names("accelerator")).get(key) or OTHER.get(key)
     return exact or _nearest(said, memory, shelf)
@@ -50,12 +51,12 @@ def _squeezed(known: frozenset[str]) -> dict[str, str]:
 def _nearest(said: str, memory: float | None, shelf: Shelf) -> str:
     """The part whose name the spelling begins with, of the form and memory it says; else as it is mostly sold."""
     parts = {name: found for name in sorted(shelf.names("accelerator")) if (found := _NAME.fullmatch(name))}
-    begun = [found["part"] for found in parts.values() if re.match(_begins(found["part"]), said.strip())]
+    begun = [found["part"] for found in parts.values() if re.match(_begins(found["part"]), said)]
     if not begun:
         return ""
     part = max(begun, key=len)
-    behind = re.sub(_begins(part), " ", said.strip(), count=1)
-    if _BESIDE.sub("", behind.replace("_", " ")):
+    behind = re.sub(_begins(part), " ", said, count=1)
+    if _BESIDE.sub("", behind):
         return ""
     form, named = _FORM.search(behind), _MEMORY.search(behind)
     wanted = form[0] if form else "sxm"

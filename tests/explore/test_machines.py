@@ -41,6 +41,9 @@ def test_every_shipped_accelerator_is_found_and_stands_somewhere() -> None:
     ("spelling", "name"),
     [
         ("NVIDIA A100-SXM4-80GB", "a100-sxm-80"),
+        ("nvidia-h100", "h100-sxm"),
+        ("nvidia-tesla-a100", "a100-sxm-80"),
+        ("NVIDIA_H100_80GB_HBM3", "h100-sxm"),
         ("NVIDIA A100 80GB PCIe", "a100-pcie-80"),
         ("NVIDIA H100 80GB HBM3", "h100-sxm"),
         ("Tesla V100-SXM2-32GB", "v100-sxm2-32"),

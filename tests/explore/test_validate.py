@@ -925,6 +925,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "experts": ({"n_experts": 8}, "V002", "says nothing of experts"),  # Mixtral 8x7B has 8
     "a mixture unsaid": ({"arch": "moe"}, "V002", "experts"),
     "fp8": ({"precision": "fp8"}, "V004", "fp8"),
+    "mxfp8": ({"precision": "mxfp8", "accelerator": "h100-sxm"}, "V004", "cannot multiply in mxfp8"),
     "fp8 by feature": ({"features": "torch.compile;float8 linear"}, "V004", ""),
     "nothing measured": ({"step_time_s": EMPTY}, "V005", "step_time_s"),
     "no sequence": ({"seq_len": EMPTY}, "V006", "seq_len empty"),

@@ -68,8 +68,7 @@ def modelled(row: Row, shelf: Shelf) -> Modelled:
         setting = setting_of(case)
     except CostModelError as error:
         fault = error.faults[0]
-        precision = fault.place is not None and fault.place.path == "workload.precision"
-        raise Refused("V004" if precision else "V001", fault.sentence) from None
+        raise Refused("V004" if fault.code == "D016" else "V001", fault.sentence) from None
     found = answer(setting, own_plan(setting))
     if found.refused:
         raise illegal(found.refused[0])

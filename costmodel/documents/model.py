@@ -76,10 +76,27 @@ class Experts(Document):
         if (self.groups is None) != (self.group_limit is None):
             keys = {"keys": ("groups", "group_limit")}
             raise PydanticCustomError("groups", "groups and group_limit stand together or not at all", keys)
+        self._sensible_groups()
         if self.top_k > self.count:
             words = {"top_k": f"{self.top_k:g}", "count": f"{self.count:g}", "keys": ("top_k", "count")}
             raise PydanticCustomError("top_k", "top_k {top_k} is more than the {count} experts there are", words)
         return self
+
+    def _sensible_groups(self) -> None:
+        if self.groups is None or self.group_limit is None:
+            return
+        counts = {"groups": f"{self.groups:g}", "limit": f"{self.group_limit:g}", "count": f"{self.count:g}"}
+        if self.count % self.groups:
+            sentence = "{groups} groups do not divide the {count} experts"
+            raise PydanticCustomError("groups", sentence, counts | {"keys": ("groups", "count")})
+        if self.group_limit > self.groups:
+            sentence = "group_limit {limit} is more than the {groups} groups there are"
+            raise PydanticCustomError("groups", sentence, counts | {"keys": ("group_limit", "groups")})
+        within = self.group_limit * self.count / self.groups
+        if self.top_k > within:
+            found = counts | {"top_k": f"{self.top_k:g}", "within": f"{within:g}", "keys": ("top_k", "group_limit")}
+            sentence = "top_k {top_k} is more than the {within} experts of the {limit} groups a token may choose from"
+            raise PydanticCustomError("groups", sentence, found)
 
 
 class Layers(Document):
@@ -127,6 +144,13 @@ class Prediction(Document):
     depth: Count = Field(description="Modules, each one token further ahead")
     layer: Layers = Field(description="Layer of a module, count 1; two norms and a projection join it")
 
+    @model_validator(mode="after")
+    def _one_layer(self) -> Self:
+        if self.layer.count != 1:
+            words = {"count": f"{self.layer.count:g}", "keys": ("layer.count",)}
+            raise PydanticCustomError("one_layer", "a module has one layer, not {count}; depth says how many", words)
+        return self
+
 
 class Published(Sourced):
     """A parameter count somebody published, to hold ours against."""
@@ -165,6 +189,11 @@ class Model(Sourced):
                 "layer_order", "only the first of several kinds of layers may be leading, all others come behind it", {}
             )
         return self
+
+    @property
+    def kinds(self) -> list[Layers]:
+        """Every kind of layer, that of multi-token prediction too."""
+        return [*self.layers, *([] if self.prediction is None else [self.prediction.layer])]
 
     @property
     def has_experts(self) -> bool:

@@ -15,7 +15,7 @@ def tunable(case: Case) -> None:
     tuning = workload.tuning
     if tuning == "full":
         return
-    kinds = [*model.layers, *([] if model.prediction is None else [model.prediction.layer])]
+    kinds = model.kinds
     if any(kind.state_space is not None for kind in kinds):
         sentence = "adapters are modelled for attention, MLPs and experts, not for state-space mixers"
         hint = "take workload.tuning: full, or a model of attention alone"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from costmodel.equations.counting import kv_heads_per_rank
 from costmodel.estimate.block import Block
 from costmodel.estimate.costs import number
-from costmodel.estimate.legality.checks import layer_kinds, micro_batches
+from costmodel.estimate.legality.checks import micro_batches
 from costmodel.estimate.limits import Limit, written
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Setting
@@ -117,19 +117,19 @@ def _layers(setting: Setting, block: Block) -> str:
 
 def _heads(setting: Setting, block: Block) -> str:
     tp = _size(block, "tp")
-    wrong = {kind.heads for kind in layer_kinds(setting) if kind.heads is not None and kind.heads % tp}
+    wrong = {kind.heads for kind in setting.model.kinds if kind.heads is not None and kind.heads % tp}
     return f"{joined(map(counted, sorted(wrong)))} heads do not divide by tp {counted(tp)}"
 
 
 def _kv_heads(setting: Setting, block: Block) -> str:
     tp = _size(block, "tp")
-    held = {kind.attention.kv_heads for kind in layer_kinds(setting) if kind.attention is not None}
+    held = {kind.attention.kv_heads for kind in setting.model.kinds if kind.attention is not None}
     wrong = sorted(count for count in held if count % tp and tp % count)
     return f"{joined(map(counted, wrong))} key and value heads neither divide by tp {counted(tp)} nor divide it"
 
 
 def _widths(setting: Setting, block: Block) -> str:
-    tp, inner = _size(block, "tp"), {kind.dense.ffn_hidden for kind in layer_kinds(setting) if kind.dense is not None}
+    tp, inner = _size(block, "tp"), {kind.dense.ffn_hidden for kind in setting.model.kinds if kind.dense is not None}
     widths = [("hidden", setting.model.hidden), *(("ffn_hidden", width) for width in sorted(inner))]
     said = [f"{name} {counted(width)}" for name, width in widths if width % tp]
     return f"{joined(said)} {'does' if len(said) == 1 else 'do'} not divide by tp {counted(tp)}"
@@ -199,7 +199,7 @@ def _sharded_too_far(setting: Setting, block: Block) -> str:
 
 
 def _whole_experts(setting: Setting, block: Block) -> str:
-    counts = {kind.experts.count for kind in setting.model.layers if kind.experts is not None}
+    counts = {kind.experts.count for kind in setting.model.kinds if kind.experts is not None}
     wrong = sorted(count for count in counts if count % _size(block, "ep"))
     return f"{joined(map(counted, wrong))} experts do not divide by ep {counted(_size(block, 'ep'))}"
 
@@ -210,7 +210,7 @@ def _expert_ranks(setting: Setting, block: Block) -> str:
 
 
 def _expert_widths(setting: Setting, block: Block) -> str:
-    widths = {kind.experts.ffn_hidden for kind in setting.model.layers if kind.experts is not None}
+    widths = {kind.experts.ffn_hidden for kind in setting.model.kinds if kind.experts is not None}
     wrong = sorted(width for width in widths if width % _size(block, "etp"))
     return (
         f"an expert's inner width {joined(map(counted, wrong))} does not divide by etp {counted(_size(block, 'etp'))}"

@@ -79,6 +79,21 @@ def test_more_experts_for_a_token_than_there_are(run: Any, faults: Faults) -> No
         assert (found.code, found.marked.strip()) == ("D006", str(value))
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("layers.1.experts.groups", 7, "7 groups do not divide the 256 experts"),
+        ("layers.1.experts.group_limit", 9, "group_limit 9 is more than the 8 groups there are"),
+        ("layers.1.experts.top_k", 129, "top_k 129 is more than the 128 experts of the 4 groups a token may choose"),
+        ("prediction.layer.count", 2, "a module has one layer, not 2; depth says how many"),
+    ],
+)
+def test_experts_and_predictions_that_cannot_be(run: Any, faults: Faults, key: str, value: int, sentence: str) -> None:
+    (found,) = faults(run("estimate", "deepseek-v3-2048", "--set", f"model.{key}={value}"))
+    assert (found.code, sentence in found.sentence) == ("D006", True), found.sentence
+    assert str(value) in found.marked
+
+
 def test_without_a_measured_rate_no_peak_is_below_it(run: Any) -> None:
     rates = ("--set", "cluster.accelerator.peak.bf16=100 TFLOP/s", "--set", "cluster.accelerator.best_matmul={}")
     assert run("estimate", NAME, *rates).code == 0

@@ -84,13 +84,32 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
         ({"stack": "gpt-neox"}, {"zero": 3, "pp": 2}, {"zero": 3}),
         ({"stack": "internevo"}, {"zero": 3, "pp": 2}, {"zero": 0, "pp": 2}),
     ],
-    "L020": [({"shape": mixed(count=6)}, {"ep": 4}, {"ep": 2})],
+    "L020": [
+        ({"shape": mixed(count=6)}, {"ep": 4}, {"ep": 2}),
+        (
+            {"shape": {**mixed(), "prediction": {"depth": 1, "layer": {**mixed(count=6)["layers"][0], "count": 1}}}},
+            {"ep": 4},
+            {"ep": 2},
+        ),
+    ],
     "L021": [
         ({"shape": mixed(count=16)}, {"ep": 16}, {"ep": 8}),
         ({"shape": mixed(count=16)}, {"pp": 2, "ep": 8}, {"pp": 2, "ep": 4}),
         ({"shape": mixed()}, {"tp": 2, "ep": 8, "etp": 2}, {"tp": 2, "ep": 4, "etp": 2}),
     ],
-    "L022": [({"shape": mixed(ffn_hidden=1028)}, {"etp": 8}, {"etp": 4})],
+    "L022": [
+        ({"shape": mixed(ffn_hidden=1028)}, {"etp": 8}, {"etp": 4}),
+        (
+            {
+                "shape": {
+                    **mixed(),
+                    "prediction": {"depth": 1, "layer": {**mixed(ffn_hidden=1028)["layers"][0], "count": 1}},
+                }
+            },
+            {"etp": 8},
+            {"etp": 4},
+        ),
+    ],
     "L023": [({"shape": mixed()}, {"tp": 2, **NO_SP}, {"tp": 2}), ({"shape": mixed()}, {"tp": 2, **NO_SP}, {**NO_SP})],
     "L024": [({}, {"ep": 2}, {}), ({}, {"etp": 2}, {})],
     "L040": [

@@ -25,6 +25,15 @@ def test_half_of_the_layers_lie_in_the_middle() -> None:
     assert kept[1] == pytest.approx((kept[0] + kept[2]) / 2, rel=2e-3)
 
 
+def test_what_runs_again_where_stages_are_uneven() -> None:
+    """Stages of 2, 6, 6 and 2 layers compute up to 4 of each again: 12 of 16, as many more FLOP."""
+    uneven = setting(model(layers=16), stack="megatron-core")
+    stated = {"pp": 4, "first_stage_layers": 2, "last_stage_layers": 2}
+    some, full = (costs(uneven, **stated, **plan) for plan in ({"recompute_layers": 4}, FULL))
+    shares = [each["hfu"] / each["mfu"] - 1 for each in (some, full)]
+    assert shares[0] == pytest.approx(12 / 16 * shares[1])
+
+
 NONE, FULL = {"recompute": "none"}, {"recompute": "full"}
 
 

@@ -62,16 +62,16 @@ def _too_long(setting: Setting, block: Block) -> Mask:
 
 
 def _heads(setting: Setting, block: Block) -> Mask:
-    return any_of(leaves_rest(heads, block.tp) for kind in layer_kinds(setting) if (heads := kind.heads) is not None)
+    return any_of(leaves_rest(heads, block.tp) for kind in setting.model.kinds if (heads := kind.heads) is not None)
 
 
 def _kv_heads(setting: Setting, block: Block) -> Mask:
-    counts = {kind.attention.kv_heads for kind in layer_kinds(setting) if kind.attention is not None}
+    counts = {kind.attention.kv_heads for kind in setting.model.kinds if kind.attention is not None}
     return any_of(leaves_rest(kv_heads, block.tp) & leaves_rest(block.tp, kv_heads) for kv_heads in counts)
 
 
 def _widths(setting: Setting, block: Block) -> Mask:
-    widths = {setting.model.hidden, *(kind.dense.ffn_hidden for kind in layer_kinds(setting) if kind.dense is not None)}
+    widths = {setting.model.hidden, *(kind.dense.ffn_hidden for kind in setting.model.kinds if kind.dense is not None)}
     return any_of(leaves_rest(width, block.tp) for width in widths)
 
 
@@ -152,13 +152,6 @@ def _same_split(setting: Setting, block: Block) -> Mask:
     if split == "spread" and "fitting" in before:
         same |= spread_as_fitting(setting.model, block)
     return same
-
-
-def layer_kinds(setting: Setting) -> Iterator[Layers]:
-    """Every kind of layer, that of multi-token prediction too."""
-    yield from setting.model.layers
-    if setting.model.prediction is not None:
-        yield setting.model.prediction.layer
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from costmodel.estimate.setting import Setting
 def whole_experts(setting: Setting, block: Block) -> Mask:
     """Rows where ranks would hold parts of experts."""
     found = none(block)
-    for kind in setting.model.layers:
+    for kind in setting.model.kinds:
         if kind.experts is not None:
             found = found | leaves_rest(kind.experts.count, block.ep)
     return found
@@ -22,7 +22,7 @@ def whole_experts(setting: Setting, block: Block) -> Mask:
 def expert_widths(setting: Setting, block: Block) -> Mask:
     """Rows where etp does not divide an expert's inner width."""
     found = none(block)
-    for kind in setting.model.layers:
+    for kind in setting.model.kinds:
         if kind.experts is not None:
             found = found | leaves_rest(kind.experts.ffn_hidden, block.etp)
     return found

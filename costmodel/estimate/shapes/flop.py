@@ -14,17 +14,17 @@ from costmodel.equations.arithmetic import (
     palm_flop,
     six_n_flop,
 )
-from costmodel.equations.counting import divided, layers_per_stage, padded_vocab, repeated
+from costmodel.equations.counting import divided, padded_vocab, repeated
 from costmodel.equations.economics import tokens_per_step
 from costmodel.estimate.block import Block, Structure
-from costmodel.estimate.once import RECOMPUTE, once
+from costmodel.estimate.once import RECOMPUTE, SPLIT, once
 from costmodel.estimate.passes import summed
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import ROUTED, thin_flop, useful_flop
 from costmodel.estimate.shapes.again import again_of, dropped
 from costmodel.estimate.shapes.experts import expert_flop, expert_matmuls
 from costmodel.estimate.shapes.mixers import core_flop, mixer
-from costmodel.estimate.shapes.recompute import reached
+from costmodel.estimate.shapes.recompute import reached_of_all
 from costmodel.estimate.shapes.split import layer_count
 from costmodel.estimate.shapes.work import counted_kinds, matmuls, model_active_parameters, shard
 
@@ -108,7 +108,7 @@ def _counted(setting: Setting, linear: Number, core: Number, head: Number) -> Nu
     return palm_flop(active, tokens, layers, heads, head_dim, setting.sequence)
 
 
-@once(*RECOMPUTE)
+@once(*RECOMPUTE, *SPLIT)
 def work_of_step(setting: Setting, block: Block) -> StepFlop:
     """Work under the scenario's FLOP convention, and executed."""
     causal = setting.convention == "model-causal"
@@ -118,8 +118,7 @@ def work_of_step(setting: Setting, block: Block) -> StepFlop:
         return StepFlop(counted, counted)
     done = counted if setting.tuning is None else useful_flop(setting, linear, core, head)
     again = _again(setting, block.structure, causal=causal)
-    reach = reached(block, layers_per_stage(layer_count(setting.model), block.pp))
-    return StepFlop(counted, done + repeated(reach, again))
+    return StepFlop(counted, done + repeated(reached_of_all(setting.model, block), again))
 
 
 def _again(setting: Setting, structure: Structure, *, causal: bool) -> Number:

@@ -5,9 +5,11 @@ Named modules belong to selective recompute, a number of layers to full recomput
 
 from __future__ import annotations
 
+from costmodel.documents.model import Model
 from costmodel.equation import Number, term
 from costmodel.equations.activations import checkpoint_activations, mlp_activations, score_activations
 from costmodel.equations.counting import divided, repeated
+from costmodel.equations.economics import share
 from costmodel.equations.recompute import (
     activation_output_bytes,
     norm_output_bytes,
@@ -15,9 +17,11 @@ from costmodel.equations.recompute import (
     up_projection_bytes,
 )
 from costmodel.estimate.block import Block, Structure
+from costmodel.estimate.passes import summed
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import unread_inputs
 from costmodel.estimate.shapes.again import FEEDS, again_of
+from costmodel.estimate.shapes.split import stage_layers
 from costmodel.estimate.shapes.work import Shard, additions
 
 
@@ -36,6 +40,18 @@ def reached(block: Block, layers: Number) -> Number:
     if not partial(block.structure) or count is None:
         return 1.0
     return recomputed_share(count, block.vpp, layers)
+
+
+def reached_of_all(model: Model, block: Block) -> Number:
+    """Share of all layers that recompute reaches, which ranks with many and with few layers have more and less of."""
+    if not partial(block.structure):
+        return 1.0
+    held = stage_layers(model, block)
+    if held.equal:
+        return reached(block, held.middle)
+    ends = [repeated(reached(block, layers), layers) for layers in (held.first, held.last)]
+    between = repeated(reached(block, held.middle), held.total - held.first - held.last)
+    return share(summed(*ends, between), held.total)
 
 
 def checkpointed(setting: Setting, structure: Structure, tokens: Number, split: Number) -> Number:

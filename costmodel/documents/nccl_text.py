@@ -11,7 +11,7 @@ import contextlib
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from costmodel.documents.base import said
@@ -179,7 +179,8 @@ def _result(run: _Run, line: str, place: Place) -> Iterator[Row]:
     }
     numbers: dict[str, float | bool] = {"gpus": ranks, "nodes": len(run.hosts) or 1, "bytes": size, "busbw": busbw}
     if time <= 0:
-        raise fail("D008", f"a time of {said(cells[at])} µs is out of range", place, "run more iterations (-n)")
+        sentence = f"a time of {said(cells[at])} µs is out of range"
+        raise fail("D008", sentence, _within(place, cells[at]), "run more iterations (-n)")
     yield Row(place, written, {**numbers, "time_us": time})
 
 
@@ -228,6 +229,11 @@ def _number(text: str, place: Place) -> float:
             return number
         raise ValueError
     except ValueError:
-        column = place.text.find(text) + 1
-        where = Place(place.file, place.line, column, "", place.text, len(text))
-        raise fail("D006", f"a number is wanted here, not {said(text)}", where, "the output was cut or mixed") from None
+        sentence = f"a number is wanted here, not {said(text)}"
+        raise fail("D006", sentence, _within(place, text), "the output was cut or mixed") from None
+
+
+def _within(place: Place, text: str) -> Place:
+    """Where a word stands in the line of a place."""
+    found = re.search(rf"(?<!\S){re.escape(text)}(?!\S)", place.text)
+    return replace(place, column=found.start() + 1 if found else 1, width=len(text))

@@ -270,7 +270,9 @@ def _wrong_keys(setting: Setting, block: Block) -> str:
     return f"{joined(said)}, not {structure.recompute}"
 
 
-def _too_many_layers(setting: Setting, block: Block) -> str:
+def _wrong_layers(setting: Setting, block: Block) -> str:
+    if not block.structure.recompute_layers:
+        return "recompute_layers 0, and recompute_method uniform runs at least 1 at once"
     chunk = math.ceil(number(stage_layers(setting.model, block).fullest) / _size(block, "vpp"))
     asked = counted(block.structure.recompute_layers or 0.0)
     return f"recompute_layers {asked}, and the fullest chunk of {_times(block, 'pp vpp')} has {chunk}"
@@ -323,7 +325,7 @@ _SENTENCES: dict[str, Callable[[Setting, Block], str]] = {
     "L032": _replicas,
     "L033": _no_context,
     "L040": _wrong_keys,
-    "L041": _too_many_layers,
+    "L041": _wrong_layers,
     "L042": _wrong_offload,
     "L043": _unknown_host,
 }

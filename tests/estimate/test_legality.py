@@ -119,6 +119,7 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
     "L041": [
         ({}, {"pp": 4, "recompute_layers": 3}, {"pp": 4, "recompute_layers": 2}),
         ({}, {"pp": 4, "vpp": 2, "recompute_layers": 2}, {"pp": 4, "vpp": 2, "recompute_layers": 1}),
+        ({}, {"recompute_method": "uniform", "recompute_layers": 0}, {"recompute_layers": 0}),
     ],
     "L042": [
         ({"stack": "deepspeed"}, {"zero": 2, "offload": BOTH}, {"zero": 3, "offload": BOTH}),

@@ -19,9 +19,9 @@ from costmodel.equations.tiles import peak_of_heads
 from costmodel.estimate.block import Block, Structure, local_sequence
 from costmodel.estimate.legality.choices import (
     choices_offered,
-    too_many_layers,
     unknown_host,
     wrong_keys,
+    wrong_layers,
     wrong_offload,
 )
 from costmodel.estimate.legality.context import chunked_sequence, context_not_offered, heads_exchanged, shard_replicas
@@ -197,7 +197,7 @@ CHECKS = (
     _check("L012", "", _too_long),
     _check("L013", "pp", _sharded_too_far, "zero"),
     _check("L040", "", wrong_keys, *RECOMPUTE),
-    _check("L041", "pp vpp", too_many_layers, *RECOMPUTE, *SPLIT),
+    _check("L041", "pp vpp", wrong_layers, *RECOMPUTE, *SPLIT),
     _check("L042", "", wrong_offload, "zero", *OFFLOAD),
     _check("L043", "", unknown_host, *OFFLOAD),
     _check("L001", "dp tp cp pp", _other_world),

@@ -32,12 +32,14 @@ def wrong_keys(setting: Setting, block: Block) -> Mask:
     return all_if(block, modules or (structure.recompute_layers is not None and structure.recompute != "full"))
 
 
-def too_many_layers(setting: Setting, block: Block) -> Mask:
-    """More layers than a model chunk has."""
-    if block.structure.recompute_layers is None:
+def wrong_layers(setting: Setting, block: Block) -> Mask:
+    """More layers than a model chunk has, or none to run again at once."""
+    structure = block.structure
+    if structure.recompute_layers is None:
         return all_if(block, False)
     fullest = np.ceil(divided(stage_layers(setting.model, block).fullest, block.vpp))
-    return np.asarray(block.structure.recompute_layers > fullest)
+    least = 1 if structure.recompute_method == "uniform" else 0
+    return np.asarray((structure.recompute_layers > fullest) | (structure.recompute_layers < least))
 
 
 def wrong_offload(setting: Setting, block: Block) -> Mask:

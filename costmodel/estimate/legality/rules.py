@@ -87,7 +87,10 @@ REFUSALS = {
         "recompute keys",
         "recompute_modules belong to selective recompute, recompute_layers and recompute_method to full.",
     ),
-    "L041": Rule("recompute layers", "A model chunk has no more layers than that; all of them is recompute: full."),
+    "L041": Rule(
+        "recompute layers",
+        "A model chunk has no more layers than that; all of them is recompute: full, and uniform takes at least one.",
+    ),
     "L042": Rule(
         "offload keys",
         "The optimizer leaves the device only sharded, under zero 1 to 3; parameters under zero 3 only, and with the "

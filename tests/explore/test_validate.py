@@ -1281,13 +1281,13 @@ def test_cells_at_their_limits_do_not_crash(row: Any) -> None:
         assert found.refused or found.error is not None
 
 
-def test_a_thousand_rows_share_their_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = table(tmp_path, *({"id": str(index)} for index in range(1000)))
+def test_rows_share_their_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = table(tmp_path, *({"id": str(index)} for index in range(100)))
     reads = []
     original = Shelf.tree
     monkeypatch.setattr(
         Shelf, "tree", lambda self, *given, **more: reads.append(given) or original(self, *given, **more)
     )
     (found,) = validated([path])
-    assert (len(found.figures), len(reads)) == (1000, len(set(reads)))
+    assert (len(found.figures), len(reads)) == (100, len(set(reads)))
     assert len(reads) < 12

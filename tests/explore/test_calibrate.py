@@ -312,6 +312,44 @@ def test_backward_products_without_a_fit_of_their_type_are_left_out(
     assert found.left_out == {"backward matmuls on b300-sxm, which has no fp8 fit to stand on": 18}
 
 
+@pytest.mark.parametrize(
+    ("head", "cells", "reason"),
+    [
+        ("gpu,dtype,m,n,k,time_us", "h100-sxm,bfloat16,64,{},65536,90", "matmuls with n or k below 256"),
+        ("gpu,dtype,m,n,k,time_us", "h100-sxm,bfloat16,64,65536,{},90", "matmuls with n or k below 256"),
+        (
+            "gpu,kernel,batch,seq,heads,kv_heads,head_dim,q_dtype,kv_dtype,time_us",
+            "h100-sxm,torch_flow,8,{},32,8,128,bfloat16,bfloat16,90",
+            "attention over fewer than 512 tokens",
+        ),
+    ],
+)
+def test_shapes_that_the_forms_are_not_for_are_left_out(tmp_path: Path, head: str, cells: str, reason: str) -> None:
+    least = int(reason.split()[-1 if "matmul" in reason else -2])
+    path = tmp_path / "prefill.csv"
+    path.write_text("\n".join([head, *(cells.format(size) for size in (least // 2, least - 1, least, 2 * least))]))
+    found = calibrated([str(path)])
+    assert found.left_out == {reason: 2}
+    assert {len(fit.sample.measured) for fit in found.fits} == {2}
+
+
+@pytest.mark.parametrize(("head_dim", "known"), [(128, True), (64, False)])
+def test_attention_is_held_against_its_own_kernel_in_use(tmp_path: Path, head_dim: int, known: bool) -> None:
+    """Heads of 64 have shares of their own, so that those of 128 are not in use for them."""
+    head = "gpu,kernel,batch,seq,heads,kv_heads,head_dim,q_dtype,kv_dtype,time_us"
+    path = tmp_path / "prefill.csv"
+    sizes = product((1, 4, 8, 16), (1024, 2048, 4096, 8192))
+    row = "h100-sxm,torch_flow,{},{},32,8,{},bfloat16,bfloat16,{}"
+    path.write_text("\n".join([head, *(row.format(b, s, head_dim, 20 + b * s * s / 1.5e5) for b, s in sizes)]))
+    shipped = read("efficiency", "h100-sxm").attention["flash-3"]
+    alone, rate = (fit.sample.now for fit in calibrated([str(path)]).fits)
+    if known:
+        assert alone == {name: getattr(shipped.alone["torch-flow"], name) for name in alone}
+        assert rate == {name: getattr(shipped, name) for name in ("forward_share", "half_sequence")}
+    else:
+        assert (alone, rate) == (None, None)
+
+
 def test_collectives_over_links_that_no_node_tells_are_left_out(tmp_path: Path) -> None:
     table = tmp_path / "nccl.csv"
     rows = [f"a10,all_gather,{ranks:.0f},{size:.0f},{20 + size / 1e4}" for ranks, size in MESSAGES.T]

@@ -216,6 +216,7 @@ PIPELINE = {"gpus": 16, "tp": 2, "pp": 4, "dp": EMPTY, "vp": EMPTY, "micro_batch
         ({**PIPELINE, "nic_gbps_per_gpu": 200}, {"micro_batch": "1", "vp": "6"}),
         ({**PIPELINE, "nic_gbps_per_gpu": 200, "year": 2021}, {"micro_batch": "1", "vp": "2"}),
         ({**PIPELINE, "nic_gbps_per_gpu": 200, "global_batch": 6}, {"micro_batch": "1", "vp": "1"}),
+        ({**PIPELINE, "nic_gbps_per_gpu": 200, "global_batch": 24, "micro_batch": 2}, {"vp": "1"}),  # six of them
         ({"vp": 2}, {"vp": "1"}),
         ({"layers": 47, "pp": 2, "gpus": 16, "nic_gbps_per_gpu": 200}, {"stages": "lighter-last"}),
         (MODERN, {"zero_stage": "1"}),
@@ -1166,6 +1167,22 @@ def test_groups_keep_the_order_of_the_table() -> None:
 
 
 SCORE = {"rows", "modelled", "median_error", "p90_error", "bias", "inside_band"}
+
+
+@pytest.mark.parametrize(
+    ("cells", "groups"),
+    [
+        ({"gpu": EMPTY}, {"gpu": "a100-sxm-80", "accelerator": "a100-sxm-80"}),
+        ({"accelerator": EMPTY}, {"gpu": BASE["gpu"], "accelerator": "a100-sxm-80"}),
+        ({"source_family": EMPTY}, {"source_family": BASE["source"]}),
+        ({"arch": EMPTY}, {"arch": "dense"}),
+        ({"arch": EMPTY, "n_experts": 8}, {"arch": "moe"}),
+        ({"arch": "dense", "n_experts": 8}, {"arch": "dense"}),
+    ],
+)
+def test_groups_follow_from_other_cells_where_theirs_is_empty(row: Any, cells: Any, groups: dict[str, str]) -> None:
+    found = figure(row(**cells)).groups
+    assert {name: found[name] for name in groups} == groups
 
 
 @pytest.fixture

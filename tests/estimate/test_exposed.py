@@ -45,6 +45,17 @@ def test_all_of_it_shows_where_nothing_may_hide(stack: str, zero: Any, micro_bat
         assert exposed(given, axis) == pytest.approx(in_all(given, axis), rel=1e-9), axis
 
 
+@pytest.mark.parametrize("stack", ["fsdp1", "fsdp2"])
+@pytest.mark.parametrize("zero", [2, 3])
+@pytest.mark.parametrize("micro_batch", [1, 4])
+def test_what_a_pipeline_moves_once_shows_once(stack: str, zero: Any, micro_batch: int) -> None:
+    """Micro-batches of a pipeline share their gathers, where weights stay, and the scatter of their gradients."""
+    asked = setting(model(gated=True), stack=alone(stack), nodes=2, assume=NOTHING_HIDES)
+    given = ask(asked, zero=zero, pp=4, micro_batch=micro_batch)
+    assert given.refused == ()
+    assert exposed(given, "dp") == pytest.approx(in_all(given, "dp"), rel=1e-9)
+
+
 @pytest.mark.parametrize("schedule", ["1f1b", "zb-v", "v-half", "dualpipev"])
 def test_a_folded_pipeline_has_both_ends_on_one_rank(schedule: str) -> None:
     stack = written_out("stack", "megatron-core", schedules=["1f1b", schedule], kernels={"inputs": "kept"})

@@ -181,23 +181,26 @@ def _are_runs(names: Collection[str]) -> bool:
 def read_runs(path: str) -> Table:
     """A table of training runs; one of kernels is called so, not asked for what runs have."""
     text = file_text(path, largest=LARGEST_TABLE)
-    nccl, place, names = is_nccl_text(text), Place(path, 1, 1), set[str]()
-    if not nccl:
+    if is_nccl_text(text):
+        place, what = Place(path, 1, 1), "the output of nccl-tests"
+    else:
         found = sheet(path, text, _KNOWN)
-        place, names = found.place, set(found.names)
-    kinds = [kind for kind, marks in _MARKS.items() if set(marks) <= names and not _are_runs(names)]
-    if nccl or kinds:
-        what = "the output of nccl-tests" if nccl else f"a table of {KINDS[kinds[0]].meaning}"
-        hint = f"costmodel calibrate {path} fits constants to it, without tables of runs beside it"
-        raise fail("D014", f"this is {what}, not a table of training runs", place, hint)
-    return read_table(path)
+        kind = _marked(found.names)
+        if kind is None or _are_runs(found.names):
+            return read_table(path)
+        place, what = found.place, f"a table of {KINDS[kind].meaning}"
+    hint = f"costmodel calibrate {path} fits constants to it, without tables of runs beside it"
+    raise fail("D014", f"this is {what}, not a table of training runs", place, hint)
+
+
+def _marked(names: Collection[str]) -> Kind | None:
+    return next((kind for kind, marks in _MARKS.items() if set(marks) <= set(names)), None)
 
 
 def _kind_of(place: Place, names: list[str]) -> Kind:
     """The kind whose marks are all among the columns; of none, what is nearest."""
-    for kind, marks in _MARKS.items():
-        if set(marks) <= set(names):
-            return kind
+    if kind := _marked(names):
+        return kind
     shared = {kind: len(set(names) & {*layout.columns, *layout.optional}) for kind, layout in KINDS.items()}
     best = max(_MARKS, key=lambda kind: (len(set(names) & set(_MARKS[kind])) / len(_MARKS[kind]), shared[kind]))
     if shared[best] < 2:

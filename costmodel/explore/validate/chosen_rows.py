@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 from costmodel.documents.cells import Row
-from costmodel.documents.hardware import Node
 from costmodel.documents.stack import Stack
 from costmodel.explore.validate.words import Recompute
 
@@ -59,12 +58,3 @@ def choices_of(row: Row, stack: Stack, recompute: Recompute) -> dict[str, Any]:
     if offloaded := OFFLOAD.search(row.text("features")):
         chosen |= {"offload": ["activations"], "offload_layers": float(offloaded[1])}
     return chosen
-
-
-def memory_of(node: Node, each: float, source: str) -> dict[str, Any]:
-    """The processors' memory of as many accelerators, where the node's is known."""
-    if node.memory is None:
-        return {}
-    part = each / node.accelerators
-    sizes = {"capacity": f"{node.memory.capacity * part:g} B", "bandwidth": f"{node.memory.bandwidth * part:g} B/s"}
-    return {"memory": {**sizes, "source": source}}

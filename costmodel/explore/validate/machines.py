@@ -10,7 +10,6 @@ from costmodel.documents.library import names
 from costmodel.documents.shelf import Shelf
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.economics import share
-from costmodel.explore.validate.chosen_rows import memory_of
 from costmodel.explore.validate.fills import Filling
 from costmodel.units import parse
 
@@ -47,7 +46,7 @@ def cluster_of(filling: Filling, shelf: Shelf, accelerator: str, stand: FoundIn,
             "scale_up": _links(shelf, node, stand.fabric) | {"domain": node.scale_up.domain if rack else each},
             "scale_out": _network(filling, shelf, node, each, alone=ranks <= each),
             "host": node.host,
-            **memory_of(node, each, SOURCE),
+            **_memory(node, each),
         },
         "nodes": ranks / each,
     }
@@ -61,6 +60,15 @@ def _links(shelf: Shelf, node: Node, fabric: str | None) -> dict[str, Any]:
     links: Fabric = shelf.document("fabric", fabric)
     paired = {"pair_bandwidth": links.bandwidth} if node.scale_up.pair_bandwidth is not None else {}
     return written | {"fabric": fabric} | paired
+
+
+def _memory(node: Node, each: float) -> dict[str, Any]:
+    """The processors' memory of as many accelerators, where the node's is known."""
+    if node.memory is None:
+        return {}
+    part = divided(each, node.accelerators)
+    capacity, bandwidth = repeated(node.memory.capacity, part), repeated(node.memory.bandwidth, part)
+    return {"memory": {"capacity": f"{capacity:g} B", "bandwidth": f"{bandwidth:g} B/s", "source": SOURCE}}
 
 
 def _network(filling: Filling, shelf: Shelf, node: Node, each: float, *, alone: bool) -> dict[str, Any]:

@@ -14,7 +14,7 @@ _LEFT = " ▕▐█"
 LOGARITHMIC = 8.0  # a range that spans more is drawn by its logarithm
 
 
-def two_sided(low: float, high: float, widest: float, width: int = 12) -> str:
+def two_sided(low: float, high: float, widest: float, width: int = 8) -> str:
     """A bar to both sides of a middle line.
 
     >>> two_sided(-1.0, 0.5, 1.0, 4)

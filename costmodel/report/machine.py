@@ -40,9 +40,9 @@ def plain(tree: Any) -> Any:
     return tree
 
 
-def _frame(setting: Setting, schema: str) -> dict[str, Any]:
+def _frame(setting: Setting) -> dict[str, Any]:
     return {
-        "schema": schema,
+        "schema": "costmodel/result/v1",
         "costmodel": costmodel.__version__,
         "scenario": {"title": setting.case.scenario.title, "document": plain(setting.case.tree)},
         "flop_convention": setting.convention,
@@ -90,7 +90,7 @@ def _answered(answer: Answer) -> dict[str, Any]:
 
 def estimate(answer: Answer) -> dict[str, Any]:
     """One plan as costmodel/result/v1."""
-    result = _frame(answer.setting, "costmodel/result/v1")
+    result = _frame(answer.setting)
     result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
     result["plans"] = [] if answer.refused else [_answered(answer)]
     result["refused"] = [_against(answer, code) for code in answer.refused or answer.broken]
@@ -148,7 +148,7 @@ def _transfer(transfer: Transfer) -> dict[str, Any]:
 def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[str, Any]:
     """A search: its best plans, counts, the scenario's own plan, the front if one was asked for."""
     tally = found.tally
-    result = _frame(found.setting, "costmodel/result/v1")
+    result = _frame(found.setting)
     result |= {
         "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in found.setting.assumed],
         "objective": found.setting.case.scenario.objective,

@@ -18,6 +18,8 @@ from costmodel.report.suggest import command
 from costmodel.report.theme import BAD, DIM, HEAD, WARN, styled
 from costmodel.report.words import head, plan_words
 
+_FEW = 5  # assumptions shown unasked
+
 
 def titled(answer: Answer) -> list[Line]:
     """What is asked about, and the plan."""
@@ -40,9 +42,9 @@ def following(answer: Answer, verb: str, *words: str, before: str = "Next:") -> 
     return drawn(f"{before} {command(answer.setting.case, verb, *words)}")
 
 
-def assumed_lines(assumed: tuple[Assumed, ...], *, verbose: bool, few: int = 5) -> list[Line]:
+def assumed_lines(assumed: tuple[Assumed, ...], *, verbose: bool) -> list[Line]:
     """What nobody wrote, and where it came from."""
-    shown = assumed if verbose else assumed[:few]
+    shown = assumed if verbose else assumed[:_FEW]
     rows = [(("assumed" if index == 0 else ""), item.path, item.value, item.origin) for index, item in enumerate(shown)]
     lines: list[Line] = [Grid(("", "path", "value", "from"), rows, "llll", headed=False, style=DIM)] if rows else []
     if len(shown) < len(assumed):

@@ -277,7 +277,7 @@ def sensitivity(found: Sensitive, shown: int = _KNOBS_SHOWN) -> list[Line]:
 
 def _knob(knob: Knob, widest: float) -> tuple[str, ...]:
     turned = f"±{knob.spread * 100:.3g} %"
-    sides = (_percent(knob.low), two_sided(knob.low, knob.high, widest, 8), _percent(knob.high))
+    sides = (_percent(knob.low), two_sided(knob.low, knob.high, widest), _percent(knob.high))
     return (_settable(knob), knob.text, turned, *sides)
 
 

@@ -12,7 +12,7 @@ from costmodel.report.charts import line, two_sided
     ("low", "high", "left", "right"), [(-1.0, 1.0, 8, 8), (-0.5, 0.25, 4, 2), (0.5, -0.5, 4, 4), (0, 0, 0, 0)]
 )
 def test_both_sides_are_as_long_as_they_say(low: float, high: float, left: int, right: int) -> None:
-    drawn = two_sided(low, high, 1.0, 8)
+    drawn = two_sided(low, high, 1.0)
     before, after = drawn.split("│")
     assert (len(before), len(after)) == (8, 8)
     assert (before.count("█"), after.count("█")) == (left, right)

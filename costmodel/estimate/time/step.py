@@ -133,7 +133,7 @@ def _sends(setting: Setting, block: Block, micro_batches: Number) -> PipelineTra
 def _tied_embedding(setting: Setting, block: Block, placed: Groups, parameters: StageParameters) -> Transfer:
     """All-reduce of the gradient of a table that the first and the last stage hold."""
     with term("tied embedding"):
-        pair = ends_of(setting, "embedding", placed.pp)
+        pair = ends_of(setting, placed.pp)
         message = gradient_traffic(parameters.table, setting.gradient)
         time = collective_time(setting, message, pair, "all_reduce")
     return Transfer(pair, "all_reduce", message, time, np.where(block.pp > 1, 1.0, 0.0))

@@ -93,13 +93,13 @@ def group(setting: Setting, name: str, ranks: Number, stride: Number) -> Group:
         return _laid(setting, name, ranks, stride, group_place(extent, stride, setting.domain), extent)
 
 
-def ends_of(setting: Setting, name: str, pp: Group) -> Group:
-    """The first and the last of each group of a pipeline."""
-    with term(f"{name} group"):
+def ends_of(setting: Setting, pp: Group) -> Group:
+    """The first and the last of each group of a pipeline, which share the embedding."""
+    with term("embedding group"):
         ranks = np.where(pp.ranks > 1, 2.0, 1.0)
         apart = np.maximum(repeated(pp.stride, pp.ranks - 1), 1.0)
         place = group_place(pp.extent, pp.stride, setting.domain)
-        return _laid(setting, name, ranks, apart, place, repeated(ranks, apart))
+        return _laid(setting, "embedding", ranks, apart, place, repeated(ranks, apart))
 
 
 def _laid(setting: Setting, name: str, ranks: Number, stride: Number, place: Number, extent: Number) -> Group:

@@ -60,7 +60,7 @@ def _where_it_goes(costs: dict[str, float]) -> list[Line]:
     terms = [(name, costs[key]) for name, key in TIME_TERMS if key not in OF_SOME or costs[key]]
     longest = max(value for _, value in terms)
     rows = [
-        (name, _term(value, costs["step_time"]), bar(value / longest, 32), _of_step(value / costs["step_time"]))
+        (name, _term(value, costs["step_time"]), bar(value / longest, 32), f"{value / costs['step_time'] * 100:.1f} %")
         for name, value in sorted(terms, key=lambda item: -item[1])
     ]
     shares = Grid(("term", "time", "", "of the step"), rows, "lrlr", headed=False, drop=("",), indent="    ")
@@ -70,10 +70,6 @@ def _where_it_goes(costs: dict[str, float]) -> list[Line]:
 def _term(value: float, step: float) -> str:
     """A term of the step; 0 where only the soft corner of two regimes is left of it."""
     return show_time(value if value > _DUST * step else 0.0)
-
-
-def _of_step(value: float) -> str:
-    return f"{value * 100:.1f} %"
 
 
 def _cost_words(setting: Setting, costs: dict[str, float]) -> str:

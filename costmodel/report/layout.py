@@ -53,14 +53,13 @@ class Grid:
 
     def _room(self, kept: Sequence[int], width: int) -> tuple[int, int]:
         """The widest column of words among those kept, and the cells that the others leave it."""
-        words = [place for place, index in enumerate(kept) if self.align[index] == "l" and self._stays(index)]
+        words = [
+            place for place, index in enumerate(kept) if self.align[index] == "l" and self.names[index] not in self.drop
+        ]
         if not words:
             return 0, 0
         widest = max(words, key=lambda place: self._widest(kept[place]))
         return widest, width - self._width(kept) + self._widest(kept[widest])
-
-    def _stays(self, index: int) -> bool:
-        return self.names[index] not in self.drop
 
     def _widest(self, index: int) -> int:
         return max((cell_len(row[index]) for row in self._all()), default=0)

@@ -43,7 +43,7 @@ def measured(session: Session) -> Measured:
     began = time.monotonic()
     try:
         for part, share in PARTS:
-            for timing in _timed(session, part(session), began + share * session.seconds):
+            for timing in _timed(part(session), began + share * session.seconds):
                 session.tell(f"{timing.op} {timing.skipped or f'{timing.fwd_us:,.0f} us'}")
                 rows.append({"gpu": device.name, **asdict(timing), **noted})
     except Stopped:
@@ -51,7 +51,7 @@ def measured(session: Session) -> Measured:
     return Measured(rows, stopped=False)
 
 
-def _timed(session: Session, trials: Iterator[Trial], until: float) -> Iterator[Timing]:
+def _timed(trials: Iterator[Trial], until: float) -> Iterator[Timing]:
     """The trials of a part from the least work on; what would take longer than is left is skipped."""
     pace = 0.0
     for trial in sorted(trials, key=lambda trial: trial.work):

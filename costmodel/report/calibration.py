@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import costmodel
 from costmodel.explore.calibrate.calibrate import Calibrated, Fit
 from costmodel.explore.calibrate.regression import Error
 from costmodel.explore.calibrate.renewal import Decision
 from costmodel.report.layout import Grid, Line
+from costmodel.report.reply import head
 from costmodel.report.theme import DIM, HEAD, styled
 from costmodel.units import show
 
@@ -85,8 +85,7 @@ def _told(decisions: list[Decision], written: list[Path]) -> Iterator[Line]:
 def calibration_json(found: Calibrated, decisions: list[Decision], written: list[Path]) -> dict[str, Any]:
     """The same as plain values."""
     return {
-        "schema": "costmodel/calibration/v1",
-        "costmodel": costmodel.__version__,
+        **head("costmodel/calibration/v1"),
         "files": [{"file": file, "digest": digest} for file, digest in found.files.items()],
         "fits": [_plain(decision) for decision in decisions],
         "left_out": [{"reason": reason, "rows": count} for reason, count in found.left_out.items()],

@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 
 from rich.text import Text
 
-import costmodel
 from costmodel.documents.baseline import Baseline
 from costmodel.equation import EQUATIONS
 from costmodel.estimate.costs import BAND_ENDS, COLUMNS
@@ -20,6 +19,7 @@ from costmodel.report.compare import figures_json, inputs, inputs_json, terms
 from costmodel.report.formats import json_text, markdown_text
 from costmodel.report.layout import Grid, Line
 from costmodel.report.refusals import reason
+from costmodel.report.reply import head
 from costmodel.report.theme import BAD, DIM, GOOD, HEAD, WARN, styled
 from costmodel.report.words import percent, result
 from costmodel.units import gib
@@ -223,8 +223,7 @@ def _escaped(text: str) -> str:
 def check_json(found: Sequence[Checked]) -> dict[str, Any]:
     """Everything as plain values."""
     return {
-        "schema": "costmodel/check/v1",
-        "costmodel": costmodel.__version__,
+        **head("costmodel/check/v1"),
         "kept": all(checked.kept for checked in found),
         "scenarios": [
             {

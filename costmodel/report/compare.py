@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.text import Text
 
-import costmodel
 from costmodel.explore.compare.compare import Difference, Input, Moved
 from costmodel.explore.compare.figures import MEMORY, TRAFFIC, spoken, unit_of
 from costmodel.report.layout import Grid, Line
+from costmodel.report.reply import head
 from costmodel.report.theme import BAD, DIM, HEAD, WARN, styled
 from costmodel.report.words import TIME_TERMS, result
 from costmodel.units import gib, significant
@@ -158,8 +158,7 @@ def _times(ratio: float) -> str:
 def diff_json(found: Difference) -> dict[str, Any]:
     """The same as plain values."""
     return {
-        "schema": "costmodel/diff/v1",
-        "costmodel": costmodel.__version__,
+        **head("costmodel/diff/v1"),
         "before": {"name": found.before.name, "refused": list(found.before.refused)},
         "after": {"name": found.after.name, "refused": list(found.after.refused)},
         "same": found.same,

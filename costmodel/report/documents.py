@@ -7,6 +7,7 @@ from typing import Any
 
 from costmodel.report.formats import json_text
 from costmodel.report.layout import Grid, Line, drawn
+from costmodel.report.reply import head
 from costmodel.report.theme import HEAD, styled
 
 Listed = dict[str, list[tuple[str, str]]]  # names and titles by kind
@@ -25,7 +26,7 @@ def listed(found: Listed) -> list[Line]:
 def listed_json(found: Listed) -> dict[str, Any]:
     """The same as plain values."""
     return {
-        "schema": "costmodel/list/v1",
+        **head("costmodel/list/v1"),
         "documents": [
             {"kind": kind, "name": name, "title": title} for kind, entries in found.items() for name, title in entries
         ],
@@ -40,7 +41,7 @@ def documents(texts: Sequence[Text]) -> list[Line]:
 def documents_json(texts: Sequence[Text]) -> dict[str, Any]:
     """The same as plain values."""
     return {
-        "schema": "costmodel/document/v1",
+        **head("costmodel/document/v1"),
         "documents": [{"kind": kind, "file": file, "text": text} for kind, file, text in texts],
     }
 

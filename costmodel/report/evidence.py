@@ -9,7 +9,6 @@ from typing import Any
 
 from rich.text import Text
 
-import costmodel
 from costmodel.documents.measurement import Measured
 from costmodel.documents.table import Table
 from costmodel.estimate.costs import COLUMNS
@@ -28,6 +27,7 @@ from costmodel.explore.validate.validate import (
 )
 from costmodel.report.layout import Grid, Line
 from costmodel.report.reasons import mistaken, not_modelled, titled
+from costmodel.report.reply import head
 from costmodel.report.theme import HEAD, styled
 from costmodel.report.words import result
 
@@ -146,8 +146,7 @@ def validation_json(found: list[Validated]) -> dict[str, Any]:
     """The same as plain values."""
     figures = [figure for part in found for figure in part.figures]
     result: dict[str, Any] = {
-        "schema": "costmodel/validation/v1",
-        "costmodel": costmodel.__version__,
+        **head("costmodel/validation/v1"),
         "overall": asdict(score(figures)),
         "by": {
             grouping: {name: asdict(part) for name, part in scores(figures, grouping).items()} for grouping in GROUPINGS

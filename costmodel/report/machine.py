@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-import costmodel
 from costmodel.estimate.block import SIZES, Structure
 from costmodel.estimate.costs import COLUMNS, machine_name, number
 from costmodel.estimate.evaluate import verdict
@@ -22,6 +21,7 @@ from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import Found
 from costmodel.report.refusals import reason
+from costmodel.report.reply import head
 
 
 def _number(value: float) -> float | None:
@@ -42,8 +42,7 @@ def plain(tree: Any) -> Any:
 
 def _frame(setting: Setting) -> dict[str, Any]:
     return {
-        "schema": "costmodel/result/v1",
-        "costmodel": costmodel.__version__,
+        **head("costmodel/result/v1"),
         "scenario": {"title": setting.case.scenario.title, "document": plain(setting.case.tree)},
         "flop_convention": setting.convention,
         "documents": [
@@ -190,8 +189,7 @@ def _refused(code: str, count: int, total: int, examples: Mapping[str, Example] 
 def model_memory(facts: Alone) -> dict[str, Any]:
     """A model alone."""
     return {
-        "schema": "costmodel/model-memory/v1",
-        "costmodel": costmodel.__version__,
+        **head("costmodel/model-memory/v1"),
         "model": facts.model.name,
         "parameters": int(float(facts.parameters)),
         "active_parameters": int(float(facts.parameters if facts.active is None else facts.active)),

@@ -10,6 +10,7 @@ from rich.text import Text
 from costmodel.explore.measure.measure import LACKED_TIME, Measured
 from costmodel.explore.measure.stopwatch import Device
 from costmodel.report.layout import Grid, Line
+from costmodel.report.reply import head
 from costmodel.report.theme import HEAD, WARN, styled
 
 _SHAPE = ("n_gpus", "bytes", "b", "h", "l", "dim", "m", "n", "k")
@@ -64,7 +65,7 @@ def _time(value: float | None) -> str:
 def as_json(device: Device, found: Measured) -> dict[str, Any]:
     """The table as a document; times in microseconds, as tables of kernels have them."""
     return {
-        "schema": "costmodel/measured-kernels/v1",
+        **head("costmodel/measured-kernels/v1"),
         "device": device.name,
         "processor": device.is_processor,
         "torch": device.torch,

@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.text import Text
 
-import costmodel
 from costmodel.explore.validate.regret import LEAST, Choice, Ran, Sweep, choice, choices
 from costmodel.explore.validate.validate import GROUPINGS
 from costmodel.report.layout import Grid, Line
+from costmodel.report.reply import head
 from costmodel.report.theme import styled
 from costmodel.units import show
 
@@ -77,8 +77,7 @@ def _plain(cell: str) -> str:
 def choosing_json(found: Sequence[Sweep]) -> dict[str, Any]:
     """The same as plain values; a row is a sweep."""
     return {
-        "schema": "costmodel/validation/v1",
-        "costmodel": costmodel.__version__,
+        **head("costmodel/validation/v1"),
         "quantity": "regret",
         "overall": asdict(choice(found)),
         "by": {

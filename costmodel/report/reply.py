@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import costmodel
 from costmodel.report.layout import Line
 
 
@@ -23,3 +24,8 @@ class Reply:
     yes: bool = True
     others: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
     stopped: bool = False
+
+
+def head(schema: str) -> dict[str, str]:
+    """What a result for programs opens with: what it is, and the version that made it."""
+    return {"schema": schema, "costmodel": costmodel.__version__}

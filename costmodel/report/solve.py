@@ -7,13 +7,13 @@ from typing import Any
 
 from rich.text import Text
 
-import costmodel
 from costmodel.estimate.costs import machine_name
 from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.solve import Reach, Solved
 from costmodel.report.layout import Line, drawn
 from costmodel.report.machine import whole_plan
 from costmodel.report.plan import owned
+from costmodel.report.reply import head
 from costmodel.report.suggest import command
 from costmodel.report.theme import BAD, DIM, HEAD, styled
 from costmodel.report.words import brief_words, listed, result, spaced
@@ -71,8 +71,7 @@ def solve_json(found: Solved) -> dict[str, Any]:
     """The same as plain values."""
     nearest = found.nearest
     return {
-        "schema": "costmodel/solution/v1",
-        "costmodel": costmodel.__version__,
+        **head("costmodel/solution/v1"),
         "path": found.path,
         "target": {
             "name": machine_name(found.target.column),

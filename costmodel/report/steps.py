@@ -9,12 +9,12 @@ from typing import Any
 
 from rich.text import Text
 
-import costmodel
 from costmodel.explore.calibrate.beliefs import around
 from costmodel.explore.calibrate.sharpened import Sharpened, unit_value
 from costmodel.explore.calibrate.steps import Errors, Learned
 from costmodel.report.layout import Grid, Line
 from costmodel.report.reasons import mistaken, not_modelled
+from costmodel.report.reply import head
 from costmodel.report.theme import WARN, styled
 
 _MORE = ("P90", "bias", "in band")
@@ -85,8 +85,7 @@ def sharpening_json(found: Sharpened, written: Iterable[Path]) -> dict[str, Any]
     """The same as plain values."""
     fit = found.fit
     return {
-        "schema": "costmodel/calibration/v1",
-        "costmodel": costmodel.__version__,
+        **head("costmodel/calibration/v1"),
         "tables": [table.file for table in found.tables],
         "rows": found.rows,
         "modelled": found.runs,

@@ -11,6 +11,7 @@ from rich.text import Text
 from costmodel.explore.explain.explain import Node, quantities
 from costmodel.explore.explain.pages import Page, all_words, worth_asking
 from costmodel.report.layout import Grid, Line
+from costmodel.report.reply import head
 from costmodel.report.theme import DIM, HEAD, WARN, styled
 from costmodel.report.words import TIME_TERMS, figure, is_held, result
 
@@ -133,12 +134,12 @@ def words() -> list[Line]:
 
 def words_json() -> dict[str, Any]:
     """Everything that can be explained, as plain values."""
-    return {"schema": "costmodel/words/v1", "quantities": quantities(), "words": all_words()}
+    return {**head("costmodel/words/v1"), "quantities": quantities(), "words": all_words()}
 
 
 def tree_json(node: Node) -> dict[str, Any]:
     """The tree as a document."""
-    return {"schema": "costmodel/explanation/v1", **as_json(node)}
+    return {**head("costmodel/explanation/v1"), **as_json(node)}
 
 
 def as_json(node: Node) -> dict[str, Any]:
@@ -201,7 +202,7 @@ def page(about: Page) -> list[Text]:
 def page_json(about: Page) -> dict[str, Any]:
     """The page of a word as plain values."""
     result: dict[str, Any] = {
-        "schema": "costmodel/page/v1",
+        **head("costmodel/page/v1"),
         "word": about.word,
         "title": about.title,
         "text": about.text,

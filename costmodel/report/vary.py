@@ -11,7 +11,6 @@ from typing import Any
 
 from rich.text import Text
 
-import costmodel
 from costmodel.documents.overrides import short
 from costmodel.errors import fail
 from costmodel.estimate.costs import COLUMNS, machine_name
@@ -24,6 +23,7 @@ from costmodel.report.charts import line, two_sided
 from costmodel.report.layout import Grid, Line
 from costmodel.report.machine import notes, whole_plan
 from costmodel.report.plan import owned, remarks
+from costmodel.report.reply import head
 from costmodel.report.theme import BAD, DIM, HEAD, bar, styled
 from costmodel.report.words import TIME_TERMS, brief_words, joined, percent, result, spaced
 from costmodel.units import show_time, significant
@@ -123,8 +123,7 @@ def sweep_json(found: Swept) -> dict[str, Any]:
     """All combinations as plain values."""
     names = list(found.shown)
     return {
-        "schema": "costmodel/sweep/v1",
-        "costmodel": costmodel.__version__,
+        **head("costmodel/sweep/v1"),
         "title": found.case.scenario.title,
         "axes": [{"path": axis.path, "values": list(axis.values)} for axis in found.axes],
         "columns": [
@@ -232,8 +231,7 @@ def _waves(row: Row) -> str:
 def scale_json(found: Scaled) -> dict[str, Any]:
     """All sizes as plain values."""
     return {
-        "schema": "costmodel/scale/v1",
-        "costmodel": costmodel.__version__,
+        **head("costmodel/scale/v1"),
         "kind": "weak" if found.weak else "strong",
         "bends_after": None if found.bend is None else found.rows[found.bend].ranks,
         "why": bend(found),
@@ -304,8 +302,7 @@ def bottleneck(found: Sensitive) -> list[str]:
 def sensitivity_json(found: Sensitive) -> dict[str, Any]:
     """The tornado as plain values: shares by which the result changes."""
     return {
-        "schema": "costmodel/sensitivity/v1",
-        "costmodel": costmodel.__version__,
+        **head("costmodel/sensitivity/v1"),
         "result": machine_name(found.result),
         "value": found.value,
         "bottleneck": bottleneck(found),

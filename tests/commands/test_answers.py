@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import costmodel
 from costmodel.documents.library import find
 from costmodel.errors import FAULT_CODES
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
@@ -80,7 +81,8 @@ def test_as_json(name: str, run: Any) -> None:
         args = args[:-1]
     ran = run(*args, "--json")
     assert (ran.code, ran.err) == (0, "")
-    assert json.loads(ran.out, parse_constant=refuse)["schema"] == schema
+    result = json.loads(ran.out, parse_constant=refuse)
+    assert (result["schema"], result["costmodel"]) == (schema, costmodel.__version__)
     if not schema.startswith("costmodel/result") or args[0] != "search":
         assert run(*args, "--format", "json") == ran
 

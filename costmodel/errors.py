@@ -70,7 +70,8 @@ FAULT_CODES = {
     "precision without a peak rate, adapters beside matrices that are not there. The hint says what there is.",
     "D017": "A fit that every answer needs is not among the efficiencies of the accelerator or of the network, nor in "
     "unmeasured.yaml, which stands in for parts that were never measured.",
-    "C001": "--set takes path=value, for example --set plan.tp=4; the path names a key of the scenario.",
+    "C001": "--set takes path=value, for example --set plan.tp=4; the path names a key of the scenario, as those below "
+    "set: of measured runs do.",
     "C002": "The output file exists or cannot be written. Nothing is overwritten without --force.",
     "C003": "That word, quantity or code is not known to explain; costmodel explain alone lists what is.",
     "C004": "The command needs something the scenario does not say, for example a plan.",

@@ -7,7 +7,6 @@ writes the named document out first.
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,13 +17,15 @@ from costmodel.documents.library import UNMEASURED, Reader, efficiency_of
 from costmodel.documents.measurement import Measured, Run
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
-from costmodel.documents.overrides import assign
+from costmodel.documents.overrides import Assignment, assign, listed
 from costmodel.documents.paths import at, place_at
 from costmodel.documents.reading import Mapping, copied
 from costmodel.documents.references import LEVELS, REFERENCES, holder
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.stack import Stack
 from costmodel.errors import CostModelError, Fault, Place, fail
+
+ACCELERATOR = ("cluster.node.accelerator", "cluster.node")  # where a scenario names it, or what holds it
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,9 @@ class Case:
     assignments: tuple[str, ...] = ()
     own: tuple[str, ...] = ()  # files of one's own that stand before shipped ones
 
-    def place(self, path: str) -> Place | None:
-        """Where the scenario says a leaf, if it does."""
-        return place_at(self.tree, path)
+    def place(self, *paths: str) -> Place | None:
+        """Where the scenario says the first of these leaves that it does say."""
+        return place_at(self.tree, *paths)
 
 
 def _scenario_tree(reader: Reader, name: str) -> tuple[Any, str]:
@@ -89,7 +90,7 @@ def load(name: str, assignments: Iterable[str] = ()) -> Case:
     return replace(case_from(reader, tree, shown, assignments), name=name, assignments=assignments)
 
 
-def case_from(reader: Reader, tree: dict[Any, Any], shown: str, assignments: Iterable[str]) -> Case:
+def case_from(reader: Reader, tree: dict[Any, Any], shown: str, assignments: Iterable[str | Assignment]) -> Case:
     """The case of a scenario's tree, with assignments put into it; else every fault of these, of the tree's keys and
     of the documents that it names.
     """
@@ -125,13 +126,22 @@ def _of_names(reader: Reader, tree: dict[Any, Any]) -> Iterator[Fault]:
         trees[path] = named
 
 
-def cases(measured: Measured) -> Iterator[tuple[Run, Case]]:
-    """Every run of a measured table with the case it was measured in; a document is named before it is changed."""
+def cases(measured: Measured) -> list[tuple[Run, Case]]:
+    """Every run of a measured table with the case it was measured in, or the faults of all runs at once; a document is
+    named before it is changed.
+    """
+    found: list[tuple[Run, Case]] = []
+    faults: list[Fault] = []
     for run in measured.runs:
-        changes = measured.set | run.set
-        paths = sorted(changes, key=lambda path: path.count("."))
-        assignments = [f"{path}={json.dumps(changes[path], ensure_ascii=False)}" for path in paths]
-        yield run, case_from(Reader(), copied(measured.scenario), measured.name, assignments)
+        changes = {change.path: change for change in (*listed(measured.set), *listed(run.set))}
+        inward = sorted(changes.values(), key=lambda change: change.path.count("."))
+        try:
+            found.append((run, case_from(Reader(), copied(measured.scenario), measured.name, inward)))
+        except CostModelError as error:
+            faults += error.faults
+    if faults:
+        raise CostModelError(*dict.fromkeys(faults))
+    return found
 
 
 def case_of(scenario: Scenario, reader: Reader | None = None, tree: dict[str, Any] | None = None) -> Case:

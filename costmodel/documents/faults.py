@@ -32,6 +32,7 @@ _WANTED = {
     "list_type": "a list is wanted here",
     "model_type": "a mapping of keys to values is wanted here",
     "dict_type": "a mapping of keys to values is wanted here",
+    "is_instance_of": "a mapping of keys to values is wanted here",
     "bool_type": "true or false is wanted here",
     "bool_parsing": "true or false is wanted here",
     "too_short": "the list is empty",

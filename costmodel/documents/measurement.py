@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, InstanceOf
 
 from costmodel.documents.base import Bytes, Document, FlopRate, Name, Seconds, Share, Source
+
+# As it was read: keys and values that know where they stand, for the faults of what is made of them.
+Tree = InstanceOf[dict[str, Any]]
 
 
 class Cited(Document):
@@ -42,7 +45,7 @@ class Run(Document):
     """One row of the table."""
 
     name: Name = Field(description="Short name of the row")
-    set: dict[str, Any] = Field(default_factory=dict, description="What this run changes in the scenario, by path")
+    set: Tree = Field(default_factory=dict, description="What this run changes in the scenario, by path")
     measured: Results = Field(description="What was measured")
 
 
@@ -55,8 +58,8 @@ class Measured(Document):
     source: Cited = Field(description="Where it was published")
     note: str | None = Field(default=None, description="What a reader should know")
     tolerance: Tolerance = Field(description="How far predictions may be off")
-    scenario: dict[str, Any] = Field(description="The scenario the runs share")
-    set: dict[str, Any] = Field(
+    scenario: Tree = Field(description="The scenario the runs share")
+    set: Tree = Field(
         default_factory=dict, description="What all runs change in the documents that the scenario names, by path"
     )
     runs: list[Run] = Field(min_length=1, description="The rows")

@@ -1,18 +1,18 @@
-"""--set path=value: any leaf of a scenario, or of a document it names, through the same door as YAML."""
+"""Any leaf of a scenario, or of a document it names, set anew: --set path=value, and what measured runs change."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from costmodel.documents.reading import COMMAND_LINE, Items, Mapping, assigned, key_at
+from costmodel.documents.reading import COMMAND_LINE, Items, Mapping, assigned, copied, key_at
 from costmodel.documents.references import REFERENCES
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 # The tree of a named document: kind, name, where the name was written.
 Fetch = Callable[[str, str, Place | None], Any]
 
-_EXAMPLE = "for example --set plan.tp=4"
 # What one says, and where it stands.
 _SHORT = {"cluster.fabric": "cluster.node.scale_out.fabric", "cluster.accelerator": "cluster.node.accelerator"}
 
@@ -31,32 +31,52 @@ def short(path: str) -> str:
     return path
 
 
-def assign(tree: dict[Any, Any], assignments: Iterable[str], fetch: Fetch) -> None:
+@dataclass(frozen=True)
+class Assignment:
+    """A value for a path, and where each of the two was written."""
+
+    path: str
+    at: Place
+    value: Any
+    place: Place
+
+
+def listed(changes: dict[str, Any]) -> list[Assignment]:
+    """The changes that a mapping of a document lists, by path."""
+    return [Assignment(full(key), key.place, value, key.at) for key, value in copied(changes).items()]
+
+
+def _spoken(text: str) -> Assignment:
+    path, separator, value = text.partition("=")
+    path = full(path.strip())
+    written = f"--set {text}"
+    if not separator or not path:
+        place = Place(COMMAND_LINE, 0, len("--set ") + 1, "", written, max(1, len(text)))
+        raise fail("C001", f"'{text}' is not path=value", place, "for example --set plan.tp=4")
+    place, tree = assigned(path, value)
+    return Assignment(path, Place(COMMAND_LINE, 0, len("--set ") + 1, path, written, len(path)), tree, place)
+
+
+def assign(tree: dict[Any, Any], assignments: Iterable[str | Assignment], fetch: Fetch) -> None:
     """Put every assignment into the tree, or say everything that is wrong with them."""
     faults: list[Fault] = []
     for assignment in assignments:
         try:
-            _assign(tree, assignment, fetch)
+            _assign(tree, _spoken(assignment) if isinstance(assignment, str) else assignment, fetch)
         except CostModelError as error:
             faults += error.faults
     if faults:
         raise CostModelError(*faults)
 
 
-def _assign(tree: dict[Any, Any], assignment: str, fetch: Fetch) -> None:
-    path, separator, text = assignment.partition("=")
-    path = full(path.strip())
-    parts = path.split(".")
-    written = f"--set {assignment}"
-    if not separator or not all(part.strip() for part in parts):
-        place = Place(COMMAND_LINE, 0, len("--set ") + 1, "", written, max(1, len(assignment)))
-        raise fail("C001", f"'{assignment}' is not path=value", place, _EXAMPLE)
-    place, value = assigned(path, text)
-    at = Place(COMMAND_LINE, 0, len("--set ") + 1, path, written, len(path))
+def _assign(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> None:
+    parts = change.path.split(".")
+    if not all(part.strip() for part in parts):
+        raise fail("C001", f"'{change.path}' names no key", change.at, "for example plan.tp")
     here: Any = tree
     for depth, part in enumerate(parts[:-1]):
-        here = _inward(here, part, ".".join(parts[: depth + 1]), parts[depth + 1], at, fetch)
-    _put(here, parts[-1], value, at, place)
+        here = _inward(here, part, ".".join(parts[: depth + 1]), parts[depth + 1], change.at, fetch)
+    _put(here, parts[-1], change.value, change.at, change.place)
 
 
 def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch: Fetch) -> Any:
@@ -69,7 +89,7 @@ def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch:
         inner = Mapping()
         inner.place = at
     if not isinstance(inner, dict | list):
-        raise fail("C001", f"'{so_far}' is a value and has no '{following}'", at, f"--set {so_far}=…")
+        raise fail("C001", f"'{so_far}' is a value and has no '{following}'", at, f"set '{so_far}' itself")
     _put(here, part, inner, at, None)
     return inner
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from costmodel.documents.case import Case
+from costmodel.documents.case import ACCELERATOR, Case
 from costmodel.documents.efficiency import MatmulFit
 from costmodel.documents.hardware import Accelerator
 from costmodel.documents.library import UNMEASURED
@@ -62,12 +62,15 @@ def by_best_matmul(case: Case, kind: str) -> bool:
 
 def possible(case: Case, recipe: Recipe) -> None:
     """A fault for a precision that the accelerator or the stack lacks."""
-    chip, stack, place = case.accelerator, case.stack, case.place("workload.precision")
+    chip, stack = case.accelerator, case.stack
     if not _runs(chip, recipe):
         has = [other.name for other in RECIPES.values() if _runs(chip, other)]
-        raise fail("D016", f"{chip.name} cannot multiply in {recipe.name}", place, f"it has {', '.join(has) or 'none'}")
+        place = case.place("workload.precision", *ACCELERATOR)
+        hint = f"workload.precision of it: {', '.join(has) or 'none'}"
+        raise fail("D016", f"{chip.name} cannot multiply in {recipe.name}", place, hint)
     if recipe.narrow and (stack.low_precision is None or recipe.name not in stack.low_precision.recipes):
         offered = ", ".join(stack.low_precision.recipes if stack.low_precision else ()) or "bf16 and fp16 only"
+        place = case.place("workload.precision", "stack")
         raise fail("D016", f"the stack {stack.name} does not train in {recipe.name}", place, f"it offers {offered}")
 
 

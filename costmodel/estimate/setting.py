@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from costmodel.choices import Recompute
-from costmodel.documents.case import Case
+from costmodel.documents.case import ACCELERATOR, Case
 from costmodel.documents.efficiency import AttentionFit, CollectiveFit, MatmulFit, NetworkFit
 from costmodel.documents.model import Model
 from costmodel.documents.precision import RECIPES, Recipe
@@ -260,7 +260,8 @@ def _experts(case: Case, speaker: Speaker) -> ExpertSetting | None:
         return None
     kernels, said, named = case.stack.experts, case.scenario.assume.experts, f"stacks/{case.stack.name}"
     if kernels is None:
-        raise fail("D016", f"the stack {case.stack.name} says nothing of experts, which {case.model.name} has")
+        sentence = f"the stack {case.stack.name} says nothing of experts, which {case.model.name} has"
+        raise fail("D016", sentence, case.place("stack", "model"), "take another stack")
     choose = speaker.choose
     if said.dispatch is None:
         speaker.say("assume.experts.dispatch", kernels.dispatch, named)
@@ -287,10 +288,11 @@ def _complete(case: Case, recipe: Recipe) -> None:
     name = case.accelerator.name
     for kind, key in ((recipe.wide, recipe.wide), (recipe.type, recipe.fit)):
         if getattr(case.accelerator.peak, kind) is None or key not in efficiency.matmul:
-            place = case.place("workload.precision")
+            place = case.place("workload.precision", *ACCELERATOR)
             raise fail("D016", f"{name} has no {key} rate with a fit", place, "take another precision")
     if efficiency.memory is None or efficiency.sustained is None:
-        raise fail("D017", f"the efficiency of {name} lacks memory or sustained")
+        place = case.place(*ACCELERATOR)
+        raise fail("D017", f"the efficiency of {name} lacks memory or sustained", place, "write both into it")
     if case.network.network is None:
         raise fail("D017", f"the efficiency of {case.scale_out.name} has no network part")
     if not {"all_gather", "all_reduce"} <= set(efficiency.collectives):

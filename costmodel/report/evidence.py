@@ -51,11 +51,11 @@ def validation(found: list[Validated], grouping: str | None = None, count: int =
         return [*lines, *_left(figures), *mistaken(part.table for part in found if isinstance(part.table, Table))]
     errors = [abs(figure.error) for figure in figures if figure.error is not None]
     if not errors:
-        return [*lines, styled("no figures of that quantity")]
+        return [*lines, *_left(figures), styled("no figures of that quantity")]
     summary = f"{len(errors)} figures: median |error| {statistics.median(errors):.1%}, worst {max(errors):.1%}"
     inside = score(figures).inside_band
     summary += "" if inside is None else f"; {inside:.0%} inside P10 – P90"
-    return [*lines, Text(), styled(summary)]
+    return [*lines, *_left(figures), Text(), styled(summary)]
 
 
 def _document(part: Validated, figures: Sequence[Compared]) -> Iterator[Line]:
@@ -75,9 +75,10 @@ def _figure(figure: Compared) -> tuple[str, str, str, str]:
         return figure.run, measured, predicted, "✗" if figure.error else "✓"
     unit = COLUMNS[figure.quantity].unit if figure.quantity in COLUMNS else "B"
     measured, predicted = (
-        result(figure.quantity, value, unit, 4) for value in (figure.measured or 0.0, figure.predicted or 0.0)
+        "" if value is None else result(figure.quantity, value, unit, 4)
+        for value in (figure.measured, figure.predicted)
     )
-    return figure.run, measured, predicted, f"{figure.error or 0.0:+.1%}"
+    return figure.run, measured, predicted, "" if figure.error is None else f"{figure.error:+.1%}"
 
 
 def _which(figure: Compared) -> tuple[str]:

@@ -181,7 +181,7 @@ ONE = {
         "D016",
         "mxfp8",
         "cannot multiply",
-        "it has bf16",
+        "precision of it: bf16",
     ),
     "precision of other stacks": (
         "kind: t",

@@ -1,6 +1,7 @@
-"""Every shipped measured table within its own stated tolerance."""
+"""Every shipped measured table within its own stated tolerance; the faults of one's own stand in its file."""
 
 import functools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -34,19 +35,16 @@ def test_something_was_measured(table: str) -> None:
 @each_quantity
 @every_table
 def test_figures_are_within_their_tolerance(table: str, quantity: Quantity) -> None:
-    beyond = {
-        f"{one.run} {one.quantity}": f"{one.error:+.1%}"
-        for one in figures(table, quantity)
-        if not abs(one.error or 0.0) <= (one.tolerance or 0.0)
-    }
-    assert beyond == {}
+    assert {(one.run, one.quantity): one.error for one in figures(table, quantity) if not one.within} == {}
+    assert all(one.tolerance for one in figures(table, quantity))
 
 
 @each_quantity
 @every_table
 def test_a_tolerance_is_no_wider_than_it_must_be(table: str, quantity: Quantity) -> None:
-    allowed = max((one.tolerance or 0.0 for one in figures(table, quantity)), default=0.0)
-    assert allowed <= max(0.12, 2 * max((abs(one.error or 0.0) for one in figures(table, quantity)), default=0.0))
+    found = figures(table, quantity)
+    allowed = max((one.tolerance or 0.0 for one in found), default=0.0)
+    assert allowed <= max(0.12, 2 * max((abs(one.error or 0.0) for one in found), default=0.0))
 
 
 @every_table
@@ -77,6 +75,75 @@ def test_figures_out_of_tolerance_are_shown_when_gathered(run: Any, tmp_path: Pa
     assert told.code == 1
     assert [line.split()[0] for line in told.out.splitlines() if "✗" in line] == ["175b-full"]
     assert "22b-full" not in told.out
+
+
+def broken(run: Any, folder: Path, *changes: tuple[str, str]) -> Path:
+    """A shipped table of four runs under another name, with some of its text replaced."""
+    text = run("show", "fms-fsdp").out.replace("name: fms-fsdp", "name: mine")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = folder / "mine.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+FIRST = "plan.dp_replicate: 16"  # what the first run changes
+# What is replaced, and by what; the code, the key, the text under the caret, words of the sentence.
+FAULTS = {
+    "a value": (FIRST, "plan.pp: 1x6", "D007", "runs.0.set.plan.pp", "1x6", "'1x6'"),
+    "a name": (FIRST, "model: llama-2", "D009", "runs.0.set.model", "llama-2", "no model"),
+    "no key": (FIRST, "plan..tp: 1", "C001", "runs.0.set.plan..tp", "plan..tp", "'plan..tp' names no key"),
+    "through a value": (FIRST, "stack.name.x: 1", "C001", "runs.0.set.stack.name.x", "stack.name.x", "has no 'x'"),
+    "a precision": (FIRST, "workload.precision: nvfp4", "D016", "runs.0.set.workload.precision", "nvfp4", "multiply"),
+    "of all runs": ("  stack.kernels.", "  stack.kernel.", "D003", "set.stack.kernel", None, "unknown key 'kernel'"),
+    "of the scenario": ("kind: training", "kind: trainin", "D010", "scenario.workload.kind", "trainin", "'trainin'"),
+    "no schema": ("  schema: costmodel/scenario/v1\n", "", "D011", "scenario", "title", "schema"),
+    "no mapping": (
+        f"set:\n      {FIRST}",
+        "set: 4",
+        "D006",
+        "runs.0.set",
+        "4",
+        "a mapping of keys to values is wanted",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_of_what_a_run_changes_stand_in_the_document(name: str, run: Any, faults: Any, tmp_path: Path) -> None:
+    old, new, code, key, marked, words = FAULTS[name]
+    path = broken(run, tmp_path, (old, new))
+    (found, *_) = faults(run("validate", str(path)))
+    assert (found.code, found.marked) == (code, marked or found.marked)
+    assert found.place.startswith(f"{path}:")
+    assert f"({key}" in found.place
+    assert words in found.sentence
+
+
+def test_faults_of_all_runs_are_told_at_once(run: Any, faults: Any, tmp_path: Path) -> None:
+    """That of what they share, once."""
+    path = broken(
+        run, tmp_path, ("dp_replicate: 16", "dp_replicat: 16"), ("nodes: 12", "nodes: 0"), ("kind: t", "kind: s")
+    )
+    found = faults(run("validate", str(path)))
+    assert [fault.code for fault in found].count("D010") == 1
+    assert {fault.place.split("(")[1].split(".")[1] for fault in found if fault.code != "D010"} == {"0", "1", "3"}
+
+
+def test_a_run_whose_plan_is_illegal_is_not_modelled(run: Any, tmp_path: Path) -> None:
+    """And not within a tolerance."""
+    path = str(broken(run, tmp_path, (FIRST, "plan.tp: 3")))
+    told = run("validate", path)
+    assert told.code == 1
+    assert "not modelled: V007 plan illegal: llama2-7b-128: L001" in told.out
+    assert "3 figures" in told.out
+    result = json.loads(run("validate", path, "--json").out)
+    assert (result["overall"]["rows"], result["overall"]["modelled"]) == (4, 3)
+    row = result["rows"][0]
+    assert (row["refused"], row["predicted"], row["error"], row["within"]) == ("V007", None, None, False)
+    assert row["measured"] == 1.8
+    assert result["by"]["reason"]["V007"]["rows"] == 1
 
 
 def test_memory_is_compared_when_asked_for(run: Any) -> None:

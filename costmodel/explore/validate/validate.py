@@ -29,7 +29,7 @@ from costmodel.explore.validate.outcomes import (
     quantity_of,
     stated,
 )
-from costmodel.explore.validate.reasons import Refused
+from costmodel.explore.validate.reasons import Refused, illegal
 from costmodel.explore.validate.rows import modelled
 
 DOCUMENTED: dict[Quantity, tuple[str, ...]] = {"time": ("step_time", "flop_rate"), "memory": tuple(TOTALS)}
@@ -68,8 +68,8 @@ class Compared:
 
     @property
     def within(self) -> bool:
-        """Whether the error is within the document's own tolerance."""
-        return self.tolerance is None or self.error is None or abs(self.error) <= self.tolerance
+        """Whether the error is within the document's own tolerance, which that of a refused run never is."""
+        return self.tolerance is None or (self.error is not None and abs(self.error) <= self.tolerance)
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,17 @@ def compared(table: Measured, quantity: Quantity) -> Iterator[Compared]:
         told = {name: value for name in DOCUMENTED[quantity] if (value := getattr(run.measured, name)) is not None}
         if not told:
             continue
-        found, groups = predict(case), _groups_of_case(table, case)
+        found = predict(case)
+        left = illegal(found.refused[0]) if found.refused else None
+        groups = _groups_of_case(table, case, left.code if left else "modelled")
         for name, value in told.items():
-            ours, low, high = memory_total(found, name) if quantity == "memory" else _with_ends(found, name)
             tolerance = getattr(table.tolerance, name)
+            if left:
+                yield Compared(
+                    run.name, name, value, None, tolerance, refused=left.code, why=left.why, groups=groups, subject=case
+                )
+                continue
+            ours, low, high = memory_total(found, name) if quantity == "memory" else _with_ends(found, name)
             yield Compared(run.name, name, value, ours, tolerance, low, high, groups=groups, subject=case)
 
 
@@ -121,10 +128,10 @@ def _with_ends(found: Answer, name: str) -> tuple[float, float, float]:
     return costs[name], costs[f"{name}_low"], costs[f"{name}_high"]
 
 
-def _groups_of_case(table: Measured, case: Case) -> dict[str, str]:
+def _groups_of_case(table: Measured, case: Case, reason: str) -> dict[str, str]:
     found = (table.source.key, table.name, case.accelerator.name, case.accelerator.name, case.model.name)
     kind = "moe" if any(layers.experts for layers in case.model.layers) else "dense"
-    groups = (*found, case.scenario.workload.precision, case.stack.name, kind, "modelled")
+    groups = (*found, case.scenario.workload.precision, case.stack.name, kind, reason)
     return dict(zip(GROUPINGS, groups, strict=True))
 
 

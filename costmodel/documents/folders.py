@@ -41,6 +41,14 @@ def is_shipped(path: Path) -> bool:
     return path.resolve().is_relative_to(_SHIPPED)
 
 
+def as_named(path: Path) -> str:
+    """A file as one would name it: from the working folder, or from that of what is shipped; any other in full."""
+    with contextlib.suppress(OSError):
+        if path.is_relative_to(Path.cwd()):
+            return str(path.relative_to(Path.cwd()))
+    return str(path.relative_to(_SHIPPED) if path.is_relative_to(_SHIPPED) else path)
+
+
 def instead_of_shipped(kind: str, path: Path) -> bool:
     """Whether a file of one's own stands before one of that name that comes with the program."""
     shipped = _SHIPPED / FOLDER_OF[kind] / path.name

@@ -22,9 +22,8 @@ from costmodel.documents.belief import Beliefs
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.faults import nearest, validate
 from costmodel.documents.files import file_text
-from costmodel.documents.folders import FOLDER_OF, has, instead_of_shipped, places
+from costmodel.documents.folders import FOLDER_OF, as_named, has, instead_of_shipped, places
 from costmodel.documents.folders import names as names
-from costmodel.documents.folders import roots as roots
 from costmodel.documents.hardware import Accelerator, Fabric, Node
 from costmodel.documents.measurement import Measured
 from costmodel.documents.model import Model
@@ -90,13 +89,6 @@ def plural(kind: str) -> str:
     return f"{kind[:-1]}ies" if kind.endswith("y") else kind if kind == "measured" else f"{kind}s"
 
 
-def _shown(path: Path) -> str:
-    for root in roots():
-        if path.is_absolute() and path.is_relative_to(root):
-            return str(path.relative_to(root))
-    return str(path)
-
-
 @dataclass
 class Reader:
     """Reads named documents once, keeping digests and writing references out in place."""
@@ -113,7 +105,7 @@ class Reader:
         piped = piped and name == "-"
         path = Path(name) if piped else find(kind, name, place)
         text = file_text("-") if piped else file_text(str(path), place)
-        shown = "<stdin>" if piped else _shown(path)
+        shown = "<stdin>" if piped else as_named(path)
         if not piped and shown not in self.own and instead_of_shipped(kind, path):
             self.own.append(shown)
         self.digests[shown] = hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -204,7 +196,7 @@ def text_of(name: str, *, fitted: bool = False) -> list[tuple[str, str, str]]:
         hint = f"did you mean {' or '.join(close)}?" if close else "costmodel list shows them all"
         raise fail("D009", f"there is no document named '{name}'", Place(COMMAND_LINE), hint)
     paths = [(kind, find(kind, name)) for kind in kinds]
-    return [(kind, _shown(path), file_text(str(path))) for kind, path in paths]
+    return [(kind, as_named(path), file_text(str(path))) for kind, path in paths]
 
 
 def efficiency_of(of: Accelerator | Fabric) -> str:

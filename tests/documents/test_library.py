@@ -103,6 +103,23 @@ def test_the_working_folder_comes_first_then_the_path(run: Any, tmp_path: Path, 
         assert f"title: {expected}\n" in run("show", NAME, cwd=cwd, env=env).out
 
 
+def test_a_document_of_a_folder_elsewhere_is_named_in_full(run: Any, faults: Faults, tmp_path: Path) -> None:
+    """From here its name alone would be that of what is shipped."""
+    path = tmp_path / "shelf" / "hardware" / "accelerators" / "h100-sxm.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("schema: costmodel/accelerator/v1\n", "utf-8")
+    (tmp_path / "here").mkdir()
+    for shelf, named in (
+        (str(tmp_path / "shelf"), str(path)),
+        ("../shelf", f"../shelf/{path.relative_to(path.parents[2])}"),
+    ):
+        env = {"COSTMODEL_PATH": shelf}
+        (found, *_) = faults(run("estimate", NAME, cwd=tmp_path / "here", env=env))
+        assert found.place.startswith(f"{named}:1:1")
+    (found, *_) = faults(run("estimate", NAME, cwd=tmp_path / "shelf"))
+    assert found.place.startswith("hardware/accelerators/h100-sxm.yaml:1:1")
+
+
 def test_a_path_is_a_path(run: Any, faults: Faults, tmp_path: Path, scenario: str) -> None:
     (tmp_path / "plain").write_text(scenario, "utf-8")
     (tmp_path / "s.yml").write_text(scenario, "utf-8")

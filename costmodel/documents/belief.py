@@ -19,6 +19,11 @@ def kind_of(leaf: Leaf) -> str:
     return "efficiency" if leaf in get_args(OfEfficiencies) else "stack"
 
 
+def on_a_scale(value: float, *, share: bool) -> bool:
+    """Whether a value can be told by its logarithm, or a share by its log-odds: none or all of it cannot."""
+    return value > 0 and not (share and value >= 1)
+
+
 def _measured_in(value: Any) -> str:
     return "time" if isinstance(value, str) and value.endswith("s") else "number"
 
@@ -41,7 +46,7 @@ class Belief(Document):
 
     @model_validator(mode="after")
     def _on_its_scale(self) -> Self:
-        if self.believed <= 0 or (self.share and self.believed >= 1):
+        if not on_a_scale(self.believed, share=self.share):
             raise PydanticCustomError("belief", "a share lies between 0 and 1, anything else above 0")
         return self
 

@@ -18,6 +18,7 @@ from estimate.cases import case, mixed, model
 from costmodel.commands.output import written_together
 from costmodel.documents import folders
 from costmodel.documents.belief import Belief
+from costmodel.documents.case import load
 from costmodel.documents.cells import Row
 from costmodel.documents.faults import key_of
 from costmodel.documents.library import FOLDERS, find, names, read
@@ -274,6 +275,28 @@ def test_three_runs_of_one_s_own() -> None:
     assert abs(found.fit.inside.bias) < abs(found.fit.shipped.bias)
     cases = [run.case for run in timed(list(read_table(str(FOLDER / "mine.csv")).rows), SHELF)[0]]
     assert list(own(cases, SHELF)) == [part.belief for part in found.fit.constants]
+
+
+@pytest.mark.parametrize("stack", names("stack"))
+def test_runs_of_any_stack_sharpen_what_there_is_of_it(stack: str) -> None:
+    """A program that is compiled whole launches nothing that could be sharpened."""
+    told = {belief.name for belief in own([load("quickstart", [f"stack={stack}"])], SHELF)}
+    launches = float(read("stack", stack).launch.operation) > 0
+    assert (f"launch, {stack}" in told) is launches
+    assert told >= {"sustained, h100-sxm", "network, ib-ndr"}
+
+
+@pytest.mark.parametrize("node", names("node"))
+def test_runs_on_any_node_sharpen_what_there_is_of_it(node: str) -> None:
+    found = load("quickstart", [f"cluster.node={node}"])
+    assert f"sustained, {found.efficiency.of}" in {belief.name for belief in own([found], SHELF)}
+
+
+def test_runs_of_maxtext_are_calibrated(run: Any, tmp_path: Path) -> None:
+    text = (FOLDER / "mine.csv").read_text("utf-8").replace("Megatron-LM", "MaxText")
+    (tmp_path / "mine.csv").write_text(text, "utf-8")
+    told = json.loads(run("calibrate", "mine.csv", "--json", cwd=tmp_path).out)
+    assert {constant["name"].split(",")[0] for constant in told["constants"]} == {"sustained", "network"}
 
 
 def test_what_is_written_is_used(run: Any, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from costmodel.documents.belief import Belief, Beliefs, Leaf, kind_of
+from costmodel.documents.belief import Belief, Beliefs, Leaf, kind_of, on_a_scale
 from costmodel.documents.case import Case
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.folders import places
@@ -101,7 +101,9 @@ def uses(case: Case, belief: Belief, shelf: Shelf) -> bool:
 
 
 def own(cases: Sequence[Case], shelf: Shelf) -> tuple[Belief, ...]:
-    """What a few runs of one's own can sharpen: sustained, network and launch, held close to what is shipped."""
+    """What a few runs of one's own can sharpen: sustained, network and launch, held close to what is shipped; not
+    what is none there, as the launches of a stack that compiles a whole step.
+    """
     made: dict[tuple[str, str], Belief] = {}
     for case in cases:
         named: tuple[tuple[Leaf, str, float, bool], ...] = (
@@ -112,10 +114,11 @@ def own(cases: Sequence[Case], shelf: Shelf) -> tuple[Belief, ...]:
         for leaf, document, spread, share in named:
             group, _, key = leaf.partition(".")
             now = float(getattr(getattr(before(leaf, document, shelf), group), key))
-            name = f"{group}, {document}"
-            made[document, group] = Belief(
-                name=name, documents=[document], leaf=leaf, believed=now, spread=spread, share=share
-            )
+            if on_a_scale(now, share=share):
+                name = f"{group}, {document}"
+                made[document, group] = Belief(
+                    name=name, documents=[document], leaf=leaf, believed=now, spread=spread, share=share
+                )
     return tuple(made.values())
 
 

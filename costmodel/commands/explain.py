@@ -41,7 +41,8 @@ def explain(
     from costmodel.documents.case import load
     from costmodel.documents.library import names
     from costmodel.estimate.plan import predict
-    from costmodel.explore.explain.pages import page
+    from costmodel.explore.explain.explain import quantities
+    from costmodel.explore.explain.pages import all_words, page
     from costmodel.explore.face import explain as explain_figure
     from costmodel.report import machine, tree
     from costmodel.report.plan import refusal
@@ -49,6 +50,8 @@ def explain(
     if what is None:
         return Reply(tree.words, tree.words_json)
     if quantity is not None:
+        if quantity not in quantities() and quantity in all_words():
+            raise fail("C003", f"'{quantity}' is a word, not a figure of a plan", None, f"costmodel explain {quantity}")
         case = load(what, assignments or ())
         asked = predict(case)
         if asked.refused:

@@ -313,6 +313,8 @@ def test_a_device_is_written_to_and_not_replaced(run: Any) -> None:
     [
         (("explain", "buswb"), "'buswb' is not known", "busbw"),
         (("explain", NAME, "step_tim"), "'step_tim' is not known", "step_time"),
+        (("explain", NAME, "L001"), "'L001' is a word, not a figure of a plan", "costmodel explain L001"),
+        (("explain", NAME, "ring_time"), "'ring_time' is a word", "costmodel explain ring_time"),
         (("explain", NAME), f"'{NAME}' is a scenario; say which figure", f"costmodel explain {NAME} step_time"),
         (("explain", "mine.yaml"), "'mine.yaml' is a scenario", "costmodel explain mine.yaml step_time"),
         (("show", "llama-3-70"), "no document named 'llama-3-70'", "llama-3-70b"),

@@ -634,6 +634,17 @@ def test_what_launch_scripts_compute_again(row: Any, framework: str, model: str,
 
 
 @pytest.mark.parametrize(
+    ("model", "gpus", "shards"), [("GPT3-5B", 64, 8), ("GPT3-175B", 256, 128), ("GPT3-1B", 64, 64)]
+)
+def test_ranks_that_share_a_copy_by_launch_script(row: Any, model: str, gpus: int, shards: int) -> None:
+    unsaid = {"features": EMPTY, "zero_stage": EMPTY, "dp": EMPTY, "fsdp": "true", "tp": 1}
+    named = {"framework": "Paxml (dgxc-benchmarking v24.11.1)", "model_name": model}
+    found = modelled(row(**named, **unsaid, gpus=gpus, global_batch=1024, year=2024), SHELF)
+    block = found.answer.evaluation.block
+    assert block.dp[0] / block.dp_replicate[0] == shards
+
+
+@pytest.mark.parametrize(
     ("framework", "layers", "split"),
     [
         ("Megatron-LM", 61, "spread"),

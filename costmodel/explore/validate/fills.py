@@ -70,8 +70,9 @@ RULES = {
     "kernel": "flash attention without a version by year, 1 until 2023, else 2, where the stack has none; unfused in "
     "Pax/JAX without Transformer Engine, where nothing fused is named; what no rule knows is the stack's",
     "features": "of experts with Megatron-Bridge, where no recipe is known, as those of that release have it for the "
-    "model, accelerator and precision: the dispatcher, tokens sent beside compute, a graph that holds the experts; of "
-    "DeepSeek-V3 in dgxc-benchmarking's NeMo tokens dropped, in its 25.05 on Blackwell attention that is not fused",
+    "model, accelerator and precision: the dispatcher, tokens sent beside compute, a graph that holds the experts; in "
+    "dgxc-benchmarking of DeepSeek-V3 in NeMo tokens dropped, in its 25.05 on Blackwell attention that is not fused, "
+    "of Pax the ranks that share one copy",
     "imbalance": "1, tokens spread evenly over experts",
     "expert_host": "none where a graph holds the experts",
     "deduplicated": "where features name DeepEP or HybridEP; not where they name the plain all-to-all, tokens are "
@@ -124,9 +125,9 @@ class Filling:
         return self.put("accelerator", known) if known and known != stated else known
 
     def features(self) -> str:
-        """The cell; of experts whose recipe nobody matched, what those of that release have."""
+        """The cell; where no recipe was matched, what that release has for the model."""
         stated = self.row.text("features")
-        if stated or self.by_recipe or self.row.text("arch").lower() != "moe":
+        if stated or self.by_recipe:
             return stated
         switched = self._launch_says("features")
         return self.put("features", switched) if switched else ""

@@ -72,9 +72,9 @@ def micro_batch(filling: Filling, global_batch: float, dp: float, usual: float) 
 
 def replicas(filling: Filling, dp: float) -> float:
     """Replicas of the shards: as the group of FSDP or ZeRO 1 that is named leaves them, else one."""
-    row = filling.row
-    named, node = _GROUP.search(f"{row.text('features')} {row.text('notes')}"), row.number("gpus_per_node")
-    group = float(named[1]) if named else node if "HSDP" in row.text("features") and node else dp
+    features, node = filling.features(), filling.row.number("gpus_per_node")
+    named = _GROUP.search(f"{features} {filling.row.text('notes')}")
+    group = float(named[1]) if named else node if "HSDP" in features and node else dp
     if group >= dp:
         return 1.0
     return filling.put("dp_replicate", 1.0 if dp % group else dp / group)

@@ -154,7 +154,7 @@ def _checked(kind: str, tree: Any, shown: str, found: Sequence[Fault]) -> Any:
     return document
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=512)
 def _read(kind: str, text: str, shown: str) -> tuple[Any, Any]:
     """A named document and its tree, which many cases share and nobody changes."""
     tree, faults = read_tree(text, shown)

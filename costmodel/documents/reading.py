@@ -185,7 +185,7 @@ class _Shallow(Composer):
             self.depth -= 1
 
 
-@functools.lru_cache(maxsize=128)
+@functools.lru_cache(maxsize=512)
 def _composed(text: str) -> Node | None:
     """The nodes of a YAML text; documents are read again for every case that names them, and nobody changes nodes."""
     if _BRACKETS.search(text):  # the scanner's time grows with their square

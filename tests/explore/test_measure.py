@@ -121,6 +121,13 @@ def _table(path: Path, monkeypatch: pytest.MonkeyPatch, kind: str = "gpu") -> st
     return str(path)
 
 
+@pytest.fixture
+def one_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of halves held out one draw is enough here."""
+    monkeypatch.setattr("costmodel.explore.calibrate.regression.DRAWS", 1)
+
+
+@pytest.mark.usefixtures("one_draw")
 def test_calibrate_fits_every_part_of_the_table(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = run("calibrate", _table(tmp_path / "mine.csv", monkeypatch), "--json")
     assert ran.code == 0, ran.err
@@ -146,6 +153,7 @@ def test_calibrate_fits_every_part_of_the_table(run: Any, tmp_path: Path, monkey
     assert answer["left_out"] == [{"reason": "shapes that measure skipped", "rows": 1}]
 
 
+@pytest.mark.usefixtures("one_draw")
 @pytest.mark.parametrize("gpu", ["h20", "mi300x"])
 def test_what_is_fitted_can_be_written(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpu: str) -> None:
     """Where there is a document, where there is none, and where that of another part is used."""

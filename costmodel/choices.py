@@ -10,6 +10,7 @@ Method = Literal["block", "uniform"]
 Module = Literal[
     "norms",
     "attention",
+    "attention-output",
     "mla-up-projection",
     "mlp-activation",
     "mlp",

@@ -90,6 +90,33 @@ def activation_output_bytes(tokens: Number, ffn_hidden: Number, element: Number)
 
 
 @equation
+def attention_output_bytes(tokens: Number, heads: Number, head_dim: Number, element: Number) -> Number:
+    """Output of the attention core, which the output projection reads again in backward.
+
+    e a d per token
+
+    Args:
+        tokens: tokens of a micro-batch [1]
+        heads: query heads of a rank, a [1]
+        head_dim: width of a value, d [1]
+        element: bytes of an element, e [B]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> attention_output_bytes(1.0, 32.0, 128.0, 2.0)
+        8192.0
+
+    Source:
+        maxtext models.py, remat policies: kept is what they name
+
+    Monotone: increasing in tokens, heads, head_dim, element
+    """
+    return element * heads * head_dim * tokens
+
+
+@equation
 def up_projection_bytes(tokens: Number, heads: Number, qk_dim: Number, value_dim: Number, element: Number) -> Number:
     """Queries, keys and values of latent attention, which the core reads again in backward.
 

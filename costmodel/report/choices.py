@@ -11,6 +11,7 @@ from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import packed_width
 
 _SHORT = {
+    "attention-output": "attn-out",
     "mla-up-projection": "mla-up",
     "mlp-activation": "mlp-act",
     "moe-activation": "moe-act",

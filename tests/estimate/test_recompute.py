@@ -71,6 +71,27 @@ def test_named_modules_are_named_where_selective_means_operations() -> None:
     assert again == pytest.approx(all_again / 2)
 
 
+def test_policies_keep_what_they_name() -> None:
+    """MaxText's save_qkv_proj: input, queries, keys and values; save_dot_except_mlp the stream between halves too."""
+    tokens, hidden, layers = 4096, 1024, 8
+    asked = setting(model(layers=layers, gated=True), stack="maxtext")
+    for between, modules in (
+        (1, ["attention", "norms", "mlp"]),
+        (0, ["attention", "attention-output", "norms", "mlp"]),
+    ):
+        kept = line(ask(asked, zero=3, recompute_modules=modules), "activations")
+        assert kept == pytest.approx(layers * tokens * 2 * (hidden + 3 * hidden + between * hidden))
+
+
+def test_the_output_projection_is_multiplied_and_scattered_again() -> None:
+    """A quarter of what the MLP multiplies again, whose last matrix is dead; one scatter where that has one gather."""
+    asked = setting(model(layers=8), stack="maxtext")
+    plans = (NONE, {"recompute_modules": ["attention-output"]}, {"recompute_modules": ["mlp"]})
+    none, out, mlp = (costs(asked, tp=4, zero=3, **plan) for plan in plans)
+    assert out["hfu"] / out["mfu"] - 1 == pytest.approx((mlp["hfu"] / mlp["mfu"] - 1) / 4)
+    assert out["tp_volume"] - none["tp_volume"] == pytest.approx(mlp["tp_volume"] - none["tp_volume"])
+
+
 def test_the_core_of_unfused_attention_is_what_selective_drops() -> None:
     kernels = {"attention": "unfused", "dropout": False, "traffic_factor": 1.1, "selective": "core-attention"}
     asked = setting(model(), stack=written_out("stack", "megatron-core", kernels=kernels, name="unfused"))

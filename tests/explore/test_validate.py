@@ -325,7 +325,11 @@ def test_modules_and_offloaded_layers_are_the_row_s(row: Any) -> None:
 
 @pytest.mark.parametrize(
     ("policy", "modules"),
-    [("save_dot_with_context_except_mlp", ("norms", "mlp")), ("save_dot_except_mlp", ("attention", "norms", "mlp"))],
+    [
+        ("save_dot_with_context_except_mlp", ("norms", "mlp")),
+        ("save_dot_except_mlp", ("attention", "norms", "mlp")),
+        ("save_qkv_proj", ("attention", "attention-output", "norms", "mlp")),
+    ],
 )
 def test_a_policy_names_what_is_computed_again(row: Any, policy: str, modules: tuple[str, ...]) -> None:
     cells = {"framework": "MaxText", "year": 2024, "zero_stage": 3, "recompute": "selective"}
@@ -612,9 +616,10 @@ def test_what_recipes_of_deepseek_v3_compute_again(row: Any, framework: str, acc
 @pytest.mark.parametrize(
     ("framework", "model", "modules"),
     [
-        ("MaxText (dgxc-benchmarking v25.02.02)", "Llama3-70B", ["attention", "norms", "mlp"]),
+        ("MaxText (dgxc-benchmarking v25.02.02)", "Llama3-70B", ["attention", "attention-output", "norms", "mlp"]),
+        ("MaxText (dgxc-benchmarking v24.11.1)", "Llama2-70B", ["attention", "norms", "mlp"]),
         ("Paxml (dgxc-benchmarking v24.11.1)", "GPT3-175B", ["attention", "norms", "mlp"]),
-        ("Paxml (dgxc-benchmarking v24.11.1)", "GPT3-5B", ["attention", "norms"]),
+        ("Paxml (dgxc-benchmarking v24.11.1)", "GPT3-5B", ["attention", "norms", "mlp-activation"]),
         ("MaxText", "Llama3-70B", None),
     ],
 )

@@ -21,6 +21,7 @@ from costmodel.estimate.shapes.work import Shard, additions, exchanges, matmuls,
 OPERATIONS: dict[Module, float] = {
     "norms": 2.0,
     "attention": 0.0,
+    "attention-output": 1.0,
     "mla-up-projection": 4.0,
     "mlp-activation": 1.0,
     "mlp": 4.0,
@@ -31,6 +32,7 @@ OPERATIONS: dict[Module, float] = {
 # computed again with the whole of a half
 PARTS = {"mlp": ("mlp-activation",), "moe": ("moe-activation", "shared-experts")}
 FEEDS = ("mlp up", "mlp down")
+OUT = "attention out"
 UP_PROJECTIONS = ("q", "q up", "kv up")
 
 
@@ -98,6 +100,8 @@ def _of_modules(setting: Setting, structure: Structure, kind: Layers) -> Again:
         found.update(("router", *ROUTED))
     if "mla-up-projection" in modules and kind.latent is not None:
         found.update(UP_PROJECTIONS)
+    if "attention-output" in modules:
+        found.add(OUT)
     matrices = _matrices(setting, kind).intersection(found) - _spared(setting, kind)
     return Again(
         "modules",
@@ -105,7 +109,7 @@ def _of_modules(setting: Setting, structure: Structure, kind: Layers) -> Again:
         core="attention" in modules,
         dispatched="moe" in modules,
         gathers=1.0 if FEEDS[0] in matrices else 0.0,
-        scatters=1.0 if FEEDS[1] in matrices else 0.0,
+        scatters=float(len(matrices & {FEEDS[1], OUT})),
         latents=0.0 if matrices.isdisjoint(UP_PROJECTIONS) else 1.0,
     )
 
@@ -158,6 +162,7 @@ def issued_again(setting: Setting, structure: Structure, kind: Layers, again: Ag
 def _operations(structure: Structure, kind: Layers) -> float:
     """Operations of the named modules that a layer has."""
     has = {
+        "attention-output": kind.attention or kind.latent,
         "mla-up-projection": kind.latent,
         "mlp-activation": kind.mlp,
         "mlp": kind.mlp,

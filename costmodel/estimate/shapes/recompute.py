@@ -12,6 +12,7 @@ from costmodel.equations.counting import divided, repeated
 from costmodel.equations.economics import share
 from costmodel.equations.recompute import (
     activation_output_bytes,
+    attention_output_bytes,
     norm_output_bytes,
     recomputed_share,
     up_projection_bytes,
@@ -20,7 +21,8 @@ from costmodel.estimate.block import Block, Structure
 from costmodel.estimate.passes import summed
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import unread_inputs
-from costmodel.estimate.shapes.again import FEEDS, again_of
+from costmodel.estimate.shapes.again import FEEDS, OUT, again_of
+from costmodel.estimate.shapes.mixers import Mixer
 from costmodel.estimate.shapes.split import stage_layers
 from costmodel.estimate.shapes.work import Shard, additions
 
@@ -89,6 +91,11 @@ def spared_bytes(setting: Setting, structure: Structure, part: Shard, sizes: tup
             spared = spared + score_activations(
                 *rows, kernel=kernels.attention, dropout=kernels.dropout, recompute="none"
             )
+            if kernels.selective == "op-level":
+                spared = spared + _core_output(setting, part, part.mixer, tokens)
+        if OUT in again_of(setting, structure, part.kind).matrices:
+            with term("stream between the halves"):
+                spared = spared + checkpoint_activations(tokens, setting.model.hidden, setting.element, split)
         if "mla-up-projection" in modules and part.mixer is not None and (latent := part.kind.latent) is not None:
             query = latent.nope_dim + latent.rope_dim
             heads = part.mixer.heads
@@ -104,3 +111,14 @@ def spared_bytes(setting: Setting, structure: Structure, part: Shard, sizes: tup
     if setting.tuning is not None:
         spared = spared + unread_inputs(setting, part, modules, (tokens, width, split))
     return spared
+
+
+def _core_output(setting: Setting, part: Shard, core: Mixer, tokens: Number) -> Number:
+    """Output of the attention core, which remat policies drop with it; where inputs are kept narrow, that copy too."""
+    latent = part.kind.latent
+    width = core.head_dim if latent is None else latent.value_dim
+    kept = attention_output_bytes(tokens, core.heads, width, setting.element)
+    if not setting.keeps_narrow:
+        return kept
+    with term("kept narrow"):
+        return kept + attention_output_bytes(tokens, core.heads, core.head_dim, setting.recipe.operand)

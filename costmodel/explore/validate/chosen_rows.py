@@ -13,11 +13,13 @@ OFFLOAD = re.compile(r"cpu_activation_offload_layers=(\d+)")
 _NO_OFFLOAD = re.compile(
     r"\b(?:no|without)[\s_-]+(?:\w+[\s_-]+)?offload\w*|\w*offload\w*=(?:false|no|none|off|0)(?![\w.])"
 )
-MODULES = {  # Megatron's names, and ours
+MODULES = {  # Megatron's names, MaxText's, and ours
     "core_attn": "attention",
+    "out_proj": "attention-output",
     "layernorm": "norms",
     "mla_up_proj": "mla-up-projection",
     "mlp": "mlp",
+    "mlp_act": "mlp-activation",
     "moe_act": "moe-activation",
     "moe": "moe",
     "shared_experts": "shared-experts",
@@ -26,6 +28,8 @@ MODULES = {  # Megatron's names, and ours
 POLICIES = {
     "save_dot_with_context_except_mlp": ["norms", "mlp"],
     "save_dot_except_mlp": ["attention", "norms", "mlp"],
+    "save_dot_except_mlpwi": ["attention", "norms", "mlp"],
+    "save_qkv_proj": ["attention", "attention-output", "norms", "mlp"],
 }
 _POLICY = re.compile(r"\bremat (\w+)")
 

@@ -265,11 +265,18 @@ def show_memory(value: float, digits: int = 3) -> str:
     return f"{significant(value, digits)} B"
 
 
+def _dollars(value: float, digits: int) -> str:
+    """Cents, or more digits where a dollar is much and fewer where it is nothing."""
+    if abs(value) >= 1e4:
+        return _scaled(value, "", digits)
+    return f"{value:,.2f}" if abs(value) >= 1 or not value else significant(value, digits)
+
+
 def show(value: float, unit: str, digits: int = 3) -> str:
     """An SI value with a prefix a person reads easily.
 
-    >>> show(3.35e12, "B/s"), show(134217728, "B"), show(0.5, "1"), show(8192, "1")
-    ('3.35 TB/s', '134 MB', '0.500', '8,192')
+    >>> show(3.35e12, "B/s"), show(134217728, "B"), show(0.5, "1"), show(8192, "1"), show(0.0801, "USD")
+    ('3.35 TB/s', '134 MB', '0.500', '8,192', '$0.0801')
     """
     value = float(value)
     if unit == "s":
@@ -281,5 +288,5 @@ def show(value: float, unit: str, digits: int = 3) -> str:
     if unit == "USD/s":
         return f"{value * 3600:,.2f} USD/h"
     if unit == "USD":
-        return f"${value:,.2f}" if abs(value) < 1e4 else f"${_scaled(value, '', digits)}"
+        return f"${_dollars(value, digits)}"
     return _scaled(value, unit, digits)

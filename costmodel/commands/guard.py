@@ -17,10 +17,10 @@ from typing import NoReturn
 
 from rich.text import Text
 
-from costmodel.commands.output import discard
+from costmodel.commands.output import discard, printed
 from costmodel.errors import CostModelError, fail
 from costmodel.report.faults import faults
-from costmodel.report.theme import BAD, console, visible
+from costmodel.report.theme import BAD, visible
 
 ISSUES = "https://github.com/costmodel/costmodel/issues"
 
@@ -37,9 +37,7 @@ class Exit(IntEnum):
 
 def print_faults(error: CostModelError) -> None:
     """Every fault on standard error."""
-    screen = console(stderr=True)
-    for line in faults(error.faults):
-        screen.print(line)
+    printed(faults(error.faults), stderr=True)
 
 
 def interrupt(own: int, _signal: int, _frame: FrameType | None) -> NoReturn:
@@ -92,18 +90,18 @@ def guarded(run: Callable[[], None]) -> NoReturn:
         print_faults(error)
         raise SystemExit(Exit.CANNOT) from None
     except BrokenPipeError:
-        discard()
+        discard(sys.stdout)
         raise SystemExit(Exit.YES) from None
     except Exception as error:
         _unless_interrupted()
         if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
-            discard()
+            discard(sys.stdout)
             print_faults(fail("C002", f"standard output cannot be written: {error.strerror}"))
             raise SystemExit(Exit.CANNOT) from None
-        screen = console(stderr=True)
         if os.environ.get("COSTMODEL_DEBUG") == "1":
             traceback.print_exc()
-        screen.print(Text(f"error[bug]: {type(error).__name__}: {visible(str(error))}", style=BAD))
-        screen.print(Text(f"This is our fault, not yours. COSTMODEL_DEBUG=1 shows where; please report it: {ISSUES}"))
+        told = Text(f"error[bug]: {type(error).__name__}: {visible(str(error))}", style=BAD)
+        ours = Text(f"This is our fault, not yours. COSTMODEL_DEBUG=1 shows where; please report it: {ISSUES}")
+        printed([told, ours], stderr=True)
         raise SystemExit(Exit.BUG) from None
     raise SystemExit(Exit.YES)

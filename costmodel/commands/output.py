@@ -8,8 +8,8 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TextIO
 
-import typer
 from rich.text import Text
 
 from costmodel.errors import Place, fail
@@ -18,28 +18,29 @@ from costmodel.report.theme import console
 _OTHER_FORMATS = {".parquet", ".html", ".xlsx", ".pdf"}
 
 
-def printed(answer: str | Iterable[Text]) -> None:
-    """To standard output; whoever closed it early has seen enough."""
+def printed(answer: str | Iterable[Text], *, stderr: bool = False) -> None:
+    """To standard output or error; whoever closed it early has seen enough, and is still told yes or no."""
+    stream = sys.stderr if stderr else sys.stdout
     try:
         if isinstance(answer, str):
-            sys.stdout.write(answer)
+            stream.write(answer)
         else:
-            screen = console()
+            screen = console(stderr=stderr)
             for line in answer:
                 screen.print(line)
-        sys.stdout.flush()
+        stream.flush()
     except (BrokenPipeError, SystemExit):  # Rich turns the one into the other
-        discard()
-        raise typer.Exit from None
+        discard(stream)
     except OSError as error:
-        discard()
-        raise fail("C002", f"standard output cannot be written: {error.strerror}") from None
+        discard(stream)
+        if not stderr:
+            raise fail("C002", f"standard output cannot be written: {error.strerror}") from None
 
 
-def discard() -> None:
-    """What is still waiting for standard output goes nowhere, so that Python does not try it again at the end."""
+def discard(stream: TextIO) -> None:
+    """What still waits for a stream goes nowhere, so that Python does not try it again at the end."""
     with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def allowed(path: Path, *, force: bool, forms: Sequence[str] = ()) -> None:

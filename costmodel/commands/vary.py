@@ -39,7 +39,8 @@ def sweep(
       costmodel sweep llama-3-70b-512 --over plan.tp=1,2,4,8 --over plan.micro_batch=1,2 --show mfu,memory_peak
       costmodel sweep llama-3-70b-512 --over "cluster.fabric.bandwidth=25..400 GB/s*2" --show step_time --chart
 
-    A combination that cannot be is a row that says why. Ctrl-C ends with what is done.
+    A combination that cannot be is a row that says why. A scenario without a plan takes the best each time.
+    Ctrl-C ends with what is done.
     Exit code 1 when no combination works.
 
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
@@ -84,7 +85,8 @@ def scale(
       costmodel scale llama-3-70b-512 --ranks 64..4096
       costmodel scale llama-3-70b-512 --ranks 64..1024 --weak --best
 
-    Efficiency is throughput for each accelerator over that of the smallest size. Exit code 1 when no size works.
+    Efficiency is throughput for each accelerator over that of the smallest size; dp follows from the ranks.
+    A scenario without a plan takes the best at each size. Exit code 1 when no size works.
 
     Next: costmodel search SCENARIO --set cluster.nodes=…
     """

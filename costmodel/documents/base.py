@@ -49,7 +49,7 @@ def figure(value: Any, unit: str, sample: str = "") -> Figure:
     if isinstance(value, str):
         number = _parsed(value, unit, sample)
     elif unit == "1" or isinstance(value, Figure):
-        number = float(value) if abs(value) < _HUGE else math.inf
+        number = float(value) if isinstance(value, float) or abs(value) < _HUGE else math.inf
     else:
         words = {"sample": sample, "given": said(value)}
         raise PydanticCustomError("quantity_unit", "{given} has no unit; write e.g. {sample}", words)
@@ -84,7 +84,8 @@ def quantity(
     def validate(value: Any) -> Figure:
         number = figure(value, unit, sample)
         if number < low or (above and number <= low) or number > high:
-            words = {"given": _bare(value), "bounds": bounds}
+            meant = "" if isinstance(value, str) or unit != "1" or high != 1 else _percent(number)
+            words = {"given": _bare(value), "bounds": bounds + meant}
             raise PydanticCustomError("quantity_range", "{given} is out of range: {bounds}", words)
         if whole and not number.is_integer():
             given = {"given": _bare(value)}
@@ -105,6 +106,11 @@ def _bare(value: Any) -> str:
     return said(value).strip("'")
 
 
+def _percent(number: float) -> str:
+    """What may have been meant by a share over one."""
+    return f"; if percent is meant, {number:g} %" if 1 < number <= 100 else ""
+
+
 def _bound(value: float, unit: str) -> str:
     number = f"{value:g}".replace("e+", "e")
     return number if unit == "1" or not value else f"{number} {unit}"
@@ -112,6 +118,7 @@ def _bound(value: float, unit: str) -> str:
 
 _count, _count_schema = quantity("1", 1, 1e18, whole=True)
 _whole, _whole_schema = quantity("1", 0, 1e18, whole=True)
+_multiple, _multiple_schema = quantity("1", 1, 1e18)
 _positive, _positive_schema = quantity("1", 0, 1e18, above=True)
 _nonnegative, _nonnegative_schema = quantity("1", 0, 1e18)
 _share, _share_schema = quantity("1", 0, 1)
@@ -127,6 +134,7 @@ _price, _price_schema = quantity("USD/s", 0, 1e9)
 
 Count = Annotated[float, _count, _count_schema]
 Whole = Annotated[float, _whole, _whole_schema]
+Multiple = Annotated[float, _multiple, _multiple_schema]
 Positive = Annotated[float, _positive, _positive_schema]
 NonNegative = Annotated[float, _nonnegative, _nonnegative_schema]
 Share = Annotated[float, _share, _share_schema]

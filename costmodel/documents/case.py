@@ -51,6 +51,11 @@ class Case:
     assignments: tuple[str, ...] = ()
     own: tuple[str, ...] = ()  # files of one's own that stand before shipped ones
 
+    @property
+    def file(self) -> str:
+        """Where it was read; of one that was not, its title."""
+        return next(iter(self.digests), self.name or self.scenario.title)
+
     def place(self, *paths: str) -> Place | None:
         """Where the scenario says the first of these leaves that it does say."""
         return place_at(self.tree, *paths)

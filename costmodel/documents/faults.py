@@ -42,6 +42,7 @@ _WANTED = {
 _HINTS = {
     "too_short": "leave the key out, or name at least one value",
     "best_above_peak": "change both; without a measured rate best_matmul is {}",
+    "memory": "change both: usable is what a job can have of the capacity",
 }
 _OF_TRANSFORMERS = {"architectures", "model_type", "transformers_version"}
 _SCHEMA = re.compile(r"costmodel/([\w-]+)/v\d+")
@@ -110,15 +111,21 @@ class _Faults:
         if kind == "string_type" and value is not None and not isinstance(value, dict | list):
             hint = f'write it in quotes: "{said(value)}"'
         if kind == "list_type" and value is not None and not isinstance(value, dict):
-            inside = isinstance(detail["loc"][-1], int)
-            hint = ("each of them is a list: [[{}]]" if inside else "one value is a list too: [{}]").format(
-                said(value).strip("'")
-            )
+            hint = self.listed(detail, said(value).strip("'"))
         if kind == "model_type" and detail["loc"][-1:] == ("inline",):
             hint = "or the name of a document"
         if kind in _WANTED and kind.endswith("_type"):
             sentence += f", not {said(value)}"
         return Fault(_CODES.get(kind, "D006"), sentence, place, hint)
+
+    def listed(self, detail: ErrorDetails, value: str) -> str:
+        """How a list is written where a value stands alone."""
+        item = _resolved(self.kind, _inner(_at(self.kind, detail["loc"]), "0") or {})
+        if "properties" in item:
+            keys = ", ".join(f"{key}: …" for key in item.get("required", ()))
+            return f"each item is a mapping: [{{{keys}}}]"
+        inside = isinstance(detail["loc"][-1], int)
+        return f"each of them is a list: [[{value}]]" if inside else f"one value is a list too: [{value}]"
 
     def unknown(self, detail: ErrorDetails, where: Location) -> Fault:
         close = self.meant(detail, where)

@@ -14,12 +14,13 @@ class Reference:
     held: str
     links: tuple[str, ...] = ()  # the kinds of a fabric that may stand there
     inline: bool = True  # whether it may be written out in place of its name
+    usual: str = ""  # the name where none is written
 
 
 REFERENCES = {
     "model": Reference("model", "model"),
     "stack": Reference("stack", "stack"),
-    "workload.optimizer": Reference("optimizer", "optimizer"),
+    "workload.optimizer": Reference("optimizer", "optimizer", usual="adamw"),
     "cluster.node": Reference("node", "node"),
     "cluster.node.accelerator": Reference("accelerator", "accelerator"),
     "cluster.node.scale_up.fabric": Reference("fabric", "scale_up", links=("scale-up", "host")),

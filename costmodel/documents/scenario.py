@@ -6,13 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from costmodel.documents.base import Count, Document, Portion, Positive, Price, Seconds, Share, as_written
+from costmodel.documents.base import Count, Document, Multiple, Portion, Positive, Price, Seconds, Share, as_written
 from costmodel.documents.hardware import Cluster
 from costmodel.documents.limits import Limits
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.plan import Plan, Space
 from costmodel.documents.precision import Precision
+from costmodel.documents.references import REFERENCES
 from costmodel.documents.stack import DispatchType, GradientType, Stack
 from costmodel.documents.tuning import Tuning
 
@@ -49,7 +50,9 @@ class Training(Document):
         default=None, description="Type gradients are accumulated and reduced in; else the stack's"
     )
     tuning: Trained = Field(default="full", description="full trains every weight; lora and qlora train adapters")
-    optimizer: OptimizerReference = Field(default="adamw", description="Optimizer, by name or written out")
+    optimizer: OptimizerReference = Field(
+        default=REFERENCES["workload.optimizer"].usual, description="Optimizer, by name or written out"
+    )
 
 
 class OverlapAssumption(Document):
@@ -68,7 +71,7 @@ class OverlapAssumption(Document):
 class ExpertAssumption(Document):
     """How tokens spread over experts, and how they get there; left out, evenly, and as the stack does it."""
 
-    imbalance: Positive | None = Field(default=None, description="Rows of the busiest rank's experts over the mean")
+    imbalance: Multiple | None = Field(default=None, description="Rows of the busiest rank's experts over the mean")
     capacity: Positive | None = Field(
         default=None, description="Capacity factor experts are padded to, tokens over it dropped; absent: dropless"
     )

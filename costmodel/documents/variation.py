@@ -21,7 +21,7 @@ def vary(case: Case, assignments: Iterable[str]) -> Case:
     """A loaded case with further assignments, as if they had been given on loading."""
     further = tuple(assignments)
     reader = Reader(digests=dict(case.digests), trees=dict(case.trees), own=list(case.own))
-    shown = next(iter(case.digests), case.name)
+    shown = case.file
     varied = case_from(reader, copied(case.tree), shown, further)
     return replace(varied, name=case.name, assignments=(*case.assignments, *further))
 

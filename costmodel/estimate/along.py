@@ -28,6 +28,14 @@ class Along(NamedTuple, Generic[T]):
         return Along(change(self.first), middle, change(self.last))
 
 
+STAGES = Along._fields
+
+
+def stages_of(pp: float) -> tuple[int, ...]:
+    """Places in STAGES of those that a pipeline of so many ranks has."""
+    return {1: (0,), 2: (0, 2)}.get(int(pp), (0, 1, 2))
+
+
 def alike(value: T) -> Along[T]:
     """The same on all of them."""
     return Along(value, value, value)

@@ -24,9 +24,10 @@ from costmodel.equations.uncertainty import (
     term_error,
 )
 from costmodel.errors import fail
+from costmodel.estimate.along import STAGES
 from costmodel.estimate.costs import COLUMNS, Costs
 from costmodel.estimate.evaluate import Evaluation, money, throughput
-from costmodel.estimate.memory.ledger import LINES, STAGES
+from costmodel.estimate.memory.ledger import LINES
 from costmodel.estimate.passes import added, largest, summed
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.flop import flop_of_shapes

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from costmodel.equation import Number, known_as, term
 from costmodel.equations.counting import divided
 from costmodel.equations.economics import (
@@ -21,6 +23,7 @@ from costmodel.equations.economics import (
 from costmodel.estimate.block import Block
 from costmodel.estimate.costs import Costs
 from costmodel.estimate.legality.checks import micro_batches
+from costmodel.estimate.legality.masks import Mask
 from costmodel.estimate.memory.ledger import Ledger, ledger
 from costmodel.estimate.passes import added, summed
 from costmodel.estimate.setting import Setting
@@ -47,6 +50,11 @@ def verdict(memory_share: float) -> str:
     return "fits" if memory_share <= FITS else "tight" if memory_share <= TIGHT else "does not fit"
 
 
+def over_peak(costs: Costs) -> Mask:
+    """Which plans compute more in a second than the peak that their utilisation is a share of."""
+    return np.asarray((costs.column("mfu") > 1) | (costs.column("hfu") > 1))
+
+
 def price_per_accelerator(setting: Setting) -> Number:
     """Rent of one accelerator, written or listed; not a number when neither is known."""
     written, listed = setting.case.scenario.assume.price, setting.case.node.price
@@ -56,6 +64,16 @@ def price_per_accelerator(setting: Setting) -> Number:
         return math.nan
     with term("list price"):
         return divided(listed.hourly, setting.case.node.accelerators)
+
+
+def lacking(setting: Setting, column: str) -> str:
+    """What to set for a result that is not known; nothing for one that is."""
+    wanted = []
+    if column.startswith(("cost_", "run_cost")) and math.isnan(float(price_per_accelerator(setting))):
+        wanted.append("assume.price, e.g. 2.50 USD/GPU/h")
+    if column.startswith("run_") and setting.case.scenario.workload.tokens is None:
+        wanted.append("workload.tokens, e.g. 15 T")
+    return f"set {' and '.join(wanted)}" if wanted else ""
 
 
 # The columns that add up to the step, by its terms.

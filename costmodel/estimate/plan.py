@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from costmodel.errors import Place, fail
 from costmodel.estimate.assumed import Assumed
 from costmodel.estimate.band import banded
 from costmodel.estimate.block import SIZES, Block, Structure, one_row
-from costmodel.estimate.evaluate import Evaluation, evaluate, verdict
+from costmodel.estimate.evaluate import Evaluation, evaluate, over_peak, verdict
 from costmodel.estimate.legality.checks import refusals, remarks
 from costmodel.estimate.limits import unacceptable
 from costmodel.estimate.setting import Setting, setting_of
@@ -133,20 +134,24 @@ def own_plan(setting: Setting) -> Plan:
     plan = setting.case.scenario.plan
     if plan is None:
         hint = "add plan: {tp: 8, pp: 1, micro_batch: 1}, or --set plan.tp=8; costmodel search finds one"
-        raise fail("C004", "the scenario has no plan", Place(setting.case.scenario.title), hint)
+        raise fail("C004", "the scenario has no plan", Place(setting.case.file), hint)
     return plan
 
 
 def answer(setting: Setting, plan: Plan) -> Answer:
-    """One plan, checked and evaluated."""
+    """One plan, checked and evaluated; the figures of one that is not legal mean nothing, and may be no numbers."""
     block, assumed = plan_block(setting, plan)
-    evaluation = banded(setting, evaluate(setting, block))
+    refused = refusals(setting, block)
+    with np.errstate(all="ignore") if refused else nullcontext():
+        evaluation = banded(setting, evaluate(setting, block))
     remarked = tuple(code for code, mask in remarks(setting, block) if mask.any())
     if verdict(evaluation.costs.row()["memory_share"]) == "tight":
         remarked = (*remarked, "N003")
+    if over_peak(evaluation.costs).any():
+        remarked = (*remarked, "N011")
     broken = dict.fromkeys(code for code, mask in unacceptable(setting, evaluation.costs) if mask.any())
     spoken = (*assumed, *setting.assumed)
-    return Answer(setting, plan, evaluation, spoken, refusals(setting, block), tuple(broken), remarked)
+    return Answer(setting, plan, evaluation, spoken, refused, tuple(broken), remarked)
 
 
 def predict(case: Case) -> Answer:

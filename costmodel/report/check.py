@@ -12,6 +12,7 @@ from rich.text import Text
 from costmodel.documents.baseline import Baseline
 from costmodel.equation import EQUATIONS
 from costmodel.estimate.costs import BAND_ENDS, COLUMNS
+from costmodel.estimate.evaluate import lacking
 from costmodel.explore.compare.check import Checked, Finding
 from costmodel.explore.compare.compare import Moved
 from costmodel.explore.compare.figures import spoken
@@ -105,6 +106,8 @@ def sides(checked: Checked, finding: Finding) -> tuple[str, str]:
     if finding.kind == "exact":
         return f"{finding.value or 0:.0f} of {finding.bound or 0:.0f} figures moved", "none may"
     value, bound = (_said(checked, finding.name, number) for number in (finding.value, finding.bound))
+    if finding.kind == "limit" and math.isnan(finding.value or 0.0):
+        value = f"{value}; {lacking(checked.answer.setting, finding.name)}"
     if finding.kind == "regression":
         return value, f"was {bound}"
     if finding.limit is None:
@@ -161,7 +164,7 @@ def github(found: Sequence[Checked]) -> str:
     """Workflow commands that GitHub turns into annotations at the line of a limit."""
     lines = []
     for checked in found:
-        file = next(iter(checked.answer.setting.case.digests), checked.name)
+        file = checked.answer.setting.case.file
         for finding in checked.findings:
             if finding.kept:
                 continue

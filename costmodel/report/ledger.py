@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from costmodel.estimate.along import STAGES, stages_of
 from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import verdict
-from costmodel.estimate.memory.ledger import ALLOCATED, LINES, RESERVED, STAGES
+from costmodel.estimate.memory.ledger import ALLOCATED, LINES, RESERVED
 from costmodel.estimate.plan import Answer
 from costmodel.explore.explain.alone import Alone
 from costmodel.report.choices import choice_words, tuning_notes
@@ -37,7 +38,7 @@ def memory(answer: Answer, *, verbose: bool = False) -> list[Line]:
     setting, ledger = answer.setting, answer.evaluation.ledger
     peaks = [number(peak) for peak in ledger.peaks]
     stages = int(answer.evaluation.block.pp[0])
-    there = {1: (0,), 2: (0, 2)}.get(stages, (0, 1, 2))
+    there = stages_of(stages)
     worst = max(there, key=lambda position: peaks[position])
     where = f"stage {(0, 1, stages - 1)[worst]} of {stages}, {STAGES[worst]}" if stages > 1 else "the only one"
     others = " · ".join(f"{STAGES[position]} {gib(peaks[position])}" for position in there)

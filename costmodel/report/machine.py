@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from costmodel.estimate.along import STAGES, stages_of
 from costmodel.estimate.block import SIZES, Structure
 from costmodel.estimate.costs import COLUMNS, machine_name, number
 from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
-from costmodel.estimate.memory.ledger import STAGES
 from costmodel.estimate.plan import Answer, written
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.groups import Transfer
@@ -78,7 +78,7 @@ def whole_plan(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ranked(found: Found, plan: Ranked) -> dict[str, Any]:
-    return found.values(plan) | _plan(plan.structure, plan.sizes, plan.costs)
+    return found.values(plan.variant) | _plan(plan.structure, plan.sizes, plan.costs)
 
 
 def _answered(answer: Answer) -> dict[str, Any]:
@@ -110,16 +110,16 @@ def notes(plans: Iterable[Sequence[str]]) -> list[dict[str, str]]:
 
 
 def memory(answer: Answer) -> dict[str, Any]:
-    """One plan with its ledger by stage."""
+    """One plan with its ledger by stage: the first, one in the middle and the last, as far as there are so many."""
     result = estimate(answer)
     ledger = answer.evaluation.ledger
     result["ledger"] = [
         {
-            "stage": stage,
+            "stage": STAGES[position],
             **{f"{name}_bytes": number(values[position]) for name, values in ledger.lines.items()},
             "peak_bytes": number(ledger.peaks[position]),
         }
-        for position, stage in enumerate(() if answer.refused else STAGES)
+        for position in (() if answer.refused else stages_of(answer.evaluation.block.pp[0]))
     ]
     return result
 

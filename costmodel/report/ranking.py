@@ -10,11 +10,12 @@ from rich.text import Text
 from costmodel.documents.limits import Bound
 from costmodel.estimate.block import SIZES, one_row
 from costmodel.estimate.costs import COLUMNS
-from costmodel.estimate.evaluate import evaluate, verdict
+from costmodel.estimate.evaluate import evaluate, lacking, verdict
 from costmodel.estimate.legality.rules import REFUSALS
 from costmodel.estimate.limits import written
 from costmodel.explore.compare.compare import advantage
 from costmodel.explore.compare.figures import spoken
+from costmodel.explore.compare.leaves import leaves
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import NO_PRECISION, Found, lacking_precisions
@@ -43,10 +44,10 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
     limited = any(written(setting.case.scenario.limits))
     kept = f" · {tally.kept:,} keep{'s' if tally.kept == 1 else ''} the limits" if limited else ""
     counts = f"{tally.candidates:,} plans · {tally.evaluated:,} legal · {tally.fit:,} fit{kept} · {found.elapsed:.2f} s"
-    lines: list[Line] = [styled(head(setting), HEAD), styled(f"{float(setting.ranks):,.0f} GPUs · {counts}"), Text()]
-    lines[1:1] = owned(setting.case)
-    varied = found.variants.over if found.variants else ()
-    lines[1:1] = [styled(f"over {axis.path}: {_few(axis.values)}", HEAD) for axis in varied]
+    over = found.variants.over
+    counts = counts if over else f"{float(setting.ranks):,.0f} GPUs · {counts}"
+    lines: list[Line] = [styled(head(setting), HEAD), *owned(setting.case), styled(counts), Text()]
+    lines[1:1] = [styled(f"over {axis.path}: {_few(axis.values)}", HEAD) for axis in over]
     if found.stopped:
         lines[-1:] = [styled(f"Stopped after {percent(tally.candidates / found.total)} of the plans.", BAD), Text()]
         if not found.best:
@@ -61,7 +62,7 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
         lines += remarks([plan.remarked for plan in found.best[:shown]])
     lines += [Text(), *_yours(found), *why]
     winner = found.best[0]
-    wanted = {**found.values(winner), **plan_settings(found.setting_for(winner), winner)}
+    wanted = {**found.values(winner.variant), **plan_settings(found.setting_of(winner.variant), winner)}
     best = command(setting.case, "estimate", settings=wanted)
     return [*lines, Text(), drawn(f"{'Best of the search' if _beaten(found) else 'Best'}: {best}")]
 
@@ -98,8 +99,8 @@ def _few(values: Sequence[str]) -> str:
 def table(found: Found, plans: Sequence[Ranked]) -> Grid:
     """Plans in order; where the terminal is narrow, the P90 goes first, then sp, the MFU, the rate."""
     cut = _cut(plans)
-    varied = [tuple(map(spaced, found.values(plan).values())) for plan in plans]
-    over = headings(list(found.values(plans[0])))
+    varied = [tuple(map(spaced, found.values(plan.variant).values())) for plan in plans]
+    over = headings(list(found.values(0)))
     place, *names = _names(cut)
     cells = [(row[0], *values, *row[1:]) for row, values in zip(search_rows(plans, cut), varied, strict=True)]
     align = f"r{'l' * len(over)}{_align(cut)}rrrrrl"
@@ -166,9 +167,10 @@ def plan_cells(place: int, plan: Ranked, cut: Sequence[str] = ()) -> tuple[str, 
 
 def front(found: Found, kept: Front, shown: int) -> list[Line]:
     """The plans that none beats in both results: drawn, and listed best in the first result first."""
-    if not kept.rows:
-        return [styled("No plan has both results; set assume.price, or workload.tokens.", BAD)]
     axes = kept.axes
+    if not kept.rows:
+        wanted = dict.fromkeys(lacking(found.setting, name) for name in (axes.x, axes.y))
+        return [styled(f"No plan has both results; {', '.join(filter(None, wanted))}.", BAD)]
     titles = [f"{name} ({COLUMNS[name].better} is better)" for name in (axes.x, axes.y)]
     say_x, say_y = (partial(result, name, bare=True) for name in (axes.x, axes.y))
     points = [Point(plan.costs[axes.x], plan.costs[axes.y], "●") for plan in kept.rows]
@@ -206,7 +208,7 @@ def _spread(plans: Sequence[Ranked], count: int) -> Iterator[tuple[int, Ranked]]
 def _yours(found: Found) -> list[Line]:
     if found.yours is None:
         return []
-    words = plan_words(found.yours)
+    words = " · ".join([*_own_values(found), plan_words(found.yours)])
     if found.your_rank is None:
         code = (*found.yours.refused, *found.yours.broken)[0]
         said = f"{code} {REFUSALS[code].title}: {reason(found.yours, code)}"
@@ -217,6 +219,13 @@ def _yours(found: Found) -> list[Line]:
     rest = f"; the best is {gain:.2f} × faster" if faster else "; none is better" if found.your_rank == 1 else ""
     lines: list[Line] = [styled(f"  yours ({words}) ranks {_ordinal(found.your_rank)}{rest}")]
     return [*lines, _gain(found, costs["step_time"])] if faster else lines
+
+
+def _own_values(found: Found) -> list[str]:
+    """What the leaves that vary are in the scenario as it is written."""
+    paths, written = list(found.values(0)), leaves(found.setting.case)
+    named = zip(paths, headings(paths), strict=True)
+    return [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]
 
 
 def _gain(found: Found, step_time: float) -> Line:
@@ -264,7 +273,7 @@ def account(found: Found, shown: Mapping[str, Example]) -> list[Line]:
             lines.append(styled(f"  {code}  {REFUSALS[code].title}: {count:,} plans, {share}"))
             lines.append(styled(f"        {REFUSALS[code].meaning}"))
             if code in shown:
-                lines.append(styled(f"        e.g. {_example_words(shown[code])}", DIM))
+                lines.append(styled(f"        e.g. {_example_words(found, shown[code])}", DIM))
                 lines.append(styled(f"             {_example_reason(found, shown[code], code)}", DIM))
             if code == NO_PRECISION:
                 lines.append(styled(f"        {', '.join(lacking_precisions(found.setting.case))}", DIM))
@@ -273,23 +282,27 @@ def account(found: Found, shown: Mapping[str, Example]) -> list[Line]:
 
 def _example_reason(found: Found, example: Example, code: str) -> str:
     block = one_row(example.structure, **example.sizes)
-    costs = {} if code.startswith("L") else evaluate(found.setting, block).costs.row()
-    return reason_of(found.setting, block, costs, code)
+    setting = found.setting_of(example.variant)
+    costs = {} if code.startswith("L") else evaluate(setting, block).costs.row()
+    return reason_of(setting, block, costs, code)
 
 
-def _example_words(example: Example | Ranked) -> str:
+def _example_words(found: Found, example: Example | Ranked) -> str:
+    values = found.values(example.variant)
+    varied = [f"{name} {spaced(value)}" for name, value in zip(headings(list(values)), values.values(), strict=True)]
     sizes = [f"{name} {counted(example.sizes[name])}" for name in ("tp", "pp", "dp", "vpp", "micro_batch")]
     sizes += [f"{name} {counted(example.sizes[name])}" for name in OF_ITSELF_ONE if example.sizes[name] > 1]
     structure = example.structure
     way = [f"cp_type {structure.cp_type}"] if example.sizes["cp"] > 1 else []
     choices = [*way, *split_words(structure), f"zero {structure.zero}", *choice_words(structure)]
-    return " · ".join([*sizes, *choices, structure.schedule])
+    return " · ".join([*varied, *sizes, *choices, structure.schedule])
 
 
 def _nothing_fits(found: Found) -> list[Line]:
     if not found.tally.missed_by_least:
         return [styled("No plan is legal.", BAD)]
-    plan, setting, closest = found.tally.missed_by_least[0], found.setting, bool(found.tally.closest.rows)
+    plan, closest = found.tally.missed_by_least[0], bool(found.tally.closest.rows)
+    setting = found.setting_of(plan.variant)
     sizes, structure, costs = plan.sizes, plan.structure, plan.costs
     need = f"needs {gib(costs['memory_peak'])} of {gib(setting.usable)} GiB"
     if closest:
@@ -297,7 +310,7 @@ def _nothing_fits(found: Found) -> list[Line]:
     what = "keeps the limits" if closest else "fits"
     lines: list[Line] = [
         styled(f"No plan {what}.", BAD),
-        styled(f"  nearest   {_example_words(plan)}"),
+        styled(f"  nearest   {_example_words(found, plan)}"),
         styled(f"            {need}"),
     ]
     missed = (reason_of(setting, one_row(structure, **sizes), costs, code) for code in ("M002", "T001"))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from costmodel.equations.counting import kv_heads_per_rank
 from costmodel.estimate.block import Block
 from costmodel.estimate.costs import number
+from costmodel.estimate.evaluate import lacking
 from costmodel.estimate.legality.checks import micro_batches
 from costmodel.estimate.limits import Limit, written
 from costmodel.estimate.plan import Answer
@@ -66,7 +67,7 @@ def _limit(setting: Setting, limit: Limit, value: float) -> str:
     """A result, by how much it misses a bound, and the bound."""
     name, bound = limit.column, float(limit.value)
     if math.isnan(value):
-        return f"{limit.key} is unknown, so it keeps no {limit.kind}"
+        return f"{limit.key} is unknown, so it keeps no {limit.kind}; {lacking(setting, name)}"
     if name == "memory_share":
         name, value, bound = "memory_peak", value * float(setting.usable), bound * float(setting.usable)
     off = result(name, abs(value - bound))

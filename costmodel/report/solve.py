@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.text import Text
 
+from costmodel.errors import Fault
 from costmodel.estimate.costs import machine_name
 from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.solve import Reach, Solved
@@ -42,6 +43,7 @@ def solve(found: Solved) -> list[Line]:
         tried = f"{counted} tried from {first} to {last}"
         tried += f", {found.illegal:,} of them no legal plan" if found.illegal else ""
         lines.append(styled(f"  by {found.how}, {tried}", DIM))
+        lines += _faulty(found.faulty)
     if found.answer is not None:
         answer, verb = spaced(found.answer), "search" if found.best else "estimate"
         if found.best and found.plan is not None:
@@ -49,6 +51,14 @@ def solve(found: Solved) -> list[Line]:
         settings = {found.path: answer.replace(",", "")}
         lines += [Text(), drawn(f"Next: {command(found.case, verb, settings=settings)}")]
     return lines
+
+
+def _faulty(faults: Mapping[str, Fault]) -> Iterator[Line]:
+    """Values that cannot stand there: of each kind of fault the first, and how many more."""
+    for code in dict.fromkeys(fault.code for fault in faults.values()):
+        first, *others = (text for text, fault in faults.items() if fault.code == code)
+        rest = f" and {len(others):,} more" if others else ""
+        yield styled(f"  {spaced(first)}{rest} cannot be: {code} {faults[first].sentence}", DIM)
 
 
 def _reaches(reaches: Sequence[Reach]) -> str:
@@ -89,6 +99,7 @@ def solve_json(found: Solved) -> dict[str, Any]:
         "how": found.how,
         "every": found.every,
         "illegal": found.illegal,
+        "faults": [{"value": text, "code": it.code, "text": it.sentence} for text, it in found.faulty.items()],
         "complete": not found.stopped,
         "evaluated": found.evaluated,
     }

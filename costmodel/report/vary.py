@@ -24,7 +24,7 @@ from costmodel.report.layout import Grid, Line
 from costmodel.report.machine import notes, whole_plan
 from costmodel.report.plan import owned, remarks
 from costmodel.report.reply import head
-from costmodel.report.theme import BAD, DIM, HEAD, bar, styled
+from costmodel.report.theme import BAD, DIM, HEAD, WARN, bar, styled
 from costmodel.report.words import TIME_TERMS, brief_words, joined, percent, result, spaced
 from costmodel.units import show_time, significant
 
@@ -192,7 +192,15 @@ def scale(found: Scaled) -> list[Line]:
     head = f"{found.case.scenario.title}: {kind}{', the best plan at each size' if found.best else ''}"
     stopped = [styled("Stopped before the last size.", BAD)] if found.stopped else []
     noted = _remarks([row.point for row in found.rows])
-    return [styled(head, HEAD), *owned(found.case), *stopped, grid, *noted, Text(), styled(bend(found))]
+    return [styled(head, HEAD), *owned(found.case), *_freed(found), *stopped, grid, *noted, Text(), styled(bend(found))]
+
+
+def _freed(found: Scaled) -> list[Line]:
+    """What is written of the plan and cannot stay."""
+    plan = found.case.scenario.plan
+    if found.best or plan is None or plan.dp is None:
+        return []
+    return [styled(f"dp follows from the ranks; the {plan.dp:.0f} of the plan is left out", WARN)]
 
 
 def _size_cells(row: Row) -> tuple[str, ...]:
@@ -265,7 +273,8 @@ def sensitivity(found: Sensitive, shown: int = _KNOBS_SHOWN) -> list[Line]:
     names = ("figure", "is", "turned", "down", "", "up")
     head = f"{found.case.scenario.title}: {found.result} {result(found.result, found.value)}"
     grid = Grid(names, rows, "krrrlr", drop=("is", "turned", ""))
-    lines: list[Line] = [styled(head, HEAD), *owned(found.case), grid]
+    searched = [] if found.case.scenario.plan else [styled(f"of the best plan, {brief_words(found.plan)}")]
+    lines: list[Line] = [styled(head, HEAD), *searched, *owned(found.case), grid]
     if len(found.knobs) > shown:
         lines.append(styled(f"  {len(found.knobs) - shown} more move it less", DIM))
     if any(knob.kind == "fitted" for knob in knobs):
@@ -305,6 +314,7 @@ def sensitivity_json(found: Sensitive) -> dict[str, Any]:
         **head("costmodel/sensitivity/v1"),
         "result": machine_name(found.result),
         "value": found.value,
+        "plan": whole_plan(choices(found.plan)),
         "bottleneck": bottleneck(found),
         "figures": [{**asdict(knob), "low": _finite(knob.low), "high": _finite(knob.high)} for knob in found.knobs],
     }

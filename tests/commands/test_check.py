@@ -122,7 +122,7 @@ def test_what_is_unknown_keeps_no_limit(run: Any) -> None:
     settings = ("--set", "workload.tokens=null", "--set", "limits.run_time.at_most=1000000 d")
     ran = run("check", NAME, *settings)
     assert ran.code == 1
-    assert re.search(r"✗ run_time +unknown +≤", ran.out)
+    assert re.search(r"✗ run_time +unknown; set workload.tokens, e.g. 15 T +≤", ran.out)
 
 
 def test_plans_that_are_not_legal_or_do_not_fit_fail(run: Any) -> None:

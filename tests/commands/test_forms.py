@@ -458,3 +458,9 @@ def test_completion_of_names_reads_no_document() -> None:
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     assert "costmodel.documents.folders" in ran.stdout.split()
     assert not {"numpy", "ruamel.yaml", "costmodel.documents.library"} & set(ran.stdout.split())
+
+
+@pytest.mark.parametrize(("pp", "stages"), [(1, ["first"]), (2, ["first", "last"]), (4, ["first", "middle", "last"])])
+def test_a_ledger_has_the_stages_there_are(pp: int, stages: list[str], run: Any) -> None:
+    ran = run("memory", "llama-3-70b-512", "--set", f"plan.pp={pp}", "--json")
+    assert [entry["stage"] for entry in json.loads(ran.out)["ledger"]] == stages

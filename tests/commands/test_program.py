@@ -192,9 +192,12 @@ def test_the_doors_are_one_program(start: list[str], run: Any) -> None:
         ("costmodel explain | head -1", "0 0"),
         (f"costmodel estimate {NAME} --json | true", "0 0"),
         ("costmodel show llama-3-70b-512 | true", "0 0"),
+        (f"costmodel estimate {NAME} --set plan.tp=1 | true", "1 0"),
+        (f"costmodel check {NAME} --set limits.memory.at_most=20% | true", "1 0"),
+        ("costmodel estimate nope 2>&1 | true", "2 0"),
     ],
 )
-def test_a_pipe_closed_early_is_no_fault(line: str, codes: str) -> None:
+def test_a_pipe_closed_early_changes_no_answer(line: str, codes: str) -> None:
     ran = shell(line + '; echo "${PIPESTATUS[@]}" >&2')
     assert ran.stderr.strip() == codes
 

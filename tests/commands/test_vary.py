@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import math
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -294,6 +295,35 @@ def test_whole_numbers_and_bounds_are_heeded(run: Any) -> None:
     assert item["low"] > 0
 
 
+@pytest.mark.parametrize(
+    ("asked", "marked"),
+    [
+        (("sweep", NAME, "--over", "plan.tpx=1,2"), "plan.tpx=1"),
+        (("sweep", NAME, "--over", "plan.tp=0,-1"), "0"),
+        (("search", NAME, "--over", "cluster.nodez=1,2"), "cluster.nodez=1"),
+        (("search", NAME, "--over", "cluster.nodes=1,2", "--over", "workload.precision=bf16,fp4x"), "fp4x"),
+        (("solve", NAME, "--vary", "plan.tp=0", "--for", "mfu>=3 %"), "0"),
+    ],
+)
+def test_a_value_that_cannot_be_is_told_at_the_option_that_gave_it(
+    asked: tuple[str, ...], marked: str, run: Any, faults: Faults
+) -> None:
+    ran = run(*asked)
+    (fault,) = faults(ran)
+    assert marked.startswith(fault.marked)
+    assert f" | {'--vary' if 'solve' in asked else '--over'} " in ran.err
+    assert "--set" not in ran.err
+
+
+def test_what_an_optimizer_keeps_moves_memory(run: Any) -> None:
+    """Every path that is said can be set."""
+    figures = told(run, "sensitivity", NAME, "--of", "memory_peak")["figures"]
+    (moments,) = (item for item in figures if item["path"] == "workload.optimizer.moments")
+    assert moments["kind"] == "assumption"
+    more = estimated(run, "workload.optimizer.moments=8.8 B")["memory_peak_bytes"]
+    assert moments["high"] == pytest.approx(more / estimated(run)["memory_peak_bytes"] - 1, abs=1e-12)
+
+
 def test_the_bottleneck_is_said(run: Any) -> None:
     ran = run("sensitivity", NAME)
     figures = told(run, "sensitivity", NAME)["figures"]
@@ -559,6 +589,46 @@ def test_solve_tells_how_many_values_make_no_legal_plan(run: Any) -> None:
     assert "4 values tried from 1 to 8, 1 of them no legal plan" in run(*asked).out
 
 
+def test_solve_tells_apart_values_that_cannot_be(run: Any) -> None:
+    """No micro-batch is empty; no memory is more than there is."""
+    found = json.loads(run("solve", NAME, "--vary", "plan.micro_batch=0,1", "--for", "mfu>=1 %", "--json").out)
+    assert (found["illegal"], [fault["value"] for fault in found["faults"]]) == (0, ["0"])
+    asked = (
+        "solve",
+        NAME,
+        "--vary",
+        "cluster.node.accelerator.memory.usable=60..120 GiB",
+        "--for",
+        "memory_share<=60 %",
+    )
+    ran = run(*asked)
+    assert re.search(r"GiB and \d+ more cannot be: D006 usable is more than the capacity", ran.out)
+    assert "no legal plan" not in ran.out
+
+
+@pytest.mark.parametrize(
+    ("result", "setting", "wanted"),
+    [
+        ("run_time", "workload.tokens=null", "set workload.tokens, e.g. 15 T"),
+        ("run_cost", "assume.price=null", "set assume.price, e.g. 2.50 USD/GPU/h"),
+        ("cost_per_mtoken", "assume.price=null", "set assume.price, e.g. 2.50 USD/GPU/h"),
+    ],
+)
+def test_what_is_unknown_says_what_is_missing(result: str, setting: str, wanted: str, run: Any, faults: Faults) -> None:
+    bound = "1 d" if result == "run_time" else "1 USD"
+    for asked in (
+        ("solve", NAME, "--vary", "cluster.nodes=32,64", "--for", f"{result}<={bound}"),
+        ("sensitivity", NAME, "--of", result),
+        ("explain", NAME, result),
+    ):
+        (fault,) = faults(run(*asked, "--set", setting))
+        assert (fault.code, fault.place, fault.help) == ("C004", f"scenarios/{NAME}.yaml", wanted)
+    limit = f"limits.{result}.at_most={bound}"
+    assert f"unknown; {wanted}" in run("check", NAME, "--set", setting, "--set", limit).out
+    front = run("search", NAME, "--set", setting, "--set", "search.tp=[8]", "--pareto", f"{result},memory_peak")
+    assert f"No plan has both results; {wanted}." in front.out
+
+
 def test_solve_counts_each_value_once(run: Any) -> None:
     """Whole numbers from 1 to 16: none between two of them was tried."""
     asked = ("solve", NAME, "--vary", "plan.micro_batch=1..16", "--for", "mfu>=1 %")
@@ -573,6 +643,28 @@ def test_answers_about_best_plans_lead_to_the_search_that_finds_them(run: Any) -
     asked = ("sweep", NAME, "--over", "cluster.nodes=32,64")
     said = ("each is costmodel estimate with its --set", "each is the best of costmodel search with its --set")
     assert [words in run(*asked, *more).out for words, (_, more) in zip(said, VERBS, strict=True)] == [True, True]
+
+
+def test_without_a_plan_of_its_own_it_is_the_best_one_and_says_so(run: Any) -> None:
+    """What follows from a row is then a search, not an estimate that has no plan to look at."""
+    bare = ("--set", "plan=null", "--set", "search.tp=[8]", "--set", "search.pp=[4]")
+    swept = run("sweep", NAME, "--over", "cluster.nodes=32,64", *bare).out
+    assert "best plan" in swept
+    assert "each is the best of costmodel search with its --set" in swept
+    assert swept == run("sweep", NAME, "--over", "cluster.nodes=32,64", "--best", *bare).out
+    scaled = run("scale", NAME, "--ranks", "256,512", *bare)
+    assert scaled == run("scale", NAME, "--ranks", "256,512", "--best", *bare)
+    solved = run("solve", NAME, "--vary", "cluster.nodes=32,64", "--for", "mfu>=10 %", *bare).out
+    assert f"Next: costmodel search {NAME}" in solved
+    assert "of the best plan, tp 8 · pp 4 ·" in run("sensitivity", NAME, *bare).out
+    of_plans = run("sweep", NAME, "--over", "plan.tp=4,8", *bare).out
+    assert "each is costmodel estimate with its --set" in of_plans
+
+
+def test_a_stated_dp_follows_from_the_ranks_and_that_is_said(run: Any) -> None:
+    said = "dp follows from the ranks; the 16 of the plan is left out"
+    assert said in run("scale", NAME, "--ranks", "256,512", "--set", "plan.dp=16").out
+    assert "dp follows" not in run("scale", NAME, "--ranks", "256,512").out
 
 
 VERBS: list[tuple[str, list[str]]] = [("estimate", []), ("search", ["--best"])]

@@ -46,6 +46,13 @@ FAULTS = {
     "choice": ("plan.recompute=ful", "D010", "ful", "is not one of", "did you mean 'full'?"),
     "schema": ("schema=x", "D011", "x", "'x' is no schema", "costmodel/scenario/v1"),
     "value for a list": ("search.zero=3", "D006", "3", "a list is wanted here, not 3", "[3]"),
+    "value for a list of mappings": (
+        "model.layers=4",
+        "D006",
+        "4",
+        "a list is wanted here, not 4",
+        "is a mapping: [{count: …}]",
+    ),
     "value for a mapping": ("plan=4", "D006", "4", "a mapping of keys to values is wanted here, not 4", ""),
     "nothing for a value": ("plan.tp=null", "D006", "null", "a number is wanted here, not nothing", ""),
     "measured faster than the peak": (
@@ -62,7 +69,13 @@ FAULTS = {
         "best_matmul.bf16, 794 TFLOP/s, is more than peak.bf16, 100 TFLOP/s",
         "best_matmul is {}",
     ),
-    "more memory than there is": (f"{CAPACITY}=1 GiB", "D006", "1 GiB", "usable is more than the capacity", ""),
+    "more memory than there is": (
+        f"{CAPACITY}=1 GiB",
+        "D006",
+        "1 GiB",
+        "usable is more than the",
+        "change both: usable",
+    ),
     "item of a list not there": ("search.tp.0=5", "D006", "search.tp.0", "a list is wanted here", ""),
 }
 
@@ -161,3 +174,13 @@ def test_explain_says_what_came_from_the_command_line(assignment: str, quantity:
     assert f"← command line  ({path})" in ran.out
     plain = run("explain", NAME, quantity, "--depth", "20")
     assert "command line" not in plain.out
+
+
+def test_a_document_that_nobody_named_is_the_usual_one(run: Any) -> None:
+    """The scenario names no optimizer."""
+    peaks = []
+    for settings in ([], ["workload.optimizer.moments=8 B"], ["workload.optimizer.moments=16 B"]):
+        options = [part for setting in settings for part in ("--set", setting)]
+        ran = run("estimate", NAME, "--json", *options)
+        peaks.append(json.loads(ran.out)["plans"][0]["memory_peak_bytes"])
+    assert peaks[0] == peaks[1] < peaks[2]

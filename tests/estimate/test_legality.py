@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from costmodel.documents.case import load
 from costmodel.documents.library import names
 from costmodel.estimate.block import SIZES, Block, Structure
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.legality.checks import CHECKS, OF_A_SEARCH, legal, refusals
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
+from costmodel.estimate.plan import predict
 from costmodel.explore.search.search import search
 from estimate.cases import ask, costs, machine, mixed, model, one, setting
 
@@ -296,6 +298,15 @@ def test_heads_without_tensor_cores() -> None:
     assert "N009" not in ask(setting(shapes[128])).remarked
 
 
+def test_more_than_the_peak_is_remarked() -> None:
+    """Of one plan, and of the best of a search."""
+    slow, fast = (load("llama-3-70b-512", [f"assume.sustained={factor}", "search.tp=[8]"]) for factor in (1.0, 0.2))
+    assert "N011" not in predict(slow).remarked
+    assert "N011" in predict(fast).remarked
+    assert "N011" not in search(slow, 1, workers=1).best[0].remarked
+    assert "N011" in search(fast, 1, workers=1).best[0].remarked
+
+
 def test_unequal_chunks_of_a_rank() -> None:
     """Ten layers over four chunks or eight; not over four ranks of one, nor eight layers over four chunks."""
     asked = setting(model(layers=10), nodes=1, global_batch=32)
@@ -351,3 +362,10 @@ def test_the_stage_left_open_is_that_of_the_pipeline(stack: str, alone: int, pip
         assert said.origin.endswith("pipeline") == (pp == 2 and stack in ("fsdp2", "deepspeed"))
         stated = ask(setting(SMALL, stack=stack), pp=pp, zero=stage)
         assert given.evaluation.costs.row()["step_time"] == stated.evaluation.costs.row()["step_time"]
+
+
+def test_a_plan_that_is_not_legal_is_refused_without_a_word_of_its_arithmetic() -> None:
+    """More experts' ranks than experts: rows of less than nothing; pytest makes errors of NumPy's warnings."""
+    given = ["model=mixtral-8x7b", "cluster.nodes=2", "workload.sequence=8", "workload.global_batch=16"]
+    plan = ["plan.tp=2", "plan.pp=1", "plan.ep=16"]
+    assert "L020" in predict(load("llama-3-70b-512", [*given, *plan])).refused

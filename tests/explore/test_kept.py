@@ -62,7 +62,7 @@ def test_every_legal_plan_with_its_columns(tmp_path: Path) -> None:
     assert not rows.duplicated(subset=[*names, "sequence_parallel"]).any()
     best, first = kept.best[0], rows[rows["memory_share"] <= 1].nlargest(1, "tokens_per_s_per_gpu").iloc[0]
     assert first["step_time_s"] == best.costs["step_time"]
-    assert first["cluster.nodes"] == kept.values(best)["cluster.nodes"]
+    assert first["cluster.nodes"] == kept.values(best.variant)["cluster.nodes"]
     assert not list(tmp_path.glob(".*"))
 
 
@@ -197,6 +197,6 @@ def test_over_is_the_same_as_one_by_one() -> None:
         alone = search(load(NAME, [*SET, f"cluster.nodes={nodes}"]), 1000, workers=1)
         mine = [row for row in together.best if row.variant == number]
         assert [replace(row, variant=0) for row in mine] == alone.best[: len(mine)]
-        assert together.values(mine[0]) == {"cluster.nodes": str(nodes)}
-        best = answer(together.setting_for(mine[0]), load(NAME).scenario.plan)  # type: ignore[arg-type]
+        assert together.values(number) == {"cluster.nodes": str(nodes)}
+        best = answer(together.setting_of(number), load(NAME).scenario.plan)  # type: ignore[arg-type]
         assert float(best.setting.ranks) == nodes * 8

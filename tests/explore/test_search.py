@@ -492,7 +492,7 @@ def test_precisions_are_searched_as_the_workload_would_say_them() -> None:
     found = precise("bf16", "fp8")
     assert found.tally.candidates == 2 * precise("bf16").tally.candidates
     for name in ("bf16", "fp8"):
-        rows = [row for row in found.best if found.values(row)["workload.precision"] == name]
+        rows = [row for row in found.best if found.values(row.variant)["workload.precision"] == name]
         assert [row.costs for row in rows] == [pytest.approx(row.costs, nan_ok=True) for row in precise(own=name).best]
 
 

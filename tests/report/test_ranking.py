@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -43,3 +44,33 @@ def test_one_s_own_plan_may_be_better_than_all_that_is_searched(run: Any) -> Non
     assert apart.splitlines()[-1].startswith("Best of the search: ")
     among = run("search", "quickstart").out
     assert among.splitlines()[-1].startswith("Best: ")
+
+
+def test_of_several_scenarios_one_s_own_says_which_it_is(run: Any) -> None:
+    """The first line is the scenario as it is written; where no two have as many GPUs, no count of them stands."""
+    ran = run("search", "gpt-3-175b-1024", "--over", "cluster.nodes=64,256", "--top", "1")
+    first, over, counts, *_ = ran.out.splitlines()
+    assert first == "GPT-3 175B on 1,024 × a100-sxm-80, 128 nodes"
+    assert over == "over cluster.nodes: 64, 256"
+    assert "GPUs" not in counts
+    assert "  yours (nodes 128 · tp 8 · pp 16 · dp 8 ·" in ran.out
+
+
+def test_what_fits_nowhere_is_nearest_where_memory_lacks_least(run: Any) -> None:
+    """On the larger of two GPUs, held against its own memory."""
+    asked = ("search", "gpt-3-175b-1024", "--set", "cluster.nodes=1", "--over", "cluster.node=dgx-a100,dgx-h200")
+    lines = run(*asked).out.splitlines()
+    place = next(at for at, line in enumerate(lines) if line.startswith("  nearest"))
+    assert "node dgx-h200 · tp 8" in lines[place]
+    assert lines[place + 1].endswith(" of 140 GiB")
+
+
+def test_every_reason_has_its_example_in_whichever_scenario_it_arises(run: Any) -> None:
+    """On 36 nodes all batches divide, on 35 some do not."""
+    asked = ("search", "gpt-3-175b-1024", "--set", "workload.global_batch=1440", "--why-not", "--json")
+    first, both = (
+        json.loads(run(*asked, "--over", f"cluster.nodes={nodes}").out)["refused"] for nodes in ("36", "36,35")
+    )
+    arisen = {entry["code"] for entry in both} - {entry["code"] for entry in first}
+    assert arisen
+    assert all("example" in entry for entry in both)

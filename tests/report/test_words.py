@@ -24,7 +24,7 @@ def test_docstring_examples_run() -> None:
         ("mfu", 0.4494, "44.9 %"),
         ("memory_peak", 40 * 2.0**30, "40.0 GiB"),
         ("dp_volume", 40e9, "40.0 GB"),
-        ("cost_per_mtoken", 0.7, "$0.70"),
+        ("cost_per_mtoken", 0.7, "$0.700"),
         ("tokens_per_s_per_gpu", 992.44, "992 token/s"),
         ("flop_rate", 4.445e14, "444 TFLOP/s"),
         ("run_time", math.nan, "unknown"),

@@ -137,5 +137,11 @@ REMARKS = {
         "are of one to four layers the pipeline takes up to a third longer, or a seventh less. A search does not try "
         "it unasked.",
     ),
+    "N011": Rule(
+        "over the peak",
+        "MFU or HFU is over 100 %. Either something assumed lets the accelerator run faster than it can "
+        "(assume.sustained well below 1), or the share is of another peak or convention than the products' own "
+        "(assume.mfu_peak, assume.flop_convention).",
+    ),
     "N004": Rule("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
 }

@@ -20,7 +20,7 @@ from costmodel.equations.states import (
     update_bytes,
     weight_bytes,
 )
-from costmodel.estimate.along import Along, alike
+from costmodel.estimate.along import STAGES, Along, alike
 from costmodel.estimate.block import Block, alone
 from costmodel.estimate.memory.gathered import gathered, live_buckets
 from costmodel.estimate.memory.kept import dropped_bytes, layer_activations, mean_activations, whole_activations
@@ -70,7 +70,6 @@ ALLOCATED = LINES[:10]
 RESERVED = LINES[:11]
 OF_BACKWARD = ("gathered", "context", "activations", "recompute", "logits")
 ON_HOST = ("host states", "host activations")
-STAGES = ("first", "middle", "last")
 
 
 @dataclass(frozen=True)

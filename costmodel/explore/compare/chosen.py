@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from costmodel.documents.case import Case
 from costmodel.documents.plan import Plan
 from costmodel.errors import Place, fail
@@ -24,8 +26,13 @@ def answered(case: Case, *, best: bool = False) -> Answer:
     rows = found.best or found.tally.closest.rows or found.tally.nearest.rows
     if not rows:
         hint = "costmodel search SCENARIO --why-not says why"
-        raise fail("C004", "no plan of the search is legal", Place(case.scenario.title), hint)
-    return answer(found.setting_for(rows[0]), plan_of(rows[0]))
+        raise fail("C004", "no plan of the search is legal", Place(case.file), hint)
+    return answer(found.setting_of(rows[0].variant), plan_of(rows[0]))
+
+
+def by_search(case: Case, paths: Iterable[str], *, best: bool) -> bool:
+    """Whether answers along these leaves are each the best of a search: if asked for, or if no plan is written."""
+    return best or (case.scenario.plan is None and not any(path.startswith("plan.") for path in paths))
 
 
 def ranked(case: Case, rank: int) -> Answer:
@@ -34,10 +41,10 @@ def ranked(case: Case, rank: int) -> Answer:
         return predict(case)
     found = search(case, rank, workers=1)
     if len(found.best) < rank:
-        place = Place(case.scenario.title)
+        place = Place(case.file)
         raise fail("C004", f"the search finds {len(found.best)} plans that fit, so none of rank {rank}", place)
     row = found.best[rank - 1]
-    return answer(found.setting_for(row), plan_of(row))
+    return answer(found.setting_of(row.variant), plan_of(row))
 
 
 def plan_of(row: Ranked) -> Plan:

@@ -13,11 +13,11 @@ from costmodel.documents.library import Provenance, provenance
 from costmodel.documents.plan import Plan
 from costmodel.equation import Combined, Equation, Leaf, Named, Origin, Step, leaf, origin_of, trace
 from costmodel.equations.counting import data_parallel_degree
-from costmodel.errors import fail
+from costmodel.errors import Place, fail
 from costmodel.estimate.band import banded
 from costmodel.estimate.block import SIZES, Block
 from costmodel.estimate.costs import COLUMNS, number
-from costmodel.estimate.evaluate import TERM_COLUMNS, Evaluation, evaluate
+from costmodel.estimate.evaluate import TERM_COLUMNS, Evaluation, evaluate, lacking
 from costmodel.estimate.memory.ledger import LINES
 from costmodel.estimate.plan import plan_block
 from costmodel.estimate.setting import Setting
@@ -54,6 +54,9 @@ def explain(setting: Setting, plan: Plan, quantity: str) -> Node:
     """The tree of one figure of one plan, from the calls that were really made."""
     if quantity not in quantities():
         raise unknown(quantity, quantities())
+    wanted = lacking(setting, quantity)
+    if wanted:
+        raise fail("C004", f"{quantity} is not known", Place(setting.case.file), wanted)
     return told(setting, traced(setting, plan), quantity)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from costmodel.estimate.band import banded
 from costmodel.estimate.block import SIZES, Block
 from costmodel.estimate.costs import BAND_ENDS, COLUMNS
-from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.evaluate import evaluate, over_peak
 from costmodel.estimate.legality.checks import remarks
 from costmodel.estimate.setting import Setting
 from costmodel.explore.search.rank import Ranked
@@ -25,6 +25,7 @@ def with_bands(setting: Setting, plans: Sequence[Ranked]) -> list[Ranked]:
         block = Block(structure, *sizes)
         costs = banded(setting, evaluate(setting, block)).costs
         said = {code: np.broadcast_to(mask, len(block)) for code, mask in remarks(setting, block)}
+        said["N011"] = over_peak(costs)
         for row, place in enumerate(places):
             ends = {name: float(costs.column(name)[row]) for name in BAND_ENDS}
             whole = plans[place].costs | ends

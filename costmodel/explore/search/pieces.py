@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from costmodel.documents.case import Case
 from costmodel.documents.variation import vary
+from costmodel.errors import CostModelError
 from costmodel.estimate.setting import Setting, setting_of
-from costmodel.explore.search.ranges import Axis
+from costmodel.explore.search.ranges import Axis, said_with
 from costmodel.explore.search.space import Grid, grids
 
 CANDIDATES_A_PIECE = 1 << 22
@@ -58,13 +59,16 @@ class Variants:
 
     def checked(self) -> None:
         """A fault for a value that a leaf cannot have, before anything is searched."""
-        if len(self.over) == 1:
-            for number in range(len(self)):
-                self.setting(number)
-            return
-        for axis in self.over:
-            for value in axis.values:
-                setting_of(vary(self.case, [f"{axis.path}={value}"]))
+        try:
+            if len(self.over) == 1:
+                for number in range(len(self)):
+                    self.setting(number)
+                return
+            for axis in self.over:
+                for value in axis.values:
+                    setting_of(vary(self.case, [f"{axis.path}={value}"]))
+        except CostModelError as error:
+            raise said_with("--over", [axis.path for axis in self.over], error) from None
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from costmodel.documents.overrides import full
-from costmodel.errors import CostModelError, Place, fail
+from costmodel.errors import CostModelError, Fault, Place, fail
 
 MOST_VALUES = 10_000
+_SET = "--set"
 _NUMBER = r"[-+]?\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(
     rf"\s*({_NUMBER})\s*([^\d.*+,\s][^.*+,]*?)?\s*\.\.\s*({_NUMBER})\s*([^*+,]*?)\s*(?:([*+])\s*({_NUMBER})\s*([^*+,]*))?\s*\Z"
@@ -39,6 +40,19 @@ class Axis:
 
     path: str
     values: tuple[str, ...]
+
+
+def said_with(option: str, paths: Iterable[str], error: CostModelError) -> CostModelError:
+    """Faults of values of those leaves at the option that gave them, not at the --set they are tried as."""
+    return CostModelError(*(_said_with(option, paths, fault) for fault in error.faults))
+
+
+def _said_with(option: str, paths: Iterable[str], fault: Fault) -> Fault:
+    place = fault.place
+    if place is None or not any(place.text.startswith(f"{_SET} {path}=") for path in paths):
+        return fault
+    text, further = option + place.text.removeprefix(_SET), len(option) - len(_SET)
+    return replace(fault, place=replace(place, text=text, column=place.column + further))
 
 
 def written(value: float, unit: str, digits: int = 12) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,22 +19,24 @@ from costmodel.explore.search.space import candidates, grids
 
 @dataclass(frozen=True)
 class Example:
-    """One plan of a space."""
+    """One plan of a space, in a variant of the scenario."""
 
     structure: Structure
     sizes: dict[str, float]
+    variant: int
 
 
 def examples(found: Found) -> dict[str, Example]:
     """The first plan of the space refused for each reason that was counted, looked for until there is one of each."""
     wanted = {code for code, count in found.tally.refused.items() if count and code != NO_PRECISION}
     shown: dict[str, Example] = {}
-    for grid in grids(found.setting):
-        for block in candidates(grid):
+    for variant in range(len(found.variants)):
+        setting = found.setting_of(variant)
+        for block in itertools.chain.from_iterable(map(candidates, grids(setting))):
             if wanted <= shown.keys():
                 return shown
-            for code, refused in _refused(found.setting, block, wanted - shown.keys()):
-                shown.setdefault(code, _example(refused))
+            for code, refused in _refused(setting, block, wanted - shown.keys()):
+                shown.setdefault(code, _example(refused, variant))
     return shown
 
 
@@ -53,5 +56,5 @@ def _refused(setting: Setting, block: Block, missing: set[str]) -> Iterator[tupl
         keep &= ~broken
 
 
-def _example(refused: Block) -> Example:
-    return Example(refused.structure, {name: float(getattr(refused, name)[0]) for name in SIZES})
+def _example(refused: Block, variant: int) -> Example:
+    return Example(refused.structure, {name: float(getattr(refused, name)[0]) for name in SIZES}, variant)

@@ -13,7 +13,7 @@ from costmodel.documents.reading import COMMAND_LINE
 from costmodel.documents.variation import vary
 from costmodel.errors import CostModelError, Place, fail
 from costmodel.estimate.block import SIZES
-from costmodel.estimate.evaluate import price_per_accelerator
+from costmodel.estimate.evaluate import lacking
 from costmodel.estimate.plan import Answer, answer
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.search.bands import with_bands
@@ -32,14 +32,17 @@ NO_PRECISION = "L044"
 
 @dataclass(frozen=True)
 class Found:
-    """The answer of a search; of a stopped one, for as many candidates as it came to."""
+    """The answer of a search; of a stopped one, for as many candidates as it came to.
+
+    setting: of the scenario as it is written, which need not be among the variants that were searched.
+    """
 
     setting: Setting
+    variants: Variants
     tally: Tally
     yours: Answer | None
     elapsed: float
     remedies: list[str] = field(default_factory=list)
-    variants: Variants | None = None
     stopped: bool = False
 
     @property
@@ -57,17 +60,15 @@ class Found:
     @property
     def total(self) -> int:
         """How many candidates there are."""
-        return candidates(self.variants) if self.variants else self.tally.candidates
+        return candidates(self.variants)
 
-    def values(self, row: Ranked) -> dict[str, str]:
-        """What the leaves that are varied are for a plan."""
-        return self.variants.values(row.variant) if self.variants else {}
+    def values(self, variant: int) -> dict[str, str]:
+        """What the leaves that are varied are in a variant."""
+        return self.variants.values(variant)
 
-    def setting_for(self, row: Ranked) -> Setting:
-        """The setting a plan was evaluated in."""
-        if self.variants is None or not self.variants.over:
-            return self.setting
-        return self.variants.setting(row.variant)
+    def setting_of(self, variant: int) -> Setting:
+        """The setting that the plans of a variant were evaluated in."""
+        return self.variants.setting(variant) if self.variants.over else self.setting
 
 
 SAME_SCORE = 1e-12  # relative; what rounding makes of equal ones
@@ -84,9 +85,9 @@ def _yours(setting: Setting, sign: float, objective: str) -> tuple[Answer | None
 
 def _rankable(setting: Setting) -> None:
     """A fault where the objective is not known."""
-    if setting.case.scenario.objective == "cost_per_mtoken" and math.isnan(float(price_per_accelerator(setting))):
-        hint = "set assume.price, e.g. 2.50 USD/GPU/h"
-        raise fail("C004", "the objective is cost, but no price is known", None, hint)
+    wanted = lacking(setting, setting.case.scenario.objective)
+    if wanted:
+        raise fail("C004", "the objective is cost, but no price is known", None, wanted)
 
 
 def _varied(case: Case, over: Sequence[Axis]) -> None:
@@ -135,13 +136,13 @@ def search(
     how = how or How(workers=workers)
     precisions, lacking = possible_precisions(case)
     variants = Variants(case, (*over, *precisions))
-    setting = variants.setting(0)
-    _rankable(setting)
     variants.checked()
+    _rankable(variants.setting(0))
     _varied(case, over)
     wanted = Wanted(size, axes=axes(pareto, case.scenario.objective) if pareto else None)
     tally = wanted.tally(case.scenario.objective)
-    yours, bar = _yours(setting_of(case), tally.top.sign, tally.top.objective)
+    setting = setting_of(case)
+    yours, bar = _yours(setting, tally.top.sign, tally.top.objective)
     wanted = replace(wanted, bar=bar)
     kept = None
     if how.folder is not None:
@@ -156,10 +157,11 @@ def search(
         if best:
             best.rows = _banded(variants, best.rows)
     elapsed = time.perf_counter() - began
-    found = Found(setting, tally, yours, elapsed, [], variants, stopped)
+    found = Found(setting, variants, tally, yours, elapsed, stopped=stopped)
     if tally.top.rows or stopped or not tally.nearest.rows:
         return found
-    return replace(found, remedies=list(what_would_fit(found.setting_for(tally.nearest.rows[0]), tally.nearest.rows)))
+    nearest = tally.nearest.rows
+    return replace(found, remedies=list(what_would_fit(found.setting_of(nearest[0].variant), nearest)))
 
 
 def possible_precisions(case: Case) -> tuple[tuple[Axis, ...], int]:

@@ -25,7 +25,7 @@ Keep = Callable[[Block, Costs, Mask], None]
 
 @dataclass
 class Tally:
-    """What a stretch of a search found: counts, the best, the least memory, the best that only breaks a limit.
+    """What a stretch of a search found: counts, the best, the least over its memory, the best that only breaks a limit.
 
     fit: legal plans within memory; kept: those of them that keep the limits of the scenario too.
     """
@@ -43,7 +43,7 @@ class Tally:
 
     @property
     def missed_by_least(self) -> list[Ranked]:
-        """The plan that only breaks a limit and is best, or where none is that small the one with least memory."""
+        """The plan that only breaks a limit and is best, or where none is that small the one least over its memory."""
         return self.closest.rows or self.nearest.rows
 
     def merge(self, other: Tally) -> None:
@@ -80,7 +80,10 @@ class Wanted:
     def tally(self, objective: str) -> Tally:
         """An empty tally."""
         return Tally(
-            Top(self.size, objective), Top(1, "memory_peak"), Top(1, objective), Front(self.axes) if self.axes else None
+            Top(self.size, objective),
+            Top(1, "memory_share"),
+            Top(1, objective),
+            Front(self.axes) if self.axes else None,
         )
 
 

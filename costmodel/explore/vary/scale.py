@@ -13,6 +13,7 @@ from costmodel.errors import CostModelError, Fault, Place, fail
 from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import TERM_COLUMNS
 from costmodel.estimate.legality.checks import micro_batches
+from costmodel.explore.compare.chosen import by_search
 from costmodel.explore.search.ranges import values_of
 from costmodel.explore.vary.pace import UNWATCHED, Pace
 from costmodel.explore.vary.sweep import Point, point, tried
@@ -47,7 +48,7 @@ class Scaled:
 
 def scale(case: Case, ranks: str, *, weak: bool = False, best: bool = False, pace: Pace = UNWATCHED) -> Scaled:
     """The job on every number of accelerators asked for."""
-    sizes = _sizes(ranks)
+    sizes, best = _sizes(ranks), by_search(case, (), best=best)
     taken = pace.taken(sizes, len(sizes))
     rows = [_row(case, size, weak=weak, best=best) for size in taken]
     faults = [row.point.fault for row in rows if row.point.fault is not None]

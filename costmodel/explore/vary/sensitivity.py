@@ -13,6 +13,8 @@ from costmodel.documents.case import Case
 from costmodel.documents.efficiency import Fitted
 from costmodel.documents.paths import at
 from costmodel.errors import CostModelError, Place, fail
+from costmodel.estimate.block import Block
+from costmodel.estimate.evaluate import lacking
 from costmodel.estimate.plan import predict
 from costmodel.estimate.precision import by_best_matmul
 from costmodel.explore.compare.chosen import answered, planned
@@ -20,6 +22,7 @@ from costmodel.explore.compare.leaves import changed, holding, leaves
 
 TENTH = 0.10
 _ASIDE = ("model.", "workload.", "plan.", "cluster.node.power.", "cluster.node.price.", "cluster.nodes", "assume.price")
+_OPTIMIZER = "workload.optimizer."  # a document of its own, of which the workload only says the name
 _MEASURED_ON = (".sustained.power", ".sustained.peak", ".link")  # of the part that was fitted: they are not this part's
 
 
@@ -48,6 +51,7 @@ class Sensitive:
     result: str
     value: float
     knobs: tuple[Knob, ...]
+    plan: Block  # the scenario's own, or where it has none its best
 
     @property
     def hardware(self) -> list[Knob]:
@@ -61,18 +65,23 @@ def sensitivity(case: Case, result: str = "step_time") -> Sensitive:
     base = answered(held)
     value = base.evaluation.costs.row()[result]
     if base.refused or not math.isfinite(value) or not value:
-        reason = ", ".join(base.refused) or f"{result} is not known"
-        hint = "costmodel estimate says why in figures, and what mends it" if base.refused else ""
-        raise fail("C004", f"there is no {result} to move: {reason}", Place(case.scenario.title), hint)
+        unknown = f"{result} is not known" if math.isnan(value) else f"{result} is 0"
+        reason = ", ".join(base.refused) or unknown
+        why = "costmodel estimate says why in figures, and what mends it"
+        hint = why if base.refused else lacking(base.setting, result)
+        raise fail("C004", f"there is no {result} to move: {reason}", Place(case.file), hint)
     knobs = [knob for knob in _knobs(held, result, value) if knob.swing > 1e-9]
-    return Sensitive(case, result, value, tuple(sorted(knobs, key=lambda knob: (-knob.swing, knob.path))))
+    return Sensitive(
+        case, result, value, tuple(sorted(knobs, key=lambda knob: (-knob.swing, knob.path))), base.evaluation.block
+    )
 
 
 def _knobs(case: Case, result: str, value: float) -> Iterator[Knob]:
     for path, leaf in leaves(case).items():
         written = leaf.value
-        aside = path.startswith(_ASIDE) or path.endswith(_MEASURED_ON) or _stood_in_for(case, path)
-        if aside or not isinstance(written, float) or not written or _whole(case, path, written):
+        asked = path.startswith(_ASIDE) and not path.startswith(_OPTIMIZER)
+        aside = path.endswith(_MEASURED_ON) or _stood_in_for(case, path)
+        if asked or aside or not isinstance(written, float) or not written or _whole(case, path, written):
             continue
         spread = _spread(case, path)
         low, high = (_turned(case, path, written, factor, result) for factor in (1 - spread, 1 + spread))
@@ -109,7 +118,7 @@ def _stood_in_for(case: Case, path: str) -> bool:
 def _kind(path: str) -> Literal["hardware", "assumption", "fitted"]:
     if ".efficiency." in path:
         return "fitted"
-    return "assumption" if path.startswith(("assume.", "stack.")) else "hardware"
+    return "assumption" if path.startswith(("assume.", "stack.", _OPTIMIZER)) else "hardware"
 
 
 def _spread(case: Case, path: str) -> float:

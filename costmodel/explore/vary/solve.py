@@ -15,12 +15,15 @@ from costmodel.documents.faults import choices_of, examples_of
 from costmodel.documents.overrides import full
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.variation import vary as varied
-from costmodel.errors import CostModelError, Place, fail
+from costmodel.errors import CostModelError, Fault, Place, fail
 from costmodel.estimate.block import Block
 from costmodel.estimate.costs import COLUMNS
+from costmodel.estimate.evaluate import lacking
+from costmodel.estimate.setting import setting_of
+from costmodel.explore.compare.chosen import by_search
 from costmodel.explore.compare.leaves import Value, leaves
 from costmodel.explore.search.engine import Stopped
-from costmodel.explore.search.ranges import Span, axis, span
+from costmodel.explore.search.ranges import Span, axis, said_with, span
 from costmodel.explore.vary.pace import UNWATCHED, Pace
 from costmodel.explore.vary.sweep import Point, column, point, tried
 from costmodel.units import UnitError, parse
@@ -75,6 +78,7 @@ class Solved:
     nearest: tuple[str, Point] | None = None
     evaluated: int = 0
     illegal: int = 0  # of these, values that make no legal plan
+    faulty: dict[str, Fault] = field(default_factory=dict)  # and values that cannot stand there
     best: bool = False  # plan of a search each time, instead of the scenario's own
     plan: Block | None = None  # that of the answer
 
@@ -109,6 +113,7 @@ def solve(case: Case, vary: str, wanted: str, *, best: bool = False, pace: Pace 
     path, _, written = vary.partition("=")
     path = full(path.strip())
     _known(case, path)
+    best = by_search(case, (path,), best=best)
     now = leaves(case).get(path)
     seen: dict[str, Point] = {}
 
@@ -314,13 +319,15 @@ def _complete(found: Solved, seen: dict[str, Point]) -> None:
     """How much was tried; where nothing reaches the target, what comes nearest."""
     found.evaluated = len(seen)
     found.plan = seen[found.answer].plan if found.answer in seen else None
-    found.illegal = sum(tried.fault is not None or bool(tried.refused) for tried in seen.values())
+    found.illegal = sum(bool(tried.refused) for tried in seen.values())
+    found.faulty = {text: tried.fault for text, tried in seen.items() if tried.fault is not None}
+    if seen and len(found.faulty) == len(seen) and not found.stopped:
+        raise said_with("--vary", [found.path], CostModelError(next(iter(found.faulty.values()))))
+    sign, column = 1 if found.target.at_least else -1, found.target.column
     working = {text: tried for text, tried in seen.items() if tried.works}
-    if not working and seen and not found.stopped and all(tried.fault is not None for tried in seen.values()):
-        fault = next(iter(seen.values())).fault
-        assert fault is not None
-        raise fail(fault.code, fault.sentence, fault.place, fault.hint)
-    sign = 1 if found.target.at_least else -1
-    known = [item for item in working.items() if math.isfinite(item[1].costs[found.target.column])]
+    known = [item for item in working.items() if math.isfinite(item[1].costs[column])]
+    if working and not known:
+        wanted = lacking(setting_of(found.case), column)
+        raise fail("C004", f"{column} is not known", Place(found.case.file), wanted)
     if not found.reaches and known:
-        found.nearest = max(known, key=lambda item: sign * item[1].costs[found.target.column])
+        found.nearest = max(known, key=lambda item: sign * item[1].costs[column])

@@ -13,10 +13,10 @@ from costmodel.errors import CostModelError, Fault, fail
 from costmodel.estimate.block import Block
 from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.plan import Answer
-from costmodel.explore.compare.chosen import answered
+from costmodel.explore.compare.chosen import answered, by_search
 from costmodel.explore.compare.leaves import leaves
 from costmodel.explore.explain.explain import unknown
-from costmodel.explore.search.ranges import Axis
+from costmodel.explore.search.ranges import Axis, said_with
 from costmodel.explore.search.rank import by_name
 from costmodel.explore.vary.pace import UNWATCHED, Pace
 
@@ -90,12 +90,13 @@ def sweep(case: Case, axes: Sequence[Axis], show: str = "", *, best: bool = Fals
     if total > MOST_POINTS:
         raise fail("C010", f"{total:,} combinations are more than {MOST_POINTS:,}", None, "take wider steps")
     paths = [axis.path for axis in axes]
+    best = by_search(case, paths, best=best)
     points = tuple(
         point(settings, tried(case, settings, best=best), paths) for settings in pace.taken(_combinations(axes), total)
     )
     faults = [found.fault for found in points if found.fault is not None]
     if faults and len(faults) == total:
-        raise CostModelError(faults[0])
+        raise said_with("--over", paths, CostModelError(faults[0]))
     return Swept(case, tuple(axes), shown(show), points, best)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
@@ -99,7 +100,7 @@ def _few(values: Sequence[str]) -> str:
 def table(found: Found, plans: Sequence[Ranked]) -> Grid:
     """Plans in order; where the terminal is narrow, the P90 goes first, then sp, the MFU, the rate."""
     cut = _cut(plans)
-    varied = [tuple(map(spaced, found.values(plan.variant).values())) for plan in plans]
+    varied = [_values(found, plan) for plan in plans]
     over = headings(list(found.values(0)))
     place, *names = _names(cut)
     cells = [(row[0], *values, *row[1:]) for row, values in zip(search_rows(plans, cut), varied, strict=True)]
@@ -173,28 +174,46 @@ def front(found: Found, kept: Front, shown: int) -> list[Line]:
         return [styled(f"No plan has both results; {', '.join(filter(None, wanted))}.", BAD)]
     titles = [f"{name} ({COLUMNS[name].better} is better)" for name in (axes.x, axes.y)]
     say_x, say_y = (partial(result, name, bare=True) for name in (axes.x, axes.y))
-    points = [Point(plan.costs[axes.x], plan.costs[axes.y], "●") for plan in kept.rows]
-    best, legend = found.best[0].costs, f"● on the front · ◆ best by {axes.objective}"
-    if found.yours is not None and found.your_rank is not None:
-        own = found.yours.evaluation.costs.row()
-        points.append(Point(own[axes.x], own[axes.y], "○"))
-        legend += " · ○ yours"
-    points.append(Point(best[axes.x], best[axes.y], "◆"))
+    points, legend = _marked(found, kept)
     listed = list(_spread(kept.rows, shown))
     cut = _cut([plan for _, plan in listed])
-    rows = [
-        (*plan_cells(place, plan, cut), say_x(plan.costs[axes.x]), say_y(plan.costs[axes.y])) for place, plan in listed
-    ]
+    over = headings(list(found.values(0)))
+    rows = []
+    for number, plan in listed:
+        place, *cells = plan_cells(number, plan, cut)
+        rows.append((place, *_values(found, plan), *cells, say_x(plan.costs[axes.x]), say_y(plan.costs[axes.y])))
+    place, *names = _names(cut)
+    align = f"r{'l' * len(over)}{_align(cut)}rr"
     lines: list[Line] = [
         *scatter(points, (titles[0], titles[1]), (say_x, say_y)),
         styled(f"  {legend}", DIM),
         Text(),
-        Grid((*_names(cut), axes.x, axes.y), rows, f"r{_align(cut)}rr", drop=("sp",), gap=" "),
+        Grid((place, *over, *names, axes.x, axes.y), rows, align, drop=("sp",), gap=" "),
     ]
     if len(rows) < len(kept.rows):
         words = f"{len(rows)} of {len(kept.rows):,} on the front, spread evenly; --json has all"
         lines.append(styled(f"  {words}", DIM))
     return lines + remarks([plan.remarked for _, plan in listed])
+
+
+def _marked(found: Found, kept: Front) -> tuple[list[Point], str]:
+    """The points of a front, one's own and the best where both results of them are known, and what the marks mean."""
+    axes = kept.axes
+    marks = [("●", "on the front", plan.costs) for plan in kept.rows]
+    if found.yours is not None and found.your_rank is not None:
+        marks.append(("○", "yours", found.yours.evaluation.costs.row()))
+    marks.append(("◆", f"best by {axes.objective}", found.best[0].costs))
+    known = [
+        (Point(costs[axes.x], costs[axes.y], mark), f"{mark} {title}")
+        for mark, title, costs in marks
+        if math.isfinite(costs[axes.x]) and math.isfinite(costs[axes.y])
+    ]
+    return [point for point, _ in known], " · ".join(dict.fromkeys(words for _, words in known))
+
+
+def _values(found: Found, plan: Ranked) -> tuple[str, ...]:
+    """What the leaves that vary are for a plan."""
+    return tuple(map(spaced, found.values(plan.variant).values()))
 
 
 def _spread(plans: Sequence[Ranked], count: int) -> Iterator[tuple[int, Ranked]]:

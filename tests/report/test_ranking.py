@@ -74,3 +74,13 @@ def test_every_reason_has_its_example_in_whichever_scenario_it_arises(run: Any) 
     arisen = {entry["code"] for entry in both} - {entry["code"] for entry in first}
     assert arisen
     assert all("example" in entry for entry in both)
+
+
+def test_a_front_over_several_scenarios_tells_them_apart_and_draws_what_is_known(run: Any) -> None:
+    """One of the two says no tokens, so its plans, the best of all among them, have no time of a run."""
+    space = ("--set", "search.micro_batch=[1,2]", "--set", "search.zero=[1]")
+    ran = run("search", "quickstart", *space, "--over", "workload.tokens=null,1 T", "--pareto", "run_time,step_time")
+    assert (ran.code, ran.err) == (0, "")
+    (names,) = (line.split() for line in ran.out.splitlines() if line.split()[:1] == ["#"])
+    assert names[:2] == ["#", "tokens"]
+    assert "● on the front · ○ yours\n" in ran.out

@@ -231,6 +231,10 @@ class Stack(Document):
         default=False,
         description="Whether tp ranks that all hold the same send a part each to the next stage, which gathers it",
     )
+    split_adapters: bool = Field(
+        default=False,
+        description="Whether tp cuts both matrices of an adapter; else only the one that meets what is cut",
+    )
     context_parallel: list[ContextParallel] = Field(
         default_factory=list, description="Ways of context parallelism it offers, its default first; left out, none"
     )

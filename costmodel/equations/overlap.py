@@ -138,14 +138,41 @@ def passes_beside(pp: Number, micro_batches: Number, vpp: Number) -> Number:
 
 
 @equation
-def exposed_sends(pp: Number, micro_batches: Number, vpp: Number, send: Number, hideable: Number) -> Number:
-    """Sends between stages that compute does not hide: filling, draining, and what the steady state shows.
+def sends_of_rank(pp: Number, micro_batches: Number, vpp: Number, ends: Number) -> Number:
+    """Sends of the rank that sends most in a step: activations over each boundary forward, gradients backward.
 
-    2 v (p − 1) τ + 2 v m (1 − η) τ, nothing for one stage
+    2 v m between the ends, (2 v − e) m where there are two ranks, nothing for one
 
     Args:
         pp: pipeline stages, p [1]
         micro_batches: micro-batches of a step, m [1]
+        vpp: model chunks per rank, v [1]
+        ends: sends of a micro-batch that a rank at an end has not: 1, or 2 where the pipeline folds back, e [1]
+
+    Returns:
+        sends [1]
+
+    Example:
+        >>> [float(sends_of_rank(p, 32.0, 1.0, 1.0)) for p in (1.0, 2.0, 4.0)]
+        [0.0, 32.0, 64.0]
+
+    Source:
+        narayanan-2021 §2.2; composition
+
+    Monotone: increasing in pp, micro_batches, vpp; decreasing in ends
+    """
+    return np.where(pp > 2, 2 * vpp * micro_batches, np.where(pp > 1, (2 * vpp - ends) * micro_batches, 0.0))
+
+
+@equation
+def exposed_sends(pp: Number, sends: Number, vpp: Number, send: Number, hideable: Number) -> Number:
+    """Sends between stages that compute does not hide: filling, draining, and what the steady state shows.
+
+    2 v (p − 1) τ + n (1 − η) τ, nothing for one stage
+
+    Args:
+        pp: pipeline stages, p [1]
+        sends: sends of a rank in a step, n [1]
         vpp: model chunks per rank, v [1]
         send: time of one send, τ [s]
         hideable: share of steady-state sends that overlaps, η [1]
@@ -154,12 +181,12 @@ def exposed_sends(pp: Number, micro_batches: Number, vpp: Number, send: Number, 
         exposed time of a step [s]
 
     Example:
-        >>> float(exposed_sends(4.0, 64.0, 1.0, 1e-3, 1.0))
+        >>> float(exposed_sends(4.0, 128.0, 1.0, 1e-3, 1.0))
         0.006
 
     Source:
         narayanan-2021 §4.1; composition
 
-    Monotone: increasing in micro_batches, vpp, send; decreasing in hideable
+    Monotone: increasing in sends, vpp, send; decreasing in hideable
     """
-    return np.where(pp > 1, 2 * vpp * send * (pp - 1 + micro_batches * (1 - hideable)), 0.0)
+    return np.where(pp > 1, send * (2 * vpp * (pp - 1) + sends * (1 - hideable)), 0.0)

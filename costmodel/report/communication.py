@@ -62,8 +62,10 @@ def _totals(answer: Answer) -> Iterator[Text]:
         total = sum(number(item.total_time) for item in answer.evaluation.step.transfers if item.axis == name)
         volume = costs[f"{name}_volume"]
         if volume:
-            exposed = show_time(costs[f"{name}_exposed"])
-            yield styled(f"  {name}  {show(volume, 'B')} sent, {show_time(total)} in all, {exposed} exposed")
+            exposed = costs[f"{name}_exposed"]
+            waited = ", waits for other ranks' sends among it" if exposed > total else ""
+            sent = f"{show(volume, 'B')} sent, {show_time(total)} in all"
+            yield styled(f"  {name}  {sent}, {show_time(exposed)} exposed{waited}")
 
 
 def _link(answer: Answer, transfer: Transfer) -> str:

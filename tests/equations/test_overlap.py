@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.equations.collectives import wire_bytes
-from costmodel.equations.overlap import bucket_bytes, bucket_count, exposed_sends, exposed_time
+from costmodel.equations.overlap import bucket_bytes, bucket_count, exposed_sends, exposed_time, sends_of_rank
 from costmodel.equations.pipeline import pipeline_time
 
 LLAMA_8B, BLOCK = 8030261248.0, 218_112_000.0
@@ -81,12 +83,34 @@ def test_megatrons_bucket_grows_with_the_group() -> None:
 
 def test_sends_of_a_pipeline() -> None:
     """Filling and draining show 2 (p − 1) sends; without overlap each of the 2 m sends of a rank shows too."""
-    assert exposed_sends(4.0, 64.0, 1.0, 1e-3, 1.0) == pytest.approx(2 * 3 * 1e-3)
-    assert exposed_sends(4.0, 64.0, 1.0, 1e-3, 0.0) == pytest.approx(2 * (3 + 64) * 1e-3)
-    assert exposed_sends(4.0, 64.0, 5.0, 1e-3, 1.0) == pytest.approx(5 * 2 * 3 * 1e-3)
-    assert exposed_sends(1.0, 64.0, 1.0, 1e-3, 0.0) == 0
-    steady = [exposed_sends(4.0, m, 1.0, 1e-3, 1.0) for m in (4.0, 400.0)]
+    assert exposed_sends(4.0, 128.0, 1.0, 1e-3, 1.0) == pytest.approx(2 * 3 * 1e-3)
+    assert exposed_sends(4.0, 128.0, 1.0, 1e-3, 0.0) == pytest.approx(2 * (3 + 64) * 1e-3)
+    assert exposed_sends(4.0, 640.0, 5.0, 1e-3, 1.0) == pytest.approx(5 * 2 * 3 * 1e-3)
+    assert exposed_sends(1.0, 0.0, 1.0, 1e-3, 0.0) == 0
+    steady = [exposed_sends(4.0, 2 * m, 1.0, 1e-3, 1.0) for m in (4.0, 400.0)]
     assert steady[0] == steady[1]
+
+
+PLACES = {
+    "looped": lambda ranks, chunks: [[stage % ranks for stage in range(ranks * chunks)]],
+    "folded": lambda ranks, _: [[*range(ranks), *reversed(range(ranks))]],
+    "both ways": lambda ranks, _: [[*range(ranks)], [*reversed(range(ranks))]],
+}
+
+
+@pytest.mark.parametrize(("lie", "chunks"), [("looped", 1), ("looped", 3), ("folded", 2), ("both ways", 1)])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
+def test_a_rank_sends_over_the_boundaries_it_has(lie: str, chunks: int, ranks: int) -> None:
+    """Micro-batches walked through the stages and back, over each of the ways that stages lie on ranks."""
+    ways, micro_batches, sent = PLACES[lie](ranks, chunks), 16, Counter[int]()
+    for batch in range(micro_batches):
+        way = ways[batch % len(ways)]
+        for here, there in itertools.pairwise(way):
+            if here != there:
+                sent[here] += 1  # the activation
+                sent[there] += 1  # its gradient
+    found = sends_of_rank(float(ranks), float(micro_batches), float(chunks), 2.0 if lie == "folded" else 1.0)
+    assert found == max(sent.values(), default=0)
 
 
 def test_hidden_sends_add_what_a_longer_way_through_adds() -> None:
@@ -95,7 +119,7 @@ def test_hidden_sends_add_what_a_longer_way_through_adds() -> None:
     way = p * forward + (p - 1) * send + p * backward + (p - 1) * send
     ends = (forward, backward) * 3
     alone = pipeline_time(float(p), 1.0, 1.0, *ends, schedule="1f1b")
-    assert way - alone == pytest.approx(exposed_sends(float(p), 1.0, 1.0, send, 1.0))
+    assert way - alone == pytest.approx(exposed_sends(float(p), 2.0, 1.0, send, 1.0))
 
 
 def test_a_table_is_its_rows() -> None:

@@ -12,7 +12,7 @@ from costmodel.estimate.shapes.adapters import trained_in
 from costmodel.estimate.shapes.work import model_parameters, shard
 from costmodel.report.choices import tuning_notes
 from costmodel.report.words import head
-from estimate.cases import ask, costs, line, setting, written_out
+from estimate.cases import ask, costs, line, one, setting, written_out
 
 
 def tuned(method: str = "lora", *, shape: str = "llama-3-8b", **more: Any) -> Setting:
@@ -59,6 +59,23 @@ def test_a_higher_rank_costs_more() -> None:
     for name in ("step_time", "memory_peak", "dp_volume"):
         values = [costs_of[name] for costs_of in found]
         assert values == sorted(values)
+
+
+@pytest.mark.parametrize("method", ["lora", "qlora"])
+def test_adapters_are_gathered_with_the_layer_they_are_in(method: str) -> None:
+    """In the 2 B that matmuls read, twice a micro-batch; in use, for the next layer, and as gradients on their way."""
+    thin, thick = (tuned(method, rank=rank, stack="fsdp2") for rank in (8, 128))
+    (kind,) = thin.model.layers
+    more = float(trained_in(thick, shard(thick.model, kind, 1.0)) - trained_in(thin, shard(thin.model, kind, 1.0)))
+    found = [ask(asked, zero=3, recompute="none") for asked in (thin, thick)]
+    gathers = [
+        [one(item.message) for item in given.evaluation.step.transfers if item.operation == "all_gather"]
+        for given in found
+    ]
+    grown = [after - before for before, after in zip(*gathers, strict=True)]
+    assert sorted(grown)[-2:] == pytest.approx([2 * more] * 2)
+    assert sum(grown) == pytest.approx(4 * more), "tables have none"
+    assert line(found[1], "gathered") - line(found[0], "gathered") == pytest.approx((2 * 2 + 2 * 4) * more)
 
 
 def test_only_gradients_of_adapters_are_sent() -> None:

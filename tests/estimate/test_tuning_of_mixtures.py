@@ -95,12 +95,15 @@ def test_trained_parameters_are_those_of_the_tensors(name: str, rank: int) -> No
     assert held(tuned(name, rank=rank, experts=False)) == (rest, 0)
 
 
-def test_cut_by_tp_and_etp_one_matrix_of_a_pair_stays_whole() -> None:
-    """Matrices down to the narrow vectors are held whole, and so are their adapters; of others outputs or inputs."""
-    asked, rank = tuned("deepseek-v3", rank=8), 8
-    whole = (1536 + 7168, 576 + 7168)
-    up = (128 * 192 // 4 + 1536, 128 * 256 // 4 + 512, 7168 + 128 * 128 // 4)
-    dense, shared, expert = (2 * (width // 4 + 7168) + 7168 + width // 4 for width in (18432, 2048, 2048))
+@pytest.mark.parametrize(("stack", "cut"), [("fsdp2", 1), ("megatron-core", 4)])
+def test_cut_by_tp_and_etp_one_matrix_of_a_pair_stays_whole_or_none(stack: str, cut: int) -> None:
+    """Matrices down to the narrow vectors are held whole, and so are their adapters; of others outputs or inputs, and
+    of Megatron-Bridge's both: a column-parallel pair, or one row-parallel and one column-parallel.
+    """
+    asked, rank = tuned("deepseek-v3", rank=8, stack=stack), 8
+    whole, hidden = (1536 + 7168, 576 + 7168), 7168 // cut
+    up = (128 * 192 // 4 + 1536 // cut, 128 * 256 // 4 + 512 // cut, hidden + 128 * 128 // 4)
+    dense, shared, expert = (2 * (width // 4 + hidden) + hidden + width // 4 for width in (18432, 2048, 2048))
     rest = 62 * (sum(whole) + sum(up)) + 3 * dense + 59 * shared
     assert held(asked, tp=4, ep=2, etp=4) == (rank * rest, rank * 59 * 128 * expert)
 

@@ -14,7 +14,7 @@ from costmodel.estimate.shapes.schedules import at_head, ends_held
 from costmodel.estimate.shapes.work import StageParameters, matmuls, shard
 
 
-def gathered(setting: Setting, block: Block, parameters: StageParameters, position: int) -> Number:
+def gathered(setting: Setting, block: Block, parameters: StageParameters, adapters: Number, position: int) -> Number:
     """Weights of the largest unit that is gathered or unpacked at a time, with its gradients, and what is beside it."""
     unpacked: Number = 0.0
     if setting.packed:
@@ -28,6 +28,10 @@ def gathered(setting: Setting, block: Block, parameters: StageParameters, positi
     by_layer = setting.stack.buckets.gathered is None
     with term("largest unit"):
         whole = _layers(setting, block, parameters, ends) if by_layer else _matrices(setting, block, parameters, ends)
+    if setting.tuning is not None:
+        with term("adapters"):
+            stack = setting.stack
+            whole = whole + gathered_bytes(adapters, stack.states.compute, setting.reduced, stack.buckets.prefetch)
     copied = setting.stack.states.sharded_master
     return (whole if copied else np.where(block.shards > 1, whole, 0.0)) + unpacked
 

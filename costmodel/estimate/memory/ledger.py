@@ -89,7 +89,7 @@ class Ledger:
 @dataclass(frozen=True)
 class Held:
     """Parameters of a rank in one position: all, those of its layers, those that are trained; routed experts apart, all
-    and trained.
+    and trained; and those of the adapters of the largest layer.
     """
 
     all: Number
@@ -97,6 +97,7 @@ class Held:
     trained: Number
     routed: Number
     routed_trained: Number
+    adapters: Number
 
 
 @once(*RECOMPUTE, *OFFLOAD, "zero", "sequence_parallel", "cp_type", "schedule")
@@ -133,16 +134,10 @@ def _held(setting: Setting, block: Block, layers: StageLayers, parameters: Stage
     updated = whole if own is parameters else own.stages(block.pp, schedule)
     routed, routed_trained = parameters.routed_stages(block), own.routed_stages(block)
     copies = weight_copies(schedule)
-    return [
-        Held(
-            whole[at],
-            repeated(copies, parameters.ranks[at]),
-            updated[at],
-            routed[at],
-            routed_trained[at],
-        )
-        for at in range(3)
-    ]
+    layers_held = [repeated(copies, each) for each in parameters.ranks]
+    adapters = 0.0 if own is parameters else own.largest + own.routed_layer
+    columns = zip(whole, layers_held, updated, routed, routed_trained, strict=True)
+    return [Held(*column, adapters) for column in columns]
 
 
 def _stage(
@@ -190,7 +185,7 @@ def _fixed(
 ) -> tuple[dict[str, Number], Number]:
     """What a stage holds whatever the micro-batches are, and bytes of it on the host."""
     column, on_host = _all_states(setting, block, parameters, held, position)
-    column["gathered"] = gathered(setting, block, parameters, position)
+    column["gathered"] = gathered(setting, block, parameters, held.adapters, position)
     column["buckets"] = live_buckets(setting, block)
     return column, on_host
 

@@ -46,10 +46,10 @@ def adapters(setting: Setting, part: Shard) -> Iterator[Adapter]:
     """The adapters of a layer, but for those of routed experts."""
     if setting.tuning is None:
         return
-    hidden, dense = setting.model.hidden, part.kind.dense
-    found = list(_of_mixer(hidden, part))
+    hidden, dense, cut = setting.model.hidden, part.kind.dense, _cut(setting, part.tp)
+    found = list(_of_mixer(hidden, part, cut))
     if dense is not None:
-        found += _of_mlp(hidden, part.ffn_hidden, "mlp", gated=dense.gated)
+        found += _of_mlp(divided(hidden, cut), part.ffn_hidden, "mlp", gated=dense.gated)
     yield from _named(setting.tuning, found)
 
 
@@ -57,20 +57,27 @@ def routed_adapters(setting: Setting, part: Routed | None) -> Iterator[Adapter]:
     """The adapters of each routed expert."""
     if setting.tuning is None or not setting.tuning.experts or part is None:
         return
-    found = _of_mlp(setting.model.hidden, part.ffn_hidden, "experts", gated=part.of.gated)
+    hidden = divided(setting.model.hidden, _cut(setting, part.etp))
+    found = _of_mlp(hidden, part.ffn_hidden, "experts", gated=part.of.gated)
     yield from _named(setting.tuning, found)
+
+
+def _cut(setting: Setting, ranks: Number) -> Number:
+    """Over how many ranks the matrix of an adapter is cut that meets what every rank has whole."""
+    return ranks if setting.stack.split_adapters else 1.0
 
 
 def _named(tuning: Tuning, found: Iterable[Adapter]) -> Iterator[Adapter]:
     return (adapter for adapter in found if tuning.modules is None or adapter.name in tuning.modules)
 
 
-def _of_mixer(hidden: Number, part: Shard) -> Iterator[Adapter]:
+def _of_mixer(whole: Number, part: Shard, cut: Number) -> Iterator[Adapter]:
     if part.mixer is None:
         return
     if part.kind.latent is not None:
-        yield from _of_latent(hidden, part.kind.latent, part.mixer.heads, part.tp)
+        yield from _of_latent(whole, part.kind.latent, part.mixer.heads, (part.tp, cut))
         return
+    hidden = divided(whole, cut)
     queries = repeated(part.mixer.heads, part.mixer.head_dim)
     keys = repeated(part.mixer.kv_heads, part.mixer.head_dim)
     yield Adapter("q", queries, hidden, "attention", "qkv")
@@ -79,16 +86,21 @@ def _of_mixer(hidden: Number, part: Shard) -> Iterator[Adapter]:
     yield Adapter("o", hidden, queries, "core", "attention out")
 
 
-def _of_latent(hidden: Number, latent: LatentAttention, heads: Number, tp: Number) -> Iterator[Adapter]:
-    """Those of the matrices down are held whole by every rank, as these are."""
+def _of_latent(whole: Number, latent: LatentAttention, heads: Number, over: tuple[Number, Number]) -> Iterator[Adapter]:
+    """Those of the matrices down are held whole by every rank, as these are; the others are cut.
+
+    over: ranks of tensor parallelism, and over how many of them a matrix is cut that meets what is whole.
+    """
+    (tp, cut), hidden = over, divided(whole, over[1])
     queries = repeated(heads, latent.nope_dim + latent.rope_dim)
     if latent.query_rank is None:
         yield Adapter("q", queries, hidden, "attention", "q")
     else:
-        yield Adapter("q-down", latent.query_rank, hidden, "attention", "q down", tp)
-        yield Adapter("q-up", queries, latent.query_rank, "query latent", "q up")
-    yield Adapter("kv-down", latent.kv_rank + latent.rope_dim, hidden, "attention", "kv down", tp)
-    yield Adapter("kv-up", repeated(heads, latent.nope_dim + latent.value_dim), latent.kv_rank, "kv latent", "kv up")
+        yield Adapter("q-down", latent.query_rank, whole, "attention", "q down", tp)
+        yield Adapter("q-up", queries, divided(latent.query_rank, cut), "query latent", "q up")
+    yield Adapter("kv-down", latent.kv_rank + latent.rope_dim, whole, "attention", "kv down", tp)
+    each = repeated(heads, latent.nope_dim + latent.value_dim)
+    yield Adapter("kv-up", each, divided(latent.kv_rank, cut), "kv latent", "kv up")
     yield Adapter("o", hidden, repeated(heads, latent.value_dim), "core", "attention out")
 
 

@@ -232,7 +232,7 @@ def prediction_parameters(model: Model, tp: Number) -> Number:
     if model.prediction is None:
         return 0.0
     with term("multi-token prediction"):
-        joined = table_parameters(repeated(2.0, model.hidden), model.hidden)
+        joined = table_parameters(repeated(2.0, model.hidden), divided(model.hidden, tp))
         norms = repeated(3.0, norm_parameters(model.hidden, norm=model.norm))
         layer = shard(model, model.prediction.layer, tp).parameters
         return repeated(model.prediction.depth, joined + norms + layer)

@@ -101,4 +101,5 @@ def _units(
     if own is parameters:
         return units, units
     ahead = 0.0 if setting.model.prediction is None else 1.0
-    return units, replace(units, layer=own.layer, table=own.head, tables=ahead)
+    reduced = replace(units, layer=own.layer, table=own.head, tables=ahead)
+    return replace(units, adapters=own.layer), reduced

@@ -121,7 +121,7 @@ BESIDE_LAYERS = ("pp", "dp")  # what layers exchange is part of their time alrea
 TERMS = ("matmul", "attention", "memory_bound", "launch", *EXPOSED, "bubble", "offload", "optimizer")
 
 
-@once("order", "sequence_parallel")
+@once("order", "sequence_parallel", "schedule")
 def _sends(setting: Setting, block: Block, micro_batches: Number) -> PipelineTraffic:
     """What the stages of a pipeline send each other."""
     with term("pp message"):

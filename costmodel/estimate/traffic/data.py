@@ -129,7 +129,8 @@ def _shown(setting: Setting, back: Buffer, forward: Number) -> Number:
 @dataclass(frozen=True)
 class Units:
     """What is sharded and moved unit by unit: parameters of a layer and of a table at the ends, layers and tables of a
-    stage, micro-batches of a step, and whether a pipeline's share what can be moved for all of them at once.
+    stage, micro-batches of a step, whether a pipeline's share what can be moved for all of them at once, and parameters
+    of the adapters that are gathered with a frozen layer.
     """
 
     layer: Number
@@ -138,6 +139,7 @@ class Units:
     tables: Number
     micro_batches: Number
     shared: NDArray[np.bool_]
+    adapters: Number = 0.0
 
     @functools.cached_property
     def once(self) -> Number:
@@ -161,9 +163,15 @@ class Moved:
 def _moved(
     setting: Setting, dp: Group, units: Units, element: Number, wide: Number, operation: Operation, times: Number
 ) -> tuple[Transfer, Transfer]:
-    """A layer's weights gathered or gradients scattered, and those of a table at the ends, wide, so often a step."""
+    """A layer's weights gathered or gradients scattered, and those of a table at the ends, wide, so often a step.
+
+    Adapters are wide too.
+    """
     with term(f"dp {operation} of a layer"):
         message = gradient_traffic(units.layer, element)
+        if setting.tuning is not None:
+            with term("adapters"):
+                message = message + gradient_traffic(units.adapters, wide)
         time = np.where(message > 0, collective_time(setting, message, dp, operation), 0.0)
         count = np.where(message > 0, repeated(units.layers, times), 0.0)
         layer = Transfer(dp, operation, message, time, count)

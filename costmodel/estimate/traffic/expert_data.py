@@ -39,8 +39,11 @@ def expert_data_traffic(
     with term("experts"):
         if zero < 2:
             return replicated_traffic(setting, block, placed, trained, 0.0, beside)
-        routed = replace(units, layer=divided(held, units.layers), table=0.0, tables=0.0)
-        reduced = routed if trained is held else replace(routed, layer=divided(trained, units.layers))
+        routed = replace(units, layer=divided(held, units.layers), table=0.0, tables=0.0, adapters=0.0)
+        reduced = routed
+        if trained is not held:
+            reduced = replace(routed, layer=divided(trained, units.layers))
+            routed = replace(routed, adapters=reduced.layer)
         if zero == 3 or setting.stack.states.sharded_master:
             return sharded_weights(setting, block, placed, routed, reduced, beside)
         return sharded_gradients(setting, block, placed, trained, 0.0, reduced, beside)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from costmodel.equation import Number, term
-from costmodel.equations.counting import divided, repeated
-from costmodel.equations.overlap import exposed_sends
+from costmodel.equations.counting import divided
+from costmodel.equations.overlap import exposed_sends, sends_of_rank
 from costmodel.estimate.block import Block
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.schedules import FOLDED
 from costmodel.estimate.traffic.collectives import send_time
 from costmodel.estimate.traffic.groups import Group, Transfer
 
@@ -30,7 +29,6 @@ def pipeline_traffic(
     with term("pp send"):
         part = divided(message, block.tp if setting.stack.split_sends else block.sequence_ranks)
         time = send_time(setting, part, pp)
-    exposed = exposed_sends(block.pp, micro_batches, block.vpp, time, setting.overlap_pp)
-    crossings = repeated(2.0, repeated(block.vpp, micro_batches))
-    count = np.where(block.pp > 1, crossings, 0.0)
+    count = sends_of_rank(block.pp, micro_batches, block.vpp, 2.0 if block.structure.schedule in FOLDED else 1.0)
+    exposed = exposed_sends(block.pp, count, block.vpp, time, setting.overlap_pp)
     return PipelineTraffic(exposed, (Transfer(pp, "send", part, time, count),))

@@ -79,6 +79,16 @@ def _streams() -> None:
             stream.reconfigure(errors="replace")
 
 
+def _meant(error: BaseException | None) -> int:
+    """The exit code that was on its way when a pipe was closed: that of what was being told, else yes."""
+    while error is not None:
+        code = getattr(error, "exit_code", None)
+        if isinstance(code, int):
+            return code
+        error = error.__context__
+    return Exit.YES
+
+
 def guarded(run: Callable[[], None]) -> NoReturn:
     """Run the program; input that cannot be used exits 2, a crash of ours 3, a closed pipe quietly."""
     signal.signal(signal.SIGINT, functools.partial(interrupt, os.getpid()))
@@ -89,9 +99,11 @@ def guarded(run: Callable[[], None]) -> NoReturn:
         _unless_interrupted()
         print_faults(error)
         raise SystemExit(Exit.CANNOT) from None
-    except BrokenPipeError:
+    except BrokenPipeError as error:
         discard(sys.stdout)
-        raise SystemExit(Exit.YES) from None
+        raise SystemExit(_meant(error)) from None
+    except SystemExit as left:  # Typer and Rich turn a closed pipe into one
+        raise SystemExit(_meant(left) if isinstance(left.__context__, BrokenPipeError) else left.code) from None
     except Exception as error:
         _unless_interrupted()
         if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:

@@ -116,7 +116,7 @@ def sensitivity(
       costmodel sensitivity llama-3-70b-512
       costmodel sensitivity llama-3-70b-512 --of memory_peak --top 5
 
-    The last line says which figure of the hardware is the bottleneck.
+    The last lines say what a tenth more of a figure of the hardware would buy, the bottleneck first.
 
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """

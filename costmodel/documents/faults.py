@@ -27,12 +27,11 @@ _CODES = {
     "quantity_range": "D008",
     "literal_error": "D010",
 }
+_MAPPING = "a mapping of keys to values is wanted here"
 _WANTED = {
     "string_type": "text is wanted here",
     "list_type": "a list is wanted here",
-    "model_type": "a mapping of keys to values is wanted here",
-    "dict_type": "a mapping of keys to values is wanted here",
-    "is_instance_of": "a mapping of keys to values is wanted here",
+    **dict.fromkeys(("model_type", "dict_type", "is_instance_of"), _MAPPING),
     "bool_type": "true or false is wanted here",
     "bool_parsing": "true or false is wanted here",
     "too_short": "the list is empty",
@@ -112,11 +111,19 @@ class _Faults:
             hint = f'write it in quotes: "{said(value)}"'
         if kind == "list_type" and value is not None and not isinstance(value, dict):
             hint = self.listed(detail, said(value).strip("'"))
-        if kind == "model_type" and detail["loc"][-1:] == ("inline",):
-            hint = "or the name of a document"
+        if _WANTED.get(kind) == _MAPPING:
+            named = detail["loc"][-1:] == ("inline",)
+            hint = "or the name of a document" if named else self.mapped(detail, said(value).strip("'"))
         if kind in _WANTED and kind.endswith("_type"):
             sentence += f", not {said(value)}"
         return Fault(_CODES.get(kind, "D006"), sentence, place, hint)
+
+    def mapped(self, detail: ErrorDetails, value: str) -> str:
+        """How a mapping is written where a value, or a list, stands."""
+        keys = self.known(detail["loc"])
+        if not keys or isinstance(detail["input"], list):
+            return f"its keys: {', '.join(keys)}" if keys else ""
+        return f"for example {{{keys[0]}: {value}}}; its keys: {', '.join(keys)}"
 
     def listed(self, detail: ErrorDetails, value: str) -> str:
         """How a list is written where a value stands alone."""

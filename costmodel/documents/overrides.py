@@ -83,7 +83,7 @@ def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch:
     """What a key of the path holds: a document written out where it was named, a new mapping where it was open."""
     inner = here[_index(here, part, at)] if isinstance(here, list) else here.get(part)
     reference = REFERENCES.get(so_far)
-    if inner is None and reference is not None:
+    if reference is not None and part not in here:
         inner = reference.usual or None
     if isinstance(inner, str) and reference is not None and reference.inline:
         inner = fetch(reference.kind, inner, getattr(inner, "place", None))

@@ -106,14 +106,13 @@ def sides(checked: Checked, finding: Finding) -> tuple[str, str]:
     if finding.kind == "exact":
         return f"{finding.value or 0:.0f} of {finding.bound or 0:.0f} figures moved", "none may"
     value, bound = (_said(checked, finding.name, number) for number in (finding.value, finding.bound))
-    if finding.kind == "limit" and math.isnan(finding.value or 0.0):
-        value = f"{value}; {lacking(checked.answer.setting, finding.name)}"
     if finding.kind == "regression":
         return value, f"was {bound}"
     if finding.limit is None:
         return value, f"≤ {bound}"
     around = f" ± {percent(finding.limit.within, 2)}" if finding.limit.kind == "target" else ""
-    return value, f"{_BOUNDS[finding.limit.kind]} {bound}{around}"
+    wanted = lacking(checked.answer.setting, finding.name)
+    return value, f"{_BOUNDS[finding.limit.kind]} {bound}{around}{f'; {wanted}' if wanted else ''}"
 
 
 def _said(checked: Checked, name: str, value: float | None) -> str:

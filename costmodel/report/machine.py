@@ -68,13 +68,13 @@ def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]
 
 def _choices(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]:
     """What a plan is."""
-    counts = {name: int(value) if float(value).is_integer() else value for name, value in sizes.items()}
-    return whole_plan({**counts, **written(structure)})
+    return whole_plan({**sizes, **written(structure)})
 
 
 def whole_plan(said: Mapping[str, Any]) -> dict[str, Any]:
     """Every key of a plan, null where it says nothing."""
-    return {name: said.get(name) for name in (*SIZES, *(choice.name for choice in fields(Structure)))}
+    counts = {name: int(said[name]) if float(said[name]).is_integer() else said[name] for name in SIZES if name in said}
+    return {name: counts.get(name, said.get(name)) for name in (*SIZES, *(choice.name for choice in fields(Structure)))}
 
 
 def _ranked(found: Found, plan: Ranked) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from costmodel.units import counted, gib, show_time, significant
 
 _NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
 _SHORT = {"dp_replicate": "rep"}
+_SIZED = frozenset({"cluster.nodes", "cluster.node", "cluster.node.accelerators"})  # where GPUs are counted
 _TELLING = 0.005
 _ALIKE = 0.01  # no two plans so near can be told apart
 _RESULTS = ("step", "P90", "tok/s/GPU", "MFU", "GiB", "")
@@ -46,7 +47,8 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
     kept = f" · {tally.kept:,} keep{'s' if tally.kept == 1 else ''} the limits" if limited else ""
     counts = f"{tally.candidates:,} plans · {tally.evaluated:,} legal · {tally.fit:,} fit{kept} · {found.elapsed:.2f} s"
     over = found.variants.over
-    counts = counts if over else f"{float(setting.ranks):,.0f} GPUs · {counts}"
+    if _SIZED.isdisjoint(axis.path for axis in over):
+        counts = f"{float(setting.ranks):,.0f} GPUs · {counts}"
     lines: list[Line] = [styled(head(setting), HEAD), *owned(setting.case), styled(counts), Text()]
     lines[1:1] = [styled(f"over {axis.path}: {_few(axis.values)}", HEAD) for axis in over]
     if found.stopped:

@@ -218,6 +218,12 @@ def _expert_widths(setting: Setting, block: Block) -> str:
     )
 
 
+def _adapters(setting: Setting, block: Block) -> str:
+    rank = 0.0 if setting.tuning is None else float(setting.tuning.rank)
+    name = "tp" if rank % _size(block, "tp") else "etp"
+    return f"adapters of rank {counted(rank)} do not divide by {name} {counted(_size(block, name))}"
+
+
 def _whole_sequences(setting: Setting, block: Block) -> str:
     return (
         f"all of tp {counted(_size(block, 'tp'))} would send the same tokens to the experts: sequence_parallel is false"
@@ -321,6 +327,7 @@ _SENTENCES: dict[str, Callable[[Setting, Block], str]] = {
     "L022": _expert_widths,
     "L023": _whole_sequences,
     "L024": _no_experts,
+    "L025": _adapters,
     "L030": _chunked,
     "L031": _exchanged,
     "L032": _replicas,

@@ -118,11 +118,19 @@ def test_targets_are_kept_from_both_sides(run: Any, target: float, within: float
     assert run("check", NAME, "--set", limits[0], "--set", limits[1]).code == code
 
 
+def test_a_name_with_a_point_in_it_is_whole(run: Any) -> None:
+    """The same scenario by name and by path is one in a baseline."""
+    named = told(run, "check", "megatron-7.5b-512", "--against", "tests/baseline.json")
+    assert named["scenarios"][0]["name"] == "megatron-7.5b-512"
+    assert [finding["kind"] for finding in named["scenarios"][0]["findings"]] == ["regression", "regression"]
+    assert named == told(run, "check", "scenarios/megatron-7.5b-512.yaml", "--against", "tests/baseline.json")
+
+
 def test_what_is_unknown_keeps_no_limit(run: Any) -> None:
     settings = ("--set", "workload.tokens=null", "--set", "limits.run_time.at_most=1000000 d")
     ran = run("check", NAME, *settings)
     assert ran.code == 1
-    assert re.search(r"✗ run_time +unknown; set workload.tokens, e.g. 15 T +≤", ran.out)
+    assert re.search(r"✗ run_time +unknown +≤ .*; set workload.tokens, e.g. 15 T", ran.out)
 
 
 def test_plans_that_are_not_legal_or_do_not_fit_fail(run: Any) -> None:

@@ -195,6 +195,10 @@ def test_the_doors_are_one_program(start: list[str], run: Any) -> None:
         (f"costmodel estimate {NAME} --set plan.tp=1 | true", "1 0"),
         (f"costmodel check {NAME} --set limits.memory.at_most=20% | true", "1 0"),
         ("costmodel estimate nope 2>&1 | true", "2 0"),
+        ("costmodel search --help | true", "0 0"),
+        ("costmodel --version | true", "0 0"),
+        (f"costmodel estimate {NAME} --badopt 2>&1 | true", "2 0"),
+        ("costmodel estimat 2>&1 | true", "2 0"),
     ],
 )
 def test_a_pipe_closed_early_changes_no_answer(line: str, codes: str) -> None:

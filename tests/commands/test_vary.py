@@ -624,9 +624,30 @@ def test_what_is_unknown_says_what_is_missing(result: str, setting: str, wanted:
         (fault,) = faults(run(*asked, "--set", setting))
         assert (fault.code, fault.place, fault.help) == ("C004", f"scenarios/{NAME}.yaml", wanted)
     limit = f"limits.{result}.at_most={bound}"
-    assert f"unknown; {wanted}" in run("check", NAME, "--set", setting, "--set", limit).out
+    assert f"; {wanted}" in run("check", NAME, "--set", setting, "--set", limit).out
     front = run("search", NAME, "--set", setting, "--set", "search.tp=[8]", "--pareto", f"{result},memory_peak")
     assert f"No plan has both results; {wanted}." in front.out
+
+
+def test_no_search_looks_at_a_plan_that_is_varied(run: Any, faults: Faults) -> None:
+    """As `search --over` says; a row would else be told of a plan that it does not name."""
+    for asked in (
+        ("sweep", NAME, "--over", "plan.tp=1,8"),
+        ("solve", NAME, "--vary", "plan.tp=1,8", "--for", "mfu>=1 %"),
+    ):
+        (fault,) = faults(run(*asked, "--best"))
+        assert (fault.code, fault.marked) == ("C010", "--best")
+        assert "leave --best out, or list what to try: --set 'search.tp=[…]'" in fault.help
+
+
+def test_a_size_at_which_no_plan_is_legal_is_one_without(run: Any) -> None:
+    """Of 3 and 64 nodes only the latter have plans of 8 × 4 ranks."""
+    bare = ("--set", "plan=null", "--set", "search.tp=[8]", "--set", "search.pp=[4]")
+    asked = ("solve", NAME, "--vary", "cluster.nodes=3,64", "--for", "mfu>=1 %", *bare)
+    found = told(run, *asked)
+    assert (found["illegal"], found["faults"], found["answer"]) == (1, [], "64")
+    assert found["plan"]["tp"] == 8
+    assert isinstance(found["plan"]["tp"], int)
 
 
 def test_solve_counts_each_value_once(run: Any) -> None:

@@ -62,6 +62,14 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
         ({}, {"vpp": 2, "schedule": "interleaved"}, {}),
         ({}, {"pp": 4, "schedule": "interleaved"}, {"pp": 4}),
     ],
+    "L025": [
+        ({"workload": {"tuning": {"method": "lora", "rank": 4}}}, {"tp": 8}, {"tp": 4}),
+        (
+            {"shape": mixed(), "workload": {"tuning": {"method": "lora", "rank": 4}}},
+            {"etp": 8, "tp": 4},
+            {"etp": 2, "tp": 4},
+        ),
+    ],
     "L030": [
         ({"sequence": 4104}, {"cp": 8}, {"cp": 4}),
         ({"sequence": 4104}, {"cp": 8}, {"cp": 8, "cp_type": "a2a"}),

@@ -250,3 +250,24 @@ def test_attention_that_runs_again_is_exchanged_again(kind: str) -> None:
     plans = [NONE, {"recompute_modules": ["attention"]}, {"recompute_modules": ["norms"]}, FULL]
     plain, core, norms, full = (costs(SMALL, cp=2, cp_type=kind, **plan)["cp_volume"] for plan in plans)
     assert plain == norms < core == full
+
+
+@pytest.mark.parametrize("sequence_parallel", [False, True])
+def test_an_output_projection_that_runs_again_is_exchanged_again(sequence_parallel: bool) -> None:
+    """A sum over tp more, in the room of one half; with the MLP, which MaxText does not sum again, in that of both."""
+    asked = setting("llama-3-8b", stack="maxtext")
+    shown = {
+        modules: costs(
+            asked,
+            tp=8,
+            zero=3,
+            recompute="selective",
+            recompute_modules=list(modules),
+            sequence_parallel=sequence_parallel,
+        )["tp_exposed"]
+        for modules in (("norms",), ("attention-output",), ("mlp",), ("attention-output", "mlp"))
+    }
+    alone, beside = (shown[modules] for modules in (("attention-output",), ("attention-output", "mlp")))
+    assert min(alone, beside) > shown["norms",]
+    assert (shown["norms",] < shown["mlp",]) is sequence_parallel, "whose inputs are gathered again"
+    assert beside <= alone + shown["mlp",] - shown["norms",] + 1e-9, "there is more to hide behind"

@@ -8,7 +8,7 @@ import pytest
 
 from costmodel.equations.adapters import packed_bytes
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.adapters import trained_in
+from costmodel.estimate.shapes.adapters import adapters, thin, trained_in
 from costmodel.estimate.shapes.work import model_parameters, shard
 from costmodel.report.choices import tuning_notes
 from costmodel.report.words import head
@@ -76,6 +76,40 @@ def test_adapters_are_gathered_with_the_layer_they_are_in(method: str) -> None:
     assert sorted(grown)[-2:] == pytest.approx([2 * more] * 2)
     assert sum(grown) == pytest.approx(4 * more), "tables have none"
     assert line(found[1], "gathered") - line(found[0], "gathered") == pytest.approx((2 * 2 + 2 * 4) * more)
+
+
+@pytest.mark.parametrize("stack", ["megatron-core", "fsdp2"])
+@pytest.mark.parametrize("name", ["q", "up", "o", "down"])
+def test_an_adapter_multiplies_what_its_parameters_are(stack: str, name: str) -> None:
+    """Cut twice, the matrix down of a column-parallel pair has a part of the rank, and still reads every input; what a
+    row-parallel pair makes is cut, and gathered.
+    """
+    asked = tuned(rank=16, modules=[name], stack=stack)
+    (kind,) = asked.model.layers
+    part = shard(asked.model, kind, 8.0)
+    (adapter,) = adapters(asked, part)
+    down, up = thin(asked, adapter)
+    assert down.n * down.k + up.n * up.k == trained_in(asked, part)
+    cut = 8 if stack == "megatron-core" else 1
+    if name in ("q", "up"):
+        assert (down.n, down.k, up.k) == (16 / cut, 4096, 16)
+    else:
+        assert (down.n, up.n, up.k) == (16, 4096 / cut, 16)
+
+
+@pytest.mark.parametrize("sequence_parallel", [False, True])
+@pytest.mark.parametrize(("modules", "gathered"), [(["q", "up"], 0), (["o"], 1), (["o", "down", "gate"], 2)])
+def test_what_is_gathered_of_adapters_that_are_cut_twice(
+    modules: list[str], gathered: int, sequence_parallel: bool
+) -> None:
+    """Whole results forward and, where they are scattered again, whole gradients; nothing where one matrix is whole."""
+    counts = []
+    for stack in (written_out("stack", "megatron-core", split_adapters=split) for split in (False, True)):
+        given = ask(tuned(modules=modules, stack=stack), tp=8, recompute="none", sequence_parallel=sequence_parallel)
+        sent = [item for item in given.evaluation.step.transfers if item.group.name == "tp"]
+        counts.append(sum(one(item.count) for item in sent if item.operation == "all_gather"))
+    micro_batches = 64
+    assert counts[1] - counts[0] == 32 * micro_batches * gathered * (2 if sequence_parallel else 1)
 
 
 def test_only_gradients_of_adapters_are_sent() -> None:

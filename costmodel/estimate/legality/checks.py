@@ -70,6 +70,15 @@ def _kv_heads(setting: Setting, block: Block) -> Mask:
     return any_of(leaves_rest(kv_heads, block.tp) & leaves_rest(block.tp, kv_heads) for kv_heads in counts)
 
 
+def _adapters(setting: Setting, block: Block) -> Mask:
+    """Rows where an adapter's inner width is cut and does not divide."""
+    tuning = setting.tuning
+    if tuning is None or not setting.stack.split_adapters:
+        return none(block)
+    found = leaves_rest(tuning.rank, block.tp)
+    return found | leaves_rest(tuning.rank, block.etp) if tuning.experts else found
+
+
 def _widths(setting: Setting, block: Block) -> Mask:
     widths = {setting.model.hidden, *(kind.dense.ffn_hidden for kind in setting.model.kinds if kind.dense is not None)}
     return any_of(leaves_rest(width, block.tp) for width in widths)
@@ -216,6 +225,7 @@ CHECKS = (
     _check("L022", "etp", expert_widths),
     _check("L021", "dp tp cp ep etp dp_replicate", expert_ranks),
     _check("L009", "pp vpp", _chunks, "schedule"),
+    _check("L025", "tp etp", _adapters),
     _check("L002", "pp vpp", _layers, *SPLIT),
     _check("L005", "dp micro_batch", _batch),
     _check("L006", "dp pp micro_batch", _batches_of_schedule, "schedule"),

@@ -69,6 +69,11 @@ REFUSALS = {
         "With tp ≥ 2 a model with experts needs sequence parallelism: every rank sends its own tokens to the experts.",
     ),
     "L024": Rule("no experts", "The model has no experts for ep or etp to cut."),
+    "L025": Rule(
+        "adapter rank % tp",
+        "Where the training software cuts both matrices of an adapter, tp must divide its inner width, and etp that of "
+        "an expert's.",
+    ),
     "L030": Rule(
         "sequence % (2 cp)",
         "A ring and gathered keys and values cut the sequence in 2 cp chunks, an early and a late one for each rank, "

@@ -30,8 +30,9 @@ ROUTED = ("experts up", "experts down")
 
 @dataclass(frozen=True)
 class Adapter:
-    """The adapter of one weight matrix as a rank holds it: outputs n, inputs k; what it reads, and which matrix it is
-    beside; over how many ranks that each hold all of it the tokens are split.
+    """The adapter of one weight matrix as a rank multiplies it: outputs n, inputs k; what it reads, and which matrix it
+    is beside; over how many ranks that each hold all of it the tokens are split, and over how many the inner width of
+    its matrix down is.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Adapter:
     reads: str
     beside: str
     split: Number = 1.0
+    inner: Number = 1.0
 
 
 def adapters(setting: Setting, part: Shard) -> Iterator[Adapter]:
@@ -49,7 +51,7 @@ def adapters(setting: Setting, part: Shard) -> Iterator[Adapter]:
     hidden, dense, cut = setting.model.hidden, part.kind.dense, _cut(setting, part.tp)
     found = list(_of_mixer(hidden, part, cut))
     if dense is not None:
-        found += _of_mlp(divided(hidden, cut), part.ffn_hidden, "mlp", gated=dense.gated)
+        found += _of_mlp(hidden, part.ffn_hidden, cut, "mlp", gated=dense.gated)
     yield from _named(setting.tuning, found)
 
 
@@ -57,8 +59,8 @@ def routed_adapters(setting: Setting, part: Routed | None) -> Iterator[Adapter]:
     """The adapters of each routed expert."""
     if setting.tuning is None or not setting.tuning.experts or part is None:
         return
-    hidden = divided(setting.model.hidden, _cut(setting, part.etp))
-    found = _of_mlp(hidden, part.ffn_hidden, "experts", gated=part.of.gated)
+    cut = _cut(setting, part.etp)
+    found = _of_mlp(setting.model.hidden, part.ffn_hidden, cut, "experts", gated=part.of.gated)
     yield from _named(setting.tuning, found)
 
 
@@ -71,51 +73,53 @@ def _named(tuning: Tuning, found: Iterable[Adapter]) -> Iterator[Adapter]:
     return (adapter for adapter in found if tuning.modules is None or adapter.name in tuning.modules)
 
 
-def _of_mixer(whole: Number, part: Shard, cut: Number) -> Iterator[Adapter]:
+def _of_mixer(hidden: Number, part: Shard, cut: Number) -> Iterator[Adapter]:
     if part.mixer is None:
         return
     if part.kind.latent is not None:
-        yield from _of_latent(whole, part.kind.latent, part.mixer.heads, (part.tp, cut))
+        yield from _of_latent(hidden, part.kind.latent, part.mixer.heads, (part.tp, cut))
         return
-    hidden = divided(whole, cut)
     queries = repeated(part.mixer.heads, part.mixer.head_dim)
     keys = repeated(part.mixer.kv_heads, part.mixer.head_dim)
-    yield Adapter("q", queries, hidden, "attention", "qkv")
-    yield Adapter("k", keys, hidden, "attention", "qkv")
-    yield Adapter("v", keys, hidden, "attention", "qkv")
-    yield Adapter("o", hidden, queries, "core", "attention out")
+    yield Adapter("q", queries, hidden, "attention", "qkv", inner=cut)
+    yield Adapter("k", keys, hidden, "attention", "qkv", inner=cut)
+    yield Adapter("v", keys, hidden, "attention", "qkv", inner=cut)
+    yield Adapter("o", divided(hidden, cut), queries, "core", "attention out")
 
 
-def _of_latent(whole: Number, latent: LatentAttention, heads: Number, over: tuple[Number, Number]) -> Iterator[Adapter]:
+def _of_latent(
+    hidden: Number, latent: LatentAttention, heads: Number, over: tuple[Number, Number]
+) -> Iterator[Adapter]:
     """Those of the matrices down are held whole by every rank, as these are; the others are cut.
 
     over: ranks of tensor parallelism, and over how many of them a matrix is cut that meets what is whole.
     """
-    (tp, cut), hidden = over, divided(whole, over[1])
+    tp, cut = over
     queries = repeated(heads, latent.nope_dim + latent.rope_dim)
     if latent.query_rank is None:
-        yield Adapter("q", queries, hidden, "attention", "q")
+        yield Adapter("q", queries, hidden, "attention", "q", inner=cut)
     else:
-        yield Adapter("q-down", latent.query_rank, whole, "attention", "q down", tp)
-        yield Adapter("q-up", queries, divided(latent.query_rank, cut), "query latent", "q up")
-    yield Adapter("kv-down", latent.kv_rank + latent.rope_dim, whole, "attention", "kv down", tp)
-    each = repeated(heads, latent.nope_dim + latent.value_dim)
-    yield Adapter("kv-up", each, divided(latent.kv_rank, cut), "kv latent", "kv up")
-    yield Adapter("o", hidden, repeated(heads, latent.value_dim), "core", "attention out")
+        yield Adapter("q-down", latent.query_rank, hidden, "attention", "q down", tp)
+        yield Adapter("q-up", queries, latent.query_rank, "query latent", "q up", inner=cut)
+    yield Adapter("kv-down", latent.kv_rank + latent.rope_dim, hidden, "attention", "kv down", tp)
+    keys = repeated(heads, latent.nope_dim + latent.value_dim)
+    yield Adapter("kv-up", keys, latent.kv_rank, "kv latent", "kv up", inner=cut)
+    yield Adapter("o", divided(hidden, cut), repeated(heads, latent.value_dim), "core", "attention out")
 
 
-def _of_mlp(hidden: Number, width: Number, half: str, *, gated: bool) -> Iterator[Adapter]:
+def _of_mlp(hidden: Number, width: Number, cut: Number, half: str, *, gated: bool) -> Iterator[Adapter]:
     if gated:
-        yield Adapter("gate", width, hidden, "mlp", f"{half} up")
-    yield Adapter("up", width, hidden, "mlp", f"{half} up")
-    yield Adapter("down", hidden, width, "activation", f"{half} down")
+        yield Adapter("gate", width, hidden, "mlp", f"{half} up", inner=cut)
+    yield Adapter("up", width, hidden, "mlp", f"{half} up", inner=cut)
+    yield Adapter("down", divided(hidden, cut), width, "activation", f"{half} down")
 
 
 def thin(setting: Setting, adapter: Adapter) -> tuple[Matmul, Matmul]:
     """The two products of an adapter."""
     assert setting.tuning is not None
     rank = setting.tuning.rank
-    return Matmul(f"{adapter.name} down", rank, adapter.k), Matmul(f"{adapter.name} up", adapter.n, rank)
+    down = Matmul(f"{adapter.name} down", divided(rank, adapter.inner), adapter.k)
+    return down, Matmul(f"{adapter.name} up", adapter.n, rank)
 
 
 def issued(setting: Setting, kind: Layers, beside: Container[str] | None = None) -> Number:
@@ -143,7 +147,7 @@ def _summed(setting: Setting, found: Iterable[Adapter]) -> Number:
     total: Number = 0.0
     for adapter in found:
         with term(adapter.name):
-            total = total + adapter_parameters(setting.tuning.rank, adapter.n, adapter.k)
+            total = total + adapter_parameters(setting.tuning.rank, adapter.n, divided(adapter.k, adapter.inner))
     return total
 
 

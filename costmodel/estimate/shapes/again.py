@@ -58,6 +58,11 @@ class Again:
     latents: float = 0.0
 
     @property
+    def halves(self) -> float:
+        """Of named modules that exchange, in how many halves of the layer products run again."""
+        return float(FEEDS[0] in self.matrices) + float(not self.matrices.isdisjoint((OUT, *UP_PROJECTIONS)))
+
+    @property
     def routed(self) -> float:
         """How often the routed experts run again."""
         return self.times if self.matrices.issuperset(ROUTED) else 0.0

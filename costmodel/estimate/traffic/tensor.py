@@ -15,8 +15,9 @@ from costmodel.estimate.block import Block
 from costmodel.estimate.once import once
 from costmodel.estimate.passes import Both, Pass
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.adapters import adapters
 from costmodel.estimate.shapes.again import Again
-from costmodel.estimate.shapes.work import exchanges, local_tokens
+from costmodel.estimate.shapes.work import exchanges, local_tokens, shard
 from costmodel.estimate.traffic.collectives import collective_time
 from costmodel.estimate.traffic.groups import Exchange, Group, group
 
@@ -58,19 +59,39 @@ def tensor_traffic(
 ) -> TensorTraffic:
     """Two exchanges a layer and direction, one where its halves are parallel; sequence parallelism halves each."""
     made = list((_scattered if sequence_parallel else _summed)(setting, tp, tokens, kind, again))
-    beside = layer.forward.matmul
-    forward, backward = (exposed_time(_together(made, part), beside, setting.overlap_tp, 0.0) for part in ONCE)
-    if again.gathers or again.latents:
-        half = beside if again.dropped == "layer" else divided(beside, exchanges(kind))
-        backward = backward + exposed_time(_together(made, "again"), half, setting.overlap_tp, 0.0)
+    pairs = list(_of_adapters(setting, tp, tokens, kind, again, sequence_parallel=sequence_parallel))
+    every, beside = [*made, *pairs], layer.forward.matmul
+    forward, backward = (exposed_time(_together(every, part), beside, setting.overlap_tp, 0.0) for part in ONCE)
+    if again.gathers or again.scatters or again.latents:
+        halves = exchanges(kind) if again.dropped == "layer" else min(again.halves, exchanges(kind))
+        room = repeated(halves, divided(beside, exchanges(kind)))
+        backward = backward + exposed_time(_together(every, "again"), room, setting.overlap_tp, 0.0)
     if not sequence_parallel or setting.stack.kernels.inputs == "kept":
-        return TensorTraffic(forward, backward, tuple(made))
+        return TensorTraffic(forward, backward, tuple(every))
     with term("tp all-gather again for weight gradients"):
         gathers = [item for item in made if item.operation == "all_gather"]
         regathered = exposed_time(_together(gathers, "forward"), layer.deferred, 1.0, 0.0)
     others = [item for item in made if item.operation != "all_gather"]
     twice = (replace(item, backward=item.backward + item.forward) for item in gathers)
-    return TensorTraffic(forward, backward + regathered, (*twice, *others))
+    return TensorTraffic(forward, backward + regathered, (*twice, *others, *pairs))
+
+
+def _of_adapters(
+    setting: Setting, tp: Group, tokens: Number, kind: Layers, again: Again, *, sequence_parallel: bool
+) -> Iterator[Exchange]:
+    """Results of adapters that are cut twice, gathered whole beside the outputs that are summed, and under sequence
+    parallelism their gradients; what goes between two thin matrices is too little to tell.
+    """
+    if setting.tuning is None or not setting.stack.split_adapters:
+        return
+    found = [
+        each for each in adapters(setting, shard(setting.model, kind, 1.0)) if each.reads in ("core", "activation")
+    ]
+    count, anew = float(len(found)), float(sum(each.beside in again.matrices for each in found))
+    with term("tp all-gather of adapters"):
+        message = activation_message(tokens, setting.model.hidden, setting.element)
+        time = collective_time(setting, message, tp, "all_gather")
+    yield Exchange(tp, "all_gather", message, time, count, count if sequence_parallel else 0.0, anew)
 
 
 ONCE: tuple[Literal["forward", "backward"], ...] = ("forward", "backward")

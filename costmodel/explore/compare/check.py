@@ -85,7 +85,10 @@ def check(scenarios: Sequence[str], holding: Holding, assignments: Sequence[str]
 
 def key_of(scenario: str, case: Case) -> str:
     """What a scenario is called in a baseline: its name, its file's name, or its title if it came from a pipe."""
-    return case.scenario.title if scenario == "-" else Path(scenario).stem
+    if scenario == "-":
+        return case.scenario.title
+    path = Path(scenario)
+    return path.stem if path.suffix in (".yaml", ".yml", ".json") else path.name
 
 
 def _checked(key: str, answer: Answer, holding: Holding) -> Checked:

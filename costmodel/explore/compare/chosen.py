@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from costmodel.documents.case import Case
-from costmodel.documents.plan import Plan
+from costmodel.documents.plan import Plan, Space
+from costmodel.documents.reading import COMMAND_LINE
 from costmodel.errors import Place, fail
 from costmodel.estimate.block import SIZES
 from costmodel.estimate.costs import number
@@ -32,7 +33,13 @@ def answered(case: Case, *, best: bool = False) -> Answer:
 
 def by_search(case: Case, paths: Iterable[str], *, best: bool) -> bool:
     """Whether answers along these leaves are each the best of a search: if asked for, or if no plan is written."""
-    return best or (case.scenario.plan is None and not any(path.startswith("plan.") for path in paths))
+    of_plan = next((path for path in paths if path.startswith("plan.")), "")
+    if best and of_plan:
+        place = Place(COMMAND_LINE, 0, 1, of_plan, "--best", len("--best"))
+        sentence, key = f"a search makes its own plans and does not look at {of_plan}", of_plan.removeprefix("plan.")
+        listed = f", or list what to try: --set 'search.{key}=[…]'" if key in Space.model_fields else ""
+        raise fail("C010", sentence, place, f"leave --best out{listed}")
+    return best or (case.scenario.plan is None and not of_plan)
 
 
 def ranked(case: Case, rank: int) -> Answer:

@@ -49,6 +49,7 @@ _PATHS = {
     "L022": "plan.etp",
     "L023": "plan.sequence_parallel plan.tp",
     "L024": "plan.ep plan.etp",
+    "L025": "plan.tp plan.etp",
     "L030": "plan.cp plan.cp_type workload.sequence",
     "L031": "plan.cp plan.cp_type plan.tp",
     "L032": "plan.dp_replicate plan.zero",

@@ -33,6 +33,7 @@ _QUANTITY = re.compile(r"([-+0-9.,_eE]+?)\s*([^-+0-9.,_].*)?\Z")
 _SAMPLES, _EVERY_WHOLE, _HALVINGS = 33, 512, 60
 _WIDE = 64.0
 _ABOUT = 10.0
+NO_PLAN = "C004"  # of a search that finds none legal
 _MULTIPLES = ("k", "K", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti")
 
 
@@ -319,8 +320,9 @@ def _complete(found: Solved, seen: dict[str, Point]) -> None:
     """How much was tried; where nothing reaches the target, what comes nearest."""
     found.evaluated = len(seen)
     found.plan = seen[found.answer].plan if found.answer in seen else None
-    found.illegal = sum(bool(tried.refused) for tried in seen.values())
-    found.faulty = {text: tried.fault for text, tried in seen.items() if tried.fault is not None}
+    faults = {text: tried.fault for text, tried in seen.items() if tried.fault is not None}
+    found.faulty = {text: fault for text, fault in faults.items() if fault.code != NO_PLAN}
+    found.illegal = len(faults) - len(found.faulty) + sum(bool(tried.refused) for tried in seen.values())
     if seen and len(found.faulty) == len(seen) and not found.stopped:
         raise said_with("--vary", [found.path], CostModelError(next(iter(found.faulty.values()))))
     sign, column = 1 if found.target.at_least else -1, found.target.column

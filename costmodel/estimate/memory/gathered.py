@@ -30,8 +30,10 @@ def gathered(setting: Setting, block: Block, parameters: StageParameters, adapte
         whole = _layers(setting, block, parameters, ends) if by_layer else _matrices(setting, block, parameters, ends)
     if setting.tuning is not None:
         with term("adapters"):
-            stack = setting.stack
-            whole = whole + gathered_bytes(adapters, stack.states.compute, setting.reduced, stack.buckets.prefetch)
+            width, ahead = setting.stack.states.compute, setting.stack.buckets.prefetch
+            shared = gathered_bytes(adapters, width, setting.reduced, ahead)
+            own = matrices_bytes(adapters, adapters, width, setting.reduced)
+            whole = whole + np.where(block.shards > 1, shared, own)
     copied = setting.stack.states.sharded_master
     return (whole if copied else np.where(block.shards > 1, whole, 0.0)) + unpacked
 

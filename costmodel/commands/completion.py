@@ -8,16 +8,14 @@ from glob import escape, iglob
 from typing import get_args
 
 from costmodel.choices import Schedule
-from costmodel.documents.folders import FOLDER_OF, names
-
-_SUFFIXES = (".yaml", ".yml", ".json")
+from costmodel.documents.folders import FOLDER_OF, SUFFIXES, names
 
 
 def _beginning(known: Iterable[str], incomplete: str) -> list[str]:
     return [name for name in dict.fromkeys(known) if name.startswith(incomplete)]
 
 
-def _files(incomplete: str, suffixes: tuple[str, ...] = _SUFFIXES) -> list[str]:
+def _files(incomplete: str, suffixes: tuple[str, ...] = SUFFIXES) -> list[str]:
     """Files and folders that a path may go on to."""
     paths = sorted(iglob(f"{escape(incomplete)}*"))
     return [
@@ -42,7 +40,7 @@ def documents(incomplete: str) -> list[str]:
 
 def measured(incomplete: str) -> list[str]:
     """Measured tables: documents by name, CSV files by path."""
-    return _beginning(names("measured"), incomplete) + _files(incomplete, (".csv", *_SUFFIXES))
+    return _beginning(names("measured"), incomplete) + _files(incomplete, (".csv", *SUFFIXES))
 
 
 def explained(incomplete: str) -> list[str]:

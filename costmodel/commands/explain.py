@@ -39,7 +39,7 @@ def explain(
     Next: --depth 6 goes further down
     """
     from costmodel.documents.case import load
-    from costmodel.documents.library import names
+    from costmodel.documents.folders import SUFFIXES, names
     from costmodel.estimate.plan import predict
     from costmodel.explore.explain.explain import quantities
     from costmodel.explore.explain.pages import all_words, page
@@ -58,7 +58,7 @@ def explain(
             return Reply(lambda: refusal(asked), lambda: machine.estimate(asked), yes=False)
         node = explain_figure(case, quantity)
         return Reply(lambda: tree.tree(node, depth), lambda: tree.tree_json(node))
-    if what == "-" or what in names("scenario") or what.endswith((".yaml", ".yml", ".json")):
+    if what == "-" or what in names("scenario") or what.endswith(SUFFIXES):
         raise fail("C003", f"'{what}' is a scenario; say which figure", None, f"costmodel explain {what} step_time")
     about = page(what)
     return Reply(lambda: tree.page(about), lambda: tree.page_json(about))

@@ -13,6 +13,8 @@ from pathlib import Path
 _PACKAGE = Path(__file__).resolve().parents[1]
 _SHIPPED = (_PACKAGE / "_shipped" if (_PACKAGE / "_shipped").is_dir() else _PACKAGE.parent).resolve()
 
+SUFFIXES = (".yaml", ".yml", ".json")  # of files that a document can be read from
+
 FOLDER_OF = {
     "accelerator": "hardware/accelerators",
     "fabric": "hardware/fabrics",

@@ -22,7 +22,7 @@ from costmodel.documents.belief import Beliefs
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.faults import nearest, validate
 from costmodel.documents.files import file_text
-from costmodel.documents.folders import FOLDER_OF, as_named, has, instead_of_shipped, places
+from costmodel.documents.folders import FOLDER_OF, SUFFIXES, as_named, has, instead_of_shipped, places
 from costmodel.documents.folders import names as names
 from costmodel.documents.hardware import Accelerator, Fabric, Node
 from costmodel.documents.measurement import Measured
@@ -61,7 +61,7 @@ FOLDERS = {kind: (folder, _MODELS[kind]) for kind, folder in FOLDER_OF.items()}
 
 def is_path(name: str) -> bool:
     """Whether a name says where a file is, wherever documents are looked for."""
-    return name.endswith((".yaml", ".yml", ".json")) or os.sep in name
+    return name.endswith(SUFFIXES) or os.sep in name
 
 
 def find(kind: str, name: str, place: Place | None = None) -> Path:

@@ -60,7 +60,7 @@ class Again:
     @property
     def halves(self) -> float:
         """Of named modules that exchange, in how many halves of the layer products run again."""
-        return float(FEEDS[0] in self.matrices) + float(not self.matrices.isdisjoint((OUT, *UP_PROJECTIONS)))
+        return float(sum(not self.matrices.isdisjoint(half) for half in ((OUT, *UP_PROJECTIONS), FEEDS[:1])))
 
     @property
     def routed(self) -> float:

@@ -11,6 +11,7 @@ from typing import Literal
 import costmodel
 from costmodel.documents.baseline import Baseline, Entry, Mark
 from costmodel.documents.case import Case, load
+from costmodel.documents.folders import SUFFIXES
 from costmodel.errors import CostModelError, Fault, Place, fail
 from costmodel.estimate.costs import COLUMNS, machine_name
 from costmodel.estimate.limits import Limit, written
@@ -88,7 +89,7 @@ def key_of(scenario: str, case: Case) -> str:
     if scenario == "-":
         return case.scenario.title
     path = Path(scenario)
-    return path.stem if path.suffix in (".yaml", ".yml", ".json") else path.name
+    return path.stem if path.suffix in SUFFIXES else path.name
 
 
 def _checked(key: str, answer: Answer, holding: Holding) -> Checked:

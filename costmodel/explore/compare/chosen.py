@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from costmodel.documents.case import Case
-from costmodel.documents.plan import Plan, Space
+from costmodel.documents.plan import Plan
 from costmodel.documents.reading import COMMAND_LINE
 from costmodel.errors import Place, fail
 from costmodel.estimate.block import SIZES
 from costmodel.estimate.costs import number
 from costmodel.estimate.plan import Answer, answer, predict, written
 from costmodel.explore.search.rank import Ranked
-from costmodel.explore.search.search import search
+from costmodel.explore.search.search import search, unseen
 
 
 def answered(case: Case, *, best: bool = False) -> Answer:
@@ -36,9 +36,8 @@ def by_search(case: Case, paths: Iterable[str], *, best: bool) -> bool:
     of_plan = next((path for path in paths if path.startswith("plan.")), "")
     if best and of_plan:
         place = Place(COMMAND_LINE, 0, 1, of_plan, "--best", len("--best"))
-        sentence, key = f"a search makes its own plans and does not look at {of_plan}", of_plan.removeprefix("plan.")
-        listed = f", or list what to try: --set 'search.{key}=[…]'" if key in Space.model_fields else ""
-        raise fail("C010", sentence, place, f"leave --best out{listed}")
+        sentence, listed = unseen(of_plan)
+        raise fail("C010", sentence, place, "; ".join((*listed, "without --best the scenario's plan is varied")))
     return best or (case.scenario.plan is None and not of_plan)
 
 

@@ -90,14 +90,19 @@ def _rankable(setting: Setting) -> None:
         raise fail("C004", "the objective is cost, but no price is known", None, wanted)
 
 
+def unseen(path: str) -> tuple[str, list[str]]:
+    """What is wrong with a leaf of the plan that a search is to look at, and what to set in its place, if anything."""
+    key = path.removeprefix("plan.")
+    listed = [f"--set 'search.{key}=[…]' lists what to try"] if key in Space.model_fields else []
+    return f"a search makes its own plans and does not look at {path}", listed
+
+
 def _varied(case: Case, over: Sequence[Axis]) -> None:
     """A fault for a leaf that a search does not look at, or has its own values of."""
     for axis in over:
-        key = axis.path.removeprefix("plan.")
         if axis.path.split(".")[0] == "plan":
-            sentence = f"a search makes its own plans and does not look at {axis.path}"
-            listed = f"--set 'search.{key}=[…]' lists what to try; " if key in Space.model_fields else ""
-            hint = f"{listed}costmodel sweep varies the scenario's plan"
+            sentence, listed = unseen(axis.path)
+            hint = "; ".join((*listed, "costmodel sweep varies the scenario's plan"))
         elif axis.path == PRECISION and case.scenario.search and case.scenario.search.precision:
             sentence, hint = f"search.precision lists values of {PRECISION} already", "leave one of the two out"
         elif axis.path == "objective":

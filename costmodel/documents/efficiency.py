@@ -71,6 +71,7 @@ class AttentionFit(Sourced):
     half_sequence: Count = Field(description="Sequence at which half of the rate is reached")
     narrow_heads: Portion = Field(description="Share of the rate that heads of 64 and less reach")
     wide_heads: Portion = Field(description="Share of the rate that heads over 128 reach")
+    slowed: bool = Field(description="Whether power and clocks slow it down in a real step as they do matrix products")
     alone: dict[str, KernelFit] = Field(
         default_factory=dict, description="Kernels of the class as measured alone, by name; a step does not use them"
     )

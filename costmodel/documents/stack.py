@@ -133,7 +133,7 @@ class ExpertKernels(Sourced):
     """How a mixture of experts runs: grouped matmuls, and how tokens get to their experts and back."""
 
     half_rows: NonNegative = Field(description="Rows of an expert at which its matmuls reach half of their rate")
-    host: Seconds = Field(description="Host time to issue one operation of one expert")
+    looped: bool = Field(description="Whether the host issues one expert after another; else one kernel takes all")
     cut_as_tp: bool = Field(
         default=False,
         description="Whether each expert is cut over as many ranks as tp where a plan says no etp, else one",

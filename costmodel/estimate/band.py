@@ -93,12 +93,13 @@ def _kernels(setting: Setting, step: TrainingStep) -> dict[str, Number]:
     sustained = residual(case.efficiency.sustained, common.sustained)
     tensor, fit = terms["matmul"] + terms["attention"], setting.attention
     kinds = {"matmul": term_error(matmul, tensor if fit is None else terms["matmul"])}
+    slowed = tensor if fit is None or fit.slowed else terms["matmul"]
     if setting.recipe.narrow:
         kinds["narrow"] = term_error(setting.stack.spread.narrow, terms["matmul"])
     if fit is not None:
         attention = residual(fit, common.attention[setting.stack.kernels.attention])
         kinds["attention"] = term_error(attention, terms["attention"])
-    kinds["sustained"] = term_error(sustained, tensor)
+    kinds["sustained"] = term_error(sustained, slowed)
     kinds["memory-bound"] = term_error(streams, terms["memory_bound"] + terms["optimizer"])
     kinds["launch"] = term_error(setting.stack.spread.launch, terms["launch"])
     return kinds

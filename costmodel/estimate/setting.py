@@ -182,10 +182,15 @@ class Setting:
             return slowdown_of(self.case)
 
     @property
+    def slowest(self) -> Number:
+        """How much slower than one part the slowest of all ranks is."""
+        with term("slowest of all ranks"):
+            return slowest_part(self.ranks, self.variation)
+
+    @property
     def sustained(self) -> Number:
         """Slow-down of tensor cores in a real step: by power and clocks, on the slowest of all ranks."""
-        with term("slowest of all ranks"):
-            return repeated(slowest_part(self.ranks, self.variation), self.of_a_part)
+        return repeated(self.slowest, self.of_a_part)
 
     def dropped(self, recompute: Recompute) -> Dropped:
         """What a recompute mode drops in this stack: with fused attention there is no core to drop."""
@@ -268,12 +273,13 @@ def _experts(case: Case, speaker: Speaker) -> ExpertSetting | None:
     if said.deduplicated is None:
         speaker.say("assume.experts.deduplicated", str(kernels.deduplicated).lower(), named)
     load = said.capacity or choose("assume.experts.imbalance", said.imbalance, 1.0, "routed evenly")
+    issuing = case.stack.launch.operation if kernels.looped else 0.0
     return ExpertSetting(
         kernels=kernels,
         load=load,
         dropless=said.capacity is None,
         overlap=speaker.choose("assume.overlap.ep", case.scenario.assume.overlap.ep, kernels.overlap, named),
-        host=speaker.choose("assume.experts.host", said.host, kernels.host, named, "s"),
+        host=speaker.choose("assume.experts.host", said.host, issuing, named, "s"),
         dispatch=DISPATCH_BYTES[said.dispatch or kernels.dispatch],
         deduplicated=kernels.deduplicated if said.deduplicated is None else said.deduplicated,
         shared_overlap=kernels.shared_overlap if said.shared_overlap is None else said.shared_overlap,

@@ -308,7 +308,8 @@ def test_heads_without_tensor_cores() -> None:
 
 def test_more_than_the_peak_is_remarked() -> None:
     """Of one plan, and of the best of a search."""
-    slow, fast = (load("llama-3-70b-512", [f"assume.sustained={factor}", "search.tp=[8]"]) for factor in (1.0, 0.2))
+    said = ["plan.micro_batch=2", "plan.vpp=5", "search.tp=[8]"]
+    slow, fast = (load("llama-3-70b-512", [f"assume.sustained={factor}", *said]) for factor in (1.0, 0.1))
     assert "N011" not in predict(slow).remarked
     assert "N011" in predict(fast).remarked
     assert "N011" not in search(slow, 1, workers=1).best[0].remarked

@@ -178,6 +178,14 @@ def test_a_step_waits_for_the_slowest_of_all_ranks() -> None:
     for ranks, slower in ((two_nodes, 1 + 0.02 * np.sqrt(2 * np.log(16))), (alone, 1.0)):
         even, apart = (costs(ranks(assume={"variation": variation}))["attention"] for variation in (0, 0.02))
         assert apart / even == pytest.approx(slower, rel=1e-12)
+
+
+@pytest.mark.parametrize(("stack", "slower"), [("megatron-core", 1.0), ("fsdp2", 1.25)])
+def test_power_slows_attention_of_some_kernels(stack: str, slower: float) -> None:
+    """FlashAttention 2 as it does matrix products; cuDNN's and FlashAttention 3 not."""
+    calm, hot = (setting(stack=stack, assume={"sustained": factor}) for factor in (1.0, 1.25))
+    attention = [costs(asked)["attention"] for asked in (calm, hot)]
+    assert attention[1] / attention[0] == pytest.approx(slower)
     assert setting().case.efficiency.sustained.variation > 0  # type: ignore[union-attr]
 
 

@@ -294,10 +294,10 @@ def test_frozen_experts_take_two_thirds_of_the_products() -> None:
 
 def test_thin_products_of_experts_cost_the_host_its_time() -> None:
     """Each of three adapters two forward and four backward; the frozen expert two each way, in fp8 converted first."""
-    stacks = [written_out("stack", "megatron-core", experts={"host": f"{host} s"}) for host in (10, 20)]
+    hosts = [{"experts": {"host": f"{host} s"}} for host in (10, 20)]
     for more, thin in (({}, 3), ({"modules": ["q", "down"]}, 1), ({"modules": ["q"]}, 0)):
         for precision, own in (("bf16", 4), ("fp8-cs", 4 + 12)):
-            asked = (tuned(mixed(count=8), precision=precision, node=ONE, stack=stack, **more) for stack in stacks)
+            asked = (tuned(mixed(count=8), precision=precision, node=ONE, assume=said, **more) for said in hosts)
             found = [costs(each)["launch"] for each in asked]
             assert found[1] - found[0] == EQUAL(64 * 8 * 8 * (own + 6 * thin) * 10, rel=1e-9)
 
@@ -311,19 +311,21 @@ def test_a_written_host_time_is_of_every_operation_of_an_expert() -> None:
 @pytest.mark.parametrize(("plan", "times"), [({}, (1, 1)), ({"recompute": "full"}, (1, 2))], ids=["none", "full"])
 def test_unpacking_costs_the_host_its_time(plan: dict[str, Any], times: tuple[int, int]) -> None:
     """Of a layer qkv, out and router, and in groups both of the experts'; of each expert both its weights."""
-    stack = written_out("stack", "megatron-core", experts={"host": "10 ms"}, launch={"operation": "100 ms"})
-    found = [costs(tuned(mixed(count=8), method, node=ONE, stack=stack), **plan) for method in ("lora", "qlora")]
+    stack = written_out("stack", "megatron-core", launch={"operation": "100 ms"})
+    run = {"node": ONE, "stack": stack, "assume": {"experts": {"host": "10 ms"}}}
+    found = [costs(tuned(mixed(count=8), method, **run), **plan) for method in ("lora", "qlora")]
     lora, qlora = (row["launch"] + row["memory_bound"] for row in found)
     assert qlora - lora == EQUAL(64 * 8 * sum(times) * (5 * 0.1 + 8 * 2 * 0.01), rel=1e-9)
 
 
 def test_named_modules_unpack_what_they_multiply_again() -> None:
-    stack = written_out("stack", "megatron-core", experts={"host": "10 ms"}, launch={"operation": "100 ms"})
+    stack = written_out("stack", "megatron-core", launch={"operation": "100 ms"})
+    run = {"node": ONE, "stack": stack, "assume": {"experts": {"host": "10 ms"}}}
     shapes = ((mixed(count=8), "moe", 3 * 0.1 + 8 * 2 * 0.01), (model(gated=True), "mlp", 2 * 0.1))
     for shape, module, again in shapes:
         rows = []
         for method in ("lora", "qlora"):
-            asked = tuned(shape, method, node=ONE, stack=stack)
+            asked = tuned(shape, method, **run)
             plans = ({"recompute": "none"}, {"recompute": "selective", "recompute_modules": [module]})
             rows.append([sum(costs(asked, **plan)[name] for name in ("launch", "memory_bound")) for plan in plans])
         (lora, lora_again), (qlora, qlora_again) = rows
@@ -344,8 +346,8 @@ def test_adapters_of_what_runs_again_are_issued_again(
     shape: dict[str, Any], module: str, own: int, adapters: int
 ) -> None:
     """Where all waits for the host: two thin products and a sum for each of gate, up and down."""
-    stack = written_out("stack", "megatron-core", experts={"host": "0 s"}, launch={"operation": "100 ms"})
-    run = {"node": ONE, "stack": stack, "assume": {"experts": {"capacity": 1}}}
+    stack = written_out("stack", "megatron-core", launch={"operation": "100 ms"})
+    run = {"node": ONE, "stack": stack, "assume": {"experts": {"capacity": 1, "host": "0 s"}}}
     plans = {"recompute": "none"}, {"recompute": "selective", "recompute_modules": [module]}
     busy = ("matmul", "attention", "memory_bound", "launch")
     for make, issued in ((setting, own), (tuned, own + 3 * adapters)):

@@ -22,13 +22,13 @@ from costmodel.equations.roofline import (
 )
 from costmodel.equations.tiles import peak_of_heads, tiled_rows
 from costmodel.equations.traffic import (
+    accumulated_bytes,
     embedding_traffic,
     loss_traffic,
     matmul_bytes,
     mlp_traffic,
     norm_traffic,
     score_traffic,
-    weight_gradient_bytes,
 )
 from costmodel.estimate.block import Block, alone, local_sequence
 from costmodel.estimate.once import once
@@ -88,19 +88,22 @@ def multiplied(
     with term("input gradient"):
         nbytes = of_all(matmul_bytes(m, k, n, operand, element))
         backward = product(setting, flop, nbytes, backward=True, narrow=narrow)
-    weight = None
+    found = Both(Pass(matmul=forward), Pass(matmul=backward))
     if trained:
         with term("weight gradient"):
-            nbytes = of_all(weight_gradient_bytes(m, n, k, operand, setting.gradient))
+            nbytes = of_all(matmul_bytes(k, n, m, operand, 0.0))
             weight = product(setting, flop, nbytes, backward=True, narrow=narrow)
-        backward = backward + weight
+        with term("accumulate"):
+            nbytes = of_all(accumulated_bytes(n, k, setting.gradient))
+            added = stream_time(nbytes, setting.memory_bandwidth, setting.memory_share)
+        found = found + Both(Pass(), Pass(matmul=weight, memory_bound=added), weight + added)
     if not narrow:
-        return Both(Pass(matmul=forward), Pass(matmul=backward), weight)
+        return found
     with term("convert input"):
         once = stream(setting, quantise_traffic(repeated(rows, k), setting.recipe.quantised))
     with term("convert gradient"):
         back = stream(setting, quantise_traffic(repeated(rows, n), setting.recipe.quantised))
-    return Both(Pass(matmul=forward, memory_bound=once), Pass(matmul=backward, memory_bound=back), weight)
+    return found + Both(Pass(memory_bound=once), Pass(memory_bound=back))
 
 
 def plain_product(setting: Setting, tokens: Number, matrix: Matmul, *, narrow: bool = False, trained: bool) -> Both:
@@ -125,8 +128,9 @@ def attention_pass(setting: Setting, part: Shard, block: Block) -> Both:
         length = local_sequence(sequence, block) if block.structure.cp_type == "p2p" else sequence
         heads = (head_dim, fit.narrow_heads, fit.wide_heads)
         rate = attention_rate(setting.peak, fit.forward_share, length, fit.half_sequence, *heads)
-        forward = attention_forward_time(flop, rate, setting.sustained)
-        backward = attention_backward_time(flop, rate, fit.backward_share, setting.sustained)
+        sustained = setting.sustained if fit.slowed else setting.slowest
+        forward = attention_forward_time(flop, rate, sustained)
+        backward = attention_backward_time(flop, rate, fit.backward_share, sustained)
         merge = _merge(setting, part, block)
         return Both(Pass(attention=forward, memory_bound=merge), Pass(attention=backward, memory_bound=merge))
     shared = divided(block.micro_batch, block.cp)

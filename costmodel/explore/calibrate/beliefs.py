@@ -66,23 +66,13 @@ def _leaf(document: Any, belief: Belief) -> float:
 def with_values(case: Case, beliefs: Sequence[Belief], values: Sequence[float], shelf: Shelf) -> Case:
     """The case with the constants it uses at these values; what its row switched stays switched."""
     for belief, value in zip(beliefs, values, strict=True):
-        if belief.group == "experts":
-            case = _of_experts(case, belief, value, shelf)
-        elif belief.kind == "stack":
+        if belief.kind == "stack":
             case = replace(case, stack=_changed(case.stack, case.stack.name, belief, value, shelf))
         elif belief.group == "network":
             case = replace(case, network=_changed(case.network, case.network.of, belief, value, shelf))
         else:
             case = replace(case, efficiency=_changed(case.efficiency, case.efficiency.of, belief, value, shelf))
     return case
-
-
-def _of_experts(case: Case, belief: Belief, value: float, shelf: Shelf) -> Case:
-    """A model with experts, on another constant of its stack; what its row says stays."""
-    said = getattr(case.scenario.assume.experts, belief.key)
-    if case.stack.name not in belief.documents or not case.model.has_experts or said is not None:
-        return case
-    return replace(case, stack=_changed(case.stack, case.stack.name, belief, value, shelf))
 
 
 def _changed(document: D, name: str, belief: Belief, value: float, shelf: Shelf) -> D:
@@ -107,7 +97,7 @@ def own(cases: Sequence[Case], shelf: Shelf) -> tuple[Belief, ...]:
     made: dict[tuple[str, str], Belief] = {}
     for case in cases:
         named: tuple[tuple[Leaf, str, float, bool], ...] = (
-            ("sustained.factor", case.efficiency.of, 0.08, False),
+            ("sustained.factor", case.efficiency.of, 0.1, False),
             ("network.share", case.network.of, 0.4, True),
             ("launch.operation", case.stack.name, 0.3, False),
         )

@@ -16,7 +16,7 @@ from costmodel.documents.table import Table
 from costmodel.errors import Place, fail
 from costmodel.explore.calibrate.beliefs import before, believed, own, own_source
 from costmodel.explore.calibrate.renewal import WORST_MEDIAN
-from costmodel.explore.calibrate.steps import LIKENESS, Learned, StepFit, step_fit, timed
+from costmodel.explore.calibrate.steps import APART, Learned, StepFit, step_fit, timed
 from costmodel.explore.validate.reasons import Left
 from costmodel.explore.validate.validate import Where, chosen_rows, meant, nothing_chosen
 from costmodel.units import significant
@@ -63,7 +63,7 @@ def sharpened(
         hint = f"costmodel validate {' '.join(tables)} --by reason says why of each"
         raise fail("C005", f"none of {len(rows)} runs is modelled; {first}", Place("command line"), hint)
     beliefs = believed(shelf) if afresh else own([run.case for run in runs], shelf)
-    fit = step_fit(runs, beliefs, shelf, leave_out=leave_out is not None, likeness=LIKENESS if afresh else 0.0)
+    fit = step_fit(runs, beliefs, shelf, leave_out=leave_out is not None, apart=APART if afresh else 0.0)
     return Sharpened(tuple(asked), len(runs), tuple(left), grouping, afresh, fit)
 
 

@@ -28,7 +28,7 @@ from costmodel.explore.validate.validate import UNKNOWN
 Array = NDArray[np.float64]
 
 SCALE = 0.08  # of a logarithm: errors beyond it count by their size, not their square
-LIKENESS = 0.4  # how alike the errors of two runs of one family are: what a further run of it still adds
+APART = 0.05  # how far families lie apart, of a logarithm: what all runs of one have in common and no other has
 STEP = 0.02
 ROUNDS = 12
 FELT = 0.005  # change of the logarithm of a time, over that of a constant, from which a run counts as telling of it
@@ -125,18 +125,21 @@ def timed(rows: Sequence[Row], shelf: Shelf, family: str = "source_family") -> t
 
 @dataclass
 class Problem:
-    """Runs beside constants: log errors, their slopes, and weights. What is kept stays as it is believed."""
+    """Runs beside constants: log errors and their slopes. What is kept stays as it is believed.
+
+    Each family has an offset of its own, small and not shipped, found along with the constants: runs of one cluster and
+    one release err together, and what they tell of a constant is how they differ among each other.
+    """
 
     runs: Sequence[Timed]
     beliefs: Sequence[Belief]
     shelf: Shelf
     kept: frozenset[str] = frozenset()
-    likeness: float = LIKENESS
+    apart: float = APART
 
     def __post_init__(self) -> None:
         self.used = np.array([[uses(run.case, belief, self.shelf) for belief in self.beliefs] for run in self.runs])
-        counts = {family: sum(run.family == family for run in self.runs) for family in self.families}
-        self.weights = np.array([1 / (1 + self.likeness * (counts[run.family] - 1)) for run in self.runs])
+        self.member = np.array([[run.family == family for family in self.families] for run in self.runs], float)
         names = [belief.name for belief in self.beliefs]
         rows = np.eye(len(names))
         for place, belief in enumerate(self.beliefs):
@@ -186,21 +189,38 @@ class Problem:
         return slopes
 
     def loss(self, scaled: Array, errors: Array) -> float:
-        """Smooth absolute error of the runs, and the prior."""
-        size = np.abs(errors) / SCALE
+        """Smooth absolute error of the runs beyond what their families have in common, that, and the prior."""
+        offsets = self.offsets(errors)
+        size = np.abs(errors - self.member @ offsets) / SCALE
         each = np.where(size < 1, size**2 / 2, size - 0.5)
-        return float(self.weights @ each + (scaled - self.believed) @ self.precision @ (scaled - self.believed) / 2)
+        away = scaled - self.believed
+        common = float(np.sum((offsets / self.apart) ** 2)) / 2 if self.apart else 0.0
+        return float(np.sum(each)) + common + float(away @ self.precision @ away) / 2
 
-    def curvature(self, slopes: Array, pulls: Array) -> Array:
-        """Curvature of the loss for runs that pull so hard."""
+    def offsets(self, errors: Array, others: Array | None = None) -> Array:
+        """What the runs of each family have in common, drawn to nothing the fewer they are."""
+        found = np.zeros(self.member.shape[1])
+        for _ in range(ROUNDS if self.apart else 0):
+            pulls = _pulls(errors - self.member @ found) * (1.0 if others is None else others)
+            found = self.member.T @ (pulls * errors) / (self.member.T @ pulls + self.apart**-2)
+        return found
+
+    def turned(self, scaled: Array, errors: Array, slopes: Array, others: Array | None = None) -> tuple[Array, Array]:
+        """Which way the loss grows with the constants and how it curves; of some of the runs, all by default."""
+        left = errors - self.member @ self.offsets(errors, others)
+        pulls = _pulls(left) * (1.0 if others is None else others)
+        uphill: Array = slopes.T @ (pulls * left) + self.precision @ (scaled - self.believed)
         curved: Array = slopes.T @ (slopes * pulls[:, None]) + self.precision
-        return curved
+        if self.apart:
+            shared = self.member.T @ (slopes * pulls[:, None])
+            curved = curved - shared.T @ (shared / (self.member.T @ pulls + self.apart**-2)[:, None])
+        return uphill, curved
 
-    def pulls(self, errors: Array) -> Array:
-        """Weight of each run over the square of the scale, less where it is far off."""
-        size = np.abs(errors) / SCALE
-        pulls: Array = self.weights / np.maximum(size, 1) / SCALE**2
-        return pulls
+
+def _pulls(errors: Array) -> Array:
+    """Weight of each run over the square of the scale, less where it is far off."""
+    pulls: Array = 1 / np.maximum(np.abs(errors) / SCALE, 1) / SCALE**2
+    return pulls
 
 
 def _off(run: Timed, step: TrainingStep) -> float:
@@ -217,9 +237,8 @@ def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, 
     errors = problem.errors(scaled)
     loss = problem.loss(scaled, errors)
     for _ in range(ROUNDS):
-        slopes, pulls = problem.slopes(scaled, errors), problem.pulls(errors)
-        downhill = slopes.T @ (pulls * errors) + problem.precision @ (scaled - problem.believed)
-        step = -np.linalg.solve(problem.curvature(slopes, pulls), downhill)
+        uphill, curved = problem.turned(scaled, errors, problem.slopes(scaled, errors))
+        step = -np.linalg.solve(curved, uphill)
         for _ in range(6):
             ahead = scaled + step
             tried = problem.errors(ahead)
@@ -250,10 +269,8 @@ def _refitted(
     found = np.where(free, scaled, problem.believed)
     for _ in range(ROUNDS):
         here = errors + slopes @ (found - scaled)
-        pulls = problem.pulls(here) * others
-        downhill = (slopes * free).T @ (pulls * here) + problem.precision @ (found - problem.believed)
-        curved = problem.curvature(slopes * free, pulls)
-        found = found - np.linalg.solve(curved, downhill)
+        uphill, curved = problem.turned(found, here, slopes * free, others.astype(float))
+        found = found - np.linalg.solve(curved, uphill)
     return found, curved
 
 
@@ -275,12 +292,12 @@ def step_fit(
     shelf: Shelf,
     *,
     leave_out: bool = False,
-    likeness: float = LIKENESS,
+    apart: float = APART,
 ) -> StepFit:
     """The constants that the runs tell, the others as believed, and how far off unseen families are."""
-    free = Problem(runs, beliefs, shelf, likeness=likeness)
+    free = Problem(runs, beliefs, shelf, apart=apart)
     first, errors, felt = solved(free)
-    curved = free.curvature(felt, free.pulls(errors))
+    curved = free.turned(first, errors, felt)[1]
     problem = replace(free, kept=_untold(free, first, curved))
     scaled, _, _ = solved(problem, first)
     inside = problem.scores(scaled)

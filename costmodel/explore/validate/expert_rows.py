@@ -85,7 +85,7 @@ def expert_degrees(filling: Filling, layout: Layout) -> dict[str, float]:
 
 
 def expert_assumptions(filling: Filling, stack: Stack) -> dict[str, Any]:
-    """Tokens dropped over a capacity or none, how they are sent, and what the host has to do for each expert."""
+    """Tokens dropped over a capacity or none and how they are sent."""
     row, notes = filling.row, filling.row.text("notes")
     if not has_experts(row) or stack.experts is None:
         return {}
@@ -97,8 +97,6 @@ def expert_assumptions(filling: Filling, stack: Stack) -> dict[str, Any]:
     else:
         said["imbalance"] = filling.put("imbalance", 1.0)
     said["deduplicated"] = _deduplicated(filling, stack.experts, dropped=dropped)
-    if filling.graphed:
-        said["host"] = f"{filling.put('expert_host', 0.0):g} s"
     if "moe_a2a_overlap" not in filling.features():
         return {"experts": said}
     return {"experts": said, "overlap": {"ep": filling.put("overlap.ep", stack.overlap.dp)}}

@@ -74,7 +74,6 @@ RULES = {
     "dgxc-benchmarking of DeepSeek-V3 in NeMo tokens dropped, in its 25.05 on Blackwell attention that is not fused, "
     "of Pax the ranks that share one copy",
     "imbalance": "1, tokens spread evenly over experts",
-    "expert_host": "none where a graph holds the experts",
     "deduplicated": "where features name DeepEP or HybridEP; not where they name the plain all-to-all, tokens are "
     "dropped or a known recipe names neither; else as the stack does it",
     "overlap.ep": "as of data parallelism where features name it, else the stack's",

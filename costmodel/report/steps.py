@@ -21,7 +21,7 @@ _MORE = ("P90", "bias", "in band")
 
 
 def sharpening(found: Sharpened, written: Iterable[Path]) -> list[Line]:
-    """The constants, the errors before and after, the families left out, and the files written."""
+    """The constants, the errors before and after, the groups left out, and the files written."""
     fit = found.fit
     told = sum(part.resolved for part in fit.constants)
     head = f"{told} of {len(fit.constants)} constants told by {found.runs} of {found.rows} runs"
@@ -29,7 +29,7 @@ def sharpening(found: Sharpened, written: Iterable[Path]) -> list[Line]:
     rows = [_constant(part) for part in fit.constants]
     lines: list[Line] = [styled(head), Text(), Grid(names, rows, "lrrrrr"), Text()]
     lines.append(Grid(("errors", "runs", "median", "P90", "bias", "in band"), list(_errors(found)), "lrrrrr"))
-    for head, parts in ((found.grouping, fit.by_family), ("models", fit.by_kind)):
+    for head, parts in ((found.grouping, fit.by_group), ("models", fit.by_kind)):
         if len(parts) > 1:
             each = [(name, *_scored(inside), *_scored(outside)[1:]) for name, (inside, outside) in parts.items()]
             heads = (head, "runs", "in sample", *_MORE, "left out", *_MORE)
@@ -113,7 +113,7 @@ def sharpening_json(found: Sharpened, written: Iterable[Path]) -> dict[str, Any]
             "left_out": None if fit.left_out is None else asdict(fit.left_out),
         },
         "left_out": {
-            found.grouping: _parts(fit.by_family),
+            found.grouping: _parts(fit.by_group),
             "models": _parts(fit.by_kind),
         },
         "refused": [{"id": left.run, "refused": left.refused, "why": left.why} for left in found.left],

@@ -148,7 +148,7 @@ def one_micro_batch_leaves_no_order_to_choose(word: str) -> Rows:
     yield row(machine(4, global_batch=1), pp=4, schedule=word), row(machine(4, global_batch=1), pp=4, schedule=other)
 
 
-@limit(*set(get_args(Schedule)) - {"1f1b", "dualpipe", "chimera", "looped-bfs"}, exact=True)
+@limit(*set(get_args(Schedule)) - {"1f1b", "dualpipe", "chimera", "looped-bfs"})
 def one_stage_is_no_pipeline(word: str) -> Rows:
     """With one micro-batch, where the schedule lets others be live beside it."""
     asked = machine(stack=EVERY_SCHEDULE, global_batch=1 if word in ("v-half", "dualpipev") else 64)

@@ -170,7 +170,7 @@ def test_a_family_left_out_is_predicted_by_the_other(rows: list[Row]) -> None:
     big = [run for run in runs if run.case.model.hidden >= 4096]
     fit = step_fit(big, (SUSTAINED.model_copy(update={"spread": 3.0}),), SHELF, leave_out=True)
     assert fit.left_out is not None
-    (_, unseen_slow), (_, unseen_fast) = fit.by_family["family-0"], fit.by_family["family-1"]
+    (_, unseen_slow), (_, unseen_fast) = fit.by_group["family-0"], fit.by_group["family-1"]
     assert unseen_slow.bias < -0.1
     assert unseen_fast.bias > 0.1
     assert fit.left_out.median > fit.inside.median
@@ -180,15 +180,15 @@ def test_a_family_left_out_is_predicted_by_the_other(rows: list[Row]) -> None:
 def test_what_a_family_alone_tells_is_as_believed_without_it(rows: list[Row]) -> None:
     """Small models alone feel the host: without them its time is the believed one, as a fit of the others finds it."""
     runs = ran(rows, 1.30, 70e-6)
-    parted = [replace(run, family="big" if run.case.model.hidden >= 4096 else "small") for run in runs]
+    parted = [replace(run, group="big" if run.case.model.hidden >= 4096 else "small") for run in runs]
     fit = step_fit(parted, (SUSTAINED, LAUNCH), SHELF, leave_out=True)
     assert fit.constants[1].resolved
-    big = step_fit([run for run in parted if run.family == "big"], (SUSTAINED, LAUNCH), SHELF).constants
+    big = step_fit([run for run in parted if run.group == "big"], (SUSTAINED, LAUNCH), SHELF).constants
     assert (big[1].resolved, big[1].value) == (False, pytest.approx(LAUNCH.believed))
-    small = [run for run in parted if run.family == "small"]
+    small = [run for run in parted if run.group == "small"]
     values = np.array([on_scale(part.belief, part.value) for part in big])
     expected = Problem(small, (SUSTAINED, LAUNCH), SHELF).scores(values).of()
-    assert fit.by_family["small"][1].bias == pytest.approx(expected.bias, abs=0.005)
+    assert fit.by_group["small"][1].bias == pytest.approx(expected.bias, abs=0.005)
 
 
 def test_the_share_inside_the_band_is_that_of_the_answers_own_bands(rows: list[Row]) -> None:

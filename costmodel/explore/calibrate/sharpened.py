@@ -16,7 +16,7 @@ from costmodel.documents.table import Table
 from costmodel.errors import Place, fail
 from costmodel.explore.calibrate.beliefs import before, believed, own, own_source
 from costmodel.explore.calibrate.renewal import WORST_MEDIAN
-from costmodel.explore.calibrate.steps import APART, Learned, StepFit, step_fit, timed
+from costmodel.explore.calibrate.steps import APART, FAMILY, Learned, StepFit, step_fit, timed
 from costmodel.explore.validate.reasons import Left
 from costmodel.explore.validate.validate import Where, chosen_rows, meant, nothing_chosen
 from costmodel.units import significant
@@ -56,7 +56,7 @@ def sharpened(
     rows = [row for table in asked for row in chosen_rows(table, where, shelf)]
     if where and not rows:
         raise nothing_chosen(where, asked, shelf)
-    grouping = leave_out or "source_family"
+    grouping = leave_out or FAMILY
     runs, left = timed(rows, shelf, grouping)
     if not runs:
         first = f"{left[0].run}: {left[0].why}" if left else "the tables have no rows"

@@ -28,6 +28,7 @@ from costmodel.explore.validate.validate import UNKNOWN
 Array = NDArray[np.float64]
 
 SCALE = 0.08  # of a logarithm: errors beyond it count by their size, not their square
+FAMILY = "source_family"
 APART = 0.05  # how far families lie apart, of a logarithm: what all runs of one have in common and no other has
 STEP = 0.02
 ROUNDS = 12
@@ -37,12 +38,13 @@ RESOLVED = 0.7  # a posterior spread above this share of the prior's means that 
 
 @dataclass(frozen=True)
 class Timed:
-    """A run that is modelled: its case, its measured time, and the group that is left out with it."""
+    """A run that is modelled: its case, its measured time, its family, and the group that is left out with it."""
 
     run: str
     case: Case
     measured: float
     family: str
+    group: str
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,9 @@ class Scores:
 
 @dataclass(frozen=True)
 class StepFit:
-    """Beliefs, and the errors with them: as shipped, as believed, in sample, and of families left out of the fit.
+    """Beliefs, and the errors with them: as shipped, as believed, in sample, and of groups left out of the fit.
 
-    By family and by kind of model, dense or with experts, in sample and left out.
+    By group and by kind of model, dense or with experts, in sample and left out.
     """
 
     constants: tuple[Learned, ...]
@@ -101,11 +103,11 @@ class StepFit:
     believed: Errors
     inside: Errors
     left_out: Errors | None
-    by_family: Mapping[str, tuple[Errors, Errors]]
+    by_group: Mapping[str, tuple[Errors, Errors]]
     by_kind: Mapping[str, tuple[Errors, Errors]]
 
 
-def timed(rows: Sequence[Row], shelf: Shelf, family: str = "source_family") -> tuple[list[Timed], list[Left]]:
+def timed(rows: Sequence[Row], shelf: Shelf, grouping: str = FAMILY) -> tuple[list[Timed], list[Left]]:
     """The runs among these rows that have a time and are modelled, and why the others are not."""
     found, left = [], []
     for row in rows:
@@ -116,10 +118,10 @@ def timed(rows: Sequence[Row], shelf: Shelf, family: str = "source_family") -> t
             left.append(Left(row.id, refused.code, refused.why))
             continue
         case = model.answer.setting.case
-        group = row.text(family) or row.text("source") or UNKNOWN
-        if family == "accelerator_family":
+        family, group = (row.text(column) or row.text("source") or UNKNOWN for column in (FAMILY, grouping))
+        if grouping == "accelerator_family":
             group = case.accelerator.family
-        found.append(Timed(row.id, case, step_time(row, model), group))
+        found.append(Timed(row.id, case, step_time(row, model), family, group))
     return found, left
 
 
@@ -253,9 +255,9 @@ def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, 
     return scaled, errors, problem.slopes(scaled, errors)
 
 
-def without(free: Problem, family: str, scaled: Array, errors: Array, slopes: Array) -> Array:
-    """Constants fitted without a family, also which of them are told; errors are straight around the whole fit."""
-    others = np.array([run.family != family for run in free.runs])
+def without(free: Problem, group: str, scaled: Array, errors: Array, slopes: Array) -> Array:
+    """Constants fitted without a group, also which of them are told; errors are straight around the whole fit."""
+    others = np.array([run.group != group for run in free.runs])
     first, curved = _refitted(free, others, scaled, errors, slopes)
     kept = _untold(free, first, curved)
     return _refitted(replace(free, kept=kept), others, scaled, errors, slopes)[0]
@@ -294,7 +296,7 @@ def step_fit(
     leave_out: bool = False,
     apart: float = APART,
 ) -> StepFit:
-    """The constants that the runs tell, the others as believed, and how far off unseen families are."""
+    """The constants that the runs tell, the others as believed, and how far off unseen groups are."""
     free = Problem(runs, beliefs, shelf, apart=apart)
     first, errors, felt = solved(free)
     curved = free.turned(first, errors, felt)[1]
@@ -309,17 +311,17 @@ def step_fit(
         problem.scores(problem.believed).of(),
         inside.of(),
         unseen.of() if unseen else None,
-        _parted(_families(problem), inside, unseen) if unseen else {},
+        _parted(_groups(runs), inside, unseen) if unseen else {},
         _parted(_kinds(runs), inside, unseen) if unseen else {},
     )
 
 
 def _unseen(free: Problem, scaled: Array, errors: Array, slopes: Array) -> Scores:
-    """Scores of each family with the constants that are fitted without it."""
+    """Scores of each group with the constants that are fitted without it."""
     found = Scores(errors.copy(), np.zeros(len(errors), bool))
-    for family in free.families:
-        which = [index for index, run in enumerate(free.runs) if run.family == family]
-        own = free.scores(without(free, family, scaled, errors, slopes), which)
+    for group, members in _groups(free.runs).items():
+        which: list[int] = np.flatnonzero(members).tolist()
+        own = free.scores(without(free, group, scaled, errors, slopes), which)
         found.errors[which], found.inside[which] = own.errors, own.inside
     return found
 
@@ -329,8 +331,9 @@ def _parted(parts: Mapping[str, NDArray[np.bool_]], inside: Scores, unseen: Scor
     return {name: (inside.of(which), unseen.of(which)) for name, which in parts.items() if which.any()}
 
 
-def _families(problem: Problem) -> dict[str, NDArray[np.bool_]]:
-    return {family: np.array([run.family == family for run in problem.runs]) for family in problem.families}
+def _groups(runs: Sequence[Timed]) -> dict[str, NDArray[np.bool_]]:
+    names = dict.fromkeys(run.group for run in runs)
+    return {name: np.array([run.group == name for run in runs]) for name in names}
 
 
 def _kinds(runs: Sequence[Timed]) -> dict[str, NDArray[np.bool_]]:

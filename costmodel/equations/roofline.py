@@ -59,7 +59,7 @@ def matmul_time(
 def part_slowdown(
     fitted_slowdown: Number, power: Number, peak: Number, fitted_power: Number, fitted_peak: Number
 ) -> Number:
-    """Slow-down by power and clocks of a part, from that of another one of the same silicon.
+    """Slow-down by power and clocks of a part, from that of another one.
 
     f ((P₀ / R₀) / (P / R))^(1/3), under 1 only if f is
 
@@ -78,8 +78,8 @@ def part_slowdown(
         1.443
 
     Holds:
-        tensor cores at the power limit, where power grows with the cube of the clock; runs of parts with 29 % less and
-        8 % more power for their peak than the one that was fitted bear it
+        tensor cores at the power limit, where power grows with the cube of the clock; of parts with 81 % more and 37 %
+        less power for their peak than an H100, A100 and B200, runs bear it to 3 %
 
     Source:
         hennessy-2017 §1.5; composition

@@ -10,7 +10,7 @@ from costmodel.equations.roofline import part_slowdown
 def slowdown_of(case: Case) -> Number:
     """As assumed, else as fitted: as much more or less as the part has less or more power for its peak."""
     written, fit = case.scenario.assume.sustained, case.efficiency.sustained
-    power, peak = case.accelerator.power, case.accelerator.peak.bf16
+    power, peak = case.accelerator.power, case.accelerator.peak.bf16 or case.accelerator.peak.fp16
     assert fit
     if written is not None:
         return written

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from costmodel.documents.library import read
 from costmodel.equations.roofline import part_slowdown
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.plan import Answer, answer
@@ -146,6 +147,21 @@ def test_parts_of_one_silicon_slow_down_by_their_power() -> None:
     assert grace == hopper
     assert rich == pytest.approx([blackwell * (2500 / 2250 * 1000 / power) ** (1 / 3) for power in (1200, 1400)])
     assert [float(part_slowdown(each, 1e6, 1e15, 700.0, 1e15)) for each in (1.29, 1.0, 0.95)] == [1.0, 1.0, 0.95]
+
+
+def test_parts_that_nobody_ran_slow_down_by_their_power_for_their_peak() -> None:
+    """As an H100 would with theirs; a V100, of fp16 alone, has more than twice its power for the peak, and no need to.
+
+    Fitted each alone, the slow-downs of A100, H100 and B200 are one by their power for their peak, to 3 %.
+    """
+    common = read("efficiency", "unmeasured").sustained.factor
+    found = [setting(node="hgx-mi300x").of_a_part, setting(node="dgx-1v", workload={"precision": "fp16"}).of_a_part]
+    assert found == pytest.approx([common * (700 / 989.4 / (750 / 1307.4)) ** (1 / 3), 1.0], rel=1e-3)
+    for node in ("dgx-a100", "dgx-h100", "dgx-b200"):
+        asked = setting(node=node)
+        power, peak = asked.case.accelerator.power.max, asked.case.accelerator.peak.bf16
+        by_power = part_slowdown(common, power, peak, 700.0, 989.4e12)
+        assert float(asked.of_a_part) == pytest.approx(float(by_power), rel=0.03)
 
 
 def test_heads_of_odd_widths_have_no_tensor_cores() -> None:

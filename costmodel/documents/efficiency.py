@@ -96,7 +96,7 @@ class SustainedFit(Sourced):
     power: Watts | None = Field(default=None, description="Sustained power of the part it was fitted on")
     peak: FlopRate | None = Field(
         default=None,
-        description="Its dense bf16 peak; a part slows down more with less power for its peak, less with more",
+        description="Its dense peak in 16 bits; a part slows down more with less power for its peak, less with more",
     )
     fitted: Fitted | None = Field(default=None, description="Residual")
 

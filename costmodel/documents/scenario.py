@@ -82,7 +82,10 @@ class ExpertAssumption(Document):
     deduplicated: bool | None = Field(
         default=None, description="One copy of a token to a node, or rank, that holds several of its experts"
     )
-    host: Seconds | None = Field(default=None, description="Host time to issue one operation of one expert")
+    host: Seconds | None = Field(
+        default=None,
+        description="Host time to issue an operation of one expert; else that of any, where a stack loops over them",
+    )
 
 
 class Assumptions(Document):

@@ -82,7 +82,7 @@ class Kernels(Sourced):
 
     attention: AttentionKernel = Field(description="Class of the attention kernel")
     dropout: bool = Field(description="Dropout after attention and MLP, with the masks kept")
-    traffic_factor: Positive = Field(description="Memory-bound bytes over those of fully fused kernels")
+    traffic_factor: Positive = Field(description="Memory-bound bytes over what fully fused kernels must read and write")
     selective: Literal["core-attention", "op-level"] = Field(description="What selective recompute drops")
     full: Literal["whole", "early-stop"] = Field(
         default="whole", description="Where full recompute of a layer ends: early-stop leaves out its last matmul"

@@ -31,6 +31,7 @@ from costmodel.estimate.memory.ledger import LINES
 from costmodel.estimate.passes import added, largest, summed
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.flop import flop_of_shapes
+from costmodel.estimate.time.kernels import slowed_core
 from costmodel.estimate.time.step import EXPOSED, TERMS, TrainingStep
 from costmodel.estimate.traffic.groups import Transfer
 
@@ -93,7 +94,8 @@ def _kernels(setting: Setting, step: TrainingStep) -> dict[str, Number]:
     sustained = residual(case.efficiency.sustained, common.sustained)
     tensor, fit = terms["matmul"] + terms["attention"], setting.attention
     kinds = {"matmul": term_error(matmul, tensor if fit is None else terms["matmul"])}
-    slowed = tensor if fit is None or fit.slowed else terms["matmul"]
+    cores = fit is None or any(slowed_core(fit, kind) for kind in setting.model.layers)
+    slowed = tensor if cores else terms["matmul"]
     if setting.recipe.narrow:
         kinds["narrow"] = term_error(setting.stack.spread.narrow, terms["matmul"])
     if fit is not None:

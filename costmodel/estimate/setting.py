@@ -20,7 +20,7 @@ from costmodel.equations.adapters import packed_bytes
 from costmodel.equations.collectives import Operation
 from costmodel.equations.counting import divided, repeated, world_size
 from costmodel.equations.overlap import bucket_bytes
-from costmodel.equations.roofline import slowest_part
+from costmodel.equations.slowdown import narrow_slowdown, slowest_part
 from costmodel.errors import Place, fail
 from costmodel.estimate.assumed import Assumed, Speaker
 from costmodel.estimate.host import Host, host_of
@@ -191,6 +191,11 @@ class Setting:
     def sustained(self) -> Number:
         """Slow-down of tensor cores in a real step: by power and clocks, on the slowest of all ranks."""
         return repeated(self.slowest, self.of_a_part)
+
+    @property
+    def sustained_narrow(self) -> Number:
+        """The same of products in the narrow type."""
+        return repeated(self.slowest, narrow_slowdown(self.of_a_part, self.linear.sustained))
 
     def dropped(self, recompute: Recompute) -> Dropped:
         """What a recompute mode drops in this stack: with fused attention there is no core to drop."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from costmodel.documents.case import Case
 from costmodel.equation import Number
-from costmodel.equations.roofline import part_slowdown
+from costmodel.equations.slowdown import part_slowdown
 
 
 def slowdown_of(case: Case) -> Number:
-    """As assumed, else as fitted: as much more or less as the part has less or more power for its peak."""
+    """As assumed, else as fitted: as much more or less as the part has less or more power for its peak in 16 bits."""
     written, fit = case.scenario.assume.sustained, case.efficiency.sustained
     power, peak = case.accelerator.power, case.accelerator.peak.bf16 or case.accelerator.peak.fp16
     assert fit

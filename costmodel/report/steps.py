@@ -10,8 +10,9 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.explore.calibrate.beliefs import around
+from costmodel.explore.calibrate.problem import Errors
 from costmodel.explore.calibrate.sharpened import Sharpened, unit_value
-from costmodel.explore.calibrate.steps import Errors, Learned
+from costmodel.explore.calibrate.steps import Learned
 from costmodel.report.layout import Grid, Line
 from costmodel.report.reasons import mistaken, not_modelled
 from costmodel.report.reply import head

@@ -117,6 +117,20 @@ def test_every_residual_widens(group: str) -> None:
     assert widths[0] < widths[1] < widths[2]
 
 
+@pytest.mark.parametrize(("stack", "slowed"), [("megatron-core", ["matmul"]), ("fsdp2", ["matmul", "attention"])])
+def test_what_power_slows_is_as_uncertain_as_the_slow_down(stack: str, slowed: list[str]) -> None:
+    asked = certain(priced(stack))
+    parts = asked.case.efficiency
+    wrong = parts.sustained.model_copy(update={"fitted": Fitted(median=0.1, p90=0.2)})  # type: ignore[union-attr]
+    efficiency = parts.model_copy(update={"sustained": wrong})
+    given = ask(replace(asked, case=replace(asked.case, efficiency=efficiency)))
+    terms = given.evaluation.step.terms
+    working = sum(float(np.asarray(time).flat[0]) for name, time in terms.items() if name != "bubble")
+    share = sum(float(np.asarray(terms[name]).flat[0]) for name in slowed) / working
+    found = float(np.asarray(time_spread(given.setting, given.evaluation.step)).flat[0])
+    assert found == pytest.approx(share * float(residual(wrong)))
+
+
 def test_an_accelerator_never_fitted_has_a_wider_band() -> None:
     """The same accelerator under constants common to all: only what was fitted is told apart."""
     fitted = priced()

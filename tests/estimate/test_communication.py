@@ -268,6 +268,12 @@ def test_deepspeed_sums_in_sixteen_bits_whatever_it_accumulates_in(
     assert one(given.evaluation.ledger.line("gradients", 0)) == pytest.approx((accumulated + copies) * PARAMETERS)
 
 
+def test_megatron_deepspeed_sums_whole_gradients_too() -> None:
+    """4 bytes twice in ZeRO-1, and 2 of the weights."""
+    row = costs(setting(model(), stack="megatron-deepspeed"), zero=1, sequence_parallel=False)
+    assert row["dp_volume"] == pytest.approx(7 / 8 * (2 * 4 + 2) * PARAMETERS, rel=1e-12)
+
+
 def test_the_busiest_stage_sends_its_own_parameters() -> None:
     """Of two stages the fuller has half of the layers and one table; the head's has the last norm too."""
     row = costs(setting(model()), pp=2, zero=0)

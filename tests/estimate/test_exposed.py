@@ -101,6 +101,14 @@ def test_the_link_to_the_host_goes_on_while_the_network_is_waited_for() -> None:
     assert once < twice
 
 
+def test_gathers_do_not_hide_behind_adding_to_gradients() -> None:
+    """Which takes longer in fp32 than in 16 bits, after the product that reads the gathered inputs."""
+    wide, narrow = (
+        ask(setting("llama-3-8b", node="pcie-l40s-8", workload={"gradients": kind}), tp=8) for kind in ("fp32", "bf16")
+    )
+    assert exposed(wide, "tp") == pytest.approx(exposed(narrow, "tp"), rel=1e-12)
+
+
 def test_adapters_leave_little_for_gathers_to_hide_behind() -> None:
     """Where most weights are frozen there are few gradients of weights beside which inputs could be gathered again."""
     tuned = {"tuning": {"method": "lora", "rank": 8}}

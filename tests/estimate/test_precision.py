@@ -130,7 +130,9 @@ def test_every_accelerator_has_it_or_says_not(accelerator: str, precision: str) 
     has = getattr(chip.peak, recipe.type) is not None and (not recipe.families or chip.family in recipe.families)
     posed = case(node=NODES[accelerator], stack=_stack(precision), workload={"precision": precision})
     if has:
-        assert costs(setting_of(posed), tp=1)["step_time"] > 0
+        found = setting_of(posed)
+        assert costs(found, tp=1)["step_time"] > 0
+        assert 1.0 <= found.sustained_narrow <= found.sustained  # none runs faster in a step than alone
         return
     with pytest.raises(CostModelError) as raised:
         setting_of(posed)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from costmodel.documents.library import read
-from costmodel.equations.roofline import part_slowdown
+from costmodel.equations.slowdown import part_slowdown
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.plan import Answer, answer
 from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.work import matmuls, shard
+from costmodel.estimate.time.kernels import linear
 from costmodel.explore.search.blocks import legal_blocks
 from costmodel.explore.search.space import grids, stem
-from estimate.cases import ask, costs, model, one, setting, without_network, written_out
+from estimate.cases import ask, costs, model, one, setting, with_mixer, without_network, written_out
 
 TERMS = (
     "matmul",
@@ -194,15 +197,34 @@ def test_a_step_waits_for_the_slowest_of_all_ranks() -> None:
     for ranks, slower in ((two_nodes, 1 + 0.02 * np.sqrt(2 * np.log(16))), (alone, 1.0)):
         even, apart = (costs(ranks(assume={"variation": variation}))["attention"] for variation in (0, 0.02))
         assert apart / even == pytest.approx(slower, rel=1e-12)
+    assert setting().case.efficiency.sustained.variation > 0  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("stack", "slower"), [("megatron-core", 1.0), ("fsdp2", 1.25)])
 def test_power_slows_attention_of_some_kernels(stack: str, slower: float) -> None:
-    """FlashAttention 2 as it does matrix products; cuDNN's and FlashAttention 3 not."""
+    """FlashAttention 2 as it does matrix products; cuDNN's and FlashAttention 3 not. What is slowed is as uncertain."""
     calm, hot = (setting(stack=stack, assume={"sustained": factor}) for factor in (1.0, 1.25))
     attention = [costs(asked)["attention"] for asked in (calm, hot)]
     assert attention[1] / attention[0] == pytest.approx(slower)
-    assert setting().case.efficiency.sustained.variation > 0  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("stack", ["megatron-core", "fsdp2"])
+def test_power_slows_state_spaces_whatever_attention_kernel_the_stack_has(stack: str) -> None:
+    """Their products are of the general kind."""
+    space = {"heads": 32, "head_dim": 64, "groups": 1, "state": 128, "conv": 4, "chunk": 128}
+    shape = with_mixer(state_space=space)
+    calm, hot = (costs(setting(shape, stack=stack, assume={"sustained": factor})) for factor in (1.0, 1.25))
+    assert hot["attention"] / calm["attention"] == pytest.approx(1.25)
+
+
+def test_adding_to_gradients_can_wait_as_the_gradients_can() -> None:
+    """Of the first matrix 2 × 4 bytes an element, at the rate of any stream."""
+    asked = setting("llama-3-8b")
+    matrix = next(iter(matmuls(asked, shard(asked.model, asked.model.layers[0], 1.0))))
+    wide, narrow = (linear(replace(asked, gradient=width), 4096.0, matrix) for width in (4.0, 2.0))
+    seconds = 2 * 2 * matrix.n * matrix.k / asked.memory_bandwidth / asked.memory_share
+    assert wide.deferred - narrow.deferred == pytest.approx(seconds)
+    assert wide.backward.memory_bound - narrow.backward.memory_bound == pytest.approx(seconds)
 
 
 def test_matmuls_take_as_long_as_their_flop_at_the_fitted_share() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from costmodel.documents.library import read
 from costmodel.equations.decoding import decode_attention_time
-from costmodel.equations.roofline import slowest_part
 from costmodel.equations.routing import drawing_share, load_variation, rank_variation
+from costmodel.equations.slowdown import slowest_part
 from costmodel.explore.calibrate.calibrate import calibrated
 from costmodel.explore.calibrate.inference import EXPERTS, expert_columns
 from costmodel.explore.calibrate.renewal import decided

@@ -222,4 +222,4 @@ def test_beside_a_layer_stands_what_is_predicted_of_it() -> None:
     told, *others = predicted.with_predictions(rows)
     assert others == rows[1:]
     assert 2e3 < told["predicted_fwd_us"] < 6e3
-    assert 1.8 < told["predicted_bwd_us"] / told["predicted_fwd_us"] < 2.3
+    assert 1.9 < told["predicted_bwd_us"] / told["predicted_fwd_us"] < 2.05  # 2.2 with adding to gradients in fp32

@@ -29,8 +29,9 @@ from costmodel.estimate.costs import number
 from costmodel.estimate.plan import answer, own_plan
 from costmodel.estimate.setting import setting_of
 from costmodel.explore.calibrate.beliefs import STEPS, believed, off_scale, on_scale, own, shipped, with_values
+from costmodel.explore.calibrate.problem import SCALE, Problem, Timed, timed
 from costmodel.explore.calibrate.sharpened import sharpened, texts
-from costmodel.explore.calibrate.steps import SCALE, Problem, Timed, step_fit, timed
+from costmodel.explore.calibrate.steps import step_fit
 
 FOLDER = Path(__file__).parent / "measured"
 SHELF = Shelf()
@@ -162,6 +163,53 @@ def test_a_constant_believed_like_another_follows_it(rows: list[Row]) -> None:
     twin = SUSTAINED.model_copy(update=said)
     slow, other = step_fit(ran(rows, 1.30, 60e-6), (SUSTAINED, twin), SHELF).constants
     assert other.value == pytest.approx(1.05 * slow.value, rel=1e-6)
+
+
+def test_what_no_run_feels_is_not_told_by_the_constant_it_is_like(rows: list[Row]) -> None:
+    """Neither where that is far from where it was believed, nor where what is felt is like one that is not."""
+    said = {"name": "twin", "documents": ["b200-sxm"], "believed": 1.05, "spread": 0.05}
+    twin = SUSTAINED.model_copy(update={**said, "like": SUSTAINED.name})
+    slow, other = step_fit(ran(rows, 1.80, 60e-6), (SUSTAINED, twin), SHELF).constants
+    assert (slow.resolved, other.resolved, other.runs) == (True, False, 0)
+    problem = Problem(timed(rows, SHELF)[0], (SUSTAINED, twin), SHELF)
+    assert problem.moved(problem.believed + 0.3) == pytest.approx([0.3, 0.0])
+    unfelt = SUSTAINED.model_copy(update={**said, "spread": 0.3})
+    felt = SUSTAINED.model_copy(update={"believed": 1.0, "spread": 0.15, "like": unfelt.name})
+    other, slow = step_fit(ran(rows, 1.30, 60e-6), (unfelt, felt), SHELF).constants
+    assert (slow.resolved, other.resolved, other.runs) == (True, False, 0)
+
+
+def test_a_run_has_a_family_whatever_it_is_left_out_with(rows: list[Row]) -> None:
+    runs = timed(rows, SHELF, "id")[0]
+    assert [run.group for run in runs] == [run.run for run in runs]
+    assert {run.family for run in runs} == {"family-0", "family-1"}
+
+
+def test_runs_that_are_left_out_say_nothing_of_what_their_family_has_in_common(rows: list[Row]) -> None:
+    runs = timed(rows, SHELF)[0]
+    problem, kept = Problem(runs, (SUSTAINED,), SHELF), Problem(runs[2:], (SUSTAINED,), SHELF)
+    errors = np.linspace(-0.2, 0.3, len(runs))
+    others = np.array([0.0, 0.0, *(1.0 for _ in runs[2:])])
+    found = dict(zip(problem.families, problem.offsets(errors, others), strict=True))
+    assert found == pytest.approx(dict(zip(kept.families, kept.offsets(errors[2:]), strict=True)))
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.05])
+def test_the_loss_curves_as_it_is_said_to(rows: list[Row], apart: float) -> None:
+    """By second differences, with errors that are straight and small enough to count by their square."""
+    problem = Problem(timed(rows, SHELF)[0], (SUSTAINED, LAUNCH), SHELF, apart=apart)
+    slopes = np.random.default_rng(1).normal(size=(len(rows), 2))
+    errors, step, axes = np.linspace(-0.03, 0.04, len(rows)), 1e-3, np.eye(2)
+
+    def loss(moved: np.ndarray) -> float:
+        return problem.loss(problem.believed + moved, errors + slopes @ moved)
+
+    def curve(one: np.ndarray, other: np.ndarray) -> float:
+        signs = product((1, -1), (1, -1))
+        return sum(a * b * loss(step * (a * one + b * other)) for a, b in signs) / (4 * step**2)
+
+    expected = [[curve(one, other) for other in axes] for one in axes]
+    assert problem.turned(problem.believed, errors, slopes)[1] == pytest.approx(np.array(expected), rel=1e-3)
 
 
 def test_a_family_left_out_is_predicted_by_the_other(rows: list[Row]) -> None:

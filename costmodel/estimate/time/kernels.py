@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from dataclasses import replace
 
+from costmodel.documents.efficiency import AttentionFit
+from costmodel.documents.model import Layers
 from costmodel.equation import Number, term
 from costmodel.equations.adapters import adapter_traffic, dequantise_traffic
 from costmodel.equations.arithmetic import matmul_flop
@@ -52,12 +54,12 @@ def product(setting: Setting, flop: Number, nbytes: Number, *, backward: bool = 
         fit.memory_share,
         fit.start,
         fit.exponent,
-        repeated(setting.linear.sustained, setting.sustained) if narrow else setting.sustained,
+        setting.sustained_narrow if narrow else setting.sustained,
     )
 
 
 def stream(setting: Setting, nbytes: Number) -> Number:
-    """Time of memory-bound operations of so many bytes, were they fully fused."""
+    """Time of memory-bound operations that must read and write so many bytes."""
     return stream_time(
         repeated(setting.stack.kernels.traffic_factor, nbytes), setting.memory_bandwidth, setting.memory_share
     )
@@ -128,7 +130,7 @@ def attention_pass(setting: Setting, part: Shard, block: Block) -> Both:
         length = local_sequence(sequence, block) if block.structure.cp_type == "p2p" else sequence
         heads = (head_dim, fit.narrow_heads, fit.wide_heads)
         rate = attention_rate(setting.peak, fit.forward_share, length, fit.half_sequence, *heads)
-        sustained = setting.sustained if fit.slowed else setting.slowest
+        sustained = setting.sustained if slowed_core(fit, part.kind) else setting.slowest
         forward = attention_forward_time(flop, rate, sustained)
         backward = attention_backward_time(flop, rate, fit.backward_share, sustained)
         merge = _merge(setting, part, block)
@@ -141,6 +143,11 @@ def attention_pass(setting: Setting, part: Shard, block: Block) -> Both:
     back = stream(setting, score_traffic(shared, sequence, mixer.heads, setting.element, backward=True))
     forward, backward = repeated(2.0, scores), repeated(4.0, scores)
     return Both(Pass(attention=forward, memory_bound=softmax), Pass(attention=backward, memory_bound=back))
+
+
+def slowed_core(fit: AttentionFit, kind: Layers) -> bool:
+    """Whether power slows down the core of a layer; of a state space, whose products are plain ones, it does."""
+    return fit.slowed or kind.state_space is not None
 
 
 def _scores(setting: Setting, batches: Number, head_dim: Number) -> Number:

@@ -13,8 +13,9 @@ from costmodel.equations.counting import divided, repeated
 from costmodel.equations.decoding import cached_reading_time, decode_attention_time, reading_heads
 from costmodel.equations.experts import dispatched_activations, routed_rows
 from costmodel.equations.parameters import mlp_parameters
-from costmodel.equations.roofline import matmul_time, slowest_part, stream_time
+from costmodel.equations.roofline import matmul_time, stream_time
 from costmodel.equations.routing import drawing_share, load_variation, rank_variation
+from costmodel.equations.slowdown import slowest_part
 from costmodel.equations.tiles import tiled_rows
 from costmodel.equations.traffic import attention_traffic, mlp_traffic
 from costmodel.explore.calibrate.regression import Array, Columns, Constant, Form

@@ -15,13 +15,14 @@ from costmodel.documents.shelf import Shelf
 from costmodel.documents.table import Table
 from costmodel.errors import Place, fail
 from costmodel.explore.calibrate.beliefs import before, believed, own, own_source
+from costmodel.explore.calibrate.problem import APART, FAMILY, timed
 from costmodel.explore.calibrate.renewal import WORST_MEDIAN
-from costmodel.explore.calibrate.steps import APART, FAMILY, Learned, StepFit, step_fit, timed
+from costmodel.explore.calibrate.steps import Learned, StepFit, step_fit
 from costmodel.explore.validate.reasons import Left
 from costmodel.explore.validate.validate import Where, chosen_rows, meant, nothing_chosen
 from costmodel.units import significant
 
-SECONDS = ("operation", "host")  # leaves that are times
+SECONDS = "operation"  # the leaf that is a time
 
 
 @dataclass(frozen=True)
@@ -104,9 +105,9 @@ def _source_before(belief: Belief, document: str) -> str:
 
 def _written(part: Learned) -> Any:
     value = unit_value(part.belief, part.value)
-    return value if part.belief.key in SECONDS else float(value)
+    return value if part.belief.key == SECONDS else float(value)
 
 
 def unit_value(belief: Belief, value: float) -> str:
     """A value as documents write it."""
-    return f"{significant(value * 1e6)} us" if belief.key in SECONDS else f"{value:.3g}"
+    return f"{significant(value * 1e6)} us" if belief.key == SECONDS else f"{value:.3g}"

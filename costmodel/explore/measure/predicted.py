@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from costmodel.documents.case import load
@@ -49,7 +50,7 @@ def _predicted(row: dict[str, Any], node: str) -> dict[str, float]:
 
 
 def _layer(node: str, hidden: int, heads: int, tokens: int) -> Both:
-    """A layer as it is measured: without rotation, and not slowed down by hours of work."""
+    """A layer as it is measured: alone, without rotation, its gradients written once in the type of its weights."""
     layer = "model.layers.0"
     changes = {
         "cluster.node": node,
@@ -63,7 +64,9 @@ def _layer(node: str, hidden: int, heads: int, tokens: int) -> Both:
         f"{layer}.attention.kv_heads": heads,
         f"{layer}.mlp.ffn_hidden": 7 * hidden // 2,
         "assume.sustained": 1,
+        "assume.variation": 0,
     }
-    setting = setting_of(load("quickstart", [f"{path}={value}" for path, value in changes.items()]))
+    adding = setting_of(load("quickstart", [f"{path}={value}" for path, value in changes.items()]))
+    setting = replace(adding, gradient=adding.element / 2)  # half of what is read and written
     block, _ = plan_block(setting, own_plan(setting))
     return layer_pass(setting, shard(setting.model, setting.model.layers[0], block.tp, block.ep, block.etp), block)

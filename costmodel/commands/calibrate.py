@@ -99,6 +99,7 @@ def calibrate(
 
     A table of runs has a run in each row: costmodel explain D014 names the columns. Fitted are the slow-down of a real
     step, the share of the network and the host's time, near what is shipped; what runs do not tell stays as it is.
+    Exit code 1 when --write leaves what does not describe the runs unwritten.
 
     Next: costmodel show h100-sxm --fitted
     """
@@ -148,5 +149,6 @@ def _runs(
     return Reply(
         lambda: steps.sharpening(found, documents),
         lambda: steps.sharpening_json(found, documents),
+        yes=not (write and found.why),
         rows="constants",
     )

@@ -35,7 +35,7 @@ def file_text(path: str, place: Place | None = None, *, largest: int = MAXIMUM_B
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         named = f"'{path}'" if place else "the file"
-        hint = _HINTS.get(type(error), "")
+        hint = _HINTS.get(type(error), "name a file that can be read")
         raise fail("D001", f"{named} cannot be read: {reason}", place or shown, hint) from None
     if len(data) > largest:
         raise fail("D001", f"the file is over {largest / 1e6:.0f} MB", shown)

@@ -6,12 +6,15 @@ A name is looked for in the working folder, then in the folders of COSTMODEL_PAT
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _SHIPPED = (_PACKAGE / "_shipped" if (_PACKAGE / "_shipped").is_dir() else _PACKAGE.parent).resolve()
+
+_PROJECT = 'name = "llm-costmodel"'  # a line of its pyproject.toml
 
 SUFFIXES = (".yaml", ".yml", ".json")  # of files that a document can be read from
 
@@ -43,6 +46,13 @@ def is_shipped(path: Path) -> bool:
     return path.resolve().is_relative_to(_SHIPPED)
 
 
+def is_checkout(folder: Path) -> bool:
+    """Whether a folder is the project's own, from which the program may be installed elsewhere."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return _PROJECT in (folder / "pyproject.toml").read_text("utf-8")
+    return False
+
+
 def as_named(path: Path) -> str:
     """A file as one would name it: from the working folder, or from that of what is shipped; any other in full."""
     with contextlib.suppress(OSError):
@@ -52,9 +62,11 @@ def as_named(path: Path) -> str:
 
 
 def instead_of_shipped(kind: str, path: Path) -> bool:
-    """Whether a file of one's own stands before one of that name that comes with the program."""
+    """Whether a file of one's own stands before another one of that name that comes with the program."""
     shipped = _SHIPPED / FOLDER_OF[kind] / path.name
-    return path != shipped and os.path.isfile(shipped) and not is_shipped(path)
+    if path == shipped or not os.path.isfile(shipped) or is_shipped(path):
+        return False
+    return not filecmp.cmp(path, shipped, shallow=False)
 
 
 def places(kind: str, name: str) -> Iterator[Path]:

@@ -81,6 +81,8 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
     file = next((file for file in (name, f"{name}.yaml") if name and os.path.isfile(file)), "")
     if file:
         hint = f"for the file write .{os.sep}{file}"
+    elif name and os.path.isdir(name):
+        hint = f"'{name}' is a folder; name a file in it"
     raise fail("D009", sentence, place or Place(COMMAND_LINE), hint)
 
 

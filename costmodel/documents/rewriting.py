@@ -26,15 +26,18 @@ def _yaml() -> YAML:
     return yaml
 
 
-def rewritten(text: str, changes: Changes, dropped: tuple[str, ...] = ()) -> str:
+def rewritten(text: str, changes: Changes, dropped: tuple[str, ...] = (), nowhere: str = "") -> str:
     """The text with the entries at these paths changed: a key of an entry is replaced, added, or with None removed.
 
-    Sources made by costmodel that nothing cites any more go.
+    Before that, the parts that are dropped go, and from every entry the key that is to be nowhere. Sources made by
+    costmodel that nothing cites any more go, too.
     """
     yaml = _yaml()
     tree = yaml.load(text)
     for name in dropped:
         tree.pop(name, None)
+    for entry in list(_entries(tree)):
+        _remove(entry, nowhere)
     for path, values in changes.items():
         _change(_entry(tree, path), values)
     cited = {entry.get("source") for entry in _entries(tree)}

@@ -118,7 +118,7 @@ def read_table(path: str) -> Table:
     names = _header(found.place, found.names)
     rows = tuple(row_of(place, names, record, COLUMNS) for place, record in found.records)
     if not rows:
-        raise fail("D014", "the table has no rows", Place(path, found.place.line, 1))
+        raise fail("D014", "the table has no rows", Place(path, found.place.line, 1), "write a run below its header")
     return Table(path, tuple(name for name in names if name), rows, digest(text))
 
 

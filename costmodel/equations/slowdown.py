@@ -31,7 +31,8 @@ def part_slowdown(
 
     Holds:
         tensor cores at the power limit, where power grows with the cube of the clock; an A100 has 81 % more, a B200
-        37 % less power for its peak than an H100, and runs bear it to 3 %; none is known with more than an A100
+        37 % less power for its peak than an H100, and runs bear it to 3 %; no run is known of a part with more than
+        an A100
 
     Source:
         hennessy-2017 §1.5; composition
@@ -40,34 +41,6 @@ def part_slowdown(
     """
     by_power = fitted_slowdown * ((fitted_power / fitted_peak) / (power / peak)) ** (1 / 3)
     return np.maximum(by_power, np.minimum(fitted_slowdown, 1.0))
-
-
-@equation
-def narrow_slowdown(sustained: Number, narrow_sustained: Number) -> Number:
-    """Slow-down by power and clocks of products in a narrow type, from that of products of 16 bits.
-
-    n σ, under 1 only if σ is
-
-    Args:
-        sustained: slow-down of products of 16 bits, σ [1]
-        narrow_sustained: that of the narrow type over it, n [1]
-
-    Returns:
-        slow-down [1]
-
-    Example:
-        >>> round(float(narrow_slowdown(1.46, 0.85)), 3)
-        1.241
-
-    Holds:
-        parts with and without a limit on their power; a part that reaches its peak alone is no faster in a step
-
-    Source:
-        training-runs-fit
-
-    Monotone: increasing in sustained, narrow_sustained
-    """
-    return np.maximum(narrow_sustained * sustained, np.minimum(sustained, 1.0))
 
 
 @equation

@@ -15,6 +15,7 @@ import numpy as np
 from costmodel.documents.efficiency import AttentionFit, CollectiveFit, MatmulFit, MemoryFit, NetworkFit, SustainedFit
 from costmodel.documents.library import UNMEASURED
 from costmodel.equation import Number, term
+from costmodel.equations.counting import repeated
 from costmodel.equations.economics import share
 from costmodel.equations.uncertainty import (
     combined_error,
@@ -30,7 +31,7 @@ from costmodel.estimate.evaluate import Evaluation, money, throughput
 from costmodel.estimate.memory.ledger import LINES
 from costmodel.estimate.passes import added, largest, summed
 from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.flop import flop_of_shapes
+from costmodel.estimate.shapes.flop import cores, flop_of_shapes
 from costmodel.estimate.time.kernels import slowed_core
 from costmodel.estimate.time.step import EXPOSED, TERMS, TrainingStep
 from costmodel.estimate.traffic.groups import Transfer
@@ -92,10 +93,8 @@ def _kernels(setting: Setting, step: TrainingStep) -> dict[str, Number]:
     matmul = _of_shapes(setting, residual(setting.linear.fit, *fits))
     streams = residual(case.efficiency.memory, common.memory)
     sustained = residual(case.efficiency.sustained, common.sustained)
-    tensor, fit = terms["matmul"] + terms["attention"], setting.attention
-    kinds = {"matmul": term_error(matmul, tensor if fit is None else terms["matmul"])}
-    cores = fit is None or any(slowed_core(fit, kind) for kind in setting.model.layers)
-    slowed = tensor if cores else terms["matmul"]
+    fit, slowed = setting.attention, _slowed(setting, terms["matmul"], terms["attention"])
+    kinds = {"matmul": term_error(matmul, slowed if fit is None else terms["matmul"])}
     if setting.recipe.narrow:
         kinds["narrow"] = term_error(setting.stack.spread.narrow, terms["matmul"])
     if fit is not None:
@@ -105,6 +104,21 @@ def _kernels(setting: Setting, step: TrainingStep) -> dict[str, Number]:
     kinds["memory-bound"] = term_error(streams, terms["memory_bound"] + terms["optimizer"])
     kinds["launch"] = term_error(setting.stack.spread.launch, terms["launch"])
     return kinds
+
+
+def _slowed(setting: Setting, products: Number, attention: Number) -> Number:
+    """Seconds that power slows down: of products, and of those cores that it does, by their share of the work."""
+    fit = setting.attention
+    if fit is None:
+        return products + attention
+    with term("cores that slow down"):
+        done = [(flop, slowed_core(fit, kind)) for kind, flop in cores(setting)]
+        slowed = [flop for flop, slows in done if slows]
+        if not slowed:
+            return products
+        if len(slowed) < len(done):
+            attention = repeated(share(summed(*slowed), summed(*(flop for flop, _ in done))), attention)
+    return products + attention
 
 
 def _of_shapes(setting: Setting, spread: Number) -> Number:

@@ -84,7 +84,7 @@ class Both:
 
     forward: Pass
     backward: Pass
-    weight: Number | None = None  # of backward, the gradients of the weights; told where a schedule defers them
+    weight: Pass | None = None  # of backward, the gradients of the weights; told where a schedule defers them
 
     def __add__(self, other: Both) -> Both:
         weight = other.weight if self.weight is None else self.weight
@@ -100,7 +100,7 @@ class Both:
     @property
     def deferred(self) -> Number:
         """Of backward, what can wait."""
-        return 0.0 if self.weight is None else self.weight
+        return 0.0 if self.weight is None else self.weight.device
 
     def each(self, change: Callable[[Number], Number]) -> Both:
         """The same change made to every term of both."""
@@ -108,9 +108,9 @@ class Both:
             forward = self.forward.each(change)
         with term("backward"):
             backward = self.backward.each(change)
-        return Both(
-            forward, backward, None if self.weight is None else _labelled("weight gradient", change, self.weight)
-        )
+        with term("weight gradient"):
+            weight = None if self.weight is None else self.weight.each(change)
+        return Both(forward, backward, weight)
 
     def mixed(self, other: Both, share: Number) -> Both:
         """The mean of two layers: a share like this one, the rest like the other; the weight gradient is this one's."""

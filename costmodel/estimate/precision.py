@@ -66,7 +66,7 @@ def possible(case: Case, recipe: Recipe) -> None:
     if not _runs(chip, recipe):
         has = [other.name for other in RECIPES.values() if _runs(chip, other)]
         place = case.place("workload.precision", *ACCELERATOR)
-        hint = f"workload.precision of it: {', '.join(has) or 'none'}"
+        hint = f"workload.precision of it: {', '.join(has)}" if has else "it needs a peak in bf16 or fp16"
         raise fail("D016", f"{chip.name} cannot multiply in {recipe.name}", place, hint)
     if recipe.narrow and (stack.low_precision is None or recipe.name not in stack.low_precision.recipes):
         offered = ", ".join(stack.low_precision.recipes if stack.low_precision else ()) or "bf16 and fp16 only"
@@ -75,5 +75,6 @@ def possible(case: Case, recipe: Recipe) -> None:
 
 
 def _runs(chip: Accelerator, recipe: Recipe) -> bool:
-    """Whether the accelerator has the type and, where the recipe needs it, scales blocks in hardware."""
-    return getattr(chip.peak, recipe.type) is not None and (not recipe.families or chip.family in recipe.families)
+    """Whether the accelerator has the type and that of the other products, and scales blocks where the recipe does."""
+    has = all(getattr(chip.peak, kind) is not None for kind in (recipe.type, recipe.wide))
+    return has and (not recipe.families or chip.family in recipe.families)

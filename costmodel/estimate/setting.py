@@ -20,7 +20,7 @@ from costmodel.equations.adapters import packed_bytes
 from costmodel.equations.collectives import Operation
 from costmodel.equations.counting import divided, repeated, world_size
 from costmodel.equations.overlap import bucket_bytes
-from costmodel.equations.slowdown import narrow_slowdown, slowest_part
+from costmodel.equations.slowdown import slowest_part
 from costmodel.errors import Place, fail
 from costmodel.estimate.assumed import Assumed, Speaker
 from costmodel.estimate.host import Host, host_of
@@ -195,7 +195,9 @@ class Setting:
     @property
     def sustained_narrow(self) -> Number:
         """The same of products in the narrow type."""
-        return repeated(self.slowest, narrow_slowdown(self.of_a_part, self.linear.sustained))
+        with term("by power and clocks"):
+            found = slowdown_of(self.case, self.linear.sustained)
+        return repeated(self.slowest, found)
 
     def dropped(self, recompute: Recompute) -> Dropped:
         """What a recompute mode drops in this stack: with fused attention there is no core to drop."""
@@ -297,8 +299,8 @@ def _complete(case: Case, recipe: Recipe) -> None:
     tunable(case)
     efficiency, kernel = case.efficiency, case.stack.kernels.attention
     name = case.accelerator.name
-    for kind, key in ((recipe.wide, recipe.wide), (recipe.type, recipe.fit)):
-        if getattr(case.accelerator.peak, kind) is None or key not in efficiency.matmul:
+    for key in (recipe.wide, recipe.fit):
+        if key not in efficiency.matmul:
             place = case.place("workload.precision", *ACCELERATOR)
             raise fail("D016", f"{name} has no {key} rate with a fit", place, "take another precision")
     if efficiency.memory is None or efficiency.sustained is None:

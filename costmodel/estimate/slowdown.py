@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from costmodel.documents.case import Case
 from costmodel.equation import Number
+from costmodel.equations.counting import repeated
 from costmodel.equations.slowdown import part_slowdown
 
 
-def slowdown_of(case: Case) -> Number:
-    """As assumed, else as fitted: as much more or less as the part has less or more power for its peak in 16 bits."""
+def slowdown_of(case: Case, narrow: Number | None = None) -> Number:
+    """As assumed, else as fitted: as much more or less as the part has less or more power for its peak in 16 bits.
+
+    Of products in a narrow type, so many times that of 16 bits.
+    """
     written, fit = case.scenario.assume.sustained, case.efficiency.sustained
     power, peak = case.accelerator.power, case.accelerator.peak.bf16 or case.accelerator.peak.fp16
     assert fit
-    if written is not None:
-        return written
-    if power is None or peak is None or fit.power is None or fit.peak is None:
-        return fit.factor
-    return part_slowdown(fit.factor, power.max, peak, fit.power, fit.peak)
+    factor: Number = fit.factor if written is None else written
+    if narrow is not None:
+        factor = repeated(narrow, factor)
+    if written is not None or power is None or peak is None or fit.power is None or fit.peak is None:
+        return factor
+    return part_slowdown(factor, power.max, peak, fit.power, fit.peak)

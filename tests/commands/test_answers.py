@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -382,19 +383,24 @@ def test_nothing_is_explained_of_a_plan_that_is_not_legal(run: Any) -> None:
 def test_documents_of_one_s_own_that_stand_before_shipped_ones_are_said(
     asked: tuple[str, ...], run: Any, tmp_path: Path
 ) -> None:
-    """As calibrate writes them; one of another name was asked for by it and surprises nobody."""
+    """As calibrate writes them; one of another name was asked for by it, and an equal one is none."""
     shelf = tmp_path / "hardware/efficiencies"
     shelf.mkdir(parents=True)
     text = find("efficiency", "h100-sxm").read_text("utf-8")
     (shelf / "mine.yaml").write_text(text.replace("of: h100-sxm", "of: mine"), "utf-8")
     assert "your own" not in run(*asked, "--set", "cluster.node.accelerator.efficiency=mine", cwd=tmp_path).out
     (shelf / "h100-sxm.yaml").write_text(text, "utf-8")
+    assert "your own" not in run(*asked, cwd=tmp_path).out
+    (shelf / "h100-sxm.yaml").write_text(f"# measured here\n{text}", "utf-8")
     assert "with your own hardware/efficiencies/h100-sxm.yaml" in run(*asked, cwd=tmp_path).out.splitlines()
 
 
 def test_documents_of_one_s_own_are_marked_for_programs(run: Any, tmp_path: Path) -> None:
     shelf = tmp_path / "scenarios/stacks"
     shelf.mkdir(parents=True)
-    (shelf / "megatron-core.yaml").write_text(find("stack", "megatron-core").read_text("utf-8"), "utf-8")
+    for stack in ("megatron-core", "megatron-lm"):
+        shutil.copy(find("stack", stack), shelf)
+    with (shelf / "megatron-core.yaml").open("a", encoding="utf-8") as file:
+        file.write("# measured here\n")
     told = json.loads(run("estimate", NAME, "--json", cwd=tmp_path).out)["documents"]
     assert [item["name"] for item in told if item["own"]] == ["scenarios/stacks/megatron-core.yaml"]

@@ -178,7 +178,7 @@ def test_a_file_one_may_not_read(
         ("llama-3-70b", "'llama-3-70b' is the name of a model", f"did you mean '{NAME}'?"),
         ("h100-sxm", "'h100-sxm' is the name of an accelerator", "costmodel list scenarios"),
         ("", "there is no scenario named ''", "costmodel list scenarios"),
-        (".", "there is no scenario named '.'", "costmodel list scenarios"),
+        (".", "there is no scenario named '.'", "'.' is a folder; name a file in it"),
         ("x" * 300, "there is no scenario named", "costmodel list scenarios"),
     ],
 )

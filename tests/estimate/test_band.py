@@ -131,6 +131,25 @@ def test_what_power_slows_is_as_uncertain_as_the_slow_down(stack: str, slowed: l
     assert found == pytest.approx(share * float(residual(wrong)))
 
 
+@pytest.mark.parametrize("shape", ["nemotron-h-8b", "llama-3-8b"])
+def test_cores_are_as_uncertain_as_they_slow_down(shape: str) -> None:
+    """Of state spaces and attention side by side only the former's, by how much longer a step is when all slow down."""
+    asked = certain(priced(shape=shape))
+    asked = replace(asked, sequence=32768.0)
+    wrong = Fitted(median=0.1, p90=0.2)
+    sustained = asked.case.efficiency.sustained.model_copy(update={"fitted": wrong})  # type: ignore[union-attr]
+    slower = sustained.model_copy(update={"factor": 1.02 * sustained.factor})
+    terms = []
+    for fit in (sustained, slower):
+        efficiency = asked.case.efficiency.model_copy(update={"sustained": fit})
+        given = ask(replace(asked, case=replace(asked.case, efficiency=efficiency)), recompute="full")
+        terms.append({name: float(np.asarray(time).flat[0]) for name, time in given.evaluation.step.terms.items()})
+    working = sum(time for name, time in terms[1].items() if name != "bubble")
+    longer = (terms[1]["attention"] - terms[0]["attention"]) / (0.02 / 1.02) + terms[1]["matmul"]
+    found = float(np.asarray(time_spread(given.setting, given.evaluation.step)).flat[0])
+    assert found == pytest.approx(longer / working * float(residual(sustained)), rel=0.006)  # heads of 64
+
+
 def test_an_accelerator_never_fitted_has_a_wider_band() -> None:
     """The same accelerator under constants common to all: only what was fitted is told apart."""
     fitted = priced()
@@ -149,6 +168,21 @@ def test_the_remark_on_it_says_so() -> None:
     assert "N005" in never.remarked
     assert "N005" not in fitted.remarked
     assert width(never) > 1.1 * width(fitted)
+
+
+def test_it_is_said_too_where_steps_alone_were_measured() -> None:
+    """Of what calibrate begins for such a part nothing has a residual but what it fits."""
+    asked = priced()
+    parts = asked.case.efficiency
+    bare = {
+        group: {name: fit.model_copy(update={"fitted": None}) for name, fit in getattr(parts, group).items()}
+        for group in ("matmul", "attention", "collectives")
+    }
+    begun = replace(asked, case=replace(asked.case, efficiency=parts.model_copy(update=bare)))
+    assert "N005" in ask(begun, tp=2).remarked
+    one = {"matmul": {**bare["matmul"], "bf16": parts.matmul["bf16"]}}
+    kernels = replace(asked, case=replace(asked.case, efficiency=parts.model_copy(update={**bare, **one})))
+    assert "N005" not in ask(kernels, tp=2).remarked
 
 
 def test_rates_are_the_other_end_of_the_time() -> None:

@@ -101,10 +101,14 @@ def test_the_link_to_the_host_goes_on_while_the_network_is_waited_for() -> None:
     assert once < twice
 
 
-def test_gathers_do_not_hide_behind_adding_to_gradients() -> None:
+@pytest.mark.parametrize(
+    ("node", "nodes", "tp"), [("pcie-l40s-8", 1, 8), ("hgx-mi300x", 2, 16), ("dgx-h100", 2, 16), ("dgx-a100", 2, 16)]
+)
+def test_gathers_do_not_hide_behind_adding_to_gradients(node: str, nodes: int, tp: int) -> None:
     """Which takes longer in fp32 than in 16 bits, after the product that reads the gathered inputs."""
     wide, narrow = (
-        ask(setting("llama-3-8b", node="pcie-l40s-8", workload={"gradients": kind}), tp=8) for kind in ("fp32", "bf16")
+        ask(setting("llama-3-8b", node=node, nodes=nodes, workload={"gradients": kind}), tp=tp)
+        for kind in ("fp32", "bf16")
     )
     assert exposed(wide, "tp") == pytest.approx(exposed(narrow, "tp"), rel=1e-12)
 

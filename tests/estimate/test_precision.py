@@ -141,6 +141,22 @@ def test_every_accelerator_has_it_or_says_not(accelerator: str, precision: str) 
     assert "bf16" in fault.hint or "fp16" in fault.hint
 
 
+@pytest.mark.parametrize(
+    ("left", "hint"), [("fp16", "workload.precision of it: fp16"), (None, "it needs a peak in bf16 or fp16")]
+)
+def test_a_part_without_16_bits_cannot_do_what_needs_them(left: str | None, hint: str) -> None:
+    """fp8 products stand beside others in bf16, so fp8 alone is no way out."""
+    chip = written_out("accelerator", "h100-sxm")
+    chip["peak"] = {name: rate for name, rate in chip["peak"].items() if name not in {"bf16", "fp16"} - {left}}
+    chip.pop("best_matmul", None)
+    node = {**written_out("node", "dgx-h100"), "accelerator": chip}
+    posed = case(node=node, workload={"precision": "fp8"})
+    with pytest.raises(CostModelError) as raised:
+        setting_of(posed)
+    (fault,) = raised.value.faults
+    assert (fault.code, fault.sentence, fault.hint) == ("D016", "h100-sxm cannot multiply in fp8", hint)
+
+
 def test_a_stack_without_narrow_types_says_what_it_offers() -> None:
     with pytest.raises(CostModelError) as raised:
         asked("fp8", stack="megatron-2021")

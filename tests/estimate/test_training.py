@@ -14,7 +14,7 @@ from costmodel.documents.library import read
 from costmodel.equations.slowdown import part_slowdown
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.plan import Answer, answer
-from costmodel.estimate.setting import Setting
+from costmodel.estimate.setting import Setting, setting_of
 from costmodel.estimate.shapes.work import matmuls, shard
 from costmodel.estimate.time.kernels import linear
 from costmodel.explore.search.blocks import legal_blocks
@@ -165,6 +165,24 @@ def test_parts_that_nobody_ran_slow_down_by_their_power_for_their_peak() -> None
         power, peak = asked.case.accelerator.power.max, asked.case.accelerator.peak.bf16
         by_power = part_slowdown(common, power, peak, 700.0, 989.4e12)
         assert float(asked.of_a_part) == pytest.approx(float(by_power), rel=0.03)
+
+
+def test_products_in_a_narrow_type_slow_down_by_as_much_less() -> None:
+    """A part with more power for its peak than the one that was measured is no faster in a step than alone for it."""
+
+    def narrow(**more: Any) -> float:
+        asked = setting(**{"node": "dgx-h100", "stack": "megatron-core", "workload": {"precision": "fp8"}, **more})
+        return float(asked.sustained_narrow / asked.slowest)
+
+    fit = read("efficiency", "h100-sxm").sustained
+    assert narrow() == pytest.approx(fit.narrow * fit.factor)
+    assert narrow(assume={"sustained": 1.1}) == pytest.approx(fit.narrow * 1.1)
+    common = read("efficiency", "l40s").sustained
+    assert narrow(node="pcie-l40s-8") == 1.0 < common.narrow * common.factor
+    posed = setting(node="dgx-h100", stack="megatron-core", workload={"precision": "fp8"}).case
+    faster = posed.efficiency.model_copy(update={"sustained": fit.model_copy(update={"factor": 1.05})})
+    found = setting_of(replace(posed, efficiency=faster))
+    assert float(found.sustained_narrow / found.slowest) == pytest.approx(fit.narrow * 1.05)
 
 
 def test_heads_of_odd_widths_have_no_tensor_cores() -> None:

@@ -223,3 +223,9 @@ def test_beside_a_layer_stands_what_is_predicted_of_it() -> None:
     assert others == rows[1:]
     assert 2e3 < told["predicted_fwd_us"] < 6e3
     assert 1.9 < told["predicted_bwd_us"] / told["predicted_fwd_us"] < 2.05  # 2.2 with adding to gradients in fp32
+
+
+def test_what_is_predicted_of_a_layer_is_of_one_part() -> None:
+    """The same of 8 A100 and of 16, of which a step would wait for the slowest."""
+    few, many = (predicted._layer(node, 4096, 32, 4096) for node in ("a2-highgpu-8g", "a2-megagpu-16g"))
+    assert few.total == many.total

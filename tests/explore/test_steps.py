@@ -29,10 +29,11 @@ from costmodel.estimate.costs import number
 from costmodel.estimate.plan import answer, own_plan
 from costmodel.estimate.setting import setting_of
 from costmodel.explore.calibrate.beliefs import STEPS, believed, off_scale, on_scale, own, shipped, with_values
-from costmodel.explore.calibrate.problem import SCALE, Problem, Timed, timed
+from costmodel.explore.calibrate.problem import MOST, SCALE, Problem, Timed, timed
 from costmodel.explore.calibrate.sharpened import sharpened, texts
-from costmodel.explore.calibrate.steps import step_fit
+from costmodel.explore.calibrate.steps import _untold, step_fit
 
+ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent / "measured"
 SHELF = Shelf()
 BELIEFS = believed(SHELF)
@@ -179,6 +180,14 @@ def test_what_no_run_feels_is_not_told_by_the_constant_it_is_like(rows: list[Row
     assert (slow.resolved, other.resolved, other.runs) == (True, False, 0)
 
 
+def test_what_only_follows_another_is_not_told_however_far_it_went(rows: list[Row]) -> None:
+    """Its runs feel it, and say no more of it than that it is like the other."""
+    said = {"name": "twin", "documents": ["b200-sxm"], "believed": 1.05, "spread": 0.05, "like": SUSTAINED.name}
+    problem = Problem(timed(rows, SHELF)[0], (SUSTAINED, SUSTAINED.model_copy(update=said)), SHELF)
+    far, slopes = problem.believed + 2 * SUSTAINED.spread, np.ones((len(rows), 2))
+    assert _untold(problem, far, problem.precision, slopes) == {"twin"}
+
+
 def test_a_run_has_a_family_whatever_it_is_left_out_with(rows: list[Row]) -> None:
     runs = timed(rows, SHELF, "id")[0]
     assert [run.group for run in runs] == [run.run for run in runs]
@@ -250,6 +259,33 @@ def test_the_share_inside_the_band_is_that_of_the_answers_own_bands(rows: list[R
     fit = step_fit(runs, (SUSTAINED,), SHELF)
     held = [place % 4 in (1, 2) for place in range(len(runs))]
     assert fit.shipped.inside_band == pytest.approx(sum(held) / len(held))
+
+
+def test_a_family_counts_as_so_many_runs_at_most(rows: list[Row]) -> None:
+    """What 140 runs of a family say is what 70 copies of half of them say, and a family of few says what it always did;
+    which counts as how many is seen in the curve of the loss.
+    """
+    runs = ran(rows, 1.30, 60e-6)
+    varied, other = ([replace(run, family=name) for run in runs] for name in ("varied", "other"))
+    slower = [replace(run, measured=1.2 * run.measured) for run in varied]
+    found = [step_fit([*other, *(times * slower)], (SUSTAINED, LAUNCH), SHELF).constants for times in (10, 20)]
+    for one, more in zip(*found, strict=True):
+        assert (more.value, more.spread) == (pytest.approx(one.value), pytest.approx(one.spread))
+    few, many = (Problem(times * varied, (SUSTAINED,), SHELF, apart=0.0) for times in (5, 50))
+    for problem, counts in ((few, len(few.runs)), (many, MOST)):
+        slopes, errors = np.ones((len(problem.runs), 1)), np.zeros(len(problem.runs))
+        _, curved = problem.turned(problem.believed, errors, slopes)
+        assert curved[0, 0] == pytest.approx(counts / SCALE**2 + SUSTAINED.spread**-2)
+        assert problem.loss(problem.believed, errors + 0.04) == pytest.approx(counts * (0.04 / SCALE) ** 2 / 2)
+
+
+def test_what_is_worse_than_what_is_in_use_is_not_written() -> None:
+    found = sharpened([str(FOLDER / "mine.csv")])
+    fit = found.fit
+    worse = replace(fit, inside=replace(fit.inside, median=2.1 * fit.shipped.median))
+    assert not found.why
+    assert "further off than now" in replace(found, fit=worse).why
+    assert texts(replace(found, fit=worse)) == {}
 
 
 def test_the_slopes_are_those_of_the_model(rows: list[Row]) -> None:
@@ -419,7 +455,10 @@ def mine(folder: Path, **cells: str) -> Path:
 def test_what_the_constants_do_not_describe_is_not_written(run: Any, tmp_path: Path) -> None:
     """Times in milliseconds."""
     path = mine(tmp_path, step_time_s="18000")
-    told = json.loads(run("calibrate", str(path), "--write", "--json", cwd=tmp_path).out)
+    ran = run("calibrate", str(path), "--write", "--json", cwd=tmp_path)
+    told = json.loads(ran.out)
+    assert ran.code == 1
+    assert run("calibrate", str(path), cwd=tmp_path).code == 0, "nothing was asked to be written"
     assert told["written"] == []
     assert "is a time in seconds?" in told["why"]
     assert not (tmp_path / "hardware").exists()
@@ -465,6 +504,65 @@ def test_what_two_tables_told_cites_each_its_own(run: Any, tmp_path: Path, order
     assert len([key for key in found.sources if key.startswith("calibrate-")]) == 2
 
 
+@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+def test_runs_that_are_all_faster_are_heard_in_any_precision(run: Any, tmp_path: Path, precision: str) -> None:
+    """Of fp8 on an H100, whose products slow down by next to nothing, too."""
+    shape = {"layers": "48", "hidden": "8192", "ffn": "32768", "heads": "64", "kv_heads": "64", "head_dim": "128"}
+    layout = {"gpus": "32", "tp": "4", "pp": "4", "vp": "1", "seq_parallel": "true", "recompute": "none"}
+    cells = {"gpu": "H100", "accelerator": "h100-sxm", "framework": "Megatron-Core", "year": "2024"}
+    cells |= {**shape, **layout, "micro_batch": "2", "global_batch": "128", "precision": precision}
+    (row, *_) = json.loads(run("validate", str(mine(tmp_path, **cells)), "--json").out)["rows"]
+    path = mine(tmp_path, **cells, step_time_s=str(0.9 * row["predicted"]))
+    told = json.loads(run("calibrate", str(path), "--json").out)
+    slow = told["constants"][0]
+    assert (slow["name"], slow["resolved"]) == ("sustained, h100-sxm", True)
+    assert told["errors"]["in_sample"]["median"] < 0.6 * told["errors"]["shipped"]["median"]
+
+
+def test_what_runs_tell_of_a_part_that_nobody_measured_is_its_own(run: Any, tmp_path: Path) -> None:
+    """It is no other such part's, it is used, and it is believed no more when the runs are read again."""
+    path = mine(tmp_path, gpu="mi300x", accelerator="mi300x", precision="bf16")
+    path.write_text(path.read_text("utf-8").replace(",18.13,", ",13,").replace(",1.42,", ",1.1,"), "utf-8")
+    others = ("estimate", "quickstart", "--set", "cluster.node=gaudi2-8", "--json")
+    before = json.loads(run(*others, cwd=tmp_path).out)
+    told = json.loads(run("calibrate", str(path), "--write", "--json", cwd=tmp_path).out)
+    assert told["written"] == ["hardware/efficiencies/mi300x.yaml"]
+    assert json.loads(run(*others, cwd=tmp_path).out) == before
+    text = (tmp_path / told["written"][0]).read_text("utf-8")
+    found, common = read("efficiency", str(tmp_path / told["written"][0])), read("efficiency", "unmeasured")
+    assert found.of == "mi300x"
+    assert found.sustained.factor > 1.05 * common.sustained.factor
+    assert (found.sustained.power, found.sustained.peak) == (common.sustained.power, common.sustained.peak)
+    assert "fitted:" not in text, "residuals are of what others measured"
+    assert found.network is None
+    assert "factor fitted on runs; all else is of training-runs-fit" in text
+    after = json.loads(run("validate", str(path), "--json", cwd=tmp_path).out)["overall"]
+    assert after["median_error"] == pytest.approx(told["errors"]["in_sample"]["median"], abs=0.005)
+    again = json.loads(run("calibrate", str(path), "--write", "--json", cwd=tmp_path).out)
+    values = [[each["value"] for each in once["constants"]] for once in (told, again)]
+    assert values[1] == pytest.approx(values[0], rel=1e-3)
+    assert (tmp_path / told["written"][0]).read_text("utf-8") == text
+    own = ("estimate", "quickstart", "--set", "cluster.node=hgx-mi300x", "--json")
+    assert "N005" in run(*own, cwd=tmp_path).out
+
+
+def test_what_runs_tell_of_a_network_that_nobody_measured_is_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its first document holds nothing of accelerators."""
+    monkeypatch.chdir(tmp_path)
+    found = sharpened([str(FOLDER / "mine.csv")])
+    _, network, _ = found.fit.constants
+    common = network.belief.model_copy(update={"documents": ["unmeasured"], "name": "network, unmeasured"})
+    told = replace(network, belief=common, value=0.5, resolved=True)
+    unfitted = {"sustained": frozenset[str](), "network": frozenset({"roce-400"})}
+    (text,) = texts(replace(found, fit=replace(found.fit, constants=(told,)), unfitted=unfitted)).values()
+    (tmp_path / "roce-400.yaml").write_text(text, "utf-8")
+    document = read("efficiency", str(tmp_path / "roce-400.yaml"))
+    assert (document.of, document.network.share, document.matmul) == ("roce-400", 0.5, {})
+    assert document.network.source.startswith("calibrate-")
+
+
 def test_a_source_that_nothing_cites_any_more_goes(run: Any, tmp_path: Path) -> None:
     for seconds in ("1.4", "1.45"):
         path = mine(tmp_path)
@@ -492,6 +590,18 @@ def test_what_is_shipped_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(folders, "_SHIPPED", tmp_path)
     with pytest.raises(CostModelError, match="is what is shipped"):
         texts(found)
+
+
+def test_what_is_shipped_stays_in_a_checkout_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From which the program was installed elsewhere; another project's folder is one's own."""
+    found = sharpened([str(FOLDER / "mine.csv")])
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    with pytest.raises(CostModelError, match="is what is shipped"):
+        texts(found)
+    assert texts(replace(found, afresh=True))
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "jobs"\n', "utf-8")
+    assert texts(found)
 
 
 def test_a_folder_that_is_looked_in_twice(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.choices import Zero
+from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.library import UNMEASURED
 from costmodel.documents.model import Layers
 from costmodel.documents.plan import Space
@@ -255,10 +256,18 @@ def refusals(setting: Setting, block: Block) -> tuple[str, ...]:
     return tuple(sorted(check.code for check in asked if check.refused(setting, block).any()))
 
 
+def _never_fitted(efficiency: Efficiency) -> bool:
+    """Whether no kernel of a part was; its document may hold what its training steps told."""
+    residuals = [fit.fitted for fit in efficiency.matmul.values()]
+    residuals += [fit.fitted for fit in efficiency.attention.values()]
+    residuals += [fit.fitted for fit in efficiency.collectives.values()]
+    return efficiency.of == UNMEASURED or residuals.count(None) == len(residuals)
+
+
 def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:
     """What a legal plan should be told."""
     yield "N001", leaves_rest(setting.domain, block.tp)
-    yield "N005", all_if(block, setting.case.efficiency.of == UNMEASURED)
+    yield "N005", all_if(block, _never_fitted(setting.case.efficiency))
     counts = [kind.attention.kv_heads for kind in setting.model.layers if kind.attention is not None]
     yield "N002", np.asarray(block.tp > min(counts, default=math.inf))
     yield "N004", any_of(np.asarray(divided(width, block.tp) < 256) for width in _inner_widths(setting))

@@ -88,6 +88,14 @@ def _core(setting: Setting, kind: Layers, *, causal: bool) -> Number | None:
     return core_flop(kind, part.mixer, *sizes, causal=causal)
 
 
+def cores(setting: Setting) -> Iterator[tuple[Layers, Number]]:
+    """Every kind of layers that has a core, with the forward work of all of them."""
+    for kind in setting.model.layers:
+        own = _core(setting, kind, causal=True)
+        if own is not None:
+            yield kind, repeated(kind.count, own)
+
+
 def _counted(setting: Setting, linear: Number, core: Number, head: Number) -> Number:
     """Work of a step under the scenario's FLOP convention.
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-
 from costmodel.documents.model import LatentAttention, Layers
 from costmodel.equation import Number, term
 from costmodel.equations.collectives import Operation, activation_message
@@ -72,7 +70,7 @@ def tensor_traffic(
         return TensorTraffic(forward, backward, tuple(every))
     with term("tp all-gather again for weight gradients"):
         gathers = [item for item in made if item.operation == "all_gather"]
-        products = np.minimum(layer.deferred, beside)  # not what adding to the gradients takes
+        products = layer.weight.matmul if layer.weight else 0.0
         regathered = exposed_time(_together(gathers, "forward"), products, 1.0, 0.0)
     others = [item for item in made if item.operation != "all_gather"]
     twice = (replace(item, backward=item.backward + item.forward) for item in gathers)

@@ -12,7 +12,7 @@ from costmodel.documents.belief import Belief, Beliefs, Leaf, kind_of, on_a_scal
 from costmodel.documents.case import Case
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.folders import places
-from costmodel.documents.library import find
+from costmodel.documents.library import UNMEASURED, find
 from costmodel.documents.rewriting import OWN
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.stack import Stack
@@ -113,11 +113,14 @@ def own(cases: Sequence[Case], shelf: Shelf) -> tuple[Belief, ...]:
 
 
 def before(leaf: Leaf, name: str, shelf: Shelf) -> Any:
-    """A document as it was before runs of one's own changed the group of a leaf."""
+    """A document as it was before runs of one's own changed the group of a leaf; of a part that nobody else measured,
+    what all such have.
+    """
     kind, group = kind_of(leaf), leaf.partition(".")[0]
     document = shelf.document(kind, name)
     for path in places(kind, name):
         if not getattr(document, group).source.startswith(OWN):
-            break
+            return document
         document = shelf.document(kind, str(path)) if path.is_file() else document
-    return document
+    own = kind == "efficiency" and getattr(document, group).source.startswith(OWN)
+    return shelf.document(kind, UNMEASURED) if own else document

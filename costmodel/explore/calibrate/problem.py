@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ Array = NDArray[np.float64]
 SCALE = 0.08  # of a logarithm: errors beyond it count by their size, not their square
 FAMILY = "source_family"
 APART = 0.05  # how far families lie apart, of a logarithm: what all runs of one have in common and no other has
+MOST = 50  # runs that one family counts as, at most: more of them are wrong alike in more than one offset can say
 STEP = 0.02
 ROUNDS = 12
 
@@ -106,7 +108,10 @@ class Problem:
 
     def __post_init__(self) -> None:
         self.used = np.array([[uses(run.case, belief, self.shelf) for belief in self.beliefs] for run in self.runs])
-        self.member = np.array([[run.family == family for family in self.families] for run in self.runs], float)
+        families = Counter(run.family for run in self.runs)
+        self.families = list(families)
+        self.member = np.array([[run.family == family for family in families] for run in self.runs], float)
+        self.counted = np.array([min(1.0, MOST / families[run.family]) for run in self.runs])
         names = [belief.name for belief in self.beliefs]
         rows = np.eye(len(names))
         for place, belief in enumerate(self.beliefs):
@@ -116,11 +121,6 @@ class Problem:
         self.believed = np.linalg.solve(rows, offsets)
         self.precision = rows.T @ np.diag([1 / belief.spread**2 for belief in self.beliefs]) @ rows
         self.rows = rows
-
-    @property
-    def families(self) -> list[str]:
-        """Families in the order of the runs."""
-        return list(dict.fromkeys(run.family for run in self.runs))
 
     def errors(self, scaled: Array, which: Sequence[int] | None = None) -> Array:
         """Log of predicted over measured of some runs, all by default."""
@@ -168,20 +168,20 @@ class Problem:
         each = np.where(size < 1, size**2 / 2, size - 0.5)
         away = scaled - self.believed
         common = float(np.sum((offsets / self.apart) ** 2)) / 2 if self.apart else 0.0
-        return float(np.sum(each)) + common + float(away @ self.precision @ away) / 2
+        return float(np.sum(self.counted * each)) + common + float(away @ self.precision @ away) / 2
 
     def offsets(self, errors: Array, others: Array | None = None) -> Array:
         """What the runs of each family have in common, drawn to nothing the fewer they are."""
         found = np.zeros(self.member.shape[1])
         for _ in range(ROUNDS if self.apart else 0):
-            pulls = _pulls(errors - self.member @ found) * (1.0 if others is None else others)
+            pulls = self._pulls(errors - self.member @ found, others)
             found = self.member.T @ (pulls * errors) / (self.member.T @ pulls + self.apart**-2)
         return found
 
     def turned(self, scaled: Array, errors: Array, slopes: Array, others: Array | None = None) -> tuple[Array, Array]:
         """Which way the loss grows with the constants and how it curves; of some of the runs, all by default."""
         left = errors - self.member @ self.offsets(errors, others)
-        pulls = _pulls(left) * (1.0 if others is None else others)
+        pulls = self._pulls(left, others)
         uphill: Array = slopes.T @ (pulls * left) + self.precision @ (scaled - self.believed)
         curved: Array = slopes.T @ (slopes * pulls[:, None]) + self.precision
         if self.apart:
@@ -189,11 +189,10 @@ class Problem:
             curved = curved - shared.T @ (shared / (self.member.T @ pulls + self.apart**-2)[:, None])
         return uphill, curved
 
-
-def _pulls(errors: Array) -> Array:
-    """Weight of each run over the square of the scale, less where it is far off."""
-    pulls: Array = 1 / np.maximum(np.abs(errors) / SCALE, 1) / SCALE**2
-    return pulls
+    def _pulls(self, errors: Array, others: Array | None) -> Array:
+        """Weight of each run over the square of the scale, less where it is far off; of some, all by default."""
+        pulls: Array = self.counted / np.maximum(np.abs(errors) / SCALE, 1) / SCALE**2
+        return pulls if others is None else pulls * others
 
 
 def _off(run: Timed, step: TrainingStep) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,8 +15,8 @@ from costmodel.documents.rewriting import document_text, place_of, rewritten
 from costmodel.documents.shelf import Shelf
 from costmodel.equations.counting import repeated
 from costmodel.equations.economics import share
-from costmodel.equations.roofline import best_matmul_share
 from costmodel.errors import Place, fail
+from costmodel.explore.calibrate.begun import begun
 from costmodel.explore.calibrate.beliefs import own_source
 from costmodel.explore.calibrate.calibrate import Calibrated, Fit
 from costmodel.explore.calibrate.kernels import link_of
@@ -26,12 +25,6 @@ from costmodel.units import significant
 JUDGED = "training-runs-fit"  # the source of entries that were set from whole steps, not from kernels
 WORST_MEDIAN, WORST_P90, SLACK = 0.25, 0.60, 2.0
 WORST_REPORTED = 0.20  # of what is not written either way
-_HEAD = """# yaml-language-server: $schema=../schema.json
-# Opinions, fitted; the facts are in ../{folder}/. What was not measured is that of {base}.
-"""
-
-
-_COMMENT = re.compile(r"\s+#\s.*$")
 
 
 @dataclass(frozen=True)
@@ -99,9 +92,6 @@ def _text_of(kind: str, name: str, fits: list[Fit], source: str | None) -> str:
     shelf = Shelf()
     new = name not in names("efficiency")
     changes: dict[tuple[str, ...], dict[str, Any]] = {}
-    if new:
-        changes[()] = {"of": name}
-        changes |= _best_known(shelf.document("accelerator", name)) if kind == "accelerator" else {}
     for fit in fits:
         where = ", ".join(f"{file} {digest}" for file, digest in sorted(fit.sample.files.items()))
         changes |= _changes(fit, source or own_source(where), shelf, new=new)
@@ -110,27 +100,13 @@ def _text_of(kind: str, name: str, fits: list[Fit], source: str | None) -> str:
             changes["sources", own_source(where)] = {"title": title, "where": where}
     if source is not None:
         _defined(source, name, [] if new else shelf.document("efficiency", name).sources)
-    text = document_text("efficiency", UNMEASURED if new else name)
-    if new:
-        body = "".join(f"{_COMMENT.sub('', line)}\n" for line in text.splitlines() if not line.startswith("#"))
-        text = _HEAD.format(folder="accelerators" if kind == "accelerator" else "fabrics", base=UNMEASURED) + body
-    others = ("matmul", "attention", "memory", "sustained", "collectives") if kind == "fabric" else ("network",)
-    return rewritten(text, changes, others if new else ())
+    return begun(kind, name, changes) if new else rewritten(document_text("efficiency", name), changes)
 
 
 def _defined(source: str, name: str, own: Iterable[str]) -> None:
     if source not in own and source not in bibliography():
         hint = f"define it under sources in efficiencies/{name}.yaml, or leave --source out"
         raise fail("D013", f"'{source}' is no source of {name}, nor of the bibliography", Place("command line"), hint)
-
-
-def _best_known(accelerator: Accelerator) -> dict[tuple[str, ...], dict[str, Any]]:
-    """The share by the best measured matmul, where there is one: it stands in for a fit until there is a fit."""
-    return {
-        ("matmul", precision): {"compute_share": _rounded(float(best_matmul_share(best, peak, 1.0)))}
-        for precision, best in accelerator.best_matmul.items()
-        if precision in ("bf16", "fp16") and (peak := getattr(accelerator.peak, precision))
-    }
 
 
 def _changes(fit: Fit, source: str, shelf: Shelf, *, new: bool) -> dict[tuple[str, ...], dict[str, Any]]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from costmodel.documents.belief import Belief
-from costmodel.documents.folders import is_shipped
+from costmodel.documents.case import Case
+from costmodel.documents.folders import is_checkout, is_shipped
 from costmodel.documents.kernels import read_runs, stem
-from costmodel.documents.rewriting import document_text, place_of, rewritten
+from costmodel.documents.library import UNMEASURED
+from costmodel.documents.rewriting import Changes, document_text, place_of, rewritten
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.table import Table
 from costmodel.errors import Place, fail
+from costmodel.explore.calibrate.begun import begun
 from costmodel.explore.calibrate.beliefs import before, believed, own, own_source
 from costmodel.explore.calibrate.problem import APART, FAMILY, timed
-from costmodel.explore.calibrate.renewal import WORST_MEDIAN
+from costmodel.explore.calibrate.renewal import SLACK, WORST_MEDIAN
 from costmodel.explore.calibrate.steps import Learned, StepFit, step_fit
 from costmodel.explore.validate.reasons import Left
 from costmodel.explore.validate.validate import Where, chosen_rows, meant, nothing_chosen
@@ -27,7 +30,10 @@ SECONDS = "operation"  # the leaf that is a time
 
 @dataclass(frozen=True)
 class Sharpened:
-    """A fit on the runs of some tables: how many, which were not modelled, and by what they were left out in turn."""
+    """A fit on the runs of some tables: how many, which were not modelled, and by what they were left out in turn.
+
+    Of the groups of an efficiency, the parts among the runs that have none of their own.
+    """
 
     tables: tuple[Table, ...]
     runs: int
@@ -35,6 +41,7 @@ class Sharpened:
     grouping: str
     afresh: bool
     fit: StepFit
+    unfitted: Mapping[str, frozenset[str]]
 
     @property
     def rows(self) -> int:
@@ -44,8 +51,10 @@ class Sharpened:
     @property
     def why(self) -> str:
         """Why nothing of the fit is written; empty where it is."""
-        far = self.fit.inside.median > WORST_MEDIAN
-        return f"half of the runs are over {WORST_MEDIAN:.0%} off even so; is a time in seconds?" if far else ""
+        found, now = self.fit.inside.median, self.fit.shipped.median
+        if found > WORST_MEDIAN:
+            return f"half of the runs are over {WORST_MEDIAN:.0%} off even so; is a time in seconds?"
+        return "half of the runs are further off than now, by more than as much again" if found > SLACK * now else ""
 
 
 def sharpened(
@@ -65,7 +74,20 @@ def sharpened(
         raise fail("C005", f"none of {len(rows)} runs is modelled; {first}", Place("command line"), hint)
     beliefs = believed(shelf) if afresh else own([run.case for run in runs], shelf)
     fit = step_fit(runs, beliefs, shelf, leave_out=leave_out is not None, apart=APART if afresh else 0.0)
-    return Sharpened(tuple(asked), len(runs), tuple(left), grouping, afresh, fit)
+    return Sharpened(tuple(asked), len(runs), tuple(left), grouping, afresh, fit, _unfitted(run.case for run in runs))
+
+
+def _unfitted(cases: Iterable[Case]) -> dict[str, frozenset[str]]:
+    """By group of an efficiency, the accelerators and fabrics that have no such document."""
+    parts = {"sustained": set[str](), "network": set[str]()}
+    for case in cases:
+        for group, part, fit in (
+            ("sustained", case.accelerator, case.efficiency),
+            ("network", case.scale_out, case.network),
+        ):
+            if fit.of == UNMEASURED and part.efficiency is None:
+                parts[group].add(part.name)
+    return {group: frozenset(names) for group, names in parts.items()}
 
 
 def texts(found: Sharpened) -> dict[Path, str]:
@@ -77,7 +99,9 @@ def texts(found: Sharpened) -> dict[Path, str]:
     told: dict[tuple[str, str, str], list[Learned]] = {}
     for part in found.fit.constants:
         for document in part.belief.documents if part.resolved else ():
-            told.setdefault((part.belief.kind, document, part.belief.group), []).append(part)
+            own = found.unfitted[part.belief.group] if document == UNMEASURED else ()
+            for name in own or (document,):
+                told.setdefault((part.belief.kind, name, part.belief.group), []).append(part)
     changes: dict[tuple[str, str], dict[tuple[str, ...], Mapping[str, Any]]] = {}
     for (kind, document, group), parts in told.items():
         leaves = {part.belief.key: _written(part) for part in parts}
@@ -86,21 +110,30 @@ def texts(found: Sharpened) -> dict[Path, str]:
         changes.setdefault((kind, document), {})[group,] = entry
     cited = {"title": "Fit of costmodel calibrate on measured runs", "where": where}
     return {
-        _own_place(kind, name, found): rewritten(document_text(kind, name), {**mine, ("sources", source): cited})
+        _own_place(kind, name, found): _text(kind, name, {**mine, ("sources", source): cited}, found)
         for (kind, name), mine in changes.items()
     }
+
+
+def _text(kind: str, name: str, changes: Changes, found: Sharpened) -> str:
+    """A document as it is found with these changes; of a part that has none, its first."""
+    for group, of in (("sustained", "accelerator"), ("network", "fabric")):
+        if name in found.unfitted[group] and (group,) in changes:
+            return begun(of, name, changes)
+    return rewritten(document_text(kind, name), changes)
 
 
 def _own_place(kind: str, name: str, found: Sharpened) -> Path:
     """Where a document goes; what is shipped is what one's own runs are believed against, so it stays."""
     path = place_of(kind, name)
-    if is_shipped(path) and not found.afresh:
+    if (is_shipped(path) or is_checkout(Path.cwd())) and not found.afresh:
         raise fail("C002", f"{path} is what is shipped", Place(str(path)), "run it in a folder of your own")
     return path
 
 
 def _source_before(belief: Belief, document: str) -> str:
-    return str(getattr(before(belief.leaf, document, Shelf()), belief.group).source)
+    known = document if document in belief.documents else UNMEASURED
+    return str(getattr(before(belief.leaf, known, Shelf()), belief.group).source)
 
 
 def _written(part: Learned) -> Any:

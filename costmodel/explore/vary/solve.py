@@ -102,7 +102,7 @@ def target(text: str) -> Target:
     try:
         bound = parse(match[3], COLUMNS[named].unit)
     except UnitError as error:
-        raise fail("C011", str(error), place) from None
+        raise fail("C011", str(error), place, "for example --for 'run_time<=30 d'") from None
     if COLUMNS[named].unit == "1" and bound > 1:
         raise fail("C011", f"{named} is a share, and {match[3].strip()} is more than all", place, "write 45 % or 0.45")
     return Target(named, match[2] in (">=", "≥"), bound)

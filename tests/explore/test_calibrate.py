@@ -114,6 +114,22 @@ def test_rows_far_off_do_not_bend_the_fit() -> None:
     assert found["compute_share"] == pytest.approx(0.7, rel=0.03)
 
 
+def test_times_of_one_shape_say_as_much_as_one() -> None:
+    """Written down three times, noise and all, they move the constants no further from what is usual."""
+    columns = first(columns_of(COLLECTIVE), 6)
+    true = {"start": 9e-6, "hop": 2e-6, "share": 0.8, "blend": 1.5, "own": 0.3}
+    exact = COLLECTIVE.time(true, columns)
+    measured = exact * np.exp(np.random.default_rng(3).normal(0, 0.05, exact.shape))
+    shapes = [f"{place}" for place in range(len(measured))]
+    thrice = {name: np.tile(value, 3) if isinstance(value, np.ndarray) else value for name, value in columns.items()}
+    once = fitted(COLLECTIVE, columns, measured, shapes)
+    assert fitted(COLLECTIVE, thrice, np.tile(measured, 3), 3 * shapes) == pytest.approx(once, rel=5e-3)
+    apart = fitted(COLLECTIVE, thrice, np.tile(measured, 3), [f"{place}" for place in range(3 * len(measured))])
+    usual = {constant.name: constant.start for constant in COLLECTIVE.constants}
+    moved = [sum(np.log(found[name] / usual[name]) ** 2 for name in usual) for found in (once, apart)]
+    assert moved[1] > 1.05 * moved[0]
+
+
 def test_what_rows_cannot_tell_stays_usual() -> None:
     columns = first(columns_of(MATMUL), 1)
     found = fitted(MATMUL, columns, np.array([7e-6 + columns["nbytes"][0] / (0.8 * 4.8e12)]))

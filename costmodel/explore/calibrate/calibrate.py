@@ -88,7 +88,7 @@ def held_against(sample: Sample, why: str) -> Fit:
 def fit_of(sample: Sample) -> Fit:
     """The constants of a sample and their errors."""
     form, columns, measured = sample.form, sample.columns, sample.measured
-    constants = fitted(form, columns, measured)
+    constants = fitted(form, columns, measured, sample.groups)
     now = sample.now
     return Fit(
         sample,

@@ -73,13 +73,17 @@ def _losses(residuals: Array) -> Array:
     return losses
 
 
-def fitted(form: Form, columns: Columns, measured: Array) -> dict[str, float]:
-    """The constants that describe these times best; the noisier these are, the more what is usual counts."""
+def fitted(form: Form, columns: Columns, measured: Array, groups: Sequence[str] = ()) -> dict[str, float]:
+    """The constants that describe these times best; the noisier these are, the more what is usual counts.
+
+    Times of one group, a shape, are wrong alike, so that beside what is usual all of them count as one.
+    """
     names = [constant.name for constant in form.constants]
     low, high = (np.log([getattr(constant, end) for constant in form.constants]) for end in ("low", "high"))
 
     usual = np.log([constant.start for constant in form.constants])
-    spread = np.array([constant.spread for constant in form.constants])
+    alike = len(measured) / len(set(groups)) if groups else 1.0
+    spread = np.array([constant.spread for constant in form.constants]) / np.sqrt(alike)
 
     def off(point: Array) -> Array:
         return np.log(form.time(dict(zip(names, np.exp(point).tolist(), strict=True)), columns) / measured)
@@ -137,14 +141,14 @@ def held_out(form: Form, columns: Columns, measured: Array, groups: Sequence[str
 
     None where a half would hold no more rows than there are constants.
     """
-    predicted = []
+    predicted, named = [], np.array(groups)
     for draw in range(DRAWS):
         second = second_half(groups, draw)
         if min(int(second.sum()), int((~second).sum())) <= len(form.constants):
             return None
         told = np.empty_like(measured)
         for half in (second, ~second):
-            constants = fitted(form, taken(columns, ~half), measured[~half])
+            constants = fitted(form, taken(columns, ~half), measured[~half], named[~half].tolist())
             told[half] = form.time(constants, taken(columns, half))
         predicted.append(told)
     return error_of(np.concatenate(predicted), np.tile(measured, DRAWS))

@@ -43,7 +43,9 @@ def roots() -> Iterator[Path]:
 
 def is_shipped(path: Path) -> bool:
     """Whether a file is one of those that come with the program."""
-    return path.resolve().is_relative_to(_SHIPPED)
+    with contextlib.suppress(OSError):
+        return path.resolve().is_relative_to(_SHIPPED)
+    return False
 
 
 def is_checkout(folder: Path) -> bool:

@@ -169,6 +169,11 @@ def _read(kind: str, text: str, shown: str) -> tuple[Any, Any]:
     return document, tree
 
 
+def document_of(kind: str, text: str, shown: str) -> Any:
+    """The document that a text is, of a file that is shown so."""
+    return _read(kind, text, shown)[0]
+
+
 def read(kind: str, name: str) -> Any:
     """One document by name or path, checked."""
     return Reader().document(kind, name)
@@ -203,4 +208,5 @@ def text_of(name: str, *, fitted: bool = False) -> list[tuple[str, str, str]]:
 
 def efficiency_of(of: Accelerator | Fabric) -> str:
     """The fit a document names, or the one of its own name, or what is stated for all that were never measured."""
-    return of.efficiency or (of.name if has("efficiency", of.name) else UNMEASURED)
+    named = of.efficiency if of.efficiency != UNMEASURED else None
+    return named or (of.name if has("efficiency", of.name) else UNMEASURED)

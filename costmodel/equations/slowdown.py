@@ -44,6 +44,34 @@ def part_slowdown(
 
 
 @equation
+def narrow_slowdown(sustained: Number, narrow_sustained: Number) -> Number:
+    """Slow-down by power and clocks of products in a narrow type, from one of products of 16 bits that is assumed.
+
+    n σ, under 1 only if σ is
+
+    Args:
+        sustained: slow-down of products of 16 bits, σ [1]
+        narrow_sustained: that of the narrow type over it, n [1]
+
+    Returns:
+        slow-down [1]
+
+    Example:
+        >>> round(float(narrow_slowdown(1.46, 0.85)), 3), float(narrow_slowdown(1.0, 0.85))
+        (1.241, 1.0)
+
+    Holds:
+        parts with and without a limit on their power; who assumes none has none in any type
+
+    Source:
+        training-runs-fit
+
+    Monotone: increasing in sustained, narrow_sustained
+    """
+    return np.maximum(narrow_sustained * sustained, np.minimum(sustained, 1.0))
+
+
+@equation
 def slowest_part(ranks: Number, variation: Number) -> Number:
     """Slow-down of the slowest of many alike parts over one of them, for which a step that all make together waits.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from costmodel.documents.case import Case
 from costmodel.equation import Number
 from costmodel.equations.counting import repeated
-from costmodel.equations.slowdown import part_slowdown
+from costmodel.equations.slowdown import narrow_slowdown, part_slowdown
 
 
 def slowdown_of(case: Case, narrow: Number | None = None) -> Number:
@@ -16,9 +16,9 @@ def slowdown_of(case: Case, narrow: Number | None = None) -> Number:
     written, fit = case.scenario.assume.sustained, case.efficiency.sustained
     power, peak = case.accelerator.power, case.accelerator.peak.bf16 or case.accelerator.peak.fp16
     assert fit
-    factor: Number = fit.factor if written is None else written
-    if narrow is not None:
-        factor = repeated(narrow, factor)
-    if written is not None or power is None or peak is None or fit.power is None or fit.peak is None:
+    if written is not None:
+        return written if narrow is None else narrow_slowdown(written, narrow)
+    factor: Number = fit.factor if narrow is None else repeated(narrow, fit.factor)
+    if power is None or peak is None or fit.power is None or fit.peak is None:
         return factor
     return part_slowdown(factor, power.max, peak, fit.power, fit.peak)

@@ -178,11 +178,12 @@ def test_it_is_said_too_where_steps_alone_were_measured() -> None:
         group: {name: fit.model_copy(update={"fitted": None}) for name, fit in getattr(parts, group).items()}
         for group in ("matmul", "attention", "collectives")
     }
+    bare["memory"] = parts.memory.model_copy(update={"fitted": None})
     begun = replace(asked, case=replace(asked.case, efficiency=parts.model_copy(update=bare)))
     assert "N005" in ask(begun, tp=2).remarked
-    one = {"matmul": {**bare["matmul"], "bf16": parts.matmul["bf16"]}}
-    kernels = replace(asked, case=replace(asked.case, efficiency=parts.model_copy(update={**bare, **one})))
-    assert "N005" not in ask(kernels, tp=2).remarked
+    for one in ({"matmul": {**bare["matmul"], "bf16": parts.matmul["bf16"]}}, {"memory": parts.memory}):
+        kernels = replace(asked, case=replace(asked.case, efficiency=parts.model_copy(update={**bare, **one})))
+        assert "N005" not in ask(kernels, tp=2).remarked
 
 
 def test_rates_are_the_other_end_of_the_time() -> None:

@@ -176,7 +176,8 @@ def test_products_in_a_narrow_type_slow_down_by_as_much_less() -> None:
 
     fit = read("efficiency", "h100-sxm").sustained
     assert narrow() == pytest.approx(fit.narrow * fit.factor)
-    assert narrow(assume={"sustained": 1.1}) == pytest.approx(fit.narrow * 1.1)
+    assert narrow(assume={"sustained": 1.3}) == pytest.approx(fit.narrow * 1.3)
+    assert [narrow(assume={"sustained": assumed}) for assumed in (1.1, 1.0, 0.9)] == [1.0, 1.0, 0.9]
     common = read("efficiency", "l40s").sustained
     assert narrow(node="pcie-l40s-8") == 1.0 < common.narrow * common.factor
     posed = setting(node="dgx-h100", stack="megatron-core", workload={"precision": "fp8"}).case

@@ -257,10 +257,11 @@ def refusals(setting: Setting, block: Block) -> tuple[str, ...]:
 
 
 def _never_fitted(efficiency: Efficiency) -> bool:
-    """Whether no kernel of a part was; its document may hold what its training steps told."""
+    """Whether no kernel of a part has a residual; its document may hold what its training steps told."""
     residuals = [fit.fitted for fit in efficiency.matmul.values()]
     residuals += [fit.fitted for fit in efficiency.attention.values()]
     residuals += [fit.fitted for fit in efficiency.collectives.values()]
+    residuals += [efficiency.memory.fitted if efficiency.memory else None]
     return efficiency.of == UNMEASURED or residuals.count(None) == len(residuals)
 
 

@@ -119,7 +119,8 @@ REMARKS = {
     "N003": Rule("tight", "Peak memory is between 90 and 100 % of what is usable; a small change may not fit."),
     "N005": Rule(
         "never fitted",
-        "No measured kernels of this accelerator were fitted; constants common to all are used, and bands are wider.",
+        "No measured kernels of this accelerator were fitted, or none says how far off it is; constants or residuals "
+        "common to all are used, and bands are wider.",
     ),
     "N006": Rule(
         "longer than trained",

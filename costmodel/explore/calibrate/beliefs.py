@@ -12,11 +12,12 @@ from costmodel.documents.belief import Belief, Beliefs, Leaf, kind_of, on_a_scal
 from costmodel.documents.case import Case
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.folders import places
-from costmodel.documents.library import UNMEASURED, find
+from costmodel.documents.library import find
 from costmodel.documents.rewriting import OWN
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.stack import Stack
 from costmodel.errors import Place, fail
+from costmodel.explore.calibrate.begun import beginning
 
 D = TypeVar("D", Stack, Efficiency)
 STEPS = "steps"  # the document of what is believed of them
@@ -114,7 +115,7 @@ def own(cases: Sequence[Case], shelf: Shelf) -> tuple[Belief, ...]:
 
 def before(leaf: Leaf, name: str, shelf: Shelf) -> Any:
     """A document as it was before runs of one's own changed the group of a leaf; of a part that nobody else measured,
-    what all such have.
+    its first.
     """
     kind, group = kind_of(leaf), leaf.partition(".")[0]
     document = shelf.document(kind, name)
@@ -123,4 +124,4 @@ def before(leaf: Leaf, name: str, shelf: Shelf) -> Any:
             return document
         document = shelf.document(kind, str(path)) if path.is_file() else document
     own = kind == "efficiency" and getattr(document, group).source.startswith(OWN)
-    return shelf.document(kind, UNMEASURED) if own else document
+    return beginning("fabric" if group == "network" else "accelerator", name) if own else document

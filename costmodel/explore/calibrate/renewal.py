@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.documents.efficiency import Efficiency
-from costmodel.documents.hardware import Accelerator, Fabric
-from costmodel.documents.library import UNMEASURED, bibliography, names
+from costmodel.documents.library import UNMEASURED, bibliography, efficiency_of, names
 from costmodel.documents.rewriting import document_text, place_of, rewritten
 from costmodel.documents.shelf import Shelf
 from costmodel.equations.counting import repeated
 from costmodel.equations.economics import share
 from costmodel.errors import Place, fail
-from costmodel.explore.calibrate.begun import begun
+from costmodel.explore.calibrate.begun import Part, begun
 from costmodel.explore.calibrate.beliefs import own_source
 from costmodel.explore.calibrate.calibrate import Calibrated, Fit
 from costmodel.explore.calibrate.kernels import link_of
@@ -56,17 +55,12 @@ def _kept(fit: Fit, shelf: Shelf, replace: bool) -> str:
         return "the form does not describe it"
     if fit.now and outside.loss > SLACK * fit.now.loss:
         return "no better than what is in use"
-    shared = _efficiency_of(sample.of, sample.key.part, shelf)
+    shared = efficiency_of(shelf.document("fabric" if sample.key.part == "network" else "accelerator", sample.of))
     if shared not in (sample.of, UNMEASURED):
         return f"uses the efficiency of {shared}"
     if not replace and _source_at(shelf.document("efficiency", shared), sample.path) == JUDGED:
         return "set from training runs; --replace overrides"
     return ""
-
-
-def _efficiency_of(name: str, part: str, shelf: Shelf) -> str:
-    owner: Accelerator | Fabric = shelf.document("fabric" if part == "network" else "accelerator", name)
-    return owner.efficiency or (name if name in names("efficiency") else UNMEASURED)
 
 
 def _source_at(efficiency: Efficiency, path: tuple[str, ...]) -> str:
@@ -79,15 +73,15 @@ def _source_at(efficiency: Efficiency, path: tuple[str, ...]) -> str:
 
 def renewed(decisions: list[Decision], source: str | None) -> dict[Path, str]:
     """The files to write, each with its new text."""
-    fits: dict[tuple[str, str], list[Fit]] = defaultdict(list)
+    fits: dict[tuple[Part, str], list[Fit]] = defaultdict(list)
     for decision in decisions:
         if decision.written:
-            kind = "fabric" if decision.fit.sample.key.part == "network" else "accelerator"
+            kind: Part = "fabric" if decision.fit.sample.key.part == "network" else "accelerator"
             fits[kind, decision.fit.sample.of].append(decision.fit)
     return {place_of("efficiency", name): _text_of(kind, name, mine, source) for (kind, name), mine in fits.items()}
 
 
-def _text_of(kind: str, name: str, fits: list[Fit], source: str | None) -> str:
+def _text_of(kind: Part, name: str, fits: list[Fit], source: str | None) -> str:
     """A document with these fits: the one there is, or one that begins as what everything unmeasured has."""
     shelf = Shelf()
     new = name not in names("efficiency")
@@ -166,7 +160,7 @@ def _values(fit: Fit, shelf: Shelf) -> dict[str, Any]:
 
 def _gain(fit: Fit, shelf: Shelf) -> float:
     """Rate of backward products over forward ones, as the document in use has it, or else everything unmeasured."""
-    in_use = _efficiency_of(fit.sample.of, "matmul", shelf)
+    in_use = efficiency_of(shelf.document("accelerator", fit.sample.of))
     held = (shelf.document("efficiency", name).matmul for name in (in_use, UNMEASURED))
     entry = next(products[fit.sample.key.entry] for products in held if fit.sample.key.entry in products)
     return float(share(entry.backward_share, entry.compute_share))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from costmodel.documents.belief import Belief
 from costmodel.documents.case import Case
-from costmodel.documents.folders import is_checkout, is_shipped
+from costmodel.documents.folders import has, is_checkout, is_shipped
 from costmodel.documents.kernels import read_runs, stem
 from costmodel.documents.library import UNMEASURED
 from costmodel.documents.rewriting import Changes, document_text, place_of, rewritten
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.table import Table
 from costmodel.errors import Place, fail
-from costmodel.explore.calibrate.begun import begun
+from costmodel.explore.calibrate.begun import beginning, begun
 from costmodel.explore.calibrate.beliefs import before, believed, own, own_source
 from costmodel.explore.calibrate.problem import APART, FAMILY, timed
 from costmodel.explore.calibrate.renewal import SLACK, WORST_MEDIAN
@@ -30,10 +30,7 @@ SECONDS = "operation"  # the leaf that is a time
 
 @dataclass(frozen=True)
 class Sharpened:
-    """A fit on the runs of some tables: how many, which were not modelled, and by what they were left out in turn.
-
-    Of the groups of an efficiency, the parts among the runs that have none of their own.
-    """
+    """A fit on the runs of some tables: how many, which were not modelled, and by what they were left out in turn."""
 
     tables: tuple[Table, ...]
     runs: int
@@ -41,7 +38,6 @@ class Sharpened:
     grouping: str
     afresh: bool
     fit: StepFit
-    unfitted: Mapping[str, frozenset[str]]
 
     @property
     def rows(self) -> int:
@@ -72,22 +68,22 @@ def sharpened(
         first = f"{left[0].run}: {left[0].why}" if left else "the tables have no rows"
         hint = f"costmodel validate {' '.join(tables)} --by reason says why of each"
         raise fail("C005", f"none of {len(rows)} runs is modelled; {first}", Place("command line"), hint)
+    if not afresh:
+        runs = [replace(run, case=_with_its_own(run.case, shelf)) for run in runs]
     beliefs = believed(shelf) if afresh else own([run.case for run in runs], shelf)
     fit = step_fit(runs, beliefs, shelf, leave_out=leave_out is not None, apart=APART if afresh else 0.0)
-    return Sharpened(tuple(asked), len(runs), tuple(left), grouping, afresh, fit, _unfitted(run.case for run in runs))
+    return Sharpened(tuple(asked), len(runs), tuple(left), grouping, afresh, fit)
 
 
-def _unfitted(cases: Iterable[Case]) -> dict[str, frozenset[str]]:
-    """By group of an efficiency, the accelerators and fabrics that have no such document."""
-    parts = {"sustained": set[str](), "network": set[str]()}
-    for case in cases:
-        for group, part, fit in (
-            ("sustained", case.accelerator, case.efficiency),
-            ("network", case.scale_out, case.network),
-        ):
-            if fit.of == UNMEASURED and part.efficiency is None:
-                parts[group].add(part.name)
-    return {group: frozenset(names) for group, names in parts.items()}
+def _with_its_own(case: Case, shelf: Shelf) -> Case:
+    """The case with a first efficiency of its accelerator and of its network where these have none."""
+    if case.efficiency.of == UNMEASURED:
+        shelf.put("efficiency", case.accelerator.name, beginning("accelerator", case.accelerator.name))
+        case = replace(case, efficiency=shelf.document("efficiency", case.accelerator.name))
+    if case.network.of == UNMEASURED:
+        shelf.put("efficiency", case.scale_out.name, beginning("fabric", case.scale_out.name))
+        case = replace(case, network=shelf.document("efficiency", case.scale_out.name))
+    return case
 
 
 def texts(found: Sharpened) -> dict[Path, str]:
@@ -99,9 +95,7 @@ def texts(found: Sharpened) -> dict[Path, str]:
     told: dict[tuple[str, str, str], list[Learned]] = {}
     for part in found.fit.constants:
         for document in part.belief.documents if part.resolved else ():
-            own = found.unfitted[part.belief.group] if document == UNMEASURED else ()
-            for name in own or (document,):
-                told.setdefault((part.belief.kind, name, part.belief.group), []).append(part)
+            told.setdefault((part.belief.kind, document, part.belief.group), []).append(part)
     changes: dict[tuple[str, str], dict[tuple[str, ...], Mapping[str, Any]]] = {}
     for (kind, document, group), parts in told.items():
         leaves = {part.belief.key: _written(part) for part in parts}
@@ -110,30 +104,31 @@ def texts(found: Sharpened) -> dict[Path, str]:
         changes.setdefault((kind, document), {})[group,] = entry
     cited = {"title": "Fit of costmodel calibrate on measured runs", "where": where}
     return {
-        _own_place(kind, name, found): _text(kind, name, {**mine, ("sources", source): cited}, found)
+        _own_place(kind, name, found): _text(kind, name, {**mine, ("sources", source): cited})
         for (kind, name), mine in changes.items()
     }
 
 
-def _text(kind: str, name: str, changes: Changes, found: Sharpened) -> str:
+def _text(kind: str, name: str, changes: Changes) -> str:
     """A document as it is found with these changes; of a part that has none, its first."""
-    for group, of in (("sustained", "accelerator"), ("network", "fabric")):
-        if name in found.unfitted[group] and (group,) in changes:
-            return begun(of, name, changes)
-    return rewritten(document_text(kind, name), changes)
+    if has(kind, name):
+        return rewritten(document_text(kind, name), changes)
+    return begun("fabric" if ("network",) in changes else "accelerator", name, changes)
 
 
 def _own_place(kind: str, name: str, found: Sharpened) -> Path:
     """Where a document goes; what is shipped is what one's own runs are believed against, so it stays."""
     path = place_of(kind, name)
-    if (is_shipped(path) or is_checkout(Path.cwd())) and not found.afresh:
-        raise fail("C002", f"{path} is what is shipped", Place(str(path)), "run it in a folder of your own")
+    if (is_shipped(path) or is_checkout(Path())) and not found.afresh:
+        raise fail("C002", f"{path} is where what is shipped is", Place(str(path)), "run it in a folder of your own")
     return path
 
 
 def _source_before(belief: Belief, document: str) -> str:
-    known = document if document in belief.documents else UNMEASURED
-    return str(getattr(before(belief.leaf, known, Shelf()), belief.group).source)
+    known = Shelf()
+    if belief.kind == "efficiency" and not known.has("efficiency", document):
+        return str(getattr(known.document("efficiency", UNMEASURED), belief.group).source)
+    return str(getattr(before(belief.leaf, document, known), belief.group).source)
 
 
 def _written(part: Learned) -> Any:

@@ -24,11 +24,6 @@ class Shelf(Reader):
             self.kept[kind, reference] = super().document(kind, reference, place)
         return self.kept[kind, reference]
 
-    def put(self, kind: str, name: str, document: Any) -> None:
-        """A document that stands in no file, by a name; one that is found by it stays."""
-        if not self.has(kind, name):
-            self.kept.setdefault((kind, name), document)
-
     def has(self, kind: str, name: str) -> bool:
         """Whether a document of that kind and name can be found."""
         return name in self.names(kind)

@@ -9,6 +9,7 @@ from typing import Any
 
 from costmodel.documents.belief import Belief
 from costmodel.documents.case import Case
+from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.folders import has, is_checkout, is_shipped
 from costmodel.documents.kernels import read_runs, stem
 from costmodel.documents.library import UNMEASURED
@@ -16,7 +17,7 @@ from costmodel.documents.rewriting import Changes, document_text, place_of, rewr
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.table import Table
 from costmodel.errors import Place, fail
-from costmodel.explore.calibrate.begun import beginning, begun
+from costmodel.explore.calibrate.begun import Part, beginning, begun
 from costmodel.explore.calibrate.beliefs import before, believed, own, own_source
 from costmodel.explore.calibrate.problem import APART, FAMILY, timed
 from costmodel.explore.calibrate.renewal import SLACK, WORST_MEDIAN
@@ -78,12 +79,18 @@ def sharpened(
 def _with_its_own(case: Case, shelf: Shelf) -> Case:
     """The case with a first efficiency of its accelerator and of its network where these have none."""
     if case.efficiency.of == UNMEASURED:
-        shelf.put("efficiency", case.accelerator.name, beginning("accelerator", case.accelerator.name))
-        case = replace(case, efficiency=shelf.document("efficiency", case.accelerator.name))
+        case = replace(case, efficiency=_first("accelerator", case.accelerator.name, shelf))
     if case.network.of == UNMEASURED:
-        shelf.put("efficiency", case.scale_out.name, beginning("fabric", case.scale_out.name))
-        case = replace(case, network=shelf.document("efficiency", case.scale_out.name))
+        case = replace(case, network=_first("fabric", case.scale_out.name, shelf))
     return case
+
+
+def _first(of: Part, name: str, shelf: Shelf) -> Efficiency:
+    """The first efficiency of a part, from now on found by its name."""
+    if ("efficiency", name) not in shelf.kept:
+        shelf.kept["efficiency", name] = beginning(of, name)
+    found: Efficiency = shelf.document("efficiency", name)
+    return found
 
 
 def texts(found: Sharpened) -> dict[Path, str]:

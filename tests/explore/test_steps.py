@@ -586,6 +586,7 @@ def test_a_first_efficiency_predicts_what_was_predicted_without_it(part: str) ->
     """But for its figures being rounded; in fp8 too, where power leaves no slow-down in either type."""
     chip, first = read("accelerator", part), beginning("accelerator", part)
     assert first.of == part
+    assert ("no power is known" in first.sustained.note) is (chip.power is None)
     for precision in ("bf16", "fp16", "fp8"):
         if getattr(chip.peak, precision) is None or chip.peak.bf16 is None:
             continue

@@ -65,7 +65,7 @@ def _by_power(accelerator: Accelerator, common: Efficiency) -> dict[tuple[str, .
     """The slow-downs that the power for its peak gives a part; without its power those of everything unmeasured."""
     fit, power, peak = common.sustained, accelerator.power, accelerator.peak.bf16 or accelerator.peak.fp16
     if fit is None or power is None or peak is None or fit.power is None or fit.peak is None:
-        return {("sustained",): {"power": None, "peak": None}}
+        return {("sustained",): {"power": None, "peak": None, "note": f"As {UNMEASURED} has it; no power is known"}}
     wide, narrow = (
         part_slowdown(factor, power.max, peak, fit.power, fit.peak)
         for factor in (fit.factor, repeated(fit.narrow, fit.factor))

@@ -60,6 +60,11 @@ class Peak(Sourced):
     fp4: FlopRate | None = Field(default=None, description="Tensor fp4")
     int8: FlopRate | None = Field(default=None, description="Tensor int8; for the reader alone")
 
+    @property
+    def wide(self) -> FlopRate | None:
+        """In 16 bits: bf16, of a part without it fp16."""
+        return self.bf16 or self.fp16
+
 
 class Chip(Sourced):
     """Inside the part."""

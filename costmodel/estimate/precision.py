@@ -45,14 +45,15 @@ def matmul_fit(case: Case, key: str, kind: str) -> MatmulFit:
     fit = case.efficiency.matmul[key]
     if not by_best_matmul(case, kind):
         return fit
-    best, peak = case.accelerator.best_matmul[kind], getattr(case.accelerator.peak, kind)
+    return fit.model_copy(update=best_shares(fit, case.accelerator, kind))
+
+
+def best_shares(fit: MatmulFit, part: Accelerator, kind: str) -> dict[str, Figure]:
+    """The shares that a part's best measured matmul of a type gives, backward over forward as a fit has it."""
+    best, peak = part.best_matmul[kind], getattr(part.peak, kind)
+    gains = {"compute_share": 1.0, "backward_share": share(fit.backward_share, fit.compute_share)}
     place = getattr(best, "place", None)
-    gain = share(fit.backward_share, fit.compute_share)
-    shares = {
-        "compute_share": Figure(float(best_matmul_share(best, peak, 1.0)), place),
-        "backward_share": Figure(float(best_matmul_share(best, peak, gain)), place),
-    }
-    return fit.model_copy(update=shares)
+    return {name: Figure(float(best_matmul_share(best, peak, gain)), place) for name, gain in gains.items()}
 
 
 def by_best_matmul(case: Case, kind: str) -> bool:

@@ -28,7 +28,7 @@ from costmodel.errors import CostModelError
 from costmodel.estimate.costs import number
 from costmodel.estimate.plan import answer, own_plan
 from costmodel.estimate.setting import setting_of
-from costmodel.explore.calibrate.begun import beginning, begun
+from costmodel.explore.calibrate.begun import beginning, changed
 from costmodel.explore.calibrate.beliefs import STEPS, believed, off_scale, on_scale, own, shipped, with_values
 from costmodel.explore.calibrate.problem import MOST, SCALE, Problem, Timed, timed
 from costmodel.explore.calibrate.sharpened import sharpened, texts
@@ -586,7 +586,7 @@ def test_a_first_efficiency_predicts_what_was_predicted_without_it(part: str) ->
     """But for its figures being rounded; in fp8 too, where power leaves no slow-down in either type."""
     chip, first = read("accelerator", part), beginning("accelerator", part)
     assert first.of == part
-    assert ("no power is known" in first.sustained.note) is (chip.power is None)
+    assert ("whatever the power" in first.sustained.note) is (chip.power is None)
     for precision in ("bf16", "fp16", "fp8"):
         if getattr(chip.peak, precision) is None or chip.peak.bf16 is None:
             continue
@@ -610,7 +610,7 @@ def test_a_first_efficiency_of_a_network_holds_nothing_of_accelerators(tmp_path:
     fabric = next(name for name in names("fabric") if efficiency_of(read("fabric", name)) == "unmeasured")
     first, common = beginning("fabric", fabric), read("efficiency", "unmeasured")
     assert (first.of, first.network.share, first.matmul, first.sustained) == (fabric, common.network.share, {}, None)
-    text = begun(
+    text = changed(
         "fabric",
         fabric,
         {

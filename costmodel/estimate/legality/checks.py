@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.choices import Zero
-from costmodel.documents.efficiency import Efficiency
+from costmodel.documents.efficiency import AttentionFit, CollectiveFit, Efficiency, MatmulFit
 from costmodel.documents.library import UNMEASURED
 from costmodel.documents.model import Layers
 from costmodel.documents.plan import Space
@@ -258,11 +258,10 @@ def refusals(setting: Setting, block: Block) -> tuple[str, ...]:
 
 def _never_fitted(efficiency: Efficiency) -> bool:
     """Whether no kernel of a part has a residual; its document may hold what its training steps told."""
-    residuals = [fit.fitted for fit in efficiency.matmul.values()]
-    residuals += [fit.fitted for fit in efficiency.attention.values()]
-    residuals += [fit.fitted for fit in efficiency.collectives.values()]
-    residuals += [efficiency.memory.fitted if efficiency.memory else None]
-    return efficiency.of == UNMEASURED or residuals.count(None) == len(residuals)
+    kernels: list[MatmulFit | AttentionFit | CollectiveFit] = [*efficiency.matmul.values()]
+    kernels += [*efficiency.attention.values(), *efficiency.collectives.values()]
+    streams = efficiency.memory is not None and efficiency.memory.fitted is not None
+    return efficiency.of == UNMEASURED or not (streams or any(kernel.fitted for kernel in kernels))
 
 
 def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:

@@ -17,7 +17,7 @@ from costmodel.documents.rewriting import OWN
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.stack import Stack
 from costmodel.errors import Place, fail
-from costmodel.explore.calibrate.begun import beginning
+from costmodel.explore.calibrate.begun import beginning, part_with
 
 D = TypeVar("D", Stack, Efficiency)
 STEPS = "steps"  # the document of what is believed of them
@@ -118,10 +118,9 @@ def before(leaf: Leaf, name: str, shelf: Shelf) -> Any:
     its first.
     """
     kind, group = kind_of(leaf), leaf.partition(".")[0]
-    document = shelf.document(kind, name)
+    document = None
     for path in places(kind, name):
-        if not getattr(document, group).source.startswith(OWN):
-            return document
         document = shelf.document(kind, str(path)) if path.is_file() else document
-    own = kind == "efficiency" and getattr(document, group).source.startswith(OWN)
-    return beginning("fabric" if group == "network" else "accelerator", name) if own else document
+        if document is not None and not getattr(document, group).source.startswith(OWN):
+            return document
+    return document if kind == "stack" else beginning(part_with(group), name)

@@ -10,12 +10,12 @@ from typing import Any
 
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.library import UNMEASURED, bibliography, efficiency_of, names
-from costmodel.documents.rewriting import document_text, place_of, rewritten
+from costmodel.documents.rewriting import place_of
 from costmodel.documents.shelf import Shelf
 from costmodel.equations.counting import repeated
 from costmodel.equations.economics import share
 from costmodel.errors import Place, fail
-from costmodel.explore.calibrate.begun import Part, begun
+from costmodel.explore.calibrate.begun import Part, changed, part_with
 from costmodel.explore.calibrate.beliefs import own_source
 from costmodel.explore.calibrate.calibrate import Calibrated, Fit
 from costmodel.explore.calibrate.kernels import link_of
@@ -55,7 +55,7 @@ def _kept(fit: Fit, shelf: Shelf, replace: bool) -> str:
         return "the form does not describe it"
     if fit.now and outside.loss > SLACK * fit.now.loss:
         return "no better than what is in use"
-    shared = efficiency_of(shelf.document("fabric" if sample.key.part == "network" else "accelerator", sample.of))
+    shared = efficiency_of(shelf.document(part_with(sample.key.part), sample.of))
     if shared not in (sample.of, UNMEASURED):
         return f"uses the efficiency of {shared}"
     if not replace and _source_at(shelf.document("efficiency", shared), sample.path) == JUDGED:
@@ -76,8 +76,7 @@ def renewed(decisions: list[Decision], source: str | None) -> dict[Path, str]:
     fits: dict[tuple[Part, str], list[Fit]] = defaultdict(list)
     for decision in decisions:
         if decision.written:
-            kind: Part = "fabric" if decision.fit.sample.key.part == "network" else "accelerator"
-            fits[kind, decision.fit.sample.of].append(decision.fit)
+            fits[part_with(decision.fit.sample.key.part), decision.fit.sample.of].append(decision.fit)
     return {place_of("efficiency", name): _text_of(kind, name, mine, source) for (kind, name), mine in fits.items()}
 
 
@@ -94,7 +93,7 @@ def _text_of(kind: Part, name: str, fits: list[Fit], source: str | None) -> str:
             changes["sources", own_source(where)] = {"title": title, "where": where}
     if source is not None:
         _defined(source, name, [] if new else shelf.document("efficiency", name).sources)
-    return begun(kind, name, changes) if new else rewritten(document_text("efficiency", name), changes)
+    return changed(kind, name, changes)
 
 
 def _defined(source: str, name: str, own: Iterable[str]) -> None:

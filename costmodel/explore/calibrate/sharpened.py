@@ -10,14 +10,14 @@ from typing import Any
 from costmodel.documents.belief import Belief
 from costmodel.documents.case import Case
 from costmodel.documents.efficiency import Efficiency
-from costmodel.documents.folders import has, is_checkout, is_shipped
+from costmodel.documents.folders import is_checkout, is_shipped
 from costmodel.documents.kernels import read_runs, stem
 from costmodel.documents.library import UNMEASURED
 from costmodel.documents.rewriting import Changes, document_text, place_of, rewritten
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.table import Table
 from costmodel.errors import Place, fail
-from costmodel.explore.calibrate.begun import Part, beginning, begun
+from costmodel.explore.calibrate.begun import Part, beginning, changed, part_with
 from costmodel.explore.calibrate.beliefs import before, believed, own, own_source
 from costmodel.explore.calibrate.problem import APART, FAMILY, timed
 from costmodel.explore.calibrate.renewal import SLACK, WORST_MEDIAN
@@ -117,10 +117,10 @@ def texts(found: Sharpened) -> dict[Path, str]:
 
 
 def _text(kind: str, name: str, changes: Changes) -> str:
-    """A document as it is found with these changes; of a part that has none, its first."""
-    if has(kind, name):
+    """A document with these changes."""
+    if kind == "stack":
         return rewritten(document_text(kind, name), changes)
-    return begun("fabric" if ("network",) in changes else "accelerator", name, changes)
+    return changed(part_with("network" if ("network",) in changes else "sustained"), name, changes)
 
 
 def _own_place(kind: str, name: str, found: Sharpened) -> Path:
@@ -132,10 +132,7 @@ def _own_place(kind: str, name: str, found: Sharpened) -> Path:
 
 
 def _source_before(belief: Belief, document: str) -> str:
-    known = Shelf()
-    if belief.kind == "efficiency" and not known.has("efficiency", document):
-        return str(getattr(known.document("efficiency", UNMEASURED), belief.group).source)
-    return str(getattr(before(belief.leaf, document, known), belief.group).source)
+    return str(getattr(before(belief.leaf, document, Shelf()), belief.group).source)
 
 
 def _written(part: Learned) -> Any:

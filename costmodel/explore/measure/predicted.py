@@ -9,7 +9,7 @@ from costmodel.documents.case import load
 from costmodel.documents.hardware import Node
 from costmodel.documents.library import names, read
 from costmodel.documents.spelling import accelerator_named
-from costmodel.equations.counting import repeated
+from costmodel.equations.counting import divided, repeated
 from costmodel.errors import CostModelError
 from costmodel.estimate.costs import number
 from costmodel.estimate.passes import Both
@@ -67,6 +67,6 @@ def _layer(node: str, hidden: int, heads: int, tokens: int) -> Both:
         "assume.variation": 0,
     }
     adding = setting_of(load("quickstart", [f"{path}={value}" for path, value in changes.items()]))
-    setting = replace(adding, gradient=adding.element / 2)  # half of what is read and written
+    setting = replace(adding, gradient=float(divided(adding.element, 2.0)))  # half of what is read and written
     block, _ = plan_block(setting, own_plan(setting))
     return layer_pass(setting, shard(setting.model, setting.model.layers[0], block.tp, block.ep, block.etp), block)

@@ -42,8 +42,8 @@ def offline_time(
         exact
 
     Pitfall:
-        the throughput of a full batch is not that of a rollout: here the fixed part of steps is 61 % of the time, and most
-        steps run with a small rest of the batch
+        the throughput of a full batch is not that of a rollout: here the fixed part of steps is 61 % of the time, and
+        most steps run with a small rest of the batch
 
     Monotone: increasing in base_time, steps, sequence_time, output_tokens, prompt_token_time, prompt_tokens
     """

@@ -36,7 +36,8 @@ def closed_loop_step_time(
         20.6
 
     Holds:
-        prompts that take little of a request's time; the open loop at the rate this gives has the same step
+        prompts that take little of a request's time; the open loop at the rate this gives has the same step. A user of
+        few does not wait for a prompt of its own while it decodes, see interfered_token_time
 
     Source:
         little-1961; composition
@@ -48,7 +49,7 @@ def closed_loop_step_time(
 
 @equation
 def interfered_token_time(step: Number, mixed_step: Number, concurrency: Number, output: Number) -> Number:
-    """Time per token where the others' prompts ride in some of the steps, whose time need not be linear in them.
+    """Time per token of one of c users, where the others' prompts ride in some steps, whose time need not be linear.
 
     D + min(f, 1) (X − D), f = (c − 1) / o prompts a step
 
@@ -75,6 +76,58 @@ def interfered_token_time(step: Number, mixed_step: Number, concurrency: Number,
     """
     prompts = np.maximum(concurrency - 1, 0.0) / output
     return step + np.minimum(prompts, 1.0) * np.maximum(mixed_step - step, 0.0)
+
+
+@equation
+def full_step_concurrency(token_budget: Number, prompt: Number, output: Number) -> Number:
+    """Requests that are being decoded when every step is full; more users than that wait in line.
+
+    M o / (s + o): of the tokens of a step, as many are decoded as of the tokens of a request
+
+    Args:
+        token_budget: tokens of a step at most, M [1]
+        prompt: tokens of the prompt that are computed, on average, s [1]
+        output: tokens that are generated, on average, o [1]
+
+    Returns:
+        requests [1]
+
+    Example:
+        >>> round(full_step_concurrency(512.0, 2048.0, 512.0), 1)
+        102.4
+
+    Source:
+        little-1961; exact
+
+    Monotone: increasing in token_budget, output; decreasing in prompt
+    """
+    return token_budget * output / (prompt + output)
+
+
+@equation
+def surplus_wait(users: Number, concurrency: Number, request_rate: Number) -> Number:
+    """Time that a request waits in line because there are more users than an engine decodes at once.
+
+    max(c − b, 0) / λ
+
+    Args:
+        users: users, c [1]
+        concurrency: requests that are being decoded at most: by steps, by the cache, by the engine's limit, b [1]
+        request_rate: requests a second that the engine answers meanwhile, λ [1/s]
+
+    Returns:
+        wait [s]
+
+    Example:
+        >>> round(float(surplus_wait(136.0, 102.4, 5.589)), 2)
+        6.01
+
+    Source:
+        little-1961
+
+    Monotone: increasing in users; decreasing in concurrency, request_rate
+    """
+    return np.maximum(users - concurrency, 0.0) / request_rate
 
 
 @equation

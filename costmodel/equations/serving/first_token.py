@@ -120,7 +120,10 @@ def prompt_steps(prompt: Number, room: Number, utilisation: Number) -> Number:
     """
     fills = prompt / np.maximum(room, 1.0)
     busy = np.minimum(utilisation, 1.0)
-    steps: Number = (1 - busy) * np.ceil(fills) + busy * np.maximum(fills + 0.5, 1.0)
+    alone = np.ceil(
+        prompt / np.maximum(np.ceil(room), 1.0)
+    )  # with a part of a sequence in flight, most often with none
+    steps: Number = (1 - busy) * alone + busy * np.maximum(fills + 0.5, 1.0)
     return steps
 
 
@@ -217,7 +220,7 @@ def first_token_variance(
         variance [s·s]
 
     Example:
-        >>> round(first_token_variance(0.004, 0.045, 0.012, 0.014, 0.1, 0.6), 5)
+        >>> round(float(first_token_variance(0.004, 0.045, 0.012, 0.014, 0.1, 0.6)), 5)
         0.01008
 
     Holds:
@@ -228,7 +231,8 @@ def first_token_variance(
 
     Monotone: increasing in queue_variance, later_time, service, variation
     """
-    return queue_variance * (1 + later_time / wait) ** 2 + gate**2 / 3 + (service * variation) ** 2
+    finite = np.where(np.isfinite(service), service, 0.0)  # else the wait in line is not finite either
+    return queue_variance * (1 + later_time / wait) ** 2 + gate**2 / 3 + (finite * variation) ** 2
 
 
 @equation

@@ -60,8 +60,8 @@ def mixed_weight_bytes(parameters: Number, narrow_parameters: Number, operand: N
         frantar-2022; composition
 
     Pitfall:
-        a checkpoint in 4 bits is more than a quarter of one in 16; weights that are read narrow and multiplied in 16 bits
-        speed decode up only under critical_batch
+        a checkpoint in 4 bits is more than a quarter of one in 16; weights that are read narrow and multiplied in 16
+        bits speed decode up only under critical_batch
 
     Monotone: increasing in parameters, operand, element
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equation import Number, equation
+from costmodel.equations.serving.percentiles import normal_share
 
 MOST_SERVERS = 128  # up to which the probability to wait is counted server by server
 
@@ -85,19 +86,26 @@ def waiting_probability(servers: Number, utilisation: Number) -> Number:
         0.4287
 
     Holds:
-        exact up to 128 servers; from there on it falls as ρ^√(2 (k + 1))
+        exact up to 128 servers; from there on it falls as φ / (φ + z Φ) of z = (1 − ρ) √k, of the normal law
 
     Source:
-        harchol-balter-2013 §14; sakasegawa-1977
+        harchol-balter-2013 §14; halfin-1981
 
     Monotone: increasing in utilisation; decreasing in servers
     """
     share = np.minimum(utilisation, 1.0)
     counted = np.minimum(servers, float(MOST_SERVERS))
     blocked = _blocked(counted * share, counted, count=MOST_SERVERS)
-    beyond = share ** (np.sqrt(2 * (servers + 1)) - np.sqrt(2 * (counted + 1)))
+    beyond = _many_wait(servers, share) / _many_wait(counted, share)
     waiting: Number = beyond * blocked / (1 - share * (1 - blocked))
     return waiting
+
+
+def _many_wait(servers: Number, utilisation: Number) -> Number:
+    """Probability to wait before very many servers, by how many deviations their number is over the load."""
+    spare = (1 - utilisation) * np.sqrt(servers)
+    density: Number = np.exp(-(np.minimum(spare, 35.0) ** 2) / 2) / np.sqrt(2 * np.pi)
+    return density / (density + spare * normal_share(spare))
 
 
 def _blocked(load: Number, servers: Number, *, count: int) -> Number:
@@ -173,4 +181,5 @@ def wait_percentile(wait: Number, waiting_probability: Number, tail_share: Numbe
 
     Monotone: increasing in wait; decreasing in tail_share
     """
-    return wait / waiting_probability * np.log(np.maximum(waiting_probability / tail_share, 1.0))
+    chance = np.minimum(waiting_probability, 1.0)
+    return wait / np.where(chance > 0, chance, 1.0) * np.log(np.maximum(chance / tail_share, 1.0))

@@ -36,8 +36,8 @@ def closed_loop_step_time(
         20.6
 
     Holds:
-        prompts that take little of a request's time; the open loop at the rate this gives has the same step. A user of
-        few does not wait for a prompt of its own while it decodes, see interfered_token_time
+        prompts that take little of a request's time; the open loop at the rate this gives has the same step. The time
+        per token is less where users are few, for a user's own prompt never delays it: interfered_token_time
 
     Source:
         little-1961; composition
@@ -134,7 +134,7 @@ def surplus_wait(users: Number, concurrency: Number, request_rate: Number) -> Nu
 def burst_first_token_time(
     host: Number,
     host_each: Number,
-    concurrency: Number,
+    users: Number,
     step: Number,
     mixed_step: Number,
     steps: Number,
@@ -149,7 +149,7 @@ def burst_first_token_time(
     Args:
         host: fixed time of the front end, h [s]
         host_each: of the front end for each request in flight, v [s]
-        concurrency: users, c [1]
+        users: users, c [1]
         step: a step without prompts, D [s]
         mixed_step: a step that carries one prompt, X [s]
         steps: mixed steps that a prompt rides, a [1]
@@ -169,7 +169,7 @@ def burst_first_token_time(
     Pitfall:
         it is another quantity than that of a steady stream of requests: never set one beside the other
 
-    Monotone: increasing in host, host_each, concurrency, step, mixed_step, steps, prompt_time, burst_share
+    Monotone: increasing in host, host_each, users, step, mixed_step, steps, prompt_time, burst_share
     """
-    start = prompt_time * burst_share * (concurrency + 1) / 2
-    return host + host_each * concurrency + step / 2 + steps * mixed_step + start
+    start = prompt_time * burst_share * (users + 1) / 2
+    return host + host_each * users + step / 2 + steps * mixed_step + start

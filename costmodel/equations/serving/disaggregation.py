@@ -92,7 +92,7 @@ def cache_transfer_time(nbytes: Number, sending: Number, receiving: Number) -> N
 
 @equation
 def exposed_transfer_time(transfer: Number, prefill: Number, layers: Number) -> Number:
-    """Time by which a cache arrives after the prefill that makes it, each layer being sent as soon as it is there.
+    """Time from the end of a prefill to the arrival of its cache, when each layer is sent as soon as it is computed.
 
     max(T, P) + min(T, P) / L − P: the last layer, or all but what the first layer's prefill delays
 

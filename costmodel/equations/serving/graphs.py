@@ -64,7 +64,7 @@ def captured_sizes(largest: Number) -> Number:
 
 @equation
 def engine_step_time(device: Number, host: Number, *, asynchronous: bool) -> Number:
-    """Time of an engine's step, whose next batch the host prepares meanwhile or afterwards.
+    """Time of an engine's step, when the host prepares the next batch meanwhile or afterwards.
 
     asynchronous max(D, H), otherwise D + H
 

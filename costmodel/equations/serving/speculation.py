@@ -9,7 +9,7 @@ from costmodel.equation import Number, equation
 
 @equation
 def accepted_tokens(acceptance: Number, draft_tokens: Number) -> Number:
-    """Tokens that a step yields which verifies drafted ones, its own token counted.
+    """Tokens of a step that verifies drafted ones: those that are accepted, and one more.
 
     (1 − a^(g + 1)) / (1 − a), g + 1 at a = 1
 
@@ -39,7 +39,7 @@ def accepted_tokens(acceptance: Number, draft_tokens: Number) -> Number:
 
 @equation
 def dense_verify_ratio(concurrency: Number, draft_tokens: Number, critical_batch: Number) -> Number:
-    """Time of a step that verifies over that of a plain one, of dense matrix products.
+    """Ratio of the time of a step that verifies drafts to that of a plain step, for dense matrix products.
 
     max(1, b (g + 1) / B) / max(1, b / B)
 
@@ -74,7 +74,7 @@ def speculation_speedup(accepted: Number, verify_ratio: Number, draft_tokens: Nu
     E / (r + g c)
 
     Args:
-        accepted: tokens that a step yields, E [1]
+        accepted: tokens of a step that verifies, E [1]
         verify_ratio: ratio of a step that verifies to a plain one, in time, r [1]
         draft_tokens: tokens drafted for a step, g [1]
         draft_cost: ratio of the time to draft one token to a plain step, c [1]
@@ -105,7 +105,7 @@ def break_even_batch(accepted: Number, draft_tokens: Number, draft_cost: Number,
     B (E − g c) / (g + 1), 0 where it never pays
 
     Args:
-        accepted: tokens that a step yields, E [1]
+        accepted: tokens of a step that verifies, E [1]
         draft_tokens: tokens drafted for a step, g [1]
         draft_cost: ratio of the time to draft one token to a plain step, c [1]
         critical_batch: tokens from which products take longer to compute than to read, B [1]

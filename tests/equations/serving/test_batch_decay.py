@@ -32,8 +32,8 @@ def test_a_batch_step_by_step(seed: int, count: int, alpha: float, beta: float, 
     answers, prompts = random.geometric(1 / 100, count), random.integers(1, 1000, count)
     live = [(answers > step).sum() for step in range(answers.max())]
     time = gamma * prompts.sum() + sum(alpha + beta * running for running in live)
-    said = offline_time(alpha, float(answers.max()), beta, float(answers.sum()), gamma, float(prompts.sum()))
-    assert said == pytest.approx(time, rel=1e-12)
+    predicted = offline_time(alpha, float(answers.max()), beta, float(answers.sum()), gamma, float(prompts.sum()))
+    assert predicted == pytest.approx(time, rel=1e-12)
 
 
 def refilled(answers: np.ndarray, concurrency: int) -> int:
@@ -62,9 +62,9 @@ def test_a_refilled_batch_of_exponential_answers(requests: int, concurrency: int
 def test_longest_of_many(variation: float, count: int) -> None:
     random = np.random.default_rng(2)
     drawn = np.array([random.lognormal(*_law(8000.0, variation), count).max() for _ in range(400)])
-    said = float(longest_output(8000.0, variation, float(count)))
-    assert said == pytest.approx(np.exp(np.mean(np.log(drawn))), rel=0.05)
-    assert 0.99 * said < np.mean(drawn) < 1.2 * said
+    predicted = float(longest_output(8000.0, variation, float(count)))
+    assert predicted == pytest.approx(np.exp(np.mean(np.log(drawn))), rel=0.05)
+    assert 0.99 * predicted < np.mean(drawn) < 1.2 * predicted
 
 
 def _law(mean: float, variation: float) -> tuple[float, float]:

@@ -48,7 +48,7 @@ def test_users_beyond_full_steps_wait_in_line() -> None:
 
 
 def test_a_burst_is_mostly_its_start() -> None:
-    """64 users at once: on average half of all prompts are ahead of one's own; ten rounds keep a tenth of it."""
+    """64 users at once: on average half of all prompts come first; ten rounds keep a tenth of it."""
     once, ten = (burst_first_token_time(0.0, 0.0, 64.0, 0.016, 0.14, 1.0, 0.125, 1 / rounds) for rounds in (1, 10))
     steady = burst_first_token_time(0.0, 0.0, 64.0, 0.016, 0.14, 1.0, 0.125, 0.0)
     assert steady == pytest.approx(0.148)

@@ -39,9 +39,9 @@ def test_a_prompt_alone_in_full_steps(budget: int, milliseconds: float) -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.floats(1e-3, 0.05), st.floats(1e-6, 1e-4), st.integers(16, 20_000), st.integers(64, 16_384))
 def test_without_load_it_is_the_prefill_and_half_a_step(alpha: float, gamma: float, prompt: int, budget: int) -> None:
-    said = steady(Engine(alpha, 1e-5, gamma, float(prompt), 128.0, float(budget), 0.0), 1e-9)
+    predicted = steady(Engine(alpha, 1e-5, gamma, float(prompt), 128.0, float(budget), 0.0), 1e-9)
     prefill = np.ceil(prompt / budget) * alpha + gamma * prompt
-    assert float(said.ttft) == pytest.approx(prefill + alpha / 2, rel=1e-3)
+    assert float(predicted.ttft) == pytest.approx(prefill + alpha / 2, rel=1e-3)
 
 
 @pytest.mark.parametrize("variation", [0.0, 1.0])
@@ -49,13 +49,13 @@ def test_without_load_it_is_the_prefill_and_half_a_step(alpha: float, gamma: flo
 def test_it_grows_with_load_without_end(budget: float, variation: float) -> None:
     engine = replace(ENGINE, token_budget=budget, variation=variation)
     rates = np.linspace(0.01, 0.9999, 200) * float(steady(engine).saturation)
-    said = steady(engine, rates)
-    for figure in (said.ttft, said.ttft_p99, said.ttft_variance, said.worst_gap):
+    predicted = steady(engine, rates)
+    for figure in (predicted.ttft, predicted.ttft_p99, predicted.ttft_variance, predicted.worst_gap):
         assert np.all(np.isfinite(figure))
-    assert np.all(np.diff(said.ttft) > 0)
-    assert np.all(np.diff(said.ttft_p99) > -1e-9)
-    assert np.all(np.asarray(said.ttft_p99) > said.ttft)
-    last = np.asarray(said.ttft)
+    assert np.all(np.diff(predicted.ttft) > 0)
+    assert np.all(np.diff(predicted.ttft_p99) > -1e-9)
+    assert np.all(np.asarray(predicted.ttft_p99) > predicted.ttft)
+    last = np.asarray(predicted.ttft)
     assert last[-1] > 50 * last[0] or budget > 512  # the line diverges; under a large budget close to the end alone
 
 
@@ -69,14 +69,14 @@ def gated(step: float, service: float, utilisation: float, variation: float, cou
     random = np.random.default_rng(3)
     arrivals = np.cumsum(random.exponential(service / utilisation, count))
     services = lognormal(random, service, variation, count)
-    begun, clock, first = np.empty(count), 0.0, 0
+    starts, clock, first = np.empty(count), 0.0, 0
     while first < count:
         clock += step * max(1, int(np.ceil((arrivals[first] - clock) / step)))
         last = int(np.searchsorted(arrivals, clock, side="right"))
         ends = clock + np.cumsum(services[first:last])
-        begun[first:last] = np.concatenate([[clock], ends[:-1]])[: last - first]
+        starts[first:last] = np.concatenate([[clock], ends[:-1]])[: last - first]
         clock, first = (float(ends[-1]) if last > first else clock), last
-    return float(np.mean(begun - arrivals))
+    return float(np.mean(starts - arrivals))
 
 
 @pytest.mark.parametrize("utilisation", [0.3, 0.8])
@@ -84,8 +84,8 @@ def gated(step: float, service: float, utilisation: float, variation: float, cou
 def test_line_and_gate_are_the_wait_of_a_gated_server(utilisation: float, variation: float) -> None:
     """Steps without a budget: the fixed part is a rest, prompts are served behind it, those that come must wait."""
     step, service = 0.4, 1.0
-    said = float(queue_wait(service, utilisation, variation)) + float(gate_wait(step, utilisation))
-    assert said == pytest.approx(gated(step, service, utilisation, variation), rel=0.05)
+    predicted = float(queue_wait(service, utilisation, variation)) + float(gate_wait(step, utilisation))
+    assert predicted == pytest.approx(gated(step, service, utilisation, variation), rel=0.05)
 
 
 def test_steps_of_a_prompt() -> None:

@@ -49,11 +49,11 @@ def test_percentiles_are_those_of_the_law_with_these_moments(
 
 def test_draws() -> None:
     drawn = 0.02 + np.random.default_rng(1).lognormal(-2, 0.7, 400_000)
-    told = (0.02, float(drawn.mean()), float(drawn.var()))
+    moments = (0.02, float(drawn.mean()), float(drawn.var()))
     for tail in (0.5, 0.1, 0.01):
         wanted = np.quantile(drawn, 1 - tail)
-        assert float(lognormal_percentile(*told, normal_quantile(tail))) == pytest.approx(wanted, rel=0.02)
-        assert float(share_within(wanted, *told)) == pytest.approx(1 - tail, abs=3e-3)
+        assert float(lognormal_percentile(*moments, normal_quantile(tail))) == pytest.approx(wanted, rel=0.02)
+        assert float(share_within(wanted, *moments)) == pytest.approx(1 - tail, abs=3e-3)
 
 
 def test_limits() -> None:

@@ -109,11 +109,11 @@ def test_spread_of_a_requests_time_per_token() -> None:
 
 
 def test_goodput_is_the_rate_that_keeps_both() -> None:
-    said = steady(ENGINE, 4.0)
-    first = share_within(1.0, said.step, said.ttft, said.ttft_variance)
+    predicted = steady(ENGINE, 4.0)
+    first = share_within(1.0, predicted.step, predicted.ttft, predicted.ttft_variance)
     seen = serve(replace(ENGINE, request_rate=4.0), 15_000)
     assert float(first) == pytest.approx(np.mean(seen.first_tokens <= 1.0), abs=0.01)
-    assert float(share_within(0.25, said.step, said.ttft, said.ttft_variance)) == pytest.approx(
+    assert float(share_within(0.25, predicted.step, predicted.ttft, predicted.ttft_variance)) == pytest.approx(
         np.mean(seen.first_tokens <= 0.25), abs=0.06
     )
     assert goodput_rate(4.0, first, 1.0) == pytest.approx(4 * float(first))

@@ -17,7 +17,7 @@ from .catalogue import MODULES, choices, numbers, registered
 
 BASES = ("B", "FLOP", "s", "J", "USD")
 WILDCARD = "B"
-CONSTANTS = {"FLOP_PER_MAC": "FLOP", "PIECE_BYTES": "B"}
+CONSTANTS = {"FLOP_PER_MAC": "FLOP", "PIECE_BYTES": "B", "SECOND": "s"}
 
 _registry: Any = pint.UnitRegistry(None)
 for _base in BASES:

@@ -22,9 +22,14 @@ SOURCES = PACKAGE / "equations" / "sources.yaml"
 VOCABULARY = PACKAGE / "equations" / "vocabulary.yaml"
 
 MODULES = [
-    importlib.import_module(f"costmodel.equations.{found.name}")
-    for found in pkgutil.iter_modules(costmodel.equations.__path__)
+    importlib.import_module(found.name)
+    for found in pkgutil.walk_packages(costmodel.equations.__path__, "costmodel.equations.")
 ]
+
+# Plain functions beside the equations: algorithms on whole lists, where an equation takes single numbers.
+ALGORITHMS = {"balanced_shares", "whole_shares"}
+# Equations whose estimate is still to be built, so that nothing calls them yet.
+AHEAD = ("equations.run.",)
 
 
 def registered() -> list[Equation]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .catalogue import PACKAGE, python_files, registered, relative
+from .catalogue import AHEAD, PACKAGE, python_files, registered, relative
 
 Fault = tuple[int, str]
 Rule = Callable[[ast.Module], Iterator[Fault]]
@@ -293,5 +293,6 @@ def test_what_no_estimate_calls_says_so() -> None:
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 called.add(node.func.id)
     alone = {item.name for item in registered() if "no estimate calls it" in item.contract.holds}
-    assert {item.name for item in registered()} - called <= alone
+    ahead = {item.name for item in registered() if item.room.startswith(AHEAD)}
+    assert {item.name for item in registered()} - called - ahead <= alone
     assert {item.name for item in registered() if item.name in alone & called} <= {"switch_reduce_bytes"}

@@ -49,7 +49,7 @@ def mean_staleness(workers: Number) -> Number:
         >>> mean_staleness(64.0)
         63.0
 
-    Holds: in the mean, exactly: between two updates of one worker each other worker makes one in the mean
+    Holds: exact in the mean: between two updates of a worker each other worker makes one on average
 
     Source:
         ho-2013; composition

@@ -138,8 +138,7 @@ def elastic_goodput(repair: Number, dp: Number, regroup: Number, mtbf: Number) -
         >>> round(float(elastic_goodput(3600.0, 16.0, 60.0, 11134.8)), 4)
         0.9745
 
-    Holds: within 0.5 % while t/M is under a fifth of the replicas: more leave one after another before the first is
-        back, each of them alone; states survive in the replicas left
+    Holds: within 0.5 % of runs played out until half of the replicas are gone in the mean; states survive in those left
 
     Source:
         composition

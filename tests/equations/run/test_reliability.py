@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import patient
 
 from costmodel.equations.run.reliability import (
     expected_interruptions,
@@ -86,13 +87,13 @@ def test_spares_of_llama_3() -> None:
     assert spare_nodes(down, 0.99) == 25 == poisson_spares(float(down), 0.99)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(patient, max_examples=200)
 @given(st.floats(1e-3, 350.0), st.floats(0.01, 0.9999))
 def test_spares_are_exact_up_to_350_nodes_in_repair(down: float, probability: float) -> None:
     assert spare_nodes(down, probability) == poisson_spares(down, probability)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(patient, max_examples=60)
 @given(st.floats(351.0, 600.0), st.floats(0.01, 0.9999))
 def test_spares_are_one_off_at_most_beyond(down: float, probability: float) -> None:
     assert abs(spare_nodes(down, probability) - poisson_spares(down, probability)) <= 1

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import patient
 
 from costmodel.equations.counting import repeated
 from costmodel.equations.run import uneven_split
@@ -58,6 +59,7 @@ def test_alike_parts_take_equal_shares() -> None:
         )
 
 
+@patient
 @given(speeds, st.floats(1.0, 100.0), st.floats(0.0, 2.0))
 def test_balanced_parts_end_together(parts: list[float], batch: float, fixed: float) -> None:
     """Their shares sum to the batch, and the time is the least: between that of the fastest alone and equal shares."""
@@ -69,7 +71,7 @@ def test_balanced_parts_end_together(parts: list[float], batch: float, fixed: fl
     assert time <= equal_time(batch, parts, fixed) * (1 + 1e-12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(patient, max_examples=100)
 @given(st.data())
 def test_balanced_shares_under_caps_are_the_best_there_are(data: st.DataObject) -> None:
     """No part ends earlier and could take more; one that ends later has no share at all."""
@@ -108,7 +110,7 @@ def every_split(total: int, caps: list[int], least: int) -> list[tuple[int, ...]
     return [split for split in itertools.product(*ranges) if sum(split) == total]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(patient, max_examples=150)
 @given(st.data())
 def test_whole_shares_are_the_best_of_all_splits(data: st.DataObject) -> None:
     parts = data.draw(speeds)

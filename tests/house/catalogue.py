@@ -28,8 +28,6 @@ MODULES = [
 
 # Plain functions beside the equations: algorithms on whole lists, where an equation takes single numbers.
 ALGORITHMS = {"balanced_shares", "whole_shares"}
-# Equations whose estimate is still to be built, so that nothing calls them yet.
-AHEAD = ("equations.run.",)
 
 
 def registered() -> list[Equation]:

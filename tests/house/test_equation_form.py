@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .catalogue import AHEAD, PACKAGE, python_files, registered, relative
+from .catalogue import PACKAGE, python_files, registered, relative
 
 Fault = tuple[int, str]
 Rule = Callable[[ast.Module], Iterator[Fault]]
@@ -173,6 +173,7 @@ def reductions(tree: ast.Module) -> Iterator[Fault]:
 
 EQUATION_RULES: list[Rule] = [loops, raising, item_assignment, branches, imports, unused]
 COMPOSITION_RULES: list[Rule] = [products, reductions]
+WINGS = ("run",)  # of equations; until its folder in estimate is there, nothing calls those of a wing
 EQUATION_FILES = python_files(PACKAGE / "equations")
 COMPOSITION_FILES = python_files(PACKAGE / "estimate")
 
@@ -293,6 +294,7 @@ def test_what_no_estimate_calls_says_so() -> None:
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 called.add(node.func.id)
     alone = {item.name for item in registered() if "no estimate calls it" in item.contract.holds}
-    ahead = {item.name for item in registered() if item.room.startswith(AHEAD)}
-    assert {item.name for item in registered()} - called - ahead <= alone
+    early = [f"equations.{wing}." for wing in WINGS if not (PACKAGE / "estimate" / wing).is_dir()]
+    waiting = {item.name for item in registered() if item.room.startswith(tuple(early))}
+    assert {item.name for item in registered()} - called - waiting <= alone
     assert {item.name for item in registered() if item.name in alone & called} <= {"switch_reduce_bytes"}

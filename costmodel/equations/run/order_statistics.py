@@ -19,7 +19,7 @@ SHIFT = np.arange(1.0, 9.0)
 
 
 @equation
-def normal_quantile(probability: Number) -> Number:
+def normal_percentile(probability: Number) -> Number:
     """Value that a standard normal variable stays below with a probability.
 
     Φ⁻¹(p) ≈ ± (t − (c₀ + c₁ t + c₂ t²) / (1 + d₁ t + d₂ t² + d₃ t³)), t = √(−2 ln min(p, 1 − p))
@@ -31,7 +31,7 @@ def normal_quantile(probability: Number) -> Number:
         quantile, off by less than 4.5e-4 [1]
 
     Example:
-        >>> round(float(normal_quantile(0.975)), 2), round(float(normal_quantile(0.1)), 2)
+        >>> round(float(normal_percentile(0.975)), 2), round(float(normal_percentile(0.1)), 2)
         (1.96, -1.28)
 
     Holds: 0 < p < 1
@@ -101,7 +101,7 @@ def expected_maximum_quantile(ranks: Number) -> Number:
 
     Monotone: increasing in ranks
     """
-    return normal_quantile(0.5264 ** (1 / ranks))
+    return normal_percentile(0.5264 ** (1 / ranks))
 
 
 @equation
@@ -128,7 +128,7 @@ def expected_order_statistic(awaited: Number, ranks: Number) -> Number:
 
     Monotone: increasing in awaited
     """
-    return normal_quantile((np.minimum(awaited, ranks) - 0.375) / (ranks + 0.25))
+    return normal_percentile((np.minimum(awaited, ranks) - 0.375) / (ranks + 0.25))
 
 
 @equation

@@ -9,14 +9,14 @@ from costmodel.equations.run.order_statistics import BELOW, GRID
 
 
 @equation
-def generation_time(fixed: Number, per_sequence: Number, longest: Number, tokens: Number) -> Number:
+def generation_time(fixed: Number, sequence_time: Number, longest: Number, tokens: Number) -> Number:
     """Time to generate a batch of answers together, until the longest ends.
 
     t₀ L_max + t₁ Σ L
 
     Args:
         fixed: time of a decoding step that the sequences do not change, t₀: weights and launches [s]
-        per_sequence: time that each sequence adds to a step, t₁ [s]
+        sequence_time: time that each sequence adds to a step, t₁ [s]
         longest: tokens of the longest answer, L_max [1]
         tokens: tokens of all answers, Σ L [1]
 
@@ -32,20 +32,20 @@ def generation_time(fixed: Number, per_sequence: Number, longest: Number, tokens
     Source:
         composition
 
-    Monotone: increasing in fixed, per_sequence, longest, tokens
+    Monotone: increasing in fixed, sequence_time, longest, tokens
     """
-    return fixed * longest + per_sequence * tokens
+    return fixed * longest + sequence_time * tokens
 
 
 @equation
-def refilled_generation_time(fixed: Number, per_sequence: Number, tokens: Number, concurrency: Number) -> Number:
+def refilled_generation_time(fixed: Number, sequence_time: Number, tokens: Number, concurrency: Number) -> Number:
     """Time to generate answers when a new one takes the place of each that ends.
 
     (t₀/c + t₁) Σ L
 
     Args:
         fixed: time of a decoding step that the sequences do not change, t₀ [s]
-        per_sequence: time that each sequence adds to a step, t₁ [s]
+        sequence_time: time that each sequence adds to a step, t₁ [s]
         tokens: tokens of all answers, Σ L [1]
         concurrency: sequences that run at a time, c [1]
 
@@ -61,22 +61,22 @@ def refilled_generation_time(fixed: Number, per_sequence: Number, tokens: Number
     Source:
         fu-2025; composition
 
-    Monotone: increasing in fixed, per_sequence, tokens; decreasing in concurrency
+    Monotone: increasing in fixed, sequence_time, tokens; decreasing in concurrency
     """
-    return (fixed / concurrency + per_sequence) * tokens
+    return (fixed / concurrency + sequence_time) * tokens
 
 
 @equation
-def expected_longest(mean: Number, spread: Number, sequences: Number, limit: Number) -> Number:
+def expected_longest(mean_length: Number, spread: Number, sequences: Number, length_limit: Number) -> Number:
     """Expected tokens of the longest of many answers with log-normal lengths that are cut at a limit.
 
     E[min(l, m e^(σ z − σ²/2))], z the largest of b standard normal variables; b = 1 gives the mean after cutting
 
     Args:
-        mean: of the lengths before they are cut, m [1]
+        mean_length: of answers before they are cut, m [1]
         spread: standard deviation of their logarithm, σ [1]
         sequences: answers that end together, b [1]
-        limit: tokens at which answers are cut, l [1]
+        length_limit: tokens at which answers are cut, l [1]
 
     Returns:
         tokens [1]
@@ -95,10 +95,10 @@ def expected_longest(mean: Number, spread: Number, sequences: Number, limit: Num
     Pitfall:
         the quantile 1 − 1/b of the lengths is no estimate of the longest: 20 % low for b = 64 and σ = 0.8
 
-    Monotone: increasing in sequences, limit
+    Monotone: increasing in sequences, length_limit
     """
-    wide, factor = np.expand_dims(spread, -1), np.expand_dims(np.log(limit / mean), -1)
-    lengths = np.expand_dims(mean, -1) * np.exp(np.minimum(wide * (GRID - wide / 2), factor))
+    wide, factor = np.expand_dims(spread, -1), np.expand_dims(np.log(length_limit / mean_length), -1)
+    lengths = np.expand_dims(mean_length, -1) * np.exp(np.minimum(wide * (GRID - wide / 2), factor))
     below = BELOW ** np.expand_dims(sequences, -1)
     reached = 1 - (below[..., 1:] + below[..., :-1]) / 2
     expected: Number = lengths[..., 0] + np.sum((lengths[..., 1:] - lengths[..., :-1]) * reached, axis=-1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equation import Number, equation
-from costmodel.equations.run.order_statistics import normal_quantile
+from costmodel.equations.run.order_statistics import normal_percentile
 
 COUNTS = np.arange(512.0)
 LOG_FACTORIALS = np.cumsum(np.log(np.maximum(COUNTS, 1.0)))
@@ -149,6 +149,6 @@ def spare_nodes(down: Number, probability: Number) -> Number:
     known = np.maximum(down, NONE)
     logarithms = COUNTS * np.expand_dims(np.log(known), -1) - np.expand_dims(known, -1) - LOG_FACTORIALS
     too_few = np.cumsum(np.exp(logarithms), axis=-1) < np.expand_dims(probability, -1)
-    z = normal_quantile(probability)
+    z = normal_percentile(probability)
     many = np.ceil(down + z * np.sqrt(known) + (z**2 - 1) / 6 - 0.5)
     return np.where(down <= EXACT_UP_TO, np.sum(np.where(too_few, 1.0, 0.0), axis=-1), many)

@@ -10,14 +10,14 @@ from costmodel.equation import Number, equation
 
 
 @equation
-def ring_chunk(member: Number, step: Number, ranks: Number, *, half: Literal["scatter", "gather"]) -> Number:
+def ring_chunk(member: Number, ring_step: Number, ranks: Number, *, half: Literal["scatter", "gather"]) -> Number:
     """Chunk that a rank of a ring sends to the next one in a step of an all-reduce.
 
     scatter, which adds on the way: (r − s) mod n; gather, which passes sums on: (r + 1 − s) mod n; s from 0 to n − 2
 
     Args:
         member: position in the ring, r, from 0 [1]
-        step: of the half, s, from 0 [1]
+        ring_step: of the half, s, from 0 [1]
         ranks: ranks in the ring and chunks of the buffer, n [1]
         half: the scattering first half, or the gathering second half
 
@@ -31,4 +31,4 @@ def ring_chunk(member: Number, step: Number, ranks: Number, *, half: Literal["sc
     Source:
         thakur-2005; count
     """
-    return np.mod(member - step + (0.0 if half == "scatter" else 1.0), ranks)
+    return np.mod(member - ring_step + (0.0 if half == "scatter" else 1.0), ranks)

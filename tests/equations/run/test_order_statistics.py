@@ -14,7 +14,7 @@ from costmodel.equations.run.order_statistics import (
     expected_maximum_quantile,
     expected_order_statistic,
     harmonic_number,
-    normal_quantile,
+    normal_percentile,
 )
 
 NORMAL = NormalDist()
@@ -59,14 +59,14 @@ def test_the_bound_is_43_percent_high_for_eight() -> None:
     assert over == pytest.approx([0.43, 0.11], abs=0.006)
 
 
-def test_normal_quantile() -> None:
+def test_normal_percentile() -> None:
     """Off by less than 4.5e-4, as Abramowitz and Stegun promise, and odd about one half."""
     probability = np.concatenate([np.linspace(1e-6, 1 - 1e-6, 4001), 10.0 ** -np.arange(7, 15)])
     known = np.array([NORMAL.inv_cdf(p) for p in probability])
-    found = np.asarray(normal_quantile(probability))
+    found = np.asarray(normal_percentile(probability))
     assert np.max(np.abs(found - known)) < 4.5e-4
-    np.testing.assert_allclose(found, -np.asarray(normal_quantile(1 - probability)), atol=1e-2)
-    assert normal_quantile(0.5) == 0
+    np.testing.assert_allclose(found, -np.asarray(normal_percentile(1 - probability)), atol=1e-2)
+    assert normal_percentile(0.5) == 0
 
 
 @pytest.mark.parametrize("ranks", [4, 16, 64])

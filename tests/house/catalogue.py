@@ -26,6 +26,9 @@ MODULES = [
     for found in pkgutil.walk_packages(costmodel.equations.__path__, "costmodel.equations.")
 ]
 
+# Plain functions beside the equations: algorithms on whole lists, where an equation takes single numbers.
+ALGORITHMS = {"balanced_shares", "whole_shares"}
+
 
 def registered() -> list[Equation]:
     """Every equation of the package; toys that other tests register are no part of it."""

@@ -134,7 +134,7 @@ def absorbed_attention_flop(
 
 
 @equation
-def critical_batch(operand: Number, peak: Number, bandwidth: Number) -> Number:
+def compute_bound_batch(operand: Number, peak: Number, bandwidth: Number) -> Number:
     """Tokens of a step from which dense matrix products take longer to compute than to read their weights.
 
     o P / (2 W)
@@ -148,7 +148,7 @@ def critical_batch(operand: Number, peak: Number, bandwidth: Number) -> Number:
         tokens [1]
 
     Example:
-        >>> [round(critical_batch(operand, 989.4e12, 3.35e12)) for operand in (2.0, 0.5195)]
+        >>> [round(compute_bound_batch(operand, 989.4e12, 3.35e12)) for operand in (2.0, 0.5195)]
         [295, 77]
 
     Source:

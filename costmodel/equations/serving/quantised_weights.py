@@ -61,7 +61,7 @@ def mixed_weight_bytes(parameters: Number, narrow_parameters: Number, operand: N
 
     Pitfall:
         a checkpoint in 4 bits is more than a quarter of one in 16; weights that are read narrow and multiplied in 16
-        bits speed decode up only under critical_batch
+        bits speed decode up only under compute_bound_batch
 
     Monotone: increasing in parameters, operand, element
     """

@@ -38,7 +38,7 @@ def accepted_tokens(acceptance: Number, draft_tokens: Number) -> Number:
 
 
 @equation
-def dense_verify_ratio(concurrency: Number, draft_tokens: Number, critical_batch: Number) -> Number:
+def dense_verify_ratio(concurrency: Number, draft_tokens: Number, compute_bound_batch: Number) -> Number:
     """Ratio of the time of a step that verifies drafts to that of a plain step, for dense matrix products.
 
     max(1, b (g + 1) / B) / max(1, b / B)
@@ -46,7 +46,7 @@ def dense_verify_ratio(concurrency: Number, draft_tokens: Number, critical_batch
     Args:
         concurrency: sequences of a step, b [1]
         draft_tokens: tokens drafted for each, g [1]
-        critical_batch: tokens from which products take longer to compute than to read, B [1]
+        compute_bound_batch: tokens from which products take longer to compute than to read, B [1]
 
     Returns:
         ratio [1]
@@ -61,10 +61,10 @@ def dense_verify_ratio(concurrency: Number, draft_tokens: Number, critical_batch
     Source:
         leviathan-2023 §3; williams-2009
 
-    Monotone: increasing in concurrency, draft_tokens; decreasing in critical_batch
+    Monotone: increasing in concurrency, draft_tokens; decreasing in compute_bound_batch
     """
-    verified = np.maximum(1.0, concurrency * (draft_tokens + 1) / critical_batch)
-    return verified / np.maximum(1.0, concurrency / critical_batch)
+    verified = np.maximum(1.0, concurrency * (draft_tokens + 1) / compute_bound_batch)
+    return verified / np.maximum(1.0, concurrency / compute_bound_batch)
 
 
 @equation
@@ -99,7 +99,7 @@ def speculation_speedup(accepted: Number, verify_ratio: Number, draft_tokens: Nu
 
 
 @equation
-def break_even_batch(accepted: Number, draft_tokens: Number, draft_cost: Number, critical_batch: Number) -> Number:
+def break_even_batch(accepted: Number, draft_tokens: Number, draft_cost: Number, compute_bound_batch: Number) -> Number:
     """Sequences of a step from which speculation makes a dense model slower.
 
     B (E − g c) / (g + 1), 0 where it never pays
@@ -108,7 +108,7 @@ def break_even_batch(accepted: Number, draft_tokens: Number, draft_cost: Number,
         accepted: tokens of a step that verifies, E [1]
         draft_tokens: tokens drafted for a step, g [1]
         draft_cost: ratio of the time to draft one token to a plain step, c [1]
-        critical_batch: tokens from which products take longer to compute than to read, B [1]
+        compute_bound_batch: tokens from which products take longer to compute than to read, B [1]
 
     Returns:
         sequences [1]
@@ -120,7 +120,7 @@ def break_even_batch(accepted: Number, draft_tokens: Number, draft_cost: Number,
     Source:
         leviathan-2023; exact
 
-    Monotone: increasing in accepted, critical_batch; decreasing in draft_cost
+    Monotone: increasing in accepted, compute_bound_batch; decreasing in draft_cost
     """
     gain = accepted - draft_tokens * draft_cost
-    return np.where(gain > 1, critical_batch * gain / (draft_tokens + 1), 0.0)
+    return np.where(gain > 1, compute_bound_batch * gain / (draft_tokens + 1), 0.0)

@@ -9,7 +9,7 @@ from costmodel.equations.arithmetic import FLOP_PER_MAC
 from costmodel.equations.roofline import stream_time
 from costmodel.equations.serving.decode_step import (
     absorbed_attention_flop,
-    critical_batch,
+    compute_bound_batch,
     expert_layer_bytes,
     expert_read_probability,
     experts_read,
@@ -69,10 +69,10 @@ def test_grouped_queries_make_8_flop_a_byte() -> None:
     assert scores_and_values / attention_cache_bytes(1.0, 8.0, 128.0, 2.0) == 8
 
 
-def test_critical_batch_is_where_the_roofs_meet() -> None:
-    assert critical_batch(2.0, *H100) == pytest.approx(295.3, abs=0.05)
-    assert critical_batch(0.51953125, *H100) == pytest.approx(76.7, abs=0.05)
-    batch = critical_batch(2.0, *H100)
+def test_compute_bound_batch_is_where_the_roofs_meet() -> None:
+    assert compute_bound_batch(2.0, *H100) == pytest.approx(295.3, abs=0.05)
+    assert compute_bound_batch(0.51953125, *H100) == pytest.approx(76.7, abs=0.05)
+    batch = compute_bound_batch(2.0, *H100)
     assert FLOP_PER_MAC * batch * 1e6 / H100[0] == pytest.approx(2 * 1e6 / H100[1])
 
 
@@ -86,7 +86,7 @@ def test_30b_int8_on_16_v5e(batch: int, milliseconds: float) -> None:
     cache = stream_time(batch * 819.2e6, 16 * 8.1e11, 1.0)
     dense = np.maximum(stream_time(30e9, 16 * 8.1e11, 1.0), 2 * batch * 30e9 / (16 * 1.97e14))
     assert (cache + dense) * 1e3 == pytest.approx(milliseconds, rel=2e-3)
-    assert (batch > critical_batch(1.0, 1.97e14, 8.1e11)) == (batch == 256)
+    assert (batch > compute_bound_batch(1.0, 1.97e14, 8.1e11)) == (batch == 256)
 
 
 @pytest.mark.parametrize(("batch", "milliseconds"), [(1, 4.98), (16, 20.30), (240, 249.09)])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from costmodel.equations.mixers import compressed_query_parameters, latent_attention_parameters
-from costmodel.equations.serving.decode_step import critical_batch, experts_read
+from costmodel.equations.serving.decode_step import compute_bound_batch, experts_read
 from costmodel.equations.serving.speculation import (
     accepted_tokens,
     break_even_batch,
@@ -35,7 +35,7 @@ def test_a_dense_model_on_h100(batch: int, ratio: float, speedup: float) -> None
     """0.8, four drafted at 5 % each: 2.8 times as fast alone, slower at 256."""
     tokens = accepted_tokens(0.8, 4.0)
     assert float(tokens) == pytest.approx(3.3616)
-    verify = dense_verify_ratio(float(batch), 4.0, critical_batch(2.0, 989.4e12, 3.35e12))
+    verify = dense_verify_ratio(float(batch), 4.0, compute_bound_batch(2.0, 989.4e12, 3.35e12))
     assert float(verify) == pytest.approx(ratio, abs=0.005)
     assert float(speculation_speedup(tokens, verify, 4.0, 0.05)) == pytest.approx(speedup, abs=0.005)
 

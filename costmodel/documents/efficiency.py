@@ -7,7 +7,6 @@ from typing import Literal
 from pydantic import Field
 
 from costmodel.documents.base import (
-    Count,
     Document,
     FlopRate,
     Name,
@@ -21,12 +20,13 @@ from costmodel.documents.base import (
     Sourced,
     Watts,
 )
+from costmodel.documents.counted import Measurements, Tokens
 
 
 class Fitted(Document):
     """How well a fit describes what it was fitted on."""
 
-    points: Count | None = Field(default=None, description="Measurements")
+    points: Measurements | None = Field(default=None, description="Measurements")
     median: Share | None = Field(default=None, description="Median absolute error")
     p90: Share | None = Field(default=None, description="90th percentile of the absolute error")
     out_of: Literal["sample", "fit", "prior"] | None = Field(
@@ -68,7 +68,7 @@ class AttentionFit(Sourced):
 
     forward_share: Portion = Field(description="Long sequences, head dimension 128")
     backward_share: Portion = Field(description="Backward rate over forward rate")
-    half_sequence: Count = Field(description="Sequence at which half of the rate is reached")
+    half_sequence: Tokens = Field(description="Sequence at which half of the rate is reached")
     narrow_heads: Portion = Field(description="Share of the rate that heads of 64 and less reach")
     wide_heads: Portion = Field(description="Share of the rate that heads over 128 reach")
     slowed: bool = Field(description="Whether power and clocks slow it down in a real step as they do matrix products")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from costmodel.documents.base import said
 from costmodel.documents.cells import Row
+from costmodel.documents.folders import is_near, place_in
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 OPERATIONS = {
@@ -83,7 +84,7 @@ def unprefixed(path: str, text: str) -> None:
     for number, line in enumerate(text.splitlines(), 1):
         if found := _BEHIND.match(line):
             sentence = f"nccl-tests printed this, but {said(found[0])} stands before its lines"
-            place = Place(path, number, 1, text=line, width=found.end())
+            place = place_in(path, number, 1, line, found.end())
             raise fail("D015", sentence, place, "take that away, or run it without tags, labels and times on lines")
 
 
@@ -93,9 +94,9 @@ def nccl_rows(path: str, text: str) -> tuple[Row, ...]:
     run = _Run(operation=found[1] if found else "")
     rows: list[Row] = []
     faults: list[Fault] = []
-    lines = text.splitlines()
+    lines, private = text.splitlines(), not is_near(path)
     for number, line in enumerate(lines, 1):
-        place = Place(path, number, 1, text=line, width=max(1, len(line.rstrip())))
+        place = Place(path, number, 1, text=line, width=max(1, len(line.rstrip())), private=private)
         if _STARTS.match(line) and run.columns:
             run = _Run(operation=run.operation)
         if failed := _FAILED.match(line):

@@ -178,9 +178,9 @@ class Source(Document):
 
 
 class Sourced(Document):
-    """A group of facts with the key of its source."""
+    """A group of facts with the key of its source, which shipped documents always name."""
 
-    source: str = Field(description="Key of the source under 'sources', or of the bibliography")
+    source: str | None = Field(default=None, description="Key of the source under 'sources', or of the bibliography")
     check: Check = Field(
         default="seen", description="seen: read in that source; known: general knowledge, page not re-read"
     )

@@ -25,10 +25,12 @@ class Assumed:
 
 
 def converted(case: Case) -> tuple[Assumed, ...]:
-    """Batches that were written in tokens, in sequences, and the division that made them."""
-    return tuple(
+    """What was written otherwise: a model by its name on the hub, batches in tokens with the division."""
+    shapes = (Assumed("model", shape, f"the shape of {name} on the hub") for name, shape in case.hub.items())
+    batches = (
         Assumed(path, f"{counted(batch)} sequences", _division(batch)) for path, batch in case.scenario.from_tokens
     )
+    return (*shapes, *batches)
 
 
 def _division(batch: FromTokens) -> str:

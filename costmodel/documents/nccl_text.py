@@ -125,7 +125,8 @@ def nccl_remarks(path: str, text: str) -> tuple[str, ...]:
             strange.append((number, line))
     for number, line in strange[:1]:
         also = f", and {len(strange) - 1} more lines," if strange[1:] else ""
-        found.append(f"{path}:{number}: {said(line.strip())}{also} is no result and was passed over")
+        shown = said(line.strip()) if is_near(path) else "what stands there"
+        found.append(f"{path}:{number}: {shown}{also} is no result and was passed over")
     return tuple(found)
 
 

@@ -36,6 +36,11 @@ FOLDER_OF = {
 }
 
 
+def plural(kind: str) -> str:
+    """A kind as `costmodel list` calls all documents of it."""
+    return f"{kind[:-1]}ies" if kind.endswith("y") else kind if kind == "measured" else f"{kind}s"
+
+
 def roots() -> Iterator[Path]:
     """Where documents are looked for, in order."""
     with contextlib.suppress(OSError):  # the working folder may be gone

@@ -22,7 +22,7 @@ from costmodel.documents.belief import Beliefs
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.faults import nearest, validate
 from costmodel.documents.files import file_text
-from costmodel.documents.folders import FOLDER_OF, SUFFIXES, as_named, has, instead_of_shipped, places
+from costmodel.documents.folders import FOLDER_OF, SUFFIXES, as_named, has, instead_of_shipped, places, plural
 from costmodel.documents.folders import names as names
 from costmodel.documents.hardware import Accelerator, Fabric, Node
 from costmodel.documents.hub import is_hub_name, nearest_shape, shape_of
@@ -111,11 +111,6 @@ def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
     elif name and os.path.isdir(name):
         hint = f"'{name}' is a folder; name a file in it"
     return fail("D009", sentence, place or Place(COMMAND_LINE), hint)
-
-
-def plural(kind: str) -> str:
-    """A kind as `costmodel list` calls its shelf."""
-    return f"{kind[:-1]}ies" if kind.endswith("y") else kind if kind == "measured" else f"{kind}s"
 
 
 @dataclass

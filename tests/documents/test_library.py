@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from costmodel.documents.case import load
-from costmodel.documents.library import FOLDERS, find, names, plural, read
+from costmodel.documents.folders import plural
+from costmodel.documents.library import FOLDERS, find, names, read
 from costmodel.documents.reading import parse
 from costmodel.errors import CostModelError
 from costmodel.estimate.setting import setting_of

@@ -115,9 +115,7 @@ def list_documents(
     from costmodel.documents.library import names, title_of
     from costmodel.report import documents as report
 
-    kinds = (
-        _KINDS[_shelf(shelf)] if shelf else ["scenario", "model", "stack", "optimizer", "node", "accelerator", "fabric"]
-    )
+    kinds = _KINDS[_shelf(shelf)] if shelf else _SHOWN
     found = {kind: [(name, title_of(kind, name)) for name in names(kind)] for kind in kinds}
     return Reply(lambda: report.listed(found), lambda: report.listed_json(found), "documents")
 

@@ -126,6 +126,8 @@ def calibration_json(found: Calibrated, decisions: list[Decision], written: list
         **head("costmodel/calibration/v1"),
         "files": [{"file": file, "digest": digest} for file, digest in found.files.items()],
         "fits": [_plain(decision) for decision in decisions],
+        "sizes": [size for decision in decisions for size in _sizes_json(decision.fit)],
+        "fabrics": [fabric for decision in decisions for fabric in _fabric_json(decision.fit)],
         "left_out": [{"reason": reason, "rows": count} for reason, count in found.left_out.items()],
         "remarks": list(found.remarks),
         "written": [str(path) for path in written],
@@ -145,17 +147,6 @@ def _plain(decision: Decision) -> dict[str, Any]:
         **_error("in_sample", fit.inside),
         **_error("held_out", fit.outside),
         **_error("in_use", fit.now),
-        "sizes": [
-            {
-                "size": one.size,
-                "rows": one.rows,
-                "measured_s": one.measured,
-                "predicted_s": one.predicted,
-                "error": one.error,
-            }
-            for one in beside(fit)
-        ],
-        "fabric": _fabric(fit),
         "write": decision.written,
         "why_not": decision.why,
         "constants": [
@@ -171,17 +162,34 @@ def _plain(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _fabric(fit: Fit) -> dict[str, Any] | None:
+def _sizes_json(fit: Fit) -> Iterator[dict[str, Any]]:
+    """Measured beside predicted, every size of a fit."""
+    for one in beside(fit):
+        yield {
+            "of": fit.sample.of,
+            "fit": title(fit),
+            "size": one.size,
+            "rows": one.rows,
+            "measured_s": one.measured,
+            "predicted_s": one.predicted,
+            "error": one.error,
+        }
+
+
+def _fabric_json(fit: Fit) -> Iterator[dict[str, Any]]:
     """How large messages compare with those of sound fabrics."""
     found = soundness(fit)
-    return None if found is None else {
-        "from_bytes": found.message,
-        "busbw_bytes_per_s": found.measured,
-        "sound_busbw_bytes_per_s": found.predicted,
-        "error": found.error,
-        "apart": found.apart,
-        "verdict": found.verdict,
-    }  # fmt: skip
+    if found is not None:
+        yield {
+            "of": fit.sample.of,
+            "fit": title(fit),
+            "from_bytes": found.message,
+            "busbw_bytes_per_s": found.measured,
+            "sound_busbw_bytes_per_s": found.predicted,
+            "error": found.error,
+            "apart": found.apart,
+            "verdict": found.verdict,
+        }
 
 
 def _error(name: str, error: Error | None) -> dict[str, float | None]:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
 from costmodel import counts, parsing, units
+from costmodel.counts import KINDS, words_of
 from costmodel.documents.base import figure
 from costmodel.errors import Place
 from costmodel.parsing import UnitError, example, measured, parse, parse_unit
@@ -221,6 +222,19 @@ def test_what_counts_or_measures_something_else_is_refused_exactly(text: str, un
     with pytest.raises(UnitError) as error:
         parse(text, unit)
     assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_count_is_of_its_own_kind_alone(kind: str) -> None:
+    for other in KINDS:
+        for word in words_of(other):
+            for text in (f"4 {word}", f"4 {word.upper()}", f"4k{word}"):
+                if other == kind:
+                    assert parse(text, kind) in (4.0, 4000.0)
+                else:
+                    with pytest.raises(UnitError, match="are counted") as error:
+                        parse(text, kind)
+                    assert error.value.exact
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-inf", "NaN", "Infinity", "nan B", "inf B"])

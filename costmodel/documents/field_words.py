@@ -225,7 +225,9 @@ VALUES: dict[str, dict[str, str]] = {
     "schedule": {
         **_all("pipedream onefoneb one_f_one_b pipedream-flush", "'1f1b'"),
         **_all("interleaved1f1b interleaved_1f1b interleaved-1f1b virtual vpp", "'interleaved'"),
-        **_all("zb zbh1 zb-h1 zb1p zero_bubble zerobubble", "'zero-bubble'"),
+        **_all("zb zbh1 zb1p zero-bubble zero_bubble zerobubble", "'zb-h1'"),
+        **_all("zbh2 zb2p", "'zb-h2'"),
+        **_all("zbv", "'zb-v'"),
         **_all("afab allfwdallbwd", "'gpipe'"),
     },
     "kind": {

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import re
 
-HEADER = re.compile(r"\s*#?\s*size\s+count\s+type\b")
-STARTS = re.compile(r"#?\s*(nThread\s+\d+|nccl-tests version)")
+# Of lines that are cleaned.
+HEADER = re.compile(r"#\s*size\s+count\s+type\b")
+STARTS = re.compile(r"#\s*(nThread\s+\d+|nccl-tests version)")
 RESULT = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _COLUMNS = re.compile(r"\bsize\s+count\s+type\b")
@@ -16,8 +17,6 @@ _COMMENTS = re.compile(
     r"(nThread\s+\d+|nccl-tests version|Using devices|Rank\s+\d+\s.*\bdevice\s+\d+|size\s+count\s+type\b"
     r"|\(B\)\s+\(elements\)|out-of-place\s+in-place|Out of bounds values|Avg bus bandwidth|Collective test concluded)"
 )
-
-
 _MOST_FRONTS = 16  # of one text
 
 
@@ -59,4 +58,4 @@ def _behind(line: str, patterns: list[re.Pattern[str]]) -> str:
 def _commented(line: str) -> str:
     """A line that nccl-tests begins with '#', with it."""
     bare = line.lstrip()
-    return f"# {bare}" if _COMMENTS.match(bare) else line
+    return bare if bare.startswith("#") else f"# {bare}" if _COMMENTS.match(bare) else line

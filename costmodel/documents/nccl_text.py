@@ -73,7 +73,7 @@ class _Run:
 
 def is_nccl_text(text: str) -> bool:
     """Whether a text is what one of the nccl-tests printed."""
-    return any(is_header(line) or _LAUNCH.match(line) for line in text.splitlines())
+    return any(is_header(line) or _LAUNCH.match(line.lstrip()) for line in text.splitlines())
 
 
 def nccl_rows(path: str, text: str) -> tuple[Row, ...]:

@@ -26,7 +26,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "element": ("channel", "dimension", "dim", "feature"),
     "row": ("entry", "word"),
     "micro-batch": ("microbatch", "micro_batch"),
-    "operation": ("op",),
+    "operation": (),
     "communicator": (),
     "module": (),
     "core": ("SM", "CU", "multiprocessor"),

@@ -120,7 +120,7 @@ def parse_unit(text: str) -> tuple[float, Dimension]:
 
 def _symbols(part: str) -> list[str]:
     """The symbols of a product; what stands between two is a blank, as is the 1 of "USD/1M tokens"."""
-    return [symbol for symbol in re.sub(r"·|-(?!batch)|\b1(?=[A-Za-z ])", " ", part).split() if symbol != "1"]
+    return [symbol for symbol in re.sub(r"·|-(?!(?i:batch))|\b1(?=[A-Za-z ])", " ", part).split() if symbol != "1"]
 
 
 def _apart(dimension: Dimension) -> tuple[Dimension, Dimension]:

@@ -101,7 +101,9 @@ def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
     model = name if other == "model" else shape_of(name, names("model")) if is_hub_name(name) else ""
     if model and kind == "scenario":
         sentence = f"{said(name)} is a model, and a scenario is wanted here"
-        return fail("D009", sentence, place or Place(COMMAND_LINE), f"quickstart --set model={model}, or another one")
+        close = f"did you mean '{close}'? " if close.startswith(model) else ""
+        hint = f"{close}any scenario takes it: costmodel estimate quickstart --set model={model}"
+        return fail("D009", sentence, place or Place(COMMAND_LINE), hint)
     sentence = f"there is no {kind} named {said(name)}" + (
         f"; '{name}' is the name of a{'n' if other[0] in 'ae' else ''} {other}" if other else ""
     )

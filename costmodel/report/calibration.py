@@ -17,7 +17,7 @@ from costmodel.report.words import percent
 from costmodel.units import show
 
 _COLUMNS = ("fit", "points", "in sample", "held out", "in use", "bias", "")
-_SIZES = 4  # of a fit, shown unasked
+_SIZES, _ALL_SIZES = 4, 32  # of a fit, shown unasked and with -v
 
 
 def calibration(found: Calibrated, decisions: list[Decision], written: list[Path], verbose: bool) -> list[Line]:
@@ -61,8 +61,8 @@ def _sizes(fits: Sequence[Fit], *, verbose: bool) -> Grid:
     rows = []
     for fit in fits:
         found = beside(fit)
-        few = len(found) <= _SIZES or verbose
-        places = range(len(found)) if few else [round(i * (len(found) - 1) / (_SIZES - 1)) for i in range(_SIZES)]
+        last, count = len(found) - 1, min(len(found), _ALL_SIZES if verbose else _SIZES)
+        places = [round(step * last / max(1, count - 1)) for step in range(count)]
         for number, place in enumerate(places):
             one = found[place]
             named = "" if number else title(fit)

@@ -77,7 +77,7 @@ _NUMBER = re.compile(
     re.ASCII,
 )
 _MONEY = re.compile(r"\s*(?:USD|\$)\s*([-+\d.,_eE]+)\s*([^/]*?)\s*(/.*)?\Z")
-_FLOPS = re.compile(r"(?i)([kmgtpe]?)(fl)?ops?(/s|/sec)?\Z")  # a count or a rate: nobody can know, so neither is taken
+_FLOPS = re.compile(r"(?i)([kmgtpe]?)(fl)?ops?(/s|/sec)?\Z")  # a count or a rate: ambiguous, so refused
 
 
 class UnitError(ValueError):
@@ -203,7 +203,7 @@ def parse(text: str, unit: str) -> float:
 
 
 def _unknown(reason: str, match: re.Match[str], unit: str) -> UnitError:
-    """An error for a unit that nobody knows: what may be meant, else how such a quantity is written."""
+    """An error for an unknown unit: what may be meant, else how such a quantity is written."""
     number, wanted = match[1], measured(unit)
     if match[2] == "%" and (kinds := _counted(unit, 1)):
         sentence = f"'{number} %' is a share, and here {plural(kinds[0])} are counted"
@@ -262,7 +262,7 @@ def _folded() -> dict[str, list[str]]:
 
 
 def _meant(symbol: str, wanted: str) -> list[str]:
-    """Units of the kind wanted that a spelling nobody knows may stand for, the largest first."""
+    """Units of the wanted kind that an unknown spelling may stand for, the largest first."""
     if found := _FLOPS.match(symbol):
         per = "/s" if wanted.endswith("/s") else ""
         parts = [[f"{found[1].upper()}{'FLOP' if found[2] else 'OP'}{per}"]]
@@ -278,7 +278,7 @@ def _meant(symbol: str, wanted: str) -> list[str]:
 
 
 def _meant_multiple(symbol: str) -> list[str]:
-    """What is counted, with the multiple that a spelling nobody knows may stand for."""
+    """What is counted, with the multiple that an unknown spelling may stand for."""
     first, *rest = symbol.split() or [""]
     return [" ".join((multiple, *rest)) for multiple in ("k", "M", *_BINARY) if multiple.casefold() == first.casefold()]
 

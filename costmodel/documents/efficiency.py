@@ -24,7 +24,7 @@ from costmodel.documents.counted import Measurements, Tokens
 
 
 class SourcedFit(Sourced):
-    """Constants with the source they were fitted on, without which nobody could fit them again."""
+    """Constants with the source they were fitted on, which every fit needs."""
 
     source: str = Field(description="Key of the source under 'sources', or of the bibliography")
 

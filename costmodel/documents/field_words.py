@@ -275,7 +275,7 @@ def key_hint(word: str, section: str, prefix: str = "") -> str:
 
 
 def value_meant(key: str, value: str) -> str:
-    """What to write at a key for a value of others, or why there is nothing to write; empty where nobody knows it.
+    """What to write at a key for a value of others, or why there is nothing to write; empty for an unknown word.
 
     >>> value_meant("precision", "bfloat16"), value_meant("zero", "full_shard"), value_meant("precision", "fpx")
     ("did you mean 'bf16'?", 'did you mean 3?', '')

@@ -54,7 +54,7 @@ def is_hub_name(name: str) -> bool:
 
 
 def shape_of(name: str, known: Sequence[str]) -> str:
-    """The shipped model of the shape that a name means, whoever owns it; nothing where there is none.
+    """The shipped model of the shape that a name stands for, of any owner; empty where there is none.
 
     >>> shape_of("Qwen/Qwen2.5-7B-Instruct", ["qwen-2.5-7b"]), shape_of("Qwen/Qwen2.5-Coder-7B", ["qwen-2.5-7b"])
     ('qwen-2.5-7b', '')

@@ -77,9 +77,9 @@ def _sound(fit: Fit) -> Iterator[Line]:
         return
     rates = f"{found.measured / 1e9:.3g} GB/s busbw, {found.predicted / 1e9:.3g} in sound ones"
     by = "as fast as" if found.verdict == "sound" else f"{percent(abs(found.error), 2)} {found.verdict} than"
-    said = f"{by} sound ones, which lie up to {percent(found.apart, 2)} apart"
+    words = f"{by} sound ones, which lie up to {percent(found.apart, 2)} apart"
     style = WARN if found.verdict == "slower" else ""
-    yield styled(f"  {title(fit)} from {show(found.message, 'B')}: {rates}: {said}", style)
+    yield styled(f"  {title(fit)} from {show(found.message, 'B')}: {rates}: {words}", style)
 
 
 def title(fit: Fit) -> str:

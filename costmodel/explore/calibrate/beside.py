@@ -68,13 +68,13 @@ def predicted(fit: Fit) -> Array:
 
 def beside(fit: Fit) -> list[Beside]:
     """Every size with its median times, in the order of the measured ones."""
-    sample, told = fit.sample, predicted(fit)
+    sample, ours = fit.sample, predicted(fit)
     sizes = np.array(sample.groups)
     found = []
     for group in dict.fromkeys(sample.groups):
         rows = sizes == group
         size = " · ".join(itertools.starmap(_size, zip(sample.grouped, group.split(), strict=True)))
-        times = (float(np.median(array[rows])) for array in (sample.measured, told))
+        times = (float(np.median(array[rows])) for array in (sample.measured, ours))
         found.append(Beside(size, int(rows.sum()), *times))
     return sorted(found, key=lambda item: item.measured)
 
@@ -95,8 +95,8 @@ def soundness(fit: Fit) -> Soundness | None:
         np.asarray(bus_bandwidth(message[large], ranks[large], times[large], operation=operation))
         for times in (sample.measured, predicted(fit))
     ]
-    measured, told = (float(np.median(rate)) for rate in rates)
-    return Soundness(float(message[large].min()), measured, told, _apart(fit))
+    measured, ours = (float(np.median(rate)) for rate in rates)
+    return Soundness(float(message[large].min()), measured, ours, _apart(fit))
 
 
 def _apart(fit: Fit) -> float:

@@ -12,7 +12,7 @@ import functools
 KINDS: dict[str, tuple[str, ...]] = {
     "token": ("tok",),
     "sequence": ("seq", "sample", "example"),
-    "GPU": ("accelerator", "device", "rank", "chip", "card", "TPU"),
+    "GPU": ("accelerator", "device", "rank", "chip", "card", "way", "TPU"),
     "node": ("host", "server", "machine", "instance"),
     "layer": ("block",),
     "stage": (),

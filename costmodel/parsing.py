@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+from collections.abc import Iterable
 
 from costmodel.counts import KINDS, kind_of, plural
 
@@ -18,6 +19,7 @@ _DECIMAL = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1
 _SMALL = {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9}  # the micro sign, and the Greek letter
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 _LARGE = {"": 1.0, **_DECIMAL, **_BINARY}
+_NAMES = {"k": "kilo", "M": "mega", "G": "giga", "T": "tera"}
 _WORDS = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 _MULTIPLES = {**_DECIMAL, **_BINARY, **_WORDS}
 _COUNT_SUFFIXES = {"": 1.0, "B": 1e9, **_MULTIPLES}
@@ -77,6 +79,7 @@ _NUMBER = re.compile(
     re.ASCII,
 )
 _MONEY = re.compile(r"\s*(?:USD|\$)\s*([-+\d.,_eE]+)\s*([^/]*?)\s*(/.*)?\Z")
+_PER = re.compile(r"\s+per\s+")
 _FLOPS = re.compile(r"(?i)([kmgtpe]?)(fl)?ops?(/s|/sec)?\Z")  # a count or a rate: ambiguous, so refused
 
 
@@ -177,7 +180,7 @@ def parse(text: str, unit: str) -> float:
     >>> parse("$3M", "USD"), parse("30 days", "s")
     (3000000.0, 2592000.0)
     """
-    match = _NUMBER.match(_MONEY.sub(r"\1 \2 USD\3", text))
+    match = _NUMBER.match(_MONEY.sub(r"\1 \2 USD\3", _PER.sub("/", text)))
     if match is None:
         raise UnitError(f"'{text}' does not start with a number")
     wanted = measured(unit)
@@ -194,6 +197,8 @@ def parse(text: str, unit: str) -> float:
     except UnitError as error:
         raise _unknown(str(error), match, unit) from None
     there, counted = _apart(dimension)
+    if not dimension and symbol in _LARGE and (meant := _meant_prefix(symbol, wanted)):
+        raise UnitError(f"'{symbol}' is no unit; did you mean {_either(match[1], meant)}?", exact=True)
     if there != parse_unit(wanted)[1]:
         raise UnitError(f"'{symbol}' is not a unit of {wanted}{_taken(wanted)}; write e.g. '{example(unit)}'")
     strange = [item for item in counted if item not in parse_unit(unit)[1]]
@@ -209,8 +214,13 @@ def _unknown(reason: str, match: re.Match[str], unit: str) -> UnitError:
         sentence = f"'{number} %' is a share, and here {plural(kinds[0])} are counted"
         return UnitError(f"{sentence}; write e.g. '{number} {_named(kinds[0], number)}'", exact=True)
     meant = _meant_multiple(match[2]) if wanted == "1" else _meant(match[2], wanted)
-    close = " or ".join(f"'{number} {spelling}'" for spelling in meant)
-    return UnitError(f"{reason}; did you mean {close}?" if close else f"{reason}{_taken(wanted)}", exact=bool(close))
+    if meant:
+        return UnitError(f"{reason}; did you mean {_either(number, meant)}?", exact=True)
+    return UnitError(f"{reason}{_taken(wanted)}")
+
+
+def _either(number: str, units: Iterable[str]) -> str:
+    return " or ".join(f"'{number} {unit}'" for unit in units)
 
 
 def kinds_of(unit: str) -> list[str]:
@@ -258,6 +268,10 @@ def _folded() -> dict[str, list[str]]:
         known.setdefault(f"{prefix}{base}".casefold(), []).append(f"{prefix}{base}")
     for spelling in _WHOLE:
         known.setdefault(spelling.casefold(), []).append(spelling)
+    for (letter, name), (short, long) in itertools.product(_NAMES.items(), (("b", "bit"), ("B", "byte"))):
+        for spelling in (f"{name}{long}", f"{name}{long}s"):
+            known[spelling] = [f"{letter}{short}"]
+        known[f"{letter}{short}E".casefold()] = [f"{letter}b/s"]  # as Ethernet is called
     return known
 
 
@@ -275,6 +289,12 @@ def _meant(symbol: str, wanted: str) -> list[str]:
             fitting.setdefault(factor, "/".join(chosen))
     large = [factor for factor in fitting if factor >= 1] or fitting  # of MB and millibytes the former
     return [fitting[factor] for factor in sorted(large, reverse=True)]
+
+
+def _meant_prefix(prefix: str, wanted: str) -> list[str]:
+    """Units of the kind wanted that a prefix alone may stand for."""
+    bases = {"B": ("B",), "B/s": ("b/s", "B/s"), "FLOP/s": ("FLOP/s",), "J/s": ("W",)}
+    return [f"{prefix}{base}" for base in bases.get(wanted, ())]
 
 
 def _meant_multiple(symbol: str) -> list[str]:

@@ -49,6 +49,8 @@ def test_docstring_examples_run() -> None:
         ("400 Gbps", "B/s", 50e9),
         ("400 Gbit/s", "B/s", 50e9),
         ("400 Gbits/sec", "B/s", 50e9),
+        ("400 Gbit per second", "B/s", 50e9),
+        ("2.50 USD per GPU per hour", "USD/GPU/s", 2.5 / 3600),
         ("800 Mbps", "B/s", 100e6),
         ("1.6 Tbps", "B/s", 200e9),
         ("50 GBps", "B/s", 50e9),
@@ -216,6 +218,11 @@ def test_what_is_refused(text: str, unit: str) -> None:
         ("80 gb", "B", "unknown unit 'gb'; did you mean '80 GB' or '80 Gb'?"),
         ("989 TFLOPS", "FLOP/s", "unknown unit 'TFLOPS'; did you mean '989 TFLOP/s'?"),
         ("4m tokens", "token", "unknown unit 'm'; did you mean '4 M tokens'?"),
+        ("400G", "B/s", "'G' is no unit; did you mean '400 Gb/s' or '400 GB/s'?"),
+        ("80 G", "B", "'G' is no unit; did you mean '80 GB'?"),
+        ("400 GbE", "B/s", "unknown unit 'GbE'; did you mean '400 Gb/s'?"),
+        ("400 gigabit/s", "B/s", "unknown unit 'gigabit'; did you mean '400 Gb/s'?"),
+        ("80 Gigabytes", "B", "unknown unit 'Gigabytes'; did you mean '80 GB'?"),
     ],
 )
 def test_what_counts_or_measures_something_else_is_refused_exactly(text: str, unit: str, sentence: str) -> None:

@@ -127,6 +127,13 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
         _TOKENS,
     ),
     ("num_train_epochs num_epochs epochs", "workload.tokens", "tokens are epochs × the tokens of the data"),
+    (
+        "model_name model_id model_name_or_path pretrained_model_name_or_path base_model hf_model llm",
+        "model",
+        "",
+    ),
+    ("parallelism parallel strategy parallelization layout distributed", "plan", "its keys are tp, pp, dp, cp, ep"),
+    ("training train trainer job task", "workload", ""),
     ("lora qlora peft adapter adapters lora_rank lora_r lora_config load_in_4bit", "workload.tuning", _LORA),
     ("framework software engine backend library", "stack", "costmodel list stacks shows them"),
     ("price_per_hour hourly_price cost_per_hour hourly_cost usd_per_hour gpu_price", "assume.price", ""),
@@ -241,6 +248,19 @@ VALUES: dict[str, dict[str, str]] = {
         **_all("peft adapters", "{method: lora}"),
         **_all("none pretrain sft all", "'full'"),
     },
+}
+
+
+# Names of software, and which shipped documents describe it.
+STACKS = {
+    **_all("pytorch torch", "'fsdp2' or 'ddp'"),
+    **_all("torchtitan torchtune", "'fsdp2'"),
+    **_all("nemo mcore megatron-bridge megatron_core", "'megatron-core'"),
+    **_all(
+        "transformers huggingface hf accelerate trl axolotl llama-factory llamafactory lightning trainer",
+        "'ddp', 'fsdp2' or 'deepspeed', as it is run",
+    ),
+    **_all("jax flax t5x", "'maxtext'"),
 }
 
 

@@ -22,6 +22,7 @@ _OTHERS = {
     "deepseek-v3-0324": "deepseek-v3",
     "deepseek-v3.1": "deepseek-v3",
     "gpt2": "gpt-2-small",
+    "llama-3.3-70b": "llama-3.1-70b",
     "llama-4-maverick-17b-128e": "llama-4-maverick",
     "llama-4-scout-17b-16e": "llama-4-scout",
     "mistral-7b-instruct-v0.1": "mistral-7b",

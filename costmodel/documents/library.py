@@ -6,10 +6,12 @@ among the shipped documents.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +23,7 @@ from costmodel.documents.base import said
 from costmodel.documents.belief import Beliefs
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.faults import nearest, validate
+from costmodel.documents.field_words import STACKS
 from costmodel.documents.files import file_text
 from costmodel.documents.folders import FOLDER_OF, SUFFIXES, as_named, has, instead_of_shipped, places, plural
 from costmodel.documents.folders import names as names
@@ -94,14 +97,13 @@ def _of_hub(name: str, place: Place | None) -> str:
 def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
     """A fault for a name that no document has, with the document or the file that may be meant."""
     known = names(kind)
-    same = shape_of(name, known) if kind == "model" else ""
-    close = same or nearest(name, known, 0.6) or next((it for it in known if name and it.startswith(name)), "")
-    hint = f"did you mean '{close}'?" if close else f"costmodel list {plural(kind)} shows them all"
+    close = _meant(kind, name, known)
+    hint = f"did you mean {close}?" if close else f"costmodel list {plural(kind)} shows them all"
     other = next((other for other in FOLDERS if other != kind and name in names(other)), None)
     model = name if other == "model" else shape_of(name, names("model")) if is_hub_name(name) else ""
     if model and kind == "scenario":
         sentence = f"{said(name)} is a model, and a scenario is wanted here"
-        close = f"did you mean '{close}'? " if close.startswith(model) else ""
+        close = f"did you mean {close}? " if close.strip("'").startswith(model) else ""
         hint = f"{close}any scenario takes it: costmodel estimate quickstart --set model={model}"
         return fail("D009", sentence, place or Place(COMMAND_LINE), hint)
     sentence = f"there is no {kind} named {said(name)}" + (
@@ -113,6 +115,32 @@ def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
     elif name and os.path.isdir(name):
         hint = f"'{name}' is a folder; name a file in it"
     return fail("D009", sentence, place or Place(COMMAND_LINE), hint)
+
+
+def _meant(kind: str, name: str, known: Sequence[str]) -> str:
+    """The document that a name may stand for, in quotes: of that shape, software or part, else the nearest."""
+    if kind == "model" and (shape := shape_of(name, known)):
+        return f"'{shape}'"
+    if kind == "stack" and name.lower() in STACKS:
+        return STACKS[name.lower()]
+    if kind in ("accelerator", "node") and (part := _part(kind, name)):
+        return f"'{part}'"
+    low = name.lower()
+    close = nearest(low, known, 0.6) or next((it for it in known if low and it.startswith(low)), "")
+    return f"'{close}'" if close else ""
+
+
+def _part(kind: str, name: str) -> str:
+    """The accelerator that a spelling of its name means, or the node that stands for its own."""
+    from costmodel.documents.spelling import accelerator_named  # it reads documents
+
+    with contextlib.suppress(CostModelError):  # of documents that nobody asked about
+        part = accelerator_named(re.sub(r"^\d+ ?[x×] ?", "", name))
+        if kind == "accelerator" or not part:
+            return part
+        found: Accelerator = read("accelerator", part)
+        return found.found_in.node if found.found_in is not None else ""
+    return ""
 
 
 @dataclass

@@ -232,6 +232,25 @@ def test_a_value_as_others_call_it_has_an_exact_hint(assignment: str, run: Any, 
     assert "fp8" not in found.help
 
 
+@pytest.mark.parametrize(
+    ("assignment", "hint"),
+    [
+        ("stack=torchtitan", "did you mean 'fsdp2'?"),
+        ("stack=transformers", "did you mean 'ddp', 'fsdp2' or 'deepspeed', as it is run?"),
+        ("stack=fsdp", "did you mean 'fsdp2'?"),
+        ("cluster.node=8xH100", "did you mean 'dgx-h100'?"),
+        ("cluster.node=MI300X", "did you mean 'hgx-mi300x'?"),
+        ("cluster.accelerator=H100-SXM5-80GB", "did you mean 'h100-sxm'?"),
+        ("cluster.accelerator=A100", "did you mean 'a100-sxm-80'?"),
+        ("workload.optimizer=adamw_8bit", "did you mean 'adam-8bit'?"),
+        ("model=Qwen3-8B", "did you mean 'qwen-3-8b'?"),
+    ],
+)
+def test_a_name_as_others_write_it_has_an_exact_hint(assignment: str, hint: str, run: Any, faults: Faults) -> None:
+    (found,) = faults(run("estimate", "quickstart", "--set", assignment))
+    assert (found.code, found.help) == ("D009", hint)
+
+
 @pytest.mark.parametrize("path", ["cluster", "cluster.node", "cluster.node.accelerator"])
 @pytest.mark.parametrize("way", ["yaml", "set"])
 def test_a_mixed_cluster_is_refused_in_these_words(path: str, way: str, run: Any, faults: Faults) -> None:

@@ -50,6 +50,7 @@ class Case:
     name: str = ""  # as it was asked for, with what was changed on the way in
     assignments: tuple[str, ...] = ()
     own: tuple[str, ...] = ()  # files of one's own that stand before shipped ones
+    hub: dict[str, str] = field(default_factory=dict)  # shipped models by the names on the hub that were asked for
 
     @property
     def file(self) -> str:
@@ -163,8 +164,8 @@ def case_of(scenario: Scenario, reader: Reader | None = None, tree: dict[str, An
         _in_place(paths, documents, trees)
     held = {reference.held: documents[path] for path, reference in REFERENCES.items()}
     common = reader.document("efficiency", UNMEASURED)
-    own = tuple(reader.own)
-    return Case(scenario, **held, common=common, digests=reader.digests, trees=reader.trees, tree=tree, own=own)
+    case = Case(scenario, **held, common=common, digests=reader.digests, trees=reader.trees, tree=tree)
+    return replace(case, own=tuple(reader.own), hub=dict(reader.hub))
 
 
 def _wanted(path: str, documents: dict[str, Any], trees: dict[str, Any]) -> tuple[str, Any, Place | None]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from costmodel.documents.case import Case
+from costmodel.documents.counted import FromTokens
 from costmodel.documents.precision import Recipe
 from costmodel.documents.stack import GradientType
+from costmodel.equations.economics import share
 from costmodel.errors import fail
 from costmodel.estimate.precision import Linear
 from costmodel.estimate.slowdown import slowdown_of
-from costmodel.units import show
+from costmodel.units import counted, show, significant
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,21 @@ class Assumed:
     path: str
     value: str
     origin: str
+
+
+def converted(case: Case) -> tuple[Assumed, ...]:
+    """What was written otherwise: a model by its name on the hub, batches in tokens with the division."""
+    shapes = (Assumed("model", shape, f"the shape of {name} on the hub") for name, shape in case.hub.items())
+    batches = (
+        Assumed(path, f"{counted(batch)} sequences", _division(batch)) for path, batch in case.scenario.from_tokens
+    )
+    return (*shapes, *batches)
+
+
+def _division(batch: FromTokens) -> str:
+    sequences = float(share(batch.tokens, batch.sequence))
+    exact = "" if sequences == batch else f" = {significant(sequences, 6)}, rounded"
+    return f"{counted(batch.tokens)} tokens / {counted(batch.sequence)}{exact}"
 
 
 class Speaker:

@@ -22,7 +22,7 @@ from costmodel.equations.counting import divided, repeated, world_size
 from costmodel.equations.overlap import bucket_bytes
 from costmodel.equations.slowdown import slowest_part
 from costmodel.errors import Place, fail
-from costmodel.estimate.assumed import Assumed, Speaker
+from costmodel.estimate.assumed import Assumed, Speaker, converted
 from costmodel.estimate.host import Host, host_of
 from costmodel.estimate.overlaps import tensor_overlap, weights_overlap
 from costmodel.estimate.precision import Linear, linear_of, matmul_fit, possible
@@ -262,7 +262,7 @@ def setting_of(case: Case) -> Setting:
         host=host_of(case, speaker.choose),
         convention=assume.flop_convention,
         experts=_experts(case, speaker),
-        assumed=(*speaker.assumed, *_price(case)),
+        assumed=(*converted(case), *speaker.assumed, *_price(case)),
     )
 
 

@@ -12,23 +12,12 @@ from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.memory.ledger import ALLOCATED, LINES, RESERVED
 from costmodel.estimate.plan import Answer
 from costmodel.explore.explain.alone import Alone
-from costmodel.report.choices import choice_words, tuning_notes
 from costmodel.report.layout import Grid, Line, drawn
+from costmodel.report.ledger_notes import ledger_note
 from costmodel.report.plan import assumed_lines, following, problems, refusal
 from costmodel.report.theme import HEAD, VERDICT_STYLE, bar, styled
 from costmodel.report.words import BAND, memory_band, percent, plan_words
 from costmodel.units import gib
-
-_LEDGER_NOTES = {
-    "gathered": "unsharded units in flight",
-    "buckets": "reduce buckets",
-    "context": "keys and values of other ranks",
-    "recompute": "what one layer holds while it is computed again",
-    "logits": "logits, loss, last norm",
-    "update": "what the optimizer's step holds beyond backward",
-    "fragmentation": "held back by the caching allocator (assumed)",
-    "runtime": "context and communicators (assumed)",
-}
 
 
 def memory(answer: Answer, *, verbose: bool = False) -> list[Line]:
@@ -82,7 +71,7 @@ def _ledger_rows(answer: Answer, stage: int, peak: float) -> list[tuple[str, str
     values = {name: number(answer.evaluation.ledger.line(name, stage)) for name in LINES}
     largest = max(values.values())
     rows = [
-        (name, gib(value), bar(value / largest, 20), _ledger_note(answer, name))
+        (name, gib(value), bar(value / largest, 20), ledger_note(answer, name))
         for name, value in values.items()
         if value
     ]
@@ -95,28 +84,6 @@ def _ledger_rows(answer: Answer, stage: int, peak: float) -> list[tuple[str, str
         ("reserved", gib(reserved), "", "+ fragmentation: max_memory_reserved"),
         ("peak", gib(peak), "", "+ runtime: nvidia-smi"),
     ]
-
-
-def _ledger_note(answer: Answer, name: str) -> str:
-    setting, states = answer.setting, answer.setting.stack.states
-    narrow = setting.narrow
-    kept = 0.0 if narrow and narrow.primary else states.weights
-    copies = f" + {setting.recipe.copies:.3g} {setting.recipe.name}" if narrow and narrow.cached else ""
-    zero = answer.evaluation.block.structure.zero
-    gradients = answer.setting.gradient
-    notes = {
-        "weights": f"{kept:.0f}{copies} B a parameter" + (", sharded over dp" if zero == 3 else ""),
-        "gradients": f"{gradients:.0f} B a parameter" + (", sharded over dp" if zero >= 2 else ""),
-        "optimizer": f"{float(answer.setting.optimizer_state):.0f} B a parameter"
-        + (", sharded over dp" if zero >= 1 else ""),
-        "activations": choice_words(answer.evaluation.block.structure)[0],
-    }
-    if states.cast:
-        notes["gathered"] = f"{states.compute:.0f} B a parameter that matmuls read, autocast's copies"
-    notes |= tuning_notes(setting)
-    if answer.evaluation.block.structure.recompute_modules is not None:
-        notes["recompute"] = "modules of one layer, computed again"
-    return notes.get(name, _LEDGER_NOTES.get(name, ""))
 
 
 def _active(facts: Alone) -> Iterator[Text]:

@@ -11,8 +11,9 @@ from costmodel.estimate.costs import COLUMNS, number
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.split import stage_layers
+from costmodel.parsing import parse
 from costmodel.report.choices import choice_words, short_words, split_words, tuning_words
-from costmodel.units import counted, gib, parse, show, show_memory, significant
+from costmodel.units import counted, gib, show, show_memory, significant
 
 TIME_TERMS = (
     ("matrix multiply", "matmul"),

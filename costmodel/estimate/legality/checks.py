@@ -28,6 +28,7 @@ from costmodel.estimate.legality.choices import (
 from costmodel.estimate.legality.context import chunked_sequence, context_not_offered, heads_exchanged, shard_replicas
 from costmodel.estimate.legality.expert import expert_ranks, expert_widths, no_experts, whole_experts, whole_sequences
 from costmodel.estimate.legality.masks import Mask, all_if, any_of, leaves_rest, none
+from costmodel.estimate.legality.workload import odd_batch, odd_sequence, rounded
 from costmodel.estimate.once import OFFLOAD, RECOMPUTE, SPLIT, once
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, wrong_batches, wrong_shape
@@ -277,6 +278,9 @@ def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:
     yield "N009", all_if(block, setting.attention is None and any(_odd_heads(setting)))
     longer = setting.sequence > setting.model.max_sequence
     yield "N006", all_if(block, longer and setting.model.positions != "learned")
+    yield "N020", all_if(block, any(rounded(batch) for _, batch in setting.case.scenario.from_tokens))
+    yield "N021", all_if(block, odd_sequence(setting.sequence))
+    yield "N022", all_if(block, odd_batch(setting.global_batch, setting.sequence))
 
 
 def _odd_heads(setting: Setting) -> Iterator[bool]:

@@ -14,6 +14,7 @@ from costmodel.estimate.plan import Answer
 from costmodel.explore.compare.figures import MEMORY, TRAFFIC, choices, figures
 from costmodel.explore.compare.leaves import Value, leaves
 from costmodel.explore.search.search import Found
+from costmodel.units import counted
 
 SAME = 1e-9  # figures nearer than this are equal; platforms differ by less
 
@@ -126,6 +127,8 @@ def _texts(path: str, before: Side, after: Side) -> tuple[str | None, str | None
     assumed, instead = before.assumed.get(path), after.assumed.get(path)
     if old is None:
         return (None if assumed == new else assumed), new
+    if old == new and old is not None:  # a batch in tokens, of another number of sequences
+        return counted(before.values[path].value), counted(after.values[path].value)
     return old, new if new is not None or instead == old else instead
 
 

@@ -26,7 +26,7 @@ from costmodel.explore.search.engine import Stopped
 from costmodel.explore.search.ranges import Span, axis, said_with, span
 from costmodel.explore.vary.pace import UNWATCHED, Pace
 from costmodel.explore.vary.sweep import Point, column, point, tried
-from costmodel.units import UnitError, parse
+from costmodel.parsing import UnitError, in_ones, parse
 
 _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
 _QUANTITY = re.compile(r"([-+0-9.,_eE]+?)\s*([^-+0-9.,_].*)?\Z")
@@ -34,7 +34,6 @@ _SAMPLES, _EVERY_WHOLE, _HALVINGS = 33, 512, 60
 _WIDE = 64.0
 _ABOUT = 10.0
 NO_PLAN = "C004"  # of a search that finds none legal
-_MULTIPLES = ("k", "K", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti")
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def target(text: str) -> Target:
         raise fail("C011", f"'{text}' is not result>=value or result<=value", place, "for example --for 'mfu>=45 %'")
     named = column(match[1])
     try:
-        bound = parse(match[3], COLUMNS[named].unit)
+        bound = parse(match[3], COLUMNS[named].written)
     except UnitError as error:
         raise fail("C011", str(error), place, "for example --for 'run_time<=30 d'") from None
     if COLUMNS[named].unit == "1" and bound > 1:
@@ -176,7 +175,7 @@ def _around(case: Case, path: str, now: Value | None) -> Span:
         hint = f"say where to look: --vary {shlex.quote(f'{path}={_somewhere(case, path, now)}')}"
         raise fail("C012", f"'{path}' holds no number to start from", _written(path), hint)
     number, unit = float(match[1].replace(",", "").replace("_", "")), match[2] or ""
-    whole = number.is_integer() and not unit
+    whole = number.is_integer() and in_ones(unit) is not None
     low = max(1.0, float(math.floor(number / _WIDE))) if whole else number / _WIDE
     high = number * _WIDE
     if now.value <= 1 and not whole and unit in ("", "%"):
@@ -219,10 +218,11 @@ def _takes(case: Case, path: str, text: str) -> bool:
 
 def _counted(searched: Span | None) -> Span | None:
     """A span of counts such as 1..15 T in ones, so that halves of it stay whole."""
-    if searched is None or searched.unit not in _MULTIPLES or searched.step:
+    ones = in_ones(searched.unit) if searched is not None and not searched.step else None
+    if searched is None or ones is None:
         return searched
-    one = parse(f"1 {searched.unit}", "1")
-    return Span(searched.low * one, searched.high * one, "")
+    multiple, word = ones
+    return Span(searched.low * multiple, searched.high * multiple, word)
 
 
 def _end(searched: Span, number: float) -> str:
@@ -268,7 +268,7 @@ def _continuous(found: Solved, searched: Span, at: Callable[[str], Point], *, wh
 
 def _is_whole(case: Case, path: str, searched: Span) -> bool:
     """Whether only whole numbers may stand there: one between two is refused for that alone."""
-    if searched.unit or not searched.low.is_integer() or not searched.high.is_integer():
+    if in_ones(searched.unit) is None or not searched.low.is_integer() or not searched.high.is_integer():
         return False
     try:
         varied(case, [f"{path}={searched.text(searched.low + 0.5, 17)}"])

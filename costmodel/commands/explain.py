@@ -57,7 +57,7 @@ def explain(
         if asked.refused:
             return Reply(lambda: refusal(asked), lambda: machine.estimate(asked), yes=False)
         node = explain_figure(case, quantity)
-        return Reply(lambda: tree.tree(node, depth), lambda: tree.tree_json(node))
+        return Reply(lambda: tree.tree(case, node, depth), lambda: tree.tree_json(case, node))
     if what == "-" or what in names("scenario") or what.endswith(SUFFIXES):
         raise fail("C003", f"'{what}' is a scenario; say which figure", None, f"costmodel explain {what} step_time")
     about = page(what)

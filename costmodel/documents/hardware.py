@@ -178,15 +178,23 @@ class ScaleOut(Sourced):
 
     fabric: FabricReference = Field(description="Network technology")
     nics: Count = Field(description="Interfaces in the node")
+    on_chip: bool = Field(
+        default=False, description="Whether the interfaces are part of the accelerators, not behind their host links"
+    )
 
 
 class ListPrice(Sourced):
     """A price seen on a date; prices vary several times over for the same part."""
 
-    hourly: Price = Field(description="Of the whole node")
+    hourly: Price = Field(description="Of what is rented: the whole node, or each accelerator")
+    per: Literal["node", "accelerator"] = Field(
+        default="node",
+        description="node: rented whole, however few of its accelerators a job uses; accelerator: rented one by one",
+    )
     sold: Literal["on demand", "capacity block"] = Field(
         default="on demand", description="By the hour at any time, or reserved ahead for a stretch of days"
     )
+    region: str | None = Field(default=None, description="Region of the cloud that the price is of")
     date: str = Field(description="Date seen")
 
 
@@ -213,7 +221,12 @@ class Node(Document):
     title: str = Field(description="Full name")
     provider: str = Field(description="Maker or cloud")
     accelerator: AcceleratorReference = Field(description="What computes")
-    accelerators: Count = Field(description="How many in the node")
+    accelerators: Count = Field(description="How many in the node; a job uses them all")
+    built_with: Count | None = Field(
+        default=None,
+        description="How many the node is built with, where a job uses fewer: domain and interfaces are of so many; "
+        "those in use share the host's memory, its drives and the price of the node",
+    )
     scale_up: ScaleUp = Field(description="Links inside the node or domain")
     scale_out: ScaleOut = Field(description="Links between nodes")
     host: FabricReference | None = Field(default=None, description="Link of an accelerator to its host")
@@ -222,6 +235,11 @@ class Node(Document):
     power: Power | None = Field(default=None, description="Of the whole node; for the reader alone")
     price: ListPrice | None = Field(default=None, description="List price")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    @property
+    def built(self) -> float:
+        """Accelerators that the whole node has."""
+        return self.built_with or self.accelerators
 
 
 NodeReference = Annotated[Annotated[str, Tag("name")] | Annotated[Node, Tag("inline")], Discriminator(as_written)]

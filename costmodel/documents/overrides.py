@@ -16,6 +16,10 @@ Fetch = Callable[[str, str, Place | None], Any]
 # What one says, and where it stands.
 _SHORT = {"cluster.fabric": "cluster.node.scale_out.fabric", "cluster.accelerator": "cluster.node.accelerator"}
 
+# Leaves whose first value other figures of the document belong to, and the key that keeps it: a node of which a job
+# uses fewer accelerators still has the interfaces of all.
+_FIRST_VALUE = {"cluster.node.accelerators": "built_with"}
+
 
 def full(path: str) -> str:
     """A path with its beginning written out where it was said in short."""
@@ -46,6 +50,11 @@ def listed(changes: dict[str, Any]) -> list[Assignment]:
     return [Assignment(full(key), key.place, value, key.at) for key, value in copied(changes).items()]
 
 
+def path_of(assignment: str | Assignment) -> str:
+    """The path that an assignment sets, in full."""
+    return assignment.path if isinstance(assignment, Assignment) else full(assignment.partition("=")[0].strip())
+
+
 def _spoken(text: str) -> Assignment:
     path, separator, value = text.partition("=")
     path = full(path.strip())
@@ -58,11 +67,20 @@ def _spoken(text: str) -> Assignment:
 
 
 def assign(tree: dict[Any, Any], assignments: Iterable[str | Assignment], fetch: Fetch) -> None:
-    """Put every assignment into the tree, or say everything that is wrong with them."""
+    """Put every assignment into the tree, or say everything that is wrong with them.
+
+    A document is exchanged before its leaves are set, whatever the order, so that no assignment is lost.
+    """
     faults: list[Fault] = []
+    changes: list[Assignment] = []
     for assignment in assignments:
         try:
-            _assign(tree, _spoken(assignment) if isinstance(assignment, str) else assignment, fetch)
+            changes.append(_spoken(assignment) if isinstance(assignment, str) else assignment)
+        except CostModelError as error:
+            faults += error.faults
+    for change in sorted(changes, key=lambda change: change.path.count(".")):
+        try:
+            _assign(tree, change, fetch)
         except CostModelError as error:
             faults += error.faults
     if faults:
@@ -76,6 +94,7 @@ def _assign(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> None:
     here: Any = tree
     for depth, part in enumerate(parts[:-1]):
         here = _inward(here, part, ".".join(parts[: depth + 1]), parts[depth + 1], change.at, fetch)
+    _keep_first(here, parts[-1], _FIRST_VALUE.get(change.path), change.at)
     _put(here, parts[-1], change.value, change.at, change.place)
 
 
@@ -94,6 +113,14 @@ def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch:
         raise fail("C001", f"'{so_far}' is a value and has no '{following}'", at, f"set '{so_far}' itself")
     _put(here, part, inner, at, None)
     return inner
+
+
+def _keep_first(here: Any, part: str, beside: str | None, at: Place) -> None:
+    """Keep the value that a leaf had in its document under another key, before the leaf is set."""
+    if beside is None or not isinstance(here, dict) or part not in here or beside in here:
+        return
+    known = next(key for key in here if key == part)
+    here[key_at(beside, getattr(known, "place", at), getattr(known, "at", at))] = here[part]
 
 
 def _put(here: Any, part: str, value: Any, at: Place, place: Place | None) -> None:

@@ -11,7 +11,7 @@ from costmodel.estimate.costs import number
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.traffic.groups import Transfer
 from costmodel.report.layout import Grid, Line
-from costmodel.report.plan import following, problems, refusal
+from costmodel.report.plan import following, problems, refusal, titled
 from costmodel.report.theme import DIM, HEAD, styled
 from costmodel.units import show, show_time, significant
 
@@ -23,6 +23,8 @@ def communication(answer: Answer) -> list[Line]:
     rows = [_transfer(answer, item) for item in answer.evaluation.step.transfers if _talks(item)]
     names = ("group", "ranks", "link", "op", "size", "count", "time", "algbw", "busbw")
     lines: list[Line] = [
+        *titled(answer),
+        Text(),
         styled("Per GPU and step                                  columns as nccl-tests", HEAD),
         Grid(names, rows, "lrllrrrrr", drop=("algbw", "link")),
         styled("  algbw, busbw in GB/s", DIM),

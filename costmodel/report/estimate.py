@@ -8,7 +8,9 @@ from rich.text import Text
 
 from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.plan import Answer
+from costmodel.estimate.price import price_of
 from costmodel.estimate.setting import Setting
+from costmodel.report.head import price_lines
 from costmodel.report.layout import Grid, Line
 from costmodel.report.plan import assumed_lines, following, problems, refusal, titled
 from costmodel.report.theme import HEAD, bar, styled
@@ -31,6 +33,7 @@ def estimate(answer: Answer, *, verbose: bool = False) -> list[Line]:
         Text(),
         Grid([""] * 4, _facts(answer, costs), "llll", headed=False),
         styled(f"  cost        {_cost_words(answer.setting, costs)}"),
+        *_price(answer.setting),
         *_where_it_goes(costs),
         Text(),
         *assumed_lines(answer.assumed, verbose=verbose),
@@ -72,9 +75,15 @@ def _term(value: float, step: float) -> str:
     return show_time(value if value > _DUST * step else 0.0)
 
 
+def _price(setting: Setting) -> list[Text]:
+    """The price of that cost, and who says so; prices that were left out."""
+    price, indent = price_of(setting.case), " " * len("  cost        ")
+    return price_lines(price, indent)[not price.known :]
+
+
 def _cost_words(setting: Setting, costs: dict[str, float]) -> str:
     budget, words = setting.case.scenario.workload.tokens, f"{show(costs['cost_per_mtoken'], 'USD')} per Mtoken"
     lasting = "" if budget is None else f"{show_time(costs['run_time'])} for {show(budget, '')} tokens"
     if math.isnan(costs["cost_per_mtoken"]):
-        return f"{lasting}{'; ' if lasting else ''}no price known; set assume.price"
+        return f"{lasting}{'; ' if lasting else ''}no price known for {setting.case.node.name}; set assume.price"
     return f"{words}, {show(costs['run_cost'], 'USD')} and {lasting}" if lasting else words

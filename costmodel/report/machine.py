@@ -7,12 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from costmodel.documents.case import Case
 from costmodel.estimate.along import STAGES, stages_of
 from costmodel.estimate.block import SIZES, Structure
 from costmodel.estimate.costs import COLUMNS, machine_name, number
 from costmodel.estimate.evaluate import verdict
+from costmodel.estimate.facts import facts_of
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer, written
+from costmodel.estimate.price import price_of
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.groups import Transfer
 from costmodel.explore.explain.alone import Alone
@@ -20,6 +23,7 @@ from costmodel.explore.explain.mending import remedies
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import Found
+from costmodel.report.head import fact_fields, price_fields, title
 from costmodel.report.refusals import reason
 from costmodel.report.reply import head
 
@@ -43,7 +47,8 @@ def plain(tree: Any) -> Any:
 def _frame(setting: Setting) -> dict[str, Any]:
     return {
         **head("costmodel/result/v1"),
-        "scenario": {"title": setting.case.scenario.title, "document": plain(setting.case.tree)},
+        "scenario": _scenario(setting.case),
+        "facts": fact_fields(facts_of(setting.case)),
         "flop_convention": setting.convention,
         "documents": [
             {"name": name, "digest": digest, "own": name in setting.case.own}
@@ -54,6 +59,12 @@ def _frame(setting: Setting) -> dict[str, Any]:
             for name, column in COLUMNS.items()
         ],
     }
+
+
+def _scenario(case: Case) -> dict[str, Any]:
+    """The scenario as it was computed, under a title that says no more than that."""
+    said = title(case)
+    return {"title": said, "document": {**plain(case.tree), "title": said}}
 
 
 def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]) -> dict[str, Any]:
@@ -78,13 +89,15 @@ def whole_plan(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ranked(found: Found, plan: Ranked) -> dict[str, Any]:
-    return found.values(plan.variant) | _plan(plan.structure, plan.sizes, plan.costs)
+    price = price_fields(price_of(found.case_of(plan.variant)))
+    return found.values(plan.variant) | _plan(plan.structure, plan.sizes, plan.costs) | price
 
 
 def _answered(answer: Answer) -> dict[str, Any]:
     block = answer.evaluation.block
     sizes = {name: float(getattr(block, name)[0]) for name in SIZES}
-    return _plan(block.structure, sizes, answer.evaluation.costs.row())
+    price = price_fields(price_of(answer.setting.case))
+    return _plan(block.structure, sizes, answer.evaluation.costs.row()) | price
 
 
 def estimate(answer: Answer) -> dict[str, Any]:

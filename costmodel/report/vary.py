@@ -14,15 +14,26 @@ from rich.text import Text
 from costmodel.documents.overrides import short
 from costmodel.errors import fail
 from costmodel.estimate.costs import COLUMNS, machine_name
+from costmodel.estimate.facts import facts_of
 from costmodel.estimate.legality.rules import REFUSALS
 from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.scale import Row, Scaled
 from costmodel.explore.vary.sensitivity import Knob, Sensitive
 from costmodel.explore.vary.sweep import Point, Swept
 from costmodel.report.charts import line, two_sided
+from costmodel.report.head import (
+    fact_fields,
+    head_of,
+    hourly,
+    is_cost,
+    price_fields,
+    price_varies,
+    prices,
+    title,
+)
 from costmodel.report.layout import Grid, Line
 from costmodel.report.machine import notes, whole_plan
-from costmodel.report.plan import owned, remarks
+from costmodel.report.plan import remarks
 from costmodel.report.reply import head
 from costmodel.report.theme import BAD, DIM, HEAD, WARN, bar, styled
 from costmodel.report.words import TIME_TERMS, brief_words, joined, percent, result, spaced
@@ -55,7 +66,9 @@ def _short(path: str) -> str:
 
 def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     """A row a combination: what was set, what came out, and what is wrong where something is."""
-    first = found.shown[0]
+    first, varied = found.shown[0], [axis.path for axis in found.axes]
+    priced = any(map(is_cost, found.shown))
+    each = priced and price_varies(varied)
     most = max((point.costs[first] for point in found.points if point.costs and point.costs[first] > 0), default=0.0)
     rows = []
     for point in found.points:
@@ -63,23 +76,26 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
         costs = point.costs
         main, *others = (result(name, costs[name]) if costs else "" for name in found.shown)
         bars = bar(costs[first] / most, 16) if costs and most > 0 else ""
-        rows.append((*set_to, main, bars, *others, _why(point), *_planned(point, best=found.best)))
-    names = [*(_short(axis.path) for axis in found.axes), first, "", *found.shown[1:], "verdict"]
-    align = "r" * (len(found.axes) + 1) + "l" + "r" * (len(found.shown) - 1) + "l"
+        price = (hourly(point.facts.price) if point.facts else "",) if each else ()
+        rows.append((*set_to, main, bars, *others, *price, _why(point), *_planned(point, best=found.best)))
+    names = [*(_short(axis.path) for axis in found.axes), first, "", *found.shown[1:], *(["price"] * each), "verdict"]
+    align = "r" * (len(found.axes) + 1) + "l" + "r" * (len(found.shown) - 1 + each) + "l"
     if found.best:
         names, align = [*names, "best plan"], align + "l"
-    lines: list[Line] = [styled(found.case.scenario.title, HEAD), Grid(names, rows, align, drop=("",))]
-    lines[1:1] = owned(found.case)
+    lines: list[Line] = [*head_of(found.case, varied, priced=priced)]
     if len(found.points) < found.total:
-        lines[1:1] = [styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD)]
+        lines.append(styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD))
+    lines += [Text(), Grid(names, rows, align, drop=("",))]
+    if each:
+        lines += prices(point.facts.price for point in found.points if point.facts)
     lines += _remarks(found.points)
     if chart:
         lines += [Text(), *_chart(found)]
     broken = sum(not point.costs for point in found.points)
     count = len(found.points)
     counted = ("1 point" if count == 1 else f"{count:,} points") + (f", {broken:,} without an answer" if broken else "")
-    each = "the best of costmodel search" if found.best else "costmodel estimate"
-    return [*lines, Text(), styled(f"{counted}; each is {each} with its --set.", DIM)]
+    made = "the best of costmodel search" if found.best else "costmodel estimate"
+    return [*lines, Text(), styled(f"{counted}; each is {made} with its --set.", DIM)]
 
 
 def _planned(point: Point, *, best: bool) -> tuple[str, ...]:
@@ -124,7 +140,7 @@ def sweep_json(found: Swept) -> dict[str, Any]:
     names = list(found.shown)
     return {
         **head("costmodel/sweep/v1"),
-        "title": found.case.scenario.title,
+        "title": title(found.case),
         "axes": [{"path": axis.path, "values": list(axis.values)} for axis in found.axes],
         "columns": [
             {"name": machine_name(name), "unit": COLUMNS[name].unit, "meaning": COLUMNS[name].meaning} for name in names
@@ -145,6 +161,7 @@ def sweep_rows(found: Swept) -> list[dict[str, Any]]:
             "verdict": point.said,
             "fault": point.fault.sentence if point.fault else None,
             "notes": list(point.remarked),
+            **({} if point.facts is None else price_fields(point.facts.price)),
             **(_whole(point) if found.best else {}),
         }
         for point in found.points
@@ -189,10 +206,17 @@ def scale(found: Scaled) -> list[Line]:
     if found.best:
         names, align = [*names, "best plan"], align + "l"
     grid = Grid(names, rows, align, drop=("",))
-    head = f"{found.case.scenario.title}: {kind}{', the best plan at each size' if found.best else ''}"
-    stopped = [styled("Stopped before the last size.", BAD)] if found.stopped else []
-    noted = _remarks([row.point for row in found.rows])
-    return [styled(head, HEAD), *owned(found.case), *_freed(found), *stopped, grid, *noted, Text(), styled(bend(found))]
+    lines: list[Line] = [*head_of(found.case, _sized(found))]
+    lines.append(styled(f"{kind}{', the best plan at each size' if found.best else ''}"))
+    lines += [*_freed(found), *([styled("Stopped before the last size.", BAD)] if found.stopped else [])]
+    return [*lines, Text(), grid, *_remarks([row.point for row in found.rows]), Text(), styled(bend(found))]
+
+
+def _sized(found: Scaled) -> list[str]:
+    """What changes from size to size."""
+    each = found.case.node.accelerators
+    parts = ["cluster.node.accelerators"] if any(row.ranks < each for row in found.rows) else []
+    return ["cluster.nodes", *parts, *(["workload.global_batch"] if found.weak else [])]
 
 
 def _freed(found: Scaled) -> list[Line]:
@@ -240,6 +264,7 @@ def scale_json(found: Scaled) -> dict[str, Any]:
     """All sizes as plain values."""
     return {
         **head("costmodel/scale/v1"),
+        "title": title(found.case),
         "kind": "weak" if found.weak else "strong",
         "bends_after": None if found.bend is None else found.rows[found.bend].ranks,
         "why": bend(found),
@@ -259,6 +284,7 @@ def _size(row: Row) -> dict[str, Any]:
         "verdict": row.point.said,
         "fault": row.point.fault.sentence if row.point.fault else None,
         "notes": list(row.point.remarked),
+        **({} if row.point.facts is None else price_fields(row.point.facts.price)),
     }
 
 
@@ -271,10 +297,10 @@ def sensitivity(found: Sensitive, shown: int = _KNOBS_SHOWN) -> list[Line]:
     widest = max((max(abs(knob.low), abs(knob.high)) for knob in knobs), default=0.0)
     rows = [_knob(knob, widest) for knob in knobs]
     names = ("figure", "is", "turned", "down", "", "up")
-    head = f"{found.case.scenario.title}: {found.result} {result(found.result, found.value)}"
     grid = Grid(names, rows, "krrrlr", drop=("is", "turned", ""))
-    searched = [] if found.case.scenario.plan else [styled(f"of the best plan, {brief_words(found.plan)}")]
-    lines: list[Line] = [styled(head, HEAD), *searched, *owned(found.case), grid]
+    best = "" if found.case.scenario.plan else "of the best plan, "
+    lines: list[Line] = [*head_of(found.case, priced=is_cost(found.result)), styled(f"{best}{brief_words(found.plan)}")]
+    lines += [Text(), styled(f"{found.result} {result(found.result, found.value)}", HEAD), grid]
     if len(found.knobs) > shown:
         lines.append(styled(f"  {len(found.knobs) - shown} more move it less", DIM))
     if any(knob.kind == "fitted" for knob in knobs):
@@ -312,6 +338,8 @@ def sensitivity_json(found: Sensitive) -> dict[str, Any]:
     """The tornado as plain values: shares by which the result changes."""
     return {
         **head("costmodel/sensitivity/v1"),
+        "title": title(found.case),
+        "facts": fact_fields(facts_of(found.case)),
         "result": machine_name(found.result),
         "value": found.value,
         "plan": whole_plan(choices(found.plan)),

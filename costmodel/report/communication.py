@@ -21,6 +21,9 @@ def communication(answer: Answer) -> list[Line]:
     if answer.refused:
         return refusal(answer)
     rows = [_transfer(answer, item) for item in answer.evaluation.step.transfers if _talks(item)]
+    if not rows:
+        silent = styled("Nothing is sent: one rank in every group.")
+        return [*titled(answer), Text(), silent, *problems(answer), Text(), following(answer, "memory")]
     names = ("group", "ranks", "link", "op", "size", "count", "time", "algbw", "busbw")
     lines: list[Line] = [
         *titled(answer),
@@ -30,8 +33,6 @@ def communication(answer: Answer) -> list[Line]:
         styled("  algbw, busbw in GB/s", DIM),
         *_totals(answer),
     ]
-    if not rows:
-        lines.append(styled("  nothing: one rank in every group"))
     costs = answer.evaluation.costs.row()
     most = max(("tp_exposed", "dp_exposed", "cp_exposed", "ep_exposed", "pp_exposed"), key=lambda name: costs[name])
     return [*lines, *problems(answer), Text(), following(answer, "explain", most)]

@@ -82,7 +82,7 @@ def _ledger_rows(answer: Answer, stage: int, peak: float) -> list[tuple[str, str
     values = {name: number(answer.evaluation.ledger.line(name, stage)) for name in LINES}
     largest = max(values.values())
     rows = [
-        (name, gib(value), bar(value / largest, 20), _ledger_note(answer, name))
+        (_label(answer, name), gib(value), bar(value / largest, 20), _ledger_note(answer, name))
         for name, value in values.items()
         if value
     ]
@@ -97,12 +97,23 @@ def _ledger_rows(answer: Answer, stage: int, peak: float) -> list[tuple[str, str
     ]
 
 
+def _shards(answer: Answer) -> bool:
+    """Whether several ranks hold the states of each other."""
+    return number(answer.evaluation.block.shards) > 1
+
+
+def _label(answer: Answer, name: str) -> str:
+    """A line of the ledger; what is called gathered are copies where no rank gathers from another."""
+    gathers = answer.evaluation.block.structure.zero == 3 and _shards(answer)
+    return "copies" if name == "gathered" and not gathers else name
+
+
 def _ledger_note(answer: Answer, name: str) -> str:
     setting, states = answer.setting, answer.setting.stack.states
     narrow = setting.narrow
     kept = 0.0 if narrow and narrow.primary else states.weights
     copies = f" + {setting.recipe.copies:.3g} {setting.recipe.name}" if narrow and narrow.cached else ""
-    zero = answer.evaluation.block.structure.zero
+    zero = answer.evaluation.block.structure.zero if _shards(answer) else 0
     gradients = answer.setting.gradient
     notes = {
         "weights": f"{kept:.0f}{copies} B a parameter" + (", sharded over dp" if zero == 3 else ""),
@@ -111,7 +122,12 @@ def _ledger_note(answer: Answer, name: str) -> str:
         + (", sharded over dp" if zero >= 1 else ""),
         "activations": choice_words(answer.evaluation.block.structure)[0],
     }
-    if states.cast:
+    if _label(answer, "gathered") == "copies":
+        unpacked = "weights in 4 bits, unpacked to be used"
+        notes["gathered"] = unpacked if setting.packed else "16-bit copies of what is used, and their gradients"
+    if setting.ranks == 1:
+        notes["runtime"] = "context (assumed)"
+    if states.cast and setting.tuning is None:
         notes["gathered"] = f"{states.compute:.0f} B a parameter that matmuls read, autocast's copies"
     notes |= tuning_notes(setting)
     if answer.evaluation.block.structure.recompute_modules is not None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from costmodel.documents.case import Case
 from costmodel.estimate.along import STAGES, stages_of
-from costmodel.estimate.block import SIZES, Structure
+from costmodel.estimate.assumed import Assumed, that_count
+from costmodel.estimate.block import SIZES, Structure, one_row
 from costmodel.estimate.costs import COLUMNS, machine_name, number
 from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.facts import facts_of
@@ -162,7 +163,7 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
     tally = found.tally
     result = _frame(found.setting)
     result |= {
-        "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in found.setting.assumed],
+        "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in _assumed(found.setting)],
         "objective": found.setting.case.scenario.objective,
         "candidates": tally.candidates,
         "evaluated": tally.evaluated,
@@ -182,6 +183,12 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
     if tally.front is not None:
         result["pareto"] = _front(found, tally.front)
     return result
+
+
+def _assumed(setting: Setting) -> tuple[Assumed, ...]:
+    """What was assumed of all plans; of one accelerator alone nothing that several would need."""
+    alone = one_row(Structure(), **dict.fromkeys(SIZES, 1.0))
+    return that_count(setting.assumed, alone, leaves_domain=False) if setting.ranks == 1 else setting.assumed
 
 
 def _front(found: Found, front: Front) -> dict[str, Any]:

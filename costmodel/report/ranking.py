@@ -51,7 +51,7 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
     counts = f"{tally.candidates:,} plans · {tally.evaluated:,} legal · {tally.fit:,} fit{kept} · {found.elapsed:.2f} s"
     over = found.variants.over
     if _SIZED.isdisjoint(axis.path for axis in over):
-        counts = f"{float(setting.ranks):,.0f} GPUs · {counts}"
+        counts = f"{float(setting.ranks):,.0f} GPU{'' if setting.ranks == 1 else 's'} · {counts}"
     lines: list[Line] = [*head_of(setting.case, [axis.path for axis in over], priced=shows_cost(found))]
     lines += [styled(f"over {axis.path}: {_few(axis.values)}", HEAD) for axis in over]
     lines += [styled(counts), Text()]

@@ -149,5 +149,9 @@ REMARKS = {
         "(assume.sustained well below 1), or the share is of another peak or convention than the products' own "
         "(assume.mfu_peak, assume.flop_convention).",
     ),
+    "N014": Rule(
+        "over the host link",
+        "The interfaces of an accelerator together carry more than its link to the host; it sends no faster than that.",
+    ),
     "N004": Rule("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
 }

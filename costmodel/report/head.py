@@ -13,7 +13,7 @@ from costmodel.documents.reading import COMMAND_LINE
 from costmodel.estimate.facts import Facts, Named, facts_of
 from costmodel.estimate.price import Price
 from costmodel.report.theme import DIM, HEAD, WARN, styled
-from costmodel.units import counted, show
+from costmodel.units import counted, significant
 
 _PRICED_BY = ("cluster.node", "cluster.node.accelerator", "cluster.node.accelerators", "cluster.node.price.hourly")
 _HOUR = 3600.0
@@ -144,7 +144,8 @@ def _unknown(price: Price) -> str:
 
 def hourly(price: Price) -> str:
     """The rent of an accelerator in use."""
-    return f"{show(price.each, 'USD/s').removesuffix('/h')}/GPU/h" if price.known else "unknown"
+    dollars = price.each * _HOUR
+    return f"{f'{dollars:,.2f}' if dollars >= 1 else significant(dollars)} USD/GPU/h" if price.known else "unknown"
 
 
 def price_source(price: Price) -> str:

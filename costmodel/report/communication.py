@@ -32,6 +32,7 @@ def communication(answer: Answer) -> list[Line]:
         Grid(names, rows, "lrllrrrrr", drop=("algbw", "link")),
         styled("  algbw, busbw in GB/s", DIM),
         *_totals(answer),
+        *_rack(answer),
     ]
     costs = answer.evaluation.costs.row()
     most = max(("tp_exposed", "dp_exposed", "cp_exposed", "ep_exposed", "pp_exposed"), key=lambda name: costs[name])
@@ -56,6 +57,14 @@ def _transfer(answer: Answer, transfer: Transfer) -> tuple[str, ...]:
         significant(number(algorithm_bandwidth(size, time)) / 1e9),
         significant(number(busbw) / 1e9),
     )
+
+
+def _rack(answer: Answer) -> Iterator[Text]:
+    """How far the links of a node reach, where they join several nodes."""
+    case, joined = answer.setting.case, number(answer.setting.domain)
+    if joined > case.node.accelerators:
+        nodes = joined / case.node.accelerators
+        yield styled(f"  {case.scale_up.name} joins {joined:.0f} accelerators of {nodes:.0f} nodes", DIM)
 
 
 def _totals(answer: Answer) -> Iterator[Text]:

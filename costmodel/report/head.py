@@ -170,23 +170,27 @@ def _whole(price: Price) -> str:
 # ── machine output ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fact_fields(facts: Facts) -> dict[str, Any]:
-    """The head as plain values, one to a field: for results, and for each row of a table."""
+def fact_fields(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
+    """The head as plain values: of a result, or of a row of a table; what varies from row to row is null."""
+    found = {
+        "model": ("model", facts.model.name),
+        "accelerator": ("cluster.node.accelerator", facts.accelerator.name),
+        "ranks": ("cluster.node.accelerators", None if _varies("cluster.nodes", varied) else _plain(facts.ranks)),
+        "node": ("cluster.node", facts.node.name),
+        "nodes": ("cluster.nodes", _plain(facts.nodes)),
+        "accelerators": ("cluster.node.accelerators", _plain(facts.accelerators)),
+        "sequence": ("workload.sequence", _plain(facts.sequence)),
+        "global_batch": ("workload.global_batch", _plain(facts.global_batch)),
+        "precision": ("workload.precision", facts.precision),
+        "optimizer": ("workload.optimizer", facts.optimizer.name),
+        "tuning": ("workload.tuning", facts.tuning or None),
+        "stack": ("stack", facts.stack.name),
+    }
+    price = price_fields(facts.price)
     return {
-        "model": facts.model.name,
-        "accelerator": facts.accelerator.name,
-        "ranks": _plain(facts.ranks),
-        "node": facts.node.name,
-        "nodes": _plain(facts.nodes),
-        "accelerators": _plain(facts.accelerators),
-        "sequence": _plain(facts.sequence),
-        "global_batch": _plain(facts.global_batch),
-        "precision": facts.precision,
-        "optimizer": facts.optimizer.name,
-        "tuning": facts.tuning or None,
-        "stack": facts.stack.name,
+        **{name: None if _varies(path, varied) else value for name, (path, value) in found.items()},
         "changed": [kind for kind in _DOCUMENTS if getattr(facts, kind).changed],
-        **price_fields(facts.price),
+        **(dict.fromkeys(price) if price_varies(varied) else price),
     }
 
 

@@ -45,11 +45,11 @@ def plain(tree: Any) -> Any:
     return tree
 
 
-def _frame(setting: Setting) -> dict[str, Any]:
+def _frame(setting: Setting, varied: Sequence[str] = ()) -> dict[str, Any]:
     return {
         **head("costmodel/result/v1"),
         "scenario": _scenario(setting.case),
-        "facts": fact_fields(facts_of(setting.case)),
+        "facts": fact_fields(facts_of(setting.case), varied),
         "flop_convention": setting.convention,
         "documents": [
             {"name": name, "digest": digest, "own": name in setting.case.own}
@@ -161,7 +161,7 @@ def _transfer(transfer: Transfer) -> dict[str, Any]:
 def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[str, Any]:
     """A search: its best plans, counts, the scenario's own plan, the front if one was asked for."""
     tally = found.tally
-    result = _frame(found.setting)
+    result = _frame(found.setting, [axis.path for axis in found.variants.over])
     result |= {
         "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in _assumed(found.setting)],
         "objective": found.setting.case.scenario.objective,

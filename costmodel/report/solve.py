@@ -86,7 +86,7 @@ def solve_json(found: Solved) -> dict[str, Any]:
     return {
         **head("costmodel/solution/v1"),
         "title": title(found.case),
-        "facts": fact_fields(facts_of(found.case)),
+        "facts": fact_fields(facts_of(found.case), [found.path]),
         "path": found.path,
         "target": {
             "name": machine_name(found.target.column),

@@ -1,26 +1,23 @@
-"""Answers of sweep, scale and sensitivity."""
+"""Answers of sweep and scale."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.overrides import short
 from costmodel.errors import fail
 from costmodel.estimate.costs import COLUMNS, machine_name
 from costmodel.estimate.facts import facts_of
 from costmodel.estimate.legality.rules import REFUSALS
 from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.scale import Row, Scaled
-from costmodel.explore.vary.sensitivity import Knob, Sensitive
 from costmodel.explore.vary.sweep import Point, Swept
-from costmodel.report.charts import line, two_sided
+from costmodel.report.charts import line
 from costmodel.report.head import (
     fact_fields,
     head_of,
@@ -35,12 +32,11 @@ from costmodel.report.layout import Grid, Line
 from costmodel.report.machine import notes, whole_plan
 from costmodel.report.plan import remarks
 from costmodel.report.reply import head
-from costmodel.report.theme import BAD, DIM, HEAD, WARN, bar, styled
+from costmodel.report.theme import BAD, DIM, WARN, bar, styled
 from costmodel.report.words import TIME_TERMS, brief_words, joined, percent, result, spaced
 from costmodel.units import show_time, significant
 
 _TERMS = {key: title for title, key in TIME_TERMS}
-_KNOBS_SHOWN = 16
 _SPOKEN = {
     "cluster.node.scale_out.fabric.bandwidth": "network bandwidth",
     "cluster.node.scale_up.fabric.bandwidth": "scale-up bandwidth",
@@ -52,7 +48,7 @@ _SHORTER = {
 }
 
 
-def _short(path: str) -> str:
+def short_path(path: str) -> str:
     """A path without what every path of hardware begins with."""
     if path in _SPOKEN:
         return _SPOKEN[path]
@@ -66,26 +62,12 @@ def _short(path: str) -> str:
 
 def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     """A row a combination: what was set, what came out, and what is wrong where something is."""
-    first, varied = found.shown[0], [axis.path for axis in found.axes]
-    priced = any(map(is_cost, found.shown))
+    varied, priced = [axis.path for axis in found.axes], any(map(is_cost, found.shown))
     each = priced and price_varies(varied)
-    most = max((point.costs[first] for point in found.points if point.costs and point.costs[first] > 0), default=0.0)
-    rows = []
-    for point in found.points:
-        set_to = [spaced(setting.partition("=")[2]) for setting in point.settings]
-        costs = point.costs
-        main, *others = (result(name, costs[name]) if costs else "" for name in found.shown)
-        bars = bar(costs[first] / most, 16) if costs and most > 0 else ""
-        price = (hourly(point.facts.price) if point.facts else "",) if each else ()
-        rows.append((*set_to, main, bars, *others, *price, _why(point), *_planned(point, best=found.best)))
-    names = [*(_short(axis.path) for axis in found.axes), first, "", *found.shown[1:], *(["price"] * each), "verdict"]
-    align = "r" * (len(found.axes) + 1) + "l" + "r" * (len(found.shown) - 1 + each) + "l"
-    if found.best:
-        names, align = [*names, "best plan"], align + "l"
     lines: list[Line] = [*head_of(found.case, varied, priced=priced)]
     if len(found.points) < found.total:
         lines.append(styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD))
-    lines += [Text(), Grid(names, rows, align, drop=("",))]
+    lines += [Text(), _combinations(found, priced=each)]
     if each:
         lines += prices(point.facts.price for point in found.points if point.facts)
     lines += _remarks(found.points)
@@ -96,6 +78,26 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     counted = ("1 point" if count == 1 else f"{count:,} points") + (f", {broken:,} without an answer" if broken else "")
     made = "the best of costmodel search" if found.best else "costmodel estimate"
     return [*lines, Text(), styled(f"{counted}; each is {made} with its --set.", DIM)]
+
+
+def _combinations(found: Swept, *, priced: bool) -> Grid:
+    """The table of a sweep; with a column of prices where each row has its own."""
+    first = found.shown[0]
+    most = max((point.costs[first] for point in found.points if point.costs and point.costs[first] > 0), default=0.0)
+    rows = []
+    for point in found.points:
+        set_to = [spaced(setting.partition("=")[2]) for setting in point.settings]
+        costs = point.costs
+        main, *others = (result(name, costs[name]) if costs else "" for name in found.shown)
+        bars = bar(costs[first] / most, 16) if costs and most > 0 else ""
+        price = (hourly(point.facts.price) if point.facts else "",) if priced else ()
+        rows.append((*set_to, main, bars, *others, *price, _why(point), *_planned(point, best=found.best)))
+    paths = (short_path(axis.path) for axis in found.axes)
+    names = [*paths, first, "", *found.shown[1:], *(["price"] if priced else []), "verdict"]
+    align = "r" * (len(found.axes) + 1) + "l" + "r" * (len(found.shown) - 1 + priced) + "l"
+    if found.best:
+        names, align = [*names, "best plan"], align + "l"
+    return Grid(names, rows, align, drop=("",))
 
 
 def _planned(point: Point, *, best: bool) -> tuple[str, ...]:
@@ -141,6 +143,7 @@ def sweep_json(found: Swept) -> dict[str, Any]:
     return {
         **head("costmodel/sweep/v1"),
         "title": title(found.case),
+        "facts": fact_fields(facts_of(found.case), [axis.path for axis in found.axes]),
         "axes": [{"path": axis.path, "values": list(axis.values)} for axis in found.axes],
         "columns": [
             {"name": machine_name(name), "unit": COLUMNS[name].unit, "meaning": COLUMNS[name].meaning} for name in names
@@ -157,7 +160,7 @@ def sweep_rows(found: Swept) -> list[dict[str, Any]]:
         {
             "point": " ".join(point.settings),
             **{axis.path: point.values.get(axis.path) for axis in found.axes},
-            **{machine_name(name): _finite(point.costs.get(name)) for name in found.shown},
+            **{machine_name(name): finite(point.costs.get(name)) for name in found.shown},
             "verdict": point.said,
             "fault": point.fault.sentence if point.fault else None,
             "notes": list(point.remarked),
@@ -172,7 +175,8 @@ def _whole(point: Point) -> dict[str, Any]:
     return whole_plan({} if point.plan is None else choices(point.plan))
 
 
-def _finite(value: float | None) -> float | None:
+def finite(value: float | None) -> float | None:
+    """A number that JSON can hold."""
     return None if value is None or not math.isfinite(value) else value
 
 
@@ -265,6 +269,7 @@ def scale_json(found: Scaled) -> dict[str, Any]:
     return {
         **head("costmodel/scale/v1"),
         "title": title(found.case),
+        "facts": fact_fields(facts_of(found.case), _sized(found)),
         "kind": "weak" if found.weak else "strong",
         "bends_after": None if found.bend is None else found.rows[found.bend].ranks,
         "why": bend(found),
@@ -277,72 +282,12 @@ def scale_json(found: Scaled) -> dict[str, Any]:
 def _size(row: Row) -> dict[str, Any]:
     return {
         "ranks": row.ranks,
-        "efficiency": _finite(row.efficiency),
-        **{machine_name(name): _finite(row.point.costs.get(name)) for name in COLUMNS},
+        "efficiency": finite(row.efficiency),
+        **{machine_name(name): finite(row.point.costs.get(name)) for name in COLUMNS},
         **_whole(row.point),
         "grew": " ".join(term for term, _ in row.grew),
         "verdict": row.point.said,
         "fault": row.point.fault.sentence if row.point.fault else None,
         "notes": list(row.point.remarked),
         **({} if row.point.facts is None else price_fields(row.point.facts.price)),
-    }
-
-
-# ── sensitivity ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def sensitivity(found: Sensitive, shown: int = _KNOBS_SHOWN) -> list[Line]:
-    """A tornado, and which figure of the hardware is the bottleneck."""
-    knobs = found.knobs[:shown]
-    widest = max((max(abs(knob.low), abs(knob.high)) for knob in knobs), default=0.0)
-    rows = [_knob(knob, widest) for knob in knobs]
-    names = ("figure", "is", "turned", "down", "", "up")
-    grid = Grid(names, rows, "krrrlr", drop=("is", "turned", ""))
-    best = "" if found.case.scenario.plan else "of the best plan, "
-    lines: list[Line] = [*head_of(found.case, priced=is_cost(found.result)), styled(f"{best}{brief_words(found.plan)}")]
-    lines += [Text(), styled(f"{found.result} {result(found.result, found.value)}", HEAD), grid]
-    if len(found.knobs) > shown:
-        lines.append(styled(f"  {len(found.knobs) - shown} more move it less", DIM))
-    if any(knob.kind == "fitted" for knob in knobs):
-        lines.append(styled("  fit.* were fitted: costmodel calibrate renews them, --set does not reach them", DIM))
-    return [*lines, Text(), *map(styled, bottleneck(found))]
-
-
-def _knob(knob: Knob, widest: float) -> tuple[str, ...]:
-    turned = f"±{knob.spread * 100:.3g} %"
-    sides = (_percent(knob.low), two_sided(knob.low, knob.high, widest), _percent(knob.high))
-    return (_settable(knob), knob.text, turned, *sides)
-
-
-def _settable(knob: Knob) -> str:
-    """The path that --set takes; of what was fitted, what the fit calls it."""
-    return f"fit.{knob.path.partition('.efficiency.')[2]}" if knob.kind == "fitted" else short(knob.path)
-
-
-def _percent(share: float) -> str:
-    if abs(share) < 5e-6:
-        return "0 %"
-    digits = 2 if abs(share) < 0.001 else 1
-    return f"{share * 100:+.{digits}f} %".replace("-", "−")
-
-
-def bottleneck(found: Sensitive) -> list[str]:
-    """What a tenth more of each figure of the hardware would buy, most first."""
-    sign = -1.0 if COLUMNS[found.result].better == "higher" else 1.0
-    gains = sorted(((-sign * knob.high, knob) for knob in found.hardware), key=lambda item: -item[0])
-    said = [f"10 % more {_short(knob.path)} buys {gain * 100:.2g} %." for gain, knob in gains[:4] if gain > 1e-5]
-    return said or ["No figure of the hardware, a tenth larger, makes it better."]
-
-
-def sensitivity_json(found: Sensitive) -> dict[str, Any]:
-    """The tornado as plain values: shares by which the result changes."""
-    return {
-        **head("costmodel/sensitivity/v1"),
-        "title": title(found.case),
-        "facts": fact_fields(facts_of(found.case)),
-        "result": machine_name(found.result),
-        "value": found.value,
-        "plan": whole_plan(choices(found.plan)),
-        "bottleneck": bottleneck(found),
-        "figures": [{**asdict(knob), "low": _finite(knob.low), "high": _finite(knob.high)} for knob in found.knobs],
     }

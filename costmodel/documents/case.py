@@ -109,7 +109,7 @@ def case_from(reader: Reader, tree: dict[Any, Any], shown: str, assignments: Ite
     try:
         if isinstance(tree, dict):
             assign(tree, changes, lambda kind, name, place: reader.tree(kind, name, place)[0])
-            foreign = left_out(original, tree, map(path_of, changes), lambda name: _accelerator_of(reader, name))
+            foreign = left_out(original, tree, map(path_of, changes), _accelerator_of)
     except CostModelError as error:
         faults += error.faults
     try:
@@ -123,10 +123,10 @@ def case_from(reader: Reader, tree: dict[Any, Any], shown: str, assignments: Ite
     raise CostModelError(*dict.fromkeys([*faults, *(() if strange else _of_names(reader, tree))]))
 
 
-def _accelerator_of(reader: Reader, node: str) -> str:
+def _accelerator_of(node: str) -> str:
     """The name of a node's accelerator; nothing where there is no such node."""
     try:
-        held = reader.document("node", node).accelerator
+        held = Reader().document("node", node).accelerator
     except CostModelError:
         return ""
     return held if isinstance(held, str) else held.name

@@ -40,7 +40,8 @@ def solve(found: Solved) -> list[Line]:
         if found.nearest is not None:
             text, point = found.nearest
             lines.append(styled(f"  nearest   {result(goal.column, point.costs[goal.column])} at {spaced(text)}"))
-    if is_cost(goal.column) and price_varies([found.path]) and found.price is not None:
+    own = price_varies([found.path]) and found.path != "assume.price"
+    if is_cost(goal.column) and own and found.price is not None:
         lines += price_lines(found.price, "  ")
     if found.evaluated:
         tried = f"{counted} tried from {first} to {last}"

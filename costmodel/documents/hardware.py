@@ -165,6 +165,9 @@ class ScaleUp(Sourced):
 
     fabric: FabricReference = Field(description="Link technology")
     domain: Count = Field(description="Accelerators that reach each other without leaving the fabric")
+    accelerators: Count | None = Field(
+        default=None, description="Accelerators of a node that the domain counts; those it is built with if left out"
+    )
     topology: Literal["switch", "mesh", "pairs", "torus", "none"] = Field(
         default="switch", description="switch: any pair has the full rate; otherwise a pair has one link"
     )
@@ -178,6 +181,9 @@ class ScaleOut(Sourced):
 
     fabric: FabricReference = Field(description="Network technology")
     nics: Count = Field(description="Interfaces in the node")
+    accelerators: Count | None = Field(
+        default=None, description="Accelerators that share them; those the node is built with if left out"
+    )
     on_chip: bool = Field(
         default=False, description="Whether the interfaces are part of the accelerators, not behind their host links"
     )

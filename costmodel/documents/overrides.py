@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from costmodel.documents.paths import at
 from costmodel.documents.reading import COMMAND_LINE, Items, Mapping, assigned, copied, key_at
 from costmodel.documents.references import REFERENCES
 from costmodel.errors import CostModelError, Fault, Place, fail
@@ -16,9 +17,10 @@ Fetch = Callable[[str, str, Place | None], Any]
 # What one says, and where it stands.
 _SHORT = {"cluster.fabric": "cluster.node.scale_out.fabric", "cluster.accelerator": "cluster.node.accelerator"}
 
-# Leaves whose first value other figures of the document belong to, and the key that keeps it: a node of which a job
-# uses fewer accelerators still has the interfaces of all.
-_FIRST_VALUE = {"cluster.node.accelerators": "built_with"}
+# A node of which a job uses fewer accelerators still has the domain and the interfaces of all: its first number of
+# accelerators is kept. A domain or interfaces that are set too are those of the accelerators in use.
+_NODE, _USED, _BUILT = "cluster.node", "accelerators", "built_with"
+_OF_THE_NODE = {"cluster.node.scale_up.domain": "scale_up", "cluster.node.scale_out.nics": "scale_out"}
 
 
 def full(path: str) -> str:
@@ -85,6 +87,18 @@ def assign(tree: dict[Any, Any], assignments: Iterable[str | Assignment], fetch:
             faults += error.faults
     if faults:
         raise CostModelError(*faults)
+    _count_for_those_in_use(tree, changes)
+
+
+def _count_for_those_in_use(tree: dict[Any, Any], changes: Iterable[Assignment]) -> None:
+    """Domain and interfaces that were set for a partly used node count for the accelerators in use."""
+    node, used = at(tree, _NODE), f"{_NODE}.{_USED}"
+    if not any(change.path == used for change in changes):
+        return
+    for change in changes:
+        group = at(node, _OF_THE_NODE.get(change.path, ""))
+        if isinstance(group, dict) and _USED not in group:
+            group[key_at(_USED, change.at, change.place)] = at(node, _USED)
 
 
 def _assign(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> None:
@@ -94,7 +108,8 @@ def _assign(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> None:
     here: Any = tree
     for depth, part in enumerate(parts[:-1]):
         here = _inward(here, part, ".".join(parts[: depth + 1]), parts[depth + 1], change.at, fetch)
-    _keep_first(here, parts[-1], _FIRST_VALUE.get(change.path), change.at)
+    if change.path == f"{_NODE}.{_USED}":
+        _keep_first(here, change.at)
     _put(here, parts[-1], change.value, change.at, change.place)
 
 
@@ -115,12 +130,12 @@ def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch:
     return inner
 
 
-def _keep_first(here: Any, part: str, beside: str | None, at: Place) -> None:
-    """Keep the value that a leaf had in its document under another key, before the leaf is set."""
-    if beside is None or not isinstance(here, dict) or part not in here or beside in here:
+def _keep_first(node: Any, place: Place) -> None:
+    """Keep how many accelerators a node is built with, before a job is given others."""
+    if not isinstance(node, dict) or _USED not in node or _BUILT in node:
         return
-    known = next(key for key in here if key == part)
-    here[key_at(beside, getattr(known, "place", at), getattr(known, "at", at))] = here[part]
+    known = next(key for key in node if key == _USED)
+    node[key_at(_BUILT, getattr(known, "place", place), getattr(known, "at", place))] = node[_USED]
 
 
 def _put(here: Any, part: str, value: Any, at: Place, place: Place | None) -> None:

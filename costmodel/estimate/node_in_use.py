@@ -21,9 +21,10 @@ def domain_of(case: Case, ranks: Number) -> Number:
     """Accelerators of a scale-up domain that the job has; of a rack of nodes as many of each rack if it can."""
     node = case.node
     whole: Number = node.scale_up.domain
-    if node.accelerators != node.built:
+    counted = node.scale_up.accelerators or node.built
+    if node.accelerators != counted:
         with term("domain"):
-            whole = domain_in_use(whole, node.accelerators, node.built)
+            whole = domain_in_use(whole, node.accelerators, counted)
     size = float(whole)
     taken = _taken(size, int(node.accelerators), int(ranks))
     if taken == size:
@@ -55,10 +56,11 @@ def interface_rate(case: Case, share: float) -> Number:
 def _interfaces(case: Case) -> Number:
     """Interfaces of a node that the job sends over."""
     node = case.node
-    if node.accelerators == node.built:
+    sharing = node.scale_out.accelerators or node.built
+    if node.accelerators == sharing:
         return node.scale_out.nics
     with term("interfaces"):
-        return interfaces_in_use(node.scale_out.nics, node.accelerators, node.built)
+        return interfaces_in_use(node.scale_out.nics, node.accelerators, sharing)
 
 
 def held_by_host_link(case: Case) -> bool:

@@ -133,6 +133,19 @@ def test_one_interface_is_taken_at_its_own_rate() -> None:
     assert interface_rate(faster, 1.0) == 400e9
 
 
+def test_what_is_set_of_a_node_beside_its_accelerators_is_of_those_in_use() -> None:
+    """Four GPUs with four interfaces, or with a domain of two such nodes: as it is said, in whatever order."""
+    port = read("fabric", "ib-ndr").bandwidth
+    assert interface_rate(used("dgx-h100", 4, "cluster.node.scale_out.nics=4"), 1.0) == port
+    assert interface_rate(used("dgx-h100", 4, "cluster.node.scale_out.nics=2"), 1.0) == port / 2
+    assert interface_rate(load("quickstart", ("cluster.node.scale_out.nics=4", f"{USED}=4")), 1.0) == port
+    assert domain(used("dgx-h100", 4, "cluster.node.scale_up.domain=8")) == 8
+    assert domain(used("dgx-h100", 4, "cluster.node.scale_up.domain=2")) == 2
+    assert domain(used("dgx-h100", 8, "cluster.node.scale_up.domain=4")) == 4
+    halved = load("quickstart", ("cluster.node.scale_out.nics=4",))
+    assert interface_rate(halved, 1.0) == port / 2
+
+
 def test_tensor_parallelism_over_two_half_used_nodes_leaves_the_domain() -> None:
     """Nodes with 4 of their 8 GPUs are no NVLink domain of 8 together."""
     more = ("plan.tp=8", "cluster.nodes=8")

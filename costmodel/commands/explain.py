@@ -77,7 +77,7 @@ def _figure(scenario: str, quantity: str, assignments: Sequence[str], depth: int
     if asked.refused:
         return Reply(lambda: refusal(asked), lambda: machine.estimate(asked), yes=False)
     node = explain_figure(case, quantity)
-    return Reply(lambda: tree.tree(node, depth), lambda: tree.tree_json(node))
+    return Reply(lambda: tree.tree(case, node, depth), lambda: tree.tree_json(case, node))
 
 
 def _asked_of_a_scenario(what: str, quantity: str) -> bool:

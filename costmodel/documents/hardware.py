@@ -164,6 +164,9 @@ class ScaleUp(Sourced):
 
     fabric: FabricReference = Field(description="Link technology")
     domain: Gpus = Field(description="Accelerators that reach each other without leaving the fabric")
+    accelerators: Gpus | None = Field(
+        default=None, description="Accelerators of a node that the domain counts; those it is built with if left out"
+    )
     topology: Literal["switch", "mesh", "pairs", "torus", "none"] = Field(
         default="switch", description="switch: any pair has the full rate; otherwise a pair has one link"
     )
@@ -177,15 +180,26 @@ class ScaleOut(Sourced):
 
     fabric: FabricReference = Field(description="Network technology")
     nics: Interfaces = Field(description="Interfaces in the node")
+    accelerators: Gpus | None = Field(
+        default=None, description="Accelerators that share them; those the node is built with if left out"
+    )
+    on_chip: bool = Field(
+        default=False, description="Whether the interfaces are part of the accelerators, not behind their host links"
+    )
 
 
 class ListPrice(Sourced):
     """A price seen on a date; prices vary several times over for the same part."""
 
-    hourly: NodePrice = Field(description="Of the whole node")
+    hourly: NodePrice = Field(description="Of what is rented: the whole node, or each accelerator")
+    per: Literal["node", "accelerator"] = Field(
+        default="node",
+        description="node: rented whole, however few of its accelerators a job uses; accelerator: rented one by one",
+    )
     sold: Literal["on demand", "capacity block"] = Field(
         default="on demand", description="By the hour at any time, or reserved ahead for a stretch of days"
     )
+    region: str | None = Field(default=None, description="Region of the cloud that the price is of")
     date: str = Field(description="Date seen")
 
 
@@ -212,7 +226,12 @@ class Node(Document):
     title: str = Field(description="Full name")
     provider: str = Field(description="Maker or cloud")
     accelerator: AcceleratorReference = Field(description="What computes")
-    accelerators: Gpus = Field(description="How many in the node")
+    accelerators: Gpus = Field(description="How many in the node; a job uses them all")
+    built_with: Gpus | None = Field(
+        default=None,
+        description="How many the node is built with, where a job uses fewer: domain and interfaces are of so many; "
+        "those in use share the host's memory, its drives and the price of the node",
+    )
     scale_up: ScaleUp = Field(description="Links inside the node or domain")
     scale_out: ScaleOut = Field(description="Links between nodes")
     host: FabricReference | None = Field(default=None, description="Link of an accelerator to its host")
@@ -221,6 +240,11 @@ class Node(Document):
     power: Power | None = Field(default=None, description="Of the whole node; for the reader alone")
     price: ListPrice | None = Field(default=None, description="List price")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    @property
+    def built(self) -> float:
+        """Accelerators that the whole node has."""
+        return self.built_with or self.accelerators
 
 
 NodeReference = Annotated[Annotated[str, Tag("name")] | Annotated[Node, Tag("inline")], Discriminator(as_written)]

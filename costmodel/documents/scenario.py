@@ -96,7 +96,9 @@ class Assumptions(Document):
     overlap: OverlapAssumption = Field(default_factory=OverlapAssumption, description="What hides behind compute")
     experts: ExpertAssumption = Field(default_factory=ExpertAssumption, description="Mixture of experts")
     fragmentation: Share | None = Field(default=None, description="What the caching allocator adds; else the stack's")
-    price: Price | None = Field(default=None, description="Of one accelerator; else the node's list price")
+    price: Price | None = Field(
+        default=None, description="Of one accelerator of this node, and of no other; else the node's list price"
+    )
     sustained: Positive | None = Field(
         default=None, description="Slow-down of a real step over isolated kernels, on one part; else the fit's"
     )
@@ -119,7 +121,7 @@ class Scenario(Document):
     """Everything one question needs."""
 
     schema_: Literal["costmodel/scenario/v1"] = Field(alias="schema", description="Kind and version of this document")
-    title: str = Field(description="One line, shown at the head of every answer")
+    title: str = Field(description="One line for the reader of the file; answers say what was computed")
     model: ModelReference = Field(description="Model, by name or written out")
     cluster: Cluster = Field(description="Where it runs")
     workload: Training = Field(description="What it does")

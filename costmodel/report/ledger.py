@@ -13,10 +13,10 @@ from costmodel.estimate.memory.ledger import ALLOCATED, LINES, RESERVED
 from costmodel.estimate.plan import Answer
 from costmodel.explore.explain.alone import Alone
 from costmodel.report.layout import Grid, Line, drawn
-from costmodel.report.ledger_notes import ledger_note
-from costmodel.report.plan import assumed_lines, following, problems, refusal
+from costmodel.report.ledger_notes import ledger_label, ledger_note
+from costmodel.report.plan import assumed_lines, following, problems, refusal, titled
 from costmodel.report.theme import HEAD, VERDICT_STYLE, bar, styled
-from costmodel.report.words import BAND, memory_band, percent, plan_words
+from costmodel.report.words import BAND, memory_band, percent
 from costmodel.units import gib
 
 
@@ -24,7 +24,7 @@ def memory(answer: Answer, *, verbose: bool = False) -> list[Line]:
     """The ledger of the worst stage, and which lines sum to which total."""
     if answer.refused:
         return refusal(answer)
-    setting, ledger = answer.setting, answer.evaluation.ledger
+    ledger = answer.evaluation.ledger
     peaks = [number(peak) for peak in ledger.peaks]
     stages = int(answer.evaluation.block.pp[0])
     there = stages_of(stages)
@@ -32,9 +32,9 @@ def memory(answer: Answer, *, verbose: bool = False) -> list[Line]:
     where = f"stage {(0, 1, stages - 1)[worst]} of {stages}, {STAGES[worst]}" if stages > 1 else "the only one"
     others = " · ".join(f"{STAGES[position]} {gib(peaks[position])}" for position in there)
     return [
-        styled(f"Per GPU, worst pipeline stage ({where})   {setting.case.accelerator.name}", HEAD),
-        styled(plan_words(answer)),
+        *titled(answer),
         Text(),
+        styled(f"Per GPU, worst pipeline stage ({where})", HEAD),
         Grid(("line", "GiB", "", "note"), _ledger_rows(answer, worst, peaks[worst]), "lrll", headed=False, drop=("",)),
         _room(answer),
         styled(f"  {BAND} of the peak: {memory_band(answer.evaluation.costs.row())}"),
@@ -71,7 +71,7 @@ def _ledger_rows(answer: Answer, stage: int, peak: float) -> list[tuple[str, str
     values = {name: number(answer.evaluation.ledger.line(name, stage)) for name in LINES}
     largest = max(values.values())
     rows = [
-        (name, gib(value), bar(value / largest, 20), ledger_note(answer, name))
+        (ledger_label(answer, name), gib(value), bar(value / largest, 20), ledger_note(answer, name))
         for name, value in values.items()
         if value
     ]

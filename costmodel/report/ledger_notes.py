@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from costmodel.estimate.costs import number
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import ELEMENT_BYTES
 from costmodel.estimate.shapes.schedules import summed_once, weight_copies
@@ -21,6 +22,17 @@ _NOTES = {
 }
 
 
+def ledger_label(answer: Answer, name: str) -> str:
+    """A line of the ledger; what is called gathered are copies where no rank gathers from another."""
+    gathers = answer.evaluation.block.structure.zero == 3 and _shards(answer)
+    return "copies" if name == "gathered" and not gathers else name
+
+
+def _shards(answer: Answer) -> bool:
+    """Whether several ranks hold the states of each other."""
+    return number(answer.evaluation.block.shards) > 1
+
+
 def ledger_note(answer: Answer, name: str) -> str:
     """What a line holds."""
     setting, structure = answer.setting, answer.evaluation.block.structure
@@ -28,15 +40,25 @@ def ledger_note(answer: Answer, name: str) -> str:
     notes = {
         "weights": _weights(answer),
         "gradients": _gradients(answer),
-        "optimizer": f"{optimizer}, {_sharded(answer)}" if structure.zero >= 1 else optimizer,
+        "optimizer": f"{optimizer}, {_sharded(answer)}" if _zero(answer) >= 1 else optimizer,
         "activations": choice_words(structure)[0],
     }
-    if states.cast:
+    if ledger_label(answer, "gathered") == "copies":
+        unpacked = "weights in 4 bits, unpacked to be used"
+        notes["gathered"] = unpacked if setting.packed else "16-bit copies of what is used, and their gradients"
+    if setting.ranks == 1:
+        notes["runtime"] = "context (assumed)"
+    if states.cast and setting.tuning is None:
         notes["gathered"] = f"{states.compute:.0f} B a parameter that matmuls read, autocast's copies"
     notes |= tuning_notes(setting)
     if structure.recompute_modules is not None:
         notes["recompute"] = "modules of one layer, computed again"
     return notes.get(name, _NOTES.get(name, ""))
+
+
+def _zero(answer: Answer) -> int:
+    """The ZeRO stage that shards something; one rank alone shards nothing."""
+    return answer.evaluation.block.structure.zero if _shards(answer) else 0
 
 
 def _sharded(answer: Answer) -> str:
@@ -46,7 +68,7 @@ def _sharded(answer: Answer) -> str:
 
 def _weights(answer: Answer) -> str:
     setting, structure = answer.setting, answer.evaluation.block.structure
-    states, narrow, zero = setting.stack.states, setting.narrow, structure.zero
+    states, narrow, zero = setting.stack.states, setting.narrow, _zero(answer)
     kept = 0.0 if narrow and narrow.primary else states.weights
     copies = f" + {setting.recipe.copies:.3g} {setting.recipe.name}" if narrow and narrow.cached else ""
     words = f"{kept:.0f}{copies} B a parameter"
@@ -59,7 +81,7 @@ def _weights(answer: Answer) -> str:
 
 def _gradients(answer: Answer) -> str:
     setting, block = answer.setting, answer.evaluation.block
-    zero, offload, width = block.structure.zero, block.structure.offload, setting.gradient
+    zero, offload, width = _zero(answer), block.structure.offload, setting.gradient
     late = bool(np.any(summed_once(setting, block)))
     words = f"{width:.0f} B a parameter"
     if "optimizer" in offload and zero >= 2 and not late and setting.stack.offload and setting.stack.offload.gradients:

@@ -149,6 +149,10 @@ REMARKS = {
         "(assume.sustained well below 1), or the share is of another peak or convention than the products' own "
         "(assume.mfu_peak, assume.flop_convention).",
     ),
+    "N014": Rule(
+        "over the host link",
+        "The interfaces of an accelerator together carry more than its link to the host; it sends no faster than that.",
+    ),
     "N020": Rule(
         "batch in tokens",
         "The tokens of a batch are no whole number of sequences; the nearest number of sequences is taken.",

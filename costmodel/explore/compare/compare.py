@@ -10,6 +10,7 @@ from costmodel.documents.case import Case
 from costmodel.documents.references import REFERENCES
 from costmodel.errors import Place
 from costmodel.estimate.costs import machine_name
+from costmodel.estimate.facts import Facts, facts_of
 from costmodel.estimate.plan import Answer
 from costmodel.explore.compare.figures import MEMORY, TRAFFIC, choices, figures
 from costmodel.explore.compare.leaves import Value, leaves
@@ -29,6 +30,7 @@ class Side:
     documents: Mapping[str, str] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
     assumed: Mapping[str, str] = field(default_factory=dict)  # of values that nobody wrote
+    facts: Facts | None = None  # what was computed
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,8 @@ def side(name: str, answer: Answer) -> Side:
         values[f"plan.{key}"] = own if own and own.value == value else Value(value)
     held = {} if answer.refused else figures(answer)
     assumed = {item.path: item.value for item in answer.assumed}
-    return Side(name, values, held, named_documents(answer.setting.case), answer.refused, assumed)
+    documents, facts = named_documents(answer.setting.case), facts_of(answer.setting.case)
+    return Side(name, values, held, documents, answer.refused, assumed, facts)
 
 
 def named_documents(case: Case) -> dict[str, str]:

@@ -19,6 +19,7 @@ from costmodel.errors import CostModelError, Fault, Place, fail
 from costmodel.estimate.block import Block
 from costmodel.estimate.costs import COLUMNS
 from costmodel.estimate.evaluate import lacking
+from costmodel.estimate.price import Price
 from costmodel.estimate.setting import setting_of
 from costmodel.explore.compare.chosen import by_search
 from costmodel.explore.compare.leaves import Value, leaves
@@ -81,6 +82,7 @@ class Solved:
     faulty: dict[str, Fault] = field(default_factory=dict)  # and values that cannot stand there
     best: bool = False  # plan of a search each time, instead of the scenario's own
     plan: Block | None = None  # that of the answer
+    price: Price | None = None  # at the answer, or at what comes nearest
 
     @property
     def answer(self) -> str | None:
@@ -319,7 +321,8 @@ def _scanned(values: Sequence[str], reached: Sequence[bool]) -> list[Reach]:
 def _complete(found: Solved, seen: dict[str, Point]) -> None:
     """How much was tried; where nothing reaches the target, what comes nearest."""
     found.evaluated = len(seen)
-    found.plan = seen[found.answer].plan if found.answer in seen else None
+    at_answer = seen.get(found.answer or "")
+    found.plan = None if at_answer is None else at_answer.plan
     faults = {text: tried.fault for text, tried in seen.items() if tried.fault is not None}
     found.faulty = {text: fault for text, fault in faults.items() if fault.code != NO_PLAN}
     found.illegal = len(faults) - len(found.faulty) + sum(bool(tried.refused) for tried in seen.values())
@@ -333,3 +336,5 @@ def _complete(found: Solved, seen: dict[str, Point]) -> None:
         raise fail("C004", f"{column} is not known", Place(found.case.file), wanted)
     if not found.reaches and known:
         found.nearest = max(known, key=lambda item: sign * item[1].costs[column])
+    shown = at_answer if found.nearest is None else found.nearest[1]
+    found.price = None if shown is None or shown.facts is None else shown.facts.price

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from costmodel.documents.case import Case
 from costmodel.estimate.along import STAGES, stages_of
 from costmodel.estimate.block import SIZES, Structure
 from costmodel.estimate.costs import COLUMNS, machine_name, number
@@ -109,6 +110,16 @@ def notes(plans: Iterable[Sequence[str]]) -> list[dict[str, str]]:
     return [{"code": code, "text": REMARKS[code].meaning} for code in codes]
 
 
+def held(case: Case) -> dict[str, Any]:
+    """Keys of the plan that a search holds because --set gave them, each with its value."""
+    return {key: plain(value) for key, value in case.held.values.items()}
+
+
+def conflicts(case: Case) -> list[dict[str, str]]:
+    """Where the plan that --set gives and the search disagree."""
+    return [{"code": "N020", "text": sentence} for sentence in case.held.conflicts]
+
+
 def memory(answer: Answer) -> dict[str, Any]:
     """One plan with its ledger by stage: the first, one in the middle and the last, as far as there are so many."""
     result = estimate(answer)
@@ -151,6 +162,7 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
     result |= {
         "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in found.setting.assumed],
         "objective": found.setting.case.scenario.objective,
+        "held": held(found.setting.case),
         "candidates": tally.candidates,
         "evaluated": tally.evaluated,
         "fit": tally.fit,
@@ -164,7 +176,7 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
         "refused": [
             _refused(code, count, tally.candidates, examples) for code, count in tally.refused.most_common() if count
         ],
-        "notes": notes(plan.remarked for plan in found.best),
+        "notes": [*conflicts(found.setting.case), *notes(plan.remarked for plan in found.best)],
     }
     if tally.front is not None:
         result["pareto"] = _front(found, tally.front)

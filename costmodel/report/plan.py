@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from costmodel.documents.case import Case
+from costmodel.documents.overrides import value_text
 from costmodel.estimate.assumed import Assumed
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer
@@ -31,6 +32,17 @@ def owned(case: Case) -> list[Line]:
     return [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
 
 
+def held_words(case: Case) -> str:
+    """The keys of the plan that a search holds, as the head of an answer names them."""
+    return " · ".join(f"{key} {value_text(value)}" for key, value in case.held.values.items())
+
+
+def searched(case: Case) -> list[Line]:
+    """What a search holds because --set gave it, and where the plan and the search disagree."""
+    held = [styled(f"held by --set: {held_words(case)}", HEAD)] if case.held.values else []
+    return [*held, *(styled(f"▲ N020 {REMARKS['N020'].title}: {words}", WARN) for words in case.held.conflicts)]
+
+
 def refusal(answer: Answer) -> list[Line]:
     """Of a plan that is not legal: why, and nothing else."""
     said = styled("Not a legal plan; nothing was computed.", BAD)
@@ -38,8 +50,8 @@ def refusal(answer: Answer) -> list[Line]:
 
 
 def following(answer: Answer, verb: str, *words: str, before: str = "Next:") -> Text:
-    """The command to type next."""
-    return drawn(f"{before} {command(answer.setting.case, verb, *words)}")
+    """The command to type next; after one plan a search is free to find another, so it does not hold that one's keys."""
+    return drawn(f"{before} {command(answer.setting.case, verb, *words, free=verb == 'search')}")
 
 
 def assumed_lines(assumed: tuple[Assumed, ...], *, verbose: bool) -> list[Line]:

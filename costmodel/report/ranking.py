@@ -23,7 +23,7 @@ from costmodel.explore.search.search import NO_PRECISION, Found, lacking_precisi
 from costmodel.report.choices import CHOICES, choice_words, short_words, split_words
 from costmodel.report.compare import difference, figure_row
 from costmodel.report.layout import Grid, Line, drawn
-from costmodel.report.plan import owned, remarks
+from costmodel.report.plan import owned, remarks, searched
 from costmodel.report.refusals import reason, reason_of
 from costmodel.report.scatter import Point, scatter
 from costmodel.report.suggest import OF_ITSELF_ONE, command, plan_settings
@@ -49,7 +49,7 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
     over = found.variants.over
     if _SIZED.isdisjoint(axis.path for axis in over):
         counts = f"{float(setting.ranks):,.0f} GPUs · {counts}"
-    lines: list[Line] = [styled(head(setting), HEAD), *owned(setting.case), styled(counts), Text()]
+    lines: list[Line] = [styled(head(setting), HEAD), *owned(setting.case), *searched(setting.case), styled(counts), Text()]
     lines[1:1] = [styled(f"over {axis.path}: {_few(axis.values)}", HEAD) for axis in over]
     if found.stopped:
         lines[-1:] = [styled(f"Stopped after {percent(tally.candidates / found.total)} of the plans.", BAD), Text()]

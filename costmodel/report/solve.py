@@ -12,8 +12,8 @@ from costmodel.estimate.costs import machine_name
 from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.solve import Reach, Solved
 from costmodel.report.layout import Line, drawn
-from costmodel.report.machine import whole_plan
-from costmodel.report.plan import owned
+from costmodel.report.machine import conflicts, held, whole_plan
+from costmodel.report.plan import owned, searched
 from costmodel.report.reply import head
 from costmodel.report.suggest import command
 from costmodel.report.theme import BAD, DIM, HEAD, styled
@@ -26,6 +26,7 @@ def solve(found: Solved) -> list[Line]:
     wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {result(goal.column, goal.bound)}"
     now = f" (now {spaced(found.now.text)})" if found.now is not None else ""
     lines: list[Line] = [styled(f"{found.case.scenario.title}: {wanted}", HEAD), *owned(found.case)]
+    lines += searched(found.case) if found.best else []
     counted = f"{found.evaluated:,} value{'' if found.evaluated == 1 else 's'}"
     if found.stopped:
         lines.append(styled(f"Stopped after {counted}.", BAD))
@@ -102,4 +103,6 @@ def solve_json(found: Solved) -> dict[str, Any]:
         "faults": [{"value": text, "code": it.code, "text": it.sentence} for text, it in found.faulty.items()],
         "complete": not found.stopped,
         "evaluated": found.evaluated,
+        "held": held(found.case) if found.best else {},
+        "notes": conflicts(found.case) if found.best else [],
     }

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from costmodel.documents.case import Case
+from costmodel.documents.overrides import full
 from costmodel.documents.plan import Plan
 from costmodel.estimate.block import SIZES, Structure
 from costmodel.estimate.plan import structure_of, usual_etp, written
@@ -15,11 +16,17 @@ from costmodel.explore.search.rank import Ranked
 from costmodel.report.choices import written_choice
 
 
-def command(case: Case, verb: str, *words: str, settings: Mapping[str, str] | None = None) -> str:
-    """A line of the shell; settings come last and in the place of earlier ones of the same path."""
+def command(
+    case: Case, verb: str, *words: str, settings: Mapping[str, str] | None = None, free: bool = False
+) -> str:
+    """A line of the shell; settings come last and in the place of earlier ones of the same path.
+
+    free: a search that holds nothing of the plan.
+    """
     settings = settings or {}
-    ahead = [item for item in case.assignments if verb == "search" or not item.lstrip().startswith("search.")]
-    kept = [item for item in ahead if item.partition("=")[0].strip() not in settings]
+    ahead = [(full(item.partition("=")[0].strip()), item) for item in case.assignments]
+    dropped = {*(["plan"] if free else []), *([] if verb == "search" else ["search"])}
+    kept = [item for path, item in ahead if path not in settings and path.split(".")[0] not in dropped]
     changed = [*kept, *(f"{path}={value}" for path, value in settings.items())]
     options = [part for item in changed for part in ("--set", item)]
     return shlex.join(["costmodel", verb, case.name or "SCENARIO", *words, *options])

@@ -21,8 +21,8 @@ from costmodel.explore.vary.sensitivity import Knob, Sensitive
 from costmodel.explore.vary.sweep import Point, Swept
 from costmodel.report.charts import line, two_sided
 from costmodel.report.layout import Grid, Line
-from costmodel.report.machine import notes, whole_plan
-from costmodel.report.plan import owned, remarks
+from costmodel.report.machine import conflicts, held, notes, whole_plan
+from costmodel.report.plan import owned, remarks, searched
 from costmodel.report.reply import head
 from costmodel.report.theme import BAD, DIM, HEAD, WARN, bar, styled
 from costmodel.report.words import TIME_TERMS, brief_words, joined, percent, result, spaced
@@ -69,7 +69,7 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     if found.best:
         names, align = [*names, "best plan"], align + "l"
     lines: list[Line] = [styled(found.case.scenario.title, HEAD), Grid(names, rows, align, drop=("",))]
-    lines[1:1] = owned(found.case)
+    lines[1:1] = [*owned(found.case), *(searched(found.case) if found.best else [])]
     if len(found.points) < found.total:
         lines[1:1] = [styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD)]
     lines += _remarks(found.points)
@@ -131,7 +131,8 @@ def sweep_json(found: Swept) -> dict[str, Any]:
         ],
         "complete": len(found.points) == found.total,
         "points": sweep_rows(found),
-        "notes": notes(point.remarked for point in found.points),
+        "held": held(found.case) if found.best else {},
+        "notes": [*_conflicts(found), *notes(point.remarked for point in found.points)],
     }
 
 
@@ -192,13 +193,14 @@ def scale(found: Scaled) -> list[Line]:
     head = f"{found.case.scenario.title}: {kind}{', the best plan at each size' if found.best else ''}"
     stopped = [styled("Stopped before the last size.", BAD)] if found.stopped else []
     noted = _remarks([row.point for row in found.rows])
-    return [styled(head, HEAD), *owned(found.case), *_freed(found), *stopped, grid, *noted, Text(), styled(bend(found))]
+    above = [styled(head, HEAD), *owned(found.case), *(searched(found.case) if found.best else _freed(found)), *stopped]
+    return [*above, grid, *noted, Text(), styled(bend(found))]
 
 
 def _freed(found: Scaled) -> list[Line]:
     """What is written of the plan and cannot stay."""
     plan = found.case.scenario.plan
-    if found.best or plan is None or plan.dp is None:
+    if plan is None or plan.dp is None:
         return []
     return [styled(f"dp follows from the ranks; the {plan.dp:.0f} of the plan is left out", WARN)]
 
@@ -245,8 +247,14 @@ def scale_json(found: Scaled) -> dict[str, Any]:
         "why": bend(found),
         "complete": not found.stopped,
         "sizes": [_size(row) for row in found.rows],
-        "notes": notes(row.point.remarked for row in found.rows),
+        "held": held(found.case) if found.best else {},
+        "notes": [*_conflicts(found), *notes(row.point.remarked for row in found.rows)],
     }
+
+
+def _conflicts(found: Swept | Scaled) -> list[dict[str, str]]:
+    """Where --set and the search disagree, if each answer is the best of a search."""
+    return conflicts(found.case) if found.best else []
 
 
 def _size(row: Row) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from costmodel.documents.case import Case
-from costmodel.documents.plan import Space
 from costmodel.documents.reading import COMMAND_LINE
 from costmodel.documents.variation import vary
 from costmodel.errors import CostModelError, Place, fail
@@ -76,7 +75,7 @@ SAME_SCORE = 1e-12  # relative; what rounding makes of equal ones
 
 def _yours(setting: Setting, sign: float, objective: str) -> tuple[Answer | None, float]:
     plan = setting.case.scenario.plan
-    if plan is None:
+    if plan is None or setting.case.held.whole:
         return None, -math.inf
     yours = answer(setting, plan)
     score = sign * yours.evaluation.costs.row()[objective]
@@ -90,27 +89,27 @@ def _rankable(setting: Setting) -> None:
         raise fail("C004", "the objective is cost, but no price is known", None, wanted)
 
 
-def unseen(path: str) -> tuple[str, list[str]]:
-    """What is wrong with a leaf of the plan that a search is to look at, and what to set in its place, if anything."""
-    key = path.removeprefix("plan.")
-    listed = [f"--set 'search.{key}=[…]' lists what to try"] if key in Space.model_fields else []
-    return f"a search makes its own plans and does not look at {path}", listed
-
-
 def _varied(case: Case, over: Sequence[Axis]) -> None:
-    """A fault for a leaf that a search does not look at, or has its own values of."""
+    """A fault for a path whose values the search lists already, or that makes no one ranking."""
     for axis in over:
-        if axis.path.split(".")[0] == "plan":
-            sentence, listed = unseen(axis.path)
-            hint = "; ".join((*listed, "costmodel sweep varies the scenario's plan"))
-        elif axis.path == PRECISION and case.scenario.search and case.scenario.search.precision:
-            sentence, hint = f"search.precision lists values of {PRECISION} already", "leave one of the two out"
-        elif axis.path == "objective":
+        if axis.path == "objective":
             sentence, hint = "plans of several objectives make no one ranking", f"--set objective={axis.values[0]}"
+        elif fault := not_to_vary(case, axis.path):
+            sentence, hint = fault
         else:
             continue
         written = f"--over {axis.path}={','.join(axis.values)}"
         raise fail("C010", sentence, Place(COMMAND_LINE, 0, len("--over ") + 1, "", written, len(axis.path)), hint)
+
+
+def not_to_vary(case: Case, path: str) -> tuple[str, str] | None:
+    """Why a search cannot take several values of a path, and what to do instead; nothing where it can."""
+    space, (_, _, key) = case.scenario.search, path.rpartition(".")
+    if path == "plan":
+        return "a search takes values of one key of the plan", "for example plan.tp"
+    if path not in (PRECISION, f"plan.{key}") or space is None or getattr(space, key, None) is None:
+        return None
+    return f"search.{key} lists values of {path} already", "leave one of the two out"
 
 
 def _own_ahead(top: Top, yours: Answer | None) -> list[Ranked]:

@@ -24,13 +24,13 @@ class HeldKeys:
 
     values: keys of the plan with the value that every plan of the search has.
     conflicts: a sentence for each key that was set and is not held, or is held in part.
-    whole: whether the command line set every key of the plan, which then is a constraint and not the user's own plan.
+    all_keys: whether the command line gave every key of the plan, one by one: then there is no plan to rank.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
     space: Space = field(default_factory=Space)
     conflicts: tuple[str, ...] = ()
-    whole: bool = False
+    all_keys: bool = False
 
 
 def held_keys(plan: Plan | None, search: Space | None, precision: str, assignments: Iterable[str]) -> HeldKeys:
@@ -46,8 +46,8 @@ def held_keys(plan: Plan | None, search: Space | None, precision: str, assignmen
     update: dict[str, Any] = {key: [value] for key, value in values.items()}
     for narrow in (_recompute, _ends):
         conflicts += narrow(values, space, update)
-    whole = plan is not None and bool(chosen) and plan.model_fields_set <= {*chosen}
-    return HeldKeys(values, space.model_copy(update=update), tuple(conflicts), whole)
+    all_keys = plan is not None and bool(chosen) and "plan" not in paths and plan.model_fields_set <= {*chosen}
+    return HeldKeys(values, space.model_copy(update=update), tuple(conflicts), all_keys)
 
 
 def _chosen(plan: Plan | None, paths: Iterable[str]) -> dict[str, Any]:

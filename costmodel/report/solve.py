@@ -35,8 +35,8 @@ def solve(found: Solved) -> list[Line]:
     if found.reaches:
         lines.append(styled(f"  {found.path} {_reaches(found.reaches)}{', of the values tried' if some else ''}{now}"))
     elif found.evaluated:
-        searched = f"{'tried ' if some else ''}from {first} to {last}"
-        lines.append(styled(f"  No value of {found.path} {searched} reaches it{now}.", BAD))
+        where = f"{'tried ' if some else ''}from {first} to {last}"
+        lines.append(styled(f"  No value of {found.path} {where} reaches it{now}.", BAD))
         if found.nearest is not None:
             text, point = found.nearest
             lines.append(styled(f"  nearest   {result(goal.column, point.costs[goal.column])} at {spaced(text)}"))

@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -241,14 +242,14 @@ def test_yours_is_the_scenarios_own_whatever_varies() -> None:
 @pytest.mark.parametrize(
     ("over", "hint"),
     [
-        ("plan.tp=2,4", "'search.tp=[…]'"),
-        ("plan.offload_to=cpu,nvme", "costmodel sweep varies"),
+        ("plan.tp=2,4", "leave one"),
+        ("plan={tp: 2},{tp: 4}", "plan.tp"),
         ("workload.precision=bf16,fp8", "leave one"),
         ("objective=step_time,cost_per_mtoken", "--set objective=step_time"),
     ],
 )
 def test_what_a_search_cannot_vary(over: str, hint: str) -> None:
-    asked = load("llama-3-70b-512", ["search.precision=[bf16, fp8]"])
+    asked = load("llama-3-70b-512", ["search={precision: [bf16, fp8], tp: [8]}"])
     with pytest.raises(CostModelError) as raised:
         search(asked, 1, over=[axis(over)], workers=1)
     (fault,) = raised.value.faults
@@ -260,7 +261,7 @@ def test_what_a_search_cannot_vary(over: str, hint: str) -> None:
 
 def test_ones_own_plan_in_another_case_stays_in_its_place() -> None:
     """Of several cases only in the one that was written it goes before others that are as good."""
-    asked = load("llama-3-70b-512", ("plan.pp=2", "plan.vpp=8", "plan.micro_batch=2"))
+    asked = replace(load("llama-3-70b-512", ("plan.pp=2", "plan.vpp=8", "plan.micro_batch=2")), assignments=())
     found = search(asked, 8, over=[axis("assume.overlap.dp=77%,30%")], workers=1)
     scores = [row.score for row in found.best]
     assert scores == pytest.approx(sorted(scores), rel=1e-11)

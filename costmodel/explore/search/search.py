@@ -75,7 +75,7 @@ SAME_SCORE = 1e-12  # relative; what rounding makes of equal ones
 
 def _yours(setting: Setting, sign: float, objective: str) -> tuple[Answer | None, float]:
     plan = setting.case.scenario.plan
-    if plan is None or setting.case.held.whole:
+    if plan is None or setting.case.held.all_keys:
         return None, -math.inf
     yours = answer(setting, plan)
     score = sign * yours.evaluation.costs.row()[objective]

@@ -95,7 +95,8 @@ def _ends(values: dict[str, Any], space: Space, update: dict[str, Any]) -> Itera
         del values["split"]
         update["split"] = []
     elif ends and space.split is not None:
-        yield f"{_said(values, ends[0])} is not held for every plan, because search.split lists {', '.join(space.split)}"
+        splits = ", ".join(space.split)
+        yield f"{_said(values, ends[0])} is not held for every plan, because search.split lists {splits}"
     elif ends:
         update["split"] = []
     elif "split" in values and listed:

@@ -59,7 +59,7 @@ class Plan(Document):
 
 
 class Space(Document):
-    """Lists of the plan's keys; a key left out takes every value that makes sense, or the one that --set gives the plan."""
+    """Lists of the plan's keys; one left out takes what --set gives the plan, or else every value that makes sense."""
 
     dp: list[Count] | None = Field(default=None, min_length=1, description="Data-parallel degrees")
     tp: list[Count] | None = Field(default=None, min_length=1, description="Tensor-parallel degrees")

@@ -22,7 +22,8 @@ def vary(case: Case, assignments: Iterable[str]) -> Case:
     further = tuple(assignments)
     reader = Reader(digests=dict(case.digests), trees=dict(case.trees), own=list(case.own))
     shown = case.file
-    varied = case_from(reader, copied(case.tree), shown, further)
+    tree = copied(case.tree) if case.tree else case.scenario.model_dump(by_alias=True, exclude_none=True)
+    varied = case_from(reader, tree, shown, further)
     return replace(varied, name=case.name, assignments=(*case.assignments, *further))
 
 

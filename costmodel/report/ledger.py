@@ -16,7 +16,7 @@ from costmodel.report.choices import choice_words, tuning_notes
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.plan import assumed_lines, following, problems, refusal
 from costmodel.report.theme import HEAD, VERDICT_STYLE, bar, styled
-from costmodel.report.words import BAND, memory_band, percent, plan_words
+from costmodel.report.words import BAND, memory_band, percent, plan_words, verdict_words
 from costmodel.units import gib
 
 _LEDGER_NOTES = {
@@ -73,7 +73,8 @@ def _room(answer: Answer) -> Text:
     costs = answer.evaluation.costs.row()
     said, free = verdict(costs["memory_share"]), costs["memory_free"]
     margin = f"{gib(free)} GiB free" if free >= 0 else f"{gib(-free)} GiB too much"
-    share = f"  of {gib(answer.setting.usable)} GiB usable: {percent(costs['memory_share'])}, {margin}   {said}"
+    share = f"  of {gib(answer.setting.usable)} GiB usable: {percent(costs['memory_share'])}, {margin}   "
+    share += verdict_words(costs)
     return styled(share, VERDICT_STYLE[said])
 
 

@@ -11,17 +11,18 @@ from costmodel.documents.case import Case
 from costmodel.estimate.along import STAGES, stages_of
 from costmodel.estimate.block import SIZES, Structure
 from costmodel.estimate.costs import COLUMNS, machine_name, number
-from costmodel.estimate.evaluate import verdict
+from costmodel.estimate.evaluate import fits_at_p90, verdict
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer, written
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.groups import Transfer
 from costmodel.explore.explain.alone import Alone
-from costmodel.explore.explain.mending import remedies
+from costmodel.explore.explain.fixes import remedies
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import Found
 from costmodel.report.refusals import reason
+from costmodel.report.remedies import remedies_json
 from costmodel.report.reply import head
 
 
@@ -64,6 +65,7 @@ def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]
         **{machine_name(name): _number(value) for name, value in costs.items()},
         "verdict": verdict(share),
         "fits": share <= 1,
+        "fits_p90": fits_at_p90(costs),
     }
 
 
@@ -100,8 +102,10 @@ def estimate(answer: Answer) -> dict[str, Any]:
 
 def _against(answer: Answer, code: str) -> dict[str, Any]:
     """A reason against a plan: the rule, this case of it, and settings of which each takes it away."""
-    tried = [setting for remedy in remedies(answer, code) for setting in remedy.assignments]
-    return {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code), "try": tried}
+    found = remedies(answer, code)
+    tried = [setting for remedy in found for setting in remedy.assignments]
+    said = {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code), "try": tried}
+    return {**said, "remedies": remedies_json(found)}
 
 
 def notes(plans: Iterable[Sequence[str]]) -> list[dict[str, str]]:
@@ -171,7 +175,8 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
         "elapsed_s": found.elapsed,
         "plans": [_ranked(found, plan) for plan in found.best],
         "nearest": [] if found.best else [_ranked(found, plan) for plan in tally.missed_by_least],
-        "try": found.remedies,
+        "try": [setting for remedy in found.remedies for setting in remedy.assignments],
+        "remedies": remedies_json(found.remedies),
         "yours": None if found.yours is None else {"rank": found.your_rank, **_answered(found.yours)},
         "refused": [
             _refused(code, count, tally.candidates, examples) for code, count in tally.refused.most_common() if count

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.estimate.evaluate import fits_at_p90
 from costmodel.estimate.legality.rules import REFUSALS
 from costmodel.explore.explain.orders import Kind
 from costmodel.explore.explain.pipelines import Offer, Pipelines
@@ -57,6 +58,7 @@ def _row(found: Pipelines, offer: Offer) -> tuple[str, ...]:
 def _remark(found: Pipelines, offer: Offer) -> str:
     """Which is the plan's own, which does not fit, which is the fastest and by how much."""
     words = ["yours"] if offer.own else []
+    words += ["P90 does not fit"] if "N021" in offer.answer.remarked else []
     if offer.refused:
         words.append(f"✗ {offer.refused[0]} {REFUSALS[offer.refused[0]].title}")
     elif offer is found.fastest:
@@ -150,6 +152,7 @@ def _offer(found: Pipelines, offer: Offer) -> dict[str, Any]:
         "step_time_s": costs["step_time"],
         "memory_peak_bytes": costs["memory_peak"],
         "memory_share": costs["memory_share"],
+        "fits_p90": fits_at_p90(costs),
     }
     return {
         "schedule": offer.schedule,

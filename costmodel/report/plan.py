@@ -13,13 +13,16 @@ from costmodel.documents.overrides import value_text
 from costmodel.estimate.assumed import Assumed
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer
+from costmodel.explore.explain.fixes import remedies
 from costmodel.report.layout import Grid, Line, drawn
-from costmodel.report.refusals import mended, reason
+from costmodel.report.refusals import reason
+from costmodel.report.remedies import remedy_lines
 from costmodel.report.suggest import command
 from costmodel.report.theme import BAD, DIM, HEAD, WARN, styled
 from costmodel.report.words import head, plan_words
 
 _FEW = 5  # assumptions shown unasked
+_NOTHING = "no one key removes it; costmodel search says whether several do"
 
 
 def titled(answer: Answer) -> list[Line]:
@@ -50,7 +53,7 @@ def refusal(answer: Answer) -> list[Line]:
 
 
 def following(answer: Answer, verb: str, *words: str, before: str = "Next:") -> Text:
-    """The command to type next; after one plan a search is free to find another, so it does not hold that one's keys."""
+    """The command to type next; after one plan a search is free to find another: it does not hold the keys of this."""
     return drawn(f"{before} {command(answer.setting.case, verb, *words, free=verb == 'search')}")
 
 
@@ -65,12 +68,12 @@ def assumed_lines(assumed: tuple[Assumed, ...], *, verbose: bool) -> list[Line]:
 
 
 def problems(answer: Answer) -> list[Line]:
-    """What speaks against one plan, and what there is to remark, with their codes."""
+    """What speaks against one plan and what to set instead, and what there is to remark, with their codes."""
     lines: list[Line] = []
     codes = answer.refused or answer.broken
-    for remedy, alike in itertools.groupby(codes, key=lambda code: mended(answer, code)):
+    for found, alike in itertools.groupby(codes, key=lambda code: remedies(answer, code)):
         lines += [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in alike]
-        lines.append(styled(f"    {remedy}"))
+        lines += remedy_lines(found, indent="    ") or [styled(f"    {_NOTHING}")]
     lines += [] if answer.refused else remarks([answer.remarked])
     return [Text(), *lines] if lines else []
 

@@ -25,6 +25,7 @@ from costmodel.report.compare import difference, figure_row
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.plan import owned, remarks, searched
 from costmodel.report.refusals import reason, reason_of
+from costmodel.report.remedies import remedy_lines
 from costmodel.report.scatter import Point, scatter
 from costmodel.report.suggest import OF_ITSELF_ONE, command, plan_settings
 from costmodel.report.theme import BAD, DIM, HEAD, styled
@@ -49,7 +50,13 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
     over = found.variants.over
     if _SIZED.isdisjoint(axis.path for axis in over):
         counts = f"{float(setting.ranks):,.0f} GPUs · {counts}"
-    lines: list[Line] = [styled(head(setting), HEAD), *owned(setting.case), *searched(setting.case), styled(counts), Text()]
+    lines: list[Line] = [
+        styled(head(setting), HEAD),
+        *owned(setting.case),
+        *searched(setting.case),
+        styled(counts),
+        Text(),
+    ]
     lines[1:1] = [styled(f"over {axis.path}: {_few(axis.values)}", HEAD) for axis in over]
     if found.stopped:
         lines[-1:] = [styled(f"Stopped after {percent(tally.candidates / found.total)} of the plans.", BAD), Text()]
@@ -57,7 +64,7 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
             return [*lines, Text("None of those seen so far fits.")]
     why = _refused(found) if refused is None else account(found, refused)
     if not found.best:
-        return [*lines, *_nothing_fits(found), *why]
+        return [*lines, *_nothing_fits(found), *_yours(found), *why]
     if tally.front is not None:
         lines += front(found, tally.front, shown)
     else:
@@ -150,10 +157,16 @@ def search_rows(plans: Sequence[Ranked], cut: Sequence[str] = ()) -> list[tuple[
             significant(plan.costs["tokens_per_s_per_gpu"], 4),
             percent(plan.costs["mfu"]),
             gib(plan.costs["memory_peak"]),
-            "tight" if verdict(plan.costs["memory_share"]) == "tight" else "",
+            _room_words(plan),
         )
         for place, plan in enumerate(plans, 1)
     ]
+
+
+def _room_words(plan: Ranked) -> str:
+    """What a row says of its memory: that it is tight, and by a mark that its P90 does not fit (N021)."""
+    tight = ["tight"] if verdict(plan.costs["memory_share"]) == "tight" else []
+    return " ".join([*tight, *(["▲"] if "N021" in plan.remarked else [])])
 
 
 def plan_cells(place: int, plan: Ranked, cut: Sequence[str] = ()) -> tuple[str, ...]:
@@ -321,7 +334,8 @@ def _example_words(found: Found, example: Example | Ranked) -> str:
 
 def _nothing_fits(found: Found) -> list[Line]:
     if not found.tally.missed_by_least:
-        return [styled("No plan is legal.", BAD)]
+        valid = remedy_lines(found.remedies, indent="  ") or [styled("  no change of one key makes any plan valid")]
+        return [styled("No plan is valid.", BAD), *valid]
     plan, closest = found.tally.missed_by_least[0], bool(found.tally.closest.rows)
     setting = found.setting_of(plan.variant)
     sizes, structure, costs = plan.sizes, plan.structure, plan.costs
@@ -336,4 +350,4 @@ def _nothing_fits(found: Found) -> list[Line]:
     ]
     missed = (reason_of(setting, one_row(structure, **sizes), costs, code) for code in ("M002", "T001"))
     lines += [styled(f"  misses    {said}") for said in missed if said and closest]
-    return [*lines, *(styled(f"  try       {remedy}") for remedy in found.remedies)]
+    return [*lines, *remedy_lines(found.remedies, indent="  ")]

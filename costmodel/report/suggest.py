@@ -16,9 +16,7 @@ from costmodel.explore.search.rank import Ranked
 from costmodel.report.choices import written_choice
 
 
-def command(
-    case: Case, verb: str, *words: str, settings: Mapping[str, str] | None = None, free: bool = False
-) -> str:
+def command(case: Case, verb: str, *words: str, settings: Mapping[str, str] | None = None, free: bool = False) -> str:
     """A line of the shell; settings come last and in the place of earlier ones of the same path.
 
     free: a search that holds nothing of the plan.

@@ -14,6 +14,7 @@ from rich.text import Text
 from costmodel.documents.overrides import short
 from costmodel.errors import fail
 from costmodel.estimate.costs import COLUMNS, machine_name
+from costmodel.estimate.evaluate import fits_at_p90
 from costmodel.estimate.legality.rules import REFUSALS
 from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.scale import Row, Scaled
@@ -25,7 +26,7 @@ from costmodel.report.machine import conflicts, held, notes, whole_plan
 from costmodel.report.plan import owned, remarks, searched
 from costmodel.report.reply import head
 from costmodel.report.theme import BAD, DIM, HEAD, WARN, bar, styled
-from costmodel.report.words import TIME_TERMS, brief_words, joined, percent, result, spaced
+from costmodel.report.words import TIME_TERMS, brief_words, joined, percent, result, spaced, verdict_words
 from costmodel.units import show_time, significant
 
 _TERMS = {key: title for title, key in TIME_TERMS}
@@ -72,7 +73,7 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     lines[1:1] = [*owned(found.case), *(searched(found.case) if found.best else [])]
     if len(found.points) < found.total:
         lines[1:1] = [styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD)]
-    lines += _remarks(found.points)
+    lines += _remarks(found.points, "N003", "N021")
     if chart:
         lines += [Text(), *_chart(found)]
     broken = sum(not point.costs for point in found.points)
@@ -87,9 +88,9 @@ def _planned(point: Point, *, best: bool) -> tuple[str, ...]:
     return (brief_words(point.plan) if point.plan is not None and point.costs else "",) if best else ()
 
 
-def _remarks(points: Sequence[Point]) -> list[Line]:
-    """What there is to remark on points with an answer; the verdict tells a tight one."""
-    return remarks([[code for code in point.remarked if code != "N003"] for point in points if point.costs])
+def _remarks(points: Sequence[Point], *told: str) -> list[Line]:
+    """What there is to remark on points with an answer, but for what the verdict of each says."""
+    return remarks([[code for code in point.remarked if code not in told] for point in points if point.costs])
 
 
 def _why(point: Point) -> str:
@@ -99,7 +100,8 @@ def _why(point: Point) -> str:
         first, *others = point.refused
         return ", ".join((f"{first} {REFUSALS[first].title}", *others))
     limits = [code for code in point.broken if code != "M001"]
-    return f"{point.said}, breaks {', '.join(limits)}" if limits else point.said
+    said = verdict_words(point.costs)
+    return f"{said}, breaks {', '.join(limits)}" if limits else said
 
 
 def _chart(found: Swept) -> list[Text]:
@@ -144,6 +146,7 @@ def sweep_rows(found: Swept) -> list[dict[str, Any]]:
             **{axis.path: point.values.get(axis.path) for axis in found.axes},
             **{machine_name(name): _finite(point.costs.get(name)) for name in found.shown},
             "verdict": point.said,
+            "fits_p90": _fits_p90(point),
             "fault": point.fault.sentence if point.fault else None,
             "notes": list(point.remarked),
             **(_whole(point) if found.best else {}),
@@ -154,6 +157,10 @@ def sweep_rows(found: Swept) -> list[dict[str, Any]]:
 
 def _whole(point: Point) -> dict[str, Any]:
     return whole_plan({} if point.plan is None else choices(point.plan))
+
+
+def _fits_p90(point: Point) -> bool | None:
+    return fits_at_p90(point.costs) if point.costs else None
 
 
 def _finite(value: float | None) -> float | None:
@@ -192,7 +199,7 @@ def scale(found: Scaled) -> list[Line]:
     grid = Grid(names, rows, align, drop=("",))
     head = f"{found.case.scenario.title}: {kind}{', the best plan at each size' if found.best else ''}"
     stopped = [styled("Stopped before the last size.", BAD)] if found.stopped else []
-    noted = _remarks([row.point for row in found.rows])
+    noted = _remarks([row.point for row in found.rows], "N003")
     above = [styled(head, HEAD), *owned(found.case), *(searched(found.case) if found.best else _freed(found)), *stopped]
     return [*above, grid, *noted, Text(), styled(bend(found))]
 
@@ -265,6 +272,7 @@ def _size(row: Row) -> dict[str, Any]:
         **_whole(row.point),
         "grew": " ".join(term for term, _ in row.grew),
         "verdict": row.point.said,
+        "fits_p90": _fits_p90(row.point),
         "fault": row.point.fault.sentence if row.point.fault else None,
         "notes": list(row.point.remarked),
     }

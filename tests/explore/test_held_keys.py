@@ -1,4 +1,4 @@
-"""What --set gives the plan is held by every search, unless its space lists the key; the file's own plan holds nothing."""
+"""What --set gives the plan is held by every search, unless the space lists the key; the file's plan holds nothing."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ from ruamel.yaml import YAML
 
 from costmodel.documents.case import Case, load
 from costmodel.documents.plan import Plan
+from costmodel.documents.variation import vary
 from costmodel.errors import CostModelError
 from costmodel.estimate.block import Block, Structure
 from costmodel.estimate.costs import Costs
@@ -376,22 +376,17 @@ def test_when_nothing_fits_the_nearest_is_shown() -> None:
 
 
 def test_every_remedy_is_true() -> None:
+    """Also of a scenario that is no file: searched anew with it, some plan fits and takes what was said."""
     found = searched(too_large())
-    (nearest,) = found.tally.nearest.rows
-    wider = next(text for text in found.remedies if "nodes, dp" in text)
-    nodes, dp, zero = (int(digits) for digits in re.findall(r"(\d+) nodes, dp (\d+), zero (\d)", wider)[0])
-    choices = {name: getattr(nearest.structure, name) for name in CHOICES} | {"zero": zero}
-
-    def share(nodes: int, dp: float, **more: Any) -> float:
-        asked = setting("llama-3-70b", nodes=nodes, global_batch=64, **more)
-        given = ask(asked, **{**nearest.sizes, "dp": dp}, **choices)
-        return float("inf") if given.refused else given.evaluation.costs.row()["memory_share"]
-
-    assert share(nodes, dp) <= 1
-    assert share(nodes // 2, dp // 2) > 1, "and fewer do not do"
-    others = [re.findall(r"^node (\S+) ", text)[0] for text in found.remedies if text.startswith("node ")]
-    assert others
-    assert all(share(1, nearest.sizes["dp"], node=node) <= 1 for node in others)
+    assert found.remedies
+    for remedy in found.remedies:
+        (best,) = searched(vary(too_large(), remedy.settings), 1).best
+        assert best.costs["memory_share"] <= 1
+        figures = best.costs["memory_peak"], best.costs["step_time"]
+        assert (remedy.memory_peak, remedy.step_time) == pytest.approx(figures)
+    (nodes,) = (each.settings[0] for each in found.remedies if each.settings[0].startswith("cluster.nodes="))
+    fewer = f"cluster.nodes={int(nodes.partition('=')[2]) // 2}"
+    assert searched(vary(too_large(), [fewer]), 1).best == [], "and half as many do not do"
 
 
 def test_what_comes_nearest_to_keeping_a_limit_is_one_plan_in_every_form(run: Any) -> None:

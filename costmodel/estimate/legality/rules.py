@@ -149,10 +149,14 @@ REMARKS = {
         "(assume.sustained well below 1), or the share is of another peak or convention than the products' own "
         "(assume.mfu_peak, assume.flop_convention).",
     ),
+    "N021": Rule(
+        "P90 does not fit",
+        "The peak is within usable memory, but one run in ten is expected to need more; a ranking marks such plans ▲.",
+    ),
     "N020": Rule(
         "plan and search disagree",
-        "A key of the plan that --set gives is held in a search, unless search lists values of that key, or of one that "
-        "decides it; then the search tries what it lists.",
+        "A key of the plan that --set gives is held in a search, unless search lists values of that key or of one "
+        "that decides it; then the search tries what it lists.",
     ),
     "N004": Rule("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
 }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from costmodel.documents.case import Case
 from costmodel.documents.reading import COMMAND_LINE
@@ -16,12 +17,13 @@ from costmodel.estimate.evaluate import lacking
 from costmodel.estimate.plan import Answer, answer
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.search.bands import with_bands
+from costmodel.explore.search.changes import Remedy
 from costmodel.explore.search.engine import Stopped
 from costmodel.explore.search.kept import Kept, asked_of, opened
 from costmodel.explore.search.pieces import Variants, candidates
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.rank import Ranked, Top, axes
-from costmodel.explore.search.remedies import what_would_fit
+from costmodel.explore.search.remedies import what_would_be_valid, what_would_work
 from costmodel.explore.search.stream import How, Sight, results
 from costmodel.explore.search.tally import Tally, Wanted
 
@@ -41,7 +43,6 @@ class Found:
     tally: Tally
     yours: Answer | None
     elapsed: float
-    remedies: list[str] = field(default_factory=list)
     stopped: bool = False
 
     @property
@@ -60,6 +61,16 @@ class Found:
     def total(self) -> int:
         """How many candidates there are."""
         return candidates(self.variants)
+
+    @functools.cached_property
+    def remedies(self) -> list[Remedy]:
+        """What would give the search a plan that works, or any valid one; of several scenarios, in the nearest."""
+        if self.best or self.stopped:
+            return []
+        if not self.tally.missed_by_least:
+            return what_would_be_valid(self.setting_of(0))
+        nearest = self.tally.missed_by_least[0]
+        return what_would_work(self.setting_of(nearest.variant), nearest)
 
     def values(self, variant: int) -> dict[str, str]:
         """What the leaves that are varied are in a variant."""
@@ -161,11 +172,7 @@ def search(
         if best:
             best.rows = _banded(variants, best.rows)
     elapsed = time.perf_counter() - began
-    found = Found(setting, variants, tally, yours, elapsed, stopped=stopped)
-    if tally.top.rows or stopped or not tally.nearest.rows:
-        return found
-    nearest = tally.nearest.rows
-    return replace(found, remedies=list(what_would_fit(found.setting_of(nearest[0].variant), nearest)))
+    return Found(setting, variants, tally, yours, elapsed, stopped=stopped)
 
 
 def possible_precisions(case: Case) -> tuple[tuple[Axis, ...], int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -15,6 +15,9 @@ NARROWEST = 24
 _LEAST_ROOM, _NO_ROOM = 16, 8
 _GUIDES = re.compile(r"[ │├└─]*")
 _RAILS = str.maketrans("├└─", "│  ")
+_GOES_ON, _DEEPEST_INSET = " \\", 8
+_WORD = r"(?:'[^']*'|\"[^\"]*\"|[^\s'\"])+"
+_PARTS = re.compile(rf"--[a-z-]+ (?!-){_WORD}|{_WORD}")  # of a command; an option stays with its value
 
 
 @dataclass(frozen=True)
@@ -68,19 +71,47 @@ class Grid:
         return len(self.indent) + sum(map(self._widest, kept)) + len(self.gap) * max(0, len(kept) - 1)
 
 
-Line = Text | Grid
+@dataclass(frozen=True)
+class Drawing:
+    """A figure, or a command to paste, that is drawn for the width at hand; without one as wide as it likes."""
+
+    draw: Callable[[int | None], Sequence[Text]]
+
+    def lines(self, width: int | None = None) -> list[Text]:
+        """Its lines, which stay as they are."""
+        return list(self.draw(width))
+
+
+Line = Text | Grid | Drawing
 
 
 def drawn(line: str, style: str = "") -> Text:
-    """A line that must stay as it is: a command to paste, a row of a figure."""
+    """A line that must stay as it is: of a document, of a figure."""
     return Text(line, style=style, no_wrap=True)
+
+
+def typed(before: str, command: str) -> Drawing:
+    """A command to paste behind a word: where it is broken, the shell goes on reading at the next line."""
+    return Drawing(lambda width: [drawn(line) for line in _continued(before, command, width)])
+
+
+def _continued(before: str, command: str, width: int | None) -> Iterator[str]:
+    line, inset = before, " " * min(len(before) + 3, _DEEPEST_INSET)
+    for part in _PARTS.findall(command):
+        wider = f"{line} {part}" if line.strip() else f"{line}{part}"
+        room = None if width is None else width - len(_GOES_ON)
+        if room is not None and cell_len(wider) > room and line not in (before, inset.rstrip()):
+            yield f"{line}{_GOES_ON}"
+            wider = f"{inset}{part}"
+        line = wider
+    yield line
 
 
 def laid(items: Iterable[Line], width: int | None) -> Iterator[Text]:
     """Everything as lines of text no wider than the terminal, and harmless to it; without one, as it is."""
     width = None if width is None else max(width, NARROWEST)
     for item in items:
-        for line in item.lines(width) if isinstance(item, Grid) else [item]:
+        for line in [item] if isinstance(item, Text) else item.lines(width):
             if width is not None and not line.plain.isprintable():
                 line.plain = visible(line.plain)
             if width is None or line.no_wrap or cell_len(line.plain) <= width:

@@ -13,7 +13,7 @@ from costmodel.estimate.memory.ledger import ALLOCATED, LINES, RESERVED
 from costmodel.estimate.plan import Answer
 from costmodel.explore.explain.alone import Alone
 from costmodel.report.choices import choice_words, tuning_notes
-from costmodel.report.layout import Grid, Line, drawn
+from costmodel.report.layout import Grid, Line, typed
 from costmodel.report.plan import assumed_lines, following, problems, refusal
 from costmodel.report.theme import HEAD, VERDICT_STYLE, bar, styled
 from costmodel.report.words import BAND, memory_band, percent, plan_words, verdict_words
@@ -143,4 +143,4 @@ def model_memory(facts: Alone) -> list[Line]:
     lines.append(Grid(names, kept_rows, "lrrr"))
     whole = " · ".join(gib(float(recipe.kept[8.0, 0])) for recipe in facts.recipes)
     lines.append(styled(f"  all states unsharded: {whole} GiB; activations and buffers come on top"))
-    return [*lines, Text(), drawn("Next: costmodel list scenarios")]
+    return [*lines, Text(), typed("Next:", "costmodel list scenarios")]

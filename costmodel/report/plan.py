@@ -14,7 +14,7 @@ from costmodel.estimate.assumed import Assumed
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer
 from costmodel.explore.explain.fixes import remedies
-from costmodel.report.layout import Grid, Line, drawn
+from costmodel.report.layout import Drawing, Grid, Line, typed
 from costmodel.report.refusals import reason
 from costmodel.report.remedies import remedy_lines
 from costmodel.report.suggest import command
@@ -52,9 +52,9 @@ def refusal(answer: Answer) -> list[Line]:
     return [*titled(answer), *problems(answer), Text(), said, following(answer, "search")]
 
 
-def following(answer: Answer, verb: str, *words: str, before: str = "Next:") -> Text:
+def following(answer: Answer, verb: str, *words: str, before: str = "Next:") -> Drawing:
     """The command to type next; after one plan a search is free to find another: it does not hold the keys of this."""
-    return drawn(f"{before} {command(answer.setting.case, verb, *words, free=verb == 'search')}")
+    return typed(before, command(answer.setting.case, verb, *words, free=verb == "search"))
 
 
 def assumed_lines(assumed: tuple[Assumed, ...], *, verbose: bool) -> list[Line]:

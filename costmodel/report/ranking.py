@@ -22,7 +22,7 @@ from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import NO_PRECISION, Found, lacking_precisions
 from costmodel.report.choices import CHOICES, choice_words, short_words, split_words
 from costmodel.report.compare import difference, figure_row
-from costmodel.report.layout import Grid, Line, drawn
+from costmodel.report.layout import Grid, Line, typed
 from costmodel.report.plan import owned, remarks, searched
 from costmodel.report.refusals import reason, reason_of
 from costmodel.report.remedies import remedy_lines
@@ -74,7 +74,7 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
     winner = found.best[0]
     wanted = {**found.values(winner.variant), **plan_settings(found.setting_of(winner.variant), winner)}
     best = command(setting.case, "estimate", settings=wanted)
-    return [*lines, Text(), drawn(f"{'Best of the search' if _beaten(found) else 'Best'}: {best}")]
+    return [*lines, Text(), typed("Best of the search:" if _beaten(found) else "Best:", best)]
 
 
 def _roomier(found: Found) -> Iterator[Line]:
@@ -164,9 +164,10 @@ def search_rows(plans: Sequence[Ranked], cut: Sequence[str] = ()) -> list[tuple[
 
 
 def _room_words(plan: Ranked) -> str:
-    """What a row says of its memory: that it is tight, and by a mark that its P90 does not fit (N021)."""
-    tight = ["tight"] if verdict(plan.costs["memory_share"]) == "tight" else []
-    return " ".join([*tight, *(["▲"] if "N021" in plan.remarked else [])])
+    """What a row says of its memory: that its P90 does not fit (N021), or at least that it is tight."""
+    if "N021" in plan.remarked:
+        return "P90 ✗"
+    return "tight" if verdict(plan.costs["memory_share"]) == "tight" else ""
 
 
 def plan_cells(place: int, plan: Ranked, cut: Sequence[str] = ()) -> tuple[str, ...]:
@@ -200,7 +201,7 @@ def front(found: Found, kept: Front, shown: int) -> list[Line]:
     place, *names = _names(cut)
     align = f"r{'l' * len(over)}{_align(cut)}rr"
     lines: list[Line] = [
-        *scatter(points, (titles[0], titles[1]), (say_x, say_y)),
+        scatter(points, (titles[0], titles[1]), (say_x, say_y)),
         styled(f"  {legend}", DIM),
         Text(),
         Grid((place, *over, *names, axes.x, axes.y), rows, align, drop=("sp",), gap=" "),

@@ -11,7 +11,7 @@ from costmodel.errors import Fault
 from costmodel.estimate.costs import machine_name
 from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.solve import Reach, Solved
-from costmodel.report.layout import Line, drawn
+from costmodel.report.layout import Line, typed
 from costmodel.report.machine import conflicts, held, whole_plan
 from costmodel.report.plan import owned, searched
 from costmodel.report.reply import head
@@ -50,7 +50,7 @@ def solve(found: Solved) -> list[Line]:
         if found.best and found.plan is not None:
             lines.append(styled(f"  at {answer} the best plan is {brief_words(found.plan)}"))
         settings = {found.path: answer.replace(",", "")}
-        lines += [Text(), drawn(f"Next: {command(found.case, verb, settings=settings)}")]
+        lines += [Text(), typed("Next:", command(found.case, verb, settings=settings))]
     return lines
 
 

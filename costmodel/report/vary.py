@@ -21,7 +21,7 @@ from costmodel.explore.vary.scale import Row, Scaled
 from costmodel.explore.vary.sensitivity import Knob, Sensitive
 from costmodel.explore.vary.sweep import Point, Swept
 from costmodel.report.charts import line, two_sided
-from costmodel.report.layout import Grid, Line
+from costmodel.report.layout import Drawing, Grid, Line
 from costmodel.report.machine import conflicts, held, notes, whole_plan
 from costmodel.report.plan import owned, remarks, searched
 from costmodel.report.reply import head
@@ -75,7 +75,7 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
         lines[1:1] = [styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD)]
     lines += _remarks(found.points, "N003", "N021")
     if chart:
-        lines += [Text(), *_chart(found)]
+        lines += [Text(), _chart(found)]
     broken = sum(not point.costs for point in found.points)
     count = len(found.points)
     counted = ("1 point" if count == 1 else f"{count:,} points") + (f", {broken:,} without an answer" if broken else "")
@@ -104,7 +104,7 @@ def _why(point: Point) -> str:
     return f"{said}, breaks {', '.join(limits)}" if limits else said
 
 
-def _chart(found: Swept) -> list[Text]:
+def _chart(found: Swept) -> Drawing:
     """The first result along the only axis."""
     path, column = found.axes[0].path, found.shown[0]
     placed = [(point.values.get(path), point.costs.get(column, math.nan)) for point in found.points]

@@ -151,7 +151,7 @@ REMARKS = {
     ),
     "N021": Rule(
         "P90 does not fit",
-        "The peak is within usable memory, but one run in ten is expected to need more; a ranking marks such plans ▲.",
+        "The peak is within usable memory, but one run in ten is expected to need more; rankings mark it P90 ✗.",
     ),
     "N020": Rule(
         "plan and search disagree",

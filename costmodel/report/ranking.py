@@ -34,10 +34,13 @@ from costmodel.units import counted, gib, show_time, significant
 
 _NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
 _SHORT = {"dp_replicate": "rep"}
+_SHOWN_ANYWAY = frozenset(f"plan.{key}" for key in ("tp", "pp", "dp", "vpp", "micro_batch", "zero"))
 _SIZED = frozenset({"cluster.nodes", "cluster.node", "cluster.node.accelerators"})  # where GPUs are counted
 _TELLING = 0.005
 _ALIKE = 0.01  # no two plans so near can be told apart
 _RESULTS = ("step", "P90", "tok/s/GPU", "MFU", "GiB", "")
+_DROPPED = ("P90", "sp", "MFU", "tok/s/GPU")  # in this order, where the terminal is narrow
+_COLUMN_OF = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU"}  # of objectives that every table has
 _TAKEN = frozenset((*SIZES, *_NAMES, *CHOICES, *_SHORT.values(), *_RESULTS, *Bound.model_fields))
 
 
@@ -107,14 +110,21 @@ def _few(values: Sequence[str]) -> str:
 
 
 def table(found: Found, plans: Sequence[Ranked]) -> Grid:
-    """Plans in order; where the terminal is narrow, the P90 goes first, then sp, the MFU, the rate."""
+    """Plans in order; on a narrow terminal the P90 goes first, then sp, the MFU and the rate; never the objective."""
     cut = _cut(plans)
     varied = [_values(found, plan) for plan in plans]
-    over = headings(list(found.values(0)))
+    over = headings(_varied_paths(found))
     place, *names = _names(cut)
-    cells = [(row[0], *values, *row[1:]) for row, values in zip(search_rows(plans, cut), varied, strict=True)]
-    align = f"r{'l' * len(over)}{_align(cut)}rrrrrl"
-    return Grid((place, *over, *names, *_RESULTS), cells, align, drop=("P90", "sp", "MFU", "tok/s/GPU"), gap=" ")
+    rows = zip(search_rows(plans, cut), varied, plans, strict=True)
+    objective = found.setting.case.scenario.objective
+    own = [] if objective in _COLUMN_OF else [objective]
+    cells = [
+        (row[0], *values, *row[1:-2], *(result(name, plan.costs[name]) for name in own), *row[-2:])
+        for row, values, plan in rows
+    ]
+    align = f"r{'l' * len(over)}{_align(cut)}rrrr{'r' * len(own)}rl"
+    drop = tuple(name for name in _DROPPED if name != _COLUMN_OF.get(objective))
+    return Grid((place, *over, *names, *_RESULTS[:-2], *own, *_RESULTS[-2:]), cells, align, drop=drop, gap=" ")
 
 
 def headings(paths: Sequence[str]) -> list[str]:
@@ -193,7 +203,7 @@ def front(found: Found, kept: Front, shown: int) -> list[Line]:
     points, legend = _marked(found, kept)
     listed = list(_spread(kept.rows, shown))
     cut = _cut([plan for _, plan in listed])
-    over = headings(list(found.values(0)))
+    over = headings(_varied_paths(found))
     rows = []
     for number, plan in listed:
         place, *cells = plan_cells(number, plan, cut)
@@ -227,9 +237,15 @@ def _marked(found: Found, kept: Front) -> tuple[list[Point], str]:
     return [point for point, _ in known], " · ".join(dict.fromkeys(words for _, words in known))
 
 
+def _varied_paths(found: Found) -> list[str]:
+    """The paths that vary and have no column of their own in every table of plans."""
+    return [path for path in found.values(0) if path not in _SHOWN_ANYWAY]
+
+
 def _values(found: Found, plan: Ranked) -> tuple[str, ...]:
-    """What the leaves that vary are for a plan."""
-    return tuple(map(spaced, found.values(plan.variant).values()))
+    """The values of these paths for a plan."""
+    values = found.values(plan.variant)
+    return tuple(spaced(values[path]) for path in _varied_paths(found))
 
 
 def _spread(plans: Sequence[Ranked], count: int) -> Iterator[tuple[int, Ranked]]:
@@ -281,17 +297,13 @@ def _ordinal(number: int) -> str:
 
 
 def _refused(found: Found) -> list[Line]:
+    """Reasons with the share of the plans that each refused, the most first."""
     total = found.tally.candidates
-    parts = [
-        f"{code} {REFUSALS[code].title} {percent(count / total, 2)}"
-        for code, count in found.tally.refused.most_common()
-        if count
-    ]
-    if not parts:
+    counts = [(code, count) for code, count in found.tally.refused.most_common() if count]
+    rows = [(percent(count / total, 2), f"{code} {REFUSALS[code].title}") for code, count in counts]
+    if not rows:
         return []
-    lines: list[Line] = [styled("  why not (--why-not explains)", DIM)]
-    lines += [styled(f"    {' · '.join(parts[start : start + 2])}", DIM) for start in range(0, len(parts), 2)]
-    return lines
+    return [styled("  why not (--why-not explains)", DIM), Grid(("", ""), rows, "rl", False, indent="    ", style=DIM)]
 
 
 def account(found: Found, shown: Mapping[str, Example]) -> list[Line]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
-from costmodel.report.layout import Drawing, drawn
+from costmodel.report.layout import Drawing, drawn, laid
+from costmodel.report.theme import styled
 
 WIDE, HIGH, NARROWEST = 60, 13, 16
 _TICKS = 4
@@ -44,7 +45,7 @@ def _lines(
     for point in points:
         row = HIGH - 1 - _place(point.y, low_y, high_y, HIGH)
         cells[row][_place(point.x, low_x, high_x, wide)] = point.mark
-    lines = [drawn(f"  {titles[1]}")]
+    lines = [*laid([styled(f"  {titles[1]}")], width)]
     for row, cell in enumerate(cells):
         edge = f"{labels[row]:>{margin}} ┤" if row in labels else f"{'':>{margin}} │"
         lines.append(drawn(f"  {edge}{''.join(cell)}".rstrip()))
@@ -53,7 +54,7 @@ def _lines(
     lines.append(drawn(f"  {'':>{margin}} └{axis}"))
     ticks = [(place, told[0](low_x + (high_x - low_x) * place / (wide - 1))) for place in places]
     lines.append(drawn(f"  {'':>{margin}}  {_under(ticks, wide)}"))
-    return [*lines, drawn(f"  {titles[0]:>{margin + 2 + wide}}")]
+    return [*lines, *laid([styled(f"  {titles[0]:>{margin + 2 + wide}}")], width)]
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:

@@ -14,34 +14,31 @@ from costmodel.estimate.costs import COLUMNS
 from costmodel.estimate.evaluate import evaluate, lacking, verdict
 from costmodel.estimate.legality.rules import REFUSALS
 from costmodel.estimate.limits import written
-from costmodel.explore.compare.compare import advantage
-from costmodel.explore.compare.figures import spoken
 from costmodel.explore.compare.leaves import leaves
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import NO_PRECISION, Found, lacking_precisions
 from costmodel.report.choices import CHOICES, choice_words, short_words, split_words
-from costmodel.report.compare import difference, figure_row
 from costmodel.report.layout import Grid, Line, typed
+from costmodel.report.own_plan import beaten, ordinal, roomier
 from costmodel.report.plan import owned, remarks, searched
 from costmodel.report.refusals import reason, reason_of
 from costmodel.report.remedies import remedy_lines
 from costmodel.report.scatter import Point, scatter
 from costmodel.report.suggest import OF_ITSELF_ONE, command, plan_settings
 from costmodel.report.theme import BAD, DIM, HEAD, styled
-from costmodel.report.words import TIME_TERMS, head, percent, plan_words, result, spaced
+from costmodel.report.words import head, percent, plan_words, result, spaced
 from costmodel.units import counted, gib, show_time, significant
 
 _NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
 _SHORT = {"dp_replicate": "rep"}
 _SHOWN_ANYWAY = frozenset(f"plan.{key}" for key in ("tp", "pp", "dp", "vpp", "micro_batch", "zero"))
 _SIZED = frozenset({"cluster.nodes", "cluster.node", "cluster.node.accelerators"})  # where GPUs are counted
-_TELLING = 0.005
-_ALIKE = 0.01  # no two plans so near can be told apart
 _RESULTS = ("step", "P90", "tok/s/GPU", "MFU", "GiB", "")
+_COST = "cost"  # of a million tokens, where plans are ranked by it
 _DROPPED = ("P90", "sp", "MFU", "tok/s/GPU")  # in this order, where the terminal is narrow
 _COLUMN_OF = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU"}  # of objectives that every table has
-_TAKEN = frozenset((*SIZES, *_NAMES, *CHOICES, *_SHORT.values(), *_RESULTS, *Bound.model_fields))
+_TAKEN = frozenset((*SIZES, *_NAMES, *CHOICES, *_SHORT.values(), _COST, *_RESULTS, *Bound.model_fields))
 
 
 def search(found: Found, shown: int, refused: Mapping[str, Example] | None = None) -> list[Line]:
@@ -71,34 +68,13 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
     if tally.front is not None:
         lines += front(found, tally.front, shown)
     else:
-        lines += [table(found, found.best[:shown]), *_roomier(found)]
+        lines += [table(found, found.best[:shown]), *roomier(found)]
         lines += remarks([plan.remarked for plan in found.best[:shown]])
     lines += [Text(), *_yours(found), *why]
     winner = found.best[0]
     wanted = {**found.values(winner.variant), **plan_settings(found.setting_of(winner.variant), winner)}
     best = command(setting.case, "estimate", settings=wanted)
-    return [*lines, Text(), typed("Best of the search:" if _beaten(found) else "Best:", best)]
-
-
-def _roomier(found: Found) -> Iterator[Line]:
-    """The first plan that fits behind one that is tight and hardly faster."""
-    winner, *others = found.best
-    alike = (plan for plan in others if plan.variant == winner.variant)
-    free = [plan for plan in alike if verdict(plan.costs["memory_share"]) == "fits"]
-    if verdict(winner.costs["memory_share"]) != "tight" or not free:
-        return
-    slower = free[0].costs["step_time"] / winner.costs["step_time"] - 1
-    if 0 <= slower < _ALIKE:
-        room = gib(winner.costs["memory_peak"] - free[0].costs["memory_peak"])
-        yield styled(
-            f"  1 is tight: {found.best.index(free[0]) + 1} takes {percent(slower)} longer and {room} GiB less", DIM
-        )
-
-
-def _beaten(found: Found) -> bool:
-    """Whether one's own plan, outside what was searched, is better than all in it."""
-    own = found.yours
-    return found.your_rank == 1 and own is not None and own.evaluation.costs.row() != found.best[0].costs
+    return [*lines, Text(), typed("Best of the search:" if beaten(found) else "Best:", best)]
 
 
 def _few(values: Sequence[str]) -> str:
@@ -117,9 +93,9 @@ def table(found: Found, plans: Sequence[Ranked]) -> Grid:
     place, *names = _names(cut)
     rows = zip(search_rows(plans, cut), varied, plans, strict=True)
     objective = found.setting.case.scenario.objective
-    own = [] if objective in _COLUMN_OF else [objective]
+    own = [] if objective in _COLUMN_OF else [_COST]
     cells = [
-        (row[0], *values, *row[1:-2], *(result(name, plan.costs[name]) for name in own), *row[-2:])
+        (row[0], *values, *row[1:-2], *(result(objective, plan.costs[objective]) for _ in own), *row[-2:])
         for row, values, plan in rows
     ]
     align = f"r{'l' * len(over)}{_align(cut)}rrrr{'r' * len(own)}rl"
@@ -265,35 +241,18 @@ def _yours(found: Found) -> list[Line]:
         said = f"{code} {REFUSALS[code].title}: {reason(found.yours, code)}"
         return [styled(f"  yours ({words}) is refused: {said}", BAD)]
     costs = found.yours.evaluation.costs.row()
-    gain = costs["step_time"] / found.best[0].costs["step_time"]
-    faster = gain > 1.0005
-    rest = f"; the best is {gain:.2f} × faster" if faster else "; none is better" if found.your_rank == 1 else ""
-    lines: list[Line] = [styled(f"  yours ({words}) ranks {_ordinal(found.your_rank)}{rest}")]
-    return [*lines, _gain(found, costs["step_time"])] if faster else lines
+    ratio = costs["step_time"] / found.best[0].costs["step_time"]
+    faster = ratio > 1.0005
+    rest = f"; the best is {ratio:.2f} × faster" if faster else "; none is better" if found.your_rank == 1 else ""
+    lines: list[Line] = [styled(f"  yours ({words}) ranks {ordinal(found.your_rank)}{rest}")]
+    return [*lines, gain(found, costs["step_time"])] if faster else lines
 
 
 def _own_values(found: Found) -> list[str]:
     """What the leaves that vary are in the scenario as it is written."""
-    paths, written = list(found.values(0)), leaves(found.setting.case)
+    paths, written = _varied_paths(found), leaves(found.setting.case)
     named = zip(paths, headings(paths), strict=True)
     return [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]
-
-
-def _gain(found: Found, step_time: float) -> Line:
-    """Where the best plan saves time over one's own, and what it pays: terms that moved by half a percent of a step."""
-    named = {spoken(move.name): move for move in advantage(found)}
-    terms = [(named[key], f"  {title}") for title, key in TIME_TERMS if key in named]
-    telling = [(move, title) for move, title in terms if abs(difference(move)) > _TELLING * step_time]
-    telling.sort(key=lambda item: difference(item[0]))
-    told = [(named["step_time"], "step time"), *telling]
-    told += [(named["memory_peak"], "memory")] if "memory_peak" in named else []
-    rows = [figure_row(move, title, share=not title.startswith(" "))[:4] for move, title in told]
-    return Grid(("", "yours", "best", "change"), rows, "lrrr", indent="    ")
-
-
-def _ordinal(number: int) -> str:
-    suffix = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number:,}{suffix}"
 
 
 def _refused(found: Found) -> list[Line]:

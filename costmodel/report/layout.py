@@ -40,18 +40,23 @@ class Grid:
 
     def lines(self, width: int | None = None) -> list[Text]:
         """As aligned lines."""
+        kept = self.kept(width)
+        if width is None or self._width(kept) <= width:
+            return self._drawn([self._cells(row, kept) for row in self.all_rows()], kept)
+        column, room = self._room(kept, width)
+        if room < max(_NO_ROOM, self._longest_word(kept[column])):
+            return self._stacked(kept, width)
+        rows = (self._cells(row, kept) for row in self.all_rows())
+        return self._drawn([part for row in rows for part in _wrapped_row(row, column, room)], kept)
+
+    def kept(self, width: int | None = None) -> list[int]:
+        """The columns for which there is room, or which may not go."""
         kept = list(range(len(self.names)))
         for name in self.drop:
             if width is None or self._width(kept) <= width or self._room(kept, width)[1] >= _LEAST_ROOM:
                 break
             kept.remove(list(self.names).index(name))
-        if width is None or self._width(kept) <= width:
-            return self._drawn([self._cells(row, kept) for row in self._all()], kept)
-        column, room = self._room(kept, width)
-        if room < max(_NO_ROOM, self._longest_word(kept[column])):
-            return self._stacked(kept, width)
-        rows = (self._cells(row, kept) for row in self._all())
-        return self._drawn([part for row in rows for part in _wrapped_row(row, column, room)], kept)
+        return kept
 
     def _cells(self, row: Sequence[str], kept: Sequence[int]) -> list[str]:
         return [row[index] for index in kept]
@@ -62,10 +67,10 @@ class Grid:
 
     def _stacked(self, kept: Sequence[int], width: int) -> list[Text]:
         """Each row over several lines: as many columns in each as there is room for."""
-        parts: list[list[str]] = [[] for _ in self._all()]
+        parts: list[list[str]] = [[] for _ in self.all_rows()]
         for place, group in enumerate(self._groups(kept, width)):
             inset = self.indent + ("  " if place else "")
-            cells = [self._cells(row, group) for row in self._all()]
+            cells = [self._cells(row, group) for row in self.all_rows()]
             right = [self.align[index] == "r" for index in group]
             for row, line in zip(parts, columns(cells, right=right, gap=self.gap, indent=inset), strict=True):
                 row += [line] if line.strip() else []
@@ -83,9 +88,10 @@ class Grid:
         yield group
 
     def _longest_word(self, index: int) -> int:
-        return max((cell_len(word) for row in self._all() for word in row[index].split()), default=0)
+        return max((cell_len(word) for row in self.all_rows() for word in row[index].split()), default=0)
 
-    def _all(self) -> list[Sequence[str]]:
+    def all_rows(self) -> list[Sequence[str]]:
+        """The rows, beneath their names where these are shown."""
         return [self.names, *self.rows] if self.headed else list(self.rows)
 
     def _room(self, kept: Sequence[int], width: int) -> tuple[int, int]:
@@ -99,7 +105,7 @@ class Grid:
         return widest, width - self._width(kept) + self._widest(kept[widest])
 
     def _widest(self, index: int) -> int:
-        return max((cell_len(row[index]) for row in self._all()), default=0)
+        return max((cell_len(row[index]) for row in self.all_rows()), default=0)
 
     def _width(self, kept: Sequence[int]) -> int:
         return len(self.indent) + sum(map(self._widest, kept)) + len(self.gap) * max(0, len(kept) - 1)
@@ -172,8 +178,9 @@ def _wrapped(line: Text, width: int) -> Iterator[Text]:
     for position, (start, end) in enumerate(_breaks(line.plain, width, len(inset))):
         part = line[start:end]
         part.rstrip()
-        room = max(0, width - cell_len(part.plain))  # a word that fits only without what it is set in by
-        yield part if position == 0 else Text.assemble(inset[:room], part)
+        room = width - cell_len(part.plain)  # a word may fit only where it is set in by less
+        ahead = len(part.plain) - len(part.plain.lstrip())
+        yield part[min(ahead, max(0, -room)) :] if position == 0 else Text.assemble(inset[: max(0, room)], part)
 
 
 def _breaks(text: str, width: int, inset: int) -> Iterator[tuple[int, int]]:

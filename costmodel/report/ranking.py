@@ -20,7 +20,7 @@ from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import NO_PRECISION, Found, lacking_precisions
 from costmodel.report.choices import CHOICES, choice_words, short_words, split_words
 from costmodel.report.layout import Grid, Line, typed
-from costmodel.report.own_plan import beaten, ordinal, roomier
+from costmodel.report.own_plan import beaten, gain, ordinal, roomier
 from costmodel.report.plan import owned, remarks, searched
 from costmodel.report.refusals import reason, reason_of
 from costmodel.report.remedies import remedy_lines

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -18,6 +18,7 @@ GOOD, WARN, BAD, DIM, HEAD = "good", "warn", "bad", "dim", "bold"
 PALETTE = {GOOD: "color(28)", WARN: "color(130)", BAD: "color(160)"}
 FEW_COLOURS = {GOOD: "none", WARN: "magenta", BAD: "red"}
 VERDICT_STYLE = {"fits": GOOD, "tight": WARN, "does not fit": BAD}
+_USUAL = 80  # columns, where the terminal does not say
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -52,9 +53,16 @@ def _console(*, stderr: bool, **layout: Any) -> Console:
     return screen
 
 
-def terminal_width() -> int | None:
+def terminal_width(*, stderr: bool = False) -> int | None:
     """Columns of the terminal that is written to; none when it is not one."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    stream = sys.stderr if stderr else sys.stdout
+    if not stream.isatty():
+        return None
+    with contextlib.suppress(OSError, ValueError):
+        return int(os.environ.get("COLUMNS", "")) or _USUAL
+    with contextlib.suppress(OSError, ValueError):
+        return os.get_terminal_size(stream.fileno()).columns or _USUAL
+    return _USUAL
 
 
 def bar(share: float, width: int = 36) -> str:

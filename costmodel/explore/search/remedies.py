@@ -41,13 +41,14 @@ class Outcome:
 def what_would_work(setting: Setting, nearest: Ranked) -> list[Remedy]:
     """Changes of a search in which no plan fits or keeps the limits, after which one does; the cheapest first."""
     case, smaller = setting.case, nearest.costs["memory_share"] > 1
-    found, seen = sorted(_of_the_space(case, nearest.structure), key=lambda each: each.step_time or 0), Counter[str]()
+    of_the_plan = _of_the_space(case, nearest.structure, smaller=smaller)
+    found, seen = sorted(of_the_plan, key=lambda each: each.step_time or 0.0), Counter[str]()
     for change in itertools.chain(of_quality(case, smaller=smaller), of_money(case, larger=smaller)):
         kind = "node" if change.kind.startswith("node ") else change.kind
         if seen[kind] >= (_MOST_NODES if kind == "node" else 1) or seen["tried"] >= _MOST_NODES_TRIED:
             continue
         seen["tried"] += kind == "node"
-        outcome = _outcome(case, change.settings, nearest.structure)
+        outcome = _outcome(case, change.settings, nearest.structure, smaller=smaller)
         if outcome and outcome.works:
             seen[kind] += 1
             found.append(_remedy([change.settings], outcome, price=change.price, note=change.note))
@@ -82,14 +83,14 @@ def _remedy(
 # ── Keys of the plan ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_the_space(case: Case, like: Structure) -> Iterator[Remedy]:
+def _of_the_space(case: Case, like: Structure, *, smaller: bool) -> Iterator[Remedy]:
     """Values of the plan's keys that are not searched, because a list or the command line leaves them out."""
     for key in Plan.model_fields:
-        yield from _freed(case, key, like, fitting=True)
+        yield from _freed(case, key, like, fitting=True, smaller=smaller)
     for key in _UNLISTED:
         if getattr(case.space, key) is None:
             settings = ((f"search.{key}=[{value_text(value)}]",) for value in _unlisted(case, key))
-            outcomes = ((each, _outcome(case, each, like, but=key)) for each in settings)
+            outcomes = ((each, _outcome(case, each, like, but=key, smaller=smaller)) for each in settings)
             yield from itertools.islice(
                 (_remedy([each], outcome, price="time") for each, outcome in outcomes if outcome and outcome.works), 1
             )
@@ -103,13 +104,13 @@ def _unlisted(case: Case, key: str) -> Iterable[Any]:
     return ([*names] for count in range(1, len(offered) + 1) for names in itertools.combinations(offered, count))
 
 
-def _freed(case: Case, key: str, like: Structure | None, *, fitting: bool) -> Iterator[Remedy]:
+def _freed(case: Case, key: str, like: Structure | None, *, fitting: bool, smaller: bool = False) -> Iterator[Remedy]:
     """Of a key that is listed or held, the value that a search without that constraint takes, if there is one."""
     if getattr(case.space, key) is None:
         return
     held = key in case.held.values
     loose = replace(case, assignments=tuple(text for text in case.assignments if _key(text) != key)) if held else case
-    free = _outcome(loose, () if held else (f"search.{key}=null",), like, but=key)
+    free = _outcome(loose, () if held else (f"search.{key}=null",), like, but=key, smaller=smaller)
     if free is None:
         return
     value = _value(free.best, key)
@@ -188,17 +189,34 @@ def _has_plans(case: Case, settings: Sequence[str]) -> bool:
     return any(True for _ in itertools.chain.from_iterable(found))
 
 
-def _outcome(case: Case, settings: Sequence[str], like: Structure | None, *, but: str = "") -> Outcome | None:
-    """What a changed search finds; nothing where it has no valid plan."""
+def _outcome(
+    case: Case, settings: Sequence[str], like: Structure | None, *, but: str = "", smaller: bool = False
+) -> Outcome | None:
+    """What a changed search finds; nothing where it has no valid plan.
+
+    smaller: only a plan that fits is of interest, and none does where the smallest micro-batches are too large.
+    """
     setting = _changed(case, settings)
     if setting is None:
         return None
-    wanted = Wanted(1)
-    tally: Tally = wanted.tally(setting.case.scenario.objective)
-    for grid in _searched(setting, like, but=but):
-        stretch(setting, grid, stem(setting, grid, tally.refused), wanted, tally)
+    grids_of_it = list(_searched(setting, like, but=but))
+    if (
+        smaller
+        and not _tally(setting, (replace(each, micro_batch=(min(each.micro_batch),)) for each in grids_of_it)).fit
+    ):
+        return None
+    tally = _tally(setting, grids_of_it)
     best = tally.top.rows or tally.missed_by_least
     return Outcome(tally.evaluated, best[0], bool(tally.top.rows)) if best else None
+
+
+def _tally(setting: Setting, searched: Iterable[Grid]) -> Tally:
+    """What some grids hold."""
+    wanted = Wanted(1)
+    tally = wanted.tally(setting.case.scenario.objective)
+    for grid in searched:
+        stretch(setting, grid, stem(setting, grid, tally.refused), wanted, tally)
+    return tally
 
 
 def _searched(setting: Setting, like: Structure | None, *, but: str = "") -> Iterator[Grid]:

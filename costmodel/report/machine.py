@@ -114,9 +114,9 @@ def notes(plans: Iterable[Sequence[str]]) -> list[dict[str, str]]:
     return [{"code": code, "text": REMARKS[code].meaning} for code in codes]
 
 
-def held(case: Case) -> dict[str, Any]:
-    """Keys of the plan that a search holds because --set gave them, each with its value."""
-    return {key: plain(value) for key, value in case.held.values.items()}
+def held(case: Case, varied: Iterable[str] = ()) -> dict[str, Any]:
+    """Keys of the plan that a search holds because --set gave them, each with its value, but for those that vary."""
+    return {key: plain(value) for key, value in case.held.values.items() if f"plan.{key}" not in {*varied}}
 
 
 def conflicts(case: Case) -> list[dict[str, str]]:
@@ -166,7 +166,7 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
     result |= {
         "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in found.setting.assumed],
         "objective": found.setting.case.scenario.objective,
-        "held": held(found.setting.case),
+        "held": held(found.setting.case, found.values(0)),
         "candidates": tally.candidates,
         "evaluated": tally.evaluated,
         "fit": tally.fit,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
@@ -35,14 +35,11 @@ def owned(case: Case) -> list[Line]:
     return [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
 
 
-def held_words(case: Case) -> str:
-    """The keys of the plan that a search holds, as the head of an answer names them."""
-    return " · ".join(f"{key} {value_text(value)}" for key, value in case.held.values.items())
-
-
-def searched(case: Case) -> list[Line]:
-    """What a search holds because --set gave it, and where the plan and the search disagree."""
-    held = [styled(f"held by --set: {held_words(case)}", HEAD)] if case.held.values else []
+def searched(case: Case, varied: Iterable[str] = ()) -> list[Line]:
+    """What a search holds because --set gave it, but for what varies, and where the plan and the search disagree."""
+    keys = {key: value for key, value in case.held.values.items() if f"plan.{key}" not in {*varied}}
+    words = " · ".join(f"{key} {value_text(value)}" for key, value in keys.items())
+    held = [styled(f"held by --set: {words}", HEAD)] if keys else []
     return [*held, *(styled(f"▲ N020 {REMARKS['N020'].title}: {words}", WARN) for words in case.held.conflicts)]
 
 

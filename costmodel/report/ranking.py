@@ -53,7 +53,7 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
     lines: list[Line] = [
         styled(head(setting), HEAD),
         *owned(setting.case),
-        *searched(setting.case),
+        *searched(setting.case, found.values(0)),
         styled(counts),
         Text(),
     ]

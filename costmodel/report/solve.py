@@ -26,7 +26,7 @@ def solve(found: Solved) -> list[Line]:
     wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {result(goal.column, goal.bound)}"
     now = f" (now {spaced(found.now.text)})" if found.now is not None else ""
     lines: list[Line] = [styled(f"{found.case.scenario.title}: {wanted}", HEAD), *owned(found.case)]
-    lines += searched(found.case) if found.best else []
+    lines += searched(found.case, [found.path]) if found.best else []
     counted = f"{found.evaluated:,} value{'' if found.evaluated == 1 else 's'}"
     if found.stopped:
         lines.append(styled(f"Stopped after {counted}.", BAD))
@@ -103,6 +103,6 @@ def solve_json(found: Solved) -> dict[str, Any]:
         "faults": [{"value": text, "code": it.code, "text": it.sentence} for text, it in found.faulty.items()],
         "complete": not found.stopped,
         "evaluated": found.evaluated,
-        "held": held(found.case) if found.best else {},
+        "held": held(found.case, [found.path]) if found.best else {},
         "notes": conflicts(found.case) if found.best else [],
     }

@@ -70,7 +70,7 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     if found.best:
         names, align = [*names, "best plan"], align + "l"
     lines: list[Line] = [styled(found.case.scenario.title, HEAD), Grid(names, rows, align, drop=("",))]
-    lines[1:1] = [*owned(found.case), *(searched(found.case) if found.best else [])]
+    lines[1:1] = [*owned(found.case), *(searched(found.case, [axis.path for axis in found.axes]) if found.best else [])]
     if len(found.points) < found.total:
         lines[1:1] = [styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD)]
     lines += _remarks(found.points, "N003", "N021")
@@ -133,7 +133,7 @@ def sweep_json(found: Swept) -> dict[str, Any]:
         ],
         "complete": len(found.points) == found.total,
         "points": sweep_rows(found),
-        "held": held(found.case) if found.best else {},
+        "held": held(found.case, [axis.path for axis in found.axes]) if found.best else {},
         "notes": [*_conflicts(found), *notes(point.remarked for point in found.points)],
     }
 

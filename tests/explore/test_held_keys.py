@@ -181,6 +181,15 @@ def test_values_of_a_key_are_held_one_after_the_other(key: str, run: Any) -> Non
     assert solved["plan"][key] == 1
 
 
+def test_what_varies_is_not_said_to_be_held(run: Any) -> None:
+    given = ("--set", "plan.zero=3", "--set", "plan.tp=4", "--json")
+    for asked in (("search", NAME), ("sweep", NAME, "--best")):
+        told = json.loads(run(*asked, "--over", "plan.zero=1,2", *given).out)
+        assert told["held"] == {"tp": 4}
+        assert {row["zero"] for row in told.get("plans") or told["points"]} <= {1, 2}
+        assert "held by --set: tp 4\n" in run(*asked, "--over", "plan.zero=1,2", *given[:-1]).out
+
+
 def test_after_an_estimate_a_search_is_free_to_find_another(run: Any) -> None:
     """The plan that was looked at is not held; whatever else was set stays."""
     given = ("--set", "plan.tp=4", "--set", "plan.pp=8", "--set", "plan.vpp=2", "--set", "cluster.node=dgx-h200")

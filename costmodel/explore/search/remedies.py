@@ -62,8 +62,8 @@ def what_would_be_valid(setting: Setting) -> list[Remedy]:
     for key in Plan.model_fields:
         found += _freed(case, key, None, fitting=False)
     for price, path, values in _nearby(setting):
-        if path == "cluster.nodes" and any(remedy.price == price for remedy in found):
-            continue  # a node with another number of accelerators is less of a change
+        if price == "money" and any(remedy.price == price for remedy in found):
+            continue  # nodes or accelerators of a node, whichever is less of a change
         settings = [(f"{path}={value}",) for value in itertools.islice(values, _MOST_TRIED)]
         works = list(itertools.islice((each for each in settings if _has_plans(case, each)), _MOST_VALUES))
         outcome = _outcome(case, works[0], None) if works else None
@@ -147,9 +147,11 @@ def _nearby(setting: Setting) -> Iterator[tuple[Price, str, Iterable[int]]]:
     yield "quality", "workload.sequence", _by_distance(sequence, [*multiples, longest])
     each, there = int(number(case.node.accelerators)), shipped_node(case)
     most = 2 * each if there is None else int(there.accelerators)
-    yield "money", "cluster.node.accelerators", _by_distance(each, range(1, most + 1))
     nodes = int(number(case.scenario.cluster.nodes))
-    yield "money", "cluster.nodes", _by_distance(nodes, range(max(1, nodes - _NEAR), nodes + _NEAR + 1))
+    within = "cluster.node.accelerators", _by_distance(each, range(1, most + 1))
+    across = "cluster.nodes", _by_distance(nodes, range(max(1, nodes - _NEAR), nodes + _NEAR + 1))
+    for path, values in (within, across) if nodes == 1 else (across, within):
+        yield "money", path, values
 
 
 def _by_distance(now: int, values: Iterable[int]) -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -14,12 +13,11 @@ from typer.core import TyperCommand, TyperGroup
 
 from costmodel.commands.output import printed
 from costmodel.report.layout import Grid, Line, laid, typed
-from costmodel.report.theme import HEAD, is_plain, styled, terminal_width
+from costmodel.report.theme import BAD, DIM, HEAD, styled, terminal_width
 
 _PIPED = 80  # columns of help that no terminal shows
 _MOST_NAMES = 0.45  # share of a line beyond which names stand above what they mean
 _EXAMPLE = "  costmodel "
-_BLANK_BOX = "    \n" * 8
 
 
 class _Help:
@@ -100,30 +98,25 @@ def _section(title: str, rows: Iterable[tuple[str, str]], width: int) -> Iterato
 
 
 def _legible(run: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, so that Typer draws an error of usage plain where that is asked for, and in no colour that hides it."""
+    """The same, with errors of usage laid out as all other text; Typer draws them in a box, in colours of its own."""
 
     @functools.wraps(run)
     def running(*args: Any, **options: Any) -> Any:
         try:
             return run(*args, **options)
         except Exception as error:
-            if hasattr(error, "format_message"):  # an error of usage, whose class Typer hides
-                _plain_errors()
-            raise
+            if not isinstance(getattr(error, "exit_code", None), int) or not hasattr(error, "format_message"):
+                raise
+            if getattr(error, "ctx", None) is None or type(error).__name__ == "NoArgsIsHelpError":
+                raise
+            printed(laid(_usage_error(error), terminal_width(stderr=True)), stderr=True)
+            raise SystemExit(error.exit_code) from None  # type: ignore[attr-defined]
 
     return running
 
 
-def _plain_errors() -> None:
-    """Typer has constants for the look of its errors, and none for their box."""
-    from rich.box import ROUNDED, Box
-    from rich.panel import Panel
-    from typer import rich_utils
-
-    boxed = not is_plain() and sys.stderr.isatty()
-    for name in ("STYLE_OPTION", "STYLE_SWITCH", "STYLE_USAGE", "STYLE_USAGE_COMMAND"):
-        setattr(rich_utils, name, "bold")
-    setattr(rich_utils, "STYLE_TYPES", "dim")  # noqa: B010
-    setattr(rich_utils, "RICH_HELP", "Try '{command_path} {help_option}' for help.")  # noqa: B010
-    setattr(rich_utils, "COLOR_SYSTEM", None if is_plain() else "auto")  # noqa: B010
-    setattr(rich_utils, "Panel", functools.partial(Panel, box=ROUNDED if boxed else Box(_BLANK_BOX)))  # noqa: B010
+def _usage_error(error: Any) -> Iterator[Text]:
+    """What is wrong with a command line, and where to read how it is right."""
+    yield Text.assemble(("error", BAD), f": {error.format_message()}")
+    yield styled(error.ctx.get_usage())
+    yield styled(f"Try '{error.ctx.command_path} --help' for help.", DIM)

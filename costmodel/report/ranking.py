@@ -64,7 +64,7 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
             return [*lines, Text("None of those seen so far fits.")]
     why = _refused(found) if refused is None else account(found, refused)
     if not found.best:
-        return [*lines, *_nothing_fits(found), *_yours(found), *why]
+        return [*lines, *_nothing_fits(found), *_yours(found), *why, *_after_none(found)]
     if tally.front is not None:
         lines += front(found, tally.front, shown)
     else:
@@ -75,6 +75,14 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
     wanted = {**found.values(winner.variant), **plan_settings(found.setting_of(winner.variant), winner)}
     best = command(setting.case, "estimate", settings=wanted)
     return [*lines, Text(), typed("Best of the search:" if beaten(found) else "Best:", best)]
+
+
+def _after_none(found: Found) -> list[Line]:
+    """The search to ask next, where the first remedy is settings of it."""
+    if not found.remedies:
+        return []
+    settings = dict(setting.split("=", 1) for setting in found.remedies[0].settings)
+    return [Text(), typed("Next:", command(found.setting.case, "search", settings=settings))]
 
 
 def _few(values: Sequence[str]) -> str:
@@ -240,6 +248,8 @@ def _yours(found: Found) -> list[Line]:
         code = (*found.yours.refused, *found.yours.broken)[0]
         said = f"{code} {REFUSALS[code].title}: {reason(found.yours, code)}"
         return [styled(f"  yours ({words}) is refused: {said}", BAD)]
+    if not found.best:
+        return [styled(f"  yours ({words}) works, and is not among what was searched")]
     costs = found.yours.evaluation.costs.row()
     ratio = costs["step_time"] / found.best[0].costs["step_time"]
     faster = ratio > 1.0005

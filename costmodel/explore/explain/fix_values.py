@@ -16,10 +16,8 @@ from costmodel.estimate.shapes.split import layer_count
 
 _FAR = 64
 # Keys of the plan that make it smaller or faster.
-LAYOUT = (
-    "plan.zero plan.micro_batch plan.recompute plan.tp plan.pp plan.vpp plan.schedule plan.sequence_parallel plan.cp "
-    "plan.ep plan.offload plan.offload_to"
-)
+_LAYOUT = "zero micro_batch recompute tp pp vpp schedule sequence_parallel cp ep offload offload_to"
+LAYOUT = [f"plan.{key}" for key in _LAYOUT.split()]
 # The keys that can remove each reason against a plan's validity, those first that one would think of first.
 _PATHS = {
     "L001": "plan.dp plan.tp plan.pp plan.cp cluster.nodes",
@@ -50,7 +48,8 @@ _PATHS = {
     "L042": "plan.zero plan.offload plan.offload_to plan.offload_layers",
     "L043": "plan.offload plan.offload_to",
 }
-_EVERY = " ".join(dict.fromkeys([*" ".join(_PATHS.values()).split(), *LAYOUT.split(), "cluster.node.accelerators"]))
+_EVERY = " ".join(dict.fromkeys([*" ".join(_PATHS.values()).split(), *LAYOUT, "cluster.node.accelerators"]))
+OTHERS = [path for path in _EVERY.split() if path.startswith("plan.") and path not in LAYOUT]
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "zero": get_args(Zero),
     "recompute": get_args(Recompute),

@@ -20,7 +20,7 @@ from costmodel.estimate.legality.checks import refusals
 from costmodel.estimate.limits import unacceptable
 from costmodel.estimate.plan import Answer, plan_block
 from costmodel.estimate.setting import Setting, setting_of
-from costmodel.explore.explain.fix_values import LAYOUT, paths, values
+from costmodel.explore.explain.fix_values import LAYOUT, OTHERS, paths, values
 from costmodel.explore.explain.host_figures import host_figures
 from costmodel.explore.search.changes import Remedy, of_money, of_quality
 
@@ -38,8 +38,8 @@ def remedies(answer: Answer, code: str) -> list[Remedy]:
     """
     if answer.refused:
         return [*_host(answer, code), *_valid(answer, code)]
-    found = [*_of_the_plan(answer), *_of_the_scenario(answer, smaller=code != "T001")]
-    return found or (_together(answer) if code != "T001" else [])
+    found = [*_of_the_plan(answer, LAYOUT), *_of_the_scenario(answer, smaller=code != "T001")]
+    return found or _of_the_plan(answer, OTHERS) or (_together(answer) if code != "T001" else [])
 
 
 def _valid(answer: Answer, code: str) -> Iterator[Remedy]:
@@ -71,10 +71,10 @@ def _host(answer: Answer, code: str) -> Iterator[Remedy]:
         yield replace(_remedy((settings,), costs, left=left), note=note)
 
 
-def _of_the_plan(answer: Answer) -> list[Remedy]:
+def _of_the_plan(answer: Answer, tried_paths: Iterable[str]) -> list[Remedy]:
     """Of each key of the plan the fastest value with which it keeps everything; the fastest key first."""
     found = []
-    for path in LAYOUT.split():
+    for path in tried_paths:
         tried = [(value, *_asked(answer, path, value, figures=True)) for value in values(answer, path)]
         works = [(costs["step_time"], value, costs) for value, left, costs in tried if not left]
         if works:

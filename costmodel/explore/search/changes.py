@@ -90,15 +90,19 @@ def of_quality(case: Case, *, smaller: bool) -> Iterator[Change]:
 
 
 def of_money(case: Case, *, larger: bool) -> Iterator[Change]:
-    """More of the same accelerators, in the node and in the cluster, then others; `larger`: with more memory."""
-    cluster, there = case.scenario.cluster, shipped_node(case)
+    """More of the same accelerators, in the node and in the cluster, then others; `larger`: with more memory.
+
+    A dp that the plan states follows from more of them.
+    """
+    cluster, plan, there = case.scenario.cluster, case.scenario.plan, shipped_node(case)
+    freed = () if plan is None or plan.dp is None else ("plan.dp=null",)
     if there is not None:
         counts = (case.node.accelerators * 2.0**power for power in range(1, MOST_DOUBLINGS + 1))
         for count in counts:
             if count <= there.accelerators:
-                yield Change("accelerators", (f"cluster.node.accelerators={count:.0f}",), "money")
+                yield Change("accelerators", (f"cluster.node.accelerators={count:.0f}", *freed), "money")
     for power in range(1, MOST_DOUBLINGS + 1):
-        yield Change("nodes", (f"cluster.nodes={cluster.nodes * 2**power:.0f}",), "money")
+        yield Change("nodes", (f"cluster.nodes={cluster.nodes * 2**power:.0f}", *freed), "money")
     for node, accelerator in _other_nodes(case, larger=larger):
         settings = _as_many(case, node)
         if settings:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from costmodel.estimate.block import Structure
 from costmodel.estimate.plan import written
@@ -72,13 +71,6 @@ CHOICES: dict[str, Callable[[Structure], str]] = {
     "order": lambda structure: structure.order,
     "cp_type": lambda structure: structure.cp_type,
 }
-
-
-def written_choice(value: Any) -> str:
-    """A choice as a document has it."""
-    if isinstance(value, list):
-        return f"[{', '.join(value)}]"
-    return "null" if value is None else f"{value:.0f}" if isinstance(value, float) else str(value).lower()
 
 
 def tuning_words(setting: Setting) -> str:

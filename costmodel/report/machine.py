@@ -104,8 +104,8 @@ def _against(answer: Answer, code: str) -> dict[str, Any]:
     """A reason against a plan: the rule, this case of it, and settings of which each takes it away."""
     found = remedies(answer, code)
     tried = [setting for remedy in found for setting in remedy.assignments]
-    said = {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code), "try": tried}
-    return {**said, "remedies": remedies_json(found)}
+    entry = {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code), "try": tried}
+    return {**entry, "remedies": remedies_json(found)}
 
 
 def notes(plans: Iterable[Sequence[str]]) -> list[dict[str, str]]:

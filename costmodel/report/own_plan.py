@@ -34,20 +34,20 @@ def roomier(found: Found) -> Iterator[Line]:
 
 
 def beaten(found: Found) -> bool:
-    """Whether one's own plan, outside what was searched, is better than all in it."""
+    """Whether the user's own plan, outside what was searched, is better than all in it."""
     own = found.yours
     return found.your_rank == 1 and own is not None and own.evaluation.costs.row() != found.best[0].costs
 
 
 def gain(found: Found, step_time: float) -> Line:
-    """Where the best plan saves time over one's own, and what it pays: terms that moved by half a percent of a step."""
+    """Where the best plan saves time over the user's own, and what it pays: terms that moved by half a percent."""
     named = {spoken(move.name): move for move in advantage(found)}
     terms = [(named[key], f"  {title}") for title, key in TIME_TERMS if key in named]
     telling = [(move, title) for move, title in terms if abs(difference(move)) > _TELLING * step_time]
     telling.sort(key=lambda item: difference(item[0]))
-    told = [(named["step_time"], "step time"), *telling]
-    told += [(named["memory_peak"], "memory")] if "memory_peak" in named else []
-    rows = [figure_row(move, title, share=not title.startswith(" "))[:4] for move, title in told]
+    shown = [(named["step_time"], "step time"), *telling]
+    shown += [(named["memory_peak"], "memory")] if "memory_peak" in named else []
+    rows = [figure_row(move, title, share=not title.startswith(" "))[:4] for move, title in shown]
     return Grid(("", "yours", "best", "change"), rows, "lrrr", indent="    ")
 
 

@@ -36,7 +36,7 @@ BAR, TIME_LEFT = 12, len(" 0:00:00")
 
 
 class Meter:
-    """A line that follows the work, begun when it is first shown something; never wider than the terminal."""
+    """A line that follows the work, drawn from the first mark on; never wider than the terminal."""
 
     def __init__(self, screen: Console) -> None:
         words = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"))

@@ -16,7 +16,7 @@ NONE_ALONE = "no one key does; these do together"
 
 
 def remedy_lines(found: Sequence[Remedy], *, indent: str) -> list[Line]:
-    """A row a remedy; where several settings must go together, that is said first."""
+    """A row a remedy; a line before them where several settings must go together."""
     if not found:
         return []
     priced = any(remedy.price for remedy in found)

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from costmodel.documents.case import Case
-from costmodel.documents.overrides import full
+from costmodel.documents.overrides import full, value_text
 from costmodel.documents.plan import Plan
 from costmodel.estimate.block import SIZES, Structure
 from costmodel.estimate.plan import structure_of, usual_etp, written
 from costmodel.estimate.setting import Setting
 from costmodel.explore.search.rank import Ranked
-from costmodel.report.choices import written_choice
 
 
 def command(case: Case, verb: str, *words: str, settings: Mapping[str, str] | None = None, free: bool = False) -> str:
@@ -51,5 +50,5 @@ def plan_settings(setting: Setting, wanted: Ranked) -> dict[str, str]:
     for choice in fields(Structure):
         value = getattr(ahead, choice.name)
         if value != getattr(there, choice.name):
-            needed[choice.name] = written_choice(value)
+            needed[choice.name] = value_text(value)
     return {f"plan.{name}": value for name, value in needed.items()}

@@ -58,8 +58,9 @@ def terminal_width(*, stderr: bool = False) -> int | None:
     stream = sys.stderr if stderr else sys.stdout
     if not stream.isatty():
         return None
-    with contextlib.suppress(OSError, ValueError):
-        return int(os.environ.get("COLUMNS", "")) or _USUAL
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns[:6]) > 0:
+        return int(columns[:6])
     with contextlib.suppress(OSError, ValueError):
         return os.get_terminal_size(stream.fileno()).columns or _USUAL
     return _USUAL

@@ -88,9 +88,9 @@ def _planned(point: Point, *, best: bool) -> tuple[str, ...]:
     return (brief_words(point.plan) if point.plan is not None and point.costs else "",) if best else ()
 
 
-def _remarks(points: Sequence[Point], *told: str) -> list[Line]:
-    """What there is to remark on points with an answer, but for what the verdict of each says."""
-    return remarks([[code for code in point.remarked if code not in told] for point in points if point.costs])
+def _remarks(points: Sequence[Point], *shown: str) -> list[Line]:
+    """What there is to remark on points with an answer, but for codes that the rows show."""
+    return remarks([[code for code in point.remarked if code not in shown] for point in points if point.costs])
 
 
 def _why(point: Point) -> str:
@@ -100,8 +100,8 @@ def _why(point: Point) -> str:
         first, *others = point.refused
         return ", ".join((f"{first} {REFUSALS[first].title}", *others))
     limits = [code for code in point.broken if code != "M001"]
-    said = verdict_words(point.costs)
-    return f"{said}, breaks {', '.join(limits)}" if limits else said
+    words = verdict_words(point.costs)
+    return f"{words}, breaks {', '.join(limits)}" if limits else words
 
 
 def _chart(found: Swept) -> Drawing:

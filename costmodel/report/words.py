@@ -122,10 +122,10 @@ def memory_band(costs: dict[str, float]) -> str:
 
 def verdict_words(costs: Mapping[str, float]) -> str:
     """Whether a plan fits, and whether the P90 of its memory does too."""
-    said = verdict(costs["memory_share"])
+    words = verdict(costs["memory_share"])
     if costs["memory_share"] > 1 or fits_at_p90(costs):
-        return said
-    return "fits, but P90 does not" if said == "fits" else f"{said}, P90 does not fit"
+        return words
+    return "fits, but P90 does not" if words == "fits" else f"{words}, P90 does not fit"
 
 
 def plan_words(answer: Answer) -> str:

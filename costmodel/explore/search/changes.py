@@ -21,7 +21,7 @@ from costmodel.units import gib
 
 Price = Literal["", "time", "quality", "money"]
 MOST_DOUBLINGS = 6
-SHORTEST = 256  # tokens; nobody trains on less to save memory
+SHORTEST = 256  # tokens; a shorter sequence trains another model
 
 
 @dataclass(frozen=True)

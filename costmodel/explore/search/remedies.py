@@ -109,8 +109,8 @@ def _freed(case: Case, key: str, like: Structure | None, *, fitting: bool, small
     if getattr(case.space, key) is None:
         return
     held = key in case.held.values
-    loose = replace(case, assignments=tuple(text for text in case.assignments if _key(text) != key)) if held else case
-    free = _outcome(loose, () if held else (f"search.{key}=null",), like, but=key, smaller=smaller)
+    loose, settings = (_without(case, key), ()) if held else (case, (f"search.{key}=null",))
+    free = _outcome(loose, settings, like, but=key, smaller=smaller)
     if free is None:
         return
     value = _value(free.best, key)
@@ -121,10 +121,11 @@ def _freed(case: Case, key: str, like: Structure | None, *, fitting: bool, small
         yield _remedy([(setting,)], outcome, price="time" if fitting else "", counted=not fitting)
 
 
-def _key(assignment: str) -> str:
-    """The key of the plan that an assignment sets."""
-    path = assignment.partition("=")[0].strip().split(".")
-    return path[1] if path[0] == "plan" and len(path) > 1 else ""
+def _without(case: Case, key: str) -> Case:
+    """The case with one key of the plan held no longer, and the others as they are."""
+    others = (text for text in case.assignments if text.strip().partition("=")[0].split(".")[0].strip() != "plan")
+    held = (f"plan.{name}={value_text(value)}" for name, value in case.held.values.items() if name != key)
+    return replace(case, assignments=(*others, *held))
 
 
 def _value(plan: Ranked, key: str) -> Any:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from costmodel.documents.case import Case
 from costmodel.documents.hardware import Accelerator, Node
 from costmodel.documents.library import names, read
+from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.precision import RECIPES
 from costmodel.errors import CostModelError
 from costmodel.estimate.costs import number
@@ -21,6 +22,7 @@ from costmodel.units import gib
 
 Price = Literal["", "time", "quality", "money"]
 MOST_DOUBLINGS = 6
+_MOST_NODES = 200  # documents of nodes, which users may add to
 SHORTEST = 256  # tokens; a shorter sequence trains another model
 
 
@@ -75,7 +77,8 @@ def of_quality(case: Case, *, smaller: bool) -> Iterator[Change]:
     if (workload.gradients or case.stack.gradients) == "fp32":
         narrow = "fp16" if workload.precision == "fp16" else "bf16"
         yield Change("gradients", (f"workload.gradients={narrow}",), "quality")
-    if case.optimizer.moments > read("optimizer", "adam-8bit").moments:
+    narrow_states: Optimizer | None = _read("optimizer", "adam-8bit")
+    if narrow_states is not None and case.optimizer.moments > narrow_states.moments:
         yield Change("optimizer", ("workload.optimizer=adam-8bit",), "quality")
     tokens = int(workload.sequence)
     while tokens >= 2 * SHORTEST:
@@ -112,11 +115,16 @@ def of_money(case: Case, *, larger: bool) -> Iterator[Change]:
 
 def shipped_node(case: Case) -> Node | None:
     """The document of the case's node, as it is without changes."""
+    node: Node | None = _read("node", case.node.name)
+    return node
+
+
+def _read(kind: str, name: str) -> Any:
+    """A document by name; nothing where there is none that can be used."""
     try:
-        node: Node = read("node", case.node.name)
+        return read(kind, name)
     except CostModelError:
         return None
-    return node
 
 
 def _as_many(case: Case, node: Node) -> tuple[str, ...]:
@@ -135,12 +143,10 @@ def _as_many(case: Case, node: Node) -> tuple[str, ...]:
 def _other_nodes(case: Case, *, larger: bool) -> Iterator[tuple[Node, Accelerator]]:
     """Nodes with another accelerator, each accelerator once: the maker's own first, by price, then by memory."""
     own, found = case.accelerator, []
-    for name in names("node"):
-        try:
-            node: Node = read("node", name)
-            accelerator = node.accelerator
-            accelerator = read("accelerator", accelerator) if isinstance(accelerator, str) else accelerator
-        except CostModelError:
+    for name in names("node")[:_MOST_NODES]:
+        node: Node | None = _read("node", name)
+        accelerator: Accelerator | None = None if node is None else _accelerator(node)
+        if node is None or accelerator is None:
             continue
         if accelerator.name != own.name and (not larger or accelerator.memory.usable > own.memory.usable):
             hourly = node.price.hourly / node.accelerators if node.price is not None else float("inf")
@@ -151,3 +157,10 @@ def _other_nodes(case: Case, *, larger: bool) -> Iterator[tuple[Node, Accelerato
         if accelerator.name not in seen:
             seen.add(accelerator.name)
             yield node, accelerator
+
+
+def _accelerator(node: Node) -> Accelerator | None:
+    """The accelerator that a node names or holds."""
+    named = node.accelerator
+    accelerator: Accelerator | None = _read("accelerator", named) if isinstance(named, str) else named
+    return accelerator

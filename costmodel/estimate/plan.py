@@ -149,7 +149,7 @@ def answer(setting: Setting, plan: Plan) -> Answer:
     if verdict(costs["memory_share"]) == "tight":
         remarked = (*remarked, "N003")
     if costs["memory_share"] <= 1 and not fits_at_p90(costs):
-        remarked = (*remarked, "N021")
+        remarked = (*remarked, "N023")
     if over_peak(evaluation.costs).any():
         remarked = (*remarked, "N011")
     broken = dict.fromkeys(code for code, mask in unacceptable(setting, evaluation.costs) if mask.any())

@@ -57,10 +57,10 @@ def _scenario(checked: Checked, *, verbose: bool) -> Iterator[Line]:
 
 def _at_p90(checked: Checked) -> Iterator[Line]:
     """That a plan fits and the P90 of its memory does not."""
-    if "N021" in checked.answer.remarked and not checked.answer.refused:
+    if "N023" in checked.answer.remarked and not checked.answer.refused:
         costs = checked.answer.evaluation.costs.row()
         words = f"{gib(costs['memory_peak_high'])} of {gib(checked.answer.setting.usable)} GiB"
-        yield styled(f"  ▲ N021 fits, but the P90 of its memory does not: {words}", WARN)
+        yield styled(f"  ▲ N023 fits, but the P90 of its memory does not: {words}", WARN)
 
 
 def why(checked: Checked) -> Iterator[Line]:

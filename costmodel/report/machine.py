@@ -121,7 +121,7 @@ def held(case: Case, varied: Iterable[str] = ()) -> dict[str, Any]:
 
 def conflicts(case: Case) -> list[dict[str, str]]:
     """Where the plan that --set gives and the search disagree."""
-    return [{"code": "N020", "text": sentence} for sentence in case.held.conflicts]
+    return [{"code": "N024", "text": sentence} for sentence in case.held.conflicts]
 
 
 def memory(answer: Answer) -> dict[str, Any]:

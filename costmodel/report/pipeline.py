@@ -58,7 +58,7 @@ def _row(found: Pipelines, offer: Offer) -> tuple[str, ...]:
 def _remark(found: Pipelines, offer: Offer) -> str:
     """Which is the plan's own, which does not fit, which is the fastest and by how much."""
     words = ["yours"] if offer.own else []
-    words += ["P90 does not fit"] if "N021" in offer.answer.remarked else []
+    words += ["P90 does not fit"] if "N023" in offer.answer.remarked else []
     if offer.refused:
         words.append(f"✗ {offer.refused[0]} {REFUSALS[offer.refused[0]].title}")
     elif offer is found.fastest:

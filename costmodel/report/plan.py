@@ -40,7 +40,7 @@ def searched(case: Case, varied: Iterable[str] = ()) -> list[Line]:
     keys = {key: value for key, value in case.held.values.items() if f"plan.{key}" not in {*varied}}
     words = " · ".join(f"{key} {value_text(value)}" for key, value in keys.items())
     held = [styled(f"held by --set: {words}", HEAD)] if keys else []
-    return [*held, *(styled(f"▲ N020 {REMARKS['N020'].title}: {words}", WARN) for words in case.held.conflicts)]
+    return [*held, *(styled(f"▲ N024 {REMARKS['N024'].title}: {words}", WARN) for words in case.held.conflicts)]
 
 
 def refusal(answer: Answer) -> list[Line]:

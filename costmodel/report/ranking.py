@@ -158,8 +158,8 @@ def search_rows(plans: Sequence[Ranked], cut: Sequence[str] = ()) -> list[tuple[
 
 
 def _room_words(plan: Ranked) -> str:
-    """What a row says of its memory: that its P90 does not fit (N021), or at least that it is tight."""
-    if "N021" in plan.remarked:
+    """What a row says of its memory: that its P90 does not fit (N023), or at least that it is tight."""
+    if "N023" in plan.remarked:
         return "P90 ✗"
     return "tight" if verdict(plan.costs["memory_share"]) == "tight" else ""
 

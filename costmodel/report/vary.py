@@ -73,7 +73,7 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     lines[1:1] = [*owned(found.case), *(searched(found.case, [axis.path for axis in found.axes]) if found.best else [])]
     if len(found.points) < found.total:
         lines[1:1] = [styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD)]
-    lines += _remarks(found.points, "N003", "N021")
+    lines += _remarks(found.points, "N003", "N023")
     if chart:
         lines += [Text(), _chart(found)]
     broken = sum(not point.costs for point in found.points)

@@ -272,11 +272,11 @@ def test_a_plan_that_fits_and_whose_p90_does_not_says_so_everywhere(tmp_path: Pa
     given = answered(tmp_path, asked, *little)
     given_room = [part for setting in little for part in ("--set", setting)]
     assert (given.refused, given.broken) == ((), ())
-    assert "N021" in given.remarked
+    assert "N023" in given.remarked
     said = ("fits, but P90 does not", "tight, P90 does not fit")
     for command in ("estimate", "memory"):
         assert any(words in run(command, name, *given_room).out for words in said)
-    assert "N021" in run("check", name, *given_room).out
+    assert "N023" in run("check", name, *given_room).out
     swept = run("sweep", name, *given_room, "--over", "plan.tp=1").out
     assert any(words in swept for words in said)
     for command in (("estimate", name), ("sweep", name, "--over", "plan.tp=1")):
@@ -295,11 +295,11 @@ def test_rows_of_a_search_mark_it(run: Any) -> None:
     assert [line.endswith("P90 ✗") for line in rows] == [not plan["fits_p90"] for plan in told]
     assert any(plan["fits_p90"] for plan in told)
     count = sum(not plan["fits_p90"] for plan in told)
-    assert any(line.startswith(f"  ▲ N021 P90 does not fit ({count} of {len(told)})") for line in lines)
+    assert any(line.startswith(f"  ▲ N023 P90 does not fit ({count} of {len(told)})") for line in lines)
 
 
 def test_where_p90_fits_nothing_is_said(run: Any) -> None:
     ran = run("estimate", "llama-3-70b-512")
     assert "fits\n" in ran.out
-    assert "N021" not in ran.out
+    assert "N023" not in ran.out
     assert json.loads(run("estimate", "llama-3-70b-512", "--json").out)["plans"][0]["fits_p90"] is True

@@ -158,11 +158,11 @@ REMARKS = {
         "(assume.sustained well below 1), or the share is of another peak or convention than the products' own "
         "(assume.mfu_peak, assume.flop_convention).",
     ),
-    "N021": Rule(
+    "N023": Rule(
         "P90 does not fit",
         "The peak is within usable memory, but one run in ten is expected to need more; rankings mark it P90 ✗.",
     ),
-    "N020": Rule(
+    "N024": Rule(
         "plan and search disagree",
         "A key of the plan that --set gives is held in a search, unless search lists values of that key or of one "
         "that decides it; then the search tries what it lists.",

@@ -89,4 +89,6 @@ FAULT_CODES = {
     "C015": "A file or a document is named twice, and would count twice.",
     "C020": "--engine names what works on a search: local, dask, dask=ADDRESS or mpi; extras bring dask and mpi.",
     "C021": "--into names the folder of a search: its state, with --keep all its plans; --resume goes on from there.",
+    "C022": "The surroundings do not give what the program needs: memory, open files, processes, space on a disk, a "
+    "folder that can be read or written, a package that can be loaded. The sentence says which; the program is sound.",
 }

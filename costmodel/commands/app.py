@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -70,7 +70,7 @@ def root(
     """Time, memory, network and cost of distributed LLM jobs, from closed-form equations."""
 
 
-def main() -> None:
+def main() -> NoReturn:
     """The installed command, in colour until --no-color says otherwise."""
     colour(on=True)
     guarded(lambda: app(prog_name="costmodel"))

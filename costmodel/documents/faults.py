@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from pydantic_core import ErrorDetails
 from costmodel.documents.base import said
 from costmodel.documents.reading import COMMAND_LINE, Items, Mapping
 from costmodel.documents.references import REFERENCES
+from costmodel.documents.suggestions import nearest
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 D = TypeVar("D", bound=BaseModel)
@@ -45,13 +45,7 @@ _HINTS = {
 }
 _OF_TRANSFORMERS = {"architectures", "model_type", "transformers_version"}
 _SCHEMA = re.compile(r"costmodel/([\w-]+)/v\d+")
-_LONGEST = 60
-
-
-def nearest(name: str, known: Sequence[str], cutoff: float = 0.5) -> str:
-    """The known name that looks most like this one, or nothing."""
-    close = difflib.get_close_matches(name[:_LONGEST], known, n=1, cutoff=cutoff)
-    return close[0] if close else ""
+_MOST_GUESSED = 20  # of the first keys that are unknown, what was meant is looked for; it takes long
 
 
 def validate(kind: type[D], tree: Any, file: str, found: Sequence[Fault] = ()) -> D:
@@ -79,10 +73,15 @@ class _Faults:
 
     def __init__(self, kind: type[BaseModel], tree: Any, file: str) -> None:
         self.kind, self.tree, self.file = kind, tree, file
+        self.guessed: dict[Location, str] = {}  # of the first keys that are unknown, the one that was meant
+        self.keys: dict[int, dict[Any, Any]] = {}  # of a mapping, the keys with their places
 
     def of(self, details: Sequence[ErrorDetails]) -> list[Fault]:
         located = [(detail, self.inside(detail)) for detail in details]
-        mistyped = {(*where[:-1], self.meant(detail, where)) for detail, where in located if _is(detail, "extra")}
+        unknown = [(detail, where) for detail, where in located if _is(detail, "extra")]
+        unknown.sort(key=lambda item: _written_at(Fault("", "", self.spot(item[1], key=True))))
+        self.guessed = {where: self.meant(detail, where) for detail, where in unknown[:_MOST_GUESSED]}
+        mistyped = {(*where[:-1], close) for where, close in self.guessed.items()}
         located = [(detail, where) for detail, where in located if not _is(detail, "missing") or where not in mistyped]
         foreign = [where[:-1] for _, where in located if where[-1:] == ("schema",)]
         faults = []
@@ -135,8 +134,8 @@ class _Faults:
         return f"each of them is a list: [[{value}]]" if inside else f"one value is a list too: [{value}]"
 
     def unknown(self, detail: ErrorDetails, where: Location) -> Fault:
-        close = self.meant(detail, where)
-        known = self.known(detail["loc"][:-1])
+        close = self.guessed.get(where, "")
+        known = self.known(detail["loc"][:-1]) if where in self.guessed else []
         hint = f"did you mean '{close}'?" if close else "known: " + ", ".join(known) if known else ""
         holders = _holders(self.kind, str(where[-1])) if len(where) == 1 else []
         if holders:
@@ -192,7 +191,7 @@ class _Faults:
             if not _has(here, part):
                 break
             if isinstance(here, dict):
-                written = next(known for known in here if known == part)
+                written = self.written(here)[part]
                 wants_key = key and position == len(where) - 1
                 inner = replace(best, path=f"{best.path}.{part}".removeprefix("."))
                 best = getattr(written, "place" if wants_key else "at", inner)
@@ -200,6 +199,12 @@ class _Faults:
                 best = here.places[int(part)]
             here = here[part]
         return best
+
+    def written(self, mapping: dict[Any, Any]) -> dict[Any, Any]:
+        """The keys of a mapping as they were written, by themselves."""
+        if id(mapping) not in self.keys:
+            self.keys[id(mapping)] = {key: key for key in mapping}
+        return self.keys[id(mapping)]
 
 
 def _written_at(fault: Fault) -> tuple[int, int]:

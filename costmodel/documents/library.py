@@ -6,7 +6,6 @@ among the shipped documents.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import hashlib
 import os
@@ -20,9 +19,9 @@ from pydantic import BaseModel
 from costmodel.documents.base import said
 from costmodel.documents.belief import Beliefs
 from costmodel.documents.efficiency import Efficiency
-from costmodel.documents.faults import nearest, validate
+from costmodel.documents.faults import validate
 from costmodel.documents.files import file_text
-from costmodel.documents.folders import FOLDER_OF, SUFFIXES, as_named, has, instead_of_shipped, places
+from costmodel.documents.folders import FOLDER_OF, SUFFIXES, as_named, has, instead_of_shipped, is_file, places
 from costmodel.documents.folders import names as names
 from costmodel.documents.hardware import Accelerator, Fabric, Node
 from costmodel.documents.measurement import Measured
@@ -39,6 +38,7 @@ from costmodel.documents.sources import provenance as provenance
 from costmodel.documents.sources import strategies as strategies
 from costmodel.documents.sources import uncited
 from costmodel.documents.stack import Stack
+from costmodel.documents.suggestions import alike, nearest
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 UNMEASURED = "unmeasured"  # the efficiency of everything that has none
@@ -69,7 +69,7 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
     if is_path(name):
         return Path(name)
     for path in places(kind, name):
-        if os.path.isfile(path):
+        if is_file(path):
             return path
     known = names(kind)
     close = nearest(name, known, 0.6) or next((other for other in known if name and other.startswith(name)), "")
@@ -199,7 +199,7 @@ def text_of(name: str, *, fitted: bool = False) -> list[tuple[str, str, str]]:
     kinds = kinds or [kind for kind in FOLDERS if name in names(kind)]
     if not kinds:
         known = sorted({known for kind in FOLDERS for known in names(kind)})
-        close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        close = alike(name, known, 3, 0.4)
         hint = f"did you mean {' or '.join(close)}?" if close else "costmodel list shows them all"
         raise fail("D009", f"there is no document named '{name}'", Place(COMMAND_LINE), hint)
     paths = [(kind, find(kind, name)) for kind in kinds]

@@ -139,6 +139,7 @@ def search(
     """The best plans of a scenario's space, and the front of two results; over several scenarios when leaves vary."""
     began = time.perf_counter()
     how = how or How(workers=workers)
+    _ = how.by  # a fault of the engine comes before any work
     precisions, lacking = possible_precisions(case)
     variants = Variants(case, (*over, *precisions))
     variants.checked()

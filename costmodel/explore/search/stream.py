@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from costmodel.estimate.setting import Setting
-from costmodel.explore.search.engine import Engine, Stopped, engine, shared_out
+from costmodel.explore.search.engine import WAIT, Engine, Stopped, engine, shared_out
 from costmodel.explore.search.kept import part
 from costmodel.explore.search.pieces import Piece, Variants, pieces
 from costmodel.explore.search.rank import Ranked
@@ -42,7 +42,10 @@ class Sight:
 
 @dataclass(frozen=True)
 class How:
-    """How a search is done: by what, where it leaves its state and its plans, who watches it and may stop it."""
+    """How a search is done: by what, where it leaves its state and its plans, who watches it and may stop it.
+
+    wait: seconds for workers that are not there; say: takes a sentence about what is waited for
+    """
 
     engine: str = "local"
     workers: int | None = None
@@ -51,6 +54,13 @@ class How:
     resume: bool = False
     watch: Callable[[Sight], None] = lambda sight: None
     stop: Callable[[], bool] = lambda: False
+    wait: float = WAIT
+    say: Callable[[str], None] = lambda sentence: None
+
+    @property
+    def by(self) -> Engine:
+        """What works on it; a fault where there is no such engine."""
+        return engine(self.engine, self.workers, self.wait, self.say)
 
 
 @dataclass(frozen=True)
@@ -109,7 +119,7 @@ def _as_sent(variants: Variants, by: Engine) -> bytes:
 
 def results(variants: Variants, wanted: Wanted, how: How, done: int, total: int) -> Iterator[Tally]:
     """The tally of every piece from a number on, in order; Stopped if that was asked for before the last."""
-    by = engine(how.engine, how.workers)
+    by = how.by
     task = Task(wanted, how.folder if how.plans else None)
     remaining = islice(pieces(variants), done, None)
     if by.kind == "local" and (by.workers == 1 or total < POOL_FROM):

@@ -38,6 +38,10 @@ class CostModelError(Exception):
         self.faults = faults
         super().__init__("; ".join(f"{fault.code}: {fault.sentence}" for fault in faults))
 
+    def __reduce__(self) -> tuple[type[CostModelError], tuple[Fault, ...]]:
+        """As another process gets it: with its faults, not with their sentences alone."""
+        return CostModelError, self.faults
+
 
 def fail(code: str, sentence: str, place: Place | None = None, hint: str = "") -> CostModelError:
     """One fault as an error to raise."""
@@ -70,6 +74,8 @@ FAULT_CODES = {
     "precision without a peak rate, adapters beside matrices that are not there. The hint says what there is.",
     "D017": "A fit that every answer needs is not among the efficiencies of the accelerator or of the network, nor in "
     "unmeasured.yaml, which stands in for parts that were never measured.",
+    "D020": "A result or a baseline carries a digest of all that it says, and this one says something else: it was "
+    "changed, or cut short, after it was written. What was kept is written again by the command that wrote it.",
     "C001": "--set takes path=value, for example --set plan.tp=4; the path names a key of the scenario, as those below "
     "set: of measured runs do.",
     "C002": "The output file exists or cannot be written. Nothing is overwritten without --force.",

@@ -108,7 +108,7 @@ def test_a_lost_dask_worker(scheduler: str) -> None:
 @pytest.mark.filterwarnings("default")
 def test_no_dask_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("costmodel.explore.search.engine.ANSWER_WITHIN", 1)
+    monkeypatch.setattr("costmodel.explore.search.dask_workers.ANSWER_WITHIN", 1)
     with (
         pytest.raises(CostModelError, match="no Dask scheduler answers"),
         Engine("dask", "tcp://127.0.0.1:9", 1).opened(),
@@ -192,7 +192,7 @@ def test_workers_end_with_their_parent() -> None:
         "import os, time\nfrom costmodel.explore.search.engine import Engine\n"
         "if __name__ == '__main__':\n"
         "    with Engine('local', '', 1).opened() as pool:\n"
-        "        print(pool.submit(os.getpid).result(), flush=True)\n        time.sleep(60)\n"
+        "        print(pool.executor.submit(os.getpid).result(), flush=True)\n        time.sleep(60)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
@@ -204,4 +204,4 @@ def test_workers_end_with_their_parent() -> None:
 
 def test_the_pool_is_the_seam() -> None:
     with engines.engine("local", 1).opened() as pool:
-        assert isinstance(pool, ProcessPoolExecutor)
+        assert isinstance(pool.executor, ProcessPoolExecutor)

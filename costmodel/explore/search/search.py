@@ -18,7 +18,7 @@ from costmodel.estimate.plan import Answer, answer
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.search.bands import with_bands
 from costmodel.explore.search.engine import Stopped
-from costmodel.explore.search.kept import Kept, asked_of, opened
+from costmodel.explore.search.kept import Kept, asked_of, held
 from costmodel.explore.search.pieces import Variants, candidates
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.rank import Ranked, Top, axes
@@ -150,11 +150,12 @@ def search(
     setting = setting_of(case)
     yours, bar = _yours(setting, tally.top.sign, tally.top.objective)
     wanted = replace(wanted, bar=bar)
-    kept = None
-    if how.folder is not None:
+    if how.folder is None:
+        stopped = _counted(variants, wanted, tally, how, None)
+    else:
         asked = asked_of(variants, wanted, plans=how.plans)
-        kept = opened(how.folder, asked, tally, plans=how.plans, resume=how.resume)
-    stopped = _counted(variants, wanted, tally, how, kept)
+        with held(how.folder, asked, tally, plans=how.plans, resume=how.resume) as kept:
+            stopped = _counted(variants, wanted, tally, how, kept)
     if lacking:
         refused = lacking * (candidates(variants) // len(precisions[0].values))
         tally.candidates, tally.refused[NO_PRECISION] = tally.candidates + refused, refused
@@ -219,7 +220,8 @@ def _counted(variants: Variants, wanted: Wanted, tally: Tally, how: How, kept: K
     """Every piece into the tally that is not in it yet; whether it was stopped before the last."""
     total, stopped = candidates(variants), False
     try:
-        for found in results(variants, wanted, how, kept.done if kept else 0, total):
+        parts = kept.parts if kept else None
+        for found in results(variants, wanted, how, kept.done if kept else 0, total, parts):
             tally.merge(found)
             if kept:
                 kept.count(tally, found.evaluated)
@@ -227,5 +229,5 @@ def _counted(variants: Variants, wanted: Wanted, tally: Tally, how: How, kept: K
     except Stopped:
         stopped = True
     if kept:
-        kept.write(tally, complete=not stopped)
+        kept.close(tally, complete=not stopped)
     return stopped

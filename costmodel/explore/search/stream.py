@@ -18,7 +18,7 @@ import numpy as np
 
 from costmodel.estimate.setting import Setting
 from costmodel.explore.search.engine import WAIT, Engine, Stopped, engine, shared_out
-from costmodel.explore.search.kept import part
+from costmodel.explore.search.parts import Parts
 from costmodel.explore.search.pieces import Piece, Variants, pieces
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.space import stem
@@ -68,12 +68,12 @@ class Task:
     """What every piece of a search has in common."""
 
     wanted: Wanted
-    folder: Path | None
+    parts: Parts | None
 
     def tally(self, setting: Setting, piece: Piece, values: dict[str, str]) -> Tally:
         """What a piece holds; its plans go into the folder."""
         _keep_freed_memory()
-        with part(self.folder, piece.number, values) if self.folder else nullcontext() as keep:
+        with self.parts.writing(piece.number, values) if self.parts else nullcontext() as keep:
             found = self.wanted.tally(setting.case.scenario.objective)
             rows = stem(setting, piece.grid, found.refused, piece.start, piece.stop)
             stretch(setting, piece.grid, rows, self.wanted, found, keep)
@@ -117,10 +117,12 @@ def _as_sent(variants: Variants, by: Engine) -> bytes:
     return name
 
 
-def results(variants: Variants, wanted: Wanted, how: How, done: int, total: int) -> Iterator[Tally]:
+def results(
+    variants: Variants, wanted: Wanted, how: How, done: int, total: int, parts: Parts | None = None
+) -> Iterator[Tally]:
     """The tally of every piece from a number on, in order; Stopped if that was asked for before the last."""
     by = how.by
-    task = Task(wanted, how.folder if how.plans else None)
+    task = Task(wanted, parts)
     remaining = islice(pieces(variants), done, None)
     if by.kind == "local" and (by.workers == 1 or total < POOL_FROM):
         return _here(variants, task, remaining, how.stop)

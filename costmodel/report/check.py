@@ -18,6 +18,7 @@ from costmodel.explore.compare.compare import Moved
 from costmodel.explore.compare.figures import spoken
 from costmodel.report.compare import figures_json, inputs, inputs_json, terms
 from costmodel.report.formats import json_text, markdown_text
+from costmodel.report.github import annotation
 from costmodel.report.layout import Grid, Line
 from costmodel.report.refusals import reason
 from costmodel.report.reply import head
@@ -168,18 +169,9 @@ def github(found: Sequence[Checked]) -> str:
             if finding.kept:
                 continue
             place = finding.place if finding.place is not None and finding.place.line else None
-            where = f"file={_property(place.file if place else file)},line={place.line if place else 1}"
-            said = _data(f"{checked.name}: {sentence(checked, finding)}")
-            lines.append(f"::error {where},title=costmodel check::{said}")
+            where = (place.file, place.line) if place else (file, 1)
+            lines.append(annotation(f"{checked.name}: {sentence(checked, finding)}", "costmodel check", *where))
     return "".join(f"{line}\n" for line in [*lines, summary(found)])
-
-
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def junit(found: Sequence[Checked]) -> str:

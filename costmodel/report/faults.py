@@ -10,17 +10,17 @@ from rich.text import Text
 from costmodel.errors import Fault, Place
 from costmodel.report.theme import BAD, DIM, visible
 
-_MOST_FAULTS = 20
+MOST_FAULTS = 20
 _WINDOW = 100
 
 
 def faults(found: Sequence[Fault]) -> Iterator[Text]:
     """Every fault with its place, the line with a caret, and the remedy."""
-    for fault in found[:_MOST_FAULTS]:
+    for fault in found[:MOST_FAULTS]:
         yield from fault_lines(fault)
     count = len(found)
-    if count > _MOST_FAULTS:
-        yield Text(f"and {count - _MOST_FAULTS:,} more", style=DIM)
+    if count > MOST_FAULTS:
+        yield Text(f"and {count - MOST_FAULTS:,} more", style=DIM)
     known = found[0].code if found else "D002"
     yield Text(f"{count:,} fault{'s' if count > 1 else ''}. costmodel explain {known} says more.", style=DIM)
 

@@ -77,11 +77,11 @@ def drawn(line: str, style: str = "") -> Text:
 
 
 def laid(items: Iterable[Line], width: int | None) -> Iterator[Text]:
-    """Everything as lines of text no wider than the terminal, and harmless to it; without one, as it is."""
+    """Everything as lines of text that are harmless, and no wider than the terminal if there is one."""
     width = None if width is None else max(width, NARROWEST)
     for item in items:
         for line in item.lines(width) if isinstance(item, Grid) else [item]:
-            if width is not None and not line.plain.isprintable():
+            if not line.plain.isprintable():
                 line.plain = visible(line.plain)
             if width is None or line.no_wrap or cell_len(line.plain) <= width:
                 yield line

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -157,25 +156,6 @@ def _whole(point: Point) -> dict[str, Any]:
 
 def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else value
-
-
-def jsonl(rows: list[dict[str, Any]]) -> str:
-    """A row a line."""
-    return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
-
-
-def parquet(rows: list[dict[str, Any]]) -> bytes:
-    """A columnar file of the same rows."""
-    try:
-        import pyarrow as arrow
-        from pyarrow import parquet as files
-    except ImportError:
-        hint = "pip install pyarrow, or take --format csv"
-        raise fail("C007", "Parquet needs pyarrow, which is not installed", None, hint) from None
-    sink = arrow.BufferOutputStream()
-    files.write_table(arrow.Table.from_pylist(rows), sink)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
 
 
 # ── scale ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -88,11 +88,14 @@ def test_nothing_of_a_file_moves_the_cursor(letter: str) -> None:
     assert letter not in printed
 
 
+words = some.text(some.characters(max_codepoint=0x17F, exclude_categories=("Cc", "Cf", "Zs")) | some.just("日"))
+
+
 @settings(max_examples=30)
 @given(
     some.recursive(
-        some.booleans() | some.integers() | some.text(),
-        lambda inner: some.lists(inner) | some.dictionaries(some.text(), inner),
+        some.booleans() | some.integers() | words,
+        lambda inner: some.lists(inner) | some.dictionaries(words, inner),
     )
 )
 def test_a_tree_survives_json(tree: object) -> None:

@@ -47,7 +47,7 @@ class Kept:
     @property
     def parts(self) -> Parts | None:
         """Where its plans go, if they are kept."""
-        return Parts(self.folder, digest_of(self.asked)) if self.plans else None
+        return Parts(self.folder.absolute(), digest_of(self.asked)) if self.plans else None
 
     def count(self, tally: Tally, rows: int) -> None:
         """Another piece is counted; the folder learns of it within a second or so."""

@@ -49,8 +49,8 @@ def fail(code: str, sentence: str, place: Place | None = None, hint: str = "") -
 
 
 FAULT_CODES = {
-    "D001": "The file cannot be read: it does not exist, is a directory, is not UTF-8 text, is over 4 MB, a "
-    "table of measurements over 256 MB, or has a word of over 10,000 letters.",
+    "D001": "The file cannot be read: it does not exist, is a directory, is not UTF-8 text, is over 4 MB, is YAML over "
+    "1 MB, a table of measurements over 256 MB, or has a word of over 10,000 letters.",
     "D002": "The text is not YAML. The place is where the YAML reader stopped; look just before it.",
     "D003": "An unknown key. Documents refuse keys they do not know, so that a slip of the pen cannot pass in silence.",
     "D004": "A key that has no default is missing from the mapping named.",

@@ -19,11 +19,13 @@ from costmodel.commands.measure import measure
 from costmodel.commands.pipeline import pipeline
 from costmodel.commands.search import search
 from costmodel.commands.shared import NoColorOption
+from costmodel.commands.usage import Commands
 from costmodel.commands.vary import scale, sensitivity, solve, sweep
 from costmodel.report.theme import colour
 
 app = typer.Typer(
     name="costmodel",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -116,7 +116,9 @@ def _form(reply: Reply, form: str) -> str | bytes:
         return formats.jsonl_text(reply)
     if form == "parquet":
         return parquet.parquet_bytes(reply)
-    return formats.markdown_text(reply.lines()) if form == Format.MARKDOWN else ""
+    if form == Format.MARKDOWN:
+        return formats.markdown_text(reply.lines(), formats.facts_of(reply))
+    return ""
 
 
 def answering(command: Callable[..., Reply]) -> Callable[..., None]:

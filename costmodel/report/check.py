@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 from rich.text import Text
 
 from costmodel.documents.baseline import Baseline
+from costmodel.documents.row_facts import row_facts
 from costmodel.equation import EQUATIONS
 from costmodel.estimate.costs import BAND_ENDS, COLUMNS
 from costmodel.estimate.evaluate import lacking
@@ -196,18 +197,26 @@ def markdown(found: Sequence[Checked]) -> str:
     """A comment for a pull request: a sentence, a table, and of each failing scenario its details folded away."""
     failing = [checked for checked in found if not checked.kept]
     rows = [
-        (checked.name, _named(finding), *sides(checked, finding), _aside(finding), "✓" if finding.kept else "✗")
+        (*_facts(checked), _named(finding), *sides(checked, finding), _aside(finding), "✓" if finding.kept else "✗")
         for checked in found
         for finding in checked.findings
         if finding.kind != "known"
     ]
-    table = Grid(("scenario", "result", "is", "held to", "", ""), rows, "llllll")
+    names = ("scenario", "model", "cluster", "sequence", "global_batch", "result", "is", "held to", "", "")
+    table = Grid(names, rows, "l" * len(names))
     parts = [markdown_text([styled(f"costmodel: {summary(found)}.", HEAD), *([table] if rows else [])])]
     for checked in failing:
         details = markdown_text(list(why(checked))) if checked.moved else ""
         if details.strip():
             parts.append(f"<details><summary>{_escaped(checked.name)}: what moved</summary>\n\n{details}\n</details>\n")
     return "\n".join(parts)
+
+
+def _facts(checked: Checked) -> tuple[str, ...]:
+    """What a row is of."""
+    facts = row_facts(checked.answer.setting.case)
+    cluster = f"{facts['nodes']} × {facts['cluster']}"
+    return checked.name, str(facts["model"]), cluster, str(facts["sequence"]), str(facts["global_batch"])
 
 
 def _escaped(text: str) -> str:
@@ -221,6 +230,7 @@ def check_json(found: Sequence[Checked]) -> dict[str, Any]:
         "kept": all(checked.kept for checked in found),
         "scenarios": [
             {
+                **row_facts(checked.answer.setting.case),
                 "name": checked.name,
                 "title": checked.answer.setting.case.scenario.title,
                 "kept": checked.kept,

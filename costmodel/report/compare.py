@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.row_facts import with_facts
 from costmodel.explore.compare.compare import Difference, Input, Moved
 from costmodel.explore.compare.figures import MEMORY, TRAFFIC, spoken, unit_of
 from costmodel.report.layout import Grid, Line
@@ -163,8 +164,15 @@ def diff_json(found: Difference) -> dict[str, Any]:
         "after": {"name": found.after.name, "refused": list(found.after.refused)},
         "same": found.same,
         "inputs": inputs_json(found.inputs),
-        "figures": figures_json(found.figures),
+        "figures": with_facts(_facts(found), figures_json(found.figures)),
     }
+
+
+def _facts(found: Difference) -> dict[str, Any]:
+    """What both sides are of, in every row."""
+    before, after = ({"name": side.name, **side.facts} for side in (found.before, found.after))
+    of_before = {f"before_{key}": value for key, value in before.items()}
+    return of_before | {f"after_{key}": value for key, value in after.items()}
 
 
 def inputs_json(changes: Sequence[Input]) -> list[dict[str, Any]]:

@@ -95,13 +95,30 @@ def _flat(row: dict[str, Any], before: str = "") -> list[dict[str, Any]]:
     return rows
 
 
-def markdown_text(items: Iterable[Line]) -> str:
-    """Tables as GitHub writes them, lines as paragraphs, figures and commands as they are."""
-    parts = list(_parts(items))
+def facts_of(reply: Reply) -> dict[str, str]:
+    """What all rows of an answer are of; nothing of what differs between them."""
+    rows = machine(rows_of(reply)) if reply.rows else []
+    said: dict[str, str] = {}
+    for name in ("model", "nodes", "cluster", "sequence", "global_batch"):
+        values = {row.get(name) for row in rows}
+        if len(values) == 1 and None not in values:
+            said[name] = str(*values)
+    nodes = said.pop("nodes", "")
+    if nodes and "cluster" in said:
+        said["cluster"] = f"{nodes} × {said['cluster']}"
+    return said
+
+
+def markdown_text(items: Iterable[Line], facts: Mapping[str, str] | None = None) -> str:
+    """Tables as GitHub writes them, lines as paragraphs, figures and commands as they are.
+
+    facts: what the rows of every table with a head are of, ahead of what they say
+    """
+    parts = list(_parts(items, facts or {}))
     return "\n".join(parts[1:] if parts and not parts[0] else parts) + "\n"
 
 
-def _parts(items: Iterable[Line]) -> Iterator[str]:
+def _parts(items: Iterable[Line], facts: Mapping[str, str]) -> Iterator[str]:
     fence: list[str] = []
     for item in items:
         if isinstance(item, Text) and item.no_wrap:
@@ -110,7 +127,7 @@ def _parts(items: Iterable[Line]) -> Iterator[str]:
         yield from _fenced(fence)
         fence = []
         if isinstance(item, Grid):
-            yield from ["", *_table(item)]
+            yield from ["", *_table(item, facts if item.headed else {})]
         elif item.plain.strip():
             words = _escaped(item.plain)
             yield from ["", f"**{words}**" if item.style == HEAD else words]
@@ -124,11 +141,11 @@ def _fenced(lines: Sequence[str]) -> Iterator[str]:
         yield from ["", fence, *lines, fence]
 
 
-def _table(grid: Grid) -> Iterator[str]:
-    yield f"| {' | '.join(map(_escaped, grid.names))} |"
-    yield f"| {' | '.join('---:' if side == 'r' else '---' for side in grid.align)} |"
+def _table(grid: Grid, facts: Mapping[str, str]) -> Iterator[str]:
+    yield f"| {' | '.join(map(_escaped, (*facts, *grid.names)))} |"
+    yield f"| {' | '.join('---:' if side == 'r' else '---' for side in 'l' * len(facts) + grid.align)} |"
     for row in grid.rows:
-        yield f"| {' | '.join(map(_escaped, row))} |"
+        yield f"| {' | '.join(map(_escaped, (*facts.values(), *row)))} |"
 
 
 def _escaped(cell: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from costmodel.documents.row_facts import facts_without, row_facts, with_facts
 from costmodel.estimate.along import STAGES, stages_of
 from costmodel.estimate.block import SIZES, Structure
 from costmodel.estimate.costs import COLUMNS, machine_name, number
@@ -77,14 +78,30 @@ def whole_plan(said: Mapping[str, Any]) -> dict[str, Any]:
     return {name: counts.get(name, said.get(name)) for name in (*SIZES, *(choice.name for choice in fields(Structure)))}
 
 
-def _ranked(found: Found, plan: Ranked) -> dict[str, Any]:
-    return found.values(plan.variant) | _plan(plan.structure, plan.sizes, plan.costs)
+def _ranked(found: Found, plans: Sequence[Ranked]) -> list[dict[str, Any]]:
+    """Plans in their order, each with its place in it, and with what it is a plan of."""
+    facts = {variant: row_facts(found.case_of(variant)) for variant in {plan.variant for plan in plans}}
+    return [
+        {
+            "rank": place,
+            **facts[plan.variant],
+            **found.variants.cells(plan.variant),
+            **_plan(plan.structure, plan.sizes, plan.costs),
+        }
+        for place, plan in enumerate(plans, 1)
+    ]
 
 
 def _answered(answer: Answer) -> dict[str, Any]:
     block = answer.evaluation.block
     sizes = {name: float(getattr(block, name)[0]) for name in SIZES}
-    return _plan(block.structure, sizes, answer.evaluation.costs.row())
+    plan = _plan(block.structure, sizes, answer.evaluation.costs.row())
+    return {**row_facts(answer.setting.case), **plan}
+
+
+def rows_of(answer: Answer, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of one plan, each with what it is a plan of."""
+    return with_facts(row_facts(answer.setting.case), rows)
 
 
 def estimate(answer: Answer) -> dict[str, Any]:
@@ -113,7 +130,7 @@ def memory(answer: Answer) -> dict[str, Any]:
     """One plan with its ledger by stage: the first, one in the middle and the last, as far as there are so many."""
     result = estimate(answer)
     ledger = answer.evaluation.ledger
-    result["ledger"] = [
+    stages = [
         {
             "stage": STAGES[position],
             **{f"{name}_bytes": number(values[position]) for name, values in ledger.lines.items()},
@@ -121,13 +138,15 @@ def memory(answer: Answer) -> dict[str, Any]:
         }
         for position in (() if answer.refused else stages_of(answer.evaluation.block.pp[0]))
     ]
+    result["ledger"] = rows_of(answer, stages)
     return result
 
 
 def communication(answer: Answer) -> dict[str, Any]:
     """One plan with its transfers."""
     result = estimate(answer)
-    result["transfers"] = [_transfer(item) for item in (() if answer.refused else answer.evaluation.step.transfers)]
+    transfers = () if answer.refused else answer.evaluation.step.transfers
+    result["transfers"] = rows_of(answer, map(_transfer, transfers))
     return result
 
 
@@ -157,13 +176,14 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
         "kept": tally.kept,
         "complete": not found.stopped,
         "elapsed_s": found.elapsed,
-        "plans": [_ranked(found, plan) for plan in found.best],
-        "nearest": [] if found.best else [_ranked(found, plan) for plan in tally.missed_by_least],
+        "plans": _ranked(found, found.best),
+        "nearest": [] if found.best else _ranked(found, tally.missed_by_least),
         "try": found.remedies,
         "yours": None if found.yours is None else {"rank": found.your_rank, **_answered(found.yours)},
-        "refused": [
-            _refused(code, count, tally.candidates, examples) for code, count in tally.refused.most_common() if count
-        ],
+        "refused": with_facts(
+            facts_without(found.setting.case, found.values(0)),
+            (_refused(code, count, tally.candidates, examples) for code, count in tally.refused.most_common() if count),
+        ),
         "notes": notes(plan.remarked for plan in found.best),
     }
     if tally.front is not None:
@@ -174,7 +194,7 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
 def _front(found: Found, front: Front) -> dict[str, Any]:
     named = [front.axes.x, front.axes.y]
     axes = [{"name": machine_name(name), "better": COLUMNS[name].better} for name in named]
-    return {"axes": axes, "thinned": front.thinned, "plans": [_ranked(found, plan) for plan in front.rows]}
+    return {"axes": axes, "thinned": front.thinned, "plans": _ranked(found, front.rows)}
 
 
 def _refused(code: str, count: int, total: int, examples: Mapping[str, Example] | None) -> dict[str, Any]:
@@ -195,6 +215,7 @@ def model_memory(facts: Alone) -> dict[str, Any]:
         "active_parameters": int(float(facts.parameters if facts.active is None else facts.active)),
         "recipes": [
             {
+                "model": facts.model.name,
                 "title": recipe.title,
                 "weights_bytes": float(recipe.weights),
                 "states": [

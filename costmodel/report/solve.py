@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.row_facts import facts_without, with_facts
 from costmodel.errors import Fault
 from costmodel.estimate.costs import machine_name
 from costmodel.explore.compare.figures import choices
@@ -91,10 +93,9 @@ def solve_json(found: Solved) -> dict[str, Any]:
         "now": found.now.text if found.now else None,
         "answer": found.answer,
         "plan": whole_plan(choices(found.plan)) if found.best and found.plan is not None else None,
-        "ranges": [
-            {"low": reach.low, "high": reach.high, "open_low": reach.open_low, "open_high": reach.open_high}
-            for reach in found.reaches
-        ],
+        "ranges": with_facts(
+            facts_without(found.case, [found.path]), ({"path": found.path, **asdict(reach)} for reach in found.reaches)
+        ),
         "nearest": {"value": nearest[0], "reaches": nearest[1].costs[found.target.column]} if nearest else None,
         "how": found.how,
         "every": found.every,

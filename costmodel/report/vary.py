@@ -11,6 +11,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.overrides import short
+from costmodel.documents.row_facts import row_facts, with_facts
 from costmodel.errors import fail
 from costmodel.estimate.costs import COLUMNS, machine_name
 from costmodel.estimate.legality.rules import REFUSALS
@@ -138,6 +139,7 @@ def sweep_rows(found: Swept) -> list[dict[str, Any]]:
     """A row a combination, for tables of programs: SI numbers, names with units."""
     return [
         {
+            **point.facts,
             "point": " ".join(point.settings),
             **{axis.path: point.values.get(axis.path) for axis in found.axes},
             **{machine_name(name): _finite(point.costs.get(name)) for name in found.shown},
@@ -231,6 +233,7 @@ def scale_json(found: Scaled) -> dict[str, Any]:
 
 def _size(row: Row) -> dict[str, Any]:
     return {
+        **row.point.facts,
         "ranks": row.ranks,
         "efficiency": _finite(row.efficiency),
         **{machine_name(name): _finite(row.point.costs.get(name)) for name in COLUMNS},
@@ -296,5 +299,8 @@ def sensitivity_json(found: Sensitive) -> dict[str, Any]:
         "value": found.value,
         "plan": whole_plan(choices(found.plan)),
         "bottleneck": bottleneck(found),
-        "figures": [{**asdict(knob), "low": _finite(knob.low), "high": _finite(knob.high)} for knob in found.knobs],
+        "figures": with_facts(
+            row_facts(found.case),
+            ({**asdict(knob), "low": _finite(knob.low), "high": _finite(knob.high)} for knob in found.knobs),
+        ),
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from costmodel.documents.case import Case
 from costmodel.documents.references import REFERENCES
+from costmodel.documents.row_facts import row_facts
 from costmodel.errors import Place
 from costmodel.estimate.costs import machine_name
 from costmodel.estimate.plan import Answer
@@ -28,6 +29,7 @@ class Side:
     documents: Mapping[str, str] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
     assumed: Mapping[str, str] = field(default_factory=dict)  # of values that nobody wrote
+    facts: Mapping[str, str | int | float] = field(default_factory=dict)  # model, cluster, sequence and batch
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,8 @@ def side(name: str, answer: Answer) -> Side:
         values[f"plan.{key}"] = own if own and own.value == value else Value(value)
     held = {} if answer.refused else figures(answer)
     assumed = {item.path: item.value for item in answer.assumed}
-    return Side(name, values, held, named_documents(answer.setting.case), answer.refused, assumed)
+    case = answer.setting.case
+    return Side(name, values, held, named_documents(case), answer.refused, assumed, row_facts(case))
 
 
 def named_documents(case: Case) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from costmodel.documents.case import Case, load
 from costmodel.documents.plan import Plan
+from costmodel.documents.row_facts import row_facts
 from costmodel.errors import Place, fail
 from costmodel.explore.compare.chosen import answered, ranked
 from costmodel.explore.compare.compare import Side, side
@@ -38,7 +39,7 @@ def _stored(name: str, case: Case, result: Mapping[str, Any], rank: int) -> Side
     held = {key: float(plan[key]) for key in NAMES if _is_number(plan.get(key))}
     held |= _ledger(_rows(result, "ledger")) | _transfers(_rows(result, "transfers"))
     assumed = {str(item.get("path")): str(item.get("value")) for item in _rows(result, "assumed")}
-    return Side(name, values, held, digests, assumed=assumed)
+    return Side(name, values, held, digests, assumed=assumed, facts=row_facts(case))
 
 
 def _plain(value: Any) -> Any:

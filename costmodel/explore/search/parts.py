@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from costmodel.errors import Place, fail
-from costmodel.estimate.block import SIZES, Block
+from costmodel.estimate.block import SIZES, Block, Structure
 from costmodel.estimate.costs import COLUMNS, Costs, machine_name
 from costmodel.estimate.legality.masks import Mask
 from costmodel.explore.search.tally import Keep
@@ -48,14 +48,14 @@ class Parts:
         return sum(map(_rows, self.files().values()))
 
     @contextmanager
-    def writing(self, piece: int, values: dict[str, str]) -> Iterator[Keep]:
-        """Takes every block of a piece; one without plans leaves no file."""
+    def writing(self, piece: int, said: Mapping[str, int | float | str]) -> Iterator[Keep]:
+        """Takes every block of a piece; one without plans leaves no file. `said` stands in every row."""
         arrow, parquet = arrow_of("--keep all")
         writers: list[Any] = []
         with whole(self.path(piece)) as temporary:
 
             def keep(block: Block, costs: Costs, counts: Mask) -> None:
-                table = arrow.table({name: column[counts] for name, column in rows_of(block, costs, values).items()})
+                table = _table(arrow, block, costs, counts, said)
                 if not writers:
                     writers.append(parquet.ParquetWriter(temporary, table.schema, compression="zstd"))
                 writers[0].write_table(table)
@@ -98,14 +98,27 @@ def columns() -> list[dict[str, str]]:
     ]
 
 
-def rows_of(block: Block, costs: Costs, values: dict[str, str]) -> dict[str, Any]:
-    """Every row of a block with its columns: what it varies, what it is, what it costs."""
-    said = {**values, **{name: str(value).lower() for name, value in asdict(block.structure).items()}}
-    return {
-        **{name: np.full(len(block), value) for name, value in said.items()},
-        **{name: np.asarray(getattr(block, name)) for name in SIZES},
-        **{machine_name(name): costs.column(name) for name in costs.columns},
-    }
+def _table(arrow: Any, block: Block, costs: Costs, counts: Mask, said: Mapping[str, int | float | str]) -> Any:
+    """The rows of a block that count: what they are of, what they choose, how they are divided, what they cost."""
+    rows = int(np.count_nonzero(counts))
+    constant = {**said, **{choice.name: getattr(block.structure, choice.name) for choice in fields(Structure)}}
+    return arrow.table(
+        {
+            **{name: arrow.repeat(_scalar(arrow, name, value), rows) for name, value in constant.items()},
+            **{name: np.asarray(getattr(block, name))[counts].astype(np.int64) for name in SIZES},
+            **{machine_name(name): costs.column(name)[counts] for name in costs.columns},
+        }
+    )
+
+
+def _scalar(arrow: Any, name: str, value: Any) -> Any:
+    """A value that all rows share, of the kind that its column has whatever the value is."""
+    if name.endswith("_layers"):
+        return arrow.scalar(None if value is None else float(value), arrow.float64())
+    if isinstance(value, bool | int | float):
+        return arrow.scalar(value)
+    text = f"[{', '.join(value)}]" if isinstance(value, tuple) else value
+    return arrow.scalar(text, arrow.string())
 
 
 def arrow_of(what: str) -> tuple[Any, Any]:

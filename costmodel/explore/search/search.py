@@ -66,6 +66,10 @@ class Found:
         """What the leaves that are varied are in a variant."""
         return self.variants.values(variant)
 
+    def case_of(self, variant: int) -> Case:
+        """The scenario that the plans of a variant are of."""
+        return self.variants.of(variant) if self.variants.over else self.setting.case
+
     def setting_of(self, variant: int) -> Setting:
         """The setting that the plans of a variant were evaluated in."""
         return self.variants.setting(variant) if self.variants.over else self.setting

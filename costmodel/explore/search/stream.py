@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from costmodel.documents.row_facts import row_facts
 from costmodel.estimate.setting import Setting
 from costmodel.explore.search.engine import WAIT, Engine, Stopped, engine, shared_out
 from costmodel.explore.search.parts import Parts
@@ -70,10 +71,11 @@ class Task:
     wanted: Wanted
     parts: Parts | None
 
-    def tally(self, setting: Setting, piece: Piece, values: dict[str, str]) -> Tally:
-        """What a piece holds; its plans go into the folder."""
+    def tally(self, setting: Setting, piece: Piece, cells: dict[str, int | str]) -> Tally:
+        """What a piece holds; its plans go into the folder, with what they are of and the leaves that vary."""
         _keep_freed_memory()
-        with self.parts.writing(piece.number, values) if self.parts else nullcontext() as keep:
+        said = {**row_facts(setting.case), **cells}
+        with self.parts.writing(piece.number, said) if self.parts else nullcontext() as keep:
             found = self.wanted.tally(setting.case.scenario.objective)
             rows = stem(setting, piece.grid, found.refused, piece.start, piece.stop)
             stretch(setting, piece.grid, rows, self.wanted, found, keep)
@@ -83,8 +85,8 @@ class Task:
     def unpacked(self, packed: bytes, bundle: tuple[Piece, ...]) -> list[Tally]:
         """The same of a few pieces of a variant, in another process."""
         variants, variant = _variants(packed), bundle[0].variant
-        setting, values = variants.setting(variant), variants.values(variant)
-        return [self.tally(setting, piece, values) for piece in bundle]
+        setting, cells = variants.setting(variant), variants.cells(variant)
+        return [self.tally(setting, piece, cells) for piece in bundle]
 
 
 def _keep_freed_memory() -> None:
@@ -153,4 +155,4 @@ def _here(variants: Variants, task: Task, remaining: Iterator[Piece], stop: Call
     for piece in remaining:
         if stop():
             raise Stopped
-        yield task.tally(setting(piece.variant), piece, variants.values(piece.variant))
+        yield task.tally(setting(piece.variant), piece, variants.cells(piece.variant))

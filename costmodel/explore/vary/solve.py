@@ -122,7 +122,7 @@ def solve(case: Case, vary: str, wanted: str, *, best: bool = False, pace: Pace 
         if text not in seen:
             pace.go(len(seen), max(len(seen) + 1, expected))
             settings = [f"{path}={text}"]
-            seen[text] = point(settings, tried(case, settings, best=best))
+            seen[text] = point(case, settings, tried(case, settings, best=best))
         return seen[text]
 
     searched = _counted(span(written) if written.strip() else _around(case, path, now))

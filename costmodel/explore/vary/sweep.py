@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from costmodel.documents.case import Case
+from costmodel.documents.row_facts import facts_without, row_facts
 from costmodel.documents.variation import vary
 from costmodel.errors import CostModelError, Fault, fail
 from costmodel.estimate.block import Block
@@ -35,6 +36,7 @@ class Point:
     values: dict[str, float | str | bool | None] = field(default_factory=dict)  # of the leaves asked for
     fault: Fault | None = None
     remarked: tuple[str, ...] = ()
+    facts: dict[str, str | int | float | None] = field(default_factory=dict)  # of what it is: model, cluster and so on
 
     @property
     def said(self) -> str:
@@ -73,15 +75,25 @@ def tried(case: Case, settings: Sequence[str], *, best: bool = False) -> Answer 
         return error.faults[0]
 
 
-def point(settings: Sequence[str], found: Answer | Fault, paths: Sequence[str] = ()) -> Point:
+def point(case: Case, settings: Sequence[str], found: Answer | Fault, paths: Sequence[str] = ()) -> Point:
     """What is kept of one combination."""
     if isinstance(found, Fault):
-        return Point(tuple(settings), fault=found)
+        set_to = [setting.partition("=")[0] for setting in settings]
+        return Point(tuple(settings), fault=found, facts=facts_without(case, set_to))
     costs = {} if found.refused else found.evaluation.costs.row()
     known = leaves(found.setting.case) if paths else {}
     values = {path: known[path].value if path in known else None for path in paths}
     remarked = () if found.refused else found.remarked
-    return Point(tuple(settings), costs, found.evaluation.block, found.refused, found.broken, values, remarked=remarked)
+    return Point(
+        tuple(settings),
+        costs,
+        found.evaluation.block,
+        found.refused,
+        found.broken,
+        values,
+        remarked=remarked,
+        facts={**row_facts(found.setting.case)},
+    )
 
 
 def sweep(case: Case, axes: Sequence[Axis], show: str = "", *, best: bool = False, pace: Pace = UNWATCHED) -> Swept:
@@ -92,7 +104,8 @@ def sweep(case: Case, axes: Sequence[Axis], show: str = "", *, best: bool = Fals
     paths = [axis.path for axis in axes]
     best = by_search(case, paths, best=best)
     points = tuple(
-        point(settings, tried(case, settings, best=best), paths) for settings in pace.taken(_combinations(axes), total)
+        point(case, settings, tried(case, settings, best=best), paths)
+        for settings in pace.taken(_combinations(axes), total)
     )
     faults = [found.fault for found in points if found.fault is not None]
     if faults and len(faults) == total:

@@ -112,7 +112,7 @@ def facts_of(reply: Reply) -> dict[str, str]:
 def markdown_text(items: Iterable[Line], facts: Mapping[str, str] | None = None) -> str:
     """Tables as GitHub writes them, lines as paragraphs, figures and commands as they are.
 
-    facts: what the rows of every table with a head are of, ahead of what they say
+    facts: what the rows of every table whose columns have names are of, ahead of what they say
     """
     parts = list(_parts(items, facts or {}))
     return "\n".join(parts[1:] if parts and not parts[0] else parts) + "\n"
@@ -127,7 +127,7 @@ def _parts(items: Iterable[Line], facts: Mapping[str, str]) -> Iterator[str]:
         yield from _fenced(fence)
         fence = []
         if isinstance(item, Grid):
-            yield from ["", *_table(item, facts if item.headed else {})]
+            yield from ["", *_table(item, facts if any(item.names) else {})]
         elif item.plain.strip():
             words = _escaped(item.plain)
             yield from ["", f"**{words}**" if item.style == HEAD else words]

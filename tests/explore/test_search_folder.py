@@ -255,6 +255,16 @@ def test_a_part_that_is_gone_or_damaged(keeping: How) -> None:
     found(keeping)
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+@pytest.mark.parametrize("name", [MANIFEST, lock.NAME, "part-*"])
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(name: str, keeping: How) -> None:
+    assert keeping.folder is not None
+    place = next(iter(sorted(keeping.folder.glob(name))), keeping.folder / name)
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+    assert refusal(keeping) == f"{place} is no regular file"
+
+
 def test_a_fault_of_a_worker_comes_back_whole() -> None:
     error = fail("C021", "a part cannot be used: No space left on device", Place("part"), "free some")
     again = pickle.loads(pickle.dumps(error))

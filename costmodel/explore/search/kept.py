@@ -26,7 +26,7 @@ from costmodel.explore.search.parts import Parts, arrow_of, columns, foreign, le
 from costmodel.explore.search.pieces import Variants
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.tally import Tally, Wanted
-from costmodel.explore.search.whole_files import usable, whole
+from costmodel.explore.search.whole_files import check_regular, usable, whole
 
 SCHEMA = "costmodel/parts/v3"
 MANIFEST = "_manifest.json"  # readers of Parquet folders pass over names that begin so
@@ -125,6 +125,7 @@ def _opened(folder: Path, asked: dict[str, str], tally: Tally, *, plans: bool, r
         for path in leftovers(folder):
             path.unlink(missing_ok=True)
         manifest = folder / MANIFEST
+        check_regular(manifest)
         text = manifest.read_text(errors="replace") if manifest.exists() else None
         parts, others = any(folder.glob("part-*")), foreign(folder, search)
     if not resume and (text is not None or parts):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import CostModelError, Place, fail
-from costmodel.explore.search.whole_files import usable
+from costmodel.explore.search.whole_files import check_regular, usable
 
 NAME = "_lock"  # readers of Parquet folders pass over names that begin so
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
@@ -65,6 +65,7 @@ def locked(folder: Path) -> Iterator[None]:
 def _acquired(folder: Path) -> int:
     """The open file of the lock, with this process as its owner."""
     path, owner = folder / NAME, {}
+    check_regular(path)
     for _ in range(_TRIES):
         handle, made = _opened(path)
         try:

@@ -16,7 +16,7 @@ from costmodel.estimate.block import SIZES, Block, Structure
 from costmodel.estimate.costs import COLUMNS, Costs, machine_name
 from costmodel.estimate.legality.masks import Mask
 from costmodel.explore.search.tally import Keep
-from costmodel.explore.search.whole_files import usable, whole
+from costmodel.explore.search.whole_files import check_regular, usable, whole
 
 _NAME = re.compile(r"part-([0-9a-f]+)-(\d{8,})\.parquet")
 
@@ -85,6 +85,7 @@ def _named(folder: Path) -> list[tuple[Path, re.Match[str] | None]]:
 def _rows(path: Path) -> int:
     _, parquet = arrow_of("--keep all")
     with usable(path):
+        check_regular(path)
         try:
             return int(parquet.read_metadata(path).num_rows)
         except ValueError:  # of pyarrow, for a file that is no Parquet

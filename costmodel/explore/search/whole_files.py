@@ -40,6 +40,12 @@ def usable(path: Path) -> Iterator[None]:
         raise fail("C021", f"{path} cannot be used: {reason}", Place(str(path))) from None
 
 
+def check_regular(path: Path) -> None:
+    """A fault for a pipe or device in place of a file: reading it would never end."""
+    if path.exists() and not path.is_file():
+        raise fail("C021", f"{path} is no regular file", Place(str(path)), "take another folder")
+
+
 def _sync(folder: Path) -> None:
     """The names in a folder, on the disk too, where the system can."""
     with suppress(OSError):

@@ -140,7 +140,7 @@ def _found(scenario: str, assignments: Sequence[str], how: How, top: int, pareto
 def _seconds(text: str) -> float:
     """How long to wait, in seconds."""
     from costmodel.explore.search.engine import WAIT
-    from costmodel.units import UnitError, parse
+    from costmodel.parsing import UnitError, parse
 
     try:
         seconds = parse(text, "s") if text else WAIT

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from costmodel.documents.cells import Row
 from costmodel.documents.measurement import Measured
-from costmodel.documents.row_facts import row_facts
 from costmodel.documents.table import Table
 from costmodel.estimate.costs import COLUMNS
+from costmodel.estimate.facts import facts_of, row_facts
 from costmodel.explore.validate.fills import RULES
 from costmodel.explore.validate.outcomes import FITS, TOTALS
 from costmodel.explore.validate.reasons import Left
@@ -185,7 +185,7 @@ def _facts(figure: Compared) -> dict[str, Any]:
     """Model, cluster, sequence and batch of a run, as far as its table says them."""
     subject = figure.subject
     if not isinstance(subject, Row):
-        return {} if subject is None else dict(row_facts(subject))
+        return {} if subject is None else row_facts(facts_of(subject))
     return {
         "model": subject.text("model_name") or None,
         "cluster": subject.text("accelerator") or subject.text("gpu") or None,

@@ -8,14 +8,23 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.row_facts import facts_without, with_facts
 from costmodel.errors import Fault
 from costmodel.estimate.costs import machine_name
+from costmodel.estimate.facts import facts_of, row_facts
 from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.solve import Reach, Solved
+from costmodel.report.head import (
+    fact_fields,
+    head_of,
+    is_cost,
+    price_fields,
+    price_lines,
+    price_varies,
+    title,
+    with_facts,
+)
 from costmodel.report.layout import Line, drawn
 from costmodel.report.machine import whole_plan
-from costmodel.report.plan import owned
 from costmodel.report.reply import head
 from costmodel.report.suggest import command
 from costmodel.report.theme import BAD, DIM, HEAD, styled
@@ -27,7 +36,7 @@ def solve(found: Solved) -> list[Line]:
     goal = found.target
     wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {result(goal.column, goal.bound)}"
     now = f" (now {spaced(found.now.text)})" if found.now is not None else ""
-    lines: list[Line] = [styled(f"{found.case.scenario.title}: {wanted}", HEAD), *owned(found.case)]
+    lines: list[Line] = [*head_of(found.case, [found.path], priced=is_cost(goal.column)), styled(wanted, HEAD)]
     counted = f"{found.evaluated:,} value{'' if found.evaluated == 1 else 's'}"
     if found.stopped:
         lines.append(styled(f"Stopped after {counted}.", BAD))
@@ -41,6 +50,9 @@ def solve(found: Solved) -> list[Line]:
         if found.nearest is not None:
             text, point = found.nearest
             lines.append(styled(f"  nearest   {result(goal.column, point.costs[goal.column])} at {spaced(text)}"))
+    own = price_varies([found.path]) and found.path != "assume.price"
+    if is_cost(goal.column) and own and found.price is not None:
+        lines += price_lines(found.price, "  ")
     if found.evaluated:
         tried = f"{counted} tried from {first} to {last}"
         tried += f", {found.illegal:,} of them no legal plan" if found.illegal else ""
@@ -84,6 +96,8 @@ def solve_json(found: Solved) -> dict[str, Any]:
     nearest = found.nearest
     return {
         **head("costmodel/solution/v1"),
+        "title": title(found.case),
+        "facts": fact_fields(facts_of(found.case), [found.path]),
         "path": found.path,
         "target": {
             "name": machine_name(found.target.column),
@@ -92,9 +106,11 @@ def solve_json(found: Solved) -> dict[str, Any]:
         },
         "now": found.now.text if found.now else None,
         "answer": found.answer,
+        **({} if found.price is None else price_fields(found.price)),
         "plan": whole_plan(choices(found.plan)) if found.best and found.plan is not None else None,
         "ranges": with_facts(
-            facts_without(found.case, [found.path]), ({"path": found.path, **asdict(reach)} for reach in found.reaches)
+            row_facts(facts_of(found.case), [found.path]),
+            ({"path": found.path, **asdict(reach)} for reach in found.reaches),
         ),
         "nearest": {"value": nearest[0], "reaches": nearest[1].costs[found.target.column]} if nearest else None,
         "how": found.how,

@@ -88,7 +88,9 @@ def test_a_broken_limit_has_both_sides_and_its_line(run: Any, tmp_path: Path) ->
     assert ran.out.count("✓") == 2
     assert ran.out.endswith("\n1 of 3 failed\n")
     kept = run("check", "held.yaml", "--set", "limits.mfu.at_least=1%", cwd=tmp_path)
-    assert (kept.code, kept.out) == (0, "held\n  ✓ 3 limits\n\n3 kept, 1 scenario\n")
+    head, *rest = kept.out.split("\n", 1)
+    assert (kept.code, head) == (0, "held")
+    assert rest[0].endswith("\n  ✓ 3 limits\n\n3 kept, 1 scenario\n")
 
 
 def test_every_result_can_be_limited(run: Any) -> None:

@@ -147,7 +147,7 @@ def test_two_runs_that_find_the_same_have_one_digest(run: Any) -> None:
 
 def refused(run: Any, faults: Faults, file: Path, text: str, *more: str) -> Any:
     file.write_text(text, "utf-8")
-    (fault, *_) = faults(run("check", NAME, "--against", str(file), *more))
+    (fault, *_) = faults(run("check", NAME, "--against", file.name, *more, cwd=file.parent))
     assert file.read_text("utf-8") == text, "nothing is written over it"
     return fault
 
@@ -160,7 +160,7 @@ def test_a_changed_baseline_is_refused(
     for path in (("scenarios", NAME, "figures", "step_time_s"), ("scenarios", NAME, "title"), ("digest",)):
         text = json.dumps(changed(baseline, path), indent=1)
         fault = refused(run, faults, file, text, *more)
-        assert (fault.code, fault.place) == ("D020", f"{file}:4:12  (digest)")
+        assert (fault.code, fault.place) == ("D020", f"{file.name}:4:12  (digest)")
     without = {**baseline, "scenarios": {}}
     assert refused(run, faults, file, json.dumps(without), *more).code == "D020"
 

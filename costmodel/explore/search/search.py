@@ -15,6 +15,7 @@ from costmodel.errors import CostModelError, Place, fail
 from costmodel.estimate.block import SIZES
 from costmodel.estimate.evaluate import lacking
 from costmodel.estimate.plan import Answer, answer
+from costmodel.estimate.price import price_of
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.search.bands import with_bands
 from costmodel.explore.search.engine import Stopped
@@ -87,11 +88,16 @@ def _yours(setting: Setting, sign: float, objective: str) -> tuple[Answer | None
     return yours, score - SAME_SCORE * abs(score)
 
 
-def _rankable(setting: Setting) -> None:
-    """A fault where the objective is not known."""
-    wanted = lacking(setting, setting.case.scenario.objective)
-    if wanted:
-        raise fail("C004", "the objective is cost, but no price is known", None, wanted)
+def _rankable(variants: Variants) -> None:
+    """A fault where the objective is not known, of one of the scenarios even: plans of it could not be ranked."""
+    objective = variants.case.scenario.objective
+    if not objective.startswith("cost_"):
+        return
+    cases = (variants.of(number) for number in range(len(variants)))
+    without = dict.fromkeys(case.node.name for case in cases if not price_of(case).known)
+    if without:
+        wanted = lacking(setting_of(variants.case), objective) or "set assume.price, or leave them out"
+        raise fail("C004", f"the objective is cost, but no price is known for {', '.join(without)}", None, wanted)
 
 
 def unseen(path: str) -> tuple[str, list[str]]:
@@ -147,19 +153,14 @@ def search(
     precisions, lacking = possible_precisions(case)
     variants = Variants(case, (*over, *precisions))
     variants.checked()
-    _rankable(variants.setting(0))
+    _rankable(variants)
     _varied(case, over)
     wanted = Wanted(size, axes=axes(pareto, case.scenario.objective) if pareto else None)
     tally = wanted.tally(case.scenario.objective)
     setting = setting_of(case)
     yours, bar = _yours(setting, tally.top.sign, tally.top.objective)
     wanted = replace(wanted, bar=bar)
-    if how.folder is None:
-        stopped = _counted(variants, wanted, tally, how, None)
-    else:
-        asked = asked_of(variants, wanted, plans=how.plans)
-        with held(how.folder, asked, tally, plans=how.plans, resume=how.resume) as kept:
-            stopped = _counted(variants, wanted, tally, how, kept)
+    stopped = _counted(variants, wanted, tally, how)
     if lacking:
         refused = lacking * (candidates(variants) // len(precisions[0].values))
         tally.candidates, tally.refused[NO_PRECISION] = tally.candidates + refused, refused
@@ -220,7 +221,16 @@ def _banded(variants: Variants, rows: Sequence[Ranked]) -> list[Ranked]:
     return found
 
 
-def _counted(variants: Variants, wanted: Wanted, tally: Tally, how: How, kept: Kept | None) -> bool:
+def _counted(variants: Variants, wanted: Wanted, tally: Tally, how: How) -> bool:
+    """Every piece into the tally, with the state in a folder where one is named; whether it was stopped."""
+    if how.folder is None:
+        return _through(variants, wanted, tally, how, None)
+    asked = asked_of(variants, wanted, plans=how.plans)
+    with held(how.folder, asked, tally, plans=how.plans, resume=how.resume) as kept:
+        return _through(variants, wanted, tally, how, kept)
+
+
+def _through(variants: Variants, wanted: Wanted, tally: Tally, how: How, kept: Kept | None) -> bool:
     """Every piece into the tally that is not in it yet; whether it was stopped before the last."""
     total, stopped = candidates(variants), False
     try:

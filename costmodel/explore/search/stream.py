@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from costmodel.documents.row_facts import row_facts
+from costmodel.estimate.facts import facts_of, row_facts
 from costmodel.estimate.setting import Setting
 from costmodel.explore.search.engine import WAIT, Engine, Stopped, engine, shared_out
 from costmodel.explore.search.parts import Parts
@@ -74,8 +74,8 @@ class Task:
     def tally(self, setting: Setting, piece: Piece, cells: dict[str, int | str]) -> Tally:
         """What a piece holds; its plans go into the folder, with what they are of and the leaves that vary."""
         _keep_freed_memory()
-        said = {**row_facts(setting.case), **cells}
-        with self.parts.writing(piece.number, said) if self.parts else nullcontext() as keep:
+        of = {**row_facts(facts_of(setting.case)), **cells} if self.parts else {}
+        with self.parts.writing(piece.number, of) if self.parts else nullcontext() as keep:
             found = self.wanted.tally(setting.case.scenario.objective)
             rows = stem(setting, piece.grid, found.refused, piece.start, piece.stop)
             stretch(setting, piece.grid, rows, self.wanted, found, keep)

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from costmodel.documents.case import Case
-from costmodel.documents.row_facts import facts_without, row_facts
 from costmodel.documents.variation import vary
 from costmodel.errors import CostModelError, Fault, fail
 from costmodel.estimate.block import Block
 from costmodel.estimate.evaluate import verdict
+from costmodel.estimate.facts import Facts, facts_of
 from costmodel.estimate.plan import Answer
 from costmodel.explore.compare.chosen import answered, by_search
 from costmodel.explore.compare.leaves import leaves
@@ -36,7 +36,7 @@ class Point:
     values: dict[str, float | str | bool | None] = field(default_factory=dict)  # of the leaves asked for
     fault: Fault | None = None
     remarked: tuple[str, ...] = ()
-    facts: dict[str, str | int | float | None] = field(default_factory=dict)  # of what it is: model, cluster and so on
+    facts: Facts | None = None  # what was computed, where it could be
 
     @property
     def said(self) -> str:
@@ -78,21 +78,19 @@ def tried(case: Case, settings: Sequence[str], *, best: bool = False) -> Answer 
 def point(case: Case, settings: Sequence[str], found: Answer | Fault, paths: Sequence[str] = ()) -> Point:
     """What is kept of one combination."""
     if isinstance(found, Fault):
-        set_to = [setting.partition("=")[0] for setting in settings]
-        return Point(tuple(settings), fault=found, facts=facts_without(case, set_to))
+        return Point(tuple(settings), fault=found)
     costs = {} if found.refused else found.evaluation.costs.row()
     known = leaves(found.setting.case) if paths else {}
     values = {path: known[path].value if path in known else None for path in paths}
-    remarked = () if found.refused else found.remarked
     return Point(
-        tuple(settings),
-        costs,
-        found.evaluation.block,
-        found.refused,
-        found.broken,
-        values,
-        remarked=remarked,
-        facts={**row_facts(found.setting.case)},
+        settings=tuple(settings),
+        costs=costs,
+        plan=found.evaluation.block,
+        refused=found.refused,
+        broken=found.broken,
+        values=values,
+        remarked=() if found.refused else found.remarked,
+        facts=facts_of(found.setting.case),
     )
 
 

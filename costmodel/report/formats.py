@@ -13,7 +13,7 @@ from rich.text import Text
 
 from costmodel.documents.seal import sealed
 from costmodel.errors import fail
-from costmodel.report.layout import Grid, Line
+from costmodel.report.layout import Drawing, Grid, Line
 from costmodel.report.reply import Reply
 from costmodel.report.theme import HEAD, harmless, visible
 
@@ -121,8 +121,8 @@ def markdown_text(items: Iterable[Line], facts: Mapping[str, str] | None = None)
 def _parts(items: Iterable[Line], facts: Mapping[str, str]) -> Iterator[str]:
     fence: list[str] = []
     for item in items:
-        if isinstance(item, Text) and item.no_wrap:
-            fence.append(visible(item.plain))
+        if isinstance(item, Drawing) or (isinstance(item, Text) and item.no_wrap):
+            fence += [visible(line.plain) for line in ([item] if isinstance(item, Text) else item.lines())]
             continue
         yield from _fenced(fence)
         fence = []

@@ -1,6 +1,6 @@
 """The front door of a checkout: `python cli.py` is the installed command `costmodel`."""
 
-from costmodel.commands.app import main
+from costmodel.commands.start import main
 
 if __name__ == "__main__":
     main()

@@ -1,6 +1,6 @@
 """`python -m costmodel` is the installed command."""
 
-from costmodel.commands.app import main
+from costmodel.commands.start import main
 
 if __name__ == "__main__":
     main()

@@ -23,6 +23,7 @@ _IN_SHORT = {
     "D015": "this is not a table of timed kernels, nor what nccl-tests printed",
     "D016": "what is asked for is not offered, or not modelled",
     "D017": "a fit that every answer needs is missing",
+    "D020": "this result or baseline was changed after it was written",
 }
 _NOT_SHOWN = "the text is not shown, because this file is outside the working folder and COSTMODEL_PATH"
 _TO_SHOW = "to see it, run the command in the folder of that file, or name the folder in COSTMODEL_PATH"
@@ -72,6 +73,10 @@ class CostModelError(Exception):
         self.faults = faults
         super().__init__("; ".join(f"{fault.code}: {fault.sentence}" for fault in faults))
 
+    def __reduce__(self) -> tuple[type[CostModelError], tuple[Fault, ...]]:
+        """As another process gets it: with its faults, not with their sentences alone."""
+        return CostModelError, self.faults
+
 
 def fail(code: str, sentence: str, place: Place | None = None, hint: str = "") -> CostModelError:
     """One fault as an error to raise."""
@@ -79,8 +84,8 @@ def fail(code: str, sentence: str, place: Place | None = None, hint: str = "") -
 
 
 FAULT_CODES = {
-    "D001": "The file cannot be read: it does not exist, is a directory, is not UTF-8 text, is over 4 MB, a "
-    "table of measurements over 256 MB, or has a word of over 10,000 letters.",
+    "D001": "The file cannot be read: it does not exist, is a directory, is not UTF-8 text, is over 4 MB, is YAML over "
+    "1 MB, a table of measurements over 256 MB, or has a word of over 10,000 letters.",
     "D002": "The text is not YAML. The place is where the YAML reader stopped; look just before it.",
     "D003": "An unknown key. Documents refuse keys they do not know, so that a slip of the pen cannot pass in silence.",
     "D004": "A key that has no default is missing from the mapping named.",
@@ -106,6 +111,8 @@ FAULT_CODES = {
     "precision without a peak rate, adapters beside matrices that are not there. The hint says what there is.",
     "D017": "A fit that every answer needs is not among the efficiencies of the accelerator or of the network, nor in "
     "unmeasured.yaml, which stands in for parts that were never measured.",
+    "D020": "A result or a baseline carries a digest of all that it says, and this one says something else: it was "
+    "changed, or cut short, after it was written. What was kept is written again by the command that wrote it.",
     "C001": "--set takes path=value, for example --set plan.tp=4; the path names a key of the scenario, as those below "
     "set: of measured runs do.",
     "C002": "The output file exists or cannot be written. Nothing is overwritten without --force.",
@@ -125,4 +132,6 @@ FAULT_CODES = {
     "C015": "A file or a document is named twice, and would count twice.",
     "C020": "--engine names what works on a search: local, dask, dask=ADDRESS or mpi; extras bring dask and mpi.",
     "C021": "--into names the folder of a search: its state, with --keep all its plans; --resume goes on from there.",
+    "C022": "The surroundings do not give what the program needs: memory, open files, processes, space on a disk, a "
+    "folder that can be read or written, a package that can be loaded. The sentence says which; the program is sound.",
 }

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 import typer.main
 
-from costmodel.commands.app import main
+from costmodel.commands.start import main
 
 typer.main.get_command = functools.cache(typer.main.get_command)  # a process builds its commands once, as users' do
 signal.signal(signal.SIGINT, signal.default_int_handler)  # the commands took it; pytest wants it back

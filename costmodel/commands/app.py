@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -74,7 +74,7 @@ def root(
     """Time, memory, network and cost of distributed LLM jobs, from closed-form equations."""
 
 
-def main() -> None:
+def main() -> NoReturn:
     """The installed command, in colour unless --no-color says otherwise, wherever it stands."""
     colour(on="--no-color" not in itertools.takewhile(lambda word: word != "--", sys.argv[1:]))
     guarded(lambda: app(prog_name="costmodel"))

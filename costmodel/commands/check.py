@@ -81,8 +81,7 @@ def check(
 
 def _baseline(path: Path | None, *, update: bool) -> Baseline | None:
     """The baseline to compare with; one that is still to be written may be missing."""
-    from costmodel.documents.baseline import Baseline
-    from costmodel.documents.variation import file_of
+    from costmodel.documents.baseline import read_baseline
 
     if path is None:
         if update:
@@ -93,7 +92,7 @@ def _baseline(path: Path | None, *, update: bool) -> Baseline | None:
             return None
         place = Place(str(path))
         raise fail("C008", f"there is no baseline {path}", place, f"--against {path} --update writes it")
-    return file_of(Baseline, str(path))
+    return read_baseline(str(path))
 
 
 def _share(text: str) -> float:

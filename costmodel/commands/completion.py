@@ -12,14 +12,16 @@ from costmodel.documents.folders import FOLDER_OF, SUFFIXES, names, plural
 
 
 def _beginning(known: Iterable[str], incomplete: str) -> list[str]:
-    return [name for name in dict.fromkeys(known) if name.startswith(incomplete)]
+    return [name for name in dict.fromkeys(known) if name.startswith(incomplete) and name.isprintable()]
 
 
 def _files(incomplete: str, suffixes: tuple[str, ...] = SUFFIXES) -> list[str]:
     """Files and folders that a path may go on to."""
     paths = sorted(iglob(f"{escape(incomplete)}*"))
     return [
-        f"{path}/" if os.path.isdir(path) else path for path in paths if path.endswith(suffixes) or os.path.isdir(path)
+        f"{path}/" if os.path.isdir(path) else path
+        for path in paths
+        if path.isprintable() and (path.endswith(suffixes) or os.path.isdir(path))
     ]
 
 

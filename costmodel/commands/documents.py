@@ -80,7 +80,7 @@ _SHELVES = {word: shelf for shelf, words in _WORDS.items() for word in words.spl
 
 def _shelf(word: str) -> Shelf:
     """The group of documents that a word names, one or several."""
-    from costmodel.documents.faults import nearest
+    from costmodel.documents.suggestions import nearest
     from costmodel.errors import Place, fail
 
     if word.lower() in _SHELVES:

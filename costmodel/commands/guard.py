@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import functools
 import os
 import signal
@@ -13,12 +12,13 @@ from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rich.text import Text
 
 from costmodel.commands.output import discard, printed
-from costmodel.errors import CostModelError, fail
+from costmodel.commands.surroundings import is_completing, surroundings
+from costmodel.errors import CostModelError
 from costmodel.report.faults import faults
 from costmodel.report.theme import BAD, terminal_width, visible
 
@@ -45,13 +45,18 @@ def interrupt(own: int, _signal: int, _frame: FrameType | None) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.getpid() != own:  # a worker, which inherited this
         os._exit(Exit.INTERRUPTED)
-    workers = _workers(own)
+    _leave(Exit.INTERRUPTED)
+
+
+def _leave(code: int) -> NoReturn:
+    """End now: processes that still work, and may never answer, end too."""
+    workers = _workers(os.getpid())
     for worker in workers:
         with contextlib.suppress(OSError):
             os.kill(worker, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
     if workers:
-        os._exit(Exit.INTERRUPTED)
-    raise SystemExit(Exit.INTERRUPTED)
+        os._exit(code)
+    raise SystemExit(code) from None
 
 
 def _unless_interrupted() -> None:
@@ -90,30 +95,43 @@ def _meant(error: BaseException | None) -> int:
 
 
 def guarded(run: Callable[[], None]) -> NoReturn:
-    """Run the program; input that cannot be used exits 2, a crash of ours 3, a closed pipe quietly."""
+    """Run the program; what cannot be used exits 2, a crash of ours 3, a closed pipe quietly."""
     signal.signal(signal.SIGINT, functools.partial(interrupt, os.getpid()))
     _streams()
     try:
         run()
-    except CostModelError as error:
-        _unless_interrupted()
-        print_faults(error)
-        raise SystemExit(Exit.CANNOT) from None
     except BrokenPipeError as error:
         discard(sys.stdout)
         raise SystemExit(_meant(error)) from None
     except SystemExit as left:  # Typer and Rich turn a closed pipe into one
-        raise SystemExit(_meant(left) if isinstance(left.__context__, BrokenPipeError) else left.code) from None
+        raise SystemExit(_meant(left) if isinstance(left.__context__, BrokenPipeError) else _said(left)) from None
     except Exception as error:
         _unless_interrupted()
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
-            discard(sys.stdout)
-            print_faults(fail("C002", f"standard output cannot be written: {error.strerror}"))
+        if is_completing():  # nobody reads an error among completions
             raise SystemExit(Exit.CANNOT) from None
-        if os.environ.get("COSTMODEL_DEBUG") == "1":
-            traceback.print_exc()
-        told = Text(f"error[bug]: {type(error).__name__}: {visible(str(error))}", style=BAD)
-        ours = Text(f"This is our fault, not yours. COSTMODEL_DEBUG=1 shows where; please report it: {ISSUES}")
-        printed([told, ours], stderr=True)
-        raise SystemExit(Exit.BUG) from None
+        _fail(error)
     raise SystemExit(Exit.YES)
+
+
+def _said(left: SystemExit) -> Any:
+    """The exit code of the command; Typer leaves with 1 where it cannot complete, which is no answer."""
+    completion = is_completing() or any(word.endswith("-completion") for word in sys.argv[1:])
+    return Exit.CANNOT if completion and left.code == Exit.NO else left.code
+
+
+def _fail(error: Exception) -> NoReturn:
+    """Say what went wrong, and leave: with 2 where input or surroundings are at fault, with 3 where the program is."""
+    fault = error if isinstance(error, CostModelError) else surroundings(error)
+    if os.environ.get("COSTMODEL_DEBUG") == "1" and fault is not error:
+        traceback.print_exc()
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        discard(sys.stdout)
+    if fault is not None:
+        print_faults(fault)
+        _leave(Exit.CANNOT)
+    bug = Text(f"error[bug]: {type(error).__name__}: {visible(str(error))}", style=BAD)
+    ours = Text(f"This is our fault, not yours. COSTMODEL_DEBUG=1 shows where; please report it: {ISSUES}")
+    printed([bug, ours], stderr=True)
+    _leave(Exit.BUG)

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from costmodel.commands.guard import Exit
 from costmodel.commands.shared import answering
-from costmodel.commands.watching import stoppable
 from costmodel.report.reply import Reply
 from costmodel.report.theme import DIM, console
 
@@ -63,6 +62,7 @@ def measure(
 
     Next: costmodel calibrate mine.csv --write
     """
+    from costmodel.commands.watching import stoppable
     from costmodel.explore.measure.collectives import measured_collectives
     from costmodel.explore.measure.measure import measured, named
     from costmodel.explore.measure.operators import BRIEF, WHOLE, Session

@@ -12,7 +12,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.shared import ScenarioArgument, SetOption, answering
-from costmodel.errors import fail
+from costmodel.errors import Place, fail
 from costmodel.report.reply import Reply
 
 if TYPE_CHECKING:
@@ -64,6 +64,9 @@ KeepOption = Annotated[Keep, typer.Option("--keep", help="all: every legal plan 
 EngineOption = Annotated[
     str, typer.Option("--engine", metavar="ENGINE", help="Who works: local, dask, dask=ADDRESS or mpi")
 ]
+WaitOption = Annotated[
+    str, typer.Option("--wait", metavar="TIME", help="How long to wait for Dask workers", show_default="1 min")
+]
 WorkersOption = Annotated[
     int | None, typer.Option("--workers", min=1, max=1024, help="Processes for large spaces; all cores if left out")
 ]
@@ -82,6 +85,7 @@ def search(
     engine: EngineOption = "local",
     assignments: SetOption = None,
     workers: WorkersOption = None,
+    wait: WaitOption = "",
 ) -> Reply:
     """Which plan is best: the legal DP × TP × PP layouts worth trying, or those the scenario lists, ranked.
 
@@ -105,7 +109,7 @@ def search(
 
     if into is None and (resume or keep is Keep.ALL):
         raise fail("C021", f"{'--resume' if resume else '--keep all'} needs a folder", None, "add --into FOLDER")
-    how = How(engine, workers, into, keep is Keep.ALL, resume)
+    how = How(engine, workers, into, keep is Keep.ALL, resume, wait=_seconds(wait))
     found = _found(scenario, assignments or (), how, top or TOP, pareto, axes(over or ()))
     shown = examples(found) if why_not else None
     rows = "refused" if why_not else "pareto.plans" if pareto else "plans"
@@ -116,13 +120,34 @@ def search(
 
 def _found(scenario: str, assignments: Sequence[str], how: How, top: int, pareto: str, over: Sequence[Axis]) -> Found:
     """The search itself, watched and ready to be stopped."""
+    from costmodel.commands.output import printed
     from costmodel.commands.watching import metered, stoppable
     from costmodel.documents.case import load
     from costmodel.explore.search.search import search
     from costmodel.report.progress import of_search
+    from costmodel.report.theme import styled
 
     case = load(scenario, assignments)
     objective = case.scenario.objective
     with stoppable() as stop, metered() as show:
-        how = replace(how, watch=lambda sight: show(of_search(sight, objective)), stop=stop)
+        watch, say = (
+            lambda sight: show(of_search(sight, objective)),
+            lambda words: printed([styled(words)], stderr=True),
+        )
+        how = replace(how, watch=watch, stop=stop, say=say)
         return search(case, top, pareto=pareto, over=over, how=how)
+
+
+def _seconds(text: str) -> float:
+    """How long to wait, in seconds."""
+    from costmodel.explore.search.engine import WAIT
+    from costmodel.parsing import UnitError, parse
+
+    try:
+        seconds = parse(text, "s") if text else WAIT
+    except UnitError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        place = Place("command line", 0, 8, "", f"--wait {text}", max(1, len(text)))
+        raise fail("C020", f"'{text}' is no time", place, "for example --wait '5 min'")
+    return seconds

@@ -15,10 +15,11 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.guard import Exit
 from costmodel.commands.output import allowed, printed, written
-from costmodel.errors import fail
+from costmodel.errors import CostModelError, fail
+from costmodel.report.github import of_faults
 from costmodel.report.layout import laid
 from costmodel.report.reply import Reply
-from costmodel.report.theme import colour, terminal_width
+from costmodel.report.theme import colour, harmless, terminal_width
 
 
 class Format(StrEnum):
@@ -89,7 +90,8 @@ def deliver(
 ) -> None:
     """Print a reply, or write it whole or not at all; leave with 1 when the answer is no."""
     wanted = "json" if as_json else form.value if form else _SUFFIXES.get(output.suffix if output else "", "table")
-    answer = reply.others[wanted]() if wanted in reply.others else _text(reply, wanted)
+    answer = reply.others[wanted]() if wanted in reply.others else _form(reply, wanted)
+    answer = harmless(answer) if isinstance(answer, str) else answer
     if output is not None:
         written(output, answer or "".join(f"{line.plain}\n" for line in laid(reply.lines(), None)))
     elif isinstance(answer, bytes):
@@ -102,15 +104,21 @@ def deliver(
         raise typer.Exit(Exit.NO)
 
 
-def _text(reply: Reply, form: str) -> str:
+def _form(reply: Reply, form: str) -> str | bytes:
     """The reply in a form for programs; nothing where people read it."""
-    from costmodel.report import formats
+    from costmodel.report import formats, parquet
 
     if form == Format.JSON:
         return formats.json_text(reply.result())
     if form == Format.CSV:
         return formats.csv_text(reply)
-    return formats.markdown_text(reply.lines()) if form == Format.MARKDOWN else ""
+    if form == "jsonl":
+        return formats.jsonl_text(reply)
+    if form == "parquet":
+        return parquet.parquet_bytes(reply)
+    if form == Format.MARKDOWN:
+        return formats.markdown_text(reply.lines(), formats.facts_of(reply))
+    return ""
 
 
 def answering(command: Callable[..., Reply]) -> Callable[..., None]:
@@ -139,7 +147,12 @@ def _answering(forms: Sequence[str], command: Callable[..., Reply]) -> Callable[
             how["output"] = None
         if how["output"] is not None:
             allowed(how["output"], force=how["force"], forms=forms)
-        deliver(command(**given), **how)
+        try:
+            deliver(command(**given), **how)
+        except CostModelError as error:
+            if how["form"] == "github":
+                printed(of_faults(error.faults))
+            raise
 
     run.__doc__ = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(command) or "")  # the terminal breaks its sentences
     run.__signature__ = own.replace(parameters=[*own.parameters.values(), *common])  # type: ignore[attr-defined]

@@ -61,10 +61,6 @@ def sweep(
         lambda: report.sweep_json(found),
         "points",
         yes=any(point.works for point in found.points),
-        others={
-            "jsonl": lambda: report.jsonl(report.sweep_rows(found)),
-            "parquet": lambda: report.parquet(report.sweep_rows(found)),
-        },
         stopped=len(found.points) < found.total,
     )
 

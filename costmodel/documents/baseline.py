@@ -7,6 +7,10 @@ from typing import Literal
 from pydantic import Field
 
 from costmodel.documents.base import Document
+from costmodel.documents.faults import validate
+from costmodel.documents.files import file_text
+from costmodel.documents.reading import read_tree
+from costmodel.documents.seal import check_seal
 
 
 class Mark(Document):
@@ -32,4 +36,13 @@ class Baseline(Document):
 
     schema_: Literal["costmodel/baseline/v1"] = Field(alias="schema", description="Kind and version of this document")
     costmodel: str = Field(description="Version that wrote it")
+    digest: str = Field(default="", description="Digest of all the rest; written with it")
     scenarios: dict[str, Entry] = Field(description="What was predicted, by scenario")
+
+
+def read_baseline(path: str) -> Baseline:
+    """A baseline from its file, as `check --update` wrote it."""
+    tree, faults = read_tree(file_text(path), path)
+    baseline = validate(Baseline, tree, path, faults)
+    check_seal(tree, "baseline", path, "take it back from where it was kept, or write it anew with --update")
+    return baseline

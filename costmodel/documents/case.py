@@ -26,9 +26,11 @@ from costmodel.documents.plan import Space
 from costmodel.documents.reading import Mapping, copied
 from costmodel.documents.references import LEVELS, REFERENCES, holder
 from costmodel.documents.scenario import Scenario
+from costmodel.documents.seal import check_seal
 from costmodel.documents.stack import Stack
 from costmodel.errors import CostModelError, Fault, Place, fail
 
+_RESULT = "costmodel/result/"  # and the version: the schema of answers as --json writes them
 ACCELERATOR = ("cluster.node.accelerator", "cluster.node")  # where a scenario names it, or what holds it
 
 
@@ -82,14 +84,19 @@ class Case:
 
 def _scenario_tree(reader: Reader, name: str) -> tuple[Any, str]:
     tree, shown = reader.tree("scenario", name, piped=True)
-    if isinstance(tree, dict) and tree.get("schema") == "costmodel/result/v1":
-        inner = tree.get("scenario")
-        document = inner.get("document") if isinstance(inner, dict) else None
-        if not isinstance(document, dict):
-            place = tree.place if isinstance(tree, Mapping) else Place(shown)
-            raise fail("D004", "this result holds no scenario", place, "write it again with --json")
-        return document, shown
-    return tree, shown
+    schema = tree.get("schema") if isinstance(tree, dict) else None
+    if not isinstance(schema, str) or not schema.startswith(_RESULT):
+        return tree, shown
+    if schema != f"{_RESULT}v1":
+        place, hint = getattr(schema, "place", None) or Place(shown), "write it again with this version"
+        raise fail("D011", f"this is {schema}, and {_RESULT}v1 is read here", place, hint)
+    check_seal(tree, "result", shown, "write it again with --json")
+    inner = tree.get("scenario")
+    document = inner.get("document") if isinstance(inner, dict) else None
+    if not isinstance(document, dict):
+        place = tree.place if isinstance(tree, Mapping) else Place(shown)
+        raise fail("D004", "this result holds no scenario", place, "write it again with --json")
+    return document, shown
 
 
 def load(name: str, assignments: Iterable[str] = ()) -> Case:

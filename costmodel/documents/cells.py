@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -121,11 +123,9 @@ def row_of(place: Place, names: list[str], record: list[str], columns: Mapping[s
 
 def repeated(place: Place, names: list[str]) -> list[Fault]:
     """A fault for every column that stands twice, at the last of them."""
-    twice = sorted({name for name in names if name and names.count(name) > 1})
-    return [
-        Fault("D005", f"the column '{name}' stands twice", cell_at(place, len(names) - 1 - names[::-1].index(name)))
-        for name in twice
-    ]
+    last = {name: index for index, name in enumerate(names)}
+    twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
+    return [Fault("D005", f"the column '{name}' stands twice", cell_at(place, last[name])) for name in twice]
 
 
 def _value(kind: Kind, written: str) -> float | bool | Fault:
@@ -150,14 +150,20 @@ def _value(kind: Kind, written: str) -> float | bool | Fault:
 
 def cell_at(place: Place, index: int, name: str = "") -> Place:
     """The place of a cell of a line; the line itself when the record goes on behind it."""
+    starts = _starts(place.text)
+    if index >= len(starts):
+        return replace(place, column=1, path=name, text="", width=1)
+    end = starts[index + 1] - 1 if index + 1 < len(starts) else len(place.text)
+    return replace(place, column=starts[index] + 1, path=name, width=max(1, end - starts[index]))
+
+
+@functools.lru_cache(maxsize=8)
+def _starts(line: str) -> list[int]:
+    """Where the cells of a line begin."""
     starts, quoted = [0], False
-    for position, letter in enumerate(place.text):
+    for position, letter in enumerate(line):
         if letter == '"':
             quoted = not quoted
         elif letter == "," and not quoted:
             starts.append(position + 1)
-    if index >= len(starts):
-        return replace(place, column=1, path=name, text="", width=1)
-    ends = [*(start - 1 for start in starts[1:]), len(place.text)]
-    width = max(1, ends[index] - starts[index])
-    return replace(place, column=starts[index] + 1, path=name, width=width)
+    return starts

@@ -8,12 +8,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
+import unicodedata
 from typing import TextIO
 
 from costmodel.documents.reading import MAXIMUM_BYTES
 from costmodel.errors import Place, fail
 
 LARGEST_TABLE = 256_000_000  # bytes
+_UNSEEN = {"Cc", "Cf", "Zl", "Zp"}  # letters that control, turn round or end a line
 _HINTS: dict[type[Exception], str] = {
     IsADirectoryError: "it is a folder; name a file in it",
     FileNotFoundError: "name a file that is there",
@@ -24,6 +26,8 @@ _HINTS: dict[type[Exception], str] = {
 def file_text(path: str, place: Place | None = None, *, largest: int = MAXIMUM_BYTES) -> str:
     """The text of a file, or of standard input, of so many bytes at most."""
     shown = Place("<stdin>" if path == "-" else path)
+    if any(unicodedata.category(letter) in _UNSEEN for letter in path):
+        raise fail("D001", "the name of the file holds characters that do not print", shown, "rename the file")
     try:
         if path != "-":
             with open(path, "rb") as file:
@@ -56,4 +60,4 @@ def digest(text: str) -> str:
 @functools.lru_cache(maxsize=1)
 def _read(stream: TextIO, largest: int) -> bytes:
     """What stands in standard input, which can be read only once."""
-    return stream.buffer.read(largest + 1)
+    return stream.buffer.read(largest + 1) or b""  # nothing comes from a stream that does not wait

@@ -8,16 +8,18 @@ from __future__ import annotations
 import contextlib
 import filecmp
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from costmodel.errors import Place
+from costmodel.errors import Place, fail
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _SHIPPED = (_PACKAGE / "_shipped" if (_PACKAGE / "_shipped").is_dir() else _PACKAGE.parent).resolve()
 
 _PROJECT = 'name = "llm-costmodel"'  # a line of its pyproject.toml
 
+_SHOWN = 60  # letters of a folder in a sentence
 NO_FILES = ("<stdin>", "-", "command line")
 SUFFIXES = (".yaml", ".yml", ".json")  # of files that a document can be read from
 
@@ -44,9 +46,35 @@ def plural(kind: str) -> str:
 def roots() -> Iterator[Path]:
     """Where documents are looked for, in order."""
     with contextlib.suppress(OSError):  # the working folder may be gone
-        yield Path.cwd()
-    yield from (Path(part) for part in os.environ.get("COSTMODEL_PATH", "").split(os.pathsep) if part)
+        if os.access(here := Path.cwd(), os.R_OK | os.X_OK):
+            yield here
+    yield from (_entry(part) for part in os.environ.get("COSTMODEL_PATH", "").split(os.pathsep) if part)
     yield _SHIPPED
+
+
+def _entry(part: str) -> Path:
+    """A folder of COSTMODEL_PATH. One that does not exist holds nothing; one that cannot be read is a fault, for the
+    answer would come from other documents without a word.
+    """
+    try:
+        os.scandir(part).close()
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        name, reason = f"{part[:_SHOWN]}{'…' * (len(part) > _SHOWN)}", getattr(error, "strerror", None) or error
+        hint = "take it out of COSTMODEL_PATH, or let it be read"
+        raise fail("C022", f"COSTMODEL_PATH names '{name}', which cannot be read: {reason}", None, hint) from None
+    return Path(part)
+
+
+def is_file(path: Path) -> bool:
+    """Whether a file is there; a fault where its folder does not let itself be read."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except PermissionError as error:
+        raise fail("C022", f"{path} cannot be read: {error.strerror}", None, "let the folder be read") from None
+    except (OSError, ValueError):
+        return False
 
 
 def is_shipped(path: Path) -> bool:
@@ -105,9 +133,9 @@ def places(kind: str, name: str) -> Iterator[Path]:
 def names(kind: str) -> list[str]:
     """The names of all documents of a kind that can be found."""
     folder = FOLDER_OF[kind]
-    return sorted({path.stem for root in roots() for path in (root / folder).glob("*.yaml") if path.is_file()})
+    return sorted({path.stem for root in roots() for path in (root / folder).glob("*.yaml") if is_file(path)})
 
 
 def has(kind: str, name: str) -> bool:
     """Whether a document of that kind and name can be found."""
-    return any(os.path.isfile(path) for path in places(kind, name))
+    return any(is_file(path) for path in places(kind, name))

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Literal
 
 from costmodel.documents.cells import Column, Row, cell_at, repeated, row_of, sheet
-from costmodel.documents.faults import nearest
 from costmodel.documents.files import LARGEST_TABLE, digest, file_text
 from costmodel.documents.nccl_text import is_nccl_text, nccl_remarks, nccl_rows
+from costmodel.documents.suggestions import nearest
 from costmodel.documents.table import ALIASES, Table, read_table
 from costmodel.documents.table import COLUMNS as RUN_COLUMNS
 from costmodel.documents.table import REQUIRED as RUN_REQUIRED

@@ -7,7 +7,6 @@ among the shipped documents.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import hashlib
 import os
@@ -22,10 +21,19 @@ from pydantic import BaseModel
 from costmodel.documents.base import said
 from costmodel.documents.belief import Beliefs
 from costmodel.documents.efficiency import Efficiency
-from costmodel.documents.faults import nearest, validate
+from costmodel.documents.faults import validate
 from costmodel.documents.field_words import STACKS
 from costmodel.documents.files import file_text
-from costmodel.documents.folders import FOLDER_OF, SUFFIXES, as_named, has, instead_of_shipped, places, plural
+from costmodel.documents.folders import (
+    FOLDER_OF,
+    SUFFIXES,
+    as_named,
+    has,
+    instead_of_shipped,
+    is_file,
+    places,
+    plural,
+)
 from costmodel.documents.folders import names as names
 from costmodel.documents.hardware import Accelerator, Fabric, Node
 from costmodel.documents.hub import is_hub_name, nearest_shape, shape_of
@@ -43,6 +51,7 @@ from costmodel.documents.sources import provenance as provenance
 from costmodel.documents.sources import strategies as strategies
 from costmodel.documents.sources import uncited
 from costmodel.documents.stack import Stack
+from costmodel.documents.suggestions import alike, nearest
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 UNMEASURED = "unmeasured"  # the efficiency of everything that has none
@@ -77,7 +86,7 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
     if is_path(name):
         return Path(name)
     for path in places(kind, name):
-        if os.path.isfile(path):
+        if is_file(path):
             return path
     raise _unknown(kind, name, place)
 
@@ -278,7 +287,7 @@ def text_of(name: str, *, fitted: bool = False) -> list[tuple[str, str, str]]:
     kinds = kinds or [kind for kind in FOLDERS if name in names(kind)]
     if not kinds:
         known = sorted({known for kind in FOLDERS for known in names(kind)})
-        close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        close = alike(name, known, 3, 0.4)
         hint = f"did you mean {' or '.join(close)}?" if close else "costmodel list shows them all"
         raise fail("D009", f"there is no document named '{name}'", Place(COMMAND_LINE), hint)
     paths = [(kind, find(kind, name)) for kind in kinds]

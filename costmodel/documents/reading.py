@@ -14,9 +14,11 @@ from ruamel.yaml.error import YAMLError, YAMLWarning
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from costmodel.documents.folders import is_near, place_in
+from costmodel.documents.json_reading import composed, fault_of, looks_like_json
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 MAXIMUM_BYTES = 4_000_000
+MAXIMUM_YAML = 1_000_000  # letters; its reader takes half a minute for four times as many
 LONGEST_WORD = 10_000  # letters; the scanner looks at each by itself
 COMMAND_LINE = "command line"
 WORTH_KEEPING = 50_000  # longer texts are read again, rather than held in memory
@@ -26,8 +28,10 @@ _BRACKETS = re.compile(rf"[\[{{]{{{_HOPELESS_DEPTH}}}")
 _BETWEEN_WORDS = re.compile(r"[\s,:'\"\[\]{}]+")
 _PLAIN_TAGS = {"map", "seq", "str", "int", "float", "bool", "null", "timestamp"}
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # and halves of characters, which nothing prints
-_HALF = re.compile(r"[\ud800-\udfff]")
+# What moves the cursor or turns what follows round, ends a line unseen, and halves of characters, which nothing prints.
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
+)
 _NOT_FINITE = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
 
 
@@ -138,7 +142,7 @@ class _Builder:
         built: Mapping = _placed(Mapping, (), self.place(node, path))
         first: dict[str, int] = {}
         for key_node, value_node in node.value:
-            if not isinstance(key_node, ScalarNode) or key_node.anchor or _HALF.search(key_node.value):
+            if not isinstance(key_node, ScalarNode) or key_node.anchor or _CONTROL.search(key_node.value):
                 self.faults.append(Fault("D006", "a key must be plain text", self.place(key_node, path)))
                 continue
             inner = f"{path}.{key_node.value}" if path else str(key_node.value)
@@ -191,12 +195,15 @@ def _composed(text: str) -> Node | None:
     """The nodes of a YAML text; documents are read again for every case that names them, and nobody changes nodes."""
     if _BRACKETS.search(text):  # the scanner's time grows with their square
         raise RecursionError
+    node: Node | None = composed(text) if looks_like_json(text) else None
+    if node is not None:
+        return node
     yaml = YAML(typ="safe", pure=True)
     yaml.Composer = _Shallow
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", YAMLWarning)  # an anchor that stands twice: anchors are refused below
-        node: Node | None = yaml.compose(text)
-    return node
+        found: Node | None = yaml.compose(text)
+    return found
 
 
 def read_tree(text: str, file: str, *, or_nothing: bool = False) -> tuple[Any, tuple[Fault, ...]]:
@@ -205,6 +212,8 @@ def read_tree(text: str, file: str, *, or_nothing: bool = False) -> tuple[Any, t
         raise fail("D001", f"the text is over {MAXIMUM_BYTES / 1e6:.0f} MB", Place(file))
     if len(text) > LONGEST_WORD:
         _of_words(text, file)
+    if len(text) > WORTH_KEEPING:
+        _of_length(text, file)
     try:
         node = _composed(text) if len(text) < WORTH_KEEPING else _composed.__wrapped__(text)
     except YAMLError as error:
@@ -218,6 +227,18 @@ def read_tree(text: str, file: str, *, or_nothing: bool = False) -> tuple[Any, t
     if tree is None and not builder.faults and not (or_nothing and node is not None):
         raise fail("D002", "the document is empty", Place(file), "costmodel show llama-3-70b-512 shows one")
     return tree, tuple(builder.faults)
+
+
+def _of_length(text: str, file: str) -> None:
+    """A fault for a long text that is not quite JSON, or long for YAML: its reader would take minutes to say so."""
+    if looks_like_json(text):
+        fault = fault_of(text)
+        if fault is not None:
+            problem, line, column = fault
+            shown = _LINE_END.split(text)[line - 1] if len(text) else ""
+            raise fail("D002", f"this is not JSON: {problem}", Place(file, line, column, "", shown))
+    elif len(text) > MAXIMUM_YAML:
+        raise fail("D001", f"the text is over {MAXIMUM_YAML / 1e6:.0f} MB", Place(file), "as JSON it may be longer")
 
 
 def _of_words(text: str, file: str) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from costmodel.documents.faults import nearest
 from costmodel.documents.reading import parse
+from costmodel.documents.suggestions import nearest
 from costmodel.errors import Fault, Place
 
 _EQUATIONS = Path(__file__).resolve().parents[1] / "equations"

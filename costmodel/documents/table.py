@@ -9,11 +9,12 @@ with its cells: it alone cannot be used.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from costmodel.documents.cells import Column, Row, repeated, row_of, sheet
-from costmodel.documents.faults import nearest
 from costmodel.documents.files import LARGEST_TABLE, digest, file_text
+from costmodel.documents.suggestions import nearest
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 COLUMNS: dict[str, Column] = {
@@ -91,6 +92,7 @@ ALIASES = {
 }
 REQUIRED = ("layers", "hidden", "heads", "seq_len", "gpus", "global_batch")
 TIMES = ("step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu", "hfu")
+_MOST_GUESSED = 100  # columns that are not used; of more, what they were meant as takes long to find
 MEMORIES = ("value_gb", "peak_mem_gb", "fits")
 
 
@@ -107,7 +109,7 @@ class Table:
     def mistaken(self) -> dict[str, str]:
         """Columns that are not used, and the ones they look like, which the table lacks."""
         lacking = [name for name in COLUMNS if name not in self.columns]
-        unused = (name for name in self.columns if name not in COLUMNS)
+        unused = itertools.islice((name for name in self.columns if name not in COLUMNS), _MOST_GUESSED)
         return {name: close for name in unused if (close := nearest(name, lacking, 0.85))}
 
 

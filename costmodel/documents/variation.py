@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TypeVar
-
-from pydantic import BaseModel
 
 from costmodel.documents.case import Case, case_from
-from costmodel.documents.faults import validate
-from costmodel.documents.files import file_text
 from costmodel.documents.library import Reader
-from costmodel.documents.reading import copied, read_tree
-
-D = TypeVar("D", bound=BaseModel)
+from costmodel.documents.reading import copied
 
 
 def vary(case: Case, assignments: Iterable[str]) -> Case:
@@ -29,9 +22,3 @@ def vary(case: Case, assignments: Iterable[str]) -> Case:
     tree = copied(original) if original else case.scenario.model_dump(by_alias=True, exclude_none=True)
     varied = case_from(reader, tree, case.file, (*case.changes, *further))
     return replace(varied, name=case.name, assignments=(*case.assignments, *further))
-
-
-def file_of(kind: type[D], path: str) -> D:
-    """A file that no shelf holds, as the document it should be."""
-    tree, faults = read_tree(file_text(path), path)
-    return validate(kind, tree, path, faults)

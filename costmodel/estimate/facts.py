@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,35 @@ class Facts:
     tuning: str
     stack: Named
     price: Price
+
+
+def row_facts(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
+    """What the rows of a table say they are of, so that tables of several answers can be stacked.
+
+    varied: paths that change from row to row, where a fact that is read from them is null
+    """
+    each = "cluster.node.accelerators"
+    found = {
+        "model": (facts.model.name, ("model",)),
+        "cluster": (facts.node.name, ("cluster.node",)),
+        "nodes": (whole(facts.nodes), ("cluster.nodes",)),
+        "gpus": (whole(facts.ranks), ("cluster.nodes", each)),
+        "sequence": (whole(facts.sequence), ("workload.sequence",)),
+        "global_batch": (whole(facts.global_batch), ("workload.global_batch",)),
+    }
+    return {
+        name: None if any(varies(path, varied) for path in paths) else value for name, (value, paths) in found.items()
+    }
+
+
+def varies(path: str, varied: Collection[str]) -> bool:
+    """Whether a leaf, or what holds it, changes from row to row."""
+    return any(f"{path}.".startswith(f"{one}.") for one in varied)
+
+
+def whole(value: float) -> int | float:
+    """A number without a point where it is whole."""
+    return int(value) if float(value).is_integer() else float(value)
 
 
 def facts_of(case: Case) -> Facts:

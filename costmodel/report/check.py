@@ -13,12 +13,13 @@ from costmodel.documents.baseline import Baseline
 from costmodel.equation import EQUATIONS
 from costmodel.estimate.costs import BAND_ENDS, COLUMNS
 from costmodel.estimate.evaluate import fits_at_p90, lacking
-from costmodel.estimate.facts import facts_of
+from costmodel.estimate.facts import facts_of, row_facts
 from costmodel.explore.compare.check import Checked, Finding
 from costmodel.explore.compare.compare import Moved
 from costmodel.explore.compare.figures import spoken
 from costmodel.report.compare import figures_json, inputs, inputs_json, terms
 from costmodel.report.formats import json_text, markdown_text
+from costmodel.report.github import annotation
 from costmodel.report.head import fact_fields, head_of, is_cost, title
 from costmodel.report.layout import Grid, Line
 from costmodel.report.refusals import reason
@@ -186,18 +187,9 @@ def github(found: Sequence[Checked]) -> str:
             if finding.kept:
                 continue
             place = finding.place if finding.place is not None and finding.place.line else None
-            where = f"file={_property(place.file if place else file)},line={place.line if place else 1}"
-            said = _data(f"{checked.name}: {sentence(checked, finding)}")
-            lines.append(f"::error {where},title=costmodel check::{said}")
+            where = (place.file, place.line) if place else (file, 1)
+            lines.append(annotation(f"{checked.name}: {sentence(checked, finding)}", "costmodel check", *where))
     return "".join(f"{line}\n" for line in [*lines, summary(found)])
-
-
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def junit(found: Sequence[Checked]) -> str:
@@ -222,18 +214,26 @@ def markdown(found: Sequence[Checked]) -> str:
     """A comment for a pull request: a sentence, a table, and of each failing scenario its details folded away."""
     failing = [checked for checked in found if not checked.kept]
     rows = [
-        (checked.name, _named(finding), *sides(checked, finding), _aside(finding), "✓" if finding.kept else "✗")
+        (*_facts(checked), _named(finding), *sides(checked, finding), _aside(finding), "✓" if finding.kept else "✗")
         for checked in found
         for finding in checked.findings
         if finding.kind != "known"
     ]
-    table = Grid(("scenario", "result", "is", "held to", "", ""), rows, "llllll")
+    names = ("scenario", "model", "cluster", "sequence", "global_batch", "result", "is", "held to", "", "")
+    table = Grid(names, rows, "l" * len(names))
     parts = [markdown_text([styled(f"costmodel: {summary(found)}.", HEAD), *([table] if rows else [])])]
     for checked in failing:
         details = markdown_text([*_head(checked), *why(checked)]) if checked.moved else ""
         if details.strip():
             parts.append(f"<details><summary>{_escaped(checked.name)}: what moved</summary>\n\n{details}\n</details>\n")
     return "\n".join(parts)
+
+
+def _facts(checked: Checked) -> tuple[str, ...]:
+    """What a row is of."""
+    facts = row_facts(facts_of(checked.answer.setting.case))
+    cluster = f"{facts['nodes']} × {facts['cluster']}"
+    return checked.name, str(facts["model"]), cluster, str(facts["sequence"]), str(facts["global_batch"])
 
 
 def _escaped(text: str) -> str:
@@ -247,6 +247,7 @@ def check_json(found: Sequence[Checked]) -> dict[str, Any]:
         "kept": all(checked.kept for checked in found),
         "scenarios": [
             {
+                **row_facts(facts_of(checked.answer.setting.case)),
                 "name": checked.name,
                 "title": title(checked.answer.setting.case),
                 "facts": fact_fields(facts_of(checked.answer.setting.case)),

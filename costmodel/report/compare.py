@@ -8,9 +8,10 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.estimate.facts import row_facts
 from costmodel.explore.compare.compare import Difference, Input, Moved, Side
 from costmodel.explore.compare.figures import MEMORY, TRAFFIC, spoken, unit_of
-from costmodel.report.head import fact_fields, head_lines, is_cost
+from costmodel.report.head import fact_fields, head_lines, is_cost, with_facts
 from costmodel.report.layout import Grid, Line
 from costmodel.report.reply import head
 from costmodel.report.theme import BAD, DIM, HEAD, WARN, styled
@@ -176,7 +177,16 @@ def diff_json(found: Difference) -> dict[str, Any]:
         "after": _side(found.after),
         "same": found.same,
         "inputs": inputs_json(found.inputs),
-        "figures": figures_json(found.figures),
+        "figures": with_facts(_facts(found), figures_json(found.figures)),
+    }
+
+
+def _facts(found: Difference) -> dict[str, Any]:
+    """What both sides are of, in every row."""
+    return {
+        f"{when}_{name}": value
+        for when, side in (("before", found.before), ("after", found.after))
+        for name, value in {"name": side.name, **({} if side.facts is None else row_facts(side.facts))}.items()
     }
 
 

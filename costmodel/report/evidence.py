@@ -9,9 +9,11 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.cells import Row
 from costmodel.documents.measurement import Measured
 from costmodel.documents.table import Table
 from costmodel.estimate.costs import COLUMNS
+from costmodel.estimate.facts import facts_of, row_facts
 from costmodel.explore.validate.fills import RULES
 from costmodel.explore.validate.outcomes import FITS, TOTALS
 from costmodel.explore.validate.reasons import Left
@@ -164,6 +166,7 @@ def validation_json(found: list[Validated]) -> dict[str, Any]:
 def _rows(part: Validated) -> Iterator[dict[str, Any]]:
     for figure in part.figures:
         yield {
+            **_facts(figure),
             "id": f"{part.table.name}/{figure.run}" if isinstance(part.table, Measured) else figure.run,
             "quantity": figure.quantity,
             "measured": None if figure.measured is None else float(figure.measured),
@@ -176,3 +179,18 @@ def _rows(part: Validated) -> Iterator[dict[str, Any]]:
             "filled": _filled(figure.filled, "="),
             "within": None if figure.tolerance is None else figure.within,
         }
+
+
+def _facts(figure: Compared) -> dict[str, Any]:
+    """Model, cluster, sequence and batch of a run, as far as its table says them."""
+    subject = figure.subject
+    if not isinstance(subject, Row):
+        return {} if subject is None else row_facts(facts_of(subject))
+    return {
+        "model": subject.text("model_name") or None,
+        "cluster": subject.text("accelerator") or subject.text("gpu") or None,
+        "nodes": None,
+        "gpus": subject.number("gpus"),
+        "sequence": subject.number("seq_len"),
+        "global_batch": subject.number("global_batch"),
+    }

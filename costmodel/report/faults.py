@@ -11,7 +11,7 @@ from costmodel.errors import Fault, Place
 from costmodel.report.layout import drawn, laid
 from costmodel.report.theme import BAD, DIM, visible
 
-_MOST_FAULTS = 20
+MOST_FAULTS = 20
 _WINDOW, _NARROW_WINDOW = 100, 16
 
 
@@ -21,11 +21,11 @@ def faults(found: Sequence[Fault], width: int | None = None) -> Iterator[Text]:
 
 
 def _faults(found: Sequence[Fault], width: int | None) -> Iterator[Text]:
-    for fault in found[:_MOST_FAULTS]:
+    for fault in found[:MOST_FAULTS]:
         yield from fault_lines(fault, width)
     count = len(found)
-    if count > _MOST_FAULTS:
-        yield Text(f"and {count - _MOST_FAULTS:,} more", style=DIM)
+    if count > MOST_FAULTS:
+        yield Text(f"and {count - MOST_FAULTS:,} more", style=DIM)
     known = found[0].code if found else "D002"
     yield Text(f"{count:,} fault{'s' if count > 1 else ''}. costmodel explain {known} says more.", style=DIM)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.text import Text
@@ -10,7 +10,7 @@ from rich.text import Text
 from costmodel.documents.case import Case
 from costmodel.documents.overrides import path_of
 from costmodel.documents.reading import COMMAND_LINE
-from costmodel.estimate.facts import Facts, Named, facts_of
+from costmodel.estimate.facts import Facts, Named, facts_of, row_facts, varies, whole
 from costmodel.estimate.price import Price
 from costmodel.report.theme import DIM, HEAD, WARN, styled
 from costmodel.units import counted, significant
@@ -48,28 +48,23 @@ def title(case: Case) -> str:
     return f"{_model(facts, ())} on {_machine(facts, ())}"
 
 
-def _varies(path: str, varied: Collection[str]) -> bool:
-    """Whether a leaf, or what holds it, changes from row to row."""
-    return any(f"{path}.".startswith(f"{one}.") for one in varied)
-
-
 def _called(named: Named, words: str = "") -> str:
     """A document by its name or other words."""
     return f"{words or named.name}{' (changed)' if named.changed else ''}"
 
 
 def _model(facts: Facts, varied: Collection[str]) -> str:
-    return "" if _varies("model", varied) else _called(facts.model, facts.model.title)
+    return "" if varies("model", varied) else _called(facts.model, facts.model.title)
 
 
 def _machine(facts: Facts, varied: Collection[str]) -> str:
     """How many of which accelerator, in how many of which node."""
-    nodes = "" if _varies("cluster.nodes", varied) else counted(facts.nodes)
-    if _varies("cluster.node", varied):
+    nodes = "" if varies("cluster.nodes", varied) else counted(facts.nodes)
+    if varies("cluster.node", varied):
         return nodes and f"{nodes} node{'' if facts.nodes == 1 else 's'}"
-    partly = _varies("cluster.node.accelerators", varied)
+    partly = varies("cluster.node.accelerators", varied)
     ranks = "" if partly or not nodes else counted(facts.ranks)
-    part = "accelerators" if _varies("cluster.node.accelerator", varied) else _called(facts.accelerator)
+    part = "accelerators" if varies("cluster.node.accelerator", varied) else _called(facts.accelerator)
     used = "" if partly or facts.accelerators == facts.built else f" ({_used(facts)})"
     return f"{_times(ranks, part)}, {_times(nodes, _called(facts.node))}{used}"
 
@@ -87,7 +82,7 @@ def _used(facts: Facts) -> str:
 def _settings(facts: Facts, varied: Collection[str]) -> Iterator[str]:
     """Batch, precision, optimizer, tuning and software, without what varies."""
     batch, sequence = (
-        "…" if _varies(path, varied) else counted(size)
+        "…" if varies(path, varied) else counted(size)
         for path, size in (("workload.global_batch", facts.global_batch), ("workload.sequence", facts.sequence))
     )
     yield f"batch {batch} × {sequence} tokens"
@@ -97,7 +92,7 @@ def _settings(facts: Facts, varied: Collection[str]) -> Iterator[str]:
         ("workload.tuning", facts.tuning),
         ("stack", _called(facts.stack)),
     ):
-        if words and not _varies(path, varied):
+        if words and not varies(path, varied):
             yield words
 
 
@@ -106,7 +101,7 @@ def _settings(facts: Facts, varied: Collection[str]) -> Iterator[str]:
 
 def price_varies(varied: Collection[str]) -> bool:
     """Whether rows of an answer have prices of their own."""
-    return any(_varies(path, varied) for path in ("assume.price", *_PRICED_BY))
+    return any(varies(path, varied) for path in ("assume.price", *_PRICED_BY))
 
 
 def price_lines(price: Price, indent: str = "") -> list[Text]:
@@ -171,16 +166,10 @@ def _whole(price: Price) -> str:
 
 
 def fact_fields(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
-    """The head as plain values: of a result, or of a row of a table; what varies from row to row is null."""
+    """The head as plain values: what rows say, and the rest; what varies from row to row is null."""
     found = {
-        "model": ("model", facts.model.name),
         "accelerator": ("cluster.node.accelerator", facts.accelerator.name),
-        "ranks": ("cluster.node.accelerators", None if _varies("cluster.nodes", varied) else _plain(facts.ranks)),
-        "node": ("cluster.node", facts.node.name),
-        "nodes": ("cluster.nodes", _plain(facts.nodes)),
-        "accelerators": ("cluster.node.accelerators", _plain(facts.accelerators)),
-        "sequence": ("workload.sequence", _plain(facts.sequence)),
-        "global_batch": ("workload.global_batch", _plain(facts.global_batch)),
+        "accelerators": ("cluster.node.accelerators", whole(facts.accelerators)),
         "precision": ("workload.precision", facts.precision),
         "optimizer": ("workload.optimizer", facts.optimizer.name),
         "tuning": ("workload.tuning", facts.tuning or None),
@@ -188,10 +177,16 @@ def fact_fields(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
     }
     price = price_fields(facts.price)
     return {
-        **{name: None if _varies(path, varied) else value for name, (path, value) in found.items()},
+        **row_facts(facts, varied),
+        **{name: None if varies(path, varied) else value for name, (path, value) in found.items()},
         "changed": [kind for kind in _DOCUMENTS if getattr(facts, kind).changed],
         **(dict.fromkeys(price) if price_varies(varied) else price),
     }
+
+
+def with_facts(facts: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with what they are of ahead of what they say."""
+    return [{**facts, **row} for row in rows]
 
 
 _DOCUMENTS = ("model", "accelerator", "node", "optimizer", "stack")

@@ -154,11 +154,11 @@ def _continued(before: str, command: str, width: int | None) -> Iterator[str]:
 
 
 def laid(items: Iterable[Line], width: int | None) -> Iterator[Text]:
-    """Everything as lines of text no wider than the terminal, and harmless to it; without one, as it is."""
+    """Everything as lines of text that are harmless, and no wider than the terminal if there is one."""
     width = None if width is None else max(width, NARROWEST)
     for item in items:
         for line in [item] if isinstance(item, Text) else item.lines(width):
-            if width is not None and not line.plain.isprintable():
+            if not line.plain.isprintable():
                 line.plain = visible(line.plain)
             yield from [line] if width is None or line.no_wrap else _fitted(line, width)
 

@@ -13,10 +13,9 @@ from costmodel.estimate.assumed import Assumed, that_count
 from costmodel.estimate.block import SIZES, Structure, one_row
 from costmodel.estimate.costs import COLUMNS, machine_name, number
 from costmodel.estimate.evaluate import fits_at_p90, verdict
-from costmodel.estimate.facts import facts_of
+from costmodel.estimate.facts import facts_of, row_facts
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer, written
-from costmodel.estimate.price import price_of
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.groups import Transfer
 from costmodel.explore.explain.alone import Alone
@@ -24,7 +23,7 @@ from costmodel.explore.explain.fixes import remedies
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import Found
-from costmodel.report.head import fact_fields, price_fields, title
+from costmodel.report.head import fact_fields, price_fields, title, with_facts
 from costmodel.report.refusals import reason
 from costmodel.report.remedies import remedies_json
 from costmodel.report.reply import head
@@ -91,16 +90,32 @@ def whole_plan(said: Mapping[str, Any]) -> dict[str, Any]:
     return {name: counts.get(name, said.get(name)) for name in (*SIZES, *(choice.name for choice in fields(Structure)))}
 
 
-def _ranked(found: Found, plan: Ranked) -> dict[str, Any]:
-    price = price_fields(price_of(found.case_of(plan.variant)))
-    return found.values(plan.variant) | _plan(plan.structure, plan.sizes, plan.costs) | price
+def _ranked(found: Found, plans: Sequence[Ranked]) -> list[dict[str, Any]]:
+    """Plans in their order, each with its place in it, and with what it is a plan of."""
+    facts = {variant: facts_of(found.case_of(variant)) for variant in {plan.variant for plan in plans}}
+    return [
+        {
+            "rank": place,
+            **row_facts(facts[plan.variant]),
+            **found.variants.cells(plan.variant),
+            **_plan(plan.structure, plan.sizes, plan.costs),
+            **price_fields(facts[plan.variant].price),
+        }
+        for place, plan in enumerate(plans, 1)
+    ]
 
 
 def _answered(answer: Answer) -> dict[str, Any]:
     block = answer.evaluation.block
     sizes = {name: float(getattr(block, name)[0]) for name in SIZES}
-    price = price_fields(price_of(answer.setting.case))
-    return _plan(block.structure, sizes, answer.evaluation.costs.row()) | price
+    plan = _plan(block.structure, sizes, answer.evaluation.costs.row())
+    facts = facts_of(answer.setting.case)
+    return {**row_facts(facts), **plan, **price_fields(facts.price)}
+
+
+def rows_of(answer: Answer, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of one plan, each with what it is a plan of."""
+    return with_facts(row_facts(facts_of(answer.setting.case)), rows)
 
 
 def estimate(answer: Answer) -> dict[str, Any]:
@@ -141,7 +156,7 @@ def memory(answer: Answer) -> dict[str, Any]:
     """One plan with its ledger by stage: the first, one in the middle and the last, as far as there are so many."""
     result = estimate(answer)
     ledger = answer.evaluation.ledger
-    result["ledger"] = [
+    stages = [
         {
             "stage": STAGES[position],
             **{f"{name}_bytes": number(values[position]) for name, values in ledger.lines.items()},
@@ -149,13 +164,15 @@ def memory(answer: Answer) -> dict[str, Any]:
         }
         for position in (() if answer.refused else stages_of(answer.evaluation.block.pp[0]))
     ]
+    result["ledger"] = rows_of(answer, stages)
     return result
 
 
 def communication(answer: Answer) -> dict[str, Any]:
     """One plan with its transfers."""
     result = estimate(answer)
-    result["transfers"] = [_transfer(item) for item in (() if answer.refused else answer.evaluation.step.transfers)]
+    transfers = () if answer.refused else answer.evaluation.step.transfers
+    result["transfers"] = rows_of(answer, map(_transfer, transfers))
     return result
 
 
@@ -186,14 +203,15 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
         "kept": tally.kept,
         "complete": not found.stopped,
         "elapsed_s": found.elapsed,
-        "plans": [_ranked(found, plan) for plan in found.best],
-        "nearest": [] if found.best else [_ranked(found, plan) for plan in tally.missed_by_least],
+        "plans": _ranked(found, found.best),
+        "nearest": [] if found.best else _ranked(found, tally.missed_by_least),
         "try": [setting for remedy in found.remedies for setting in remedy.assignments],
         "remedies": remedies_json(found.remedies),
         "yours": None if found.yours is None else {"rank": found.your_rank, **_answered(found.yours)},
-        "refused": [
-            _refused(code, count, tally.candidates, examples) for code, count in tally.refused.most_common() if count
-        ],
+        "refused": with_facts(
+            row_facts(facts_of(found.setting.case), found.values(0)),
+            (_refused(code, count, tally.candidates, examples) for code, count in tally.refused.most_common() if count),
+        ),
         "notes": [*conflicts(found.setting.case), *notes(plan.remarked for plan in found.best)],
     }
     if tally.front is not None:
@@ -210,7 +228,7 @@ def _assumed(setting: Setting) -> tuple[Assumed, ...]:
 def _front(found: Found, front: Front) -> dict[str, Any]:
     named = [front.axes.x, front.axes.y]
     axes = [{"name": machine_name(name), "better": COLUMNS[name].better} for name in named]
-    return {"axes": axes, "thinned": front.thinned, "plans": [_ranked(found, plan) for plan in front.rows]}
+    return {"axes": axes, "thinned": front.thinned, "plans": _ranked(found, front.rows)}
 
 
 def _refused(code: str, count: int, total: int, examples: Mapping[str, Example] | None) -> dict[str, Any]:
@@ -231,6 +249,7 @@ def model_memory(facts: Alone) -> dict[str, Any]:
         "active_parameters": int(float(facts.parameters if facts.active is None else facts.active)),
         "recipes": [
             {
+                "model": facts.model.name,
                 "title": recipe.title,
                 "weights_bytes": float(recipe.weights),
                 "states": [

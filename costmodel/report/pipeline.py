@@ -141,10 +141,11 @@ def pipeline_json(found: Pipelines) -> dict[str, Any]:
     """The same as plain values, beside the plan itself."""
     result = machine.estimate(found.own)
     clock = found.clock
-    result["schedules"] = [_offer(found, offer) for offer in found.offers]
-    result["stages"] = [] if clock is None else [
+    result["schedules"] = machine.rows_of(found.own, (_offer(found, offer) for offer in found.offers))
+    stages = [] if clock is None else [
         {"stage": name, "forward_s": part.forward, "backward_s": part.backward} for name, part in _parts(clock)
     ]  # fmt: skip
+    result["stages"] = machine.rows_of(found.own, stages)
     result["timeline"] = [] if clock is None else list(_events(clock))
     return result
 

@@ -87,12 +87,17 @@ def choosing_json(found: Sequence[Sweep]) -> dict[str, Any]:
     }
 
 
+_SIZES = {"gpus": "gpus", "sequence": "seq_len", "global_batch": "global_batch"}
+
+
 def _row(sweep: Sweep) -> dict[str, Any]:
     judged = choice([sweep])
     return {
         "id": sweep.first,
-        **{name: sweep.groups[name] for name in ("source", "source_family", "model", "gpu", "precision")},
-        **{name: float(sweep.shared[name]) for name in ("gpus", "global_batch", "seq_len") if sweep.shared[name]},
+        "model": sweep.groups["model"],
+        "cluster": sweep.groups["accelerator"],
+        **{name: float(sweep.shared[cell]) for name, cell in _SIZES.items() if sweep.shared[cell]},
+        **{name: sweep.groups[name] for name in ("source", "source_family", "gpu", "precision")},
         "layouts": judged.layouts,
         "modelled": len(sweep.modelled),
         "regret": sweep.regret,

@@ -9,11 +9,11 @@ from rich.text import Text
 
 from costmodel.documents.overrides import short
 from costmodel.estimate.costs import COLUMNS, machine_name
-from costmodel.estimate.facts import facts_of
+from costmodel.estimate.facts import facts_of, row_facts
 from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.sensitivity import Knob, Sensitive
 from costmodel.report.charts import two_sided
-from costmodel.report.head import fact_fields, head_of, is_cost, title
+from costmodel.report.head import fact_fields, head_of, is_cost, title, with_facts
 from costmodel.report.layout import Grid, Line
 from costmodel.report.machine import whole_plan
 from costmodel.report.reply import head
@@ -77,5 +77,8 @@ def sensitivity_json(found: Sensitive) -> dict[str, Any]:
         "value": found.value,
         "plan": whole_plan(choices(found.plan)),
         "bottleneck": bottleneck(found),
-        "figures": [{**asdict(knob), "low": finite(knob.low), "high": finite(knob.high)} for knob in found.knobs],
+        "figures": with_facts(
+            row_facts(facts_of(found.case)),
+            ({**asdict(knob), "low": finite(knob.low), "high": finite(knob.high)} for knob in found.knobs),
+        ),
     }

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.text import Text
 
 from costmodel.errors import Fault
 from costmodel.estimate.costs import machine_name
-from costmodel.estimate.facts import facts_of
+from costmodel.estimate.facts import facts_of, row_facts
 from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.solve import Reach, Solved
-from costmodel.report.head import fact_fields, head_of, is_cost, price_fields, price_lines, price_varies, title
+from costmodel.report.head import (
+    fact_fields,
+    head_of,
+    is_cost,
+    price_fields,
+    price_lines,
+    price_varies,
+    title,
+    with_facts,
+)
 from costmodel.report.layout import Line, typed
 from costmodel.report.machine import conflicts, held, whole_plan
 from costmodel.report.plan import searched
@@ -100,10 +110,10 @@ def solve_json(found: Solved) -> dict[str, Any]:
         "answer": found.answer,
         **({} if found.price is None else price_fields(found.price)),
         "plan": whole_plan(choices(found.plan)) if found.best and found.plan is not None else None,
-        "ranges": [
-            {"low": reach.low, "high": reach.high, "open_low": reach.open_low, "open_high": reach.open_high}
-            for reach in found.reaches
-        ],
+        "ranges": with_facts(
+            row_facts(facts_of(found.case), [found.path]),
+            ({"path": found.path, **asdict(reach)} for reach in found.reaches),
+        ),
         "nearest": {"value": nearest[0], "reaches": nearest[1].costs[found.target.column]} if nearest else None,
         "how": found.how,
         "every": found.every,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import unicodedata
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -20,6 +21,8 @@ FEW_COLOURS = {GOOD: "none", WARN: "magenta", BAD: "red"}
 VERDICT_STYLE = {"fits": GOOD, "tight": WARN, "does not fit": BAD}
 _USUAL = 80  # columns, where the terminal does not say
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+_HARMFUL = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, direction and invisible, halves of letters, ends of lines
+_NO_LETTERS = "\ufffe\uffff"  # which XML does not have
 
 
 _switches = {"colour": True}
@@ -96,5 +99,21 @@ def styled(line: str, style: str = "") -> Text:
 
 
 def visible(text: str) -> str:
-    """Text without anything that moves the cursor or hides."""
-    return "".join(letter if letter.isprintable() else " " if letter in "\t\n\r\xa0\u3000" else "�" for letter in text)
+    """A line of text without anything that moves the cursor, hides, or turns what is written round.
+
+    >>> visible("a\\x1b[31m\\tb\\u202e")
+    'a�[31m b�'
+    """
+    return text if text.isprintable() else "".join(map(_shown, text))
+
+
+def _shown(letter: str) -> str:
+    category = unicodedata.category(letter)
+    if letter in "\t\n\r" or category == "Zs":
+        return " "
+    return "�" if category in _HARMFUL or letter in _NO_LETTERS else letter
+
+
+def harmless(text: str) -> str:
+    """The same of a text of several lines."""
+    return "\n".join(map(visible, text.split("\n")))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.case import Case
 from costmodel.errors import fail
 from costmodel.estimate.costs import COLUMNS, machine_name
 from costmodel.estimate.evaluate import fits_at_p90
-from costmodel.estimate.facts import facts_of
+from costmodel.estimate.facts import facts_of, row_facts
 from costmodel.estimate.legality.rules import REFUSALS
 from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.scale import Row, Scaled
@@ -162,6 +162,7 @@ def sweep_rows(found: Swept) -> list[dict[str, Any]]:
     """A row a combination, for tables of programs: SI numbers, names with units."""
     return [
         {
+            **_row_facts(point, found.case, [axis.path for axis in found.axes]),
             "point": " ".join(point.settings),
             **{axis.path: point.values.get(axis.path) for axis in found.axes},
             **{machine_name(name): finite(point.costs.get(name)) for name in found.shown},
@@ -176,6 +177,11 @@ def sweep_rows(found: Swept) -> list[dict[str, Any]]:
     ]
 
 
+def _row_facts(point: Point, case: Case, varied: Collection[str]) -> dict[str, Any]:
+    """What a row is of; of one with a fault what does not vary."""
+    return row_facts(facts_of(case), varied) if point.facts is None else row_facts(point.facts)
+
+
 def _whole(point: Point) -> dict[str, Any]:
     return whole_plan({} if point.plan is None else choices(point.plan))
 
@@ -187,25 +193,6 @@ def _fits_p90(point: Point) -> bool | None:
 def finite(value: float | None) -> float | None:
     """A number that JSON can hold."""
     return None if value is None or not math.isfinite(value) else value
-
-
-def jsonl(rows: list[dict[str, Any]]) -> str:
-    """A row a line."""
-    return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
-
-
-def parquet(rows: list[dict[str, Any]]) -> bytes:
-    """A columnar file of the same rows."""
-    try:
-        import pyarrow as arrow
-        from pyarrow import parquet as files
-    except ImportError:
-        hint = "pip install pyarrow, or take --format csv"
-        raise fail("C007", "Parquet needs pyarrow, which is not installed", None, hint) from None
-    sink = arrow.BufferOutputStream()
-    files.write_table(arrow.Table.from_pylist(rows), sink)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
 
 
 # ── scale ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -285,7 +272,7 @@ def scale_json(found: Scaled) -> dict[str, Any]:
         "bends_after": None if found.bend is None else found.rows[found.bend].ranks,
         "why": bend(found),
         "complete": not found.stopped,
-        "sizes": [_size(row) for row in found.rows],
+        "sizes": [_size(row, found.case, _sized(found)) for row in found.rows],
         "held": held(found.case) if found.best else {},
         "notes": [*_conflicts(found), *notes(row.point.remarked for row in found.rows)],
     }
@@ -296,8 +283,9 @@ def _conflicts(found: Swept | Scaled) -> list[dict[str, str]]:
     return conflicts(found.case) if found.best else []
 
 
-def _size(row: Row) -> dict[str, Any]:
+def _size(row: Row, case: Case, varied: Collection[str]) -> dict[str, Any]:
     return {
+        **_row_facts(row.point, case, varied),
         "ranks": row.ranks,
         "efficiency": finite(row.efficiency),
         **{machine_name(name): finite(row.point.costs.get(name)) for name in COLUMNS},

@@ -14,6 +14,7 @@ import pytest
 
 import costmodel
 from costmodel.documents.library import find
+from costmodel.documents.seal import sealed
 from costmodel.errors import FAULT_CODES
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 
@@ -208,14 +209,16 @@ def without(result: dict[str, Any], *path: str) -> dict[str, Any]:
 def test_broken_results(run: Any, faults: Faults) -> None:
     result = json.loads(run("estimate", NAME, "--json").out)
     for path in (("scenario",), ("scenario", "document")):
-        (found,) = faults(run("estimate", "-", stdin=json.dumps(without(result, *path))))
+        (found,) = faults(run("estimate", "-", stdin=json.dumps(sealed(without(result, *path)))))
         assert (found.code, found.sentence) == ("D004", "this result holds no scenario")
-    (found,) = faults(run("estimate", "-", stdin=json.dumps(without(result, "scenario", "document", "workload"))))
+    lacking = sealed(without(result, "scenario", "document", "workload"))
+    (found,) = faults(run("estimate", "-", stdin=json.dumps(lacking)))
     assert (found.code, found.sentence) == ("D004", "the key 'workload' is missing")
     (found,) = faults(run("estimate", "-", stdin=json.dumps(without(result, "schema"), indent=1)))
     assert (found.code, found.sentence) == ("D011", "the key 'schema' is missing")
-    text = json.dumps(result, indent=1)
-    (found,) = faults(run("estimate", "-", stdin=text.replace('"tp": 8', '"tp": 0', 1)))
+    result["scenario"]["document"]["plan"]["tp"] = 0
+    text = json.dumps(sealed(result), indent=1)
+    (found,) = faults(run("estimate", "-", stdin=text))
     assert (found.code, found.marked, "scenario.document.plan.tp" in found.place) == ("D008", "0", True)
     assert faults(run("estimate", "-", stdin=text[: len(text) // 2]))[0].code == "D002"
 

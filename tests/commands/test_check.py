@@ -266,7 +266,7 @@ def test_forms_for_runners(run: Any, tmp_path: Path) -> None:
     assert [case.get("name") for case in suite if len(case)] == ["limit mfu"]
     comment = run("check", "held, 1.yaml", "--format", "markdown", cwd=tmp_path).out
     assert comment.startswith("**costmodel: 1 of 3 failed.**\n")
-    assert "| held, 1 | mfu |" in comment
+    assert "| held, 1 | llama-3-8b | 4 × dgx-h100 | 8192 | 512 | mfu |" in comment
 
 
 def test_the_comment_folds_what_moved(run: Any, tmp_path: Path) -> None:

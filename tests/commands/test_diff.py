@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from costmodel.documents.seal import sealed
 from costmodel.estimate.costs import COLUMNS, machine_name
 
 Faults = Callable[[Any], list[Any]]
@@ -76,7 +77,7 @@ def test_stored_results_keep_their_figures(run: Any, tmp_path: Path) -> None:
     old = told(run, "memory", NAME)
     old["plans"][0]["step_time_s"] = 2 * old["plans"][0]["step_time_s"]
     old["documents"][1]["digest"] = "0" * 12
-    file.write_text(json.dumps(old), "utf-8")
+    file.write_text(json.dumps(sealed(old)), "utf-8")
     found = told(run, "diff", str(file), NAME)
     assert [item["path"] for item in found["inputs"]] == [old["documents"][1]["name"]]
     (figure,) = found["figures"]
@@ -123,12 +124,12 @@ def test_what_diff_refuses(args: tuple[str, ...], code: str, run: Any, faults: F
 
 
 @pytest.mark.parametrize("plans", ["[]", "{}", "null", "[1]", '[{"step_time_s": "x"}]'])
-def test_results_that_were_tampered_with(plans: str, run: Any, tmp_path: Path) -> None:
+def test_results_of_odd_figures(plans: str, run: Any, tmp_path: Path) -> None:
     result = told(run, "estimate", NAME)
     result["plans"] = json.loads(plans)
     result["ledger"] = [1, {"peak_bytes": "x"}]
     result["transfers"] = [{"group": 1}]
-    (tmp_path / "old.json").write_text(json.dumps(result), "utf-8")
+    (tmp_path / "old.json").write_text(json.dumps(sealed(result)), "utf-8")
     assert run("diff", "old.json", NAME, cwd=tmp_path).code in (0, 2)
 
 

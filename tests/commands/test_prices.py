@@ -12,6 +12,7 @@ import pytest
 
 from costmodel.documents.case import Case, load
 from costmodel.documents.library import names, read
+from costmodel.documents.seal import sealed
 from costmodel.documents.variation import vary
 from costmodel.estimate.plan import predict
 from costmodel.estimate.price import price_of
@@ -145,7 +146,7 @@ def test_a_stored_result_keeps_its_price(run: Any, tmp_path: Path) -> None:
     stored = json.loads(run("estimate", NAME, "--set", "cluster.node=p5", "--json").out)
     stored["plans"][0] |= {"price_usd_per_gpu_h": 12.0, "price_source": "p5, on demand, 2025-01-01, a list"}
     stored["plans"][0]["cost_per_mtoken_usd"] *= 12.0 / 6.88
-    (tmp_path / "old.json").write_text(json.dumps(stored), "utf-8")
+    (tmp_path / "old.json").write_text(json.dumps(sealed(stored)), "utf-8")
     ran = run("diff", "old.json", NAME, "--set", "cluster.node=p5", cwd=tmp_path)
     lines = [line.strip() for line in ran.out.splitlines()]
     assert "at 12.00 USD/GPU/h (p5, on demand, 2025-01-01, a list)" in lines

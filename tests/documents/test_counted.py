@@ -11,7 +11,7 @@ import pytest
 
 from costmodel.documents.case import load
 from costmodel.documents.counted import FromTokens
-from costmodel.documents.faults import key_of
+from costmodel.documents.keys import key_of
 from costmodel.documents.limits import Limits
 from costmodel.documents.results import RESULTS
 from costmodel.documents.scenario import Scenario

@@ -52,6 +52,63 @@ def test_engines_that_are_none(text: str) -> None:
         engine(text, 1)
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "foo",
+        "tcp://",
+        "tcp://h:p",
+        "tcp://h:99999",
+        "h:0",
+        "http://h:1",
+        ":::",
+        "tcp://[::1",
+        " ",
+        "\x00",
+        "h:1/x",
+        "²:²",
+    ],
+)
+def test_addresses_that_are_none(address: str, run: Any, tmp_path: Path) -> None:
+    ran = run("search", NAME, "--engine", f"dask={address}", "--into", str(tmp_path / "new"))
+    assert (ran.code, ran.out) == (2, "")
+    assert "is no address of a Dask scheduler" in ran.err
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "address", ["host:8786", "tcp://host:8786", "tls://10.0.0.1:1", "[::1]:8786", "ws://a-b.c:65535"]
+)
+def test_addresses(address: str) -> None:
+    assert engine(f"dask={address}", 1).address == address
+
+
+@pytest.mark.parametrize("wait", ["5", "-1 s", "soon", "5 GB", "inf s"])
+def test_times_to_wait_that_are_none(wait: str, run: Any) -> None:
+    ran = run("search", NAME, "--wait", wait)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"'{wait}' is no time" in ran.err
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_scheduler_without_workers(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is said that one is waited for, and after the time that was set the search ends, and leaves nothing."""
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr("costmodel.explore.search.dask_workers.SAY_AFTER", 0.1)
+    monkeypatch.setattr("costmodel.explore.search.dask_workers.COUNT_EVERY", 0.05)
+    with distributed.LocalCluster(
+        n_workers=0, processes=False, dashboard_address=None, host="127.0.0.1", silence_logs=50, protocol="tcp"
+    ) as cluster:
+        at = cluster.scheduler_address
+        line = ("search", NAME, "--engine", f"dask={at}", "--wait", "0.5 s", "--into", str(tmp_path / "new"))
+        ran = run(*line)
+    assert (ran.code, ran.out) == (2, "")
+    said, fault, *_ = ran.err.splitlines()
+    assert said == f"{at} has no Dask workers; waiting 0.5 s for one (--wait)"
+    assert fault == f"error[C020]: no Dask worker came to {at} within 0.5 s"
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.usefixtures("small")
 def test_processes_and_this_one() -> None:
     alone, shared = found_by(How(workers=1)), found_by(How(workers=2))
@@ -108,7 +165,7 @@ def test_a_lost_dask_worker(scheduler: str) -> None:
 @pytest.mark.filterwarnings("default")
 def test_no_dask_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("costmodel.explore.search.engine.ANSWER_WITHIN", 1)
+    monkeypatch.setattr("costmodel.explore.search.dask_workers.ANSWER_WITHIN", 1)
     with (
         pytest.raises(CostModelError, match="no Dask scheduler answers"),
         Engine("dask", "tcp://127.0.0.1:9", 1).opened(),
@@ -192,7 +249,7 @@ def test_workers_end_with_their_parent() -> None:
         "import os, time\nfrom costmodel.explore.search.engine import Engine\n"
         "if __name__ == '__main__':\n"
         "    with Engine('local', '', 1).opened() as pool:\n"
-        "        print(pool.submit(os.getpid).result(), flush=True)\n        time.sleep(60)\n"
+        "        print(pool.executor.submit(os.getpid).result(), flush=True)\n        time.sleep(60)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
@@ -204,4 +261,4 @@ def test_workers_end_with_their_parent() -> None:
 
 def test_the_pool_is_the_seam() -> None:
     with engines.engine("local", 1).opened() as pool:
-        assert isinstance(pool, ProcessPoolExecutor)
+        assert isinstance(pool.executor, ProcessPoolExecutor)

@@ -62,7 +62,9 @@ def test_every_legal_plan_with_its_columns(tmp_path: Path) -> None:
     assert not rows.duplicated(subset=[*names, "sequence_parallel"]).any()
     best, first = kept.best[0], rows[rows["memory_share"] <= 1].nlargest(1, "tokens_per_s_per_gpu").iloc[0]
     assert first["step_time_s"] == best.costs["step_time"]
-    assert first["cluster.nodes"] == kept.values(best.variant)["cluster.nodes"]
+    assert f"{first['cluster.nodes']}" == kept.values(best.variant)["cluster.nodes"]
+    assert {*rows["model"], *rows["sequence"], *rows["global_batch"]} == {"gpt-7.5b", 2048, 512}
+    assert (rows["gpus"] == 8 * rows["cluster.nodes"]).all()
     assert not list(tmp_path.glob(".*"))
 
 
@@ -175,9 +177,9 @@ def test_another_search_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CostModelError, match="holds a search"):
         found(how)
     for changed, word in (({"size": 21}, "--top"), ({"over": [axis("cluster.nodes=16,32,128")]}, "--over")):
-        with pytest.raises(CostModelError, match="holds another search") as raised:
+        with pytest.raises(CostModelError, match=f"holds another search: {word} has changed since") as raised:
             found(replace(how, resume=True), **changed)
-        assert raised.value.faults[0].hint == f"take another folder; {word} has changed since"
+        assert raised.value.faults[0].hint == "take another folder"
 
 
 def test_a_folder_that_cannot_be(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
+import unicodedata
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as some
 from rich.text import Text
 
 from costmodel.errors import CostModelError
-from costmodel.report.formats import csv_text, markdown_text
+from costmodel.report.formats import csv_text, json_text, jsonl_text, markdown_text
 from costmodel.report.layout import Grid, drawn
 from costmodel.report.reply import Reply
 from costmodel.report.theme import HEAD, styled
@@ -62,12 +64,44 @@ def test_an_answer_without_a_table() -> None:
     assert caught.value.faults[0].code == "C007"
 
 
-cells = some.text(some.characters(blacklist_categories=("Cs", "Cc")), max_size=9)
+cells = some.text(some.characters(exclude_categories=("Cs", "Cc", "Cf", "Zl", "Zp", "Zs")), max_size=9)
+hostile = some.text(some.characters() | some.sampled_from('=+-@＝\t\r\n\x00\x1b\x85\u202e\u2066\u2028 |`"'), max_size=9)
 
 
 @given(some.lists(some.fixed_dictionaries({"a": cells, "b": cells}), min_size=1))
 def test_text_survives_csv(rows: list[dict[str, str]]) -> None:
-    assert read(rows) == rows
+    """But for an apostrophe before what a spreadsheet would work out."""
+    assert read(rows) == [{key: f"'{text}" if is_formula(text) else text for key, text in row.items()} for row in rows]
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet works a cell out: begun so, and no plain number."""
+    plain = re.fullmatch(r"[-+]?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?", text, re.IGNORECASE)
+    return text.lstrip()[:1] in tuple("=+-@＝＋－＠") and not plain
+
+
+def is_harmless(text: str) -> bool:
+    """Whether a text holds nothing but letters and ends of lines."""
+    return not {unicodedata.category(letter) for letter in text.replace("\n", "")} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+@given(some.lists(some.fixed_dictionaries({"a": hostile, "b": hostile}), min_size=1))
+def test_no_form_of_an_answer_carries_what_harms(rows: list[dict[str, str]]) -> None:
+    reply, result = Reply(list, lambda: {"rows": rows}, "rows"), json_text({"rows": rows})
+    markdown = markdown_text([Grid(("a",), [(rows[0]["a"],)], "l")])
+    assert all(map(is_harmless, (csv_text(reply), jsonl_text(reply), result, markdown)))
+    for row in csv.reader(io.StringIO(csv_text(reply))):
+        assert len(row) == 2
+        assert not any(map(is_formula, row))
+    read_again = json.loads(result)["rows"]
+    assert read_again == [json.loads(line) for line in jsonl_text(reply).splitlines()]
+    assert all(is_harmless(text) for row in read_again for text in row.values())
+
+
+def test_whole_numbers_have_no_point() -> None:
+    rows = [{"a": 8.0, "b": -0.0, "c": 0.5, "d": 1e22, "e": True, "f": 2.0**53}]
+    assert csv_text(Reply(list, lambda: {"rows": rows}, "rows")) == "a,b,c,d,e,f\n8,0,0.5,1e+22,true,9007199254740992\n"
+    assert '"a": 8,' in json_text({"rows": rows})
 
 
 @given(some.lists(some.tuples(cells, cells), min_size=1, max_size=5))

@@ -61,7 +61,7 @@ def test_programs_read_the_same_facts(command: str, run: Any) -> None:
     facts = (facts[0] if isinstance(facts, list) else facts)["facts"]
     wanted = fact_fields(facts_of(load(NAME, CHANGED)))
     assert facts == wanted
-    assert (facts["ranks"], facts["sequence"], facts["global_batch"], facts["nodes"]) == (256, 16000, 256, 32)
+    assert (facts["gpus"], facts["sequence"], facts["global_batch"], facts["nodes"]) == (256, 16000, 256, 32)
     assert TITLE not in json.dumps(found)
 
 
@@ -70,9 +70,9 @@ def test_what_varies_is_null_in_the_facts(run: Any) -> None:
     for command, more in (("sweep", asked), ("search", ("--top", "1", *asked))):
         facts = json.loads(run(command, NAME, *more).out)["facts"]
         nulls = {name for name, value in facts.items() if value is None}
-        assert nulls == {"ranks", "nodes", "sequence", "tuning", "price_date"}
+        assert nulls == {"gpus", "nodes", "sequence", "tuning", "price_date"}
     facts = json.loads(run("sweep", NAME, "--over", "cluster.node=dgx-h100,p5", "--json").out)["facts"]
-    assert {facts[name] for name in ("accelerator", "node", "ranks", "accelerators", "price_usd_per_gpu_h")} == {None}
+    assert {facts[name] for name in ("accelerator", "cluster", "gpus", "accelerators", "price_usd_per_gpu_h")} == {None}
 
 
 def test_what_varies_is_not_claimed(run: Any) -> None:

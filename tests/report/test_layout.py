@@ -105,8 +105,8 @@ def test_a_very_narrow_terminal(width: int) -> None:
     assert list(laid([Text("word " * 20), GRID], width))
 
 
-def test_nothing_of_a_document_moves_the_cursor() -> None:
+@pytest.mark.parametrize("width", [80, None], ids=["terminal", "pipe"])
+def test_nothing_of_a_document_moves_the_cursor(width: int | None) -> None:
     hostile = "a\x1b[31mb\x07\u202e"
-    shown = plain(list(laid([Text(hostile), drawn(hostile), Grid(("x",), [(hostile,)], "l")], 80)))
+    shown = plain(list(laid([Text(hostile), drawn(hostile), Grid(("x",), [(hostile,)], "l")], width)))
     assert all(line.isprintable() for line in shown)
-    assert plain(list(laid([drawn(hostile)], None)))[0].startswith("a\x1b")

@@ -6,7 +6,7 @@ import doctest
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from rich.cells import cell_len
 
@@ -88,11 +88,15 @@ def test_nothing_of_a_file_moves_the_cursor(letter: str) -> None:
     assert letter not in printed
 
 
-@settings(max_examples=30)
+words = some.text(some.characters(min_codepoint=33, max_codepoint=126) | some.sampled_from("é日😀"), max_size=6)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(
     some.recursive(
-        some.booleans() | some.integers() | some.text(),
-        lambda inner: some.lists(inner) | some.dictionaries(some.text(), inner),
+        some.booleans() | some.integers() | words,
+        lambda inner: some.lists(inner, max_size=3) | some.dictionaries(words, inner, max_size=3),
+        max_leaves=8,
     )
 )
 def test_a_tree_survives_json(tree: object) -> None:

@@ -89,7 +89,8 @@ def key_of(scenario: str, case: Case) -> str:
     if scenario == "-":
         return case.scenario.title
     path = Path(scenario)
-    return path.stem if path.suffix in SUFFIXES else path.name
+    name = path.stem if path.suffix in SUFFIXES else path.name
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # of a file whose name is no UTF-8
 
 
 def _checked(key: str, answer: Answer, holding: Holding) -> Checked:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from costmodel.documents.library import Provenance, provenance
 from costmodel.documents.plan import Plan
+from costmodel.documents.suggestions import alike
 from costmodel.equation import Combined, Equation, Leaf, Named, Origin, Step, leaf, origin_of, trace
 from costmodel.equations.counting import data_parallel_degree
 from costmodel.errors import Place, fail
@@ -213,6 +213,6 @@ _OPENED = ("add", "maximum", "minimum")
 
 def unknown(word: str, known: list[str]) -> Exception:
     """A fault for a word that cannot be explained, with the nearest that can."""
-    close = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
+    close = alike(word, known, 3, 0.5)
     hint = f"did you mean {' or '.join(close)}?" if close else "costmodel explain alone lists what can be explained"
     return fail("C003", f"'{word}' is not known", None, hint)

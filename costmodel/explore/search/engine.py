@@ -8,25 +8,28 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
 from costmodel.errors import fail
+from costmodel.explore.search.dask_workers import dask_workers
 
 LOOK_EVERY = 0.2  # seconds between looks at whether to stop
 LOSSES_IN_A_ROW = 3
-ANSWER_WITHIN = 10  # seconds for a Dask scheduler
+WAIT = 60.0  # seconds for a first worker, and for another one where all are lost
 
 P = TypeVar("P")
 R = TypeVar("R")
 Submit = Callable[[Executor, P], "Future[R]"]
+_ADDRESS = re.compile(r"(?:(?:tcp|tls|ucx|wss?)://)?(?:[\w.-]+|\[[\da-fA-F:.%]+\]):(\d{1,5})", re.ASCII)
 
 
 class Stopped(Exception):
@@ -34,34 +37,52 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True)
+class Pool:
+    """What works: an executor, and a look at whether anybody is there to work."""
+
+    executor: Executor
+    look: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True)
 class Engine:
-    """What works on a search: local, dask, dask=ADDRESS or mpi, and with how many workers."""
+    """What works on a search: local, dask, dask=ADDRESS or mpi, with how many workers.
+
+    wait: seconds for workers that are not there; say: takes a sentence about what is waited for
+    """
 
     kind: str
     address: str
     workers: int
+    wait: float = WAIT
+    say: Callable[[str], None] = lambda sentence: None
 
     @contextmanager
-    def opened(self) -> Iterator[Executor]:
+    def opened(self) -> Iterator[Pool]:
         """Its executor, ended with all that was started for it."""
         if self.kind == "dask":
-            with _dask(self.address, self.workers) as pool:
-                yield pool
+            with dask_workers(self.address, self.workers, self.wait, self.say) as (executor, look):
+                yield Pool(executor, look)
         elif self.kind == "mpi":
-            with _mpi() as pool:
-                yield pool
+            with _mpi() as executor:
+                yield Pool(executor)
         else:
-            with ProcessPoolExecutor(self.workers, initializer=_as_worker, initargs=(os.getpid(),)) as pool:
-                yield pool
+            with ProcessPoolExecutor(self.workers, initializer=_as_worker, initargs=(os.getpid(),)) as executor:
+                yield Pool(executor)
 
 
-def engine(text: str, workers: int | None) -> Engine:
+def engine(
+    text: str, workers: int | None, wait: float = WAIT, say: Callable[[str], None] = lambda sentence: None
+) -> Engine:
     """The engine that `--engine` names."""
     kind, separator, address = text.partition("=")
     if kind not in ("local", "dask", "mpi") or bool(separator) != bool(address) or (address and kind != "dask"):
         hint = "local, dask, dask=tcp://HOST:8786, or mpi"
         raise fail("C020", f"there is no engine '{text}'", None, hint)
-    return Engine(kind, address, workers or os.cpu_count() or 1)
+    port = _ADDRESS.fullmatch(address)
+    if address and not (port and 0 < int(port[1]) < 1 << 16):
+        raise fail("C020", f"'{address}' is no address of a Dask scheduler", None, "for example dask=tcp://HOST:8786")
+    return Engine(kind, address, workers or os.cpu_count() or 1, wait, say)
 
 
 def _as_worker(parent: int) -> None:
@@ -77,42 +98,23 @@ def _end_with(parent: int) -> None:
 
 
 @contextmanager
-def _dask(address: str, workers: int) -> Iterator[Executor]:
-    try:
-        from distributed import Client, KilledWorker, LocalCluster
-    except ImportError:
-        raise _missing("dask", "distributed") from None
-    with ExitStack() as opened:
-        if not address:
-            local = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50)
-            cluster = opened.enter_context(local)
-        try:
-            client = opened.enter_context(Client(address or cluster, timeout=ANSWER_WITHIN))
-        except OSError as error:
-            raise fail("C020", f"no Dask scheduler answers at {address}", None, str(error)) from None
-        try:
-            yield client.get_executor(pure=False)
-        except KilledWorker as error:
-            raise BrokenExecutor(str(error)) from None
-
-
-@contextmanager
 def _mpi() -> Iterator[Executor]:
     try:
         from mpi4py import MPI
-        from mpi4py.futures import MPIPoolExecutor
-    except (ImportError, RuntimeError):
-        raise _missing("mpi", "mpi4py") from None
+        from mpi4py.futures import MPIPoolExecutor, _core
+    except ImportError:
+        hint = "pip install 'llm-costmodel[mpi]'"
+        raise fail("C020", "--engine mpi needs the package mpi4py", None, hint) from None
+    except RuntimeError as error:
+        hint = "install MPI, or load its module"
+        raise fail("C020", f"mpi4py: {str(error).splitlines()[0]}", None, hint) from None
+    hint = "mpiexec -n 3 python -m mpi4py.futures -m costmodel search … --engine mpi"
     if MPI.COMM_WORLD.Get_size() < 2:
-        hint = "mpiexec -n 3 python -m mpi4py.futures -m costmodel search … --engine mpi"
         raise fail("C020", "the search runs on a single MPI rank, which leaves none to work", None, hint)
-    with MPIPoolExecutor() as pool:
-        yield pool
-
-
-def _missing(extra: str, package: str) -> Exception:
-    hint = f"pip install 'llm-costmodel[{extra}]'"
-    return fail("C020", f"--engine {extra} needs the package {package}", None, hint)
+    if getattr(_core, "SharedPool", True) is None:
+        raise fail("C020", "every MPI rank runs a search of its own, which leaves none to work", None, hint)
+    with MPIPoolExecutor() as executor:
+        yield executor
 
 
 def shared_out(by: Engine, pieces: Iterator[P], submit: Submit[P, R], stop: Callable[[], bool]) -> Iterator[R]:
@@ -134,7 +136,7 @@ def shared_out(by: Engine, pieces: Iterator[P], submit: Submit[P, R], stop: Call
 
 
 def _results(
-    pool: Executor,
+    pool: Pool,
     pieces: Iterator[P],
     submit: Submit[P, R],
     waiting: deque[P],
@@ -145,11 +147,11 @@ def _results(
     futures: deque[Future[R]] = deque()
     while True:
         waiting.extend(itertools.islice(pieces, max(0, ahead - len(waiting))))
-        futures.extend(submit(pool, piece) for piece in itertools.islice(waiting, len(futures), None))
+        futures.extend(submit(pool.executor, piece) for piece in itertools.islice(waiting, len(futures), None))
         if not waiting:
             return
         while not stop() and not wait([futures[0]], timeout=LOOK_EVERY).done:
-            pass
+            pool.look()
         if stop():
             for future in futures:
                 future.cancel()

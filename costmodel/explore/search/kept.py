@@ -1,15 +1,14 @@
 """A search that leaves its state in a folder: how far it came, what it found, and if asked for every legal plan.
 
-The state is one file, replaced whole after a piece is counted; a part with the plans of a piece has the piece's number
-as its name and is put there whole before it is counted. So whatever ends the program, going on from the state counts
-every piece once, and a part that was not counted yet is written over.
+The state is one file, replaced whole after a piece is counted; a part with the plans of a piece stands there whole
+before that piece is counted. So whatever ends the program, going on from the state counts every piece once, and a part
+that was not counted yet is written again. One search works in a folder at a time.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -18,18 +17,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import costmodel
 from costmodel.errors import Place, fail
-from costmodel.estimate.block import SIZES, Block, Structure
-from costmodel.estimate.costs import COLUMNS, Costs, machine_name
-from costmodel.estimate.legality.masks import Mask
+from costmodel.estimate.block import Structure
+from costmodel.explore.search import pieces
+from costmodel.explore.search.lock import locked
+from costmodel.explore.search.parts import Parts, arrow_of, columns, foreign, leftovers
 from costmodel.explore.search.pieces import Variants
 from costmodel.explore.search.rank import Ranked
-from costmodel.explore.search.tally import Keep, Tally, Wanted
+from costmodel.explore.search.tally import Tally, Wanted
+from costmodel.explore.search.whole_files import check_regular, usable, whole
 
-SCHEMA = "costmodel/parts/v2"
+SCHEMA = "costmodel/parts/v3"
 MANIFEST = "_manifest.json"  # readers of Parquet folders pass over names that begin so
 WRITE_EVERY = 1.0  # seconds between states, so that small pieces do not wait for the disk
 
@@ -44,6 +43,11 @@ class Kept:
     done: int = 0  # pieces that are counted
     rows: int = 0
     written: float = field(default=0.0, repr=False)
+
+    @property
+    def parts(self) -> Parts | None:
+        """Where its plans go, if they are kept."""
+        return Parts(self.folder.absolute(), digest_of(self.asked)) if self.plans else None
 
     def count(self, tally: Tally, rows: int) -> None:
         """Another piece is counted; the folder learns of it within a second or so."""
@@ -65,22 +69,22 @@ class Kept:
             "tally": written_tally(tally),
         }
         with whole(self.folder / MANIFEST) as path:
-            path.write_text(json.dumps(state))
+            path.write_text(_sealed(state))
         self.written = time.monotonic()
 
-
-def columns() -> list[dict[str, str]]:
-    """What the columns of results in a part say."""
-    return [
-        {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning} for name, column in COLUMNS.items()
-    ]
+    def close(self, tally: Tally, *, complete: bool) -> None:
+        """The last state; parts that it does not count, of pieces that workers were ahead with, go."""
+        self.write(tally, complete=complete)
+        if self.parts:
+            with usable(self.folder):
+                self.parts.drop_from(self.done)
 
 
 def asked_of(variants: Variants, wanted: Wanted, *, plans: bool) -> dict[str, str]:
     """What a search is, a digest of each part: going on with another one's state would mix two answers."""
     case = variants.case
     parts = {
-        "the program": costmodel.__version__,
+        "the program": (costmodel.__version__, pieces.CANDIDATES_A_PIECE),
         "--set": case.assignments,
         "the scenario": case.scenario,
         "a document": case.digests,
@@ -92,111 +96,99 @@ def asked_of(variants: Variants, wanted: Wanted, *, plans: bool) -> dict[str, st
     return {name: hashlib.sha256(repr(part).encode()).hexdigest()[:16] for name, part in parts.items()}
 
 
-def opened(folder: Path, asked: dict[str, str], tally: Tally, *, plans: bool, resume: bool) -> Kept:
-    """The folder made ready; the tally takes in what was counted before."""
+def digest_of(asked: dict[str, str]) -> str:
+    """What a search is, in twelve letters."""
+    return hashlib.sha256(repr(sorted(asked.items())).encode()).hexdigest()[:12]
+
+
+@contextmanager
+def held(folder: Path, asked: dict[str, str], tally: Tally, *, plans: bool, resume: bool) -> Iterator[Kept]:
+    """The folder, for this search alone as long as it works; the tally takes in what was counted before."""
     if plans:
-        _arrow()
-    manifest, place = folder / MANIFEST, Place(str(folder))
-    with _faults(folder):
+        arrow_of("--keep all")
+    with usable(folder):
+        made = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
-        if not manifest.exists():
-            if any(folder.glob("part-*")) and not resume:
-                raise fail("C021", f"{folder} holds parts of a search", place, "take another folder, or add --resume")
-            return Kept(folder, plans, asked)
-        if not resume:
-            raise fail("C021", f"{folder} holds a search", place, "take another folder, or add --resume")
-        state = _state(manifest.read_text(errors="replace"))
-    _same(state, asked, folder)
-    read_tally(state["tally"], tally)
-    return Kept(folder, plans, asked, state["pieces"], state["plans"] or 0)
+    try:
+        with locked(folder):
+            yield _opened(folder, asked, tally, plans=plans, resume=resume)
+    finally:
+        if made:
+            with suppress(OSError):  # it holds something, as it should
+                folder.rmdir()
 
 
-def _same(state: Any, asked: dict[str, str], folder: Path) -> None:
-    """A fault for the state of another search, with the first thing that differs."""
-    was = state.get("search") if isinstance(state, dict) and state.get("schema") == SCHEMA else None
-    if was == asked:
+def _opened(folder: Path, asked: dict[str, str], tally: Tally, *, plans: bool, resume: bool) -> Kept:
+    """The state of a search before, or none yet."""
+    place, search = Place(str(folder)), digest_of(asked)
+    with usable(folder):
+        for path in leftovers(folder):
+            path.unlink(missing_ok=True)
+        manifest = folder / MANIFEST
+        check_regular(manifest)
+        text = manifest.read_text(errors="replace") if manifest.exists() else None
+        parts, others = any(folder.glob("part-*")), foreign(folder, search)
+    if not resume and (text is not None or parts):
+        held = "a search" if text is not None else "parts of a search"
+        raise fail("C021", f"{folder} holds {held}", place, "take another folder, or add --resume")
+    state = {} if text is None else _same(_state(text), asked, folder)
+    if others:
+        raise fail("C021", f"{folder} holds parts of another search", place, "take another folder")
+    kept = Kept(folder, plans, asked)
+    if state:
+        read_tally(state["tally"], tally)
+        kept.done, kept.rows = state["pieces"], state["plans"] or 0
+    _check_parts(kept)
+    return kept
+
+
+def _check_parts(kept: Kept) -> None:
+    """Parts that are not counted go; a fault where one that is counted is not there as it was written."""
+    if kept.parts is None:
         return
-    hint = "take another folder"
-    if isinstance(was, dict):
+    with usable(kept.folder):
+        kept.parts.drop_from(kept.done)
+    there = kept.parts.rows()
+    if there != kept.rows:
+        sentence = f"{kept.folder} holds {there:,} plans, and its state tells of {kept.rows:,}"
+        raise fail("C021", sentence, Place(str(kept.folder)), "take another folder")
+
+
+def _same(state: Any, asked: dict[str, str], folder: Path) -> dict[str, Any]:
+    """The state, if it is of this search; else a fault with the first thing that differs."""
+    place, hint = Place(str(folder)), "take another folder"
+    if not isinstance(state, dict):
+        raise fail("C021", f"the state in {folder} is damaged, or was changed", place, hint)
+    was, version = state.get("search"), state.get("costmodel")
+    if state.get("schema") != SCHEMA or version != costmodel.__version__:
+        sentence = f"{folder} holds a search of costmodel {version}, and this is {costmodel.__version__}"
+        raise fail("C021", sentence, place, hint)
+    if was != asked:
+        was = was if isinstance(was, dict) else {}
         changed = next((name for name, part in asked.items() if was.get(name) != part), "something")
-        hint += f"; {changed} has changed since"
-    raise fail("C021", f"{folder} holds another search", Place(str(folder)), hint)
+        raise fail("C021", f"{folder} holds another search: {changed} has changed since", place, hint)
+    return state
+
+
+def _sealed(state: dict[str, Any]) -> str:
+    """A state with the digest of its text."""
+    text = json.dumps(state)
+    return f'{{"digest": "{_digest(text)}", {text[1:]}'
 
 
 def _state(text: str) -> Any:
-    """What a manifest holds; nothing where it is damaged."""
+    """The state that a manifest holds, of another version as it is; nothing where its digest is of something else."""
     try:
-        return json.loads(text)
-    except ValueError:
+        state = json.loads(text)
+    except (ValueError, RecursionError):
         return None
+    if not isinstance(state, dict) or str(state.get("schema", SCHEMA)) != SCHEMA:
+        return state
+    return state if state.pop("digest", None) == _digest(json.dumps(state)) else None
 
 
-@contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A file written beside its place and put there whole; where nothing is written, nothing lies there."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with _faults(path):
-            yield temporary
-            if not temporary.exists():
-                path.unlink(missing_ok=True)
-                return
-            with open(temporary, "rb+") as file:
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
-
-
-@contextmanager
-def _faults(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise fail("C021", f"{path} cannot be used: {error.strerror or error}", Place(str(path))) from None
-
-
-@contextmanager
-def part(folder: Path, piece: int, values: dict[str, str]) -> Iterator[Keep]:
-    """A Parquet file that takes every block of a piece; a piece without plans leaves none."""
-    arrow, parquet = _arrow()
-    path = folder / f"part-{piece:08d}.parquet"
-    writers: list[Any] = []
-
-    with whole(path) as temporary:
-
-        def keep(block: Block, costs: Costs, counts: Mask) -> None:
-            table = arrow.table({name: column[counts] for name, column in rows_of(block, costs, values).items()})
-            if not writers:
-                writers.append(parquet.ParquetWriter(temporary, table.schema, compression="zstd"))
-            writers[0].write_table(table)
-
-        try:
-            yield keep
-        finally:
-            for writer in writers:
-                writer.close()
-
-
-def rows_of(block: Block, costs: Costs, values: dict[str, str]) -> dict[str, Any]:
-    """Every row of a block with its columns: what it varies, what it is, what it costs."""
-    said = {**values, **{name: str(value).lower() for name, value in asdict(block.structure).items()}}
-    return {
-        **{name: np.full(len(block), value) for name, value in said.items()},
-        **{name: np.asarray(getattr(block, name)) for name in SIZES},
-        **{machine_name(name): costs.column(name) for name in costs.columns},
-    }
-
-
-def _arrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        hint = "pip install 'llm-costmodel[parquet]'"
-        raise fail("C021", "--keep all needs the package pyarrow", None, hint) from None
-    return pyarrow, pyarrow.parquet
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def written_tally(tally: Tally) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 import pickle
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ from costmodel.explore.search.space import Grid, grids
 
 CANDIDATES_A_PIECE = 1 << 22
 MOST_HELD = 32  # variants
+_WHOLE = re.compile(r"[-+]?\d{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,11 @@ class Variants:
             number, place = divmod(number, len(axis.values))
             values[axis.path] = axis.values[place]
         return {axis.path: values[axis.path] for axis in self.over}
+
+    def cells(self, number: int) -> dict[str, int | str]:
+        """The same for tables: a number where all values of a leaf are whole numbers, for a column is of one kind."""
+        whole = {axis.path for axis in self.over if all(map(_WHOLE.fullmatch, axis.values))}
+        return {path: int(value) if path in whole else value for path, value in self.values(number).items()}
 
     def of(self, number: int) -> Case:
         """One of them; the latest are held, for they are asked for several times."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.documents.suggestions import nearest
 from costmodel.errors import fail
 from costmodel.estimate.block import SIZES, Block, Structure
 from costmodel.estimate.costs import COLUMNS, Costs, machine_name
@@ -101,8 +101,8 @@ def axes(text: str, objective: str) -> Axes:
         raise fail("C006", f"'{text}' is not two results", None, "for example --pareto memory_peak,step_time")
     for part in parts:
         if part not in named:
-            close = difflib.get_close_matches(part, named, n=1, cutoff=0.4)
-            hint = f"did you mean '{close[0]}'?" if close else f"one of {', '.join(ranked)}"
+            close = nearest(part, named, 0.4)
+            hint = f"did you mean '{close}'?" if close else f"one of {', '.join(ranked)}"
             raise fail("C006", f"there is no result named '{part}'", None, hint)
     return Axes(named[parts[0]], named[parts[1]], objective)
 

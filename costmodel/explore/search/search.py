@@ -20,7 +20,7 @@ from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.search.bands import with_bands
 from costmodel.explore.search.changes import Remedy
 from costmodel.explore.search.engine import Stopped
-from costmodel.explore.search.kept import Kept, asked_of, opened
+from costmodel.explore.search.kept import Kept, asked_of, held
 from costmodel.explore.search.pieces import Variants, candidates
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.rank import Ranked, Top, axes
@@ -78,7 +78,7 @@ class Found:
         return self.variants.values(variant)
 
     def case_of(self, variant: int) -> Case:
-        """The case that the plans of a variant were evaluated in."""
+        """The scenario that the plans of a variant are of."""
         return self.variants.of(variant) if self.variants.over else self.setting.case
 
     def setting_of(self, variant: int) -> Setting:
@@ -159,6 +159,7 @@ def search(
     """The best plans of a scenario's space, and the front of two results; over several scenarios when leaves vary."""
     began = time.perf_counter()
     how = how or How(workers=workers)
+    _ = how.by  # a fault of the engine comes before any work
     precisions, lacking = possible_precisions(case)
     variants = Variants(case, (*over, *precisions))
     variants.checked()
@@ -169,11 +170,7 @@ def search(
     setting = setting_of(case)
     yours, bar = _yours(setting, tally.top.sign, tally.top.objective)
     wanted = replace(wanted, bar=bar)
-    kept = None
-    if how.folder is not None:
-        asked = asked_of(variants, wanted, plans=how.plans)
-        kept = opened(how.folder, asked, tally, plans=how.plans, resume=how.resume)
-    stopped = _counted(variants, wanted, tally, how, kept)
+    stopped = _counted(variants, wanted, tally, how)
     if lacking:
         refused = lacking * (candidates(variants) // len(precisions[0].values))
         tally.candidates, tally.refused[NO_PRECISION] = tally.candidates + refused, refused
@@ -230,11 +227,21 @@ def _banded(variants: Variants, rows: Sequence[Ranked]) -> list[Ranked]:
     return found
 
 
-def _counted(variants: Variants, wanted: Wanted, tally: Tally, how: How, kept: Kept | None) -> bool:
+def _counted(variants: Variants, wanted: Wanted, tally: Tally, how: How) -> bool:
+    """Every piece into the tally, with the state in a folder where one is named; whether it was stopped."""
+    if how.folder is None:
+        return _through(variants, wanted, tally, how, None)
+    asked = asked_of(variants, wanted, plans=how.plans)
+    with held(how.folder, asked, tally, plans=how.plans, resume=how.resume) as kept:
+        return _through(variants, wanted, tally, how, kept)
+
+
+def _through(variants: Variants, wanted: Wanted, tally: Tally, how: How, kept: Kept | None) -> bool:
     """Every piece into the tally that is not in it yet; whether it was stopped before the last."""
     total, stopped = candidates(variants), False
     try:
-        for found in results(variants, wanted, how, kept.done if kept else 0, total):
+        parts = kept.parts if kept else None
+        for found in results(variants, wanted, how, kept.done if kept else 0, total, parts):
             tally.merge(found)
             if kept:
                 kept.count(tally, found.evaluated)
@@ -242,5 +249,5 @@ def _counted(variants: Variants, wanted: Wanted, tally: Tally, how: How, kept: K
     except Stopped:
         stopped = True
     if kept:
-        kept.write(tally, complete=not stopped)
+        kept.close(tally, complete=not stopped)
     return stopped

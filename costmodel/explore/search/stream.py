@@ -16,9 +16,10 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from costmodel.estimate.facts import facts_of, row_facts
 from costmodel.estimate.setting import Setting
-from costmodel.explore.search.engine import Engine, Stopped, engine, shared_out
-from costmodel.explore.search.kept import part
+from costmodel.explore.search.engine import WAIT, Engine, Stopped, engine, shared_out
+from costmodel.explore.search.parts import Parts
 from costmodel.explore.search.pieces import Piece, Variants, pieces
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.space import stem
@@ -42,7 +43,10 @@ class Sight:
 
 @dataclass(frozen=True)
 class How:
-    """How a search is done: by what, where it leaves its state and its plans, who watches it and may stop it."""
+    """How a search is done: by what, where it leaves its state and its plans, who watches it and may stop it.
+
+    wait: seconds for workers that are not there; say: takes a sentence about what is waited for
+    """
 
     engine: str = "local"
     workers: int | None = None
@@ -51,6 +55,13 @@ class How:
     resume: bool = False
     watch: Callable[[Sight], None] = lambda sight: None
     stop: Callable[[], bool] = lambda: False
+    wait: float = WAIT
+    say: Callable[[str], None] = lambda sentence: None
+
+    @property
+    def by(self) -> Engine:
+        """What works on it; a fault where there is no such engine."""
+        return engine(self.engine, self.workers, self.wait, self.say)
 
 
 @dataclass(frozen=True)
@@ -58,12 +69,13 @@ class Task:
     """What every piece of a search has in common."""
 
     wanted: Wanted
-    folder: Path | None
+    parts: Parts | None
 
-    def tally(self, setting: Setting, piece: Piece, values: dict[str, str]) -> Tally:
-        """What a piece holds; its plans go into the folder."""
+    def tally(self, setting: Setting, piece: Piece, cells: dict[str, int | str]) -> Tally:
+        """What a piece holds; its plans go into the folder, with what they are of and the leaves that vary."""
         _keep_freed_memory()
-        with part(self.folder, piece.number, values) if self.folder else nullcontext() as keep:
+        of = {**row_facts(facts_of(setting.case)), **cells} if self.parts else {}
+        with self.parts.writing(piece.number, of) if self.parts else nullcontext() as keep:
             found = self.wanted.tally(setting.case.scenario.objective)
             rows = stem(setting, piece.grid, found.refused, piece.start, piece.stop)
             stretch(setting, piece.grid, rows, self.wanted, found, keep)
@@ -73,8 +85,8 @@ class Task:
     def unpacked(self, packed: bytes, bundle: tuple[Piece, ...]) -> list[Tally]:
         """The same of a few pieces of a variant, in another process."""
         variants, variant = _variants(packed), bundle[0].variant
-        setting, values = variants.setting(variant), variants.values(variant)
-        return [self.tally(setting, piece, values) for piece in bundle]
+        setting, cells = variants.setting(variant), variants.cells(variant)
+        return [self.tally(setting, piece, cells) for piece in bundle]
 
 
 def _keep_freed_memory() -> None:
@@ -107,10 +119,12 @@ def _as_sent(variants: Variants, by: Engine) -> bytes:
     return name
 
 
-def results(variants: Variants, wanted: Wanted, how: How, done: int, total: int) -> Iterator[Tally]:
+def results(
+    variants: Variants, wanted: Wanted, how: How, done: int, total: int, parts: Parts | None = None
+) -> Iterator[Tally]:
     """The tally of every piece from a number on, in order; Stopped if that was asked for before the last."""
-    by = engine(how.engine, how.workers)
-    task = Task(wanted, how.folder if how.plans else None)
+    by = how.by
+    task = Task(wanted, parts)
     remaining = islice(pieces(variants), done, None)
     if by.kind == "local" and (by.workers == 1 or total < POOL_FROM):
         return _here(variants, task, remaining, how.stop)
@@ -141,4 +155,4 @@ def _here(variants: Variants, task: Task, remaining: Iterator[Piece], stop: Call
     for piece in remaining:
         if stop():
             raise Stopped
-        yield task.tally(setting(piece.variant), piece, variants.values(piece.variant))
+        yield task.tally(setting(piece.variant), piece, variants.cells(piece.variant))

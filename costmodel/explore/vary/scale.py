@@ -68,7 +68,7 @@ def _row(case: Case, ranks: float, *, weak: bool, best: bool) -> Row:
     """One size, not yet compared with the others."""
     settings = _settings(case, ranks, weak=weak, best=best)
     found = _part(case.node.accelerators, ranks) or tried(case, settings, best=best)
-    row = Row(ranks, point(settings, found))
+    row = Row(ranks, point(case, settings, found))
     if isinstance(found, Fault) or found.refused:
         return row
     block = found.evaluation.block

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from costmodel.documents.case import Case
-from costmodel.documents.faults import choices_of, examples_of
+from costmodel.documents.keys import choices_of, examples_of
 from costmodel.documents.overrides import full
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.variation import vary as varied
@@ -123,7 +123,7 @@ def solve(case: Case, vary: str, wanted: str, *, best: bool = False, pace: Pace 
         if text not in seen:
             pace.go(len(seen), max(len(seen) + 1, expected))
             settings = [f"{path}={text}"]
-            seen[text] = point(settings, tried(case, settings, best=best))
+            seen[text] = point(case, settings, tried(case, settings, best=best))
         return seen[text]
 
     searched = _counted(span(written) if written.strip() else _around(case, path, now))

@@ -75,7 +75,7 @@ def tried(case: Case, settings: Sequence[str], *, best: bool = False) -> Answer 
         return error.faults[0]
 
 
-def point(settings: Sequence[str], found: Answer | Fault, paths: Sequence[str] = ()) -> Point:
+def point(case: Case, settings: Sequence[str], found: Answer | Fault, paths: Sequence[str] = ()) -> Point:
     """What is kept of one combination."""
     if isinstance(found, Fault):
         return Point(tuple(settings), fault=found)
@@ -102,7 +102,8 @@ def sweep(case: Case, axes: Sequence[Axis], show: str = "", *, best: bool = Fals
     paths = [axis.path for axis in axes]
     best = by_search(case, paths, best=best)
     points = tuple(
-        point(settings, tried(case, settings, best=best), paths) for settings in pace.taken(_combinations(axes), total)
+        point(case, settings, tried(case, settings, best=best), paths)
+        for settings in pace.taken(_combinations(axes), total)
     )
     faults = [found.fault for found in points if found.fault is not None]
     if faults and len(faults) == total:

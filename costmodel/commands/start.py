@@ -1,0 +1,35 @@
+"""The door: what `costmodel`, `python -m costmodel` and `python cli.py` enter by."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import NoReturn
+
+from costmodel.commands.surroundings import check_memory, open_streams, surroundings, without_leftovers
+from costmodel.errors import CostModelError
+
+
+def main() -> NoReturn:
+    """The installed command; what keeps it from starting is said without any library."""
+    open_streams()
+    without_leftovers()
+    try:
+        check_memory()
+        from costmodel.commands.app import main as run
+    except Exception as error:
+        _end(error)
+    run()
+
+
+def _end(error: Exception) -> NoReturn:
+    """Exit 2 for a fault of the surroundings, 3 for one of the program, with a line for standard error."""
+    found = error if isinstance(error, CostModelError) else surroundings(error)
+    if found is None:
+        lines, code = [f"error[bug]: {type(error).__name__}: {error}"], 3
+    else:
+        fault = found.faults[0]
+        lines, code = [f"error[{fault.code}]: {fault.sentence}", f"help: {fault.hint}"], 2
+    with contextlib.suppress(OSError):
+        os.write(2, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+    os._exit(code)

@@ -1,0 +1,133 @@
+"""JSON text to the nodes that the YAML reader would make of it, many times as fast: a stored result can be long."""
+
+from __future__ import annotations
+
+import bisect
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.tag import Tag
+
+_TOKEN = re.compile(
+    r'[ \t\r\n]*(?:("(?:[^"\\\x00-\x1f]|\\.)*")|(-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?)'
+    r"|(true|false|null)|([{}\[\],:])|\Z)",
+    re.ASCII,
+)
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_TAGS = {
+    name: Tag(suffix=f"tag:yaml.org,2002:{name}") for name in ("str", "int", "float", "bool", "null", "map", "seq")
+}
+_DEEPEST = 64
+
+
+class _NoJson(Exception):
+    """The text is something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A place in the text."""
+
+    index: int
+    line: int
+    column: int
+
+
+def composed(text: str) -> Node | None:
+    """The nodes of a JSON text; None where it is none, or is nested too deep for a document."""
+    reader = _Reader(text)
+    try:
+        node = reader.value(0)
+        reader.next()
+    except (_NoJson, ValueError):
+        return None
+    return node if not reader.token[0] else None
+
+
+def looks_like_json(text: str) -> bool:
+    """Whether a text begins as an object of JSON does."""
+    return re.match(r'\s*\{\s*["}]', text) is not None
+
+
+def fault_of(text: str) -> tuple[str, int, int] | None:
+    """What keeps a text from being JSON, with its line and column; None where nothing does."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return error.msg, error.lineno, error.colno
+    except (ValueError, RecursionError):
+        pass
+    return None
+
+
+class _Reader:
+    """Takes tokens one by one, the last of them in `token`."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
+        self.token: tuple[str, str] = ("", "")  # kind and text
+        self.start = self.end = 0
+
+    def next(self) -> tuple[str, str]:
+        match = _TOKEN.match(self.text, self.end)
+        if match is None:
+            raise _NoJson
+        text, number, point, power, word, mark = match.groups()
+        self.end = match.end()
+        found = text or number or word or mark or ""
+        self.start = self.end - len(found)
+        kind = "str" if text else "float" if point or power else "int" if number else found
+        self.token = kind, found
+        return self.token
+
+    def mark(self, index: int) -> _Mark:
+        line = bisect.bisect_right(self.starts, index) - 1
+        return _Mark(index, line, index - self.starts[line])
+
+    def value(self, depth: int) -> Node:
+        """The value that comes next."""
+        kind, text = self.next()
+        start = self.mark(self.start)
+        if kind == "{" and depth < _DEEPEST:
+            return MappingNode(_TAGS["map"], self.pairs(depth), start, self.mark(self.end), flow_style=True)
+        if kind == "[" and depth < _DEEPEST:
+            return SequenceNode(_TAGS["seq"], self.items(depth), start, self.mark(self.end), flow_style=True)
+        return self.scalar(kind, text, start)
+
+    def scalar(self, kind: str, text: str, start: _Mark) -> Node:
+        tag = _TAGS.get("null" if kind == "null" else "bool" if kind in ("true", "false") else kind)
+        if tag is None or kind in ("map", "seq"):
+            raise _NoJson
+        return ScalarNode(tag, json.loads(text) if kind == "str" else text, start, self.mark(self.end))
+
+    def pairs(self, depth: int) -> list[tuple[Node, Node]]:
+        """What an object holds."""
+        found: list[tuple[Node, Node]] = []
+        while (token := self.next())[0] != "}":
+            if found:
+                if token[0] != ",":
+                    raise _NoJson
+                token = self.next()
+            if token[0] != "str":
+                raise _NoJson
+            key = self.scalar(*token, self.mark(self.start))
+            if self.next()[0] != ":":
+                raise _NoJson
+            found.append((key, self.value(depth + 1)))
+        return found
+
+    def items(self, depth: int) -> list[Any]:
+        """What an array holds."""
+        found: list[Any] = []
+        before = self.end
+        while self.next()[0] != "]":
+            if not found:
+                self.end = before
+            elif self.token[0] != ",":
+                raise _NoJson
+            found.append(self.value(depth + 1))
+        return found

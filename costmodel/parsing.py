@@ -186,6 +186,8 @@ def parse(text: str, unit: str) -> float:
         raise UnitError(f"'{text}' does not start with a number")
     wanted = measured(unit)
     multiple, symbol = _multiple(match[2], wanted)
+    if _says_twice(symbol, 1 if symbol != match[2] else 0, wanted):
+        raise UnitError(f"'{match[2]}' has the same twice; write e.g. '{example(unit)}'", exact=True)
     value = float(match[1].replace(",", "").replace("_", "")) * multiple
     if wanted == "1" and symbol == "%" and unit == "1":
         return value / 100
@@ -206,6 +208,27 @@ def parse(text: str, unit: str) -> float:
     if strange:
         raise _other_count(match, unit, *strange[0])
     return value * factor / parse_unit(unit if counted else wanted)[0]
+
+
+def _says_twice(unit: str, multiples: int, wanted: str) -> bool:
+    """Whether a unit has two multiples in a row, as "M M", or one thing twice, as "B/B" or "GPU GPUs".
+
+    multiples: how many stand before it
+    """
+    kinds = []
+    for part in unit.split("/"):
+        for symbol in _symbols(part):
+            if symbol in _MULTIPLES or (wanted == "1" and symbol == "B"):
+                multiples += 1
+                continue
+            try:
+                kinds.append(_factor(symbol)[1])
+            except UnitError:
+                return False
+        if multiples > 1:
+            return True
+        multiples = 0
+    return any(kind in kinds[:place] for place, kind in enumerate(kinds))
 
 
 def _unknown(reason: str, match: re.Match[str], unit: str) -> UnitError:

@@ -194,6 +194,14 @@ def test_what_is_refused_hears_what_is_taken(text: str, unit: str, spelling: str
         ("80 GB//s", "B/s"),
         ("1,5 GB", "B"),
         ("1,50", "1"),
+        ("2 M M", "GPU"),
+        ("2 k k", "1"),
+        ("2 Ki M", "token"),
+        ("5 B B", "1"),
+        ("5 billion million", "token"),
+        ("3 M tokens tokens", "token"),
+        ("5 token/token", "token"),
+        ("2.50 USD/GPU/GPU/h", "USD/GPU/s"),
     ],
 )
 def test_what_is_refused(text: str, unit: str) -> None:

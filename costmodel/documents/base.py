@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
+from costmodel.choices import Zero
 from costmodel.counts import words_of
 from costmodel.errors import Place
 from costmodel.parsing import UnitError, example, kinds_of, measured, parse
@@ -163,6 +164,15 @@ Seconds = Annotated[float, Quantity("s", 0, 1e12)]
 Watts = Annotated[float, Quantity("J/s", 0, 1e9, above=True)]
 Price = Annotated[float, Quantity("USD/GPU/s", 0, 1e9)]
 
+
+def _no_truth_value(value: Any) -> Any:
+    """The same, if it is not true or false, which count as 1 and 0 otherwise."""
+    if isinstance(value, bool):
+        raise PydanticKnownError("literal_error", {"expected": "0, 1, 2 or 3"})
+    return value
+
+
+ZeroStage = Annotated[Zero, BeforeValidator(_no_truth_value)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]*$", max_length=64)]
 Check = Literal["seen", "known"]
 

@@ -271,5 +271,5 @@ def _choice(expected: str, value: Any, place: Place, mappings: dict[str, str]) -
         return Fault("D006", f"one of {expected} is wanted here, not {said(value)}", place)
     if isinstance(value, str) and value in choices:
         return Fault("D010", sentence, place, f"write it without quotes: {value}")
-    close = nearest(str(value), [*choices, *mappings])
+    close = nearest(str(value).lower(), [*choices, *mappings])
     return Fault("D010", sentence, place, f"did you mean {mappings.get(close, repr(close))}?" if close else "")

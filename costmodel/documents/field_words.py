@@ -219,8 +219,8 @@ VALUES: dict[str, dict[str, str]] = {
         **_all("float16 half 16", "'fp16'"),
     },
     "recompute": {
-        **_all("true yes on all layer block uniform always", "'full'"),
-        **_all("false no off never disabled", "'none'"),
+        **_all("true yes on all layer block uniform always checkpoint checkpointing 1", "'full'"),
+        **_all("false no off never disabled 0", "'none'"),
         **_all("attention core core_attn core-attention op", "'selective'"),
     },
     "zero": {
@@ -243,6 +243,13 @@ VALUES: dict[str, dict[str, str]] = {
             "'training'; adapters are workload.tuning: {method: lora}",
         ),
         **_all("serving inference generate", "serving is not modelled, only training"),
+        **_all("lora qlora peft", "'training'; adapters are workload.tuning: {method: lora}"),
+        **_all("rlhf rl ppo grpo dpo", "reinforcement learning is not modelled, only training"),
+    },
+    "objective": {
+        **_all("time fastest speed latency duration step", "'step_time'"),
+        **_all("throughput tokens tokens_per_s tokens_per_second mfu", "'tokens_per_s_per_gpu'"),
+        **_all("cost cheapest price money usd", "'cost_per_mtoken'"),
     },
     "tuning": {
         **_all("peft adapters", "{method: lora}"),
@@ -300,7 +307,7 @@ def value_meant(key: str, value: str) -> str:
     >>> value_meant("precision", "bfloat16"), value_meant("zero", "full_shard"), value_meant("precision", "fpx")
     ("did you mean 'bf16'?", 'did you mean 3?', '')
     """
-    found = VALUES.get(key, {}).get(value.strip().lower(), "")
+    found = VALUES.get(key, {}).get("-".join(value.lower().split()), "")
     exact, _, note = found.partition("; ")
     short = " " not in exact or exact.startswith("{")
     return found if not found or not short else f"did you mean {exact}?" + (f" {note}" if note else "")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from costmodel.choices import ContextParallel, Method, Module, Offloaded, Order, Recompute, Schedule, Split, Where, Zero
-from costmodel.documents.base import Document
+from costmodel.choices import ContextParallel, Method, Module, Offloaded, Order, Recompute, Schedule, Split, Where
+from costmodel.documents.base import Document, ZeroStage
 from costmodel.documents.counted import Chunks, Gpus, LayerCount, Replicas, Sequences, SomeLayers, Stages
 from costmodel.documents.precision import Precision
 
@@ -30,7 +30,7 @@ class Plan(Document):
     dp_replicate: Replicas = Field(
         default=1, description="Replicas of the shards; dp / dp_replicate ranks share one copy"
     )
-    zero: Zero | None = Field(
+    zero: ZeroStage | None = Field(
         default=None, description="What is sharded over dp: 1 optimizer, 2 + gradients, 3 + weights"
     )
     recompute: Recompute | None = Field(default=None, description="What is computed again in backward instead of kept")
@@ -82,7 +82,7 @@ class Space(Document):
     dp_replicate: list[Replicas] | None = Field(
         default=None, min_length=1, description="Replicas of the shards; else 1"
     )
-    zero: list[Zero] | None = Field(default=None, min_length=1, description="Sharding stages")
+    zero: list[ZeroStage] | None = Field(default=None, min_length=1, description="Sharding stages")
     recompute: list[Recompute] | None = Field(default=None, min_length=1, description="Recompute modes")
     recompute_modules: list[list[Module]] | None = Field(
         default=None, min_length=1, description="Sets of modules that selective recompute drops"

@@ -15,7 +15,6 @@ from costmodel.choices import (
     Recompute,
     Schedule,
     Where,
-    Zero,
 )
 from costmodel.documents.base import (
     Bytes,
@@ -30,6 +29,7 @@ from costmodel.documents.base import (
     Source,
     Sourced,
     Width,
+    ZeroStage,
 )
 from costmodel.documents.counted import Communicators, Operations, Rows, SomeParameters
 from costmodel.documents.precision import Narrow
@@ -211,8 +211,8 @@ class Stack(Document):
     whole_sums: bool = Field(
         default=False, description="Whether zero 1 and 2 all-reduce gradients and drop what other ranks keep"
     )
-    zero: list[Zero] = Field(min_length=1, description="Sharding stages it offers, its default first")
-    pipelined_zero: list[Zero] | None = Field(
+    zero: list[ZeroStage] = Field(min_length=1, description="Sharding stages it offers, its default first")
+    pipelined_zero: list[ZeroStage] | None = Field(
         default=None, min_length=1, description="Those it offers in a pipeline, its default there first; left out, all"
     )
     recompute: list[Recompute] = Field(min_length=1, description="Recompute modes it offers, its default first")
@@ -255,6 +255,6 @@ class Stack(Document):
     spread: Spread = Field(description="Error beyond that of the kernels, for the band of an answer")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
 
-    def zero_with(self, pp: float) -> list[Zero]:
+    def zero_with(self, pp: float) -> list[ZeroStage]:
         """Sharding stages it offers with so many pipeline stages, its default first."""
         return self.zero if pp == 1 else self.pipelined_zero or self.zero

@@ -202,7 +202,7 @@ def test_yaml_has_the_same_hint(run: Any, faults: Faults) -> None:
 @pytest.mark.parametrize("key", VALUES)
 def test_what_a_value_of_others_stands_for_is_a_choice(key: str) -> None:
     paths = {"precision": "workload", "gradients": "workload", "kind": "workload", "tuning": "workload"}
-    known = choices_of(Scenario, f"{paths.get(key, 'plan')}.{key}")
+    known = choices_of(Scenario, key if key == "objective" else f"{paths.get(key, 'plan')}.{key}")
     single = {"kind": ["training"], "tuning": ["full", "{method: lora}"]}.get(key, known)
     for word, meant in VALUES[key].items():
         exact = meant.partition(";")[0].strip("'")
@@ -221,6 +221,13 @@ VALUE_HINTS = {
     "workload.kind=sft": "did you mean 'training'? adapters are workload.tuning: {method: lora}",
     "workload.tuning=lora": "did you mean {method: lora}?",
     "search.zero=[full_shard]": "did you mean 3?",
+    "plan.zero=true": "did you mean 1?",
+    "search.zero=[true]": "did you mean 1?",
+    "plan.recompute=FULL": "did you mean 'full'?",
+    "workload.precision=BF16": "did you mean 'bf16'?",
+    "objective=throughput": "did you mean 'tokens_per_s_per_gpu'?",
+    "objective=cheapest": "did you mean 'cost_per_mtoken'?",
+    "workload.kind=dpo": "reinforcement learning is not modelled, only training",
 }
 
 

@@ -29,11 +29,14 @@ _SYMBOLS: dict[str, tuple[float, dict[str, int]]] = {
     "s": (1.0, {"s": 1}),
     "J": (1.0, {"J": 1}),
     "W": (1.0, {"J": 1, "s": -1}),
+    "Wh": (3600.0, {"J": 1}),
     "Hz": (1.0, {"s": -1}),
     "g": (1e-3, {"kg": 1}),
+    "t": (1e3, {"kg": 1}),
     "USD": (1.0, {"USD": 1}),
     "$": (1.0, {"USD": 1}),
     "GPU": (1.0, {}),
+    "node": (1.0, {}),
     "token": (1.0, {}),
     "tokens": (1.0, {}),
 }
@@ -44,6 +47,8 @@ _WHOLE = {
     **dict.fromkeys(("d", "day", "days"), 86400.0),
     **dict.fromkeys(("week", "weeks"), 604800.0),
 }
+_COUNTS = {"100": 100.0, "1000": 1e3, "1,000": 1e3}  # "per 1000 node-days"
+PER_NODE = "/1000 node-days"
 # What a quantity may be written in, for who wrote something else.
 _SPELLINGS = {
     "s": "a time is written in us, ms, s, min, h, days or weeks",
@@ -125,15 +130,19 @@ def _factor(symbol: str) -> tuple[float, dict[str, int]]:
 
 
 def parse_unit(text: str) -> tuple[float, Dimension]:
-    """The factor to SI base units and the dimension of a unit such as "TB/s" or "USD/GPU/h"."""
+    """The factor to SI base units and the dimension of a unit such as "TB/s", "USD/GPU/h" or "/1000 node-days"."""
     factor = 1.0
     total: dict[str, int] = {}
-    for position, part in enumerate(text.split("/")):
-        if not part.strip():
+    parts = text.split("/")
+    for position, part in enumerate(parts):
+        if not part.strip() and (position > 0 or len(parts) == 1):
             raise UnitError(f"'{text}' is not a unit")
         sign = 1 if position == 0 else -1
         for symbol in part.replace("·", " ").replace("-", " ").split():
             if symbol == "1":
+                continue
+            if symbol in _COUNTS and "node" in part and position > 0:
+                factor /= _COUNTS[symbol]
                 continue
             size, dimension = _factor(symbol)
             factor *= size**sign
@@ -153,6 +162,8 @@ def parse(text: str, unit: str) -> float:
     0.05
     >>> parse("$3M", "USD"), parse("30 days", "s")
     (3000000.0, 2592000.0)
+    >>> parse("1 kWh", "J"), round(parse("3.8 /1000 node-days", "1/s") * 86400, 6)
+    (3600000.0, 0.0038)
     """
     match = _NUMBER.match(_MONEY.sub(r"\1 \2 USD\3", text))
     if match is None:
@@ -198,6 +209,10 @@ def example(unit: str) -> str:
         "USD": "3 M USD",
         "USD/s": "2.50 USD/GPU/h",
         "1/s": "1830 MHz",
+        "J": "5 GWh",
+        "kg": "1,800 t",
+        "kg/J": "380 g/kWh",
+        PER_NODE: "3.8 /1000 node-days",
         "1": "0.81 or 81 %",
     }
     return samples.get(unit, f"1 {unit}")
@@ -278,6 +293,8 @@ def show(value: float, unit: str, digits: int = 3) -> str:
 
     >>> show(3.35e12, "B/s"), show(134217728, "B"), show(0.5, "1"), show(8192, "1"), show(0.0801, "USD")
     ('3.35 TB/s', '134 MB', '0.500', '8,192', '$0.0801')
+    >>> show(1.728e13, "J"), show(1.847e6, "kg"), show(3.8e-3 / 86400, "/1000 node-days")
+    ('4.80 GWh', '1,847 t', '3.80 /1000 node-days')
     """
     value = float(value)
     if unit == "s":
@@ -286,6 +303,14 @@ def show(value: float, unit: str, digits: int = 3) -> str:
         return f"{value:,.0f}" if value.is_integer() else significant(value, digits)
     if unit == "J/s":
         return _scaled(value, "W", digits)
+    if unit == "J":
+        return _scaled(value / 3600, "Wh", digits)
+    if unit == "kg":
+        return f"{significant(value / 1e3, digits)} t" if abs(value) >= 1e3 else f"{significant(value, digits)} kg"
+    if unit == "kg/J":
+        return f"{significant(value * 3.6e9, digits)} g/kWh"
+    if unit == PER_NODE:
+        return f"{significant(value * 1000 * 86400, digits)} /1000 node-days"
     if unit == "USD/s":
         return f"{value * 3600:,.2f} USD/h"
     if unit == "USD":

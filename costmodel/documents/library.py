@@ -29,8 +29,10 @@ from costmodel.documents.measurement import Measured
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.paths import place_at
+from costmodel.documents.practice import Grid, Practice
 from costmodel.documents.reading import COMMAND_LINE, WORTH_KEEPING, read_tree
 from costmodel.documents.release import Releases
+from costmodel.documents.reliability import Reliability
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.sources import Provenance as Provenance
 from costmodel.documents.sources import bibliography as bibliography
@@ -49,6 +51,9 @@ _MODELS: dict[str, type[BaseModel]] = {
     "node": Node,
     "efficiency": Efficiency,
     "belief": Beliefs,
+    "reliability": Reliability,
+    "practice": Practice,
+    "grid": Grid,
     "model": Model,
     "stack": Stack,
     "optimizer": Optimizer,
@@ -88,7 +93,9 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
 
 def plural(kind: str) -> str:
     """A kind as `costmodel list` calls its shelf."""
-    return f"{kind[:-1]}ies" if kind.endswith("y") else kind if kind == "measured" else f"{kind}s"
+    if kind in ("measured", "reliability"):
+        return kind
+    return f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
 
 
 @dataclass

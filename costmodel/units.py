@@ -309,6 +309,8 @@ def show(value: float, unit: str, digits: int = 3) -> str:
         return f"{significant(value / 1e3, digits)} t" if abs(value) >= 1e3 else f"{significant(value, digits)} kg"
     if unit == "kg/J":
         return f"{significant(value * 3.6e9, digits)} g/kWh"
+    if unit == "/day":
+        return f"{significant(value * 86400, digits)} /day"
     if unit == PER_NODE:
         return f"{significant(value * 1000 * 86400, digits)} /1000 node-days"
     if unit == "USD/s":

@@ -8,9 +8,13 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.base import Bytes, Document, FlopRate, Seconds, Share, quantity
-from costmodel.documents.results import RESULTS
+from costmodel.documents.results import RESULTS, RUN_RESULTS
 
 _tokens, _tokens_schema = quantity("1/s", 0, 1e18)
+_energy, _energy_schema = quantity("J", 0, 1e21)
+_mass, _mass_schema = quantity("kg", 0, 1e18)
+Joules = Annotated[float, _energy, _energy_schema]
+Kilograms = Annotated[float, _mass, _mass_schema]
 _money, _money_schema = quantity("USD", 0, 1e18)
 TokenRate = Annotated[float, _tokens, _tokens_schema]
 Money = Annotated[float, _money, _money_schema]
@@ -63,12 +67,20 @@ class MoneyLimit(Bound[Money]):
     """Bounds on an amount of money."""
 
 
+class EnergyLimit(Bound[Joules]):
+    """Bounds on an amount of energy."""
+
+
+class MassLimit(Bound[Kilograms]):
+    """Bounds on a mass."""
+
+
 B = TypeVar("B", bound=Document)
 
 
 def bounded(kind: type[B], result: str) -> B:
     """A result that nothing bounds until a scenario does; its name is the title where the key is another."""
-    meaning = RESULTS[result].meaning
+    meaning = (RESULTS | RUN_RESULTS)[result].meaning
     field: B = Field(default_factory=kind, description=meaning[0].upper() + meaning[1:], title=result)
     return field
 
@@ -110,3 +122,13 @@ class Limits(Document):
     cost_per_mtoken: MoneyLimit = bounded(MoneyLimit, "cost_per_mtoken")
     run_time: TimeLimit = bounded(TimeLimit, "run_time")
     run_cost: MoneyLimit = bounded(MoneyLimit, "run_cost")
+    goodput: ShareLimit = bounded(ShareLimit, "goodput")
+    energy: EnergyLimit = bounded(EnergyLimit, "energy")
+    emissions: MassLimit = bounded(MassLimit, "emissions")
+    mtbf: TimeLimit = bounded(TimeLimit, "mtbf")
+    restart_time: TimeLimit = bounded(TimeLimit, "restart_time")
+    checkpoint_size: BytesLimit = bounded(BytesLimit, "checkpoint_size")
+    checkpoint_blocking: TimeLimit = bounded(TimeLimit, "checkpoint_blocking")
+    checkpoint_write: TimeLimit = bounded(TimeLimit, "checkpoint_write")
+    checkpoint_host: BytesLimit = bounded(BytesLimit, "checkpoint_host")
+    checkpoint_interval: TimeLimit = bounded(TimeLimit, "checkpoint_interval")

@@ -96,5 +96,7 @@ class Grid(Sourced):
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
 
 
-PracticeReference = Annotated[Annotated[str, Tag("name")] | Annotated[Practice, Tag("inline")], Discriminator(as_written)]
+PracticeReference = Annotated[
+    Annotated[str, Tag("name")] | Annotated[Practice, Tag("inline")], Discriminator(as_written)
+]
 GridReference = Annotated[Annotated[str, Tag("name")] | Annotated[Grid, Tag("inline")], Discriminator(as_written)]

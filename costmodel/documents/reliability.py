@@ -95,4 +95,6 @@ class Reliability(Failures):
     source: str = Field(description="Key of the source of the rates")
 
 
-FailuresReference = Annotated[Annotated[str, Tag("name")] | Annotated[Failures, Tag("inline")], Discriminator(as_written)]
+FailuresReference = Annotated[
+    Annotated[str, Tag("name")] | Annotated[Failures, Tag("inline")], Discriminator(as_written)
+]

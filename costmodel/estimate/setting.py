@@ -26,6 +26,7 @@ from costmodel.estimate.assumed import Assumed, Speaker
 from costmodel.estimate.host import Host, host_of
 from costmodel.estimate.overlaps import tensor_overlap, weights_overlap
 from costmodel.estimate.precision import Linear, linear_of, matmul_fit, possible
+from costmodel.estimate.run_inputs import RunInputs, run_inputs
 from costmodel.estimate.slowdown import slowdown_of
 from costmodel.estimate.tunable import tunable
 from costmodel.units import Figure, show
@@ -93,6 +94,7 @@ class Setting:
     host: Host
     convention: FlopConvention
     experts: ExpertSetting | None
+    run: RunInputs | None
     assumed: tuple[Assumed, ...]
 
     @property
@@ -262,6 +264,7 @@ def setting_of(case: Case) -> Setting:
         host=host_of(case, speaker.choose),
         convention=assume.flop_convention,
         experts=_experts(case, speaker),
+        run=run_inputs(case, speaker),
         assumed=(*speaker.assumed, *_price(case)),
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from costmodel.estimate.along import STAGES, stages_of
 from costmodel.estimate.block import SIZES, Structure
-from costmodel.estimate.costs import COLUMNS, machine_name, number
+from costmodel.estimate.costs import COLUMNS, OF_RUN, OF_STEP, machine_name, number
 from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer, written
@@ -51,7 +51,7 @@ def _frame(setting: Setting) -> dict[str, Any]:
         ],
         "columns": [
             {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
-            for name, column in COLUMNS.items()
+            for name, column in (OF_STEP if setting.run is None else OF_RUN).items()
         ],
     }
 

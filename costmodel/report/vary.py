@@ -13,7 +13,7 @@ from rich.text import Text
 
 from costmodel.documents.overrides import short
 from costmodel.errors import fail
-from costmodel.estimate.costs import COLUMNS, machine_name
+from costmodel.estimate.costs import COLUMNS, OF_RUN, OF_STEP, machine_name
 from costmodel.estimate.legality.rules import REFUSALS
 from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.scale import Row, Scaled
@@ -56,13 +56,13 @@ def _short(path: str) -> str:
 def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     """A row a combination: what was set, what came out, and what is wrong where something is."""
     first = found.shown[0]
-    most = max((point.costs[first] for point in found.points if point.costs and point.costs[first] > 0), default=0.0)
+    most = max((value for point in found.points if (value := point.costs.get(first, 0.0)) > 0), default=0.0)
     rows = []
     for point in found.points:
         set_to = [spaced(setting.partition("=")[2]) for setting in point.settings]
         costs = point.costs
-        main, *others = (result(name, costs[name]) if costs else "" for name in found.shown)
-        bars = bar(costs[first] / most, 16) if costs and most > 0 else ""
+        main, *others = (result(name, costs.get(name, math.nan)) if costs else "" for name in found.shown)
+        bars = bar(costs.get(first, 0.0) / most, 16) if costs and most > 0 else ""
         rows.append((*set_to, main, bars, *others, _why(point), *_planned(point, best=found.best)))
     names = [*(_short(axis.path) for axis in found.axes), first, "", *found.shown[1:], "verdict"]
     align = "r" * (len(found.axes) + 1) + "l" + "r" * (len(found.shown) - 1) + "l"
@@ -121,13 +121,13 @@ def _plain(value: float) -> str:
 
 def sweep_json(found: Swept) -> dict[str, Any]:
     """All combinations as plain values."""
-    names = list(found.shown)
+    names, known = list(found.shown), COLUMNS if found.case.scenario.run is None else OF_RUN
     return {
         **head("costmodel/sweep/v1"),
         "title": found.case.scenario.title,
         "axes": [{"path": axis.path, "values": list(axis.values)} for axis in found.axes],
         "columns": [
-            {"name": machine_name(name), "unit": COLUMNS[name].unit, "meaning": COLUMNS[name].meaning} for name in names
+            {"name": machine_name(name), "unit": known[name].unit, "meaning": known[name].meaning} for name in names
         ],
         "complete": len(found.points) == found.total,
         "points": sweep_rows(found),
@@ -253,7 +253,7 @@ def _size(row: Row) -> dict[str, Any]:
     return {
         "ranks": row.ranks,
         "efficiency": _finite(row.efficiency),
-        **{machine_name(name): _finite(row.point.costs.get(name)) for name in COLUMNS},
+        **{machine_name(name): _finite(row.point.costs.get(name)) for name in OF_STEP | row.point.costs},
         **_whole(row.point),
         "grew": " ".join(term for term, _ in row.grew),
         "verdict": row.point.said,

@@ -61,6 +61,9 @@ _PATHS = {
     "M001": _LAYOUT,
     "M002": _LAYOUT,
     "M003": "plan.offload plan.zero cluster.nodes",
+    "R001": "run.checkpoint.interval run.checkpoint.steps",
+    "R002": "run.checkpoint.mode",
+    "R003": "plan.zero plan.dp_replicate run.elastic",
     "T001": _LAYOUT,
 }
 _CHOICES: dict[str, tuple[Any, ...]] = {
@@ -72,6 +75,14 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "sequence_parallel": (True, False),
     "offload_to": ("cpu",),
     **dict.fromkeys(("offload_layers", "recompute_layers", "first_stage_layers", "last_stage_layers"), (None,)),
+}
+
+
+_OF_RUN: dict[str, tuple[Any, ...]] = {
+    "run.checkpoint.interval": ("best",),
+    "run.checkpoint.steps": (None,),
+    "run.checkpoint.mode": ("async", "sync"),
+    "run.elastic": (None,),
 }
 
 
@@ -135,6 +146,8 @@ def _values(answer: Answer, path: str) -> Iterable[Any]:
     key = path.rpartition(".")[2]
     if key in _NUMBERS:
         return _NUMBERS[key](answer)
+    if path in _OF_RUN:
+        return _OF_RUN[path]
     plan, structure = answer.plan, answer.evaluation.block.structure
     if key in SIZES:
         return _near(_size(answer, key), _degrees(answer.setting))

@@ -23,7 +23,7 @@ import numpy as np
 import costmodel
 from costmodel.errors import Place, fail
 from costmodel.estimate.block import SIZES, Block, Structure
-from costmodel.estimate.costs import COLUMNS, Costs, machine_name
+from costmodel.estimate.costs import OF_RUN, OF_STEP, Costs, machine_name
 from costmodel.estimate.legality.masks import Mask
 from costmodel.explore.search.pieces import Variants
 from costmodel.explore.search.rank import Ranked
@@ -43,6 +43,7 @@ class Kept:
     asked: dict[str, str]
     done: int = 0  # pieces that are counted
     rows: int = 0
+    of_run: bool = False  # whether its plans have the results of the whole run
     written: float = field(default=0.0, repr=False)
 
     def count(self, tally: Tally, rows: int) -> None:
@@ -61,7 +62,7 @@ class Kept:
             "complete": complete,
             "pieces": self.done,
             "plans": self.rows if self.plans else None,
-            "columns": columns() if self.plans else None,
+            "columns": columns(of_run=self.of_run) if self.plans else None,
             "tally": written_tally(tally),
         }
         with whole(self.folder / MANIFEST) as path:
@@ -69,10 +70,11 @@ class Kept:
         self.written = time.monotonic()
 
 
-def columns() -> list[dict[str, str]]:
+def columns(*, of_run: bool) -> list[dict[str, str]]:
     """What the columns of results in a part say."""
     return [
-        {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning} for name, column in COLUMNS.items()
+        {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning}
+        for name, column in (OF_RUN if of_run else OF_STEP).items()
     ]
 
 

@@ -87,7 +87,7 @@ def _rankable(setting: Setting) -> None:
     """A fault where the objective is not known."""
     wanted = lacking(setting, setting.case.scenario.objective)
     if wanted:
-        raise fail("C004", "the objective is cost, but no price is known", None, wanted)
+        raise fail("C004", f"the objective is {setting.case.scenario.objective}, which is not known", None, wanted)
 
 
 def unseen(path: str) -> tuple[str, list[str]]:
@@ -153,6 +153,7 @@ def search(
     if how.folder is not None:
         asked = asked_of(variants, wanted, plans=how.plans)
         kept = opened(how.folder, asked, tally, plans=how.plans, resume=how.resume)
+        kept.of_run = setting.run is not None
     stopped = _counted(variants, wanted, tally, how, kept)
     if lacking:
         refused = lacking * (candidates(variants) // len(precisions[0].values))

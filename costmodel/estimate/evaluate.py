@@ -21,7 +21,7 @@ from costmodel.equations.economics import (
     tokens_per_step,
 )
 from costmodel.estimate.block import Block
-from costmodel.estimate.costs import OF_STEP, Costs
+from costmodel.estimate.costs import OF_RUN, OF_STEP, Costs
 from costmodel.estimate.legality.checks import micro_batches
 from costmodel.estimate.legality.masks import Mask
 from costmodel.estimate.memory.ledger import Ledger, ledger
@@ -72,7 +72,7 @@ def lacking(setting: Setting, column: str) -> str:
     """What to set for a result that is not known; nothing for one that is."""
     wanted, run = [], setting.run
     column = column.removesuffix("_low").removesuffix("_high")
-    if run is None and column not in OF_STEP:
+    if run is None and column in OF_RUN and column not in OF_STEP:
         wanted.append("run, e.g. {} for all that is usual")
     if column in ("cost_per_mtoken", "run_cost") and math.isnan(float(price_per_accelerator(setting))):
         wanted.append("assume.price, e.g. 2.50 USD/GPU/h")

@@ -37,7 +37,7 @@ class CheckpointInputs:
     read: float | None
     node_write: float
     node_read: float
-    writer: float
+    writer: float | None
     block: float | None
     overhead: float
     interference: float
@@ -153,7 +153,8 @@ def _checkpoint(case: Case, asked: WholeRun, speaker: Speaker) -> CheckpointInpu
             whole = show(float(each) * float(nodes), "B/s")
             speaker.say(f"run.checkpoint.storage.{way}", whole, f"{named}, {show(each, 'B/s')} a node")
     if written.mode != "sync" and written.block is None:
-        speaker.say("run.checkpoint.block", f"a copy and {show(practice.stop.overhead, 's')}", named)
+        copied = "a copy to the host" if case.host is not None else "a copy whose time no document gives"
+        speaker.say("run.checkpoint.block", f"{copied} and {show(practice.stop.overhead, 's')}", named)
     interference = written.interference
     if written.mode != "sync":
         interference = speaker.choose("run.checkpoint.interference", interference, practice.interference.share, named)
@@ -170,7 +171,7 @@ def _checkpoint(case: Case, asked: WholeRun, speaker: Speaker) -> CheckpointInpu
         read=written.storage.read,
         node_write=practice.storage.write,
         node_read=practice.storage.read,
-        writer=math.inf if written.writer is None else written.writer,
+        writer=written.writer,
         block=written.block,
         overhead=practice.stop.overhead,
         interference=interference or 0.0,

@@ -14,7 +14,7 @@ from costmodel.documents.stack import Spread
 from costmodel.errors import CostModelError
 from costmodel.estimate.band import MEMORY_KINDS, banded, memory_band, residual, time_spread
 from costmodel.estimate.block import SIZES, Block, Structure, one_row
-from costmodel.estimate.costs import BANDED
+from costmodel.estimate.costs import BANDED, OF_STEP
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.memory.ledger import LINES
 from costmodel.estimate.plan import Answer

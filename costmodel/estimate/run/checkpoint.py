@@ -47,12 +47,11 @@ def checkpoint(setting: Setting, run: RunInputs, block: Block) -> Checkpoint:
         writers = checkpoint_writers(setting.ranks, block.dp, sharded=block.structure.zero >= 1)
         into = repeated(nodes, asked.node_write) if asked.write is None else asked.write
         out = repeated(nodes, asked.node_read) if asked.read is None else asked.read
-        write = known_as("checkpoint_write", checkpoint_write_time(nbytes, writers, asked.writer, into))
+        writer = into if asked.writer is None else asked.writer
+        write = known_as("checkpoint_write", checkpoint_write_time(nbytes, writers, writer, into))
         load = checkpoint_load_time(nbytes, block.dp if asked.by_each_replica else 1.0, out)
         part = divided(nbytes, writers)
-        copy: Number = 0.0
-        if not math.isnan(setting.host.link_share):
-            copy = link_time(part, setting.host.link, setting.host.link_share)
+        copy = _copy_time(setting, part)
     stop = copy + asked.overhead if asked.block is None else asked.block
     if asked.mode == "sync":
         return Checkpoint(nbytes, write if asked.block is None else asked.block, 0.0, load, copy, 0.0)
@@ -60,6 +59,16 @@ def checkpoint(setting: Setting, run: RunInputs, block: Block) -> Checkpoint:
         of_node = repeated(setting.case.node.accelerators, part)
         on_host = repeated(COPIES, of_node) if asked.mode == "memory" else of_node
     return Checkpoint(nbytes, stop, write, load, copy, on_host)
+
+
+def _copy_time(setting: Setting, nbytes: Number) -> Number:
+    """Time of a copy to the host; nothing where no document says how fast its link is."""
+    fabric, stated = setting.case.host, setting.case.scenario.assume.host_share
+    if fabric is not None and fabric.copies is not None and stated is None:
+        return link_time(nbytes, fabric.copies, 1.0)
+    if math.isnan(setting.host.link) or math.isnan(float(setting.host.link_share)):
+        return 0.0
+    return link_time(nbytes, setting.host.link, setting.host.link_share)
 
 
 def saved_parameters(setting: Setting) -> Number:

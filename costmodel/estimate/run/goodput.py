@@ -22,8 +22,6 @@ from costmodel.estimate.run_inputs import RunInputs
 from costmodel.estimate.setting import Setting
 
 Ends = Literal["low", "", "high"]  # of the band of what interrupts and of what a restart takes
-RARE = 1e-9  # a share of interruptions that counts as none, where it divides
-LEAST = 1e-12  # a goodput at which a run never ends
 
 
 @dataclass(frozen=True)
@@ -89,8 +87,9 @@ def cycle(setting: Setting, run: RunInputs, saved: Checkpoint, time: Number) -> 
             interval = np.where(period_left(run, saved, interval) < 0, interval + time, interval)
     if not memory:
         return Cycle(interval, interval, np.asarray(1.0))
-    often = divided(between, np.maximum(soft, RARE))
-    near = best_interval(saved.blocking, often, 0.0, 0.0) if asked.memory_interval is None else asked.memory_interval
+    near = interval if asked.memory_interval is None else asked.memory_interval
+    if asked.memory_interval is None and soft > 0:
+        near = best_interval(saved.blocking, divided(between, soft), 0.0, 0.0)
     near = repeated(steps_between_checkpoints(np.minimum(near, interval), time), time)
     return Cycle(interval, near, steps_between_checkpoints(interval, near))
 
@@ -136,4 +135,4 @@ def goodput(
     planned: Number = 0.0
     if run.planned is not None:
         planned = planned_share(1.0, run.planned.stop, run.planned.every)
-    return known_as("goodput", run_goodput(np.maximum(useful, LEAST), run.evaluation, planned))
+    return known_as("goodput", run_goodput(useful, run.evaluation, planned))

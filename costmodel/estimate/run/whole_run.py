@@ -63,7 +63,8 @@ def whole_run(setting: Setting, run: RunInputs, block: Block, time: Number, pric
     useful = goodput(setting, run, block, saved, at)
     steps = steps_of(setting, run)
     stepping = steps_time(steps, each, 1.0)
-    wall = known_as("run_time", wall_time(stepping, useful))
+    with np.errstate(divide="ignore"):  # a run that is interrupted too often never ends
+        wall = known_as("run_time", wall_time(stepping, useful))
     restart = restart_time(run, saved.load)
     columns: dict[str, Number] = {
         "goodput": useful,
@@ -149,7 +150,7 @@ def run_band(setting: Setting, run: RunInputs, block: Block, found: Whole, sprea
     columns: dict[str, Number] = {}
     ends: dict[str, Number] = {}
     others: tuple[tuple[str, Ends], ...] = (("low", "high"), ("high", "low"))
-    with term("band of the run"):
+    with term("band of the run"), np.errstate(divide="ignore", invalid="ignore"):
         for end, other in others:
             by_rate = goodput(setting, run, block, found.saved, found.at, ends=other)
             by_start = goodput(setting, run, block, found.saved, found.at, start=other)

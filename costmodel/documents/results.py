@@ -67,7 +67,7 @@ RUN_RESULTS: dict[str, Result] = {
     "checkpoint_blocking": Result("s", "time for which a checkpoint stops training", "lower"),
     "checkpoint_write": Result("s", "time to write a checkpoint, after which it can be used", "lower"),
     "checkpoint_host": Result("B", "host memory of a node that copies of checkpoints take", "lower"),
-    "checkpoint_interval": Result("s", "useful time between two checkpoints, in whole steps", "neither"),
+    "checkpoint_interval": Result("s", "useful time between two checkpoints, in whole steps", "higher"),
 }
 
 

@@ -11,24 +11,23 @@ from costmodel.documents.base import (
     Multiple,
     Name,
     Positive,
-    Rate,
+    Quantity,
     Seconds,
     Share,
     Source,
     Sourced,
     as_written,
-    quantity,
 )
 
-_carbon, _carbon_schema = quantity("kg/J", 0, 1e-5)
-CarbonIntensity = Annotated[float, _carbon, _carbon_schema]
+CarbonIntensity = Annotated[float, Quantity("kg/J", 0, 1e-5)]
+StoreRate = Annotated[float, Quantity("B/node/s", 1, 1e18)]
 
 
 class NodeStorage(Sourced):
     """What a shared store gives each node of a job that takes the whole cluster."""
 
-    write: Rate = Field(description="For each node")
-    read: Rate = Field(description="For each node")
+    write: StoreRate = Field(description="For each node")
+    read: StoreRate = Field(description="For each node")
 
 
 class CheckpointStop(Sourced):

@@ -4,36 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, PlainValidator, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.base import Check, Document, Name, Seconds, Share, Source, Sourced, as_written, quantity, said
-from costmodel.units import PER_NODE, example
-
-_MOST = 1 / 3600  # an interruption an hour
-_node_rate, _node_schema = quantity("1/s", 0, _MOST, sample=f"'{example(PER_NODE)}'")
-_job_rate, _job_schema = quantity("1/s", 0, _MOST, sample="'2.2 /day'")
+from costmodel.documents.base import Check, Document, Name, Quantity, Seconds, Source, Sourced, as_written, said
+from costmodel.parsing import example
 
 
 def _of_nodes(value: Any) -> Any:
-    """A rate for each node: its unit says so, lest one of a whole job be taken for it."""
+    """A rate for each node: its unit says so, lest one of the whole job be taken for it."""
     if isinstance(value, str) and "node" not in value:
-        words = {"given": said(value), "sample": example(PER_NODE)}
+        words = {"given": said(value), "sample": example("1/node/s")}
         sentence = "{given} is no rate of nodes; write e.g. {sample}, and one of the whole job under job"
         raise PydanticCustomError("quantity_unit", sentence, words)
-    return _node_rate.func(value)  # type: ignore[call-arg]
+    return value
 
 
-def _of_jobs(value: Any) -> Any:
-    """A rate of a whole job, whose unit names no nodes."""
-    if isinstance(value, str) and "node" in value:
-        sentence = "{given} is a rate of nodes; that of a whole job is written e.g. 2 /day"
-        raise PydanticCustomError("quantity_unit", sentence, {"given": said(value)})
-    return _job_rate.func(value)  # type: ignore[call-arg]
-
-
-NodeRate = Annotated[float, PlainValidator(_of_nodes), _node_schema]
-JobRate = Annotated[float, PlainValidator(_of_jobs), _job_schema]
+_MOST = 1 / 3600  # an interruption an hour
+NodeRate = Annotated[float, Quantity("1/node/s", 0, _MOST), BeforeValidator(_of_nodes)]
+JobRate = Annotated[float, Quantity("run/s", 0, _MOST)]
+SoftShare = Annotated[float, Quantity("1", 0, 0.999)]
 
 
 class JobFailures(Sourced):
@@ -47,7 +37,7 @@ class JobFailures(Sourced):
 class SoftFailures(Sourced):
     """Interruptions that spare the memory of the hosts."""
 
-    share: Share = Field(description="Share of all that a restart of processes on the same nodes cures")
+    share: SoftShare = Field(description="Share of all that a restart of processes on the same nodes cures")
 
 
 class Repair(Sourced):

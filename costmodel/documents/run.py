@@ -8,24 +8,24 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.base import (
-    Count,
     Document,
     Multiple,
     Price,
+    Quantity,
     Rate,
     Seconds,
     Share,
     Watts,
-    Whole,
-    quantity,
 )
 from costmodel.documents.practice import GridReference, PracticeReference
 from costmodel.documents.references import REFERENCES
 from costmodel.documents.reliability import FailuresReference
 
-_span, _ = quantity("s", 0, 1e9, above=True)
-_token_rate, _token_schema = quantity("1/s", 0, 1e18, above=True, sample="'2 Mtokens/s'")
-TokenRate = Annotated[float, _token_rate, _token_schema]
+_SPAN = Quantity("s", 0, 1e9, above=True)
+TokenRate = Annotated[float, Quantity("token/s", 0, 1e18, above=True)]
+StoreRate = Annotated[float, Quantity("B/s", 1, 1e18)]
+Steps = Annotated[float, Quantity("step", 1, 1e18, whole=True)]
+Nodes = Annotated[float, Quantity("node", 0, 1e9, whole=True)]
 Mode = Literal["sync", "async", "memory"]
 
 
@@ -36,7 +36,7 @@ def _interval(value: Any) -> Any:
     if isinstance(value, str) and value.split()[1:2] in (["step"], ["steps"]):
         sentence = "an interval is a time or best; a number of steps is a key beside it, steps: {count}"
         raise PydanticCustomError("quantity_unit", sentence, {"count": value.split()[0]})
-    return _span.func(value)  # type: ignore[call-arg]
+    return _SPAN.validate(value)
 
 
 Interval = Annotated[
@@ -49,15 +49,15 @@ Interval = Annotated[
 class Storage(Document):
     """A shared store, as the whole job reaches it."""
 
-    write: Rate | None = Field(default=None, description="All writers together; left out, as the practice has it")
-    read: Rate | None = Field(default=None, description="All readers together; left out, as the practice has it")
+    write: StoreRate | None = Field(default=None, description="All writers together; left out, as the practice has it")
+    read: StoreRate | None = Field(default=None, description="All readers together; left out, as the practice has it")
 
 
 class Checkpointing(Document):
     """How the states of training are saved."""
 
     interval: Interval = Field(default="best", description="Useful time between checkpoints in storage, or best")
-    steps: Count | None = Field(default=None, description="Steps between them, in the place of interval")
+    steps: Steps | None = Field(default=None, description="Steps between them, in the place of interval")
     mode: Mode = Field(
         default="async",
         description="sync: training waits for the store; async: for the copy to the host; memory: copies in the "
@@ -126,7 +126,7 @@ class Spot(Document):
 class WholeRun(Document):
     """What happens around the steps; each key left out is the practice's, and listed as assumed."""
 
-    steps: Count | None = Field(default=None, description="Optimizer steps, in the place of workload.tokens")
+    steps: Steps | None = Field(default=None, description="Optimizer steps, in the place of workload.tokens")
     failures: FailuresReference = Field(
         default=REFERENCES["run.failures"].usual, description="What interrupts the job, by name or written out"
     )
@@ -135,7 +135,7 @@ class WholeRun(Document):
     )
     checkpoint: Checkpointing = Field(default_factory=Checkpointing, description="How states are saved")
     restart: Restart = Field(default_factory=Restart, description="What an interruption costs beside lost work")
-    spares: Whole = Field(default=0.0, description="Nodes that wait for others to fail, and are paid for")
+    spares: Nodes = Field(default=0.0, description="Nodes that wait for others to fail, and are paid for")
     elastic: Elastic | None = Field(default=None, description="Going on with fewer replicas; left out, restarts")
     evaluation: Share = Field(default=0.0, description="Share of the time that goes to evaluation")
     planned: PlannedStops | None = Field(default=None, description="Planned stops; left out, none")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,8 +40,8 @@ def _with_bands(*, of_run: bool) -> Iterator[tuple[str, Result]]:
     for name, column in results(of_run=of_run).items():
         yield name, column
         if name in BANDED:
-            yield f"{name}_low", Result(column.unit, f"P10 of {name}: one run in ten lies below", "neither")
-            yield f"{name}_high", Result(column.unit, f"P90 of {name}: one run in ten lies above", "neither")
+            yield f"{name}_low", replace(column, meaning=f"P10 of {name}: one run in ten lies below", better="neither")
+            yield f"{name}_high", replace(column, meaning=f"P90 of {name}: one run in ten lies above", better="neither")
 
 
 OF_STEP: dict[str, Result] = dict(_with_bands(of_run=False))

@@ -26,6 +26,7 @@ from costmodel.estimate.legality.checks import micro_batches
 from costmodel.estimate.legality.masks import Mask
 from costmodel.estimate.memory.ledger import Ledger, ledger
 from costmodel.estimate.passes import added, summed
+from costmodel.estimate.price import price_of, price_per_accelerator
 from costmodel.estimate.run.whole_run import Whole, power, steps_of, whole_run
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.flop import work_of_step
@@ -57,24 +58,14 @@ def over_peak(costs: Costs) -> Mask:
     return np.asarray((costs.column("mfu") > 1) | (costs.column("hfu") > 1))
 
 
-def price_per_accelerator(setting: Setting) -> Number:
-    """Rent of one accelerator, written or listed; not a number when neither is known."""
-    written, listed = setting.case.scenario.assume.price, setting.case.node.price
-    if written is not None:
-        return written
-    if listed is None:
-        return math.nan
-    with term("list price"):
-        return divided(listed.hourly, setting.case.node.accelerators)
-
-
 def lacking(setting: Setting, column: str) -> str:
     """What to set for a result that is not known; nothing for one that is."""
     wanted, run = [], setting.run
     column = column.removesuffix("_low").removesuffix("_high")
     if run is None and column in OF_RUN and column not in OF_STEP:
         wanted.append("run, e.g. {} for all that is usual")
-    if column in ("cost_per_mtoken", "run_cost") and math.isnan(float(price_per_accelerator(setting))):
+    priced = price_of(setting.case).known or (run is not None and run.spot is not None and column == "run_cost")
+    if column in ("cost_per_mtoken", "run_cost") and not priced:
         wanted.append("assume.price, e.g. 2.50 USD/GPU/h")
     if column in OF_BUDGET:
         budget = setting.case.scenario.workload.tokens if run is None else float(steps_of(setting, run))
@@ -117,7 +108,7 @@ def evaluate(setting: Setting, block: Block) -> Evaluation:
     columns |= money(setting, columns["tokens_per_s"])
     run = None
     if setting.run is not None:
-        run = whole_run(setting, setting.run, block, step.total, price_per_accelerator(setting))
+        run = whole_run(setting, setting.run, block, step.total, price_per_accelerator(setting.case))
         columns |= run.columns
     return Evaluation(block, Costs(columns, len(block)), memory, step, run)
 
@@ -147,7 +138,7 @@ def _volumes(step: TrainingStep) -> dict[str, Number]:
 
 def money(setting: Setting, tokens_per_s: Number) -> dict[str, Number]:
     """Rent, and time of the token budget, at a rate."""
-    price, ranks = price_per_accelerator(setting), setting.ranks
+    price, ranks = price_per_accelerator(setting.case), setting.ranks
     budget = setting.case.scenario.workload.tokens
     rent: dict[str, Number] = {"cost_per_mtoken": token_cost(1e6, ranks, price, tokens_per_s)}
     if budget is None:

@@ -9,7 +9,7 @@ from costmodel.documents.case import Case
 from costmodel.documents.reliability import Failures
 from costmodel.documents.run import Elastic, Mode, PlannedStops, Spot, WholeRun
 from costmodel.estimate.assumed import Speaker
-from costmodel.units import PER_NODE, show
+from costmodel.units import show
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ def _failures(case: Case, asked: WholeRun, speaker: Speaker) -> FailureRates:
     record = case.reliability
     assert record is not None
     if "failures" not in asked.model_fields_set:
-        band = f"{show(_low(record), PER_NODE).split()[0]} – {show(_high(record), PER_NODE)}"
-        speaker.say("run.failures.rate", show(record.rate, PER_NODE), f"reliability/{record.name}, {band}")
+        band = f"{show(_low(record), '1/node/s').split()[0]} – {show(_high(record), '1/node/s')}"
+        speaker.say("run.failures.rate", show(record.rate, "1/node/s"), f"reliability/{record.name}, {band}")
     job = record.job
     if job is not None and "failures" not in asked.model_fields_set:
         high = job.rate if job.high is None else job.high

@@ -100,7 +100,7 @@ def power(setting: Setting, run: RunInputs) -> Number:
     if asked.draw is not None:
         return asked.draw
     if node.power is not None:
-        return drawn_power(node.power.max, asked.rated_share, node.accelerators)
+        return drawn_power(node.power.max, asked.rated_share, node.built)
     return math.nan if part.power is None else repeated(asked.over_part, part.power.max)
 
 

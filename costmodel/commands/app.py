@@ -17,6 +17,7 @@ from costmodel.commands.explain import explain
 from costmodel.commands.guard import guarded
 from costmodel.commands.measure import measure
 from costmodel.commands.pipeline import pipeline
+from costmodel.commands.run import run
 from costmodel.commands.search import search
 from costmodel.commands.shared import NoColorOption
 from costmodel.commands.vary import scale, sensitivity, solve, sweep
@@ -37,6 +38,7 @@ app.command(rich_help_panel=LOOK)(estimate)
 app.command(rich_help_panel=LOOK)(memory)
 app.command(rich_help_panel=LOOK)(comm)
 app.command(rich_help_panel=LOOK)(pipeline)
+app.command(rich_help_panel=LOOK)(run)
 app.command(rich_help_panel=LOOK)(explain)
 app.command(rich_help_panel=CHOOSE)(search)
 app.command(rich_help_panel=CHOOSE)(sweep)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from costmodel.documents.case import Case
 from costmodel.documents.reliability import Failures
 from costmodel.documents.run import Elastic, Mode, PlannedStops, Spot, WholeRun
+from costmodel.equations.counting import repeated
 from costmodel.estimate.assumed import Speaker
 from costmodel.units import show
 
@@ -23,6 +24,7 @@ class FailureRates:
     job_low: float
     job_high: float
     soft: float
+    repair: float | None
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def _failures(case: Case, asked: WholeRun, speaker: Speaker) -> FailureRates:
     job = record.job
     if job is not None and "failures" not in asked.model_fields_set:
         high = job.rate if job.high is None else job.high
-        words = f"{show(job.rate, '/day')}, up to {show(high, '/day')}"
+        words = f"{show(job.rate, 'run/s')}, up to {show(high, 'run/s')}"
         speaker.say("run.failures.job.rate", words, f"reliability/{record.name}")
     return FailureRates(
         node=record.rate,
@@ -123,6 +125,7 @@ def _failures(case: Case, asked: WholeRun, speaker: Speaker) -> FailureRates:
         job_low=0.0 if job is None else _least(job.rate, job.low),
         job_high=0.0 if job is None else _most(job.rate, job.high),
         soft=0.0 if record.soft is None else record.soft.share,
+        repair=None if record.repair is None else record.repair.time,
     )
 
 
@@ -150,7 +153,7 @@ def _checkpoint(case: Case, asked: WholeRun, speaker: Speaker) -> CheckpointInpu
     for way, stated in (("write", written.storage.write), ("read", written.storage.read)):
         each: float = getattr(practice.storage, way)
         if stated is None:
-            whole = show(float(each) * float(nodes), "B/s")
+            whole = show(float(repeated(nodes, each)), "B/s")
             speaker.say(f"run.checkpoint.storage.{way}", whole, f"{named}, {show(each, 'B/s')} a node")
     if written.mode != "sync" and written.block is None:
         copied = "a copy to the host" if case.host is not None else "a copy whose time no document gives"

@@ -92,10 +92,14 @@ class Setting:
     overlap_cp: float
     fragmentation: float
     host: Host
-    convention: FlopConvention
     experts: ExpertSetting | None
     run: RunInputs | None
     assumed: tuple[Assumed, ...]
+
+    @property
+    def convention(self) -> FlopConvention:
+        """Which FLOP the MFU counts."""
+        return self.case.scenario.assume.flop_convention
 
     @property
     def optimizer_state(self) -> Number:
@@ -253,7 +257,6 @@ def setting_of(case: Case) -> Setting:
         overlap_cp=speaker.choose("assume.overlap.cp", assume.overlap.cp, stack.overlap.cp, named),
         fragmentation=speaker.choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
         host=host_of(case, speaker.choose),
-        convention=assume.flop_convention,
         experts=_experts(case, speaker),
         run=run_inputs(case, speaker),
         assumed=(*converted(case), *speaker.assumed, *_price(case)),

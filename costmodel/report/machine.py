@@ -29,7 +29,8 @@ from costmodel.report.refusals import reason
 from costmodel.report.reply import head
 
 
-def _number(value: float) -> float | None:
+def known(value: float) -> float | None:
+    """A figure, or nothing where it is not known or has no end."""
     return float(value) if math.isfinite(value) else None
 
 
@@ -72,7 +73,7 @@ def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]
     share = costs["memory_share"]
     return {
         **_choices(structure, sizes),
-        **{machine_name(name): _number(value) for name, value in costs.items()},
+        **{machine_name(name): known(value) for name, value in costs.items()},
         "verdict": verdict(share),
         "fits": share <= 1,
     }

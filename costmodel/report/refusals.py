@@ -17,8 +17,9 @@ from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, FORMS, LOOPED, fewest_micro_batches, is_later
 from costmodel.estimate.shapes.split import SLOTS, layer_count, stage_layers
 from costmodel.explore.explain.mending import Remedy, remedies
+from costmodel.report.run_refusals import RUN_SENTENCES, nothing_leaves
 from costmodel.report.words import joined, listed, percent, result
-from costmodel.units import counted, gib, show, show_time
+from costmodel.units import counted, gib
 
 _BOUNDS = {"at_most": "over", "at_least": "under", "target": "off"}
 _HOST = {"link": "its host link", "capacity": "the host's memory", "bandwidth": "the rate of that memory"}
@@ -42,8 +43,8 @@ def reason_of(setting: Setting, block: Block, costs: dict[str, float], code: str
         if block.structure.offload_to == "cpu":
             return f"{gib(taken)} GiB on the host, {gib(taken - holds)} GiB over the {gib(holds)} GiB of a node"
         return f"{gib(taken)} GiB on the host, memory or drives {percent(costs['host_share'] - 1)} too full"
-    if code in _OF_RUN:
-        return _OF_RUN[code](setting, costs)
+    if code in RUN_SENTENCES:
+        return RUN_SENTENCES[code](setting, costs)
     return "; ".join(
         _limit(setting, limit, costs.get(limit.column, math.nan)) for limit in _broken(setting, costs, code)
     )
@@ -316,26 +317,6 @@ def _unknown_host(setting: Setting, block: Block) -> str:
     return f"offload of {offload}, and the node {setting.case.node.name} does not say {lacking}"
 
 
-def _nothing_leaves(setting: Setting, block: Block) -> str:
-    if block.structure.zero >= 1:
-        said = f"zero {block.structure.zero} cuts the states over all of dp {counted(_size(block, 'dp'))}"
-        return f"{said}, with dp_replicate {counted(_size(block, 'dp_replicate'))}, so that no replica holds them whole"
-    return f"dp is {counted(_size(block, 'dp'))}, so that no other replica holds the states"
-
-
-def _overlapping(setting: Setting, costs: dict[str, float]) -> str:
-    every, write = costs["checkpoint_interval"], costs["checkpoint_write"]
-    needed = show(costs["checkpoint_size"] / (every + costs["checkpoint_blocking"]), "B/s")
-    return f"checkpoints each {show_time(every)} take {show_time(write)} to write; {needed} would do"
-
-
-def _copies(setting: Setting, costs: dict[str, float]) -> str:
-    taken, holds = costs["checkpoint_host"] + costs["host_memory"], float(setting.host.capacity)
-    mode = setting.run.checkpoint.mode if setting.run is not None else ""
-    return f"mode {mode} takes {gib(taken)} GiB on each host, {gib(taken - holds)} GiB over the {gib(holds)} GiB it has"
-
-
-_OF_RUN: dict[str, Callable[[Setting, dict[str, float]], str]] = {"R001": _overlapping, "R002": _copies}
 _SENTENCES: dict[str, Callable[[Setting, Block], str]] = {
     "L001": _world,
     "L002": _layers,
@@ -364,5 +345,5 @@ _SENTENCES: dict[str, Callable[[Setting, Block], str]] = {
     "L041": _wrong_layers,
     "L042": _wrong_offload,
     "L043": _unknown_host,
-    "R003": _nothing_leaves,
+    "R003": nothing_leaves,
 }

@@ -12,13 +12,15 @@ from costmodel.equations.counting import divided, repeated
 from costmodel.equations.economics import run_cost, tokens_per_step
 from costmodel.equations.run.energy import drawn_power, emissions, mean_power, run_energy
 from costmodel.equations.run.goodput import checkpoint_share, restart_share, steps_time, wall_time
-from costmodel.equations.run.reliability import expected_interruptions
+from costmodel.equations.run.reliability import expected_interruptions, spare_nodes
 from costmodel.equations.uncertainty import combined_error, end_spread, ninetieth_percentile, tenth_percentile
 from costmodel.estimate.block import Block
 from costmodel.estimate.run.checkpoint import Checkpoint, checkpoint
-from costmodel.estimate.run.goodput import Cycle, Ends, cycle, goodput, mtbf, restart_time
+from costmodel.estimate.run.goodput import Cycle, Ends, between_failures, cycle, goodput, mtbf, restart_time
 from costmodel.estimate.run_inputs import RunInputs
 from costmodel.estimate.setting import Setting
+
+COVERED = 0.99  # of the time
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,15 @@ def energy(setting: Setting, run: RunInputs, wall: Number, idle_time: Number) ->
             waiting = repeated(run.spares, setting.case.node.accelerators)
             used = used + run_energy(wall, waiting, repeated(asked.idle, drawn), asked.pue)
     return used
+
+
+def spares_wanted(setting: Setting, run: RunInputs, ends: Ends = "") -> Number:
+    """Spare nodes that cover the nodes in repair 99 % of the time; not a number where no repair time is known."""
+    if run.failures.repair is None:
+        return math.nan
+    with term("nodes in repair"):
+        down = expected_interruptions(run.failures.repair, between_failures(setting, run, ends))
+    return spare_nodes(down, COVERED)
 
 
 def standing(run: RunInputs, found_restart: Number, between: Number) -> dict[str, Number]:

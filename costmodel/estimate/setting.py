@@ -67,7 +67,6 @@ class Setting:
     """The numbers of a case, in SI base units, each remembering where it was written."""
 
     case: Case
-    model: Model
     stack: Stack
     sequence: float
     global_batch: float
@@ -92,14 +91,15 @@ class Setting:
     overlap_cp: float
     fragmentation: float
     host: Host
+    convention: FlopConvention
     experts: ExpertSetting | None
     run: RunInputs | None
     assumed: tuple[Assumed, ...]
 
     @property
-    def convention(self) -> FlopConvention:
-        """Which FLOP the MFU counts."""
-        return self.case.scenario.assume.flop_convention
+    def model(self) -> Model:
+        """The model's shape."""
+        return self.case.model
 
     @property
     def optimizer_state(self) -> Number:
@@ -232,7 +232,6 @@ def setting_of(case: Case) -> Setting:
     speaker.rates(case, linear, fitted)
     return Setting(
         case=case,
-        model=case.model,
         stack=stack,
         sequence=workload.sequence,
         global_batch=workload.global_batch,
@@ -257,6 +256,7 @@ def setting_of(case: Case) -> Setting:
         overlap_cp=speaker.choose("assume.overlap.cp", assume.overlap.cp, stack.overlap.cp, named),
         fragmentation=speaker.choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
         host=host_of(case, speaker.choose),
+        convention=assume.flop_convention,
         experts=_experts(case, speaker),
         run=run_inputs(case, speaker),
         assumed=(*converted(case), *speaker.assumed, *_price(case)),

@@ -9,12 +9,14 @@ from rich.text import Text
 from costmodel.estimate.costs import number
 from costmodel.estimate.evaluate import lacking
 from costmodel.estimate.plan import Answer
+from costmodel.estimate.price import price_of
 from costmodel.estimate.run.whole_run import Whole, shares, spares_wanted
 from costmodel.explore.explain.run_levers import at_best_interval, levers
 from costmodel.report import machine
+from costmodel.report.head import price_lines
 from costmodel.report.layout import Grid, Line
 from costmodel.report.plan import assumed_lines, following, problems, refusal, titled
-from costmodel.report.theme import HEAD, bar, styled
+from costmodel.report.theme import HEAD, WARN, bar, styled
 from costmodel.report.words import BAND, between, percent, result
 from costmodel.units import counted, show, show_time, significant
 
@@ -35,6 +37,7 @@ def run(answer: Answer, *, verbose: bool = False) -> list[Line]:
         *problems(answer),
         Text(),
         Grid(("", "", BAND), [_figure(answer, *each, costs) for each in (*_FIGURES, ("goodput", "goodput"))], "lll"),
+        *_price(answer),
         *_where_it_goes(answer, found),
         Text(),
         *_facts(answer, found, costs),
@@ -52,6 +55,17 @@ def _whole(answer: Answer) -> Whole:
     found = answer.evaluation.run
     assert found is not None
     return found
+
+
+def _price(answer: Answer) -> list[Line]:
+    """What the cost counts with."""
+    spot = None if answer.setting.run is None else answer.setting.run.spot
+    if spot is not None:
+        return [styled(f"  at {significant(float(spot.price) * 3600)} USD/GPU/h (run.spot.price of the scenario)")]
+    return [
+        styled(f"  {line.plain.strip()}", WARN if line.style == WARN else "")
+        for line in price_lines(price_of(answer.setting.case))
+    ]
 
 
 def _figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> tuple[str, str, str]:
@@ -92,10 +106,11 @@ def _facts(answer: Answer, found: Whole, costs: dict[str, float]) -> list[Line]:
     """Interruptions, checkpoints, restarts and spare nodes, a line each."""
     asked = answer.setting.run
     assert asked is not None
-    band = between(*(show_time(costs[f"mtbf_{end}"]) for end in ("low", "high")))
+    band = f" ({between(*(show_time(costs[f'mtbf_{end}']) for end in ('low', 'high')))})"
+    band = band if costs["mtbf_low"] < costs["mtbf_high"] else ""
     count = number(found.interruptions)
     counts = "" if count != count else f", {counted(round(count))} in the run"
-    rows = [("failures", f"one each {show_time(costs['mtbf'])} ({band}){counts}")]
+    rows = [("failures", f"one each {show_time(costs['mtbf'])}{band}{counts}")]
     stop, write = show_time(costs["checkpoint_blocking"]), show_time(costs["checkpoint_write"])
     usable = "" if asked.checkpoint.mode == "sync" else f", can be used {write} later"
     rows.append(("checkpoint", f"{show(costs['checkpoint_size'], 'B')}, stops training for {stop}{usable}"))

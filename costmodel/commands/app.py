@@ -9,6 +9,7 @@ import typer
 import costmodel
 from costmodel.commands.calibrate import calibrate
 from costmodel.commands.check import check
+from costmodel.commands.diagnose import diagnose
 from costmodel.commands.diff import diff
 from costmodel.commands.documents import init, list_documents, schema, show
 from costmodel.commands.estimate import comm, estimate, memory
@@ -47,6 +48,7 @@ app.command(rich_help_panel=CHOOSE)(sensitivity)
 app.command(rich_help_panel=CHOOSE)(solve)
 app.command(rich_help_panel=COMPARE)(diff)
 app.command(rich_help_panel=COMPARE)(check)
+app.command(rich_help_panel=COMPARE)(diagnose)
 app.command(rich_help_panel=TRUST)(validate)
 app.command(rich_help_panel=TRUST)(measure)
 app.command(rich_help_panel=TRUST)(calibrate)

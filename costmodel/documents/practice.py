@@ -69,6 +69,12 @@ class Cooling(Sourced):
     pue: Multiple = Field(description="Power of the data centre over that of its nodes")
 
 
+class StepVariation(Sourced):
+    """How steps of one job vary."""
+
+    tail: Multiple = Field(description="Ninetieth percentile of the time of a step over its median")
+
+
 class Practice(Document):
     """How one cluster is run."""
 
@@ -82,6 +88,7 @@ class Practice(Document):
     draw: NodeDraw = Field(description="Power in training")
     idle: IdleDraw = Field(description="Power while training stands still")
     cooling: Cooling = Field(description="Power of the data centre")
+    steps: StepVariation = Field(description="How steps vary; for diagnose alone")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
 
 

@@ -46,9 +46,7 @@ def diagnose(found: Diagnosis) -> list[Line]:
         return [*lines, styled("No single cause explains it."), following(answer, "explain", "step_time")]
     first = found.explained[0]
     expected = between(*(_figure(first.cause, end) for end in first.range))
-    words = (
-        f"Most likely: {first.cause.words}, {_figure(first.cause, first.value or 0.0)} where {expected} is expected."
-    )
+    words = f"Most likely: {first.cause.words}, {_figure(first.cause, first.value or 0.0)}; {expected} is expected."
     return [*lines, styled(words), following(answer, "sensitivity")]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Iterable, Iterator
 
 from costmodel.equations.counting import kv_heads_per_rank
@@ -16,7 +15,6 @@ from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, FORMS, LOOPED, fewest_micro_batches, is_later
 from costmodel.estimate.shapes.split import SLOTS, layer_count, stage_layers
-from costmodel.explore.explain.mending import Remedy, remedies
 from costmodel.report.run_refusals import RUN_SENTENCES, nothing_leaves
 from costmodel.report.words import joined, listed, percent, result
 from costmodel.units import counted, gib
@@ -48,22 +46,6 @@ def reason_of(setting: Setting, block: Block, costs: dict[str, float], code: str
     return "; ".join(
         _limit(setting, limit, costs.get(limit.column, math.nan)) for limit in _broken(setting, costs, code)
     )
-
-
-def mended(answer: Answer, code: str) -> str:
-    """What to set instead, each tried; what to do where no one key mends it."""
-    said = [_settings(remedy) for remedy in remedies(answer, code)]
-    if said:
-        return "try " + "; ".join(said)
-    broken = _broken(answer.setting, answer.evaluation.costs.row(), code) if code == "T001" else ()
-    unknown = [wanted for limit in broken if (wanted := lacking(answer.setting, limit.column))]
-    return unknown[0] if unknown else "no one key mends it; costmodel search says whether several do"
-
-
-def _settings(remedy: Remedy) -> str:
-    """The first value as one would type it, and the others."""
-    others = f" (or {listed(remedy.values[1:])})" if len(remedy.values) > 1 else ""
-    return f"--set {shlex.quote(remedy.assignments[0])}{others}"
 
 
 def _broken(setting: Setting, costs: dict[str, float], code: str) -> Iterator[Limit]:

@@ -1,4 +1,4 @@
-"""The steps of a ring all-reduce: played out with numbers they give every rank every sum, in the time of the formula."""
+"""The steps of a ring all-reduce: played out with numbers they give all ranks all sums, in the time of the formula."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ _PATHS = {
 }
 # What removes a reason against the whole run.
 OF_RUN: dict[str, tuple[tuple[str, ...], ...]] = {
-    "R001": (("run.checkpoint.interval=best", "run.checkpoint.steps=null"),),
+    "R001": (("run.checkpoint.interval=best",), ("run.checkpoint.steps=null",)),
     "R002": (("run.checkpoint.mode=async",), ("run.checkpoint.mode=sync",)),
 }
 _EVERY = " ".join(dict.fromkeys([*" ".join(_PATHS.values()).split(), *LAYOUT, "cluster.node.accelerators"]))

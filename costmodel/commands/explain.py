@@ -13,6 +13,16 @@ from costmodel.errors import fail
 from costmodel.report.reply import Reply
 
 
+RanksOption = Annotated[
+    int | None, typer.Option("--ranks", min=2, max=64, help="Of ring-all-reduce, step by step", show_default=False)
+]
+MessageOption = Annotated[str, typer.Option("--message", metavar="BYTES", help="Of that, the buffer of a rank")]
+BandwidthOption = Annotated[
+    str, typer.Option("--bandwidth", metavar="RATE", help="Of that, a rank's link one way", show_default=False)
+]
+LatencyOption = Annotated[str, typer.Option("--latency", metavar="TIME", help="Of that, of each step")]
+
+
 @answering
 def explain(
     what: Annotated[
@@ -28,14 +38,10 @@ def explain(
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     depth: Annotated[int, typer.Option("--depth", min=1, max=50, help="How far down the tree")] = 3,
     assignments: SetOption = None,
-    ranks: Annotated[
-        int | None, typer.Option("--ranks", min=2, max=64, help="Of ring-all-reduce, step by step", show_default=False)
-    ] = None,
-    message: Annotated[str, typer.Option("--message", metavar="BYTES", help="Of that, the buffer of a rank")] = "1 GB",
-    bandwidth: Annotated[
-        str, typer.Option("--bandwidth", metavar="RATE", help="Of that, a rank's link one way", show_default=False)
-    ] = "",
-    latency: Annotated[str, typer.Option("--latency", metavar="TIME", help="Of that, of each step")] = "0 s",
+    ranks: RanksOption = None,
+    message: MessageOption = "1 GB",
+    bandwidth: BandwidthOption = "",
+    latency: LatencyOption = "0 s",
 ) -> Reply:
     """Why a figure is what it is: equation, inputs, units and source of each; or what a word or code means.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from costmodel.documents.library import read
-from costmodel.equations.uncertainty import end_spread
+from costmodel.equations.uncertainty import combined_error, end_spread
 from costmodel.estimate.band import residual
 from costmodel.estimate.costs import number
 from costmodel.estimate.plan import Answer
@@ -43,28 +43,34 @@ class Cause:
 
 def causes(answer: Answer, base: Prediction) -> Iterator[Cause]:
     """The causes that this plan can have."""
+    yield _clocks(answer)
     yield from _of_kernels(answer, base)
-    yield from _of_communication(answer, base)
+    yield from _of_overlap(answer, base)
+    yield from _of_links(answer, base)
     yield from _beside(answer, base)
 
 
-def _of_kernels(answer: Answer, base: Prediction) -> Iterator[Cause]:
-    setting, terms = answer.setting, base.terms
-    efficiency, common, stack = setting.case.efficiency, setting.case.common, setting.stack
-    sustained = residual(efficiency.sustained, common.sustained)
+def _clocks(answer: Answer) -> Cause:
+    """Slow-down of matrix products in a real step."""
+    setting, common = answer.setting, answer.setting.case.common
+    sustained = residual(setting.case.efficiency.sustained, common.sustained)
     fits = (common.matmul[name] for name in (setting.recipe.fit, "bf16") if name in common.matmul)
-    products = residual(setting.linear.fit, *fits)
-    spread = max(float((sustained**2 + products**2) ** 0.5), LEAST_SPREAD)
-    yield Cause(
+    spread = float(combined_error(sustained, residual(setting.linear.fit, *fits)))
+    return Cause(
         "clocks",
         "clocks of all accelerators (power cap, heat)",
         "grows",
         "×",
         float(setting.of_a_part),
-        spread,
+        max(spread, LEAST_SPREAD),
         "nvidia-smi -q -d CLOCK,PERFORMANCE while it trains",
         path="assume.sustained",
     )
+
+
+def _of_kernels(answer: Answer, base: Prediction) -> Iterator[Cause]:
+    setting, terms = answer.setting, base.terms
+    efficiency, common, stack = setting.case.efficiency, setting.case.common, setting.stack
     if terms["attention"] and setting.attention is not None:
         kernel = stack.kernels.attention
         yield Cause(
@@ -102,8 +108,8 @@ def _of_kernels(answer: Answer, base: Prediction) -> Iterator[Cause]:
 _OVERLAPS = {"tp": "overlap_tp", "cp": "overlap_cp", "pp": "overlap_pp", "dp": "overlap_dp"}
 
 
-def _of_communication(answer: Answer, base: Prediction) -> Iterator[Cause]:
-    setting, case, common = answer.setting, answer.setting.case, answer.setting.case.common
+def _of_overlap(answer: Answer, base: Prediction) -> Iterator[Cause]:
+    setting = answer.setting
     shares = {axis: float(getattr(setting, name)) for axis, name in _OVERLAPS.items()}
     shares["ep"] = 0.0 if setting.experts is None else setting.experts.overlap
     for axis, share in shares.items():
@@ -118,6 +124,10 @@ def _of_communication(answer: Answer, base: Prediction) -> Iterator[Cause]:
                 f"a profile: kernels beside the {axis} collectives",
                 path=f"assume.overlap.{axis}",
             )
+
+
+def _of_links(answer: Answer, base: Prediction) -> Iterator[Cause]:
+    setting, case, common = answer.setting, answer.setting.case, answer.setting.case.common
     taking = [item for item in answer.evaluation.step.transfers if number(item.total_time) > 0]
     inside = any(number(item.group.domains) <= 1 for item in taking)
     outside = any(number(item.group.domains) > 1 for item in taking)
@@ -162,7 +172,6 @@ def _beside(answer: Answer, base: Prediction) -> Iterator[Cause]:
     steps = (answer.setting.case.practice or read("practice", "usual")).steps
     spread, terms = float(end_spread(1.0, steps.tail)), base.terms
     block = answer.evaluation.block
-    work = terms["matmul"] + terms["attention"] + terms["memory_bound"] + terms["launch"]
     busy = base.step - terms["bubble"] - terms["optimizer"] - terms["dp_exposed"]
     if float(block.pp[0]) > 1:
         yield Cause(
@@ -176,6 +185,23 @@ def _beside(answer: Answer, base: Prediction) -> Iterator[Cause]:
             term="bubble",
             part=busy,
         )
+    yield from _one_part(answer, base, spread)
+    yield Cause(
+        "fixed",
+        "fixed time a step: data loader, logging, host synchronisation",
+        "added",
+        "s",
+        0.0,
+        spread,
+        "a step with twice the micro-batch, or with synthetic data",
+        part=base.step * (steps.tail - 1),
+    )
+
+
+def _one_part(answer: Answer, base: Prediction, spread: float) -> Iterator[Cause]:
+    """A slow accelerator, which all others wait for: those of other replicas at the gradients."""
+    block, terms = answer.evaluation.block, base.terms
+    work = terms["matmul"] + terms["attention"] + terms["memory_bound"] + terms["launch"]
     waiting = "dp_exposed" if float(block.dp[0]) > 1 else "bubble" if float(block.pp[0]) > 1 else "tp_exposed"
     if float(block.dp[0]) * float(block.pp[0]) * float(block.tp[0]) > 1:
         yield Cause(
@@ -189,13 +215,3 @@ def _beside(answer: Answer, base: Prediction) -> Iterator[Cause]:
             term=waiting,
             part=work,
         )
-    yield Cause(
-        "fixed",
-        "fixed time a step: data loader, logging, host synchronisation",
-        "added",
-        "s",
-        0.0,
-        spread,
-        "a step with twice the micro-batch, or with synthetic data",
-        part=base.step * (steps.tail - 1),
-    )

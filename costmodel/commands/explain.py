@@ -12,7 +12,6 @@ from costmodel.commands.shared import SetOption, answering
 from costmodel.errors import fail
 from costmodel.report.reply import Reply
 
-
 RanksOption = Annotated[
     int | None, typer.Option("--ranks", min=2, max=64, help="Of ring-all-reduce, step by step", show_default=False)
 ]

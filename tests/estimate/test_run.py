@@ -113,6 +113,13 @@ def test_bytes_of_a_checkpoint_do_not_depend_on_the_plan() -> None:
     assert sizes.pop() == pytest.approx(14 * 70.55e9, rel=1e-3)
 
 
+def test_a_published_checkpoint_has_its_size() -> None:
+    """BLOOM-176B: 2.3 TB on disk."""
+    assert row("run={}", "model=bloom-176b", "workload.sequence=2048")["checkpoint_size"] == pytest.approx(
+        2.3e12, rel=0.08
+    )
+
+
 def test_a_rank_copies_its_part_and_all_parts_are_the_whole() -> None:
     """512 ranks copy over their links; without sharding the 32 of one replica do, and wait 16 times as long."""
     whole, alone = row("run={}"), row("run={}", "plan.zero=0")

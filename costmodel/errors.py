@@ -134,4 +134,6 @@ FAULT_CODES = {
     "C021": "--into names the folder of a search: its state, with --keep all its plans; --resume goes on from there.",
     "C022": "The surroundings do not give what the program needs: memory, open files, processes, space on a disk, a "
     "folder that can be read or written, a package that can be loaded. The sentence says which; the program is sound.",
+    "C023": "diagnose takes what was measured of one step: --step 18.9s, --mfu 38% or --tokens-per-s 450k, terms of a "
+    "profile as --term dp_exposed=0.5s, or --from FILE with lines of name,value.",
 }

@@ -11,6 +11,7 @@ import typer
 import costmodel
 from costmodel.commands.calibrate import calibrate
 from costmodel.commands.check import check
+from costmodel.commands.diagnose import diagnose
 from costmodel.commands.diff import diff
 from costmodel.commands.documents import init, list_documents, schema, show
 from costmodel.commands.estimate import comm, estimate, memory
@@ -20,6 +21,7 @@ from costmodel.commands.guard import guarded
 from costmodel.commands.help_text import Command, Group
 from costmodel.commands.measure import measure
 from costmodel.commands.pipeline import pipeline
+from costmodel.commands.run import run
 from costmodel.commands.search import search
 from costmodel.commands.shared import NoColorOption
 from costmodel.commands.vary import scale, sensitivity, solve, sweep
@@ -41,6 +43,7 @@ app.command(cls=Command, rich_help_panel=LOOK)(estimate)
 app.command(cls=Command, rich_help_panel=LOOK)(memory)
 app.command(cls=Command, rich_help_panel=LOOK)(comm)
 app.command(cls=Command, rich_help_panel=LOOK)(pipeline)
+app.command(cls=Command, rich_help_panel=LOOK)(run)
 app.command(cls=Command, rich_help_panel=LOOK)(explain)
 app.command(cls=Command, rich_help_panel=CHOOSE)(search)
 app.command(cls=Command, rich_help_panel=CHOOSE)(sweep)
@@ -49,6 +52,7 @@ app.command(cls=Command, rich_help_panel=CHOOSE)(sensitivity)
 app.command(cls=Command, rich_help_panel=CHOOSE)(solve)
 app.command(cls=Command, rich_help_panel=COMPARE)(diff)
 app.command(cls=Command, rich_help_panel=COMPARE)(check)
+app.command(cls=Command, rich_help_panel=COMPARE)(diagnose)
 app.command(cls=Command, rich_help_panel=TRUST)(validate)
 app.command(cls=Command, rich_help_panel=TRUST)(measure)
 app.command(cls=Command, rich_help_panel=TRUST)(calibrate)

@@ -26,6 +26,9 @@ class Shelf(StrEnum):
     FABRICS = "fabrics"
     EFFICIENCIES = "efficiencies"
     BELIEFS = "beliefs"
+    RELIABILITY = "reliability"
+    PRACTICES = "practices"
+    GRIDS = "grids"
     MEASURED = "measured"
 
 
@@ -42,6 +45,9 @@ class Kind(StrEnum):
     FABRIC = "fabric"
     EFFICIENCY = "efficiency"
     BELIEF = "belief"
+    RELIABILITY = "reliability"
+    PRACTICE = "practice"
+    GRID = "grid"
     MEASURED = "measured"
 
 
@@ -57,6 +63,9 @@ _KINDS = {
     Shelf.FABRICS: ["fabric"],
     Shelf.EFFICIENCIES: ["efficiency"],
     Shelf.BELIEFS: ["belief"],
+    Shelf.RELIABILITY: ["reliability"],
+    Shelf.PRACTICES: ["practice"],
+    Shelf.GRIDS: ["grid"],
     Shelf.MEASURED: ["measured"],
 }
 

@@ -23,8 +23,10 @@ from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.overrides import Assignment, assign, listed, path_of
 from costmodel.documents.paths import at, place_at
 from costmodel.documents.plan import Space
+from costmodel.documents.practice import Grid, Practice
 from costmodel.documents.reading import Mapping, copied
 from costmodel.documents.references import LEVELS, REFERENCES, holder
+from costmodel.documents.reliability import Failures
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.seal import check_seal
 from costmodel.documents.stack import Stack
@@ -47,6 +49,9 @@ class Case:
     scale_up: Fabric
     scale_out: Fabric
     host: Fabric | None
+    reliability: Failures | None  # this and the two below of the whole run, where the scenario asks about it
+    practice: Practice | None
+    grid: Grid | None
     efficiency: Efficiency
     network: Efficiency
     common: Efficiency  # its residuals stand in where a fit has none

@@ -29,6 +29,9 @@ FOLDER_OF = {
     "node": "hardware/nodes",
     "efficiency": "hardware/efficiencies",
     "belief": "hardware/beliefs",
+    "reliability": "hardware/reliability",
+    "practice": "hardware/practices",
+    "grid": "hardware/grids",
     "model": "scenarios/models",
     "stack": "scenarios/stacks",
     "optimizer": "scenarios/optimizers",
@@ -40,7 +43,9 @@ FOLDER_OF = {
 
 def plural(kind: str) -> str:
     """A kind as `costmodel list` calls all documents of it."""
-    return f"{kind[:-1]}ies" if kind.endswith("y") else kind if kind == "measured" else f"{kind}s"
+    if kind in ("measured", "reliability"):
+        return kind
+    return f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
 
 
 def roots() -> Iterator[Path]:

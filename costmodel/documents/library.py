@@ -41,8 +41,10 @@ from costmodel.documents.measurement import Measured
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.paths import place_at
+from costmodel.documents.practice import Grid, Practice
 from costmodel.documents.reading import COMMAND_LINE, WORTH_KEEPING, read_tree
 from costmodel.documents.release import Releases
+from costmodel.documents.reliability import Reliability
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.sources import Provenance as Provenance
 from costmodel.documents.sources import bibliography as bibliography
@@ -62,6 +64,9 @@ _MODELS: dict[str, type[BaseModel]] = {
     "node": Node,
     "efficiency": Efficiency,
     "belief": Beliefs,
+    "reliability": Reliability,
+    "practice": Practice,
+    "grid": Grid,
     "model": Model,
     "stack": Stack,
     "optimizer": Optimizer,

@@ -26,6 +26,7 @@ from costmodel.estimate.node_in_use import domain_of
 from costmodel.estimate.overlaps import tensor_overlap, weights_overlap
 from costmodel.estimate.precision import Linear, linear_of, matmul_fit, possible
 from costmodel.estimate.price import price_of
+from costmodel.estimate.run_inputs import RunInputs, run_inputs
 from costmodel.estimate.slowdown import slowdown_of
 from costmodel.estimate.tunable import tunable
 from costmodel.units import Figure, show
@@ -66,7 +67,6 @@ class Setting:
     """The numbers of a case, in SI base units, each remembering where it was written."""
 
     case: Case
-    model: Model
     stack: Stack
     sequence: float
     global_batch: float
@@ -93,7 +93,13 @@ class Setting:
     host: Host
     convention: FlopConvention
     experts: ExpertSetting | None
+    run: RunInputs | None
     assumed: tuple[Assumed, ...]
+
+    @property
+    def model(self) -> Model:
+        """The model's shape."""
+        return self.case.model
 
     @property
     def optimizer_state(self) -> Number:
@@ -226,7 +232,6 @@ def setting_of(case: Case) -> Setting:
     speaker.rates(case, linear, fitted)
     return Setting(
         case=case,
-        model=case.model,
         stack=stack,
         sequence=workload.sequence,
         global_batch=workload.global_batch,
@@ -253,6 +258,7 @@ def setting_of(case: Case) -> Setting:
         host=host_of(case, speaker.choose),
         convention=assume.flop_convention,
         experts=_experts(case, speaker),
+        run=run_inputs(case, speaker),
         assumed=(*converted(case), *speaker.assumed, *_price(case)),
     )
 

@@ -11,7 +11,7 @@ from costmodel.documents.case import Case
 from costmodel.estimate.along import STAGES, stages_of
 from costmodel.estimate.assumed import Assumed, that_count
 from costmodel.estimate.block import SIZES, Structure, one_row
-from costmodel.estimate.costs import COLUMNS, machine_name, number
+from costmodel.estimate.costs import COLUMNS, OF_RUN, OF_STEP, machine_name, number
 from costmodel.estimate.evaluate import fits_at_p90, verdict
 from costmodel.estimate.facts import facts_of, row_facts
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
@@ -29,7 +29,8 @@ from costmodel.report.remedies import remedies_json
 from costmodel.report.reply import head
 
 
-def _number(value: float) -> float | None:
+def known(value: float) -> float | None:
+    """A figure, or nothing where it is not known or has no end."""
     return float(value) if math.isfinite(value) else None
 
 
@@ -57,7 +58,7 @@ def _frame(setting: Setting, varied: Sequence[str] = ()) -> dict[str, Any]:
         ],
         "columns": [
             {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
-            for name, column in COLUMNS.items()
+            for name, column in (OF_STEP if setting.run is None else OF_RUN).items()
         ],
     }
 
@@ -72,7 +73,7 @@ def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]
     share = costs["memory_share"]
     return {
         **_choices(structure, sizes),
-        **{machine_name(name): _number(value) for name, value in costs.items()},
+        **{machine_name(name): known(value) for name, value in costs.items()},
         "verdict": verdict(share),
         "fits": share <= 1,
         "fits_p90": fits_at_p90(costs),

@@ -95,17 +95,19 @@ def test_a_broken_limit_has_both_sides_and_its_line(run: Any, tmp_path: Path) ->
 
 def test_every_result_can_be_limited(run: Any) -> None:
     """A bound at the figure itself is kept; one a millionth beyond is broken."""
-    plan = told(run, "estimate", NAME)["plans"][0]
+    whole = ("--set", "run={}")
+    plan = told(run, "estimate", NAME, *whole)["plans"][0]
     for column, about in COLUMNS.items():
         if column == "memory_share" or column in BAND_ENDS:  # the one is called memory, the others no search computes
             continue
         value = plan[machine_name(column)]
-        unit = {"1": "", "s": " s", "B": " B", "FLOP/s": " FLOP/s", "1/s": " token/s", "USD": " USD"}[about.unit]
+        unit = {"1": "", "1/s": " token/s"}.get(about.unit, f" {about.unit}")
         least, most = (f"limits.{column}.{kind}=" for kind in ("at_least", "at_most"))
-        assert run("check", NAME, "--set", f"{least}{value!r}{unit}", "--set", f"{most}{value!r}{unit}").code == 0
+        bounds = ("--set", f"{least}{value!r}{unit}", "--set", f"{most}{value!r}{unit}")
+        assert run("check", NAME, *whole, *bounds).code == 0
         if value > 0:
             less = value * (1 - 1e-6)
-            found = told(run, "check", NAME, "--set", f"{most}{less!r}{unit}")["scenarios"][0]["findings"]
+            found = told(run, "check", NAME, *whole, "--set", f"{most}{less!r}{unit}")["scenarios"][0]["findings"]
             assert [(item["kind"], item["kept"]) for item in found] == [("at_most", False)]
             assert found[0]["bound"] == pytest.approx(less)
             assert found[0]["value"] == pytest.approx(value)

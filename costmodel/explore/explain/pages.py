@@ -27,7 +27,7 @@ from costmodel.explore.explain.labels import LABELS, fit_page, meaning_of
 from costmodel.explore.validate.fills import RULES
 from costmodel.explore.validate.reasons import REASONS
 
-SECTIONS = ("plan", "workload", "assume", "assume.overlap", "assume.experts")
+SECTIONS = ("plan", "workload", "assume", "assume.overlap", "assume.experts", "run", "run.checkpoint", "run.restart")
 
 # Equations that no estimate uses have pages too.
 for found in pkgutil.walk_packages(costmodel.equations.__path__, "costmodel.equations."):

@@ -47,7 +47,8 @@ def fail(code: str, sentence: str, place: Place | None = None, hint: str = "") -
 FAULT_CODES = {
     "D001": "The file cannot be read: it does not exist, is a directory, is not UTF-8 text, is over 4 MB, a "
     "table of measurements over 256 MB, or has a word of over 10,000 letters.",
-    "D002": "The text is not YAML. The place is where the YAML reader stopped; look just before it.",
+    "D002": "The text is not YAML, or not JSON where JSON is read. The place is where the reader stopped; look just "
+    "before it.",
     "D003": "An unknown key. Documents refuse keys they do not know, so that a slip of the pen cannot pass in silence.",
     "D004": "A key that has no default is missing from the mapping named.",
     "D005": "The same key stands twice in one mapping; YAML would keep only the last.",
@@ -70,6 +71,16 @@ FAULT_CODES = {
     "precision without a peak rate, adapters beside matrices that are not there. The hint says what there is.",
     "D017": "A fit that every answer needs is not among the efficiencies of the accelerator or of the network, nor in "
     "unmeasured.yaml, which stands in for parts that were never measured.",
+    "X001": "The text is of no format that is read here. The kind is told by its content, by keys that a format knows.",
+    "X002": "A value that is needed stands nowhere, neither in the file nor as a default of its format. Give the option "
+    "that says it.",
+    "X003": "The file says something that a document of this program cannot say and that would make a count wrong: an "
+    "architecture, a width, a pattern of layers. The sentence names the class and the key.",
+    "X004": "Two lines or files say different things of one option. Keep one of the two.",
+    "X005": "The file breaks a rule of its own format, for example sizes that have to divide one another.",
+    "X006": "A warning: an option of another version of the format, under an older name or with another default.",
+    "X007": "A warning: options that the format does not have. They are left out; look for a letter that is off.",
+    "X010": "The text is too long, or nested too deep, to be read: over 4 MiB, 50,000 lines or values, or 64 levels.",
     "C001": "--set takes path=value, for example --set plan.tp=4; the path names a key of the scenario, as those below "
     "set: of measured runs do.",
     "C002": "The output file exists or cannot be written. Nothing is overwritten without --force.",

@@ -1,0 +1,145 @@
+"""config.json of Hugging Face transformers to our model document.
+
+The text is all that is read: code that a file points to is never followed. Every value of the document has its origin,
+a key of the file, the default of its configuration class in the version named, or the code of the model's class. What
+the document cannot say is listed with the parameters it holds; where that is over a thousandth, the file is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from costmodel.documents.base import said
+from costmodel.documents.faults import nearest, validate
+from costmodel.documents.model import Model
+from costmodel.documents.reading import Mapping
+from costmodel.errors import CostModelError, Fault, Place
+from costmodel.exchange.imported import Imported, Loss
+from costmodel.exchange.importers.huggingface.choose import Choice, choose
+from costmodel.exchange.importers.huggingface.config import Config
+from costmodel.exchange.importers.huggingface.document import least_parameters, model, placed
+from costmodel.exchange.importers.huggingface.family import Family, Refusal
+from costmodel.exchange.importers.huggingface.ignored import (
+    APPROXIMATED,
+    CANNOT_BE_SAID,
+    OTHER_PARTS,
+    WITHOUT_COST,
+    is_token,
+)
+from costmodel.exchange.json_text import parse_json
+
+WEIGHTY = 0.001  # share of all parameters that the document may leave out
+_NAME = re.compile(r"[^a-z0-9.+-]+")
+_LONGEST_NAME = 64
+_MOST_UNKNOWN = 12
+
+
+def read_config(text: str, file: str, name: str = "", title: str = "") -> Imported:
+    """The model document of a config.json; `name` is that of the document, else the file's own or the class'."""
+    choice = choose(parse_json(text, file), file)
+    config = Config(choice.tree, choice.family, file)
+    title = title or _title(choice.tree, name, choice.family)
+    tree = model(config, _document_name(name or title), title)
+    for refusal in choice.family.refusals:
+        _refuse(config, refusal)
+    losses = [*choice.losses, *_family_losses(config), *config.losses, *_costs(config, choice)]
+    _weigh(config, losses, tree)
+    warnings = [*config.warnings, *_unknown(config, choice)]
+    if config.faults:
+        raise CostModelError(*config.faults)
+    document, origins = placed(tree, Place(file))
+    validate(Model, document, file)
+    kind = f"config.json of transformers, {choice.family.classes[0]}"
+    return Imported(kind, document, origins, tuple(losses), tuple(warnings))
+
+
+def _title(tree: Mapping, name: str, family: Family) -> str:
+    """What the file calls itself, else the name given, else its class."""
+    written = tree.get("_name_or_path")
+    if isinstance(written, str) and written.strip("./ "):
+        return written.rstrip("/").rsplit("/", 1)[-1][:_LONGEST_NAME]
+    return name or family.name
+
+
+def _document_name(text: str) -> str:
+    """A text as the name of a document: small letters, digits and . + -."""
+    name = _NAME.sub("-", text.lower()).strip("-.+")[:_LONGEST_NAME]
+    return name or "model"
+
+
+# --- what the document cannot say
+
+
+def _refuse(config: Config, refusal: Refusal) -> None:
+    value, place = config.written(refusal.name)
+    if place is None:
+        return
+    harmless = [config.number(item[1:]) if isinstance(item, str) and item[:1] == "=" else item for item in refusal.harmless]
+    if any(value == item and isinstance(value, bool) == isinstance(item, bool) for item in harmless):
+        return
+    sentence = f"{config.family.classes[0]} with {refusal.name} {said(value)}"
+    config.refuse("X003", sentence, place, f"{refusal.reason}; nothing was written")
+
+
+def _family_losses(config: Config) -> list[Loss]:
+    return [loss for lost in config.family.losses if (loss := lost(config)) is not None]
+
+
+def _weigh(config: Config, losses: list[Loss], tree: dict[str, Any]) -> None:
+    """A fault for every loss of too many parameters to be left out."""
+    least = least_parameters(tree)
+    for loss in losses:
+        if abs(loss.parameters) > WEIGHTY * least:
+            share = abs(loss.parameters) / least
+            sentence = f"{config.family.classes[0]}: {loss.sentence}, {abs(loss.parameters):,.0f} parameters"
+            hint = f"up to {share:.2%} of the model, which the document cannot say; nothing was written"
+            config.refuse("X003", sentence, loss.place, hint)
+
+
+def _costs(config: Config, choice: Choice) -> list[Loss]:
+    """What is set in the file and not in the document: at no cost, at a little, or at one that is not ours to say."""
+    losses = []
+    for key, value in config.tree.items():
+        name = str(key)
+        if name in _used(config.family) or name in choice.outer:
+            continue
+        if name in CANNOT_BE_SAID and value:
+            losses.append(Loss("cannot be said", CANNOT_BE_SAID[name], key.place))
+        elif name in APPROXIMATED and value:
+            losses.append(Loss("approximated", f"{name}: {APPROXIMATED[name]}", key.place))
+        elif _costless(name, config.family):
+            losses.append(Loss("ignored", name, key.place))
+    return losses
+
+
+def _used(family: Family) -> set[str]:
+    """Keys at the top of a file that options of the family read, or that refusals look at."""
+    spelled = [name for option in family.options.values() for name in option.names]
+    return {name.split(".")[0] for name in (*spelled, *(refusal.name for refusal in family.refusals))}
+
+
+def _costless(name: str, family: Family) -> bool:
+    listed = name in WITHOUT_COST or name in family.quiet or name in APPROXIMATED or name in CANNOT_BE_SAID
+    return listed or is_token(name) or name.startswith("_")
+
+
+def _unknown(config: Config, choice: Choice) -> list[Fault]:
+    """One warning that lists the options that the table does not know; the nearest known one where a letter is off."""
+    used = _used(config.family)
+    unknown = [
+        key
+        for key in config.tree
+        if str(key) not in used
+        and str(key) not in choice.outer
+        and not _costless(str(key), config.family)
+        and not OTHER_PARTS.fullmatch(str(key))
+    ]
+    if not unknown:
+        return []
+    shown = ", ".join(said(str(key)).strip("'") for key in unknown[:_MOST_UNKNOWN])
+    more = f" and {len(unknown) - _MOST_UNKNOWN} more" if len(unknown) > _MOST_UNKNOWN else ""
+    meant = {str(key): nearest(str(key), sorted(used), cutoff=0.9) for key in unknown[:_MOST_UNKNOWN]}
+    hints = [f"did you mean {close} for {key}?" for key, close in meant.items() if close]
+    sentence = f"options that {config.family.configuration} does not have: {shown}{more}"
+    return [Fault("X007", sentence, unknown[0].place, " ".join(hints) or "they are left out")]

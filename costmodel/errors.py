@@ -72,8 +72,8 @@ FAULT_CODES = {
     "D017": "A fit that every answer needs is not among the efficiencies of the accelerator or of the network, nor in "
     "unmeasured.yaml, which stands in for parts that were never measured.",
     "X001": "The text is of no format that is read here. The kind is told by its content, by keys that a format knows.",
-    "X002": "A value that is needed stands nowhere, neither in the file nor as a default of its format. Give the option "
-    "that says it.",
+    "X002": "A value that is needed stands nowhere, neither in the file nor as a default of its format. Give the "
+    "option that says it.",
     "X003": "The file says something that a document of this program cannot say and that would make a count wrong: an "
     "architecture, a width, a pattern of layers. The sentence names the class and the key.",
     "X004": "Two lines or files say different things of one option. Keep one of the two.",

@@ -75,9 +75,10 @@ def _refuse(config: Config, refusal: Refusal) -> None:
     value, place = config.written(refusal.name)
     if place is None:
         return
-    harmless = [config.number(item[1:]) if isinstance(item, str) and item[:1] == "=" else item for item in refusal.harmless]
-    if any(value == item and isinstance(value, bool) == isinstance(item, bool) for item in harmless):
-        return
+    for item in refusal.harmless:
+        wanted = config.number(item[1:]) if isinstance(item, str) and item.startswith("=") else item
+        if value == wanted and isinstance(value, bool) == isinstance(wanted, bool):
+            return
     sentence = f"{config.family.classes[0]} with {refusal.name} {said(value)}"
     config.refuse("X003", sentence, place, f"{refusal.reason}; nothing was written")
 

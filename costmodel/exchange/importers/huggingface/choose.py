@@ -96,9 +96,9 @@ def _unknown(named: _Named) -> Fault:
     if why:
         return Fault("X003", f"{name}: the model document cannot say {why}", named.place, "nothing was written")
     stem = class_stem(named.architecture)
-    others = [family for family in FAMILIES if any(class_stem(known) == stem for known in family.classes)] if stem else []
-    if others:
-        hint = f"with {others[0].classes[0]} in its place the language model of that kind is read"
+    other = next((known for known in _KNOWN if class_stem(known) == stem), "") if stem else ""
+    if other:
+        hint = f"with {other} in its place the language model of that kind is read"
         return Fault("X003", f"{name} is not a language model that predicts the next token", named.place, hint)
     close = nearest(named.architecture, _KNOWN, cutoff=0.75) if named.architecture else ""
     hint = f"did you mean {close}?" if close else "its code is not in the table; write a model document instead"

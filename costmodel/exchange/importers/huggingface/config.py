@@ -20,8 +20,9 @@ _WANTED: dict[Kind, str] = {
     "word": "text",
     "list": "a list",
     "figure": "a number",
+    "width": "a whole number above 0, or auto,",
 }
-_HARMLESS: dict[Kind, Any] = {"count": 1, "flag": False, "word": "", "list": [], "figure": 0}
+_HARMLESS: dict[Kind, Any] = {"count": 1, "flag": False, "word": "", "list": [], "figure": 0, "width": "auto"}
 
 
 class Config:
@@ -87,7 +88,7 @@ class Config:
         if isinstance(source, Fact):
             return Value(source.value, self._of_class())
         value = self._ruled(source) if isinstance(source, Rule) else self._of_option(name, source)
-        if value is not None:
+        if value is not None and (field.optional or value.value is not None):
             return value
         if not field.optional:
             spelling = source.names[0] if isinstance(source, Option) else name
@@ -129,7 +130,8 @@ class Config:
                 self.warnings.append(Fault("X006", sentence, self.place, f"write {spelling} into the file"))
                 break
         text = f"default of {self.family.configuration}, {self.family.code}"
-        return Value(option.default, Origin("default", f"{spelling}: {text}"))
+        absent = FIELDS[name].optional and option.default == 0  # a width or number of 0: there is none
+        return Value(None if absent else option.default, Origin("default", f"{spelling}: {text}"))
 
     def _of_its_age(self, spelling: str, option: Option, place: Place | None) -> None:
         """A warning where a spelling is of old, or younger than the version that the file is of."""
@@ -146,7 +148,9 @@ class Config:
         kind = field.kind
         if kind == "count" and isinstance(value, list) and value and all(item == value[0] for item in value):
             value = value[0]  # one for every layer, all the same
-        if kind in ("count", "figure"):
+        if kind == "width" and value == "auto":
+            return value
+        if kind in ("count", "figure", "width"):
             return self._number(name, spelling, value, place)
         wanted = {"flag": bool, "word": str, "list": list}[kind]
         if isinstance(value, wanted):
@@ -155,18 +159,18 @@ class Config:
         return _HARMLESS[kind]
 
     def _number(self, name: str, spelling: str, value: Any, place: Place | None) -> Any:
-        field = FIELDS[name]
+        """A number in its range; 0 of an optional count says that there is none."""
+        kind, optional = FIELDS[name].kind, FIELDS[name].optional
         if isinstance(value, bool) or not isinstance(value, int | float):
-            if field.kind == "figure" and isinstance(value, str):
-                return value
-            self.refuse("D006", f"{_WANTED[field.kind]} is wanted for {spelling}, not {said(value)}", place)
-            return _HARMLESS[field.kind]
-        least = 1 if field.kind == "count" and not field.optional else 0
+            self.refuse("D006", f"{_WANTED[kind]} is wanted for {spelling}, not {said(value)}", place)
+            return _HARMLESS[kind]
+        least = -LARGEST if kind == "figure" else 0 if optional else 1
         if not math.isfinite(value) or not least <= value <= LARGEST:
-            self.refuse("D008", f"{spelling} {said(value)} is out of range: {least} to {LARGEST:.0e}", place)
-            return _HARMLESS[field.kind]
-        if field.kind == "count" and value != int(value):
+            self.refuse("D008", f"{spelling} {said(value)} is out of range: {least:g} to {LARGEST:g}", place)
+            return _HARMLESS[kind]
+        if kind == "figure":
+            return value
+        if value != int(value):
             self.refuse("D008", f"a whole number is wanted for {spelling}, not {said(value)}", place)
-            return _HARMLESS[field.kind]
-        number = int(value) if field.kind == "count" else value
-        return number or None if field.kind == "count" else number
+            return _HARMLESS[kind]
+        return int(value) or None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.family import Half
 
 _TOP = ("vocab", "hidden", "positions", "max_sequence")
+_MOST_KINDS = 64  # that may be mixed evenly
 _UNEVEN = 1.0  # layers by which a kind may run ahead of or behind its share and still count as evenly mixed
 
 
@@ -41,11 +43,11 @@ def model(config: Config, name: str, title: str) -> dict[str, Any]:
 def _kinds(config: Config, marks: Sequence[Hashable]) -> list[Half]:
     """One entry for each kind of layer, in the order in which they first come."""
     count = config["layer_count"].origin
-    order = list(dict.fromkeys(marks))
+    counts = Counter(marks)
     found = []
-    for mark in order:
-        entry: Half = {"count": Value(marks.count(mark), count)}
-        if mark == order[0] and len(order) > 1 and _leads(marks):
+    for mark, often in counts.items():
+        entry: Half = {"count": Value(often, count)}
+        if mark == marks[0] and _leading(marks):
             entry["leading"] = Value(True, Origin("derived", "the first layers are of this kind, no others"))
         found.append(entry | config.family.build(config, mark))
     if not _even(marks[_leading(marks) :]):
@@ -60,19 +62,16 @@ def _leading(marks: Sequence[Hashable]) -> int:
     return ahead if ahead < len(marks) and marks[0] not in marks[ahead:] else 0
 
 
-def _leads(marks: Sequence[Hashable]) -> bool:
-    return _leading(marks) > 0
-
-
 def _even(marks: Sequence[Hashable]) -> bool:
     """Whether every kind keeps its share in every run of layers from the first."""
-    for kind in set(marks):
-        share, seen = marks.count(kind) / len(marks), 0
+    counts = Counter(marks)
+    for kind, often in counts.items() if len(counts) <= _MOST_KINDS else ():
+        share, seen = often / len(marks), 0
         for index, mark in enumerate(marks):
             seen += mark == kind
             if abs(seen - share * (index + 1)) > _UNEVEN:
                 return False
-    return True
+    return len(counts) <= _MOST_KINDS
 
 
 def least_parameters(tree: dict[str, Any]) -> float:
@@ -87,8 +86,11 @@ def least_parameters(tree: dict[str, Any]) -> float:
 def _feed_matrices(hidden: int, kind: Half) -> float:
     experts = kind.get("experts", {})
     parts = [(1, kind.get("mlp")), (1, experts.get("shared")), (experts["count"].value if experts else 0, experts)]
-    widths = [(times * part["ffn_hidden"].value, part["gated"].value) for times, part in parts if part]
-    return sum((3 if gated else 2) * hidden * width for width, gated in widths)
+    found = 0.0
+    for times, part in parts:
+        if part:
+            found += times * (3 if part["gated"].value else 2) * hidden * part["ffn_hidden"].value
+    return found
 
 
 # --- places

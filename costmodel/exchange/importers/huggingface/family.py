@@ -8,7 +8,7 @@ of the configuration class, a fact of the class' code, or a rule over other fiel
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from costmodel.exchange.imported import Loss
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from costmodel.exchange.importers.huggingface.config import Config
 
 TRANSFORMERS = "5.24.0"  # the version whose classes these tables describe
-Kind = Literal["count", "flag", "word", "list", "figure"]
+Kind = Literal["count", "flag", "word", "list", "figure", "width"]
 Source = Option | Fact | Rule
 Half = dict[str, Any]
 
@@ -86,17 +86,18 @@ FIELDS: dict[str, Field] = {
     # read by rules alone: which layers are of which kind
     "layer_types": Field("list", optional=True),
     "mlp_types": Field("list", optional=True),
-    "dense_layers": Field("list", optional=True),
+    "numbered_layers": Field("list", optional=True),
     "leading_dense": Field("figure", optional=True),
     "sparse_step": Field("count"),
     "window_pattern": Field("figure", optional=True),
+    "leading_pattern": Field("count"),
     "window_from": Field("figure", optional=True),
     "windowed": Field("flag"),
     # read by rules alone: other ways to say the above
     "shared_experts": Field("figure", optional=True),
     "expansion": Field("figure", optional=True),
     "routing_method": Field("word", optional=True),
-    "written_head_dim": Field("figure", optional=True),
+    "written_head_dim": Field("width", optional=True),
     "pattern": Field("word", optional=True),
     "both_halves": Field("count"),
     "query_groups": Field("count"),
@@ -153,19 +154,20 @@ class Family:
     refusals: tuple[Refusal, ...] = ()
     quiet: tuple[str, ...] = ()
     code: str = f"transformers {TRANSFORMERS}"
-    since: str = ""
 
     @property
     def options(self) -> dict[str, Option]:
         """The fields that options of its configuration class say."""
         return {name: source for name, source in self.fields.items() if isinstance(source, Option)}
 
-    def like(self, name: str, classes: tuple[str, ...], configuration: str, **changes: Any) -> Family:
+    def like(
+        self, name: str, classes: tuple[str, ...], configuration: str, *, without: tuple[str, ...] = (), **changes: Any
+    ) -> Family:
         """Another family that differs from this one in fields, by their names, or in other respects.
 
         A plain value for a field that is an option here is the option's other default; elsewhere it is a fact.
         """
-        fields = dict(self.fields)
+        fields = {key: source for key, source in self.fields.items() if key not in without}
         for key in [key for key in changes if key in FIELDS]:
             fields[key] = _changed(fields.get(key), changes.pop(key))
         return replace(self, name=name, classes=classes, configuration=configuration, fields=fields, **changes)

@@ -72,7 +72,10 @@ def mlp(config: Config) -> Half:
 
 def experts(config: Config) -> Half:
     """Routed experts and, beside them, shared ones as one MLP."""
-    half = {"count": config["experts"], "top_k": config["top_k"], "ffn_hidden": config["expert_hidden"]}
+    if config["experts"].value is None:
+        config.refuse("X005", "a layer of experts is listed, and the file has no experts", config["experts"].place)
+    count = Value(config["experts"].value or 1, config["experts"].origin)
+    half: Half = {"count": count, "top_k": config["top_k"], "ffn_hidden": config["expert_hidden"]}
     half["gated"] = config["gated"]
     if config.flag("expert_biases"):
         half["biases"] = config["expert_biases"]
@@ -81,9 +84,15 @@ def experts(config: Config) -> Half:
         half["shared"] = {"ffn_hidden": config["shared_hidden"], "gated": config["gated"]}
         if config.flag("expert_biases"):
             half["shared"]["biases"] = config["expert_biases"]
-    if config["groups"].value is not None and config["group_limit"].value is not None:
+    if _grouped(config):
         half |= {"groups": config["groups"], "group_limit": config["group_limit"]}
     return half
+
+
+def _grouped(config: Config) -> bool:
+    """Whether a token may choose from some groups of experts alone; one group, or a greedy choice, limits nothing."""
+    limited = config["groups"].value is not None and config["group_limit"].value is not None
+    return limited and config.number("groups") > 1 and config["routing_method"].value != "greedy"
 
 
 def _flags(config: Config, *names: str) -> Half:

@@ -30,7 +30,7 @@ activation activation_dropout activation_function attention_dropout attention_pr
 dropout embd_pdrop embed_dropout emb_pdrop hidden_act hidden_activation hidden_dropout hidden_dropout_prob
 init_std initializer_factor initializer_range layer_norm_eps layer_norm_epsilon mlp_hidden_act norm_eps norm_epsilon
 rms_norm_eps layernorm_epsilon resid_pdrop residual_dropout embedding_dropout scale_embedding mup_enabled
-pretraining_tp tensor_parallel_degree _attn_implementation _attn_implementation_autoset attn_implementation
+pretraining_tp use_mtp mtp_transformer_layers tensor_parallel_degree attn_implementation
 _flash_attn_2_enabled use_flash_attn flash_attention ep_size
 """
 _ROUTING = """
@@ -48,6 +48,7 @@ APPROXIMATED = {
     "clip_qkv": "queries, keys and values are clipped, whose time is not said",
 }
 CANNOT_BE_SAID = {
+    "num_mtp_modules": "modules of multi-token prediction, whose shape is not in the file",
     "quantization_config": "weights are stored quantised: the type of weights is a matter of the workload",
     "compression_config": "weights are stored compressed: the type of weights is a matter of the workload",
 }

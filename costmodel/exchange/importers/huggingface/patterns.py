@@ -32,6 +32,12 @@ def layer_count(config: Config) -> int:
     return count
 
 
+def leading_layers(config: Config, name: str) -> int:
+    """A number of layers at the start, no more than there are; none where nothing says it."""
+    first = config[name].value
+    return min(max(0, int(first)), layer_count(config)) if isinstance(first, int | float) else 0
+
+
 def layers(mixers: Mixers, feeds: Feeds) -> Callable[[Config], Sequence[Mark]]:
     """Layers of two halves, each half in its own order."""
 
@@ -54,6 +60,25 @@ def windows_everywhere(config: Config) -> list[Mixer]:
     return [windowed(config)] * layer_count(config)
 
 
+def rotary_layers(config: Config) -> list[bool]:
+    """Which layers have rotary positions: as listed, or all but every nth."""
+    listed, count, step = config["block_types"].value, layer_count(config), config["window_pattern"].value
+    if listed and len(listed) == count:
+        return [bool(here) for here in listed]
+    return [not isinstance(step, int) or step < 1 or (index + 1) % step != 0 for index in range(count)]
+
+
+def windows_without_positions(config: Config) -> list[Mixer]:
+    """A window in the layers without rotary positions, where windows are switched on."""
+    window = windowed(config) if config.flag("windowed") else "full"
+    return ["full" if rotary else window for rotary in rotary_layers(config)]
+
+
+def chunks_with_positions(config: Config) -> list[Mixer]:
+    """A chunk in the layers with rotary positions, all tokens in those without."""
+    return [windowed(config) if rotary else "full" for rotary in rotary_layers(config)]
+
+
 def windows_where_on(config: Config) -> list[Mixer]:
     """A window in every layer, where windows are switched on."""
     return [windowed(config) if config.flag("windowed") else "full"] * layer_count(config)
@@ -68,8 +93,8 @@ def by_type(otherwise: Mixers) -> Mixers:
             return otherwise(config)
         if not _as_many(config, types.value, count, "layer_types"):
             return ["full"] * count
-        window = windowed(config)
-        return [window if _mixer(config, item) == "window" else _mixer(config, item) for item in types.value]
+        window, found = windowed(config), [_mixer(config, item) for item in types.value]
+        return [window if mixer == "window" else mixer for mixer in found]
 
     return typed
 
@@ -95,10 +120,10 @@ def full_first_of(step: int) -> Mixers:
 
 def windows_from(config: Config) -> list[Mixer]:
     """No window in the first so many layers, where windows are switched on at all."""
-    count, first = layer_count(config), config["window_from"].value
+    count, ahead = layer_count(config), leading_layers(config, "window_from")
     window = windowed(config) if config.flag("windowed") else "full"
-    ahead = min(int(first), count) if isinstance(first, int | float) else 0
-    return ["full"] * ahead + [window] * (count - ahead)
+    mixers: list[Mixer] = ["full"] * ahead
+    return mixers + [window] * (count - ahead)
 
 
 def windowed(config: Config) -> Mixer:
@@ -138,14 +163,14 @@ def sparse(config: Config) -> list[Feed]:
 
 def leading_dense(config: Config) -> list[Feed]:
     """An MLP in the first so many layers, experts in the others."""
-    count, first = layer_count(config), config["leading_dense"].value
-    ahead = min(int(first), count) if isinstance(first, int | float) else 0
-    return ["mlp" for _ in range(ahead)] + [sparse_feed(config)] * (count - ahead)
+    count, ahead = layer_count(config), leading_layers(config, "leading_dense")
+    feeds: list[Feed] = ["mlp"] * ahead
+    return feeds + [sparse_feed(config)] * (count - ahead)
 
 
 def sparse_steps(config: Config) -> list[Feed]:
     """Experts in every nth layer, but for layers that are listed as dense."""
-    step, listed = config.number("sparse_step"), _indices(config)
+    step, listed = config.number("sparse_step"), listed_layers(config)
     feeds: list[Feed] = []
     for index in range(layer_count(config)):
         feeds.append("mlp" if index in listed or (index + 1) % step else sparse_feed(config))
@@ -173,10 +198,11 @@ def by_mlp_type(otherwise: Feeds) -> Feeds:
 
 
 def sparse_feed(config: Config) -> Feed:
+    """Experts, if there are any, else an MLP."""
     return "mlp" if config["experts"].value is None else "experts"
 
 
-def _indices(config: Config) -> set[int]:
-    """The layers listed as dense."""
-    listed = config["dense_layers"].value or []
+def listed_layers(config: Config) -> set[int]:
+    """The layers that are listed by their numbers."""
+    listed = config["numbered_layers"].value or []
     return {item for item in listed if isinstance(item, int) and not isinstance(item, bool)}

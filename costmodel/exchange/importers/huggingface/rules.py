@@ -81,7 +81,9 @@ POST_NORMS = Rule(
 LossOf = Callable[[Config], Loss | None]
 
 
-def unsaid(sentence: str, parameters: Callable[[Config], float], when: Callable[[Config], bool] | None = None) -> LossOf:
+def unsaid(
+    sentence: str, parameters: Callable[[Config], float], when: Callable[[Config], bool] | None = None
+) -> LossOf:
     """Parameters of a family's models that no key of ours counts, or that ours counts and they lack (negative)."""
 
     def lost(config: Config) -> Loss | None:

@@ -27,7 +27,6 @@ from costmodel.exchange.importers.huggingface.rules import (
     SINUSOIDS,
     TWO_MORE_ROWS,
     assumed,
-    negated,
     one_if,
     per_layer,
     product,
@@ -105,13 +104,13 @@ def _gpt_neo_layers(config: Config) -> Sequence[Mark]:
 
 
 def _falcon_kv_heads(config: Config) -> Value:
-    if config.flag("new_decoder") or not config.flag("multi_query"):
+    if config.flag("new_decoder"):
         return config["falcon_kv_heads"]
-    return config.derived(1, "multi_query: 1", "multi_query")
+    return config.derived(1, "multi_query: 1", "multi_query") if config.flag("multi_query") else config["heads"]
 
 
 def _falcon_norms(config: Config) -> Value:
-    """Two one behind the other; of parallel halves two in the new decoder, unless the file has another number, else 1."""
+    """Two in sequence; of parallel halves two in the new decoder, unless the file has another number, else one."""
     if not config.flag("parallel_attention"):
         return config.derived(2, "one before each half", "parallel_attention")
     two = config["falcon_norms"].value == 2 or (config["falcon_norms"].value is None and config.flag("new_decoder"))
@@ -170,10 +169,10 @@ FAMILIES = [
         layer_count=option("n_layer", "num_hidden_layers", default=2),
         heads=option("n_head", "num_attention_heads", default=8), kv_heads=same("heads"), head_dim=HIDDEN_BY_HEADS,
         ffn_hidden=FOUR_HIDDEN,
-        max_sequence=option("seq_length", null=assumed(2048, "the length that BLOOM was trained on; no option says it")),
+        max_sequence=option("seq_length", null=assumed(2048, "BLOOM was trained on 2048 tokens; no option says it")),
         tied=True, biases=YES, mlp_biases=YES, gated=NO, norm="layernorm", positions="alibi", embedding_norm=YES,
         quiet=("apply_residual_connection_post_layernorm", "slow_but_exact", "offset_alibi", "skip_bias_add",
-               "skip_bias_add_qkv", "unk_token_id", "masked_softmax_fusion", "bias_dropout_fusion"),
+               "skip_bias_add_qkv", "unk_token_id", "masked_softmax_fusion", "bias_dropout_fusion", "n_inner"),
     ),
     LLAMA.like(
         "opt", ("OPTForCausalLM",), "OPTConfig", types=("opt",), vocab=50272, hidden=768, layer_count=12, heads=12,
@@ -206,7 +205,7 @@ FAMILIES = [
         parallel_attention=option("parallel_attn", default=True),
         falcon_kv_heads=option("num_kv_heads", "n_head_kv", null=same("heads")),
         falcon_norms=option("num_ln_in_parallel_attn"),
-        kv_heads=Rule("1 with multi_query, but num_kv_heads in the new decoder", _falcon_kv_heads),
+        kv_heads=Rule("num_kv_heads in the new decoder, else 1 with multi_query, else heads", _falcon_kv_heads),
         parallel=Rule("parallel_attn, or new_decoder_architecture", _falcon_parallel),
         norms=Rule("by parallel_attn and num_ln_in_parallel_attn", _falcon_norms),
         alibi=option("alibi", default=False), positions=ALIBI_OR_ROTARY, biases=option("bias", default=False),
@@ -280,7 +279,7 @@ FAMILIES = [
     ),
     LLAMA.like(
         "nanochat", ("NanoChatForCausalLM",), "NanoChatConfig", types=("nanochat",), vocab=50304, hidden=768,
-        ffn_hidden=8192, layer_count=12, heads=6, kv_heads=6, gated=NO, mlp_biases=NO,
+        ffn_hidden=8192, layer_count=12, heads=6, gated=NO, mlp_biases=NO,
         losses=(NO_NORM_WEIGHTS,), quiet=("final_logit_softcapping",),
     ),
 ]  # fmt: skip

@@ -10,7 +10,14 @@ from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.llama import LLAMA
 from costmodel.exchange.importers.huggingface.family import Refusal
 from costmodel.exchange.importers.huggingface.halves import Mark, Mixer, single_half
-from costmodel.exchange.importers.huggingface.patterns import MOST_LAYERS, dense, layer_count, layers, sparse
+from costmodel.exchange.importers.huggingface.patterns import (
+    MOST_LAYERS,
+    dense,
+    layer_count,
+    layers,
+    listed_layers,
+    sparse,
+)
 from costmodel.exchange.importers.huggingface.rules import HIDDEN_BY_HEADS, assumed, same
 from costmodel.exchange.options import Fact, Rule, option
 
@@ -46,7 +53,8 @@ def _head_dim(config: Config) -> Value | None:
     width, wide = config.number("state_heads") * int(written.value), config["expansion"].value
     inner = int(config.number("hidden") * wide) if isinstance(wide, int | float) else width
     if inner != width:
-        sentence = f"{config.number('state_heads')} heads of {written.value} make {width}, and the mixer is {inner} wide"
+        heads = config.number("state_heads")
+        sentence = f"{heads} heads of {written.value} make {width}, and the mixer is {inner} wide"
         config.refuse("X005", sentence, written.place, "expand x hidden size has to be heads x width of a head")
     return written
 
@@ -86,9 +94,7 @@ def _listed_mixers(config: Config) -> list[Mixer]:
 
 def _bamba_mixers(config: Config) -> list[Mixer]:
     """A state space, but attention in the layers listed."""
-    if config["block_types"].value is not None:
-        return _listed_mixers(config)
-    listed = config["dense_layers"].value or []
+    listed = listed_layers(config)
     return ["full" if index in listed else "state" for index in range(layer_count(config))]
 
 
@@ -120,30 +126,32 @@ def _nemotron_layers(config: Config) -> Sequence[Mark]:
     return [_NEMOTRON[str(item)] for item in types]
 
 
-NEMOTRON_COUNT = Rule(
-    "as many as the pattern has",
-    lambda config: config.derived(max(1, len(_nemotron_types(config))), "length of the pattern", "block_types", "pattern"),
-)
+def _nemotron_count(config: Config) -> Value:
+    return config.derived(max(1, len(_nemotron_types(config))), "length of the pattern", "block_types", "pattern")
+
+
+NEMOTRON_COUNT = Rule("as many as the pattern has", _nemotron_count)
 
 FAMILIES = [
     LLAMA.like(
         "mamba2", ("Mamba2ForCausalLM",), "Mamba2Config", types=("mamba2",), vocab=32768, layer_count=64,
         max_sequence=assumed(1_048_576, "a state space has no longest sequence"),
-        heads=Fact(1), kv_heads=Fact(1), head_dim=Fact(1), ffn_hidden=Fact(1), biases=NO, mlp_biases=NO,
+        without=("heads", "kv_heads", "head_dim", "ffn_hidden", "biases", "output_bias", "mlp_biases"),
         state_heads=option("num_heads", default=128), written_head_dim=option("head_dim", default=64),
         expansion=option("expand", default=2), state_head_dim=HEAD_DIM, state_groups=option("n_groups", default=8),
         state_size=option("state_size", default=128), state_conv=option("conv_kernel", default=4),
         state_chunk=option("chunk_size", default=256), layers=lambda config: [Mark("state", "")] * layer_count(config),
-        build=single_half, refusals=_PLAIN_MIXER, quiet=(*_MAMBA_QUIET, "rms_norm", "norm_before_gate"), since="4.44",
+        build=single_half, refusals=_PLAIN_MIXER, quiet=(*_MAMBA_QUIET, "rms_norm", "norm_before_gate"),
     ),
     LLAMA.like(
         "bamba", ("BambaForCausalLM",), "BambaConfig", types=("bamba",), vocab=128000, ffn_hidden=14336, kv_heads=8,
-        max_sequence=262144, state_heads=option("mamba_n_heads", default=128), expansion=option("mamba_expand", default=2),
+        max_sequence=262144, state_heads=option("mamba_n_heads", default=128),
+        expansion=option("mamba_expand", default=2),
         written_head_dim=option("mamba_d_head", default="auto"), state_head_dim=HEAD_DIM,
         state_groups=option("mamba_n_groups", default=1), state_size=option("mamba_d_state", default=256),
         state_conv=option("mamba_d_conv", default=4), state_chunk=option("mamba_chunk_size", default=256),
-        dense_layers=option("attn_layer_indices"), block_types=option("layers_block_type", "layer_types"),
-        layers=layers(_bamba_mixers, dense), refusals=_PLAIN_MIXER, quiet=_MAMBA_QUIET, since="4.48",
+        numbered_layers=option("attn_layer_indices"),
+        layers=layers(_bamba_mixers, dense), refusals=_PLAIN_MIXER, quiet=_MAMBA_QUIET,
     ),
     LLAMA.like(
         "granitemoehybrid", ("GraniteMoeHybridForCausalLM",), "GraniteMoeHybridConfig", types=("granitemoehybrid",),
@@ -158,7 +166,6 @@ FAMILIES = [
         refusals=_PLAIN_MIXER,
         quiet=(*_MAMBA_QUIET, "embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier",
                "position_embedding_type", "normalization_function", "init_method"),
-        since="4.53",
     ),
     LLAMA.like(
         "nemotron_h", ("NemotronHForCausalLM",), "NemotronHConfig", types=("nemotron_h",), vocab=131072,
@@ -169,19 +176,21 @@ FAMILIES = [
         state_groups=option("n_groups", "mamba_n_groups", default=8), state_size=option("ssm_state_size", default=128),
         state_conv=option("conv_kernel", "mamba_d_conv", default=4),
         state_chunk=option("chunk_size", "mamba_chunk_size", default=128),
-        experts=option("n_routed_experts", "num_local_experts", default=8), top_k=option("num_experts_per_tok", default=2),
-        expert_hidden=option("moe_intermediate_size", default=7688), expert_biases=same("mlp_biases"), router_bias=YES,
+        experts=option("n_routed_experts", "num_local_experts", default=8),
+        top_k=option("num_experts_per_tok", default=2),
+        expert_hidden=option("moe_intermediate_size", default=7688), router_bias=YES, tied=NO,
         shared_hidden=option("moe_shared_expert_intermediate_size", default=7688),
         groups=option("n_group", default=1), group_limit=option("topk_group", default=1),
         layers=_nemotron_layers, build=single_half,
         refusals=(
             *_PLAIN_MIXER,
+            Refusal("tie_word_embeddings", (False,), "the class ties nothing"),
+            Refusal("mlp_bias", (False,), "its experts have none, and the document has one for both"),
             Refusal("moe_latent_size", (None,), "its experts work at another width than the stream's"),
-            Refusal("num_nextn_predict_layers", (0, None), "its prediction modules are several layers of one half each"),
+            Refusal("num_nextn_predict_layers", (0, None), "its prediction modules are several layers of one half"),
         ),
         quiet=(*_MAMBA_QUIET, "num_hidden_layers", "expand", "mamba_expand", "mlp_hidden_act", "n_shared_experts",
                "attention_bias", "mtp_layers_block_type", "mtp_hybrid_override_pattern", "moe_shared_expert_overlap",
                "attention_head_dim", "norm_eps", "layer_norm_epsilon", "sliding_window"),
-        since="5.0",
     ),
 ]  # fmt: skip

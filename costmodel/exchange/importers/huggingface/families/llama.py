@@ -13,6 +13,7 @@ from costmodel.exchange.importers.huggingface.patterns import (
     layers,
     windows_everywhere,
     windows_from,
+    windows_without_positions,
 )
 from costmodel.exchange.importers.huggingface.rules import (
     HIDDEN_BY_HEADS,
@@ -26,7 +27,8 @@ from costmodel.exchange.options import Fact, option
 
 YES, NO = Fact(True), Fact(False)
 ALTERNATING = layers(by_type(full_every), dense)
-BY_TYPE = layers(by_type(everywhere("full")), dense)
+
+EVEN_HEADS = Refusal("head_dim", ("=head_dim", None), "the class works with heads of hidden size / heads alone")
 
 LLAMA = Family(
     "llama",
@@ -60,8 +62,9 @@ FAMILIES = [
     LLAMA,
     LLAMA.like(
         "internlm3", ("LlamaForCausalLM", "InternLM3ForCausalLM"), "InternLM3Config", types=("internlm3",),
-        vocab=128512, ffn_hidden=10240, layer_count=48, kv_heads=2, max_sequence=32768,
-        biases=option("attention_bias", "qkv_bias", default=False), mlp_biases=option("mlp_bias", "bias", default=False),
+        vocab=128512, ffn_hidden=10240, layer_count=48, kv_heads=2, head_dim=128, max_sequence=32768,
+        biases=option("attention_bias", "qkv_bias", default=False),
+        mlp_biases=option("mlp_bias", "bias", default=False),
     ),
     LLAMA.like(
         "exaone", ("LlamaForCausalLM", "ExaoneForCausalLM"), "ExaoneConfig", types=("exaone",), vocab=102400,
@@ -70,7 +73,8 @@ FAMILIES = [
     ),
     LLAMA.like(
         "iquestcoder", ("LlamaForCausalLM",), "IQuestCoderConfig", types=("iquestcoder",), vocab=76800, hidden=5120,
-        ffn_hidden=27648, layer_count=80, heads=40, kv_heads=8, max_sequence=131072,
+        ffn_hidden=27648, layer_count=80, heads=40, kv_heads=8, head_dim=128,
+        max_sequence=131072,
     ),
     LLAMA.like(
         "granite", ("GraniteForCausalLM",), "GraniteConfig", types=("granite",), head_dim=HIDDEN_BY_HEADS,
@@ -93,7 +97,8 @@ FAMILIES = [
     ),
     LLAMA.like(
         "helium", ("HeliumForCausalLM",), "HeliumConfig", types=("helium",), vocab=48000, hidden=2560,
-        ffn_hidden=7040, layer_count=24, heads=20, kv_heads=20, head_dim=128, max_sequence=4096, output_bias=NO,
+        ffn_hidden=7040, layer_count=24, heads=20, kv_heads=20, max_sequence=4096, output_bias=NO,
+        head_dim=HIDDEN_BY_HEADS, refusals=(EVEN_HEADS,),
     ),
     LLAMA.like(
         "cwm", ("CwmForCausalLM",), "CwmConfig", types=("cwm",), vocab=128256, hidden=6144, ffn_hidden=21504,
@@ -136,9 +141,8 @@ FAMILIES = [
         "smollm3", ("SmolLM3ForCausalLM",), "SmolLM3Config", types=("smollm3",), vocab=128256, hidden=2048,
         layer_count=36, heads=16, kv_heads=4, max_sequence=32768, tied=True,
         window=option("sliding_window"), windowed=option("use_sliding_window", default=False),
-        layer_types=option("layer_types"), layers=BY_TYPE,
-        refusals=(Refusal("use_sliding_window", (False,), "its windows follow no_rope_layers; list layer_types"),),
-        quiet=("no_rope_layers", "no_rope_layer_interval"),
+        block_types=option("no_rope_layers"), window_pattern=option("no_rope_layer_interval", default=4),
+        layer_types=option("layer_types"), layers=layers(by_type(windows_without_positions), dense),
     ),
     LLAMA.like(
         "glm", ("GlmForCausalLM",), "GlmConfig", types=("glm",), vocab=151552, ffn_hidden=13696, layer_count=40,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from costmodel.exchange.importers.huggingface.config import Config
-from costmodel.exchange.importers.huggingface.families.llama import LLAMA, PLAIN
+from costmodel.exchange.importers.huggingface.families.llama import EVEN_HEADS, LLAMA, PLAIN
 from costmodel.exchange.importers.huggingface.family import Refusal
-from costmodel.exchange.importers.huggingface.halves import Feed, Mixer
+from costmodel.exchange.importers.huggingface.halves import Mixer
 from costmodel.exchange.importers.huggingface.patterns import (
     by_mlp_type,
     by_type,
@@ -15,8 +15,8 @@ from costmodel.exchange.importers.huggingface.patterns import (
     layer_count,
     layers,
     leading_dense,
+    leading_layers,
     sparse,
-    sparse_feed,
     sparse_steps,
     windowed,
     windows_everywhere,
@@ -24,24 +24,31 @@ from costmodel.exchange.importers.huggingface.patterns import (
     windows_where_on,
 )
 from costmodel.exchange.importers.huggingface.rules import (
-    CHUNKS,
     HEAD_BIAS_IF_ANY,
     HIDDEN_BY_HEADS,
     SHARED_WIDTH,
-    product,
     same,
 )
-from costmodel.exchange.options import Fact, Rule, option
+from costmodel.exchange.options import Fact, option
 
 YES, NO = Fact(True), Fact(False)
 AS_MLP = same("ffn_hidden")
 _GRANITE = ("embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier", "layer_rope_theta")
 
+# --- orders of these families alone
+
+
+def _qwen_2_mixers(config: Config) -> list[Mixer]:
+    """Where windows are on, one in every second of the first so many layers."""
+    window, first = windowed(config) if config.flag("windowed") else "full", leading_layers(config, "window_from")
+    return ["full" if index % 2 or index >= first else window for index in range(layer_count(config))]
+
+
 MIXTRAL = PLAIN.like(
     "mixtral", ("MixtralForCausalLM",), "MixtralConfig", types=("mixtral",), ffn_hidden=14336, kv_heads=8,
     max_sequence=131072, window=option("sliding_window", was=(("4.37", 4096),)),
     experts=option("num_local_experts", "num_experts", default=8), top_k=option("num_experts_per_tok", default=2),
-    expert_hidden=AS_MLP, layers=layers(windows_everywhere, sparse), since="4.36",
+    expert_hidden=AS_MLP, layers=layers(windows_everywhere, sparse),
 )  # fmt: skip
 QWEN_2_MOE = PLAIN.like(
     "qwen2_moe", ("Qwen2MoeForCausalLM",), "Qwen2MoeConfig", types=("qwen2_moe",), vocab=151936, hidden=2048,
@@ -49,11 +56,10 @@ QWEN_2_MOE = PLAIN.like(
     biases=option("qkv_bias", default=True), output_bias=NO, experts=option("num_experts", default=60),
     top_k=option("num_experts_per_tok", default=4), expert_hidden=option("moe_intermediate_size", default=1408),
     shared_hidden=option("shared_expert_intermediate_size", default=5632), shared_gate=YES,
-    sparse_step=option("decoder_sparse_step", default=1), dense_layers=option("mlp_only_layers"),
+    sparse_step=option("decoder_sparse_step", default=1), numbered_layers=option("mlp_only_layers"),
     window=option("sliding_window", default=4096), windowed=option("use_sliding_window", default=False),
     window_from=option("max_window_layers", default=28), layer_types=option("layer_types"),
-    layers=layers(by_type(everywhere("full")), sparse_steps),
-    refusals=(Refusal("use_sliding_window", (False,), "list layer_types, whose order differs between versions"),),
+    layers=layers(by_type(_qwen_2_mixers), sparse_steps),
 )  # fmt: skip
 GLM_4_MOE = PLAIN.like(
     "glm4_moe", ("Glm4MoeForCausalLM",), "Glm4MoeConfig", types=("glm4_moe",), vocab=151552,
@@ -64,43 +70,9 @@ GLM_4_MOE = PLAIN.like(
     shared_experts=option("n_shared_experts", "num_shared_experts", default=1), shared_hidden=SHARED_WIDTH,
     router_bias=YES, groups=option("n_group", default=1), group_limit=option("topk_group", default=1),
     leading_dense=option("first_k_dense_replace", default=1),
-    prediction_depth=option("num_nextn_predict_layers", "num_mtp_layers"), layers=layers(everywhere("full"), leading_dense),
+    prediction_depth=option("num_nextn_predict_layers", "num_mtp_layers"),
+    layers=layers(everywhere("full"), leading_dense),
 )  # fmt: skip
-
-
-# --- Llama 4 and ERNIE 4.5: which layers have experts
-
-
-def _llama_4_mixers(config: Config) -> list[Mixer]:
-    """Chunks in layers with rotary positions, all tokens in those without."""
-    rotary, count = config["block_types"].value, layer_count(config)
-    step = config["window_pattern"].value
-    if not rotary or len(rotary) != count:
-        rotary = [(index + 1) % step if isinstance(step, int) and step else 1 for index in range(count)]
-    return [windowed(config) if here else "full" for here in rotary]
-
-
-def _llama_4_feeds(config: Config) -> list[Feed]:
-    count, listed, step = layer_count(config), config["dense_layers"].value, config.number("sparse_step")
-    sparse_ones = range(step - 1, count, step) if listed is None else [one for one in listed if isinstance(one, int)]
-    return ["experts" if index in set(sparse_ones) else "mlp" for index in range(count)]
-
-
-def _ernie_feeds(config: Config) -> list[Feed]:
-    """Experts from a first to a last layer, in every nth."""
-    count, step = layer_count(config), config.number("sparse_step")
-    first, last = config["leading_dense"].value, config["last_sparse"].value
-    end = count - 1 if last is None or last < 0 else last
-    return [
-        sparse_feed(config) if (index + 1) % step == 0 and (first or 0) <= index <= end else "mlp"
-        for index in range(count)
-    ]
-
-
-def _flint_mixers(config: Config) -> list[Mixer]:
-    """All tokens in the first two layers, in every fourth from there, and in the last."""
-    count, window = layer_count(config), windowed(config)
-    return ["full" if index < 2 or index % 4 == 1 or index == count - 1 else window for index in range(count)]
 
 
 FAMILIES = [
@@ -108,7 +80,7 @@ FAMILIES = [
     QWEN_2_MOE,
     GLM_4_MOE,
     QWEN_2_MOE.like(
-        "qwen3_moe", ("Qwen3MoeForCausalLM",), "Qwen3MoeConfig",
+        "qwen3_moe", ("Qwen3MoeForCausalLM",), "Qwen3MoeConfig", without=("window_from", "layer_types"),
         types=("qwen3_moe",), ffn_hidden=6144, heads=32, kv_heads=4,
         biases=option("attention_bias", default=False), output_bias=same("biases"), qk_norm=YES,
         experts=option("num_experts", "num_local_experts", default=128),
@@ -119,7 +91,7 @@ FAMILIES = [
     ),
     GLM_4_MOE.like(
         "sarvam_moe", ("Glm4MoeForCausalLM", "SarvamMoEForCausalLM"), "SarvamMoEConfig", types=("sarvam_moe",),
-        vocab=262144, ffn_hidden=8192, layer_count=19, heads=64, kv_heads=4, top_k=6, qk_norm=True,
+        vocab=262144, ffn_hidden=8192, layer_count=19, heads=64, kv_heads=4, top_k=6, qk_norm=True, head_dim=64,
         expert_hidden=1024, biases=option("attention_bias", "use_qkv_bias", default=False),
     ),
     GLM_4_MOE.like(
@@ -160,15 +132,17 @@ FAMILIES = [
         "phimoe", ("PhimoeForCausalLM", "PhiMoEForCausalLM"), "PhimoeConfig", types=("phimoe",), vocab=32064,
         ffn_hidden=6400, kv_heads=8, max_sequence=131072, mlp_biases=NO, norm=Fact("layernorm"),
         window=option("sliding_window"), experts=option("num_local_experts", default=16),
-        top_k=option("num_experts_per_tok", default=2), expert_hidden=AS_MLP, head_bias=option("lm_head_bias", default=False),
+        top_k=option("num_experts_per_tok", default=2), expert_hidden=AS_MLP,
+        head_bias=option("lm_head_bias", default=False),
         layers=layers(windows_everywhere, sparse), losses=(HEAD_BIAS_IF_ANY,),
         quiet=("input_jitter_noise", "original_max_position_embeddings"),
     ),
     LLAMA.like(
         "olmoe", ("OlmoeForCausalLM",), "OlmoeConfig", types=("olmoe",), vocab=50304, hidden=2048, ffn_hidden=2048,
         layer_count=16, heads=16, max_sequence=4096, mlp_biases=NO, qk_norm_whole=YES,
-        experts=option("num_experts", "num_local_experts", default=64), top_k=option("num_experts_per_tok", default=8),
-        expert_hidden=AS_MLP, layers=layers(everywhere("full"), sparse), quiet=("clip_qkv",),
+        head_dim=HIDDEN_BY_HEADS, experts=option("num_experts", "num_local_experts", default=64),
+        top_k=option("num_experts_per_tok", default=8), expert_hidden=AS_MLP, layers=layers(everywhere("full"), sparse),
+        refusals=(EVEN_HEADS,),
     ),
     LLAMA.like(
         "flex_olmo", ("FlexOlmoForCausalLM",), "FlexOlmoConfig", types=("flex_olmo",), vocab=100352, max_sequence=4096,
@@ -180,10 +154,12 @@ FAMILIES = [
         hidden=option("d_model", "hidden_size", default=2048),
         layer_count=option("n_layers", "num_hidden_layers", default=24),
         heads=option("n_heads", "num_attention_heads", default=16), head_dim=HIDDEN_BY_HEADS,
-        kv_heads=option("attn_config.kv_n_heads", default=1), ffn_hidden=option("ffn_config.ffn_hidden_size", default=3584),
+        kv_heads=option("attn_config.kv_n_heads", default=1),
+        ffn_hidden=option("ffn_config.ffn_hidden_size", default=3584),
         max_sequence=option("max_seq_len", "max_position_embeddings", default=2048), biases=NO, mlp_biases=NO,
         norm=Fact("layernorm-no-bias"), experts=option("ffn_config.moe_num_experts", default=4),
-        top_k=option("ffn_config.moe_top_k", default=1), expert_hidden=AS_MLP, layers=layers(everywhere("full"), sparse),
+        top_k=option("ffn_config.moe_top_k", default=1), expert_hidden=AS_MLP,
+        layers=layers(everywhere("full"), sparse),
         quiet=("attn_config", "ffn_config", "resid_pdrop", "emb_pdrop", "num_key_value_heads"),
     ),
     LLAMA.like(
@@ -216,30 +192,6 @@ FAMILIES = [
         layer_types=option("layer_types"), layers=layers(by_type(full_first_of(4)), sparse), quiet=_GRANITE,
     ),
     LLAMA.like(
-        "llama4_text", ("Llama4ForCausalLM",), "Llama4TextConfig", types=("llama4_text",), vocab=202048, hidden=5120,
-        ffn_hidden=option("intermediate_size_mlp", default=16384), layer_count=48, heads=40, kv_heads=8, head_dim=128,
-        max_sequence=131072, mlp_biases=NO, window=option("attention_chunk_size", default=8192),
-        window_pattern=option("no_rope_layer_interval", default=4), block_types=option("no_rope_layers"),
-        layer_types=option("layer_types"), sparse_step=option("interleave_moe_layer_step", default=1),
-        dense_layers=option("moe_layers"), experts=option("num_local_experts", default=16),
-        top_k=option("num_experts_per_tok", default=1), expert_hidden=option("intermediate_size", default=8192),
-        shared_hidden=same("expert_hidden"), layers=layers(by_type(_llama_4_mixers), _llama_4_feeds), losses=(CHUNKS,),
-        quiet=("use_qk_norm", "attn_temperature_tuning", "floor_scale", "attn_scale", "for_llm_compressor"),
-    ),
-    LLAMA.like(
-        "ernie4_5_moe", ("Ernie4_5_MoeForCausalLM", "Ernie4_5_MoEForCausalLM"), "Ernie4_5_MoeConfig",
-        types=("ernie4_5_moe",), vocab=103424, hidden=2560, ffn_hidden=12288, layer_count=28, heads=20, kv_heads=4,
-        max_sequence=131072, tied=True, biases=option("use_bias", default=False), mlp_biases=same("biases"),
-        experts=option("moe_num_experts", "num_experts", default=64),
-        top_k=option("moe_k", "num_experts_per_tok", default=6),
-        expert_hidden=option("moe_intermediate_size", default=1536), router_bias=YES,
-        shared_experts=option("moe_num_shared_experts", default=2), shared_hidden=SHARED_WIDTH,
-        leading_dense=option("moe_layer_start_index", default=1), last_sparse=option("moe_layer_end_index", default=27),
-        sparse_step=option("moe_layer_interval", default=1), layers=layers(everywhere("full"), _ernie_feeds),
-        quiet=("moe_norm_min", "moe_capacity", "moe_use_aux_free"),
-        refusals=(Refusal("use_bias", (False,), "its experts have none, and the document has one for all"),),
-    ),
-    LLAMA.like(
         "hunyuan_v1_moe", ("HunYuanMoEV1ForCausalLM",), "HunYuanMoEV1Config", types=("hunyuan_v1_moe",), vocab=290943,
         mlp_biases=NO, qk_norm=YES, experts=option("num_experts", "num_local_experts", default=1),
         top_k=option("moe_topk", "num_experts_per_tok", default=1), expert_hidden=AS_MLP, shared_hidden=AS_MLP,
@@ -259,58 +211,10 @@ FAMILIES = [
         quiet=("rotary_dim", "use_routing_bias", "scoring_func", "mtp_transformer_layers"),
     ),
     LLAMA.like(
-        "mellum", ("MellumForCausalLM",), "MellumConfig", types=("mellum",), vocab=98304, hidden=2304, ffn_hidden=7168,
-        layer_count=28, kv_heads=4, head_dim=128, max_sequence=131072, mlp_biases=NO, qk_norm=YES,
-        experts=option("num_local_experts", "num_experts", default=64), top_k=option("num_experts_per_tok", default=8),
-        expert_hidden=option("moe_intermediate_size", default=896), window=option("sliding_window", default=1024),
-        layer_types=option("layer_types"), mlp_types=option("mlp_layer_types"),
-        prediction_depth=option("num_nextn_predict_layers", "num_mtp_layers"),
-        layers=layers(by_type(everywhere("full")), by_mlp_type(sparse)), quiet=("mtp_layer_types", "mtp_mlp_layer_types"),
-    ),
-    QWEN_2_MOE.like(
-        "flint", ("FlintForCausalLM",), "FlintConfig", types=("flint",), vocab=150144, ffn_hidden=6144, layer_count=49,
-        heads=32, kv_heads=4, head_dim=128, max_sequence=262144, biases=option("attention_bias", default=False),
-        output_bias=same("biases"), qk_norm=YES, sinks=YES, window=option("sliding_window", default=513),
-        experts=256, top_k=6, expert_hidden=512, shared_hidden=1024, shared_gate=NO,
-        dense_layers=option("mlp_only_layers", default=[0, 1]), layers=layers(by_type(_flint_mixers), sparse_steps),
-        refusals=(),
-    ),
-    LLAMA.like(
-        "kolibri1", ("Kolibri1ForCausalLM",), "Kolibri1Config", types=("kolibri1",), vocab=128000, hidden=2560,
-        ffn_hidden=same("expert_hidden"), layer_count=50, heads=48, kv_heads=4, head_dim=128, max_sequence=262144,
-        biases=NO, mlp_biases=NO, qk_norm=YES, norms=4, window=option("sliding_window", default=513),
-        window_pattern=Fact(5), layer_types=option("layer_types"),
-        experts=option("num_local_experts", "num_experts", default=384), top_k=option("num_experts_per_tok", default=6),
-        expert_hidden=option("moe_intermediate_size", default=512), router_bias=YES,
-        shared_hidden=option("shared_expert_intermediate_size", default=512), layers=layers(by_type(full_every), sparse),
-    ),
-    LLAMA.like(
         "aria_text", ("AriaTextForCausalLM",), "AriaTextConfig", types=("aria_text",), ffn_hidden=4096,
         experts=option("moe_num_experts", default=8), top_k=option("moe_topk", default=2), expert_hidden=AS_MLP,
         shared_experts=option("moe_num_shared_experts", default=2), shared_hidden=SHARED_WIDTH,
         layers=layers(everywhere("full"), sparse),
         refusals=(Refusal("mlp_bias", (False,), "its experts have none, and the document has one for both"),),
-    ),
-    LLAMA.like(
-        "cohere2_moe", ("Cohere2MoeForCausalLM",), "Cohere2MoeConfig", types=("cohere2_moe",), vocab=256000,
-        hidden=8192, layer_count=40, heads=64, head_dim=128, max_sequence=8192, tied=True, mlp_biases=NO,
-        ffn_hidden=option("prefix_dense_intermediate_size", null=same("expert_hidden")),
-        parallel=YES, norms=1,
-        norm=Rule(
-            "rmsnorm with rms_norm_eps, else layernorm-no-bias",
-            lambda config: config.derived(
-                "layernorm-no-bias" if config["rms_epsilon"].value is None else "rmsnorm", "by rms_norm_eps", "rms_epsilon"
-            ),
-        ),
-        rms_epsilon=option("rms_norm_eps"), window=option("sliding_window", default=4096),
-        window_pattern=option("sliding_window_pattern", default=4), layer_types=option("layer_types"),
-        mlp_types=option("mlp_layer_types"), leading_dense=option("first_k_dense_replace", default=0),
-        experts=option("num_experts", default=8), top_k=option("num_experts_per_tok", default=2),
-        expert_hidden=option("intermediate_size", default=22528),
-        shared_experts=option("num_shared_experts", default=0), shared_hidden=product("shared_experts", "expert_hidden"),
-        layers=layers(by_type(full_every), by_mlp_type(leading_dense)),
-        refusals=(Refusal("first_k_dense_replace", (0,), "list layer_types and mlp_layer_types"),),
-        quiet=("logit_scale", "shared_expert_combination_strategy", "expert_selection_fn",
-               "prefix_dense_sliding_window_pattern"),
     ),
 ]  # fmt: skip

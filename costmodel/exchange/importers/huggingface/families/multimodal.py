@@ -6,7 +6,14 @@ from typing import Literal, NamedTuple
 
 from costmodel.exchange.importers.huggingface.families.llama import LLAMA, PLAIN
 from costmodel.exchange.importers.huggingface.families.mixtures import GLM_4_MOE, QWEN_2_MOE
-from costmodel.exchange.importers.huggingface.patterns import by_type, dense, everywhere, layers, sparse_steps, windows_from
+from costmodel.exchange.importers.huggingface.patterns import (
+    by_type,
+    dense,
+    everywhere,
+    layers,
+    sparse_steps,
+    windows_from,
+)
 from costmodel.exchange.importers.huggingface.rules import HIDDEN_BY_HEADS, same
 from costmodel.exchange.options import Fact, option
 
@@ -17,35 +24,36 @@ _QWEN_2_VL = PLAIN.like(
     vocab=152064, hidden=8192, ffn_hidden=29568, layer_count=80, heads=64, kv_heads=8, max_sequence=32768,
     head_dim=HIDDEN_BY_HEADS, biases=YES, output_bias=NO, window=option("sliding_window", default=4096),
     windowed=option("use_sliding_window", default=False), window_from=option("max_window_layers", default=80),
-    layer_types=option("layer_types"), layers=layers(by_type(windows_from), dense), since="4.45",
+    layer_types=option("layer_types"), layers=layers(by_type(windows_from), dense),
 )  # fmt: skip
 
 FAMILIES = [
     _QWEN_2_VL,
     _QWEN_2_VL.like(
         "qwen2_5_vl_text", ("Qwen2_5_VLForConditionalGeneration",), "Qwen2_5_VLTextConfig",
-        types=("qwen2_5_vl_text", "qwen2_5_vl", "qwen2_5_omni_text"), since="4.49",
+        types=("qwen2_5_vl_text", "qwen2_5_vl", "qwen2_5_omni_text"),
     ),
     PLAIN.like(
         "qwen3_vl_text", ("Qwen3VLForConditionalGeneration",), "Qwen3VLTextConfig", types=("qwen3_vl_text",),
         vocab=151936, ffn_hidden=22016, kv_heads=32, head_dim=128, max_sequence=128000,
-        biases=option("attention_bias", default=False), qk_norm=YES, since="4.57",
+        biases=option("attention_bias", default=False), qk_norm=YES,
     ),
     QWEN_2_MOE.like(
         "qwen3_vl_moe_text", ("Qwen3VLMoeForConditionalGeneration",), "Qwen3VLMoeTextConfig",
+        without=("window", "windowed", "window_from", "layer_types"),
         types=("qwen3_vl_moe_text", "qwen3_omni_moe_text"), max_sequence=128000,
         biases=option("attention_bias", default=False), output_bias=same("biases"), qk_norm=YES,
         experts=option("num_experts", "num_local_experts", default=60), shared_hidden=Fact(None), shared_gate=NO,
-        layers=layers(everywhere("full"), sparse_steps), refusals=(), since="4.57",
+        layers=layers(everywhere("full"), sparse_steps), refusals=(),
     ),
     LLAMA.like(
         "glm4v_text", ("Glm4vForConditionalGeneration",), "Glm4vTextConfig", types=("glm4v_text",), vocab=151552,
         ffn_hidden=13696, layer_count=40, kv_heads=2, head_dim=HIDDEN_BY_HEADS, max_sequence=32768, biases=YES,
-        output_bias=NO, mlp_biases=NO, norms=4, since="4.54",
+        output_bias=NO, mlp_biases=NO, norms=4,
     ),
     GLM_4_MOE.like(
         "glm4v_moe_text", ("Glm4vMoeForConditionalGeneration",), "Glm4vMoeTextConfig", types=("glm4v_moe_text",),
-        vocab=151424, max_sequence=65536, biases=True, qk_norm=NO, prediction_depth=Fact(None), since="4.56",
+        vocab=151424, max_sequence=65536, biases=True, qk_norm=NO, prediction_depth=Fact(None),
     ),
 ]  # fmt: skip
 
@@ -101,5 +109,7 @@ WRAPPERS = [
     Wrapper(("VipLlavaForConditionalGeneration",), ("vipllava",), "llama", False),
     Wrapper(("FuyuForCausalLM",), ("fuyu",), "persimmon", False),
     Wrapper(("Emu3ForConditionalGeneration",), ("emu3",), "emu3_text_model", False),
-    Wrapper(("Phi4MultimodalForCausalLM", "Phi4MMForCausalLM"), ("phi4_multimodal", "phi4mm"), "phi3", False, "outer", flat=True),
+    Wrapper(
+        ("Phi4MultimodalForCausalLM", "Phi4MMForCausalLM"), ("phi4_multimodal", "phi4mm"), "phi3", False, flat=True
+    ),
 ]  # fmt: skip

@@ -137,7 +137,8 @@ FAMILIES = [
         layers=layers(windows_from, dense), quiet=("use_mrope",), code="modeling_mimo.py of the checkpoint",
     ),
     REMOTE.like(
-        "xverse", ("XverseForCausalLM",), "XverseConfig", types=("xverse",), kv_heads=option("num_key_value_heads", null=same("heads")),
+        "xverse", ("XverseForCausalLM",), "XverseConfig", types=("xverse",),
+        kv_heads=option("num_key_value_heads", null=same("heads")),
         quiet=("max_tokenizer_truncation",), code="modeling_xverse.py of the checkpoint",
         refusals=(Refusal("num_experts", (0, None), "experts of XVERSE are not in this table"),),
     ),
@@ -146,7 +147,7 @@ FAMILIES = [
         head_dim=option("kv_channels"), both_halves=option("intermediate_size"),
         ffn_hidden=Rule(
             "intermediate_size / 2",
-            lambda config: config.derived(max(1, config.number("both_halves") // 2), "intermediate_size / 2", "both_halves"),
+            lambda config: config.derived(config.number("both_halves") // 2, "intermediate_size / 2", "both_halves"),
         ),
         max_sequence=option("seq_length", "max_position_embeddings"), biases=YES, output_bias=NO,
         quiet=("layer_norm_epsilon", "no_bias", "use_dynamic_ntk", "use_logn_attn", "use_flash_attn", "rotary_pct",

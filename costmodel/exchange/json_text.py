@@ -12,9 +12,9 @@ import math
 import re
 from typing import Any
 
-from costmodel.documents.base import said
 from costmodel.documents.reading import Items, Mapping, Real, Text, Whole, key_at
 from costmodel.errors import CostModelError, Fault, Place, fail
+from costmodel.exchange.words import shown
 
 LONGEST = 4 * 2**20  # letters
 DEEPEST = 64
@@ -126,7 +126,7 @@ class _Reader:
         self.skip()
         if name in lines:
             hint = f"it stands first on line {lines[name]}; keep one of the two"
-            self.faults.append(Fault("D005", f"the key {said(name)} stands twice", place, hint))
+            self.faults.append(Fault("D005", f"the key {shown(name)} stands twice", place, hint))
             if len(self.faults) == _MOST_FAULTS:
                 raise CostModelError(*self.faults)
         lines.setdefault(name, place.line)

@@ -19,6 +19,10 @@ PARTS = (
     "experts",
     "schedules",
     "ring",
+    "config_parameters",
+    "config_options",
+    "config_wrappers",
+    "config_published",
 )
 
 

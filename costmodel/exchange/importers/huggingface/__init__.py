@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from costmodel.documents.base import said
 from costmodel.documents.faults import nearest, validate
 from costmodel.documents.model import Model
 from costmodel.documents.reading import Mapping
@@ -28,11 +27,13 @@ from costmodel.exchange.importers.huggingface.ignored import (
     is_token,
 )
 from costmodel.exchange.json_text import parse_json
+from costmodel.exchange.words import shown
 
 WEIGHTY = 0.001  # share of all parameters that the document may leave out
 _NAME = re.compile(r"[^a-z0-9.+-]+")
 _LONGEST_NAME = 64
 _MOST_UNKNOWN = 12
+_SLIP = 0.9  # likeness of a name that is meant to be another
 
 
 def read_config(text: str, file: str, name: str = "", title: str = "") -> Imported:
@@ -58,7 +59,8 @@ def _title(tree: Mapping, name: str, family: Family) -> str:
     """What the file calls itself, else the name given, else its class."""
     written = tree.get("_name_or_path")
     if isinstance(written, str) and written.strip("./ "):
-        return written.rstrip("/").rsplit("/", 1)[-1][:_LONGEST_NAME]
+        last = written.rstrip("/").rsplit("/", 1)[-1][:_LONGEST_NAME]
+        return "".join(letter for letter in last if letter.isprintable())
     return name or family.name
 
 
@@ -79,7 +81,7 @@ def _refuse(config: Config, refusal: Refusal) -> None:
         wanted = config.number(item[1:]) if isinstance(item, str) and item.startswith("=") else item
         if value == wanted and isinstance(value, bool) == isinstance(wanted, bool):
             return
-    sentence = f"{config.family.classes[0]} with {refusal.name} {said(value)}"
+    sentence = f"{config.family.classes[0]} with {refusal.name} {shown(value)}"
     config.refuse("X003", sentence, place, f"{refusal.reason}; nothing was written")
 
 
@@ -89,7 +91,7 @@ def _family_losses(config: Config) -> list[Loss]:
 
 def _weigh(config: Config, losses: list[Loss], tree: dict[str, Any]) -> None:
     """A fault for every loss of too many parameters to be left out."""
-    least = least_parameters(tree)
+    least = least_parameters(tree) if not config.faults else float("inf")
     for loss in losses:
         if abs(loss.parameters) > WEIGHTY * least:
             share = abs(loss.parameters) / least
@@ -100,10 +102,10 @@ def _weigh(config: Config, losses: list[Loss], tree: dict[str, Any]) -> None:
 
 def _costs(config: Config, choice: Choice) -> list[Loss]:
     """What is set in the file and not in the document: at no cost, at a little, or at one that is not ours to say."""
-    losses = []
+    losses, used = [], known_options(config.family)
     for key, value in config.tree.items():
         name = str(key)
-        if name in _used(config.family) or name in choice.outer:
+        if name in used or name in choice.outer:
             continue
         if name in CANNOT_BE_SAID and value:
             losses.append(Loss("cannot be said", CANNOT_BE_SAID[name], key.place))
@@ -114,10 +116,15 @@ def _costs(config: Config, choice: Choice) -> list[Loss]:
     return losses
 
 
-def _used(family: Family) -> set[str]:
+def known_options(family: Family) -> set[str]:
     """Keys at the top of a file that options of the family read, or that refusals look at."""
     spelled = [name for option in family.options.values() for name in option.names]
     return {name.split(".")[0] for name in (*spelled, *(refusal.name for refusal in family.refusals))}
+
+
+def knows(family: Family, name: str) -> bool:
+    """Whether the table says something of an option: what it stands for, or that it costs nothing."""
+    return name in known_options(family) or _costless(name, family) or OTHER_PARTS.fullmatch(name) is not None
 
 
 def _costless(name: str, family: Family) -> bool:
@@ -127,20 +134,13 @@ def _costless(name: str, family: Family) -> bool:
 
 def _unknown(config: Config, choice: Choice) -> list[Fault]:
     """One warning that lists the options that the table does not know; the nearest known one where a letter is off."""
-    used = _used(config.family)
-    unknown = [
-        key
-        for key in config.tree
-        if str(key) not in used
-        and str(key) not in choice.outer
-        and not _costless(str(key), config.family)
-        and not OTHER_PARTS.fullmatch(str(key))
-    ]
+    used = known_options(config.family)
+    unknown = [key for key in config.tree if not knows(config.family, str(key)) and str(key) not in choice.outer]
     if not unknown:
         return []
-    shown = ", ".join(said(str(key)).strip("'") for key in unknown[:_MOST_UNKNOWN])
+    names = [shown(str(key)).strip("'") for key in unknown[:_MOST_UNKNOWN]]
     more = f" and {len(unknown) - _MOST_UNKNOWN} more" if len(unknown) > _MOST_UNKNOWN else ""
-    meant = {str(key): nearest(str(key), sorted(used), cutoff=0.9) for key in unknown[:_MOST_UNKNOWN]}
-    hints = [f"did you mean {close} for {key}?" for key, close in meant.items() if close]
-    sentence = f"options that {config.family.configuration} does not have: {shown}{more}"
+    meant = {name: nearest(name, sorted(used), cutoff=_SLIP) for name in names}
+    hints = [f"did you mean {close} for {name}?" for name, close in meant.items() if close]
+    sentence = f"options that {config.family.configuration} does not have: {', '.join(names)}{more}"
     return [Fault("X007", sentence, unknown[0].place, " ".join(hints) or "they are left out")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from costmodel.documents.base import said
 from costmodel.documents.faults import nearest
 from costmodel.documents.reading import Mapping, key_at
 from costmodel.errors import CostModelError, Fault, Place, fail
@@ -14,8 +13,10 @@ from costmodel.exchange.importers.huggingface.families.multimodal import WRAPPER
 from costmodel.exchange.importers.huggingface.families.refused import class_stem, reason
 from costmodel.exchange.importers.huggingface.family import Family
 from costmodel.exchange.importers.huggingface.ignored import OTHER_PARTS
+from costmodel.exchange.words import shown
 
 _TIED = "tie_word_embeddings"
+_SLIP = 0.9  # likeness of a name that is meant to be another
 _KNOWN = [name for family in FAMILIES for name in family.classes]
 
 
@@ -55,13 +56,13 @@ def _named(tree: Mapping, file: str) -> _Named:
     first = listed[0] if isinstance(listed, list) and listed else None
     wrong = [Fault("D006", "architectures is a list of class names", places["architectures"])] if _odd(listed) else []
     if model_type is not None and not isinstance(model_type, str):
-        wrong.append(Fault("D006", f"model_type is text, not {said(model_type)}", places["model_type"]))
+        wrong.append(Fault("D006", f"model_type is text, not {shown(model_type)}", places["model_type"]))
     if wrong:
         raise CostModelError(*wrong)
     if first is None and not model_type:
         hint = "a config.json of transformers has architectures and model_type"
         raise fail("X001", "neither architectures nor model_type stands in the file", Place(file, 1, 1), hint)
-    return _Named(str(first or ""), str(model_type or ""), place)
+    return _Named(shown(first or "").strip("'"), shown(model_type or "").strip("'"), place)
 
 
 def _odd(listed: Any) -> bool:
@@ -91,17 +92,19 @@ def _family(named: _Named) -> Family:
 
 def _unknown(named: _Named) -> Fault:
     """A fault for a class or type that no table has: refused for a reason, of another task, or not known."""
-    name = named.architecture or f"model type {said(named.model_type)}"
+    name = named.architecture or f"model type {shown(named.model_type)}"
     why = reason(named.model_type, named.architecture)
     if why:
         return Fault("X003", f"{name}: the model document cannot say {why}", named.place, "nothing was written")
+    close = nearest(named.architecture, _KNOWN, cutoff=_SLIP) if named.architecture else ""
+    if close:
+        return Fault("X003", f"{name} is not a class that is known here", named.place, f"did you mean {close}?")
     stem = class_stem(named.architecture)
     other = next((known for known in _KNOWN if class_stem(known) == stem), "") if stem else ""
     if other:
         hint = f"with {other} in its place the language model of that kind is read"
         return Fault("X003", f"{name} is not a language model that predicts the next token", named.place, hint)
-    close = nearest(named.architecture, _KNOWN, cutoff=0.75) if named.architecture else ""
-    hint = f"did you mean {close}?" if close else "its code is not in the table; write a model document instead"
+    hint = "its code is not in the table; write a model document instead"
     return Fault("X003", f"{name} is not a class that is known here", named.place, hint)
 
 

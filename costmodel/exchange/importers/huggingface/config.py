@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from costmodel.documents.base import said
 from costmodel.documents.reading import Mapping
 from costmodel.errors import Fault, Place
 from costmodel.exchange.imported import Loss, Origin, Value
 from costmodel.exchange.importers.huggingface.family import FIELDS, Family, Kind, Source
 from costmodel.exchange.options import Fact, Option, Rule, version
+from costmodel.exchange.words import shown
 
 LARGEST = 10**12  # of any count
 _ABSENT = object()
@@ -38,6 +38,7 @@ class Config:
         self.losses: list[Loss] = []
         self.version = version(tree.get("transformers_version", ""))
         self._values: dict[str, Value] = {}
+        self._unsound: set[str] = set()
 
     def __getitem__(self, name: str) -> Value:
         """The value of a field; of an optional one that is absent, None."""
@@ -57,6 +58,12 @@ class Config:
         """A value computed from fields, with the place of the first that the file says."""
         places = (self[name].place for name in names)
         return Value(value, Origin("derived", text, next((place for place in places if place is not None), None)))
+
+    def sound(self, *names: str) -> bool:
+        """Whether the file says these fields without a fault, so that rules over them can be checked."""
+        for name in names:
+            self[name]  # reading it finds its faults
+        return self._unsound.isdisjoint(names)
 
     def refuse(self, code: str, sentence: str, place: Place | None = None, hint: str = "") -> None:
         """A fault; without a place of its own it is the file's."""
@@ -94,6 +101,7 @@ class Config:
             spelling = source.names[0] if isinstance(source, Option) else name
             hint = f"{spelling} in the file says it"
             self.refuse("X002", f"{self.family.classes[0]} needs {spelling}, which has no default", None, hint)
+            self._unsound.add(name)
         return Value(None if field.optional else _HARMLESS[field.kind], self._of_class())
 
     def _of_class(self) -> Origin:
@@ -113,7 +121,7 @@ class Config:
         spelling, value, place = found[0]
         for other, another, where in found[1:]:
             if another != value:
-                sentence = f"{spelling} {said(value)} and {other} {said(another)} are two names of one option"
+                sentence = f"{spelling} {shown(value)} and {other} {shown(another)} are two names of one option"
                 self.refuse("X004", sentence, where, f"{spelling} stands on line {place.line if place else 0}")
         self._of_its_age(spelling, option, place)
         if value is None:
@@ -121,14 +129,14 @@ class Config:
         return Value(self._checked(name, spelling, value, place), Origin("file", spelling, place))
 
     def _by_default(self, name: str, option: Option) -> Value | None:
-        if option.default is None:
-            return None if option.null is None else self._ruled(option.null)
         spelling = option.names[0]
         for before, earlier in option.was:
             if self.version and self.version < version(before):
-                sentence = f"{spelling} is absent: {said(option.default)} today, {said(earlier)} before {before}"
+                sentence = f"{spelling} is absent: {shown(option.default)} today, {shown(earlier)} before {before}"
                 self.warnings.append(Fault("X006", sentence, self.place, f"write {spelling} into the file"))
                 break
+        if option.default is None:
+            return None if option.null is None else self._ruled(option.null)
         text = f"default of {self.family.configuration}, {self.family.code}"
         absent = FIELDS[name].optional and option.default == 0  # a width or number of 0: there is none
         return Value(None if absent else option.default, Origin("default", f"{spelling}: {text}"))
@@ -155,22 +163,22 @@ class Config:
         wanted = {"flag": bool, "word": str, "list": list}[kind]
         if isinstance(value, wanted):
             return value
-        self.refuse("D006", f"{_WANTED[kind]} is wanted for {spelling}, not {said(value)}", place)
+        self.refuse("D006", f"{_WANTED[kind]} is wanted for {spelling}, not {shown(value)}", place)
+        self._unsound.add(name)
         return _HARMLESS[kind]
 
     def _number(self, name: str, spelling: str, value: Any, place: Place | None) -> Any:
         """A number in its range; 0 of an optional count says that there is none."""
         kind, optional = FIELDS[name].kind, FIELDS[name].optional
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            self.refuse("D006", f"{_WANTED[kind]} is wanted for {spelling}, not {said(value)}", place)
-            return _HARMLESS[kind]
         least = -LARGEST if kind == "figure" else 0 if optional else 1
-        if not math.isfinite(value) or not least <= value <= LARGEST:
-            self.refuse("D008", f"{spelling} {said(value)} is out of range: {least:g} to {LARGEST:g}", place)
-            return _HARMLESS[kind]
-        if kind == "figure":
-            return value
-        if value != int(value):
-            self.refuse("D008", f"a whole number is wanted for {spelling}, not {said(value)}", place)
-            return _HARMLESS[kind]
-        return int(value) or None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            fault = "D006", f"{_WANTED[kind]} is wanted for {spelling}, not {shown(value)}"
+        elif not math.isfinite(value) or not least <= value <= LARGEST:
+            fault = "D008", f"{spelling} {shown(value)} is out of range: {least:g} to {LARGEST:g}"
+        elif kind != "figure" and value != int(value):
+            fault = "D008", f"a whole number is wanted for {spelling}, not {shown(value)}"
+        else:
+            return value if kind == "figure" else int(value) or None
+        self.refuse(*fault, place)
+        self._unsound.add(name)
+        return _HARMLESS[kind]

@@ -118,7 +118,8 @@ FIELDS: dict[str, Field] = {
 UNSAID = {
     "schema": "fixed", "name": "from the file", "title": "from the file", "source": "the file itself",
     "sources": "the file itself", "check": "the file was read", "note": "free text", "published": "not in the file",
-    "layers.leading": "from the order of the layers", "layers.experts.gated": "as of the MLP",
+    "layers.leading": "from the order of the layers", "layers.latent.heads": "as of attention",
+    "layers.experts.gated": "as of the MLP",
     "layers.experts.shared.gated": "as of the MLP", "layers.experts.shared.biases": "as of the MLP",
     "prediction.layer": "as the last layer",
 }  # fmt: skip

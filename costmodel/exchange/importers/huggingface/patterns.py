@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from costmodel.documents.base import said
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.halves import Feed, Mark, Mixer
+from costmodel.exchange.words import shown
 
 Mixers = Callable[[Config], list[Mixer]]
 Feeds = Callable[[Config], list[Feed]]
@@ -136,16 +136,15 @@ def _mixer(config: Config, item: Any) -> Mixer:
     known = _TYPES.get(item) if isinstance(item, str) else None
     if known is None:
         name, place = config.family.classes[0], config["layer_types"].place
-        config.refuse("X003", f"{name} with layer_types {said(item)}", place, "the model document has no such layer")
+        config.refuse("X003", f"{name} with layer_types {shown(item)}", place, "the model document has no such layer")
     return known or "full"
 
 
 def _as_many(config: Config, listed: Sequence[Any], count: int, name: str) -> bool:
-    if len(listed) == count:
-        return True
-    sentence = f"{name} lists {len(listed)} layers, and the model has {count}"
-    config.refuse("X005", sentence, config[name].place, "one entry for every layer")
-    return False
+    if len(listed) != count and config.sound(name, "layer_count"):
+        sentence = f"{name} lists {len(listed)} layers, and the model has {count}"
+        config.refuse("X005", sentence, config[name].place, "one entry for every layer")
+    return len(listed) == count
 
 
 # --- feed-forward
@@ -190,7 +189,7 @@ def by_mlp_type(otherwise: Feeds) -> Feeds:
         for item in types.value:
             feed = _MLP_TYPES.get(item) if isinstance(item, str) else None
             if feed is None:
-                config.refuse("X003", f"{config.family.classes[0]} with mlp_layer_types {said(item)}", types.place)
+                config.refuse("X003", f"{config.family.classes[0]} with mlp_layer_types {shown(item)}", types.place)
             feeds.append(feed or "mlp")
         return feeds
 

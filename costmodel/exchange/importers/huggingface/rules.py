@@ -52,7 +52,7 @@ def one_if(name: str, otherwise: str) -> Rule:
 
 def _hidden_by_heads(config: Config) -> Value:
     hidden, heads = config.number("hidden"), config.number("heads")
-    if hidden % heads:
+    if hidden % heads and config.sound("hidden", "heads"):
         sentence = f"hidden size {hidden} is not a multiple of {heads} heads"
         config.refuse("X005", sentence, config["heads"].place, "the file has to say head_dim, or other sizes")
     return config.derived(max(1, hidden // heads), "hidden size / heads", "hidden", "heads")

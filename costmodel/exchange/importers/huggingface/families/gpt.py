@@ -153,7 +153,7 @@ FAMILIES = [
     LLAMA.like(
         "gpt_neox", ("GPTNeoXForCausalLM",), "GPTNeoXConfig", types=("gpt_neox",), vocab=50432, hidden=6144,
         layer_count=44, heads=64, kv_heads=same("heads"), head_dim=HIDDEN_BY_HEADS, ffn_hidden=24576,
-        biases=option("attention_bias", default=True, since="4.39"), mlp_biases=YES, gated=NO, norm="layernorm",
+        biases=option("attention_bias", default=True, since="4.37"), mlp_biases=YES, gated=NO, norm="layernorm",
         parallel=option("use_parallel_residual", default=True), quiet=("rotary_pct", "rotary_emb_base"),
     ),
     LLAMA.like(
@@ -199,7 +199,7 @@ FAMILIES = [
         hidden=option("hidden_size", "n_embed", default=4544),
         layer_count=option("num_hidden_layers", "n_layer", default=32),
         heads=option("num_attention_heads", "n_head", default=71), head_dim=HIDDEN_BY_HEADS, tied=True,
-        ffn_hidden=option("ffn_hidden_size", null=FOUR_HIDDEN, since="4.37"),
+        ffn_hidden=option("ffn_hidden_size", null=FOUR_HIDDEN, since="4.40"),
         new_decoder=option("new_decoder_architecture", default=False),
         multi_query=option("multi_query", default=True),
         parallel_attention=option("parallel_attn", default=True),
@@ -226,7 +226,7 @@ FAMILIES = [
             Refusal("expansion_ratio", (4,), "the class builds an MLP of 4 x hidden alone"),
             Refusal("attn_config.prefix_lm", (False,), "attention is causal in the model document"),
         ),
-        quiet=("attn_config", "learned_pos_emb", "init_device", "logit_scale", "embedding_fraction", "norm_type",
+        quiet=("learned_pos_emb", "init_device", "logit_scale", "embedding_fraction", "norm_type",
                "init_config", "verbose", "emb_pdrop", "resid_pdrop"),
     ),
     LLAMA.like(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from costmodel.documents.base import said
 from costmodel.exchange.imported import Value
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.llama import LLAMA
@@ -20,6 +19,7 @@ from costmodel.exchange.importers.huggingface.patterns import (
 )
 from costmodel.exchange.importers.huggingface.rules import HIDDEN_BY_HEADS, assumed, same
 from costmodel.exchange.options import Fact, Rule, option
+from costmodel.exchange.words import shown
 
 YES, NO = Fact(True), Fact(False)
 _MAMBA_QUIET = (
@@ -71,7 +71,7 @@ def _one_of(config: Config, types: Sequence[object], known: dict[str, Mixer]) ->
         kind = known.get(item) if isinstance(item, str) else None
         if kind is None:
             place = config["block_types"].place
-            config.refuse("X003", f"{config.family.classes[0]} with a layer {said(item)}", place, "no such layer here")
+            config.refuse("X003", f"{config.family.classes[0]} with a layer {shown(item)}", place, "no such layer here")
         found.append(kind or "full")
     return found
 
@@ -121,7 +121,7 @@ def _nemotron_layers(config: Config) -> Sequence[Mark]:
         return [Mark("full", "")]
     unknown = next((item for item in types if not isinstance(item, str) or item not in _NEMOTRON), None)
     if unknown is not None:
-        config.refuse("X003", f"{config.family.classes[0]} with a layer {said(unknown)}", place, "no such layer here")
+        config.refuse("X003", f"{config.family.classes[0]} with a layer {shown(unknown)}", place, "no such layer here")
         return [Mark("full", "")]
     return [_NEMOTRON[str(item)] for item in types]
 

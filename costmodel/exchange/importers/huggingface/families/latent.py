@@ -43,7 +43,7 @@ FAMILIES = [
     DEEPSEEK_V3,
     DEEPSEEK_V3.like(
         "deepseek_v2", ("DeepseekV2ForCausalLM",), "DeepseekV2Config", types=("deepseek_v2",),
-        vocab=option("vocab_size", default=102400, was=(("5.0", 32000),)), hidden=4096, ffn_hidden=11008,
+        vocab=option("vocab_size", default=102400, was=(("5.16", 32000),)), hidden=4096, ffn_hidden=11008,
         layer_count=32, heads=32, max_sequence=2048, mlp_biases=option("mlp_bias", default=False),
         experts=option("n_routed_experts", "num_experts", default=64), top_k=option("num_experts_per_tok"),
         expert_hidden=1407, shared_experts=option("n_shared_experts", default=2), router_bias=NO,

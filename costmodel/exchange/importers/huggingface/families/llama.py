@@ -40,7 +40,7 @@ LLAMA = Family(
         "layer_count": option("num_hidden_layers", default=32),
         "heads": option("num_attention_heads", default=32),
         "kv_heads": option("num_key_value_heads", null=same("heads")),
-        "head_dim": option("head_dim", null=HIDDEN_BY_HEADS, since="4.46"),
+        "head_dim": option("head_dim", null=HIDDEN_BY_HEADS, since="4.45"),
         "ffn_hidden": option("intermediate_size", default=11008),
         "max_sequence": option("max_position_embeddings", default=2048),
         "tied": option("tie_word_embeddings", default=False),
@@ -56,7 +56,9 @@ LLAMA = Family(
     standard_layer,
     types=("llama",),
 )
-PLAIN = LLAMA.like("plain", (), "", biases=NO, mlp_biases=NO, types=())  # no biases whatever the file says
+PLAIN = LLAMA.like(  # no biases whatever the file says
+    "plain", (), "", biases=NO, mlp_biases=NO, types=(), head_dim=option("head_dim", null=HIDDEN_BY_HEADS)
+)
 
 FAMILIES = [
     LLAMA,
@@ -181,7 +183,8 @@ FAMILIES = [
     ),
     PLAIN.like(
         "mistral", ("MistralForCausalLM",), "MistralConfig", types=("mistral",), ffn_hidden=14336, kv_heads=8,
-        max_sequence=131072, window=option("sliding_window", default=4096),
+        head_dim=option("head_dim", null=HIDDEN_BY_HEADS, since="4.43"), max_sequence=131072,
+        window=option("sliding_window", default=4096),
         layers=layers(windows_everywhere, dense),
     ),
     PLAIN.like(

@@ -70,6 +70,8 @@ def _flint_mixers(config: Config) -> list[Mixer]:
     return ["full" if index < 2 or index % 4 == 1 or index == count - 1 else window for index in range(count)]
 
 
+FIRST_TWO = Rule("layers 0 and 1", lambda config: config.derived([0, 1], "layers 0 and 1"))
+
 FAMILIES = [
     LLAMA.like(
         "llama4_text", ("Llama4ForCausalLM",), "Llama4TextConfig", types=("llama4_text",), vocab=202048, hidden=5120,
@@ -101,7 +103,7 @@ FAMILIES = [
         heads=32, kv_heads=4, head_dim=128, max_sequence=262144, biases=option("attention_bias", default=False),
         output_bias=same("biases"), qk_norm=YES, sinks=YES, window=option("sliding_window", default=513),
         experts=256, top_k=6, expert_hidden=512, shared_hidden=1024, shared_gate=NO,
-        numbered_layers=option("mlp_only_layers", default=[0, 1]), layers=layers(by_type(_flint_mixers), sparse_steps),
+        numbered_layers=option("mlp_only_layers", null=FIRST_TWO), layers=layers(by_type(_flint_mixers), sparse_steps),
         refusals=(),
     ),
     LLAMA.like(

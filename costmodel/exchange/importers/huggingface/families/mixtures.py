@@ -46,7 +46,8 @@ def _qwen_2_mixers(config: Config) -> list[Mixer]:
 
 MIXTRAL = PLAIN.like(
     "mixtral", ("MixtralForCausalLM",), "MixtralConfig", types=("mixtral",), ffn_hidden=14336, kv_heads=8,
-    max_sequence=131072, window=option("sliding_window", was=(("4.37", 4096),)),
+    head_dim=option("head_dim", null=HIDDEN_BY_HEADS, since="4.47"), max_sequence=131072,
+    window=option("sliding_window", was=(("4.37", 4096),)),
     experts=option("num_local_experts", "num_experts", default=8), top_k=option("num_experts_per_tok", default=2),
     expert_hidden=AS_MLP, layers=layers(windows_everywhere, sparse),
 )  # fmt: skip
@@ -160,7 +161,7 @@ FAMILIES = [
         norm=Fact("layernorm-no-bias"), experts=option("ffn_config.moe_num_experts", default=4),
         top_k=option("ffn_config.moe_top_k", default=1), expert_hidden=AS_MLP,
         layers=layers(everywhere("full"), sparse),
-        quiet=("attn_config", "ffn_config", "resid_pdrop", "emb_pdrop", "num_key_value_heads"),
+        quiet=("resid_pdrop", "emb_pdrop", "num_key_value_heads"),
     ),
     LLAMA.like(
         "gpt_oss", ("GptOssForCausalLM",), "GptOssConfig", types=("gpt_oss",), vocab=201088, hidden=2880,

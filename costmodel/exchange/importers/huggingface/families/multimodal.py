@@ -41,7 +41,7 @@ FAMILIES = [
     QWEN_2_MOE.like(
         "qwen3_vl_moe_text", ("Qwen3VLMoeForConditionalGeneration",), "Qwen3VLMoeTextConfig",
         without=("window", "windowed", "window_from", "layer_types"),
-        types=("qwen3_vl_moe_text", "qwen3_omni_moe_text"), max_sequence=128000,
+        types=("qwen3_vl_moe_text", "qwen3_omni_moe_text"), max_sequence=128000, tied=True,
         biases=option("attention_bias", default=False), output_bias=same("biases"), qk_norm=YES,
         experts=option("num_experts", "num_local_experts", default=60), shared_hidden=Fact(None), shared_gate=NO,
         layers=layers(everywhere("full"), sparse_steps), refusals=(),

@@ -9,7 +9,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from costmodel.documents.base import said
 from costmodel.exchange.imported import Origin, Value
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.llama import LLAMA, PLAIN
@@ -25,6 +24,7 @@ from costmodel.exchange.importers.huggingface.patterns import (
 )
 from costmodel.exchange.importers.huggingface.rules import same
 from costmodel.exchange.options import Fact, Option, Rule, option
+from costmodel.exchange.words import shown
 
 YES, NO = Fact(True), Fact(False)
 
@@ -88,7 +88,7 @@ def _nas_layers(config: Config) -> Sequence[Hashable]:
     blocks = [_block(config, entry) for entry in listed.value]
     if None in blocks:
         at = blocks.index(None)
-        sentence = f"{config.family.classes[0]} with block_configs.{at} {said(listed.value[at])}"
+        sentence = f"{config.family.classes[0]} with block_configs.{at} {shown(listed.value[at])}"
         config.refuse("X003", sentence, listed.place, "a layer is attention in groups, an MLP of ffn_mult, or both")
         return [_Block(1, 1)]
     return blocks
@@ -150,10 +150,10 @@ FAMILIES = [
             lambda config: config.derived(config.number("both_halves") // 2, "intermediate_size / 2", "both_halves"),
         ),
         max_sequence=option("seq_length", "max_position_embeddings"), biases=YES, output_bias=NO,
-        quiet=("layer_norm_epsilon", "no_bias", "use_dynamic_ntk", "use_logn_attn", "use_flash_attn", "rotary_pct",
+        quiet=("use_dynamic_ntk", "use_logn_attn", "use_flash_attn", "rotary_pct",
                "rotary_emb_base", "onnx_safe", "fp32", "fp16", "bf16", "scale_attn_weights", "tokenizer_type",
-               "use_cache_quantization", "use_cache_kernel", "softmax_in_fp32", "emb_dropout_prob", "attn_dropout_prob",
-               "max_position_embeddings"),
+               "use_cache_quantization", "use_cache_kernel", "softmax_in_fp32", "emb_dropout_prob",
+               "attn_dropout_prob"),
         refusals=(Refusal("no_bias", (True,), "the MLP of the code has no biases"),),
         code="modeling_qwen.py of the checkpoint",
     ),

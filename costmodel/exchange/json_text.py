@@ -6,7 +6,6 @@ own. It reads what Python writes, NaN and Infinity too; a value that is used is 
 
 from __future__ import annotations
 
-import bisect
 import json.decoder
 import math
 import re
@@ -14,6 +13,7 @@ from typing import Any
 
 from costmodel.documents.reading import Items, Mapping, Real, Text, Whole, key_at
 from costmodel.errors import CostModelError, Fault, Place, fail
+from costmodel.exchange.places import Lines
 from costmodel.exchange.words import shown
 
 LONGEST = 4 * 2**20  # letters
@@ -27,7 +27,6 @@ _NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _WORD = re.compile(r"-?[A-Za-z_]\w*")
 _WORDS = {"true": True, "false": False, "null": None}
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_LINE_END = re.compile(r"\r\n|\r|\n")
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -54,19 +53,15 @@ class _Reader:
     """Goes through one text from its start to its end."""
 
     def __init__(self, text: str, file: str) -> None:
-        self.text, self.file = text, file
+        self.text, self.lines = text, Lines(text, file)
         self.at, self.depth, self.values = 0, 0, 0
-        ends = [match.end() for match in _LINE_END.finditer(text)]
-        self.starts, self.lines = [0, *ends], _LINE_END.split(text)
         self.faults: list[Fault] = []
-
-    def place(self, start: int, path: str, width: int = 1) -> Place:
-        line = bisect.bisect_right(self.starts, start) - 1
-        return Place(self.file, line + 1, start - self.starts[line] + 1, path, self.lines[line], max(1, width))
 
     def broken(self, wanted: str, hint: str = "") -> CostModelError:
         found = repr(self.text[self.at]) if self.at < len(self.text) else "the end of the text"
-        return fail("D002", f"this is not JSON: {wanted} is wanted here, not {found}", self.place(self.at, ""), hint)
+        return fail(
+            "D002", f"this is not JSON: {wanted} is wanted here, not {found}", self.lines.place(self.at, ""), hint
+        )
 
     def skip(self) -> str:
         """The next letter behind blanks, or nothing."""
@@ -76,9 +71,9 @@ class _Reader:
     def document(self) -> Any:
         found = _UNPRINTABLE.search(self.text)
         if found:
-            raise fail("D006", "control characters are not used here", self.place(found.start(), ""))
+            raise fail("D006", "control characters are not used here", self.lines.place(found.start(), ""))
         if not self.skip():
-            raise fail("D002", "the text is empty", Place(self.file))
+            raise fail("D002", "the text is empty", Place(self.lines.file))
         tree = self.value("")
         if self.skip():
             raise self.broken("the end of the text")
@@ -87,12 +82,12 @@ class _Reader:
     def value(self, path: str) -> Any:
         self.values += 1
         if self.values > MOST_VALUES:
-            raise fail("X010", f"the text has over {MOST_VALUES:,} values", self.place(self.at, path))
+            raise fail("X010", f"the text has over {MOST_VALUES:,} values", self.lines.place(self.at, path))
         letter = self.text[self.at : self.at + 1]
         if letter not in ("{", "["):
             return self.scalar(letter, path)
         if self.depth == DEEPEST:
-            raise fail("X010", f"nested more than {DEEPEST} deep", self.place(self.at, path))
+            raise fail("X010", f"nested more than {DEEPEST} deep", self.lines.place(self.at, path))
         self.depth += 1
         tree = self.mapping(path) if letter == "{" else self.items(path)
         self.depth -= 1
@@ -100,7 +95,7 @@ class _Reader:
 
     def mapping(self, path: str) -> Mapping:
         built = Mapping()
-        built.place = self.place(self.at, path)
+        built.place = self.lines.place(self.at, path)
         self.at += 1
         if self.skip() == "}":
             self.at += 1
@@ -119,7 +114,7 @@ class _Reader:
         start = self.at
         name = self.string(path)
         inner = _joined(path, name)
-        place = self.place(start, inner, self.at - start)
+        place = self.lines.place(start, inner, self.at - start)
         if self.skip() != ":":
             raise self.broken("a colon")
         self.at += 1
@@ -133,7 +128,7 @@ class _Reader:
         begun = self.at
         value = self.value(inner)
         width = self.at - begun if not isinstance(value, dict | list) else 1
-        built[key_at(name, place, self.place(begun, inner, width))] = value
+        built[key_at(name, place, self.lines.place(begun, inner, width))] = value
 
     def items(self, path: str) -> Items:
         built = Items()
@@ -145,7 +140,7 @@ class _Reader:
         while True:
             self.skip()
             inner = _joined(path, len(built))
-            built.places.append(self.place(self.at, inner))
+            built.places.append(self.lines.place(self.at, inner))
             built.append(self.value(inner))
             if self.another("]"):
                 return built
@@ -165,7 +160,7 @@ class _Reader:
             return value
         kind = Text if isinstance(value, str) else Whole if isinstance(value, int) else Real
         placed: Any = kind(value)
-        placed.place = self.place(start, path, self.at - start)
+        placed.place = self.lines.place(start, path, self.at - start)
         return placed
 
     def string(self, path: str) -> str:
@@ -176,7 +171,9 @@ class _Reader:
             self.at = min(max(getattr(error, "pos", start), start), len(self.text))
             raise self.broken("the rest of a text in double quotes", str(getattr(error, "msg", ""))) from None
         if _UNPRINTABLE.search(text):
-            raise fail("D006", "control characters are not used here", self.place(start, path), "write plain text")
+            raise fail(
+                "D006", "control characters are not used here", self.lines.place(start, path), "write plain text"
+            )
         return str(text)
 
     def word(self, path: str) -> Any:

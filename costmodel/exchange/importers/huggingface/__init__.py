@@ -17,7 +17,7 @@ from costmodel.errors import CostModelError, Fault, Place
 from costmodel.exchange.imported import Imported, Loss
 from costmodel.exchange.importers.huggingface.choose import Choice, choose
 from costmodel.exchange.importers.huggingface.config import Config
-from costmodel.exchange.importers.huggingface.document import least_parameters, model, placed
+from costmodel.exchange.importers.huggingface.document import least_parameters, model
 from costmodel.exchange.importers.huggingface.family import Family, Refusal
 from costmodel.exchange.importers.huggingface.ignored import (
     APPROXIMATED,
@@ -27,6 +27,7 @@ from costmodel.exchange.importers.huggingface.ignored import (
     is_token,
 )
 from costmodel.exchange.json_text import parse_json
+from costmodel.exchange.placing import placed
 from costmodel.exchange.words import shown
 
 WEIGHTY = 0.001  # share of all parameters that the document may leave out

@@ -47,8 +47,8 @@ def fail(code: str, sentence: str, place: Place | None = None, hint: str = "") -
 FAULT_CODES = {
     "D001": "The file cannot be read: it does not exist, is a directory, is not UTF-8 text, is over 4 MB, a "
     "table of measurements over 256 MB, or has a word of over 10,000 letters.",
-    "D002": "The text is not YAML, or not JSON where JSON is read. The place is where the reader stopped; look just "
-    "before it.",
+    "D002": "The text is not YAML, or not JSON or a shell script where these are read. The place is where the reader "
+    "stopped; look just before it.",
     "D003": "An unknown key. Documents refuse keys they do not know, so that a slip of the pen cannot pass in silence.",
     "D004": "A key that has no default is missing from the mapping named.",
     "D005": "The same key stands twice in one mapping; YAML would keep only the last.",
@@ -80,6 +80,8 @@ FAULT_CODES = {
     "X005": "The file breaks a rule of its own format, for example sizes that have to divide one another.",
     "X006": "A warning: an option of another version of the format, under an older name or with another default.",
     "X007": "A warning: options that the format does not have. They are left out; look for a letter that is off.",
+    "X008": "Code would have to run to know a value: $(…), a loop, a condition that the text does not decide. Nothing "
+    "is run; write the value into the text, or give what the program prints of its configuration.",
     "X010": "The text is too long, or nested too deep, to be read: over 4 MiB, 50,000 lines or values, or 64 levels.",
     "C001": "--set takes path=value, for example --set plan.tp=4; the path names a key of the scenario, as those below "
     "set: of measured runs do.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from costmodel.errors import Fault, Place
@@ -55,9 +55,11 @@ class Loss:
 
 @dataclass(frozen=True)
 class Imported:
-    """A document read from a foreign format.
+    """A document, or a part of one, read from a foreign format.
 
     Its keys and values remember the place of the foreign text they are from, so that a fault in them is shown there.
+    facts: what the text says that is no key of the document, such as accelerators. missing: what it should say and
+    does not, each with another way to say it; the keys that hang on it are left out.
     """
 
     format: str
@@ -65,6 +67,8 @@ class Imported:
     origins: dict[str, Origin]
     losses: tuple[Loss, ...] = ()
     warnings: tuple[Fault, ...] = ()
+    facts: dict[str, Value] = field(default_factory=dict)
+    missing: tuple[Fault, ...] = ()
 
     @property
     def unsaid_parameters(self) -> float:

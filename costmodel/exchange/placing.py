@@ -33,10 +33,17 @@ def _node(value: Any, whole: Place, path: str, origins: dict[str, Origin]) -> An
         items.places = [whole] * len(items)
         return items
     origins[path] = value.origin
-    plain = value.value
+    return _leaf(value.value, value.place or whole)
+
+
+def _leaf(plain: Any, place: Place) -> Any:
+    if isinstance(plain, list):
+        items = Items(_leaf(item, place) for item in plain)
+        items.places = [place] * len(items)
+        return items
     if plain is None or isinstance(plain, bool):
         return plain
     kind = Text if isinstance(plain, str) else Whole if isinstance(plain, int) else Real
     item: Any = kind(plain)
-    item.place = value.place or whole
+    item.place = place
     return item

@@ -33,13 +33,19 @@ class Flags:
         self.losses: list[Loss] = list(statement.losses)
         self.stated: dict[str, Stated] = {}
         for option in statement.options:
-            before = self.stated.get(option.name)
-            if before is not None and [word.text for word in before.words] != [word.text for word in option.words]:
-                if option.name in OPTIONS:
-                    sentence = f"--{option.name} of line {before.place.line}: that of line {option.place.line} counts"
-                    self.losses.append(Loss("ignored", sentence, before.place))
-            self.stated[option.name] = option
+            self._state(option)
         self._values: dict[str, Value] = {}
+        self._unsound: set[str] = set()
+
+    def _state(self, option: Stated) -> None:
+        """The last of an option's places counts; a loss says where another value stood."""
+        before = self.stated.get(option.name)
+        self.stated[option.name] = option
+        if before is None or option.name not in OPTIONS:
+            return
+        if [word.text for word in before.words] != [word.text for word in option.words]:
+            sentence = f"--{option.name} of line {before.place.line}: that of line {option.place.line} counts"
+            self.losses.append(Loss("ignored", sentence, before.place))
 
     def __getitem__(self, name: str) -> Value:
         """The value of an option; None where it is left out and has no default."""
@@ -54,6 +60,12 @@ class Flags:
     def on(self, name: str) -> bool:
         """Whether a flag is given."""
         return bool(self[name].value)
+
+    def sound(self, *names: str) -> bool:
+        """Whether the text says these options without a fault, so that rules over them can be checked."""
+        for name in names:
+            self[name]  # reading it finds its faults
+        return self._unsound.isdisjoint(names)
 
     def number(self, name: str, otherwise: int = 0) -> int:
         """The count of an option."""
@@ -83,10 +95,20 @@ class Flags:
         """Something that the text does not say and that another way of saying it can give."""
         self.missing.append(Fault("X002", sentence, place or Place(self.file), hint))
 
+    def need_option(self, names: tuple[str, ...]) -> None:
+        """A fault for an option that has no default and stands nowhere, or says 0."""
+        if not self.sound(*names):
+            return
+        place = self.first(*names).place
+        sentence = f"--{names[0]} is 0" if place else f"--{names[0]} is needed and stands nowhere"
+        self.refuse("X002", sentence, place, "write it into the text")
+
     def lose(self, kind: Any, sentence: str, name: str = "", parameters: float = 0.0) -> None:
         """Something that a scenario does not say."""
         place = self.stated[name].place if name in self.stated else None
-        self.losses.append(Loss(kind, sentence, place, parameters))
+        loss = Loss(kind, sentence, place, parameters)
+        if loss not in self.losses:
+            self.losses.append(loss)
 
     # --- reading one option
 
@@ -102,10 +124,14 @@ class Flags:
         if doubt is not None:
             self._doubtful(name, stated, doubt)
             return Value(_HARMLESS[option.kind], Origin("file", f"--{name}", stated.place))
+        faults = len(self.faults)
         value = self._checked(name, option, stated)
+        if len(self.faults) > faults:
+            self._unsound.add(name)
         return Value(value, Origin("file", f"--{name}", stated.place))
 
     def _doubtful(self, name: str, stated: Stated, doubt: Doubt) -> None:
+        self._unsound.add(name)
         if doubt.kind in ("unset", "argument"):
             self.refuse("X002", f"--{name} is {doubt.sentence}", stated.place, "write its value into the text")
             return

@@ -62,8 +62,10 @@ inference-dynamic-batching-sampling-backend inference-dynamic-batching-track-gen
 inference-dynamic-batching-track-paused-request-events inference-dynamic-batching-unified-memory-level
 inference-logging-step-interval inference-max-requests inference-max-seq-length inference-shards
 inference-text-gen-server-logging inference-use-synchronous-zmq-collectives inference-wandb-logging
-mamba-inference-conv-states-dtype mamba-inference-ssm-states-dtype max-tokens-to-oom num-speculative-tokens
-output-bert-embeddings use-legacy-static-engine use-same-sampling-seed-across-dp-ranks
+mamba-inference-conv-states-dtype mamba-inference-ssm-states-dtype max-tokens-to-oom no-inference-disable-ep-consensus
+no-inference-dynamic-batching-prefix-caching no-inference-text-gen-server-logging
+no-inference-use-synchronous-zmq-collectives no-inference-wandb-logging num-speculative-tokens output-bert-embeddings
+use-legacy-static-engine use-same-sampling-seed-across-dp-ranks
 """
 _LAYERS = """
 activation-func-clamp-value apply-layernorm-1p apply-query-key-layer-scaling apply-residual-connection-post-layernorm
@@ -150,9 +152,11 @@ vision-backbone-type vision-pretraining-type
 """
 _REINFORCEMENT = """
 grpo-clamp-eps-lower grpo-clamp-eps-upper grpo-entropy-term-weight grpo-filter-groups-with-same-reward grpo-group-size
-grpo-iterations grpo-kl-beta grpo-prompts-per-step langrl-env-config refit-method rl-consumption-granularity
-rl-default-temperature rl-default-top-k rl-default-top-p rl-durable-rollout-bank rl-generation-lag
-rl-importance-sampling-truncation-coef rl-inference-expert-model-parallel-size
+grpo-iterations grpo-kl-beta grpo-prompts-per-step langrl-env-config no-rl-inference-logprobs-is-correction
+no-rl-offload-inference-model-weights-when-idle no-rl-partial-rollouts no-rl-persist-cuda-graphs no-rl-skip-bos-token
+no-rl-training-cuda-graphs no-rl-use-sequence-packing no-rl-verify-model-weights-swap refit-method
+rl-consumption-granularity rl-default-temperature rl-default-top-k rl-default-top-p rl-durable-rollout-bank
+rl-generation-lag rl-importance-sampling-truncation-coef rl-inference-expert-model-parallel-size
 rl-inference-expert-tensor-model-parallel-size rl-inference-logprobs-is-correction
 rl-inference-model-unified-memory-level rl-inference-parsers rl-inference-pipeline-model-parallel-size
 rl-inference-tensor-model-parallel-size rl-kv-cache-management-mode rl-max-inflight-requests
@@ -184,6 +188,18 @@ rope-type skip-train start-eval-at-iter test-mode tp-comm-overlap-cfg train-sync
 use-mcore-models use-torch-optimizer-for-cpu-offload validation-set-names
 """
 
-WITHOUT_COST = frozenset(
-    " ".join((_CHECKPOINTS, _DATA, _DISTRIBUTED, _INFERENCE, _LAYERS, _LOGS, _NUMERICS, _OPTIMIZATION, _OTHER_MODELS, _REINFORCEMENT, _RUNNING, _TRAINING)).split()
+_ALL = (
+    _CHECKPOINTS,
+    _DATA,
+    _DISTRIBUTED,
+    _INFERENCE,
+    _LAYERS,
+    _LOGS,
+    _NUMERICS,
+    _OPTIMIZATION,
+    _OTHER_MODELS,
+    _REINFORCEMENT,
+    _RUNNING,
+    _TRAINING,
 )
+WITHOUT_COST = frozenset(" ".join(_ALL).split())

@@ -24,7 +24,11 @@ _HEAD = re.compile(r"^(?P<before>.*?)-{5,} arguments -{5,}", re.MULTILINE)
 _ROW = re.compile(r"^.*?\s{2}([A-Za-z_]\w*) \.{2,} (.*?)\s*$")
 _TYPES = {"torch.float32": "fp32", "torch.bfloat16": "bf16", "torch.float16": "fp16", "torch.uint8": "fp8"}
 # Attributes that the program prints under another name than that of their option; False stands for a flag given.
-_RENAMED = {"fp8": "fp8-format", "fp4": "fp4-format", "spec": "spec"}
+_RENAMED = {
+    "fp8": "fp8-format",
+    "fp4": "fp4-format",
+    "use_layer_wise_distributed_optimizer": "use-distributed-optimizer",
+}
 _INVERTED = {
     "add_bias_linear": "disable-bias-linear",
     "add_position_embedding": "no-position-embedding",
@@ -47,7 +51,8 @@ class Stated(NamedTuple):
 class Statement:
     """Everything a text states.
 
-    launch: words of the launcher, in front of the program. stray: words that belong to no option.
+    launch: words of the launcher, in front of the program. stray: words that belong to no option. resolved: whether
+    the program itself states them, with its defaults and what follows from them.
     """
 
     form: str
@@ -56,6 +61,12 @@ class Statement:
     program: str = ""
     stray: list[Word] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
+    resolved: bool = False
+
+    def named(self, name: str) -> str:
+        """What stands behind an option, or nothing."""
+        words = next((stated.words for stated in self.options if stated.name == name), ())
+        return words[0].text if words and words[0].doubt is None else ""
 
 
 def read_statement(text: str, file: str) -> Statement:
@@ -78,24 +89,30 @@ def _of_script(text: str, file: str) -> Statement:
     if best < _FEWEST:
         return _of_variables(script, file)
     chosen = [command for score, command in scored if 2 * score >= best]
-    first = chosen[0]
+    first = _of_command(chosen[0], script)
     for other in chosen[1:]:
-        if [word.text for word in other.words] != [word.text for word in first.words]:
-            hint = f"the first stands on line {first.words[0].place.line}; keep one of the two"
+        if _texts(_of_command(other, script)) != _texts(first):
+            hint = f"the first stands on line {chosen[0].words[0].place.line}; keep one of the two"
             raise fail("X004", "the script starts more than one training", other.words[0].place, hint)
-    return _of_command(first, script)
+    if chosen[0].doubt is not None:
+        sentence = f"the training hangs on {chosen[0].doubt.sentence}: it is read as if it came about"
+        first.losses.append(Loss("ignored", sentence, chosen[0].words[0].place))
+    return first
+
+
+def _texts(statement: Statement) -> list[list[str]]:
+    return [[option.name, *(word.text for word in option.words)] for option in statement.options]
 
 
 def _flat(words: Sequence[Word]) -> tuple[Word, ...]:
     """The words of a command; those of a command that is handed on as one word come out of it."""
     found: list[Word] = []
     for word in words:
-        pieces = list(re.finditer(r"\S+", word.text))
-        if len(pieces) < 2 or not any(piece.group().startswith("--") for piece in pieces):
+        texts = word.text.split()
+        if len(texts) < 2 or not any(text.startswith("--") for text in texts):
             found.append(word)
             continue
-        for piece in pieces:
-            found.append(Word(piece.group(), word.place, word.doubt))
+        found.extend(Word(text, word.place, word.doubt) for text in texts if text != "\\")
     return tuple(found)
 
 
@@ -135,27 +152,30 @@ def _of_command(command: Command, script: Script) -> Statement:
     statement.program = words[begin - 1].text.rsplit("/", 1)[-1] if programs else ""
     if script.without_arguments:
         statement.losses.append(Loss("ignored", "the script is read as if it were run without arguments"))
-    _gather(statement, words[begin:], command.doubt)
+    _gather(statement, words[begin:])
     return statement
 
 
-def _gather(statement: Statement, words: Sequence[Word], doubt: Doubt | None) -> None:
+def _gather(statement: Statement, words: Sequence[Word]) -> None:
     """Options with the words behind each."""
     for word in words:
         if _OPTION.match(word.text):
             spelling, equals, value = word.text.partition("=")
             inside = (word._replace(text=value),) if equals else ()
-            statement.options.append(Stated(_name(spelling), inside, word.place, doubt or word.doubt))
-        elif statement.options and (word.text or not _may_be_nothing(word)):
+            statement.options.append(Stated(_name(spelling), inside, word.place, word.doubt))
+        elif statement.options and _belongs(statement.options[-1], word):
             last = statement.options[-1]
             statement.options[-1] = last._replace(words=(*last.words, word))
         else:
             statement.stray.append(word)
 
 
-def _may_be_nothing(word: Word) -> bool:
-    """Whether a word without letters may stand for no word at all."""
-    return word.doubt is not None and word.doubt.kind != "code" and not word.text
+def _belongs(option: Stated, word: Word) -> bool:
+    """Whether a word is a value of the option before it; one of which nothing is known only where one is wanted."""
+    if word.text or word.doubt is None or word.doubt.kind not in ("unset", "argument"):
+        return True
+    known = OPTIONS.get(option.name)
+    return not option.words and not (known is not None and known.kind == "flag")
 
 
 # --- YAML
@@ -190,7 +210,7 @@ def _entries(statement: Statement, tree: Mapping, depth: int) -> None:
 
 def _of_log(text: str, file: str) -> Statement:
     lines = Lines(text, file)
-    statement = Statement("arguments at the head of a log", [])
+    statement = Statement("arguments at the head of a log", [], resolved=True)
     head = _HEAD.search(text)
     assert head is not None
     at = head.end()

@@ -142,7 +142,7 @@ _WORKLOAD = {
     "encoder-seq-length": Option("count", "workload.sequence"),
     "global-batch-size": Option("count", "workload.global_batch"),
     "rampup-batch-size": Option("ramp"),
-    "step-batch-size-schedule": Option("word"),
+    "step-batch-size-schedule": Option("words"),
     "train-iters": Option("count", "workload.tokens"),
     "train-samples": Option("count", "workload.tokens"),
     "bf16": Option("flag", "workload.precision"),

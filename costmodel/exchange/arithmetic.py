@@ -54,7 +54,7 @@ def _value(node: ast.expr, names: Mapping[str, int]) -> Any:
     if isinstance(node, ast.Name) and node.id in names:
         return names[node.id]
     if isinstance(node, ast.List):
-        return [_value(item, names) for item in node.elts]
+        return [_number(_value(item, names)) for item in node.elts]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
         number = _number(_value(node.operand, names))
         return -number if isinstance(node.op, ast.USub) else number
@@ -66,10 +66,10 @@ def _value(node: ast.expr, names: Mapping[str, int]) -> Any:
 def _combined(kind: type[ast.operator], left: Any, right: Any) -> Any:
     lists = [side for side in (left, right) if isinstance(side, list)]
     if lists:
-        joined = kind is ast.Add and len(lists) == 2
-        repeated = kind is ast.Mult and len(lists) == 1
-        length = sum(map(len, lists)) if joined else len(lists[0]) * max(0, left if lists[0] is right else right)
-        if not (joined or repeated) or length > _LONGEST_LIST:
+        wanted = {1: ast.Mult, 2: ast.Add}[len(lists)]
+        factors = [len(side) if isinstance(side, list) else side for side in (left, right)]
+        length = factors[0] * factors[1] if wanted is ast.Mult else sum(factors)
+        if kind is not wanted or length > _LONGEST_LIST:
             raise ValueError(f"lists are joined and repeated, to at most {_LONGEST_LIST:,} entries")
     found = _OPERATORS[kind](left, right)
     return found if isinstance(found, list) else _number(found)

@@ -209,7 +209,7 @@ class _Walk:
         else:
             rest = first._replace(text=first.text[found.end() :], at=first.at + found.end())
             value = self.variables.expanded((rest, *word.parts[1:]), split=False)
-            fields = [tuple(piece for entry in value for piece in entry)]
+            fields = [tuple(piece for entry in value for piece in entry if piece.text or piece.doubt)]
         self.variables.assign(name, fields, add, word.items is not None, doubt)
 
     def called(self, fields: list[Field], doubt: Doubt | None) -> None:

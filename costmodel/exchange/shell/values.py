@@ -12,7 +12,8 @@ from costmodel.exchange.places import Lines
 from costmodel.exchange.shell.parts import Code, Part, Sum, Variable
 from costmodel.exchange.shell.parts import Literal as Letters
 
-MOST_LETTERS = 4 * 2**20  # of all words that variables were put into
+MOST_LETTERS = 2**20  # of all words that variables were put into
+_EACH = 16  # letters that a piece counts besides its own
 _BLANK = re.compile(r"\s+")
 _NAME = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?")
 
@@ -52,7 +53,7 @@ class Variables:
         """NAME=, NAME+= or NAME=(…)."""
         before = self.held.get(name, [])
         if doubt is not None:
-            self.held[name] = _perhaps(before, fields, is_list, doubt)
+            self.held[name] = _perhaps(before, fields, add, is_list, doubt)
         elif not add or not before:
             self.held[name] = fields
         elif is_list:
@@ -63,7 +64,7 @@ class Variables:
 
     def count(self, fields: list[Field]) -> None:
         """A fault where variables inside variables grow without end."""
-        self.letters += sum(len(piece.text) + 1 for entry in fields for piece in entry)
+        self.letters += sum(len(piece.text) + _EACH for entry in fields for piece in entry)
         if self.letters > MOST_LETTERS:
             at = fields[0][0].at if fields and fields[0] else 0
             sentence = f"variables of variables make over {MOST_LETTERS:,} letters"
@@ -155,25 +156,34 @@ def _unheld(part: Variable) -> Piece:
     return Piece("", part.at, part.quoted, Doubt("unset", f"${part.name}, which the text does not set"))
 
 
-def _perhaps(before: list[Field], fields: list[Field], is_list: bool, doubt: Doubt) -> list[Field]:
-    """A variable after an assignment that perhaps came about: what it held before and what it holds then, in doubt."""
-    known = {(piece.text, piece.at) for entry in before for piece in entry}
-    fresh = [tuple(piece for piece in entry if (piece.text, piece.at) not in known) for entry in fields]
-    doubted = [_doubted(entry, doubt) for entry in (*before, *(entry for entry in fresh if entry))]
-    if not doubted:
+def _perhaps(before: list[Field], fields: list[Field], add: bool, is_list: bool, doubt: Doubt) -> list[Field]:
+    """A variable after an assignment that perhaps came about: what it then holds besides what it held is in doubt.
+
+    So is what it held and then holds no more.
+    """
+    held = {(piece.text, piece.at) for entry in before for piece in entry}
+    then = {(piece.text, piece.at) for entry in fields for piece in entry}
+    found = [
+        tuple(piece if add or (piece.text, piece.at) in then else _doubted(piece, doubt) for piece in entry)
+        for entry in before
+    ]
+    fresh = (tuple(_doubted(p, doubt) for p in entry if (p.text, p.at) not in held) for entry in fields)
+    found += [entry for entry in fresh if entry]
+    if not found:
         return [(Piece("", 0, True, doubt),)]
-    return doubted if is_list else [tuple(piece for entry in doubted for piece in entry)]
+    return found if is_list else [tuple(piece for entry in found for piece in entry)]
 
 
-def _doubted(entry: Field, doubt: Doubt) -> Field:
-    return tuple(piece if piece.doubt else piece._replace(doubt=doubt) for piece in entry)
+def _doubted(piece: Piece, doubt: Doubt) -> Piece:
+    return piece if piece.doubt else piece._replace(doubt=doubt)
 
 
 def _split(entry: Field) -> list[tuple[Piece, ...] | None]:
     """The pieces of a word, with a None wherever blanks without quotes part them."""
     found: list[tuple[Piece, ...] | None] = []
     for piece in entry:
-        if piece.quoted or piece.doubt or (piece.text and not _BLANK.search(piece.text)):
+        whole = piece.doubt if not piece.text else not _BLANK.search(piece.text)
+        if piece.quoted or whole:
             found.append((piece,))
             continue
         at = 0

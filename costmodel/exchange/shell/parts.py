@@ -10,7 +10,7 @@ from costmodel.exchange.places import Lines
 
 LONGEST = 4 * 2**20  # letters
 MOST_LINES = 50_000
-MOST_TOKENS = 100_000
+MOST_TOKENS = 50_000
 DEEPEST = 64
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
 _PLAIN = re.compile(r"[^\s\\'\"$`;&|<>()]+")

@@ -71,9 +71,12 @@ def _norm(flags: Flags) -> Value:
 def _positions(flags: Flags) -> Value:
     kind = flags["position-embedding-type"]
     old = flags["use-rotary-position-embeddings"]
-    _ = flags["no-position-embedding"]  # beside rope alone, where it says nothing more
+    without = flags["no-position-embedding"]  # beside rope, where it says nothing more
     if old.value:
         return old._replace(value="rotary")
+    if without.value and kind.value != "rope":
+        sentence = "--no-position-embedding goes with --position-embedding-type rope alone"
+        flags.refuse("X005", sentence, without.place, "--position-embedding-type none means no positions")
     if kind.value == "relative":
         flags.refuse("X003", "--position-embedding-type relative: a table of distances", kind.place)
     if kind.value == "none":

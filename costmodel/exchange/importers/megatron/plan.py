@@ -96,8 +96,8 @@ def _data_parallel(flags: Flags, degrees: dict[str, Value], accelerators: Value 
         return None
     world, size = int(accelerators.value), {key: value.value for key, value in degrees.items() if key != "cp_type"}
     inner = size["tp"] * size["pp"] * size["cp"]
-    outer = size.get("etp", 1) * size["ep"] * size["pp"]
-    at = accelerators.place or degrees["pp"].place
+    outer = size["etp"] * size["ep"] * size["pp"] if "etp" in size else 1  # experts are cut a second way
+    at = next((value.place for value in (*degrees.values(), accelerators) if value.place is not None), None)
     if world % inner:
         sentence = f"tp {size['tp']} × pp {size['pp']} × cp {size['cp']} do not divide {world:,} accelerators"
         flags.refuse(

@@ -109,7 +109,7 @@ def _gradients(flags: Flags) -> Value:
     narrow, wide = flags["grad-reduce-in-bf16"], flags["accumulate-allreduce-grads-in-fp32"]
     if flags.on("fp16"):
         return wide._replace(value="fp32") if wide.value else flags.derived("fp16", "the type of the weights", "fp16")
-    if narrow.value:
+    if narrow.value or (flags.statement.resolved and not wide.value):
         return narrow._replace(value="bf16")
     if flags["main-grads-dtype"].value == "bf16" and not wide.value:
         return flags["main-grads-dtype"]

@@ -67,7 +67,7 @@ def list_documents(
         Shelf | None, typer.Argument(help="What to list; everything if left out", show_default=False)
     ] = None,
 ) -> Reply:
-    """Which scenarios, models, stacks and hardware are known by name.
+    """Which scenarios, models, stacks and hardware are known by name; hardware by maker and generation.
 
     Examples:
       costmodel list models
@@ -75,11 +75,11 @@ def list_documents(
 
     Next: costmodel show NAME
     """
-    from costmodel.documents.library import names, title_of
+    from costmodel.documents.library import by_maker, title_of
     from costmodel.report import documents as report
 
     kinds = _KINDS[shelf] if shelf else ["scenario", "model", "stack", "optimizer", "node", "accelerator", "fabric"]
-    found = {kind: [(name, title_of(kind, name)) for name in names(kind)] for kind in kinds}
+    found = {kind: [(name, title_of(kind, name)) for name in by_maker(kind)] for kind in kinds}
     return Reply(lambda: report.listed(found), lambda: report.listed_json(found), "documents")
 
 

@@ -187,6 +187,29 @@ def title_of(kind: str, name: str) -> str:
         return error.faults[0].sentence
 
 
+def by_maker(kind: str) -> list[str]:
+    """The names of all documents of a kind: accelerators and nodes by maker and generation, others by name."""
+    makers = {"accelerator": "vendor", "node": "provider"}
+    if kind not in makers:
+        return names(kind)
+
+    def maker_and_year(name: str) -> tuple[str, str, str]:
+        text = _text_or_nothing(kind, name)
+        chip = said_first(text, "accelerator") if kind == "node" else ""
+        year = said_first(_text_or_nothing("accelerator", chip) if chip else text, "year")
+        return said_first(text, makers[kind]).casefold(), year, name
+
+    return sorted(names(kind), key=maker_and_year)
+
+
+def _text_or_nothing(kind: str, name: str) -> str:
+    """The text of a named document; nothing where its file cannot be read, which its title says."""
+    try:
+        return file_text(str(find(kind, name)))
+    except CostModelError:
+        return ""
+
+
 def said_first(text: str, key: str) -> str:
     """What a document says on the line of a key, found without checking the rest of it."""
     written = (line.removeprefix(f"{key}:").strip() for line in text.splitlines() if line.startswith(f"{key}:"))

@@ -117,7 +117,7 @@ _RECIPES: tuple[dict[str, Any], ...] = (
         "quantised": "4.0625 B",  # read 2, write two copies
         "conversions": 1,
         "copies": "2.0625 B",
-        "families": ("blackwell", "cdna4", "trainium"),
+        "families": ("blackwell", "rubin", "cdna4", "cdna5", "trainium"),
         "source": "rouhani-2023",
     },
     {
@@ -128,7 +128,7 @@ _RECIPES: tuple[dict[str, Any], ...] = (
         "operand": "0.5625 B",  # 1 byte for 16
         "quantised": "5.125 B",  # 2 to look for the largest, read 2, write two copies; all of a group at once
         "copies": "1.125 B",
-        "families": ("blackwell",),
+        "families": ("blackwell", "rubin"),
         "source": "nvidia-nvfp4",
     },
 )

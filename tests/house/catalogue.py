@@ -22,9 +22,12 @@ SOURCES = PACKAGE / "equations" / "sources.yaml"
 VOCABULARY = PACKAGE / "equations" / "vocabulary.yaml"
 
 MODULES = [
-    importlib.import_module(f"costmodel.equations.{found.name}")
-    for found in pkgutil.iter_modules(costmodel.equations.__path__)
+    importlib.import_module(found.name)
+    for found in pkgutil.walk_packages(costmodel.equations.__path__, "costmodel.equations.")
 ]
+
+# Plain functions beside the equations: algorithms on whole lists, where an equation takes single numbers.
+ALGORITHMS = {"balanced_shares", "whole_shares"}
 
 
 def registered() -> list[Equation]:

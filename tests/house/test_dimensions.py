@@ -15,9 +15,9 @@ from costmodel.units import parse_unit
 
 from .catalogue import MODULES, choices, numbers, registered
 
-BASES = ("B", "FLOP", "s", "J", "USD")
+BASES = ("B", "FLOP", "s", "J", "USD", "kg")
 WILDCARD = "B"
-CONSTANTS = {"FLOP_PER_MAC": "FLOP", "PIECE_BYTES": "B"}
+CONSTANTS = {"FLOP_PER_MAC": "FLOP", "PIECE_BYTES": "B", "SECOND": "s", "FITTED_FLOP": "FLOP"}
 
 _registry: Any = pint.UnitRegistry(None)
 for _base in BASES:

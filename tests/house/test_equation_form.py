@@ -173,6 +173,7 @@ def reductions(tree: ast.Module) -> Iterator[Fault]:
 
 EQUATION_RULES: list[Rule] = [loops, raising, item_assignment, branches, imports, unused]
 COMPOSITION_RULES: list[Rule] = [products, reductions]
+WINGS = ("run", "serving")  # of equations; until its folder in estimate is there, nothing calls those of a wing
 EQUATION_FILES = python_files(PACKAGE / "equations")
 COMPOSITION_FILES = python_files(PACKAGE / "estimate")
 
@@ -293,5 +294,7 @@ def test_what_no_estimate_calls_says_so() -> None:
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 called.add(node.func.id)
     alone = {item.name for item in registered() if "no estimate calls it" in item.contract.holds}
-    assert {item.name for item in registered()} - called <= alone
+    early = [f"equations.{wing}." for wing in WINGS if not (PACKAGE / "estimate" / wing).is_dir()]
+    waiting = {item.name for item in registered() if item.room.startswith(tuple(early))}
+    assert {item.name for item in registered()} - called - waiting <= alone
     assert {item.name for item in registered() if item.name in alone & called} <= {"switch_reduce_bytes"}

@@ -26,8 +26,9 @@ from costmodel.explore.validate.reasons import REASONS
 
 SECTIONS = ("plan", "workload", "assume", "assume.overlap", "assume.experts")
 
-for found in pkgutil.iter_modules(costmodel.equations.__path__):  # those that no estimate uses have pages too
-    importlib.import_module(f"costmodel.equations.{found.name}")
+# Equations that no estimate uses have pages too.
+for found in pkgutil.walk_packages(costmodel.equations.__path__, "costmodel.equations."):
+    importlib.import_module(found.name)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,201 @@
+"""Power under a cap, energy of a run, what it costs and what it emits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.equation import Number, equation
+
+
+@equation
+def capped_clock(cap: Number, power: Number, static_share: Number) -> Number:
+    """Clock under a cap on power over the clock without it.
+
+    f = ((cap/P − s) / (1 − s))^(1/3), from 0 to 1
+
+    Args:
+        cap: limit on the power of a part [W]
+        power: of the part without a limit, P [W]
+        static_share: share of it that does not depend on the clock, s [1]
+
+    Returns:
+        clock over clock, f [1]
+
+    Example:
+        >>> round(float(capped_clock(500.0, 700.0, 2 / 7)), 3)
+        0.843
+
+    Holds: caps above about 70 % of the power: power grows with the cube of the clock only while the voltage falls with
+        it. Six RTX 3090 at 300, 250, 200 and 150 of 350 W keep 0.94, 0.85, 0.60 and 0.26 of their prefill rate, where
+        the cube has 0.94, 0.87, 0.78 and 0.68
+
+    Source:
+        hennessy-2017 §1.5; llmgarage-2026; composition
+
+    Monotone: increasing in cap; decreasing in power, static_share
+    """
+    return np.clip((cap / power - static_share) / (1 - static_share), 0.0, 1.0) ** (1 / 3)
+
+
+@equation
+def clock_slowdown(clock_share: Number, bound_share: Number) -> Number:
+    """Step time at a lower clock over that at the full one.
+
+    x/f + 1 − x
+
+    Args:
+        clock_share: clock over the full clock, f [1]
+        bound_share: share of a step that the clock bounds, x: its matrix products [1]
+
+    Returns:
+        slow-down [1]
+
+    Example:
+        >>> round(clock_slowdown(0.843, 0.7), 3)
+        1.13
+
+    Holds: memory and network keep their rates
+
+    Source:
+        composition
+
+    Monotone: increasing in bound_share; decreasing in clock_share
+    """
+    return bound_share / clock_share + 1 - bound_share
+
+
+@equation
+def drawn_power(rated_power: Number, draw_share: Number, accelerators: Number) -> Number:
+    """Power that a node draws in training, for each of its accelerators.
+
+    u P / g
+
+    Args:
+        rated_power: of the node, P [W]
+        draw_share: share of it drawn in training, u [1]
+        accelerators: accelerators in the node, g [1]
+
+    Returns:
+        power [W]
+
+    Example:
+        >>> round(drawn_power(10200.0, 0.76, 8.0))
+        969
+
+    Holds: 0.76 was measured on nodes of eight H100
+
+    Source:
+        newkirk-2025
+
+    Pitfall:
+        model cards print rated power of the accelerators times hours: host, network and fans draw 0.4 times as much
+        again
+
+    Monotone: increasing in rated_power, draw_share; decreasing in accelerators
+    """
+    return draw_share * rated_power / accelerators
+
+
+@equation
+def mean_power(power: Number, busy_share: Number, idle_share: Number) -> Number:
+    """Power drawn in the mean by a part that is busy for a share of the time.
+
+    P (b + (1 − b) i)
+
+    Args:
+        power: drawn when busy, P [W]
+        busy_share: share of the time in which it is, b: all but restarts [1]
+        idle_share: share of that power drawn otherwise, i [1]
+
+    Returns:
+        power [W]
+
+    Example:
+        >>> mean_power(1000.0, 0.9, 0.5)
+        950.0
+
+    Source:
+        composition
+
+    Monotone: increasing in power, busy_share, idle_share
+    """
+    return power * (busy_share + (1 - busy_share) * idle_share)
+
+
+@equation
+def run_energy(time: Number, ranks: Number, power: Number, pue: Number) -> Number:
+    """Energy of a run at the meter of the data centre.
+
+    t N P PUE
+
+    Args:
+        time: wall time, t [s]
+        ranks: accelerators, N [1]
+        power: drawn for each of them in the mean, P [W]
+        pue: power of the data centre over that of its nodes [1]
+
+    Returns:
+        energy [J]
+
+    Example:
+        >>> round(run_energy(3600.0, 1720320.0, 400.0, 1.1) / 3.6e9, 1)
+        756.9
+
+    Source:
+        touvron-2023 §6; luccioni-2023
+
+    Monotone: increasing in time, ranks, power, pue
+    """
+    return time * ranks * power * pue
+
+
+@equation
+def energy_cost(energy: Number, tariff: Number) -> Number:
+    """Price of energy.
+
+    E p
+
+    Args:
+        energy: used, E [J]
+        tariff: price of energy, p [USD/J]
+
+    Returns:
+        cost [USD]
+
+    Example:
+        >>> round(energy_cost(3.6e9, 0.08 / 3.6e6), 6)
+        80.0
+
+    Source:
+        composition
+
+    Monotone: increasing in energy, tariff
+    """
+    return energy * tariff
+
+
+@equation
+def emissions(energy: Number, carbon_intensity: Number) -> Number:
+    """Greenhouse gases of energy from a grid, as mass of carbon dioxide with the same effect.
+
+    E i
+
+    Args:
+        energy: used, E [J]
+        carbon_intensity: of the grid at the place, i [kg/J]
+
+    Returns:
+        mass of carbon dioxide [kg]
+
+    Example:
+        >>> round(emissions(1720320 * 400 * 1.1 * 3600.0, 0.385 / 3.6e6) / 1000, 2)
+        291.42
+
+    Holds: by location; what contracts attribute to a buyer is another number, and making the hardware is not in it
+
+    Source:
+        touvron-2023 §6; luccioni-2023
+
+    Monotone: increasing in energy, carbon_intensity
+    """
+    return energy * carbon_intensity

@@ -1,0 +1,220 @@
+"""What a token costs, and how many replicas a rate takes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.equation import Number, equation
+from costmodel.equations.serving.percentiles import normal_quantile
+
+MOST_SPARES = 64  # up to which spare replicas are counted one by one
+
+
+@equation
+def prompt_cost(tokens: Number, ranks: Number, price: Number, prompt_token_time: Number) -> Number:
+    """Rent that prompt tokens are due to, by the time they add to steps.
+
+    T N price γ
+
+    Args:
+        tokens: prompt tokens to pay for, T [1]
+        ranks: accelerators of a replica, N [1]
+        price: of one accelerator [USD/s]
+        prompt_token_time: time each prompt token adds to a step, γ [s]
+
+    Returns:
+        cost [USD]
+
+    Example:
+        >>> round(prompt_cost(1e6, 8.0, 2.5 / 3600, 47.8e-6), 3)
+        0.266
+
+    Holds:
+        tokens that are computed; one that is in the cache is due only to its share of attention
+
+    Source:
+        composition
+
+    Monotone: increasing in tokens, ranks, price, prompt_token_time
+    """
+    return tokens * ranks * price * prompt_token_time
+
+
+@equation
+def output_cost(
+    tokens: Number, ranks: Number, price: Number, base_time: Number, sequence_time: Number, concurrency: Number
+) -> Number:
+    """Rent that generated tokens are due to: their own time, and the fixed part of steps, which they share.
+
+    T N price (α / b + β); with the b of the mean load, this and prompt_cost are the whole rent
+
+    Args:
+        tokens: generated tokens to pay for, T [1]
+        ranks: accelerators of a replica, N [1]
+        price: of one accelerator [USD/s]
+        base_time: fixed time of a step, α [s]
+        sequence_time: time each sequence adds to a step, β [s]
+        concurrency: sequences of a step, b [1]
+
+    Returns:
+        cost [USD]
+
+    Example:
+        >>> round(output_cost(1e6, 8.0, 2.5 / 3600, 9.98e-3, 60.7e-6, 64.0), 2)
+        1.2
+
+    Source:
+        little-1961; composition
+
+    Pitfall:
+        with the b of a full engine it is the price of a fleet that is always full; most are at half of it
+
+    Monotone: increasing in tokens, ranks, price, base_time, sequence_time; decreasing in concurrency
+    """
+    return tokens * ranks * price * (base_time / concurrency + sequence_time)
+
+
+@equation
+def token_energy(power: Number, tokens_per_second: Number) -> Number:
+    """Energy of one token.
+
+    P / rate
+
+    Args:
+        power: of all that serves them, P [W]
+        tokens_per_second: tokens a second [1/s]
+
+    Returns:
+        energy [J]
+
+    Example:
+        >>> round(token_energy(10200.0, 14.8e3), 3)
+        0.689
+
+    Source:
+        composition
+
+    Monotone: increasing in power; decreasing in tokens_per_second
+    """
+    return power / tokens_per_second
+
+
+@equation
+def profit_margin(revenue: Number, cost: Number) -> Number:
+    """What revenue leaves, over cost.
+
+    (R − C) / C
+
+    Args:
+        revenue: R [USD]
+        cost: C [USD]
+
+    Returns:
+        margin [1]
+
+    Example:
+        >>> round(profit_margin(562027.0, 87072.0), 2)
+        5.45
+
+    Source:
+        deepseek-inference
+
+    Monotone: increasing in revenue; decreasing in cost
+    """
+    return (revenue - cost) / cost
+
+
+@equation
+def replicas_needed(request_rate: Number, headroom: Number, replica_rate: Number) -> Number:
+    """Replicas for a rate and some more.
+
+    ⌈λ (1 + h) / λ*⌉
+
+    Args:
+        request_rate: requests a second at the peak, λ [1/s]
+        headroom: share on top of it, h [1]
+        replica_rate: requests a second that one replica stands within its limits, λ* [1/s]
+
+    Returns:
+        replicas [1]
+
+    Example:
+        >>> float(replicas_needed(50.0, 0.2, 7.4))
+        9.0
+
+    Source:
+        composition
+
+    Monotone: increasing in request_rate, headroom; decreasing in replica_rate
+    """
+    return np.ceil(request_rate * (1 + headroom) / replica_rate)
+
+
+@equation
+def spare_replicas(required: Number, availability: Number, probability: Number) -> Number:
+    """Replicas on top of those required, so that enough are up with a wanted probability.
+
+    least j with Σ_(i ≤ j) C(n + i − 1, i) aⁿ (1 − a)^i ≥ P: of n + j, at least n are up
+
+    Args:
+        required: replicas that must be up, n [1]
+        availability: share of time that one is up, a [1]
+        probability: that enough are, P [1]
+
+    Returns:
+        replicas [1]
+
+    Example:
+        >>> float(spare_replicas(9.0, 0.995, 0.999))
+        2.0
+
+    Holds:
+        replicas fail independently; exact up to 64, of more by the normal law
+
+    Source:
+        exact
+
+    Monotone: increasing in required, probability; decreasing in availability
+    """
+    counted = _reached(required, availability, probability, spares=MOST_SPARES)[2]
+    down, far = 1 - availability, normal_quantile(1 - probability)
+    curve = far**2 * down / 2
+    many = np.ceil((required + curve + far * np.sqrt(required * down + curve**2)) / availability - required)
+    return np.where(counted < MOST_SPARES, counted, np.maximum(many, float(MOST_SPARES)))
+
+
+def _reached(
+    required: Number, availability: Number, probability: Number, *, spares: int
+) -> tuple[Number, Number, Number]:
+    """The term of so many spares, the sum up to it, and how many sums of fewer spares are under the probability."""
+    if spares == 0:
+        alone = availability**required
+        return alone, alone, 0 * alone
+    term, total, short = _reached(required, availability, probability, spares=spares - 1)
+    term = term * (required + spares - 1) / spares * (1 - availability)
+    return term, total + term, short + np.where(total < probability, 1.0, 0.0)
+
+
+@equation
+def spare_rate(growth: Number, startup: Number) -> Number:
+    """Rate to hold in reserve while new replicas start.
+
+    λ' t₀
+
+    Args:
+        growth: by which the rate rises, requests a second in a second, λ' [1/s/s]
+        startup: from the decision to a replica that serves, t₀ [s]
+
+    Returns:
+        requests a second [1/s]
+
+    Example:
+        >>> round(spare_rate(0.1, 180.0))
+        18
+
+    Source:
+        composition
+
+    Monotone: increasing in growth, startup
+    """
+    return growth * startup

@@ -1,0 +1,177 @@
+"""An engine step by step, and lines before servers: what closed forms of serving are set against.
+
+The engine decodes every sequence in every step and fills the rest of the step's budget with prompts, first come first
+served and in chunks; a step takes α + β b + γ m. Arrivals are at random, lengths equal or log-normal. Samples are
+spread evenly over their law, so that what is compared is the algebra, not the luck of a draw.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+Column = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Constants of a step, mean lengths, the budget, the load."""
+
+    base_time: float
+    sequence_time: float
+    prompt_token_time: float
+    prompt: float
+    output: float
+    token_budget: float
+    request_rate: float
+    variation: float = 0.0
+
+
+@dataclass
+class Observed:
+    """What a run showed: means over its middle, or over its whole time."""
+
+    ttft: float
+    ttft_p99: float
+    tpot: float
+    in_flight: float
+    longest_gap: float
+    first_tokens: Column = field(repr=False, default_factory=lambda: np.zeros(0))
+
+
+def evenly(random: np.random.Generator, count: int) -> Column:
+    """Probabilities from 0 to 1, evenly apart, in any order: a sample whose moments are those of its law."""
+    return random.permutation((np.arange(count) + 0.5) / count)
+
+
+def lognormal(random: np.random.Generator, mean: float, variation: float, count: int) -> Column:
+    """Log-normal numbers with that mean and standard deviation over mean."""
+    spread = math.sqrt(math.log1p(variation**2))
+    drawn = np.exp(spread * np.array([NormalDist().inv_cdf(share) for share in evenly(random, count)]))
+    return drawn * mean / drawn.mean()
+
+
+def lengths(random: np.random.Generator, mean: float, variation: float, count: int, least: int) -> list[int]:
+    """Log-normal lengths of that mean, whole numbers."""
+    whole: list[int] = np.maximum(np.rint(lognormal(random, mean, variation, count)), least).astype(int).tolist()
+    return whole
+
+
+def serve(engine: Engine, count: int, seed: int = 0) -> Observed:
+    """Serve so many requests."""
+    random = np.random.default_rng(seed)
+    gaps = -np.log(evenly(random, count))
+    arrivals = np.cumsum(gaps / (gaps.mean() * engine.request_rate))
+    prompts = lengths(random, engine.prompt, engine.variation, count, 1)
+    outputs = lengths(random, engine.output, engine.variation, count, 2)
+    return _Run(engine, arrivals.tolist(), prompts, outputs).observed()
+
+
+def serve_users(engine: Engine, users: int, count: int, seed: int = 0) -> Observed:
+    """Serve so many requests of users who all start at once, and send the next when the last is answered."""
+    random = np.random.default_rng(seed)
+    prompts = lengths(random, engine.prompt, engine.variation, count, 1)
+    outputs = lengths(random, engine.output, engine.variation, count, 2)
+    return _Run(engine, [0.0] * users, prompts, outputs).observed()
+
+
+class _Run:
+    def __init__(self, engine: Engine, arrivals: list[float], prompts: list[int], outputs: list[int]) -> None:
+        self.engine, self.arrivals, self.left, self.outputs = engine, arrivals, prompts, outputs
+        self.first, self.last = [0.0] * len(outputs), [0.0] * len(outputs)
+        self.waiting: deque[int] = deque()
+        self.ends: list[tuple[int, int]] = []  # last step of each running sequence
+        self.clock = self.longest = 0.0
+        self.step = self.arrived = 0
+        self._serve()
+
+    def _serve(self) -> None:
+        while self.arrived < len(self.arrivals) or self.waiting or self.ends:
+            while self.arrived < len(self.arrivals) and self.arrivals[self.arrived] <= self.clock:
+                self.waiting.append(self.arrived)
+                self.arrived += 1
+            if self.waiting:
+                self._mixed_step()
+            elif self.ends:
+                self._decode_steps()
+            else:
+                self.clock = self.arrivals[self.arrived]
+
+    def _advance(self, time: float, steps: int) -> None:
+        self.clock += time * steps
+        self.step += steps
+        self.longest = max(self.longest, time if self.ends else 0.0)
+        while self.ends and self.ends[0][0] <= self.step:
+            self.last[heapq.heappop(self.ends)[1]] = self.clock
+            if len(self.arrivals) < len(self.outputs):
+                self.arrivals.append(self.clock)
+
+    def _decode_steps(self) -> None:
+        """All steps alike up to the next arrival or the next end."""
+        time = self.engine.base_time + self.engine.sequence_time * len(self.ends)
+        steps = self.ends[0][0] - self.step
+        if self.arrived < len(self.arrivals):
+            steps = min(steps, max(1, math.ceil((self.arrivals[self.arrived] - self.clock) / time)))
+        self._advance(time, steps)
+
+    def _mixed_step(self) -> None:
+        room, finished = int(self.engine.token_budget) - len(self.ends), []
+        carried = 0
+        while self.waiting and room > 0:
+            request = self.waiting[0]
+            chunk = min(room, self.left[request])
+            self.left[request] -= chunk
+            room -= chunk
+            carried += chunk
+            if self.left[request] == 0:
+                finished.append(self.waiting.popleft())
+        engine = self.engine
+        time = engine.base_time + engine.sequence_time * len(self.ends) + engine.prompt_token_time * carried
+        self._advance(time, 1)
+        for request in finished:
+            self.first[request] = self.clock
+            heapq.heappush(self.ends, (self.step + self.outputs[request] - 1, request))
+
+    def observed(self) -> Observed:
+        arrivals, outputs, first, last = map(np.array, (self.arrivals, self.outputs, self.first, self.last))
+        middle = slice(len(arrivals) // 10, 9 * len(arrivals) // 10)
+        waited = (first - arrivals)[middle]
+        tpot = float(np.sum((last - first)[middle]) / np.sum((outputs - 1)[middle]))
+        begin, end = arrivals[middle][[0, -1]]
+        decoding = float(np.sum(np.clip(last, begin, end) - np.clip(first, begin, end)))
+        return Observed(
+            float(waited.mean()),
+            float(np.quantile(waited, 0.99)),
+            tpot,
+            decoding / float(end - begin),
+            self.longest,
+            waited,
+        )
+
+
+def single_line(utilisation: float, variation: float, count: int, seed: int = 1) -> Column:
+    """Waits before one server whose service takes 1 on average."""
+    random = np.random.default_rng(seed)
+    gaps, services = random.exponential(1 / utilisation, count), lognormal(random, 1.0, variation, count)
+    gaps *= 1 / utilisation / gaps.mean()
+    ahead = np.concatenate([[0.0], np.cumsum(services[:-1] - gaps[1:])])
+    return ahead - np.minimum.accumulate(ahead)
+
+
+def shared_line(servers: int, utilisation: float, variation: float, count: int, seed: int = 1) -> Column:
+    """Waits before several servers with one line."""
+    random = np.random.default_rng(seed)
+    arrivals = np.cumsum(random.exponential(1 / (utilisation * servers), count)).tolist()
+    services = lognormal(random, 1.0, variation, count).tolist()
+    free, waits = [0.0] * servers, np.empty(count)
+    for place, (arrival, service) in enumerate(zip(arrivals, services, strict=True)):
+        start = max(arrival, heapq.heappop(free))
+        waits[place] = start - arrival
+        heapq.heappush(free, start + service)
+    return waits

@@ -1,0 +1,88 @@
+"""The closed forms of a steady stream of requests, put together as an estimate puts them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.equation import Number
+from costmodel.equations.serving.first_token import (
+    first_token_tail,
+    first_token_variance,
+    gate_wait,
+    later_prompt_tokens,
+    own_prompt_time,
+    prompt_room,
+    prompt_service_time,
+    prompt_steps,
+)
+from costmodel.equations.serving.percentiles import lognormal_percentile, normal_quantile
+from costmodel.equations.serving.queues import queue_wait, queue_wait_variance
+from costmodel.equations.serving.service_level import saturation_rate
+from costmodel.equations.serving.steady_state import (
+    clustering_delay,
+    engine_utilisation,
+    mean_step_time,
+    mixed_step_time,
+    request_work,
+    requests_in_flight,
+)
+
+from .engine_simulation import Engine
+
+TAIL = 0.01
+
+
+@dataclass
+class Steady:
+    """What an estimate says of a load; columns where the load is one."""
+
+    tpot: Number
+    in_flight: Number
+    ttft: Number
+    ttft_p99: Number
+    ttft_variance: Number
+    worst_gap: Number
+    step: Number
+    busy: Number
+    saturation: Number
+
+
+def steady(engine: Engine, request_rate: Number | None = None) -> Steady:
+    """The load of an engine, or of the same engine at other rates."""
+    alpha, beta, gamma = engine.base_time, engine.sequence_time, engine.prompt_token_time
+    s, o, v, rate = engine.prompt, engine.output, engine.variation, engine.request_rate
+    rate = rate if request_rate is None else request_rate
+    work = request_work(beta, o, gamma, s)
+    utilisation, prompts = engine_utilisation(rate, work), engine_utilisation(rate, gamma * s)
+    mean = mean_step_time(alpha, utilisation)
+    many = requests_in_flight(rate, o, mean)
+    room = prompt_room(engine.token_budget, many)
+    step = mixed_step_time(alpha, beta, many, gamma, 0.0)
+    service = prompt_service_time(s, gamma, step, room)
+    busy = engine_utilisation(rate, service)
+    line, gate = queue_wait(service, busy, v), gate_wait(step, prompts)
+    wait = line + gate
+    steps = prompt_steps(s, room, busy)
+    later = later_prompt_tokens(rate, s, wait, prompts, room)
+    ttft = wait + own_prompt_time(steps, step, gamma, s, later)
+    variance = first_token_variance(queue_wait_variance(service, busy, v), wait, gamma * later, gate, service, v)
+    alone = own_prompt_time(steps, step, gamma, s, 0.0)
+    one = mixed_step_time(alpha, beta, many, gamma, np.minimum(s, room))
+    p99 = np.maximum(
+        lognormal_percentile(step, ttft, variance, normal_quantile(TAIL)),
+        first_token_tail(alone, line, busy, one, TAIL),
+    )
+    tpot = mean + clustering_delay(beta, gamma, s, o, prompts, utilisation)
+    return Steady(
+        tpot=tpot,
+        in_flight=requests_in_flight(rate, o, tpot),
+        ttft=ttft,
+        ttft_p99=p99,
+        ttft_variance=variance,
+        worst_gap=mixed_step_time(alpha, beta, many, gamma, room),
+        step=step,
+        busy=busy,
+        saturation=saturation_rate(engine.token_budget, s + o, alpha, work),
+    )

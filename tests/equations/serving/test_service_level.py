@@ -1,0 +1,119 @@
+"""Rates within limits: closed where they can be, by halving where they cannot, and simulated at what was found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from costmodel.equations.serving.first_token import first_token_tail
+from costmodel.equations.serving.kv_cache import mean_context
+from costmodel.equations.serving.percentiles import share_within
+from costmodel.equations.serving.queues import queue_wait, wait_percentile
+from costmodel.equations.serving.service_level import (
+    goodput_rate,
+    saturation_rate,
+    token_limit_rate,
+    token_time_variance,
+)
+from costmodel.equations.serving.steady_state import engine_utilisation, mean_step_time, request_work
+from costmodel.solvers import greatest_within
+
+from .engine_simulation import Engine, serve
+from .steady import steady
+
+# Llama 3.1 70B in bf16 on tp 8 of H100, prompts of 2,048 and answers of 512.
+ALPHA, BETA, GAMMA, PROMPT, OUTPUT = 9.98103e-3, 60.7273e-6, 47.8171e-6, 2048.0, 512.0
+ENGINE = Engine(ALPHA - BETA, BETA, GAMMA, PROMPT, OUTPUT, 8192.0, 1.0, 0.6)
+WORK = request_work(BETA, OUTPUT, GAMMA, PROMPT)
+POOL = 1_372_810.0
+
+
+def test_rate_within_25_ms_a_token() -> None:
+    rate = float(token_limit_rate(ALPHA, 0.025, WORK))
+    assert rate == pytest.approx(4.656, abs=5e-4)
+    assert float(mean_step_time(ALPHA, engine_utilisation(rate, WORK))) == pytest.approx(0.025)
+    assert float(token_limit_rate(ALPHA, 0.009, WORK)) == 0
+
+
+def test_clustering_takes_a_few_percent_of_that_rate() -> None:
+    found = greatest_within(lambda rate: np.asarray(steady(ENGINE, rate).tpot) <= 0.025, 0.0, 1 / WORK)
+    assert float(found) == pytest.approx(4.656, rel=0.04)
+    assert float(found) < 4.656
+    seen = serve(replace(ENGINE, request_rate=float(found)), 20_000)
+    assert seen.tpot == pytest.approx(0.025, rel=0.02)
+
+
+def test_the_cache_is_full_on_the_mean_at_7_27() -> None:
+    """λ (s + o/2) o t̄ = pool, of 1,373 k tokens."""
+    held = mean_context(PROMPT, OUTPUT, 0.0)
+    rate = saturation_rate(POOL, held * OUTPUT, ALPHA, WORK)
+    assert rate == pytest.approx(7.267, abs=1e-3)
+    assert rate * WORK == pytest.approx(0.9377, abs=1e-4)
+    rates = np.linspace(0.01, 7.74, 20_001)
+    need = rates * held * OUTPUT * np.asarray(mean_step_time(ALPHA, engine_utilisation(rates, WORK)))
+    assert rate == pytest.approx(rates[need <= POOL].max(), abs=1e-3)
+
+
+@pytest.mark.parametrize("limit", [64.0, 256.0, 1024.0])
+def test_sequences_bind_like_any_resource(limit: float) -> None:
+    rate = saturation_rate(limit, OUTPUT, ALPHA, WORK)
+    mean = float(mean_step_time(ALPHA, engine_utilisation(rate, WORK)))
+    assert rate * OUTPUT * mean == pytest.approx(limit)
+
+
+def test_without_end_only_work_bounds() -> None:
+    assert saturation_rate(1e30, PROMPT + OUTPUT, ALPHA, WORK) == pytest.approx(1 / WORK)
+
+
+@pytest.mark.parametrize(("limit", "budget"), [(0.5, 8192.0), (1.0, 8192.0), (1.0, 2048.0)])
+def test_rate_within_a_p99_of_the_first_token(limit: float, budget: float) -> None:
+    """By halving, all of them at once or one by one; simulated at the rate found, p99 is at the limit to a sixth."""
+    engine = replace(ENGINE, token_budget=budget)
+
+    def holds(rate: np.ndarray) -> np.ndarray:
+        return np.asarray(steady(engine, rate).ttft_p99) <= limit
+
+    found = float(greatest_within(holds, 0.0, 1 / WORK))
+    assert holds(np.array(found))
+    assert not holds(np.array(found * 1.0001))
+    assert 0 < found < float(steady(engine).saturation)
+    seen = serve(replace(engine, request_rate=found), 15_000)
+    assert seen.ttft_p99 == pytest.approx(limit, rel=0.17)
+
+
+def test_a_prefill_server_keeps_half_a_second_to_a_sixth_of_its_time() -> None:
+    """150 ms a prompt, variation 0.6: W ln(ρ / 0.01) / ρ + S ≤ 500 ms up to 1.14 requests a second."""
+
+    def holds(rate: np.ndarray) -> np.ndarray:
+        busy = engine_utilisation(rate, 0.15)
+        return 0.15 + np.asarray(wait_percentile(queue_wait(0.15, busy, 0.6), busy, 0.01)) <= 0.5
+
+    found = float(greatest_within(holds, 0.0, 1 / 0.15))
+    assert found == pytest.approx(1.144, abs=5e-4)
+    assert found * 0.15 == pytest.approx(0.17, abs=0.005)
+
+
+def test_tail_is_of_the_line_or_of_the_step() -> None:
+    line = float(wait_percentile(0.05, 0.4, 0.01))
+    assert float(first_token_tail(0.1, 0.05, 0.4, 0.03, 0.01)) == pytest.approx(0.1 + line)
+    assert float(first_token_tail(0.1, 0.05, 0.4, 3.0, 0.01)) == pytest.approx(3.1)
+
+
+def test_spread_of_a_requests_time_per_token() -> None:
+    """A request's mean over its own steps, of which a share carries a prompt: drawn."""
+    random = np.random.default_rng(5)
+    drawn = np.where(random.random((20_000, 128)) < 0.2, 0.11, 0.012).mean(axis=1)
+    assert float(token_time_variance(0.012, 0.11, 0.2, 128.0)) == pytest.approx(drawn.var(), rel=0.05)
+
+
+def test_goodput_is_the_rate_that_keeps_both() -> None:
+    predicted = steady(ENGINE, 4.0)
+    first = share_within(1.0, predicted.step, predicted.ttft, predicted.ttft_variance)
+    seen = serve(replace(ENGINE, request_rate=4.0), 15_000)
+    assert float(first) == pytest.approx(np.mean(seen.first_tokens <= 1.0), abs=0.01)
+    assert float(share_within(0.25, predicted.step, predicted.ttft, predicted.ttft_variance)) == pytest.approx(
+        np.mean(seen.first_tokens <= 0.25), abs=0.06
+    )
+    assert goodput_rate(4.0, first, 1.0) == pytest.approx(4 * float(first))

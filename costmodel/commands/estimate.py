@@ -77,7 +77,9 @@ def memory(
 
     if is_model(scenario) and not assignments:
         facts = alone(scenario)
-        return Reply(lambda: ledger.model_memory(facts), lambda: machine.model_memory(facts), "recipes")
+        return Reply(
+            lambda: ledger.model_memory(facts, verbose=verbose), lambda: machine.model_memory(facts), "recipes"
+        )
     asked = predicted(scenario, assignments)
     said = ledger.memory
     return Reply(lambda: said(asked, verbose=verbose), lambda: machine.memory(asked), "ledger", yes=works(asked))

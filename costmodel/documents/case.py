@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from costmodel.documents.assumed import Assumed
 from costmodel.documents.efficiency import Efficiency
+from costmodel.documents.foreign import Foreign
 from costmodel.documents.hardware import Accelerator, Fabric, Node
 from costmodel.documents.library import UNMEASURED, Reader, efficiency_of
 from costmodel.documents.measurement import Measured, Run
@@ -26,6 +28,14 @@ from costmodel.documents.stack import Stack
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 ACCELERATOR = ("cluster.node.accelerator", "cluster.node")  # where a scenario names it, or what holds it
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What flags of the command line ask for: the words themselves, and what they leave to defaults."""
+
+    words: tuple[str, ...] = ()
+    assumed: tuple[Assumed, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,15 @@ class Case:
     name: str = ""  # as it was asked for, with what was changed on the way in
     assignments: tuple[str, ...] = ()
     own: tuple[str, ...] = ()  # files of one's own that stand before shipped ones
+    foreign: dict[str, Foreign] = field(default_factory=dict)  # files in other people's formats
+    asked: Asked = field(default_factory=Asked)  # by flags, beside or instead of a scenario
+
+    @property
+    def whole_tree(self) -> dict[str, Any]:
+        """The scenario with the model in place of the name of a foreign file, so that it needs no such file."""
+        named = self.tree.get("model")
+        read = next((foreign.tree for foreign in self.foreign.values()), None)
+        return {**self.tree, "model": read} if isinstance(named, str) and read is not None else self.tree
 
     @property
     def file(self) -> str:
@@ -163,8 +182,8 @@ def case_of(scenario: Scenario, reader: Reader | None = None, tree: dict[str, An
         _in_place(paths, documents, trees)
     held = {reference.held: documents[path] for path, reference in REFERENCES.items()}
     common = reader.document("efficiency", UNMEASURED)
-    own = tuple(reader.own)
-    return Case(scenario, **held, common=common, digests=reader.digests, trees=reader.trees, tree=tree, own=own)
+    case = Case(scenario, **held, common=common, digests=reader.digests, trees=reader.trees, tree=tree)
+    return replace(case, own=tuple(reader.own), foreign=reader.foreign)
 
 
 def _wanted(path: str, documents: dict[str, Any], trees: dict[str, Any]) -> tuple[str, Any, Place | None]:

@@ -22,14 +22,15 @@ from costmodel.documents.belief import Beliefs
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.faults import nearest, validate
 from costmodel.documents.files import file_text
-from costmodel.documents.folders import FOLDER_OF, SUFFIXES, as_named, has, instead_of_shipped, places
+from costmodel.documents.folders import FOLDER_OF, SUFFIXES, as_named, has, instead_of_shipped, places, shown_file
 from costmodel.documents.folders import names as names
+from costmodel.documents.foreign import Foreign, file_in, reader_of
 from costmodel.documents.hardware import Accelerator, Fabric, Node
 from costmodel.documents.measurement import Measured
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.paths import place_at
-from costmodel.documents.reading import COMMAND_LINE, WORTH_KEEPING, read_tree
+from costmodel.documents.reading import COMMAND_LINE, WORTH_KEEPING, copied, read_tree
 from costmodel.documents.release import Releases
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.sources import Provenance as Provenance
@@ -66,8 +67,8 @@ def is_path(name: str) -> bool:
 
 def find(kind: str, name: str, place: Place | None = None) -> Path:
     """The file a name means."""
-    if is_path(name):
-        return Path(name)
+    if is_path(name) or (kind == "model" and name in (os.curdir, os.pardir)):
+        return file_in(kind, folder_of(place) / name)
     for path in places(kind, name):
         if os.path.isfile(path):
             return path
@@ -86,6 +87,15 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
     raise fail("D009", sentence, place or Place(COMMAND_LINE), hint)
 
 
+def folder_of(place: Place | None) -> Path:
+    """Where a path that is written at a place begins: in the folder of its file, and on the command line in this one.
+
+    >>> str(folder_of(Place("jobs/mine.yaml", 3))), str(folder_of(Place("command line")))
+    ('jobs', '.')
+    """
+    return shown_file(place.file).parent if place is not None and place.line else Path()
+
+
 def plural(kind: str) -> str:
     """A kind as `costmodel list` calls its shelf."""
     return f"{kind[:-1]}ies" if kind.endswith("y") else kind if kind == "measured" else f"{kind}s"
@@ -101,6 +111,7 @@ class Reader:
     origin: dict[tuple[str, str], Any] = field(default_factory=dict)
     found: list[Fault] = field(default_factory=list)
     own: list[str] = field(default_factory=list)  # files of one's own that stand before shipped ones
+    foreign: dict[str, Foreign] = field(default_factory=dict)  # files in other people's formats
 
     def text(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[str, str]:
         """The text of a named document, and how its file is shown."""
@@ -116,9 +127,13 @@ class Reader:
     def tree(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[Any, str]:
         """The tree of a named document, to be changed; what was wrong with its text waits in `found`."""
         text, shown = self.text(kind, name, place, piped=piped)
-        tree, faults = read_tree(text, shown)
+        if reader_of(kind, Path(shown), text):
+            self.document(kind, name, place)
+            tree = copied(self.foreign[shown].tree)
+        else:
+            tree, faults = read_tree(text, shown)
+            self.found += faults
         self.trees[shown] = self.origin[kind, name] = tree
-        self.found += faults
         return tree, shown
 
     def checked(self, kind: str, tree: Any, shown: str) -> Any:
@@ -131,7 +146,11 @@ class Reader:
         if not isinstance(reference, str):
             return reference
         text, shown = self.text(kind, reference, place)
-        document, tree = (_read if len(text) < WORTH_KEEPING else _read.__wrapped__)(kind, text, shown)
+        if reader_of(kind, Path(shown), text):
+            document, self.foreign[shown] = _read_foreign(kind, text, shown)
+            tree = self.foreign[shown].tree
+        else:
+            document, tree = (_read if len(text) < WORTH_KEEPING else _read.__wrapped__)(kind, text, shown)
         self.trees[shown] = self.origin[kind, reference] = tree
         return document
 
@@ -154,6 +173,15 @@ def _checked(kind: str, tree: Any, shown: str, found: Sequence[Fault]) -> Any:
     if unknown := list(uncited(tree)):
         raise CostModelError(*unknown)
     return document
+
+
+@functools.lru_cache(maxsize=64)
+def _read_foreign(kind: str, text: str, shown: str) -> tuple[Any, Foreign]:
+    """The document that a text in another format comes to, and what was assumed on the way."""
+    reader = reader_of(kind, Path(shown), text)
+    assert reader is not None, f"nothing reads {shown}"
+    foreign = reader(text, shown)
+    return validate(FOLDERS[kind][1], foreign.tree, shown), foreign
 
 
 @functools.lru_cache(maxsize=512)

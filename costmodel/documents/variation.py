@@ -23,7 +23,7 @@ def vary(case: Case, assignments: Iterable[str]) -> Case:
     reader = Reader(digests=dict(case.digests), trees=dict(case.trees), own=list(case.own))
     shown = case.file
     varied = case_from(reader, copied(case.tree), shown, further)
-    return replace(varied, name=case.name, assignments=(*case.assignments, *further))
+    return replace(varied, name=case.name, asked=case.asked, assignments=(*case.assignments, *further))
 
 
 def file_of(kind: type[D], path: str) -> D:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from costmodel.documents.assumed import Assumed as Assumed
 from costmodel.documents.case import Case
 from costmodel.documents.precision import Recipe
 from costmodel.documents.stack import GradientType
@@ -11,15 +10,6 @@ from costmodel.errors import fail
 from costmodel.estimate.precision import Linear
 from costmodel.estimate.slowdown import slowdown_of
 from costmodel.units import show
-
-
-@dataclass(frozen=True)
-class Assumed:
-    """A value nobody wrote into the scenario, and where it came from."""
-
-    path: str
-    value: str
-    origin: str
 
 
 class Speaker:

@@ -150,8 +150,13 @@ def answer(setting: Setting, plan: Plan) -> Answer:
     if over_peak(evaluation.costs).any():
         remarked = (*remarked, "N011")
     broken = dict.fromkeys(code for code, mask in unacceptable(setting, evaluation.costs) if mask.any())
-    spoken = (*assumed, *setting.assumed)
+    spoken = (*assumed, *setting.assumed, *_of_foreign(setting.case))
     return Answer(setting, plan, evaluation, spoken, refused, tuple(broken), remarked)
+
+
+def _of_foreign(case: Case) -> tuple[Assumed, ...]:
+    """What files in other people's formats leave to defaults."""
+    return tuple(item for foreign in case.foreign.values() for item in foreign.assumed)
 
 
 def predict(case: Case) -> Answer:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from costmodel.documents.foreign import Foreign
 from costmodel.estimate.along import STAGES, stages_of
 from costmodel.estimate.block import SIZES, Structure
 from costmodel.estimate.costs import COLUMNS, machine_name, number
@@ -43,17 +44,31 @@ def plain(tree: Any) -> Any:
 def _frame(setting: Setting) -> dict[str, Any]:
     return {
         **head("costmodel/result/v1"),
-        "scenario": {"title": setting.case.scenario.title, "document": plain(setting.case.tree)},
+        "scenario": {"title": setting.case.scenario.title, "document": plain(setting.case.whole_tree)},
         "flop_convention": setting.convention,
         "documents": [
             {"name": name, "digest": digest, "own": name in setting.case.own}
             for name, digest in setting.case.digests.items()
         ],
+        "read_from": _read(setting.case.foreign),
         "columns": [
             {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
             for name, column in COLUMNS.items()
         ],
     }
+
+
+def _read(files: Mapping[str, Foreign]) -> list[dict[str, Any]]:
+    """Files in other people's formats, with what was assumed and what a document of ours does not state of them."""
+    return [
+        {
+            "file": file,
+            "format": foreign.format,
+            "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in foreign.assumed],
+            "remarks": list(foreign.remarks),
+        }
+        for file, foreign in files.items()
+    ]
 
 
 def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]) -> dict[str, Any]:
@@ -191,6 +206,8 @@ def model_memory(facts: Alone) -> dict[str, Any]:
     return {
         **head("costmodel/model-memory/v1"),
         "model": facts.model.name,
+        "read_from": _read(facts.foreign),
+        "library_model": facts.twin or None,
         "parameters": int(float(facts.parameters)),
         "active_parameters": int(float(facts.parameters if facts.active is None else facts.active)),
         "recipes": [

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
 from costmodel.documents.case import Case
+from costmodel.documents.foreign import Foreign
 from costmodel.estimate.assumed import Assumed
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer
@@ -27,8 +28,21 @@ def titled(answer: Answer) -> list[Line]:
 
 
 def owned(case: Case) -> list[Line]:
-    """Files of one's own that an answer rests on in the place of shipped ones."""
-    return [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
+    """What an answer rests on beside shipped documents: your own files, foreign ones, and defaults of the flags."""
+    lines: list[Line] = [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
+    lines += read_from(case.foreign)
+    if case.asked.assumed:
+        lines += [styled(f"assumed {item.path} {item.value}: {item.origin}", DIM) for item in case.asked.assumed]
+    return lines
+
+
+def read_from(files: Mapping[str, Foreign]) -> list[Line]:
+    """Files in other people's formats, and what a document of ours does not state of them."""
+    lines: list[Line] = []
+    for file, foreign in files.items():
+        lines.append(styled(f"model read from {file}: {foreign.format}"))
+        lines += [styled(f"  {remark}", WARN) for remark in foreign.remarks]
+    return lines
 
 
 def refusal(answer: Answer) -> list[Line]:

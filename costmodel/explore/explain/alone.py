@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from costmodel.choices import Zero
 from costmodel.documents.files import file_text
-from costmodel.documents.library import is_path, names, read, said_first
+from costmodel.documents.foreign import Foreign, file_in, is_config
+from costmodel.documents.library import Reader, is_path, names, said_first
 from costmodel.documents.model import Model
 from costmodel.equation import Number
 from costmodel.equations.states import gradient_bytes, optimizer_bytes, weight_bytes
 from costmodel.estimate.shapes.work import model_active_parameters, model_parameters
+from costmodel.exchange.twins import twin_of
 
 # Bytes of a weight, a gradient, a master copy and the optimizer's states of one parameter.
 RECIPES = (
@@ -36,25 +38,34 @@ class States:
 class Alone:
     """What a model needs before it is laid out."""
 
+    asked: str  # its name or path, as it was asked for
     model: Model
     parameters: Number
     active: Number | None
     recipes: tuple[States, ...]
+    foreign: dict[str, Foreign] = field(default_factory=dict)  # its file, where that is in another format
+    twin: str = ""  # the model of the library that has the shape of that file
 
 
 def is_model(name: str) -> bool:
     """Whether a name, or what a file says it is, means a model and not a scenario."""
     if is_path(name):
-        return os.path.isfile(name) and said_first(file_text(name), "schema").startswith("costmodel/model/")
+        path = file_in("model", Path(name))
+        if not path.is_file():
+            return False
+        text = file_text(str(path))
+        return is_config(text) or said_first(text, "schema").startswith("costmodel/model/")
     return name in names("model") and name not in names("scenario")
 
 
 def alone(name: str) -> Alone:
     """Parameters and states of a model by name or path."""
-    model = read("model", name)
+    reader = Reader()
+    model = reader.document("model", name)
     parameters = model_parameters(model)
     active = model_active_parameters(model) if model.has_experts else None
-    return Alone(model, parameters, active, tuple(_states(parameters, *recipe) for recipe in RECIPES))
+    states = tuple(_states(parameters, *recipe) for recipe in RECIPES)
+    return Alone(name, model, parameters, active, states, reader.foreign, twin_of(model) if reader.foreign else "")
 
 
 def _states(parameters: Number, title: str, weight: float, gradient: float, master: float, moments: float) -> States:

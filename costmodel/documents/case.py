@@ -14,12 +14,13 @@ from typing import Any
 from costmodel.documents.assumed import Assumed
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.foreign import Foreign
+from costmodel.documents.foreign_prices import ForeignPrice, left_out
 from costmodel.documents.hardware import Accelerator, Fabric, Node
 from costmodel.documents.library import UNMEASURED, Reader, efficiency_of
 from costmodel.documents.measurement import Measured, Run
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
-from costmodel.documents.overrides import Assignment, assign, listed
+from costmodel.documents.overrides import Assignment, assign, listed, path_of
 from costmodel.documents.paths import at, place_at
 from costmodel.documents.reading import Mapping, copied
 from costmodel.documents.references import LEVELS, REFERENCES, holder
@@ -62,6 +63,10 @@ class Case:
     own: tuple[str, ...] = ()  # files of one's own that stand before shipped ones
     foreign: dict[str, Foreign] = field(default_factory=dict)  # files in other people's formats
     asked: Asked = field(default_factory=Asked)  # by flags, beside or instead of a scenario
+    hub: dict[str, str] = field(default_factory=dict)  # shipped models by the names on the hub that were asked for
+    original: dict[str, Any] = field(default_factory=dict)  # the tree before anything was set in it
+    changes: tuple[str | Assignment, ...] = ()  # everything that was set in it
+    foreign_prices: tuple[ForeignPrice, ...] = ()
 
     @property
     def whole_tree(self) -> dict[str, Any]:
@@ -119,9 +124,12 @@ def case_from(reader: Reader, tree: dict[Any, Any], shown: str, assignments: Ite
     of the documents that it names.
     """
     faults: list[Fault] = []
+    changes, original = tuple(assignments), copied(tree)
+    foreign: tuple[ForeignPrice, ...] = ()
     try:
         if isinstance(tree, dict):
-            assign(tree, assignments, lambda kind, name, place: reader.tree(kind, name, place)[0])
+            assign(tree, changes, lambda kind, name, place: reader.tree(kind, name, place)[0])
+            foreign = left_out(original, tree, map(path_of, changes), _accelerator_of)
     except CostModelError as error:
         faults += error.faults
     try:
@@ -130,9 +138,18 @@ def case_from(reader: Reader, tree: dict[Any, Any], shown: str, assignments: Ite
         faults += error.faults
         case = None
     if case is not None and not faults:
-        return case
+        return replace(case, original=original, changes=changes, foreign_prices=foreign)
     strange = not isinstance(tree, dict) or any(fault.code == "D011" for fault in faults)
     raise CostModelError(*dict.fromkeys([*faults, *(() if strange else _of_names(reader, tree))]))
+
+
+def _accelerator_of(node: str) -> str:
+    """The name of a node's accelerator; nothing where there is no such node."""
+    try:
+        held = Reader().document("node", node).accelerator
+    except CostModelError:
+        return ""
+    return held if isinstance(held, str) else held.name
 
 
 def _of_names(reader: Reader, tree: dict[Any, Any]) -> Iterator[Fault]:
@@ -183,7 +200,7 @@ def case_of(scenario: Scenario, reader: Reader | None = None, tree: dict[str, An
     held = {reference.held: documents[path] for path, reference in REFERENCES.items()}
     common = reader.document("efficiency", UNMEASURED)
     case = Case(scenario, **held, common=common, digests=reader.digests, trees=reader.trees, tree=tree)
-    return replace(case, own=tuple(reader.own), foreign=reader.foreign)
+    return replace(case, own=tuple(reader.own), hub=dict(reader.hub), foreign=dict(reader.foreign))
 
 
 def _wanted(path: str, documents: dict[str, Any], trees: dict[str, Any]) -> tuple[str, Any, Place | None]:

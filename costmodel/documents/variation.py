@@ -18,11 +18,14 @@ D = TypeVar("D", bound=BaseModel)
 
 
 def vary(case: Case, assignments: Iterable[str]) -> Case:
-    """A loaded case with further assignments, as if they had been given on loading."""
+    """A loaded case with further assignments, as if they had been given on loading.
+
+    They are put into the tree as it was read, together with the earlier ones: what was set in a document holds in
+    another that takes its place.
+    """
     further = tuple(assignments)
     reader = Reader(digests=dict(case.digests), trees=dict(case.trees), own=list(case.own))
-    shown = case.file
-    varied = case_from(reader, copied(case.tree), shown, further)
+    varied = case_from(reader, copied(case.original or case.tree), case.file, (*case.changes, *further))
     return replace(varied, name=case.name, asked=case.asked, assignments=(*case.assignments, *further))
 
 

@@ -13,7 +13,7 @@ from costmodel.documents.case import Case
 from costmodel.documents.plan import Plan
 from costmodel.equations.counting import data_parallel_degree
 from costmodel.errors import Place, fail
-from costmodel.estimate.assumed import Assumed
+from costmodel.estimate.assumed import Assumed, converted, that_count
 from costmodel.estimate.band import banded
 from costmodel.estimate.block import SIZES, Block, Structure, one_row
 from costmodel.estimate.evaluate import Evaluation, evaluate, over_peak, verdict
@@ -150,8 +150,11 @@ def answer(setting: Setting, plan: Plan) -> Answer:
     if over_peak(evaluation.costs).any():
         remarked = (*remarked, "N011")
     broken = dict.fromkeys(code for code, mask in unacceptable(setting, evaluation.costs) if mask.any())
-    spoken = (*assumed, *setting.assumed, *_of_foreign(setting.case))
-    return Answer(setting, plan, evaluation, spoken, refused, tuple(broken), remarked)
+    first = converted(setting.case)
+    leaves_domain = bool(setting.ranks > setting.domain)
+    spoken = (*first, *assumed, *setting.assumed[len(first) :], *_of_foreign(setting.case))
+    counting = that_count(spoken, block, leaves_domain=leaves_domain)
+    return Answer(setting, plan, evaluation, counting, refused, tuple(broken), remarked)
 
 
 def _of_foreign(case: Case) -> tuple[Assumed, ...]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from costmodel.choices import Recompute
@@ -22,10 +20,12 @@ from costmodel.equations.counting import divided, repeated, world_size
 from costmodel.equations.overlap import bucket_bytes
 from costmodel.equations.slowdown import slowest_part
 from costmodel.errors import Place, fail
-from costmodel.estimate.assumed import Assumed, Speaker
+from costmodel.estimate.assumed import Assumed, Speaker, converted
 from costmodel.estimate.host import Host, host_of
+from costmodel.estimate.node_in_use import domain_of
 from costmodel.estimate.overlaps import tensor_overlap, weights_overlap
 from costmodel.estimate.precision import Linear, linear_of, matmul_fit, possible
+from costmodel.estimate.price import price_of
 from costmodel.estimate.slowdown import slowdown_of
 from costmodel.estimate.tunable import tunable
 from costmodel.units import Figure, show
@@ -161,19 +161,10 @@ class Setting:
         accelerator = self.case.accelerator
         return accelerator.peak.fp32 or self.peak if accelerator.vendor == "NVIDIA" else self.peak
 
-    @functools.cached_property
-    def domain(self) -> float:
-        """Accelerators of a scale-up domain; of a rack of nodes those that a job takes, as many of each if it can."""
-        node = self.case.node
-        whole, each, ranks = node.scale_up.domain, int(node.accelerators), int(self.ranks)
-        if whole <= each:
-            return whole
-        nodes = range(each, int(min(whole, ranks)) + 1, each)
-        taken = max(count for count in nodes if math.gcd(count, ranks) == count)
-        if taken != ranks and taken + taken <= whole:
-            return whole
-        place = getattr(whole, "place", None)
-        return Figure(taken, place and replace(place, path=f"{place.path}: those of {whole:g} that the job takes"))
+    @property
+    def domain(self) -> Number:
+        """Accelerators of a scale-up domain that the job has."""
+        return domain_of(self.case, self.ranks)
 
     @property
     def of_a_part(self) -> Number:
@@ -262,7 +253,7 @@ def setting_of(case: Case) -> Setting:
         host=host_of(case, speaker.choose),
         convention=assume.flop_convention,
         experts=_experts(case, speaker),
-        assumed=(*speaker.assumed, *_price(case)),
+        assumed=(*converted(case), *speaker.assumed, *_price(case)),
     )
 
 
@@ -315,8 +306,10 @@ def _complete(case: Case, recipe: Recipe) -> None:
 
 
 def _price(case: Case) -> tuple[Assumed, ...]:
-    listed = case.node.price
-    if case.scenario.assume.price is not None or listed is None:
+    listed = price_of(case).listed
+    if listed is None:
         return ()
-    origin = f"nodes/{case.node.name}, {listed.sold}, {listed.date}"
-    return (Assumed("assume.price", f"{show(listed.hourly, 'USD/s')} a node", origin),)
+    where = f" in {listed.region}" if listed.region else ""
+    origin = f"nodes/{case.node.name}, {listed.sold}{where}, {listed.date}"
+    each = "a node" if listed.per == "node" else "an accelerator"
+    return (Assumed("assume.price", f"{show(listed.hourly, 'USD/s')} {each}", origin),)

@@ -4,45 +4,26 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.text import Text
 
-from costmodel.documents.case import Case
-from costmodel.documents.foreign import Foreign
 from costmodel.estimate.assumed import Assumed
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer
+from costmodel.report.head import head_of
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.refusals import mended, reason
 from costmodel.report.suggest import command
-from costmodel.report.theme import BAD, DIM, HEAD, WARN, styled
-from costmodel.report.words import head, plan_words
+from costmodel.report.theme import BAD, DIM, WARN, styled
+from costmodel.report.words import plan_words
 
 _FEW = 5  # assumptions shown unasked
 
 
 def titled(answer: Answer) -> list[Line]:
-    """What is asked about, and the plan."""
-    return [styled(head(answer.setting), HEAD), styled(plan_words(answer)), *owned(answer.setting.case)]
-
-
-def owned(case: Case) -> list[Line]:
-    """What an answer rests on beside shipped documents: your own files, foreign ones, and defaults of the flags."""
-    lines: list[Line] = [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
-    lines += read_from(case.foreign)
-    if case.asked.assumed:
-        lines += [styled(f"assumed {item.path} {item.value}: {item.origin}", DIM) for item in case.asked.assumed]
-    return lines
-
-
-def read_from(files: Mapping[str, Foreign]) -> list[Line]:
-    """Files in other people's formats, and what a document of ours does not state of them."""
-    lines: list[Line] = []
-    for file, foreign in files.items():
-        lines.append(styled(f"model read from {file}: {foreign.format}"))
-        lines += [styled(f"  {remark}", WARN) for remark in foreign.remarks]
-    return lines
+    """What was computed, and the plan."""
+    return [*head_of(answer.setting.case), styled(plan_words(answer))]
 
 
 def refusal(answer: Answer) -> list[Line]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from costmodel.choices import Zero
 from costmodel.documents.files import file_text
 from costmodel.documents.foreign import Foreign, file_in, is_config
+from costmodel.documents.hub import is_hub_name, shape_of
 from costmodel.documents.library import Reader, is_path, names, said_first
 from costmodel.documents.model import Model
 from costmodel.equation import Number
@@ -49,13 +50,16 @@ class Alone:
 
 def is_model(name: str) -> bool:
     """Whether a name, or what a file says it is, means a model and not a scenario."""
+    if is_hub_name(name):
+        return True
     if is_path(name):
         path = file_in("model", Path(name))
         if not path.is_file():
             return False
         text = file_text(str(path))
         return is_config(text) or said_first(text, "schema").startswith("costmodel/model/")
-    return name in names("model") and name not in names("scenario")
+    models = names("model")
+    return (name in models or bool(shape_of(name, models))) and name not in names("scenario")
 
 
 def alone(name: str) -> Alone:

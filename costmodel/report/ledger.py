@@ -124,4 +124,4 @@ def _left_out(facts: Alone, verbose: bool) -> list[Line]:
 
 def _ranked(facts: Alone) -> str:
     """The command that ranks plans for this model."""
-    return shlex.join(["costmodel", "search", "--model", facts.asked])
+    return shlex.join(["costmodel", "search", "--model", facts.named])

@@ -39,7 +39,7 @@ class States:
 class Alone:
     """What a model needs before it is laid out."""
 
-    asked: str  # its name or path, as it was asked for
+    named: str  # by its path as it was asked for, or by its name
     model: Model
     parameters: Number
     active: Number | None
@@ -69,7 +69,7 @@ def alone(name: str) -> Alone:
     parameters = model_parameters(model)
     active = model_active_parameters(model) if model.has_experts else None
     states = tuple(_states(parameters, *recipe) for recipe in RECIPES)
-    return Alone(name, model, parameters, active, states, reader.foreign, twin_of(model) if reader.foreign else "")
+    return Alone(name if is_path(name) else model.name, model, parameters, active, states, reader.foreign, twin_of(model) if reader.foreign else "")
 
 
 def _states(parameters: Number, title: str, weight: float, gradient: float, master: float, moments: float) -> States:

@@ -15,6 +15,7 @@ from costmodel.commands.estimate import comm, estimate, memory
 from costmodel.commands.evidence import validate
 from costmodel.commands.explain import explain
 from costmodel.commands.guard import guarded
+from costmodel.commands.imports import import_file
 from costmodel.commands.measure import measure
 from costmodel.commands.pipeline import pipeline
 from costmodel.commands.search import search
@@ -32,7 +33,7 @@ app = typer.Typer(
 )
 
 LOOK, CHOOSE, COMPARE = "Look at one plan", "Choose a plan", "Compare"
-TRUST, DOCUMENTS = "Trust", "Documents"
+TRUST, EXCHANGE, DOCUMENTS = "Trust", "Exchange", "Documents"
 app.command(rich_help_panel=LOOK)(estimate)
 app.command(rich_help_panel=LOOK)(memory)
 app.command(rich_help_panel=LOOK)(comm)
@@ -48,6 +49,7 @@ app.command(rich_help_panel=COMPARE)(check)
 app.command(rich_help_panel=TRUST)(validate)
 app.command(rich_help_panel=TRUST)(measure)
 app.command(rich_help_panel=TRUST)(calibrate)
+app.command("import", rich_help_panel=EXCHANGE)(import_file)
 app.command("list", rich_help_panel=DOCUMENTS)(list_documents)
 app.command(rich_help_panel=DOCUMENTS)(show)
 app.command(rich_help_panel=DOCUMENTS)(init)

@@ -43,6 +43,11 @@ def documents(incomplete: str) -> list[str]:
     return _beginning((name for kind in FOLDER_OF for name in names(kind)), incomplete)
 
 
+def nodes(incomplete: str) -> list[str]:
+    """Nodes by name."""
+    return _beginning(names("node"), incomplete)
+
+
 def measured(incomplete: str) -> list[str]:
     """Measured tables: documents by name, CSV files by path."""
     return _beginning(names("measured"), incomplete) + _files(incomplete, (".csv", *SUFFIXES))

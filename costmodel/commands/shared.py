@@ -17,7 +17,7 @@ from costmodel.commands.guard import Exit
 from costmodel.commands.output import allowed, printed, written
 from costmodel.errors import fail
 from costmodel.report.layout import laid
-from costmodel.report.reply import Reply
+from costmodel.report.reply import Filed, Reply
 from costmodel.report.theme import colour, terminal_width
 
 
@@ -30,7 +30,15 @@ class Format(StrEnum):
     MARKDOWN = "markdown"
 
 
-_SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".jsonl": "jsonl", ".parquet": "parquet"}
+_SUFFIXES = {
+    ".json": "json",
+    ".csv": "csv",
+    ".md": "markdown",
+    ".jsonl": "jsonl",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+    ".parquet": "parquet",
+}
 
 
 def _no_colour(asked: bool) -> bool:
@@ -91,7 +99,10 @@ def deliver(
     wanted = "json" if as_json else form.value if form else _SUFFIXES.get(output.suffix if output else "", "table")
     answer = reply.others[wanted]() if wanted in reply.others else _text(reply, wanted)
     if output is not None:
-        written(output, answer or "".join(f"{line.plain}\n" for line in laid(reply.lines(), None)))
+        if reply.filed is not None and wanted in ("table", "yaml"):
+            _file(reply, reply.filed, output)
+        else:
+            written(output, answer or "".join(f"{line.plain}\n" for line in laid(reply.lines(), None)))
     elif isinstance(answer, bytes):
         raise fail("C007", f"{wanted} is not for reading", None, f"name a file: -o answer.{wanted}")
     else:
@@ -100,6 +111,13 @@ def deliver(
         raise typer.Exit(Exit.INTERRUPTED)
     if not reply.yes:
         raise typer.Exit(Exit.NO)
+
+
+def _file(reply: Reply, filed: Filed, path: Path) -> None:
+    """A document into its file where the reply says yes, and what there is to say beside it."""
+    if reply.yes:
+        written(path, filed.text(path))
+    printed(laid(filed.summary(path if reply.yes else None), terminal_width()))
 
 
 def _text(reply: Reply, form: str) -> str:

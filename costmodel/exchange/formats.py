@@ -16,6 +16,9 @@ _LONGEST = 200_000  # letters that are looked at
 _KEY = re.compile(r"""(?:^|[\s{,('"\[;=])(-{0,2}[A-Za-z_][\w.-]{1,80})(?=["']?\s*[:=]|\s|$|["'])""")
 
 
+CONFIG, MEGATRON = "config.json of transformers", "options of Megatron-LM"  # the formats that are read
+
+
 class Format(NamedTuple):
     """A format: its name, the keys that it alone has, others that it has, and whether its values can be read."""
 
@@ -39,9 +42,9 @@ _OF_FAMILIES = frozenset(
 
 # Keys of the formats that are told apart here and not read: of the versions named in each name.
 FORMATS = (
-    Format("config.json of transformers", _words("architectures model_type transformers_version"), _OF_FAMILIES, True),
+    Format(CONFIG, _words("architectures model_type transformers_version"), _OF_FAMILIES, True),
     Format(
-        "options of Megatron-LM",
+        MEGATRON,
         frozenset(f"--{name}" for name in OPTIONS) | _words("MODEL_ARGS"),
         frozenset(name.replace("-", "_") for name in OPTIONS),
         True,

@@ -69,7 +69,8 @@ def alone(name: str) -> Alone:
     parameters = model_parameters(model)
     active = model_active_parameters(model) if model.has_experts else None
     states = tuple(_states(parameters, *recipe) for recipe in RECIPES)
-    return Alone(name if is_path(name) else model.name, model, parameters, active, states, reader.foreign, twin_of(model) if reader.foreign else "")
+    named = name if is_path(name) and not is_hub_name(name) else model.name
+    return Alone(named, model, parameters, active, states, reader.foreign, twin_of(model) if reader.foreign else "")
 
 
 def _states(parameters: Number, title: str, weight: float, gradient: float, master: float, moments: float) -> States:

@@ -7,7 +7,6 @@ the document cannot say is listed with the parameters it holds; where that is ov
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from costmodel.documents.faults import nearest, validate
@@ -28,11 +27,9 @@ from costmodel.exchange.importers.huggingface.ignored import (
 )
 from costmodel.exchange.json_text import parse_json
 from costmodel.exchange.placing import placed
-from costmodel.exchange.words import shown
+from costmodel.exchange.words import LONGEST_NAME, document_name, shown
 
 WEIGHTY = 0.001  # share of all parameters that the document may leave out
-_NAME = re.compile(r"[^a-z0-9.+-]+")
-_LONGEST_NAME = 64
 _MOST_UNKNOWN = 12
 _SLIP = 0.9  # likeness of a name that is meant to be another
 
@@ -42,7 +39,7 @@ def read_config(text: str, file: str, name: str = "", title: str = "") -> Import
     choice = choose(parse_json(text, file), file)
     config = Config(choice.tree, choice.family, file)
     title = title or _title(choice.tree, name, choice.family)
-    tree = model(config, _document_name(name or title), title)
+    tree = model(config, document_name(name or title), title)
     for refusal in choice.family.refusals:
         _refuse(config, refusal)
     losses = [*choice.losses, *_family_losses(config), *config.losses, *_costs(config, choice)]
@@ -60,15 +57,9 @@ def _title(tree: Mapping, name: str, family: Family) -> str:
     """What the file calls itself, else the name given, else its class."""
     written = tree.get("_name_or_path")
     if isinstance(written, str) and written.strip("./ "):
-        last = written.rstrip("/").rsplit("/", 1)[-1][:_LONGEST_NAME]
+        last = written.rstrip("/").rsplit("/", 1)[-1][:LONGEST_NAME]
         return "".join(letter for letter in last if letter.isprintable())
     return name or family.name
-
-
-def _document_name(text: str) -> str:
-    """A text as the name of a document: small letters, digits and . + -."""
-    name = _NAME.sub("-", text.lower()).strip("-.+")[:_LONGEST_NAME]
-    return name or "model"
 
 
 # --- what the document cannot say

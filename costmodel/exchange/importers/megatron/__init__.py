@@ -21,17 +21,20 @@ from costmodel.exchange.importers.megatron.quiet import WITHOUT_COST
 from costmodel.exchange.importers.megatron.stated import KNOWN, read_statement
 from costmodel.exchange.importers.megatron.workload import accelerators, dropped, stack, workload
 from costmodel.exchange.placing import placed
-from costmodel.exchange.words import shown
+from costmodel.exchange.words import document_name, shown
 
 _MOST_UNKNOWN = 12
 _SLIP = 0.9  # likeness of a name that is meant to be another
 
 
-def read_options(text: str, file: str, *, world: int | None = None, vocab: int | None = None) -> Imported:
+def read_options(
+    text: str, file: str, *, world: int | None = None, vocab: int | None = None, title: str = "model"
+) -> Imported:
     """What a text of Megatron-LM options says of a scenario.
 
-    `world` is the number of accelerators and `vocab` the vocabulary, where the caller knows better than the text.
-    What neither says is in `missing`, and the keys that hang on it are left out.
+    `world` is the number of accelerators and `vocab` the vocabulary, where the caller knows better than the text; a
+    model has no name in it, so that `title` is its title. What neither says is in `missing`, and the keys that hang on
+    it are left out.
     """
     flags = Flags(read_statement(text, file), file)
     facts = accelerators(flags)
@@ -41,7 +44,7 @@ def read_options(text: str, file: str, *, world: int | None = None, vocab: int |
     laid_out = plan(flags, facts.get("accelerators"))
     name, assume = stack(flags)
     tree: dict[str, Any] = {
-        "model": _model(flags, vocab),
+        "model": _model(flags, vocab, title),
         "workload": workload(flags, laid_out.get("dp")),
         "stack": name,
         "plan": laid_out,
@@ -62,7 +65,7 @@ def read_options(text: str, file: str, *, world: int | None = None, vocab: int |
     return Imported(kind, document, origins, losses, tuple(warnings), facts, missing)
 
 
-def _model(flags: Flags, vocab: int | None) -> dict[str, Any]:
+def _model(flags: Flags, vocab: int | None, title: str) -> dict[str, Any]:
     """The model with what a document needs to have: a name, which the caller may change, and its source."""
     given = {} if vocab is None else {"vocab": Value(vocab, Origin("assumed", "given beside the text"))}
     made = Origin("file", "the text itself", Place(flags.file))
@@ -70,7 +73,8 @@ def _model(flags: Flags, vocab: int | None) -> dict[str, Any]:
     said = model(flags)
     if given:
         flags.missing = [fault for fault in flags.missing if not fault.sentence.startswith("the vocabulary")]
-    head = {"schema": Value("costmodel/model/v1", made), "name": Value("model", made), "title": Value("model", made)}
+    named = {"name": Value(document_name(title), made), "title": Value(title, made)}
+    head = {"schema": Value("costmodel/model/v1", made), **named}
     return head | said | given | {"source": Value("options", made), "sources": {"options": source}}
 
 

@@ -96,7 +96,9 @@ def _vocabulary(flags: Flags) -> Value | None:
     if not size.value:
         tokenizer = flags.statement.named("tokenizer-type")
         words = f"{tokenizer}, whose file is not here, says it" if tokenizer else "no option says it"
-        flags.need(f"the vocabulary is not known: {words}", "give it, or write --vocab-size into the text")
+        flags.need(
+            f"the vocabulary is not known: {words}", "--vocab 32000, for example, or write --vocab-size into the text"
+        )
         return None
     multiple = flags.number("make-vocab-size-divisible-by", _ROWS) or _ROWS
     tp = flags.number("tensor-model-parallel-size", 1) or 1

@@ -44,8 +44,30 @@ def documents(incomplete: str) -> list[str]:
 
 
 def nodes(incomplete: str) -> list[str]:
-    """Nodes by name."""
-    return _beginning(names("node"), incomplete)
+    """Nodes by name, or by path."""
+    return _beginning(names("node"), incomplete) + _files(incomplete)
+
+
+def models(incomplete: str) -> list[str]:
+    """Models by name, or by path."""
+    return _beginning(names("model"), incomplete) + _files(incomplete)
+
+
+def accelerators(incomplete: str) -> list[str]:
+    """Accelerators by name."""
+    return _beginning(names("accelerator"), incomplete)
+
+
+def stacks(incomplete: str) -> list[str]:
+    """Training software by name, or by path."""
+    return _beginning(names("stack"), incomplete) + _files(incomplete)
+
+
+def precisions(incomplete: str) -> list[str]:
+    """Types of the matmuls."""
+    from costmodel.documents.precision import Precision
+
+    return _beginning(get_args(Precision), incomplete)
 
 
 def measured(incomplete: str) -> list[str]:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.shared import SetOption, answering
+from costmodel.commands.shared import answering
+from costmodel.commands.short_form import Question, asking
 from costmodel.errors import fail
 from costmodel.report.reply import Reply
 
+_WHAT = Annotated[
+    str,
+    typer.Argument(
+        help="A scenario, or a word or code; of a scenario in flags, a figure",
+        show_default=False,
+        autocompletion=completion.explained,
+    ),
+]
+
 
 @answering
+@functools.partial(asking, argument=_WHAT)
 def explain(
-    what: Annotated[
-        str | None,
-        typer.Argument(help="A scenario, or a word or code", show_default=False, autocompletion=completion.explained),
-    ] = None,
+    question: Question,
     quantity: Annotated[
         str | None,
         typer.Argument(
@@ -27,12 +36,12 @@ def explain(
     ] = None,
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     depth: Annotated[int, typer.Option("--depth", min=1, max=50, help="How far down the tree")] = 3,
-    assignments: SetOption = None,
 ) -> Reply:
     """Why a figure is what it is: equation, inputs, units and source of each; or what a word or code means.
 
     Examples:
       costmodel explain llama-3-70b-512 dp_exposed
+      costmodel explain step_time --model llama-3.1-8b --gpu h100 --gpus 64
       costmodel explain ring_time
       costmodel explain matrix multiply
       costmodel explain L002
@@ -45,22 +54,25 @@ def explain(
     from costmodel.explore.explain.pages import page
     from costmodel.report import tree
 
-    if what is None:
+    what = question.scenario
+    if question.is_flags and not _is_scenario(what):
+        figure = " ".join(filter(None, (what, quantity, *(more or ())))) or "step_time"
+        return _figure(replace(question, scenario=""), figure, depth)
+    if not what:
         return Reply(tree.words, tree.words_json)
     words = " ".join(filter(None, (what, quantity, *(more or ()))))
     if more or (quantity is not None and (meaning_of(words) or not _asked_of_a_scenario(what, quantity))):
         what, quantity = words, None
     if quantity is not None:
-        return _figure(what, quantity, assignments or (), depth)
+        return _figure(question, quantity, depth)
     if _is_scenario(what):
         raise fail("C003", f"'{what}' is a scenario; say which figure", None, f"costmodel explain {what} step_time")
     about = page(what)
     return Reply(lambda: tree.page(about), lambda: tree.page_json(about))
 
 
-def _figure(scenario: str, quantity: str, assignments: Sequence[str], depth: int) -> Reply:
+def _figure(question: Question, quantity: str, depth: int) -> Reply:
     """A figure of a scenario's plan, as a tree of equations."""
-    from costmodel.documents.case import load
     from costmodel.estimate.plan import predict
     from costmodel.explore.explain.explain import quantities
     from costmodel.explore.explain.labels import meaning_of
@@ -72,7 +84,7 @@ def _figure(scenario: str, quantity: str, assignments: Sequence[str], depth: int
     quantity = quantity if quantity in quantities() else (meaning_of(quantity) or ("", ""))[1] or quantity
     if quantity not in quantities() and quantity in all_words():
         raise fail("C003", f"'{quantity}' is a word, not a figure of a plan", None, f"costmodel explain {quantity}")
-    case = load(scenario, assignments)
+    case = question.case()
     asked = predict(case)
     if asked.refused:
         return Reply(lambda: refusal(asked), lambda: machine.estimate(asked), yes=False)

@@ -22,7 +22,7 @@ from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.overrides import Assignment, assign, listed, path_of
 from costmodel.documents.paths import at, place_at
-from costmodel.documents.reading import Mapping, copied
+from costmodel.documents.reading import COMMAND_LINE, Mapping, copied
 from costmodel.documents.references import LEVELS, REFERENCES, holder
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.stack import Stack
@@ -37,6 +37,7 @@ class Asked:
 
     words: tuple[str, ...] = ()
     assumed: tuple[Assumed, ...] = ()
+    remarks: tuple[str, ...] = ()  # what flags replace in a scenario, and which have no effect
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,9 @@ class Case:
 
     @property
     def file(self) -> str:
-        """Where it was read; of one that was not, its title."""
+        """Where it was read; of one that was not, the command line or its title."""
+        if self.asked.words and not self.name:
+            return COMMAND_LINE
         return next(iter(self.digests), self.name or self.scenario.title)
 
     def place(self, *paths: str) -> Place | None:
@@ -85,7 +88,8 @@ class Case:
         return place_at(self.tree, *paths)
 
 
-def _scenario_tree(reader: Reader, name: str) -> tuple[Any, str]:
+def scenario_tree(reader: Reader, name: str) -> tuple[Any, str]:
+    """The tree of a scenario by name, path or '-', or of the one that a result holds, and how its file is shown."""
     tree, shown = reader.tree("scenario", name, piped=True)
     if isinstance(tree, dict) and tree.get("schema") == "costmodel/result/v1":
         inner = tree.get("scenario")
@@ -115,7 +119,7 @@ def load(name: str, assignments: Iterable[str] = ()) -> Case:
     if not isinstance(name, str) or isinstance(assignments, str):
         raise TypeError("load takes the name of a scenario and a list of assignments: 'quickstart', ['plan.tp=4']")
     reader, assignments = Reader(), tuple(assignments)
-    tree, shown = _scenario_tree(reader, name)
+    tree, shown = scenario_tree(reader, name)
     return replace(case_from(reader, tree, shown, assignments), name=name, assignments=assignments)
 
 

@@ -122,6 +122,8 @@ def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
     file = next((file for file in (name, f"{name}.yaml") if name and os.path.isfile(file)), "")
     if file:
         hint = f"for the file write .{os.sep}{file}"
+    elif kind == "model" and name and file_in(kind, Path(name)).is_file():
+        hint = f"for the folder write .{os.sep}{name}"
     elif name and os.path.isdir(name):
         hint = f"'{name}' is a folder; name a file in it"
     return fail("D009", sentence, place or Place(COMMAND_LINE), hint)

@@ -37,8 +37,9 @@ def head_lines(facts: Facts, varied: Collection[str] = (), *, priced: bool = Fal
 def head_of(case: Case, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
     """The head of an answer about a case, with your own files, foreign ones, and defaults of flags that it rests on."""
     own = [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
+    replaced = [styled(remark, WARN) for remark in case.asked.remarks]
     assumed = [styled(f"assumed {item.path} {item.value}: {item.origin}", DIM) for item in case.asked.assumed]
-    return [*head_lines(facts_of(case), varied, priced=priced), *own, *read_from(case.foreign), *assumed]
+    return [*head_lines(facts_of(case), varied, priced=priced), *own, *read_from(case.foreign), *replaced, *assumed]
 
 
 def read_from(files: Mapping[str, Foreign]) -> list[Text]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from costmodel.commands import completion
 from costmodel.commands.shared import VerboseOption, answering
 from costmodel.commands.short_form import Question, asking
 from costmodel.report.reply import Reply
@@ -48,8 +52,18 @@ def estimate(question: Question, verbose: VerboseOption = False) -> Reply:
     return Reply(lambda: said(asked, verbose=verbose), lambda: machine.estimate(asked), "plans", yes=works(asked))
 
 
+_SCENARIO_OR_MODEL = Annotated[
+    str | None,
+    typer.Argument(
+        help="A scenario or a model, by name or path; or flags alone",
+        show_default=False,
+        autocompletion=completion.scenarios_and_models,
+    ),
+]
+
+
 @answering
-@asking
+@functools.partial(asking, argument=_SCENARIO_OR_MODEL)
 def memory(question: Question, verbose: VerboseOption = False) -> Reply:
     """Where the bytes of the worst stage go, and whether they fit; for a model, its weights and states alone.
 
@@ -65,7 +79,7 @@ def memory(question: Question, verbose: VerboseOption = False) -> Reply:
     from costmodel.explore.explain.alone import is_model
     from costmodel.report import ledger, machine
 
-    if question.scenario and is_model(question.scenario):
+    if question.scenario is not None and is_model(question.scenario):
         if question.is_plain:
             return _model_memory(question.scenario, verbose=verbose)
         question = question.with_model()

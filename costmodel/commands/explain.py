@@ -15,7 +15,7 @@ from costmodel.errors import fail
 from costmodel.report.reply import Reply
 
 _WHAT = Annotated[
-    str,
+    str | None,
     typer.Argument(
         help="A scenario, or a word or code; of a scenario in flags, a figure",
         show_default=False,
@@ -54,10 +54,10 @@ def explain(
     from costmodel.explore.explain.pages import page
     from costmodel.report import tree
 
-    what = question.scenario
+    what = question.scenario or ""
     if question.is_flags and not _is_scenario(what):
         figure = " ".join(filter(None, (what, quantity, *(more or ())))) or "step_time"
-        return _figure(replace(question, scenario=""), figure, depth)
+        return _figure(replace(question, scenario=None), figure, depth)
     if not what:
         return Reply(tree.words, tree.words_json)
     words = " ".join(filter(None, (what, quantity, *(more or ()))))

@@ -41,7 +41,7 @@ def _flag(name: str, help: str, metavar: str, complete: Callable[[str], list[str
 class Question:
     """What a command is asked about: a scenario by name, flags, and what --set changes."""
 
-    scenario: str
+    scenario: str | None
     flags: dict[str, Any]
     assignments: tuple[str, ...]
     write: Path | None
@@ -68,7 +68,7 @@ class Question:
         if self.flags["model"] is not None:
             sentence = f"'{self.scenario}' is a model, and --model names another"
             raise fail("C004", sentence, None, "leave one of the two out")
-        return replace(self, scenario="", flags={**self.flags, "model": self.scenario})
+        return replace(self, scenario=None, flags={**self.flags, "model": self.scenario})
 
     def case(self, *, planned: bool = True) -> Case:
         """The scenario loaded; one in flags alone has the best plan of its search where a plan is needed."""
@@ -77,7 +77,7 @@ class Question:
         if self.write is not None:
             allowed(self.write, force=False)
         case = case_of_flags(self.scenario, self.given, self.assignments)
-        if planned and not self.scenario and case.scenario.plan is None:
+        if planned and self.scenario is None and case.scenario.plan is None:
             case = with_best_plan(case)
         return case if self.write is None else write_scenario(case, self.write)
 
@@ -104,13 +104,13 @@ def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[...,
 
 def _common(
     scenario: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help="A scenario: a shipped name, a path, '-' for stdin, or a result written with --json; or flags alone",
             show_default=False,
             autocompletion=completion.scenarios,
         ),
-    ] = "",
+    ] = None,
     assignments: SetOption = None,
     write: Annotated[Path | None, _flag("write", "Write the scenario that all this stands for", "FILE.yaml")] = None,
 ) -> None:

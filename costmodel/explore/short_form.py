@@ -69,22 +69,22 @@ class Flags:
         return tuple(word for name, value in given if value is not None for word in (f"--{name}", str(value)))
 
 
-def case_of_flags(scenario: str, flags: Flags, assignments: Iterable[str] = ()) -> Case:
+def case_of_flags(scenario: str | None, flags: Flags, assignments: Iterable[str] = ()) -> Case:
     """The case of a scenario with flags in the place of its keys, or of flags alone.
 
     Where a key is set with --set too, that value counts and the case remarks it.
     """
     assignments = tuple(assignments)
     if not flags.words:
-        if not scenario:
+        if scenario is None:
             raise fail("C004", "no scenario and no model is named", None, "costmodel list scenarios, or --model NAME")
         return load(scenario, assignments)
-    if not scenario and flags.model is None:
+    if scenario is None and flags.model is None:
         raise fail("C004", "flags without a scenario need a model", None, "add --model NAME, or --model ./config.json")
     reader = Reader()
-    tree, shown = scenario_tree(reader, scenario) if scenario else (_frame(), COMMAND_LINE)
+    tree, shown = scenario_tree(reader, scenario) if scenario is not None else (_frame(), COMMAND_LINE)
     set_here = {path_of(item) for item in assignments}
-    changes, assumed = _changes(flags, alone=not scenario and not {"cluster.node", *_SIZES} & set_here)
+    changes, assumed = _changes(flags, alone=scenario is None and not {"cluster.node", *_SIZES} & set_here)
     if isinstance(tree, dict):
         more, further = _sizes(tree, shown, flags, (*changes, *assignments), set_here)
         changes, assumed = [*changes, *more], [*assumed, *further]
@@ -94,7 +94,7 @@ def case_of_flags(scenario: str, flags: Flags, assignments: Iterable[str] = ()) 
     if flags.gpus is not None and sized:
         remarks.append(f"--gpus {flags.gpus} has no effect: --set {sized[0]} counts")
     asked = Asked(flags.words, tuple(assumed), tuple(remarks))
-    return replace(case, name=scenario, assignments=assignments, asked=asked)
+    return replace(case, name=scenario or "", assignments=assignments, asked=asked)
 
 
 def _frame() -> Mapping:

@@ -35,7 +35,22 @@ def scenarios_and_models(incomplete: str) -> list[str]:
 
 def shelves(incomplete: str) -> list[str]:
     """Groups of documents, as `list` calls them."""
-    return _beginning([*map(plural, FOLDER_OF), "hardware"], incomplete)
+    return _beginning([*map(plural, FOLDER_OF), "hardware", "keys"], incomplete)
+
+
+def keys(incomplete: str) -> list[str]:
+    """Keys of a scenario and of the documents it names."""
+    from costmodel.documents.keys import all_keys
+
+    return _beginning((key.path for key in all_keys()), incomplete)
+
+
+def assignments(incomplete: str) -> list[str]:
+    """path=value of --set: paths, and behind the sign values."""
+    from costmodel.documents.keys import values_of
+
+    path, sign, _ = incomplete.partition("=")
+    return _beginning((f"{path}={value}" for value in values_of(path)), incomplete) if sign else keys(incomplete)
 
 
 def documents(incomplete: str) -> list[str]:

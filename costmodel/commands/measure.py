@@ -11,7 +11,6 @@ from rich.text import Text
 
 from costmodel.commands.guard import Exit
 from costmodel.commands.shared import answering
-from costmodel.commands.watching import stoppable
 from costmodel.report.reply import Reply
 from costmodel.report.theme import DIM, console
 
@@ -71,6 +70,8 @@ def measure(
     from costmodel.report import measured as report
 
     here = found_device(device.value if device else None)
+    from costmodel.commands.watching import stoppable
+
     with stoppable() as stopped:
         if collectives:
             found = measured_collectives(here, ranks, stopped)

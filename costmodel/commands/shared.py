@@ -61,8 +61,9 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="PATH=VALUE",
-        help="Override any leaf, e.g. --set plan.tp=4; may be repeated",
+        help="Override any leaf, e.g. --set plan.tp=4; may be repeated; costmodel list keys shows them",
         show_default=False,
+        autocompletion=completion.assignments,
     ),
 ]
 FormatOption = Annotated[

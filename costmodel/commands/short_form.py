@@ -19,7 +19,6 @@ from costmodel.report.reply import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.case import Case
-    from costmodel.explore.short_form import Flags
 
 # Everything heavy is imported by the command that needs it, so that --help is quick.
 
@@ -47,13 +46,6 @@ class Question:
     write: Path | None
 
     @property
-    def given(self) -> Flags:
-        """The flags as they were typed."""
-        from costmodel.explore.short_form import Flags
-
-        return Flags(**self.flags)
-
-    @property
     def is_plain(self) -> bool:
         """Whether a name alone is given."""
         return not (self.assignments or self.write or self.is_flags)
@@ -72,14 +64,20 @@ class Question:
 
     def case(self, *, planned: bool = True) -> Case:
         """The scenario loaded; one in flags alone has the best plan of its search where a plan is needed."""
-        from costmodel.explore.short_form import case_of_flags
+        from costmodel.documents.case import load
 
         if self.write is not None:
             allowed(self.write, force=False)
-        case = case_of_flags(self.scenario, self.given, self.assignments)
+        case = self._of_flags() if self.is_flags or self.scenario is None else load(self.scenario, self.assignments)
         if planned and self.scenario is None and case.scenario.plan is None:
             case = with_best_plan(case)
         return case if self.write is None else write_scenario(case, self.write)
+
+    def _of_flags(self) -> Case:
+        """The case of flags, whose table is loaded for them alone."""
+        from costmodel.explore.short_form import Flags, case_of_flags
+
+        return case_of_flags(self.scenario, Flags(**self.flags), self.assignments)
 
 
 def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[..., Reply]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from costmodel.documents.base import said
 from costmodel.documents.field_words import key_hint, value_meant
 from costmodel.documents.reading import COMMAND_LINE, Items, Mapping
 from costmodel.documents.references import REFERENCES
+from costmodel.documents.schema_paths import inner_node, resolved, schema_at
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 D = TypeVar("D", bound=BaseModel)
@@ -107,7 +107,7 @@ class _Faults:
             expected = str(detail["ctx"]["expected"]).strip("'")
             return Fault("D011", *_of_another(expected, value, place))
         if kind == "literal_error":
-            mappings = _mappings(_at(self.kind, detail["loc"]))
+            mappings = _mappings(schema_at(self.kind, detail["loc"]))
             fault = _choice(str(detail["ctx"]["expected"]), value, place, mappings)
             keys = [str(part) for part in where if isinstance(part, str)]
             return replace(fault, hint=value_meant(keys[-1] if keys else "", said(value).strip("'")) or fault.hint)
@@ -135,7 +135,7 @@ class _Faults:
 
     def listed(self, detail: ErrorDetails, value: str) -> str:
         """How a list is written where a value stands alone."""
-        item = _resolved(self.kind, _inner(_at(self.kind, detail["loc"]), "0") or {})
+        item = resolved(self.kind, inner_node(schema_at(self.kind, detail["loc"]), "0") or {})
         if "properties" in item:
             keys = ", ".join(f"{key}: …" for key in item.get("required", ()))
             return f"each item is a mapping: [{{{keys}}}]"
@@ -166,20 +166,20 @@ class _Faults:
         place = self.spot(where[:-1], key=True)
         path = ".".join(map(str, where))
         if where[-1] == "schema":
-            properties = _at(self.kind, detail["loc"][:-1]).get("properties", {})
+            properties = schema_at(self.kind, detail["loc"][:-1]).get("properties", {})
             hint = f"schema: {properties.get('schema', {}).get('const')}"
             if isinstance(detail["input"], dict) and _OF_TRANSFORMERS & set(detail["input"]):
                 hint = "this is a config of transformers: costmodel estimate --model FILE, or model: FILE in a scenario"
             return Fault("D011", f"the key '{path}' is missing", place, hint)
-        text = _at(self.kind, detail["loc"][:-1]).get("properties", {}).get(where[-1], {}).get("description", "")
+        text = schema_at(self.kind, detail["loc"][:-1]).get("properties", {}).get(where[-1], {}).get("description", "")
         return Fault("D004", f"the key '{path}' is missing", place, f"{where[-1]}: {text}" if text else "")
 
     def known(self, location: Location) -> list[str]:
-        return list(_at(self.kind, location).get("properties", {}))
+        return list(schema_at(self.kind, location).get("properties", {}))
 
     def meant(self, detail: ErrorDetails, where: Location) -> str:
         """The key of that title, else of the nearest name."""
-        known = _at(self.kind, detail["loc"][:-1]).get("properties", {})
+        known = schema_at(self.kind, detail["loc"][:-1]).get("properties", {})
         titled = {node.get("title"): key for key, node in known.items()}
         return titled.get(where[-1]) or nearest(str(where[-1]), list(known))
 
@@ -271,79 +271,8 @@ def _choice(expected: str, value: Any, place: Place, mappings: dict[str, str]) -
     return Fault("D010", sentence, place, f"did you mean {mappings.get(close, repr(close))}?" if close else "")
 
 
-@functools.cache
-def _schema(kind: type[BaseModel]) -> dict[str, Any]:
-    return TypeAdapter(kind).json_schema(by_alias=True)
-
-
-def _resolved(kind: type[BaseModel], node: dict[str, Any]) -> dict[str, Any]:
-    definitions = _schema(kind).get("$defs", {})
-    while "$ref" in node:
-        node = definitions[node["$ref"].rsplit("/", 1)[-1]]
-    for choice in node.get("anyOf", []) + node.get("oneOf", []):
-        inner = _resolved(kind, choice)
-        if "properties" in inner or "items" in inner or "additionalProperties" in inner:
-            return inner
-    return node
-
-
-def _at(kind: type[BaseModel], location: Location) -> dict[str, Any]:
-    """The JSON Schema of what stands at a location."""
-    node = _resolved(kind, _schema(kind))
-    for part in location:
-        inner = _inner(node, part)
-        node = node if inner is None else _resolved(kind, inner)
-    return node
-
-
-def _inner(node: dict[str, Any], part: int | str) -> dict[str, Any] | None:
-    """What a schema says of a key or of an item; nothing where it has none."""
-    if "items" in node and str(part).isdecimal():
-        return dict(node["items"])
-    inner = node.get("properties", {}).get(part, node.get("additionalProperties"))
-    return inner if isinstance(inner, dict) else None
-
-
-def key_of(kind: type[BaseModel], path: str) -> dict[str, Any] | None:
-    """The JSON Schema of a key by its path in a document of that kind, of any item where a list has no number behind
-    it; nothing where there is none.
-    """
-    node: dict[str, Any] | None = _schema(kind)
-    for part in path.split("."):
-        if node is None:
-            return None
-        here = _resolved(kind, node)
-        if "items" in here and not part.isdecimal():
-            here = _resolved(kind, here["items"])
-        node = _inner(here, part)
-    return node
-
-
-def choices_of(kind: type[BaseModel], path: str) -> list[str]:
-    """The values a key can take where they are few and named: true and false, those of a choice, or lists of one."""
-    kinds = _kinds(kind, path)
-    if any(inner.get("type") == "boolean" for inner in kinds):
-        return ["true", "false"]
-    listed = [f"[{value}]" for inner in kinds for value in inner.get("items", {}).get("enum", [])]
-    return [str(value) for inner in kinds for value in inner.get("enum", [])] + listed
-
-
-def examples_of(kind: type[BaseModel], path: str) -> list[str] | None:
-    """Quantities as they may be written for a key, those of that key first; nothing where no number may stand."""
-    kinds = _kinds(kind, path)
-    if not any("examples" in inner or inner.get("type") in ("integer", "number") for inner in kinds):
-        return None
-    return [str(sample) for inner in (key_of(kind, path) or {}, *kinds) for sample in inner.get("examples", [])]
-
-
-def _kinds(kind: type[BaseModel], path: str) -> list[dict[str, Any]]:
-    """The JSON Schema of everything that may stand at a key."""
-    node = key_of(kind, path) or {}
-    return list(node.get("anyOf", [node]))
-
-
 def _holders(kind: type[BaseModel], name: str) -> list[str]:
     """The keys at the top of a document that hold a key of this name; not those that name another document."""
-    top = _at(kind, ()).get("properties", {})
+    top = schema_at(kind, ()).get("properties", {})
     own = [key for key, node in top.items() if "oneOf" not in node]
-    return [key for key in own if name in _resolved(kind, top[key]).get("properties", {})]
+    return [key for key in own if name in resolved(kind, top[key]).get("properties", {})]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from costmodel.documents.assumed import Assumed
-from costmodel.documents.case import Asked, Case, case_from, load, scenario_tree
+from costmodel.documents.case import Asked, Case, case_from, scenario_tree
 from costmodel.documents.hardware import Accelerator, Node
 from costmodel.documents.library import Reader, find
 from costmodel.documents.overrides import Assignment, path_of
@@ -75,10 +75,8 @@ def case_of_flags(scenario: str | None, flags: Flags, assignments: Iterable[str]
     Where a key is set with --set too, that value counts and the case remarks it.
     """
     assignments = tuple(assignments)
-    if not flags.words:
-        if scenario is None:
-            raise fail("C004", "no scenario and no model is named", None, "costmodel list scenarios, or --model NAME")
-        return load(scenario, assignments)
+    if scenario is None and not flags.words:
+        raise fail("C004", "no scenario and no model is named", None, "costmodel list scenarios, or --model NAME")
     if scenario is None and flags.model is None:
         raise fail("C004", "flags without a scenario need a model", None, "add --model NAME, or --model ./config.json")
     reader = Reader()

@@ -9,8 +9,8 @@ import pytest
 from verify.make import reference
 from verify.real.config_cases import changed
 
-from costmodel.documents.faults import key_of
 from costmodel.documents.model import Model
+from costmodel.documents.schema_paths import key_of
 from costmodel.errors import CostModelError
 from costmodel.exchange.importers.huggingface import knows
 from costmodel.exchange.importers.huggingface.families import FAMILIES

@@ -14,7 +14,6 @@ from costmodel.documents.model import Model
 from costmodel.equation import Number
 from costmodel.equations.states import gradient_bytes, optimizer_bytes, weight_bytes
 from costmodel.estimate.shapes.work import model_active_parameters, model_parameters
-from costmodel.exchange.twins import twin_of
 
 # Bytes of a weight, a gradient, a master copy and the optimizer's states of one parameter.
 RECIPES = (
@@ -70,7 +69,14 @@ def alone(name: str) -> Alone:
     active = model_active_parameters(model) if model.has_experts else None
     states = tuple(_states(parameters, *recipe) for recipe in RECIPES)
     named = name if is_path(name) and not is_hub_name(name) else model.name
-    return Alone(named, model, parameters, active, states, reader.foreign, twin_of(model) if reader.foreign else "")
+    return Alone(named, model, parameters, active, states, reader.foreign, _twin(model) if reader.foreign else "")
+
+
+def _twin(model: Model) -> str:
+    """The model of the library of the same shape."""
+    from costmodel.exchange.twins import twin_of  # for foreign files alone
+
+    return twin_of(model)
 
 
 def _states(parameters: Number, title: str, weight: float, gradient: float, master: float, moments: float) -> States:

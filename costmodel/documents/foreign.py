@@ -15,7 +15,7 @@ from typing import Any
 from costmodel.documents.assumed import Assumed
 
 FILE = "config.json"  # what a folder of a model holds
-_OURS = re.compile(r'"schema"\s*:\s*"costmodel/')
+_OURS = re.compile(r'"schema"\s*:\s*"costmodel/([\w-]+)/')
 _OF_TRANSFORMERS = re.compile(r'"(architectures|model_type|transformers_version)"\s*:')
 
 
@@ -46,6 +46,16 @@ def reader_of(kind: str, path: Path, text: str) -> ReadForeign | None:
 def is_config(text: str) -> bool:
     """Whether a text looks like a config.json of transformers."""
     return _OF_TRANSFORMERS.search(text) is not None and _OURS.search(text) is None
+
+
+def kind_of_ours(text: str) -> str:
+    """The kind of document that a JSON text of ours is; nothing of another text.
+
+    >>> kind_of_ours('{"schema": "costmodel/model/v1"}')
+    'model'
+    """
+    found = _OURS.search(text)
+    return "" if found is None else found[1]
 
 
 def file_in(kind: str, path: Path) -> Path:

@@ -166,7 +166,7 @@ def price_source(price: Price) -> str:
     if price.stated:
         return price.stated
     if place is not None and place.file == COMMAND_LINE:
-        return "--set"
+        return place.text.partition(" ")[0] or "--set"
     if listed is None:
         return "assume.price of the scenario"
     where = f" in {listed.region}" if listed.region else ""

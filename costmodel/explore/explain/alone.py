@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from costmodel.choices import Zero
 from costmodel.documents.files import file_text
-from costmodel.documents.foreign import Foreign, file_in, is_config
+from costmodel.documents.foreign import Foreign, file_in, is_config, kind_of_ours
 from costmodel.documents.hub import is_hub_name, shape_of
 from costmodel.documents.library import Reader, is_path, names, said_first
 from costmodel.documents.model import Model
@@ -51,12 +52,16 @@ def is_model(name: str) -> bool:
     """Whether a name, or what a file says it is, means a model and not a scenario."""
     if is_hub_name(name):
         return True
-    if is_path(name):
+    if is_path(name) or name in (os.curdir, os.pardir):
         path = file_in("model", Path(name))
         if not path.is_file():
             return False
         text = file_text(str(path))
-        return is_config(text) or said_first(text, "schema").startswith("costmodel/model/")
+        return (
+            is_config(text)
+            or kind_of_ours(text) == "model"
+            or said_first(text, "schema").startswith("costmodel/model/")
+        )
     models = names("model")
     return (name in models or bool(shape_of(name, models))) and name not in names("scenario")
 

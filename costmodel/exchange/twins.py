@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from costmodel.documents.files import file_text
@@ -13,16 +14,21 @@ _BESIDE = {"schema_", "name", "title", "source", "sources", "check", "note", "pu
 
 
 def twin_of(model: Model) -> str:
-    """The name of a library model of equal layers and tables; nothing where there is none."""
+    """The name of a library model of equal layers and tables, best of equal length too; nothing where there is none."""
+    alike = {name: read("model", name).max_sequence for name in _alike(model)}
+    return next((name for name, longest in alike.items() if longest == model.max_sequence), next(iter(alike), ""))
+
+
+def _alike(model: Model) -> Iterator[str]:
+    """The names of library models of that shape."""
     for name in names("model"):
         try:
             text = file_text(str(find("model", name)))
             near = said_first(text, "hidden"), said_first(text, "vocab")
             if _figures(near) == (model.hidden, model.vocab) and shape(read("model", name)) == shape(model):
-                return name
+                yield name
         except CostModelError:  # a broken document of the working folder is no twin
             continue
-    return ""
 
 
 def _figures(written: tuple[str, str]) -> tuple[float, ...]:

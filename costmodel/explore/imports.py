@@ -10,7 +10,7 @@ from typing import Any
 from costmodel.documents.case import case_from
 from costmodel.documents.files import file_text
 from costmodel.documents.folders import SUFFIXES, as_named
-from costmodel.documents.foreign import file_in
+from costmodel.documents.foreign import file_in, is_config
 from costmodel.documents.hardware import Node
 from costmodel.documents.library import Reader, read
 from costmodel.documents.model import Model
@@ -63,7 +63,7 @@ def import_file(name: str, beside: Beside) -> ImportedFile:
     path = Path(name) if name == "-" else file_in("model", Path(name))
     text = file_text(str(path))
     file = "<stdin>" if name == "-" else as_named(path)
-    if detected(text, file).name == CONFIG:
+    if is_config(text) or detected(text, file).name == CONFIG:
         _refuse_unused(beside)
         found = imported_model(text, file)
         return _imported(file, found, Reader().checked("model", found.document, file))

@@ -69,7 +69,7 @@ class Question:
         if self.write is not None:
             allowed(self.write, force=False)
         case = self._of_flags() if self.is_flags or self.scenario is None else load(self.scenario, self.assignments)
-        if planned and self.scenario is None and case.scenario.plan is None:
+        if planned and self.scenario is None and "plan" not in case.original:
             case = with_best_plan(case)
         return case if self.write is None else write_scenario(case, self.write)
 
@@ -140,7 +140,7 @@ def _flags(
 
 
 def with_best_plan(case: Case) -> Case:
-    """A case without a plan with the best one of its search, or else with the nearest to fit."""
+    """A case of flags with the best plan of its search, or else the nearest to fit; keys that --set gives are held."""
     from costmodel.documents.assumed import Assumed
     from costmodel.documents.variation import vary
     from costmodel.explore.search.search import search

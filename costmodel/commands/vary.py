@@ -9,7 +9,9 @@ import typer
 from costmodel.commands.shared import ScenarioArgument, SetOption, answering, answering_in
 from costmodel.report.reply import Reply
 
-BestOption = Annotated[bool, typer.Option("--best", help="The best plan each time, instead of the scenario's own")]
+BestOption = Annotated[
+    bool, typer.Option("--best", help="The best plan each time, with what --set gives the plan, instead of its own")
+]
 OverOption = Annotated[
     list[str],
     typer.Option(

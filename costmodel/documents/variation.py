@@ -25,7 +25,9 @@ def vary(case: Case, assignments: Iterable[str]) -> Case:
     """
     further = tuple(assignments)
     reader = Reader(digests=dict(case.digests), trees=dict(case.trees), own=list(case.own))
-    varied = case_from(reader, copied(case.original or case.tree), case.file, (*case.changes, *further))
+    original = case.original or case.tree
+    tree = copied(original) if original else case.scenario.model_dump(by_alias=True, exclude_none=True)
+    varied = case_from(reader, tree, case.file, (*case.changes, *further))
     return replace(varied, name=case.name, asked=case.asked, assignments=(*case.assignments, *further))
 
 

@@ -14,11 +14,11 @@ from costmodel.estimate.memory.ledger import ALLOCATED, LINES, RESERVED
 from costmodel.estimate.plan import Answer
 from costmodel.explore.explain.alone import Alone
 from costmodel.report.head import read_from
-from costmodel.report.layout import Grid, Line, drawn
+from costmodel.report.layout import Grid, Line, typed
 from costmodel.report.ledger_notes import ledger_label, ledger_note
 from costmodel.report.plan import assumed_lines, following, problems, refusal, titled
 from costmodel.report.theme import HEAD, VERDICT_STYLE, bar, styled
-from costmodel.report.words import BAND, memory_band, percent
+from costmodel.report.words import BAND, memory_band, percent, verdict_words
 from costmodel.units import gib
 
 
@@ -64,7 +64,8 @@ def _room(answer: Answer) -> Text:
     costs = answer.evaluation.costs.row()
     said, free = verdict(costs["memory_share"]), costs["memory_free"]
     margin = f"{gib(free)} GiB free" if free >= 0 else f"{gib(-free)} GiB too much"
-    share = f"  of {gib(answer.setting.usable)} GiB usable: {percent(costs['memory_share'])}, {margin}   {said}"
+    share = f"  of {gib(answer.setting.usable)} GiB usable: {percent(costs['memory_share'])}, {margin}   "
+    share += verdict_words(costs)
     return styled(share, VERDICT_STYLE[said])
 
 
@@ -113,7 +114,7 @@ def model_memory(facts: Alone, *, verbose: bool = False) -> list[Line]:
     lines.append(Grid(names, kept_rows, "lrrr"))
     whole = " · ".join(gib(float(recipe.kept[8.0, 0])) for recipe in facts.recipes)
     lines.append(styled(f"  all states unsharded: {whole} GiB; activations and buffers come on top"))
-    return [*lines, *_left_out(facts, verbose), Text(), drawn(f"Next: {_ranked(facts)}")]
+    return [*lines, *_left_out(facts, verbose), Text(), typed("Next: ", _ranked(facts))]
 
 
 def _left_out(facts: Alone, verbose: bool) -> list[Line]:

@@ -148,6 +148,8 @@ def with_best_plan(case: Case) -> Case:
 
     found = search(case, 1, workers=1)
     rows = found.best or found.tally.closest.rows or found.tally.nearest.rows
+    if not rows and case.scenario.plan is not None:  # of which the answer says why it is not valid
+        return case
     if not rows:
         hint = "costmodel search with the same flags and --why-not says why"
         raise fail("C004", "no plan of the search is valid", Place(case.file), hint)

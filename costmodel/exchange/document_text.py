@@ -38,7 +38,7 @@ def _mapping(tree: Mapping[str, Any], path: str, comments: Mapping[str, str]) ->
     for name, value in tree.items():
         inner = f"{path}.{name}" if path else str(name)
         built[str(name)] = _node(value, inner, comments)
-        if inner in comments and not _is_block(value):
+        if comments.get(inner) and not _is_block(value):
             built.yaml_add_eol_comment(_one_line(comments[inner]), str(name), column=_COLUMN)
     return built
 

@@ -68,9 +68,16 @@ def test_one_plan_of_flags_is_the_best_of_their_search(command: str, run: Any) -
     assert unstated == [line for line in stated.answer[1] if not line.startswith("assumed plan")]
 
 
-def test_a_plan_is_stated_with_set(run: Any) -> None:
+def test_keys_of_the_plan_that_set_gives_are_held(run: Any) -> None:
     answer = json.loads(run("estimate", *WHOLE, "--set", "plan.tp=4", "--json").out)
+    best = plans(run("search", *WHOLE, "--set", "plan.tp=4", "--top", "1", "--json"))
     assert answer["plans"][0]["tp"] == 4
+    assert answer["plans"][0]["step_time_s"] == best[0]["step_time_s"]
+
+
+def test_a_plan_that_cannot_be_is_refused_with_its_reason(run: Any) -> None:
+    shown = run("estimate", *WHOLE, "--set", "plan.tp=3")
+    assert (shown.code, "✗ L001" in shown.out) == (1, True)
 
 
 def test_a_written_scenario_answers_alike(run: Any, tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def model_memory(facts: Alone, *, verbose: bool = False) -> list[Line]:
     lines.append(Grid(names, kept_rows, "lrrr"))
     whole = " · ".join(gib(float(recipe.kept[8.0, 0])) for recipe in facts.recipes)
     lines.append(styled(f"  all states unsharded: {whole} GiB; activations and buffers come on top"))
-    return [*lines, *_left_out(facts, verbose), Text(), typed("Next: ", _ranked(facts))]
+    return [*lines, *_left_out(facts, verbose), Text(), typed("Next:", _ranked(facts))]
 
 
 def _left_out(facts: Alone, verbose: bool) -> list[Line]:

@@ -11,6 +11,7 @@ import typer
 import costmodel
 from costmodel.commands.calibrate import calibrate
 from costmodel.commands.check import check
+from costmodel.commands.collective import collective
 from costmodel.commands.diff import diff
 from costmodel.commands.documents import init, list_documents, schema, show
 from costmodel.commands.estimate import comm, estimate, memory
@@ -42,6 +43,7 @@ app.command(cls=Command, rich_help_panel=LOOK)(estimate)
 app.command(cls=Command, rich_help_panel=LOOK)(memory)
 app.command(cls=Command, rich_help_panel=LOOK)(comm)
 app.command(cls=Command, rich_help_panel=LOOK)(pipeline)
+app.command(cls=Command, rich_help_panel=LOOK)(collective)
 app.command(cls=Command, rich_help_panel=LOOK)(explain)
 app.command(cls=Command, rich_help_panel=CHOOSE)(search)
 app.command(cls=Command, rich_help_panel=CHOOSE)(sweep)

@@ -113,6 +113,11 @@ def pairs(incomplete: str) -> list[str]:
     return _beginning((f"{first}{comma}{name}" if comma else name for name in ranked), incomplete)
 
 
+def collectives(incomplete: str) -> list[str]:
+    """Operations of `collective`."""
+    return _beginning(("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "send"), incomplete)
+
+
 def schedules(incomplete: str) -> list[str]:
     """Schedules with commas between."""
     before, comma, _ = incomplete.rpartition(",")

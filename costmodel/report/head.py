@@ -60,6 +60,11 @@ def title(case: Case) -> str:
     return f"{_model(facts, ())} on {_machine(facts, ())}"
 
 
+def machine_words(case: Case) -> str:
+    """How many of which accelerator a case has, in how many of which node."""
+    return _machine(facts_of(case), ())
+
+
 def _varies(path: str, varied: Collection[str]) -> bool:
     """Whether a leaf, or what holds it, changes from row to row."""
     return any(f"{path}.".startswith(f"{one}.") for one in varied)

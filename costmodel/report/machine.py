@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from costmodel.documents.case import Case
+from costmodel.documents.case import Asked, Case
 from costmodel.documents.foreign import Foreign
 from costmodel.estimate.along import STAGES, stages_of
 from costmodel.estimate.assumed import Assumed, that_count
@@ -58,6 +58,7 @@ def _frame(setting: Setting, varied: Sequence[str] = ()) -> dict[str, Any]:
             for name, digest in setting.case.digests.items()
         ],
         "read_from": _read(setting.case.foreign),
+        "flags": _flags(setting.case.asked),
         "columns": [
             {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
             for name, column in COLUMNS.items()
@@ -76,6 +77,12 @@ def _read(files: Mapping[str, Foreign]) -> list[dict[str, Any]]:
         }
         for file, foreign in files.items()
     ]
+
+
+def _flags(asked: Asked) -> dict[str, Any]:
+    """The flags that an answer was asked with, what they leave to defaults, and what they replace."""
+    assumed = [{"path": item.path, "value": item.value, "from": item.origin} for item in asked.assumed]
+    return {"words": list(asked.words), "assumed": assumed, "remarks": list(asked.remarks)}
 
 
 def _scenario(case: Case) -> dict[str, Any]:

@@ -62,6 +62,7 @@ ANSWERS = (
     "calibrate tests/explore/measured/gemm.csv tests/explore/measured/all_reduce_perf.txt",
     "list",
     "list keys plan.",
+    "collective all-reduce 1GB --gpus 64",
     "memory scenarios/examples/qwen3-8b -v",
     "estimate --model scenarios/examples/qwen3-8b --gpus 16",
     "search --model scenarios/examples/qwen3-8b --gpus 64 --batch 4M-tokens --top 3",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from costmodel.equation import Number, term
@@ -29,9 +27,9 @@ def collective_time(setting: Setting, message: Number, group: Group, operation: 
     if np.all(group.domains == 1):
         return inside
     with term("between domains"):
-        ring, *others = algorithm_times(setting, message, group, operation).values()
-        fastest = functools.reduce(np.minimum, others, ring)
-        across = fastest + group_latency(group.domains, setting.network.start, 0.0)
+        times = algorithm_times(setting, message, group, operation)
+        across = np.minimum(times["ring"], times["tree"]) if "tree" in times else times["ring"]
+        across = across + group_latency(group.domains, setting.network.start, 0.0)
     return two_level_time(inside, across, setting.network.serial_share)
 
 

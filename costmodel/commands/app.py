@@ -11,6 +11,7 @@ import typer
 import costmodel
 from costmodel.commands.calibrate import calibrate
 from costmodel.commands.check import check
+from costmodel.commands.collective import collective
 from costmodel.commands.diagnose import diagnose
 from costmodel.commands.diff import diff
 from costmodel.commands.documents import init, list_documents, schema, show
@@ -19,6 +20,7 @@ from costmodel.commands.evidence import validate
 from costmodel.commands.explain import explain
 from costmodel.commands.guard import guarded
 from costmodel.commands.help_text import Command, Group
+from costmodel.commands.imports import import_file
 from costmodel.commands.measure import measure
 from costmodel.commands.pipeline import pipeline
 from costmodel.commands.run import run
@@ -38,12 +40,13 @@ app = typer.Typer(
 )
 
 LOOK, CHOOSE, COMPARE = "Look at one plan", "Choose a plan", "Compare"
-TRUST, DOCUMENTS = "Trust", "Documents"
+TRUST, EXCHANGE, DOCUMENTS = "Trust", "Exchange", "Documents"
 app.command(cls=Command, rich_help_panel=LOOK)(estimate)
 app.command(cls=Command, rich_help_panel=LOOK)(memory)
 app.command(cls=Command, rich_help_panel=LOOK)(comm)
 app.command(cls=Command, rich_help_panel=LOOK)(pipeline)
 app.command(cls=Command, rich_help_panel=LOOK)(run)
+app.command(cls=Command, rich_help_panel=LOOK)(collective)
 app.command(cls=Command, rich_help_panel=LOOK)(explain)
 app.command(cls=Command, rich_help_panel=CHOOSE)(search)
 app.command(cls=Command, rich_help_panel=CHOOSE)(sweep)
@@ -56,6 +59,7 @@ app.command(cls=Command, rich_help_panel=COMPARE)(diagnose)
 app.command(cls=Command, rich_help_panel=TRUST)(validate)
 app.command(cls=Command, rich_help_panel=TRUST)(measure)
 app.command(cls=Command, rich_help_panel=TRUST)(calibrate)
+app.command("import", cls=Command, rich_help_panel=EXCHANGE)(import_file)
 app.command("list", cls=Command, rich_help_panel=DOCUMENTS)(list_documents)
 app.command(cls=Command, rich_help_panel=DOCUMENTS)(show)
 app.command(cls=Command, rich_help_panel=DOCUMENTS)(init)

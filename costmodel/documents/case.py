@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from costmodel.documents.assumed import Assumed
 from costmodel.documents.efficiency import Efficiency
+from costmodel.documents.foreign import Foreign
 from costmodel.documents.foreign_prices import ForeignPrice, left_out
 from costmodel.documents.hardware import Accelerator, Fabric, Node
 from costmodel.documents.held_keys import HeldKeys, held_keys
@@ -24,7 +26,7 @@ from costmodel.documents.overrides import Assignment, assign, listed, path_of
 from costmodel.documents.paths import at, place_at
 from costmodel.documents.plan import Space
 from costmodel.documents.practice import Grid, Practice
-from costmodel.documents.reading import Mapping, copied
+from costmodel.documents.reading import COMMAND_LINE, Mapping, copied
 from costmodel.documents.references import LEVELS, REFERENCES, holder
 from costmodel.documents.reliability import Failures
 from costmodel.documents.scenario import Scenario
@@ -34,6 +36,15 @@ from costmodel.errors import CostModelError, Fault, Place, fail
 
 _RESULT = "costmodel/result/"  # and the version: the schema of answers as --json writes them
 ACCELERATOR = ("cluster.node.accelerator", "cluster.node")  # where a scenario names it, or what holds it
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What flags of the command line ask for: the words themselves, and what they leave to defaults."""
+
+    words: tuple[str, ...] = ()
+    assumed: tuple[Assumed, ...] = ()
+    remarks: tuple[str, ...] = ()  # what flags replace in a scenario, and which have no effect
 
 
 @dataclass(frozen=True)
@@ -61,14 +72,25 @@ class Case:
     name: str = ""  # as it was asked for, with what was changed on the way in
     assignments: tuple[str, ...] = ()
     own: tuple[str, ...] = ()  # files of one's own that stand before shipped ones
+    foreign: dict[str, Foreign] = field(default_factory=dict)  # files in other people's formats
+    asked: Asked = field(default_factory=Asked)  # by flags, beside or instead of a scenario
     hub: dict[str, str] = field(default_factory=dict)  # shipped models by the names on the hub that were asked for
     original: dict[str, Any] = field(default_factory=dict)  # the tree before anything was set in it
     changes: tuple[str | Assignment, ...] = ()  # everything that was set in it
     foreign_prices: tuple[ForeignPrice, ...] = ()
 
     @property
+    def whole_tree(self) -> dict[str, Any]:
+        """The scenario with the model in place of the name of a foreign file, so that it needs no such file."""
+        named = self.tree.get("model")
+        read = next((foreign.tree for foreign in self.foreign.values()), None)
+        return {**self.tree, "model": read} if isinstance(named, str) and read is not None else self.tree
+
+    @property
     def file(self) -> str:
-        """Where it was read; of one that was not, its title."""
+        """Where it was read; of one that was not, the command line or its title."""
+        if self.asked.words and not self.name:
+            return COMMAND_LINE
         return next(iter(self.digests), self.name or self.scenario.title)
 
     @functools.cached_property
@@ -87,7 +109,8 @@ class Case:
         return place_at(self.tree, *paths)
 
 
-def _scenario_tree(reader: Reader, name: str) -> tuple[Any, str]:
+def scenario_tree(reader: Reader, name: str) -> tuple[Any, str]:
+    """The tree of a scenario by name, path or '-', or of the one that a result holds, and how its file is shown."""
     tree, shown = reader.tree("scenario", name, piped=True)
     schema = tree.get("schema") if isinstance(tree, dict) else None
     if not isinstance(schema, str) or not schema.startswith(_RESULT):
@@ -122,7 +145,7 @@ def load(name: str, assignments: Iterable[str] = ()) -> Case:
     if not isinstance(name, str) or isinstance(assignments, str):
         raise TypeError("load takes the name of a scenario and a list of assignments: 'quickstart', ['plan.tp=4']")
     reader, assignments = Reader(), tuple(assignments)
-    tree, shown = _scenario_tree(reader, name)
+    tree, shown = scenario_tree(reader, name)
     return replace(case_from(reader, tree, shown, assignments), name=name, assignments=assignments)
 
 
@@ -207,7 +230,7 @@ def case_of(scenario: Scenario, reader: Reader | None = None, tree: dict[str, An
     held = {reference.held: documents[path] for path, reference in REFERENCES.items()}
     common = reader.document("efficiency", UNMEASURED)
     case = Case(scenario, **held, common=common, digests=reader.digests, trees=reader.trees, tree=tree)
-    return replace(case, own=tuple(reader.own), hub=dict(reader.hub))
+    return replace(case, own=tuple(reader.own), hub=dict(reader.hub), foreign=dict(reader.foreign))
 
 
 def _wanted(path: str, documents: dict[str, Any], trees: dict[str, Any]) -> tuple[str, Any, Place | None]:

@@ -122,6 +122,13 @@ def as_named(path: Path) -> str:
     return str(path.relative_to(_SHIPPED) if path.is_relative_to(_SHIPPED) else path)
 
 
+def shown_file(named: str) -> Path:
+    """The file that `as_named` names so."""
+    path = Path(named)
+    shipped = _SHIPPED / path
+    return shipped if os.path.isfile(shipped) and not os.path.isfile(path) else path
+
+
 def instead_of_shipped(kind: str, path: Path) -> bool:
     """Whether a file of one's own stands before another one of that name that comes with the program."""
     shipped = _SHIPPED / FOLDER_OF[kind] / path.name

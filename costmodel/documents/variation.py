@@ -21,4 +21,4 @@ def vary(case: Case, assignments: Iterable[str]) -> Case:
     original = case.original or case.tree
     tree = copied(original) if original else case.scenario.model_dump(by_alias=True, exclude_none=True)
     varied = case_from(reader, tree, case.file, (*case.changes, *further))
-    return replace(varied, name=case.name, assignments=(*case.assignments, *further))
+    return replace(varied, name=case.name, asked=case.asked, assignments=(*case.assignments, *further))

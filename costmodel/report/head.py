@@ -8,6 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.case import Case
+from costmodel.documents.foreign import Foreign
 from costmodel.documents.overrides import path_of
 from costmodel.documents.reading import COMMAND_LINE
 from costmodel.estimate.facts import Facts, Named, facts_of, row_facts, varies, whole
@@ -34,9 +35,20 @@ def head_lines(facts: Facts, varied: Collection[str] = (), *, priced: bool = Fal
 
 
 def head_of(case: Case, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
-    """The head of an answer about a case, with the user's own files that it rests on."""
+    """The head of an answer about a case, with your own files, foreign ones, and defaults of flags that it rests on."""
     own = [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
-    return [*head_lines(facts_of(case), varied, priced=priced), *own]
+    replaced = [styled(remark, WARN) for remark in case.asked.remarks]
+    assumed = [styled(f"assumed {item.path} {item.value}: {item.origin}", DIM) for item in case.asked.assumed]
+    return [*head_lines(facts_of(case), varied, priced=priced), *own, *read_from(case.foreign), *replaced, *assumed]
+
+
+def read_from(files: Mapping[str, Foreign]) -> list[Text]:
+    """Files in other people's formats, and what a document of ours does not state of them."""
+    lines: list[Text] = []
+    for file, foreign in files.items():
+        lines.append(styled(f"model read from {file}: {foreign.format}"))
+        lines += [styled(f"  {remark}", WARN) for remark in foreign.remarks]
+    return lines
 
 
 def title(case: Case) -> str:
@@ -46,6 +58,11 @@ def title(case: Case) -> str:
         return case.scenario.title
     facts = facts_of(case)
     return f"{_model(facts, ())} on {_machine(facts, ())}"
+
+
+def machine_words(case: Case) -> str:
+    """How many of which accelerator a case has, in how many of which node."""
+    return _machine(facts_of(case), ())
 
 
 def _called(named: Named, words: str = "") -> str:
@@ -149,7 +166,7 @@ def price_source(price: Price) -> str:
     if price.stated:
         return price.stated
     if place is not None and place.file == COMMAND_LINE:
-        return "--set"
+        return place.text.partition(" ")[0] or "--set"
     if listed is None:
         return "assume.price of the scenario"
     where = f" in {listed.region}" if listed.region else ""

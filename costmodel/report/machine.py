@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from costmodel.documents.case import Case
+from costmodel.documents.case import Asked, Case
+from costmodel.documents.foreign import Foreign
 from costmodel.estimate.along import STAGES, stages_of
 from costmodel.estimate.assumed import Assumed, that_count
 from costmodel.estimate.block import SIZES, Structure, one_row
@@ -56,6 +57,8 @@ def _frame(setting: Setting, varied: Sequence[str] = ()) -> dict[str, Any]:
             {"name": name, "digest": digest, "own": name in setting.case.own}
             for name, digest in setting.case.digests.items()
         ],
+        "read_from": _read(setting.case.foreign),
+        "flags": _flags(setting.case.asked),
         "columns": [
             {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
             for name, column in (OF_STEP if setting.run is None else OF_RUN).items()
@@ -63,10 +66,29 @@ def _frame(setting: Setting, varied: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
+def _read(files: Mapping[str, Foreign]) -> list[dict[str, Any]]:
+    """Files in other people's formats, with what was assumed and what a document of ours does not state of them."""
+    return [
+        {
+            "file": file,
+            "format": foreign.format,
+            "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in foreign.assumed],
+            "remarks": list(foreign.remarks),
+        }
+        for file, foreign in files.items()
+    ]
+
+
+def _flags(asked: Asked) -> dict[str, Any]:
+    """The flags that an answer was asked with, what they leave to defaults, and what they replace."""
+    assumed = [{"path": item.path, "value": item.value, "from": item.origin} for item in asked.assumed]
+    return {"words": list(asked.words), "assumed": assumed, "remarks": list(asked.remarks)}
+
+
 def _scenario(case: Case) -> dict[str, Any]:
     """The scenario as it was computed, under a title that says no more than that."""
     said = title(case)
-    return {"title": said, "document": {**plain(case.tree), "title": said}}
+    return {"title": said, "document": {**plain(case.whole_tree), "title": said}}
 
 
 def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]) -> dict[str, Any]:
@@ -246,6 +268,8 @@ def model_memory(facts: Alone) -> dict[str, Any]:
     return {
         **head("costmodel/model-memory/v1"),
         "model": facts.model.name,
+        "read_from": _read(facts.foreign),
+        "library_model": facts.twin or None,
         "parameters": int(float(facts.parameters)),
         "active_parameters": int(float(facts.parameters if facts.active is None else facts.active)),
         "recipes": [

@@ -26,7 +26,8 @@ def command(case: Case, verb: str, *words: str, settings: Mapping[str, str] | No
     kept = [item for path, item in ahead if path not in settings and path.split(".")[0] not in dropped]
     changed = [*kept, *(f"{path}={value}" for path, value in settings.items())]
     options = [part for item in changed for part in ("--set", item)]
-    return shlex.join(["costmodel", verb, case.name or "SCENARIO", *words, *options])
+    named = [name for name in (case.name, *case.asked.words) if name] or ["SCENARIO"]
+    return shlex.join(["costmodel", verb, *named, *words, *options])
 
 
 OF_ITSELF_ONE = ("ep", "etp", "cp", "dp_replicate")

@@ -12,10 +12,10 @@ import costmodel.equations
 from costmodel.documents.field_words import Meant, meant_by
 from costmodel.documents.folders import has
 from costmodel.documents.kernels import told_kinds
-from costmodel.documents.keys import key_of
 from costmodel.documents.library import FOLDERS, bibliography, glossary, strategies, title_of
 from costmodel.documents.overrides import full
 from costmodel.documents.scenario import Scenario
+from costmodel.documents.schema_paths import key_of
 from costmodel.documents.table import COLUMNS as MEASURED
 from costmodel.equation import EQUATIONS, Equation
 from costmodel.errors import FAULT_CODES

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from costmodel.documents.case import Case
-from costmodel.documents.keys import choices_of, examples_of
 from costmodel.documents.overrides import full
 from costmodel.documents.scenario import Scenario
+from costmodel.documents.schema_paths import choices_of, examples_of
 from costmodel.documents.variation import vary as varied
 from costmodel.errors import CostModelError, Fault, Place, fail
 from costmodel.estimate.block import Block

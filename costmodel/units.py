@@ -36,6 +36,8 @@ _SYMBOLS: dict[str, tuple[float, dict[str, int]]] = {
     "GPU": (1.0, {}),
     "token": (1.0, {}),
     "tokens": (1.0, {}),
+    "request": (1.0, {}),
+    "requests": (1.0, {}),
 }
 _WHOLE = {
     **dict.fromkeys(("sec", "second", "seconds"), 1.0),
@@ -130,6 +132,8 @@ def parse_unit(text: str) -> tuple[float, Dimension]:
     total: dict[str, int] = {}
     for position, part in enumerate(text.split("/")):
         if not part.strip():
+            if position == 0 and text.strip() != "/":
+                continue  # "8 /s"
             raise UnitError(f"'{text}' is not a unit")
         sign = 1 if position == 0 else -1
         for symbol in part.replace("·", " ").replace("-", " ").split():

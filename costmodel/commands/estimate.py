@@ -11,21 +11,23 @@ from costmodel.commands.shared import ScenarioArgument, SetOption, VerboseOption
 from costmodel.report.reply import Reply
 
 if TYPE_CHECKING:
+    from costmodel.documents.case import LoadedScenario
     from costmodel.estimate.plan import Answer
+    from costmodel.estimate.serving.plan import ServingAnswer
 
 # Everything heavy is imported by the command that needs it, so that --help is quick.
 
 
-def predicted(scenario: str, assignments: list[str] | None) -> Answer:
-    """The scenario's own plan, evaluated."""
-    from costmodel.documents.case import load
+def predicted(case: LoadedScenario) -> Answer:
+    """The training scenario's own plan, evaluated."""
+    from costmodel.documents.case import training
     from costmodel.estimate.plan import predict
 
-    return predict(load(scenario, assignments or ()))
+    return predict(training(case))
 
 
-def works(asked: Answer) -> bool:
-    """Whether a plan is legal and fits."""
+def works(asked: Answer | ServingAnswer) -> bool:
+    """Whether a plan is valid, fits and keeps its limits."""
     return not (asked.refused or asked.broken)
 
 
@@ -41,10 +43,17 @@ def estimate(scenario: ScenarioArgument, assignments: SetOption = None, verbose:
 
     Next: costmodel search SCENARIO
     """
+    from costmodel.documents.case import load_any
+
+    case = load_any(scenario, assignments or ())
+    if case.kind == "serving":
+        from costmodel.commands import serving
+
+        return serving.estimate(case, verbose=verbose)
     from costmodel.report import estimate as report
     from costmodel.report import machine
 
-    asked = predicted(scenario, assignments)
+    asked = predicted(case)
     said = report.estimate
     return Reply(lambda: said(asked, verbose=verbose), lambda: machine.estimate(asked), "plans", yes=works(asked))
 
@@ -72,13 +81,19 @@ def memory(
 
     Next: costmodel explain SCENARIO memory_peak
     """
+    from costmodel.documents.case import load_any
     from costmodel.explore.explain.alone import alone, is_model
     from costmodel.report import ledger, machine
 
     if is_model(scenario) and not assignments:
         facts = alone(scenario)
         return Reply(lambda: ledger.model_memory(facts), lambda: machine.model_memory(facts), "recipes")
-    asked = predicted(scenario, assignments)
+    case = load_any(scenario, assignments or ())
+    if case.kind == "serving":
+        from costmodel.commands import serving
+
+        return serving.memory(case, verbose=verbose)
+    asked = predicted(case)
     said = ledger.memory
     return Reply(lambda: said(asked, verbose=verbose), lambda: machine.memory(asked), "ledger", yes=works(asked))
 
@@ -95,8 +110,14 @@ def comm(scenario: ScenarioArgument, assignments: SetOption = None) -> Reply:
 
     Next: costmodel explain SCENARIO tp_exposed
     """
+    from costmodel.documents.case import load_any
     from costmodel.report import communication, machine
 
-    asked = predicted(scenario, assignments)
+    case = load_any(scenario, assignments or ())
+    if case.kind == "serving":
+        from costmodel.commands import serving
+
+        return serving.comm(case)
+    asked = predicted(case)
     said = communication.communication
     return Reply(lambda: said(asked), lambda: machine.communication(asked), "transfers", yes=works(asked))

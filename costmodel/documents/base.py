@@ -74,10 +74,17 @@ def _parsed(text: str, unit: str, sample: str) -> float:
 
 
 def quantity(
-    unit: str, low: float = 0.0, high: float = math.inf, *, above: bool = False, whole: bool = False
+    unit: str,
+    low: float = 0.0,
+    high: float = math.inf,
+    *,
+    above: bool = False,
+    whole: bool = False,
+    written: str = "",
 ) -> tuple[PlainValidator, WithJsonSchema]:
-    """The validator and JSON Schema of a number in `unit` between `low` and `high`."""
-    sample = f"'{example(unit)}'" if unit != "1" else "8" if whole else "0.81 or 81 %" if high == 1 else "1.5"
+    """The validator and JSON Schema of a number in `unit` between `low` and `high`; `written` is how one writes it."""
+    usual = written or example(unit)
+    sample = f"'{usual}'" if unit != "1" else "8" if whole else "0.81 or 81 %" if high == 1 else "1.5"
     bounds = f"{'more than' if above else 'at least'} {_bound(low, unit)}"
     bounds += "" if math.isinf(high) else f" and at most {_bound(high, unit)}"
 
@@ -98,7 +105,8 @@ def quantity(
         schema: dict[str, Any] = {"anyOf": [number, {"type": "string", "pattern": pattern}]}
     else:
         money = r"|^(\$|USD *)[0-9]" if unit.startswith("USD") else ""
-        schema = {"type": "string", "pattern": rf"^{_DIGITS} *[A-Za-zµ]{money}", "examples": [example(unit)]}
+        rate = "/" if unit == "1/s" else ""
+        schema = {"type": "string", "pattern": rf"^{_DIGITS} *[A-Za-zµ{rate}]{money}", "examples": [usual]}
     return PlainValidator(validate), WithJsonSchema(schema)
 
 

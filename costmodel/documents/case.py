@@ -9,16 +9,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
+
+from pydantic import BaseModel
 
 from costmodel.documents.efficiency import Efficiency
-from costmodel.documents.hardware import Accelerator, Fabric, Node
+from costmodel.documents.hardware import Accelerator, Cluster, Fabric, Node
 from costmodel.documents.library import UNMEASURED, Reader, efficiency_of
 from costmodel.documents.measurement import Measured, Run
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.overrides import Assignment, assign, listed
-from costmodel.documents.paths import at, place_at
+from costmodel.documents.paths import at, has_key, place_at
 from costmodel.documents.reading import Mapping, copied
 from costmodel.documents.references import LEVELS, REFERENCES, holder
 from costmodel.documents.scenario import Scenario
@@ -29,13 +31,11 @@ ACCELERATOR = ("cluster.node.accelerator", "cluster.node")  # where a scenario n
 
 
 @dataclass(frozen=True)
-class Case:
-    """A scenario with every document it names, ready to be estimated."""
+class LoadedScenario:
+    """What scenarios of every kind name, ready to be estimated."""
 
-    scenario: Scenario
+    kind: ClassVar[str]
     model: Model
-    stack: Stack
-    optimizer: Optimizer
     node: Node
     accelerator: Accelerator
     scale_up: Fabric
@@ -44,21 +44,51 @@ class Case:
     efficiency: Efficiency
     network: Efficiency
     common: Efficiency  # its residuals stand in where a fit has none
-    digests: dict[str, str] = field(default_factory=dict)
-    trees: dict[str, Any] = field(default_factory=dict)
-    tree: dict[str, Any] = field(default_factory=dict)
-    name: str = ""  # as it was asked for, with what was changed on the way in
-    assignments: tuple[str, ...] = ()
-    own: tuple[str, ...] = ()  # files of one's own that stand before shipped ones
+    digests: dict[str, str] = field(default_factory=dict, kw_only=True)
+    trees: dict[str, Any] = field(default_factory=dict, kw_only=True)
+    tree: dict[str, Any] = field(default_factory=dict, kw_only=True)
+    name: str = field(default="", kw_only=True)  # as it was asked for, with what was changed on the way in
+    assignments: tuple[str, ...] = field(default=(), kw_only=True)
+    own: tuple[str, ...] = field(default=(), kw_only=True)  # files of one's own that stand before shipped ones
+
+    @property
+    def title(self) -> str:
+        """The line at the head of every answer."""
+        raise NotImplementedError
+
+    @property
+    def cluster(self) -> Cluster:
+        """Where it runs."""
+        raise NotImplementedError
 
     @property
     def file(self) -> str:
         """Where it was read; of one that was not, its title."""
-        return next(iter(self.digests), self.name or self.scenario.title)
+        return next(iter(self.digests), self.name or self.title)
 
     def place(self, *paths: str) -> Place | None:
         """Where the scenario says the first of these leaves that it does say."""
         return place_at(self.tree, *paths)
+
+
+@dataclass(frozen=True)
+class Case(LoadedScenario):
+    """A training scenario with every document it names."""
+
+    kind: ClassVar[str] = "training"
+    scenario: Scenario
+    stack: Stack
+    optimizer: Optimizer
+
+    @property
+    def title(self) -> str:
+        """The line at the head of every answer."""
+        return self.scenario.title
+
+    @property
+    def cluster(self) -> Cluster:
+        """Where it runs."""
+        return self.scenario.cluster
 
 
 def _scenario_tree(reader: Reader, name: str) -> tuple[Any, str]:
@@ -74,7 +104,7 @@ def _scenario_tree(reader: Reader, name: str) -> tuple[Any, str]:
 
 
 def load(name: str, assignments: Iterable[str] = ()) -> Case:
-    """A scenario by name, path or '-', with overrides, and every document it names.
+    """A training scenario by name, path or '-', with overrides, and every document it names.
 
     Args:
         name: as a command takes it
@@ -88,14 +118,37 @@ def load(name: str, assignments: Iterable[str] = ()) -> Case:
         >>> load("quickstart", ["plan.tp=4"]).scenario.plan.tp
         4.0
     """
+    return training(load_any(name, assignments))
+
+
+def load_any(name: str, assignments: Iterable[str] = ()) -> LoadedScenario:
+    """The same for a scenario of any workload; its `kind` says which."""
     if not isinstance(name, str) or isinstance(assignments, str):
         raise TypeError("load takes the name of a scenario and a list of assignments: 'quickstart', ['plan.tp=4']")
     reader, assignments = Reader(), tuple(assignments)
     tree, shown = _scenario_tree(reader, name)
-    return replace(case_from(reader, tree, shown, assignments), name=name, assignments=assignments)
+    return replace(any_from(reader, tree, shown, assignments), name=name, assignments=assignments)
+
+
+def training(loaded: LoadedScenario) -> Case:
+    """A scenario that trains, or a fault: the question is about training."""
+    if isinstance(loaded, Case):
+        return loaded
+    sentence = f"this question is about training, and the workload is {loaded.kind}"
+    raise fail("C030", sentence, loaded.place("workload.kind") or Place(loaded.file), UNDERSTOOD)
+
+
+UNDERSTOOD = "serving scenarios: estimate, memory, comm, search and explain"
 
 
 def case_from(reader: Reader, tree: dict[Any, Any], shown: str, assignments: Iterable[str | Assignment]) -> Case:
+    """The same as any_from, of a training scenario."""
+    return training(any_from(reader, tree, shown, assignments))
+
+
+def any_from(
+    reader: Reader, tree: dict[Any, Any], shown: str, assignments: Iterable[str | Assignment]
+) -> LoadedScenario:
     """The case of a scenario's tree, with assignments put into it; else every fault of these, of the tree's keys and
     of the documents that it names.
     """
@@ -105,15 +158,24 @@ def case_from(reader: Reader, tree: dict[Any, Any], shown: str, assignments: Ite
             assign(tree, assignments, lambda kind, name, place: reader.tree(kind, name, place)[0])
     except CostModelError as error:
         faults += error.faults
+    case: LoadedScenario | None = None
     try:
-        case = case_of(reader.checked("scenario", tree, shown), reader, tree)
+        case = _loaded(reader.checked("scenario", tree, shown), reader, tree)
     except CostModelError as error:
         faults += error.faults
-        case = None
     if case is not None and not faults:
         return case
     strange = not isinstance(tree, dict) or any(fault.code == "D011" for fault in faults)
     raise CostModelError(*dict.fromkeys([*faults, *(() if strange else _of_names(reader, tree))]))
+
+
+def _loaded(scenario: Any, reader: Reader, tree: dict[str, Any]) -> LoadedScenario:
+    """A checked scenario of any workload; what serving needs is imported for serving alone."""
+    if isinstance(scenario, Scenario):
+        return case_of(scenario, reader, tree)
+    from costmodel.documents.serving.case import serving_case_of
+
+    return serving_case_of(scenario, reader, tree)
 
 
 def _of_names(reader: Reader, tree: dict[Any, Any]) -> Iterator[Fault]:
@@ -151,20 +213,38 @@ def cases(measured: Measured) -> list[tuple[Run, Case]]:
 
 def case_of(scenario: Scenario, reader: Reader | None = None, tree: dict[str, Any] | None = None) -> Case:
     """A checked scenario with every document it names, and those that these name."""
-    reader, tree = reader or Reader(), tree or {}
+    held = named_documents(scenario, reader or Reader(), tree or {})
+    if not isinstance(held["stack"], Stack):
+        place = place_at(tree, "stack")
+        raise fail("D010", f"{held['stack'].name} serves models; training takes training software", place, _TRAINS)
+    return Case(scenario=scenario, **held)
+
+
+_TRAINS = "costmodel list stacks; workload.kind: serving for a scenario that serves"
+
+
+def named_documents(scenario: BaseModel, reader: Reader, tree: dict[str, Any]) -> dict[str, Any]:
+    """Every document that a scenario of any workload names, as the fields of what it is loaded into."""
     documents: dict[str, Any] = {"": scenario}
     trees: dict[str, Any] = {"": tree}
-    for paths in LEVELS:
+    for level in LEVELS:
+        paths = [path for path in level if _has_place(path, documents)]
         wanted = [_wanted(path, documents, trees) for path in paths]
         for path, document, (kind, named, _) in zip(paths, reader.documents(*wanted), wanted, strict=True):
             above, key = holder(path)
             documents[path] = document
             trees[path] = reader.origin[kind, named] if isinstance(named, str) else at(trees[above], key)
         _in_place(paths, documents, trees)
-    held = {reference.held: documents[path] for path, reference in REFERENCES.items()}
+    held = {reference.held: documents[path] for path, reference in REFERENCES.items() if path in documents}
     common = reader.document("efficiency", UNMEASURED)
-    own = tuple(reader.own)
-    return Case(scenario, **held, common=common, digests=reader.digests, trees=reader.trees, tree=tree, own=own)
+    further = {"digests": reader.digests, "trees": reader.trees, "tree": tree, "own": tuple(reader.own)}
+    return {**held, "common": common, **further}
+
+
+def _has_place(path: str, documents: dict[str, Any]) -> bool:
+    """Whether a scenario of its kind has the key that names a document: serving has no optimizer."""
+    above, key = holder(path)
+    return bool(REFERENCES[path].kind == "efficiency" or has_key(documents[above], key))
 
 
 def _wanted(path: str, documents: dict[str, Any], trees: dict[str, Any]) -> tuple[str, Any, Place | None]:

@@ -28,7 +28,7 @@ from costmodel.documents.hardware import Accelerator, Fabric, Node
 from costmodel.documents.measurement import Measured
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
-from costmodel.documents.paths import place_at
+from costmodel.documents.paths import at, place_at
 from costmodel.documents.reading import COMMAND_LINE, WORTH_KEEPING, read_tree
 from costmodel.documents.release import Releases
 from costmodel.documents.scenario import Scenario
@@ -150,10 +150,20 @@ class Reader:
 
 
 def _checked(kind: str, tree: Any, shown: str, found: Sequence[Fault]) -> Any:
-    document = validate(FOLDERS[kind][1], tree, shown, found)
+    document = validate(_model(kind, tree), tree, shown, found)
     if unknown := list(uncited(tree)):
         raise CostModelError(*unknown)
     return document
+
+
+def _model(kind: str, tree: Any) -> type[BaseModel]:
+    """What a tree is checked against; scenarios and stacks that serve have other keys, imported for them alone."""
+    says = {"scenario": "workload.kind", "stack": "kind"}.get(kind)
+    if says is None or at(tree, says) != "serving":
+        return FOLDERS[kind][1]
+    from costmodel.documents.serving.kinds import SERVING
+
+    return SERVING[kind]
 
 
 @functools.lru_cache(maxsize=512)

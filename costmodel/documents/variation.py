@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from costmodel.documents.case import Case, case_from
+from costmodel.documents.case import Case, LoadedScenario, any_from, training
 from costmodel.documents.faults import validate
 from costmodel.documents.files import file_text
 from costmodel.documents.library import Reader
@@ -18,11 +18,16 @@ D = TypeVar("D", bound=BaseModel)
 
 
 def vary(case: Case, assignments: Iterable[str]) -> Case:
-    """A loaded case with further assignments, as if they had been given on loading."""
+    """A loaded training scenario with further assignments, as if they had been given on loading."""
+    return training(vary_any(case, assignments))
+
+
+def vary_any(case: LoadedScenario, assignments: Iterable[str]) -> LoadedScenario:
+    """The same of a scenario of any workload."""
     further = tuple(assignments)
     reader = Reader(digests=dict(case.digests), trees=dict(case.trees), own=list(case.own))
     shown = case.file
-    varied = case_from(reader, copied(case.tree), shown, further)
+    varied = any_from(reader, copied(case.tree), shown, further)
     return replace(varied, name=case.name, assignments=(*case.assignments, *further))
 
 

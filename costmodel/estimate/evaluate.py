@@ -24,6 +24,7 @@ from costmodel.estimate.block import Block
 from costmodel.estimate.costs import Costs
 from costmodel.estimate.legality.checks import micro_batches
 from costmodel.estimate.legality.masks import Mask
+from costmodel.estimate.machine import rent_of
 from costmodel.estimate.memory.ledger import Ledger, ledger
 from costmodel.estimate.passes import added, summed
 from costmodel.estimate.setting import Setting
@@ -57,13 +58,7 @@ def over_peak(costs: Costs) -> Mask:
 
 def price_per_accelerator(setting: Setting) -> Number:
     """Rent of one accelerator, written or listed; not a number when neither is known."""
-    written, listed = setting.case.scenario.assume.price, setting.case.node.price
-    if written is not None:
-        return written
-    if listed is None:
-        return math.nan
-    with term("list price"):
-        return divided(listed.hourly, setting.case.node.accelerators)
+    return rent_of(setting.case, setting.case.scenario.assume.price)
 
 
 def lacking(setting: Setting, column: str) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from costmodel.choices import Recompute
 from costmodel.documents.case import ACCELERATOR, Case
-from costmodel.documents.efficiency import AttentionFit, CollectiveFit, MatmulFit, NetworkFit
+from costmodel.documents.efficiency import AttentionFit, MatmulFit
 from costmodel.documents.model import Model
 from costmodel.documents.precision import RECIPES, Recipe
 from costmodel.documents.scenario import FlopConvention
@@ -17,13 +15,13 @@ from costmodel.documents.stack import ExpertKernels, LowPrecision, Stack
 from costmodel.documents.tuning import Tuning
 from costmodel.equation import Number, term
 from costmodel.equations.adapters import packed_bytes
-from costmodel.equations.collectives import Operation
-from costmodel.equations.counting import divided, repeated, world_size
+from costmodel.equations.counting import divided, repeated
 from costmodel.equations.overlap import bucket_bytes
 from costmodel.equations.slowdown import slowest_part
 from costmodel.errors import Place, fail
 from costmodel.estimate.assumed import Assumed, Speaker
 from costmodel.estimate.host import Host, host_of
+from costmodel.estimate.machine import Machine
 from costmodel.estimate.overlaps import tensor_overlap, weights_overlap
 from costmodel.estimate.precision import Linear, linear_of, matmul_fit, possible
 from costmodel.estimate.slowdown import slowdown_of
@@ -62,7 +60,7 @@ class ExpertSetting:
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class Setting(Machine):
     """The numbers of a case, in SI base units, each remembering where it was written."""
 
     case: Case
@@ -81,9 +79,6 @@ class Setting:
     attention: AttentionFit | None
     memory_share: float
     variation: float
-    collectives: dict[str, CollectiveFit]
-    network: NetworkFit
-    network_share: float
     overlap_tp: float
     overlap_dp: float
     overlap_weights: float
@@ -146,34 +141,10 @@ class Setting:
         return self.narrow is not None and self.narrow.saved and self.tuning is None
 
     @property
-    def ranks(self) -> Number:
-        """Accelerators of the whole cluster; a job takes them all."""
-        return world_size(self.case.scenario.cluster.nodes, self.case.node.accelerators)
-
-    @property
-    def usable(self) -> float:
-        """Bytes of an accelerator's memory that programs may use."""
-        return self.case.accelerator.memory.usable
-
-    @property
     def vector_peak(self) -> float:
         """Rate of the units that NVIDIA's libraries leave odd rows to; other parts are taken to pad them."""
         accelerator = self.case.accelerator
         return accelerator.peak.fp32 or self.peak if accelerator.vendor == "NVIDIA" else self.peak
-
-    @functools.cached_property
-    def domain(self) -> float:
-        """Accelerators of a scale-up domain; of a rack of nodes those that a job takes, as many of each if it can."""
-        node = self.case.node
-        whole, each, ranks = node.scale_up.domain, int(node.accelerators), int(self.ranks)
-        if whole <= each:
-            return whole
-        nodes = range(each, int(min(whole, ranks)) + 1, each)
-        taken = max(count for count in nodes if math.gcd(count, ranks) == count)
-        if taken != ranks and taken + taken <= whole:
-            return whole
-        place = getattr(whole, "place", None)
-        return Figure(taken, place and replace(place, path=f"{place.path}: those of {whole:g} that the job takes"))
 
     @property
     def of_a_part(self) -> Number:
@@ -207,20 +178,6 @@ class Setting:
         if kernels.selective == "op-level":
             return "operations"
         return "core" if kernels.attention == "unfused" else "nothing"
-
-    @property
-    def pair_bandwidth(self) -> float:
-        """What one pair of the domain gets; with a switch, all."""
-        return self.case.node.scale_up.pair_bandwidth or self.case.scale_up.bandwidth
-
-    @property
-    def host_bandwidth(self) -> float:
-        """The link to the host, over which accelerators without a common fabric talk."""
-        return (self.case.host or self.case.scale_up).bandwidth
-
-    def collective(self, operation: Operation) -> CollectiveFit:
-        """The fit of a collective inside the scale-up domain; a send is fitted by all-gather."""
-        return self.collectives.get(operation, self.collectives["all_gather"])
 
 
 def setting_of(case: Case) -> Setting:

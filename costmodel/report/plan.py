@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from costmodel.documents.case import Case
+from costmodel.documents.case import LoadedScenario
 from costmodel.estimate.assumed import Assumed
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer
@@ -26,7 +26,7 @@ def titled(answer: Answer) -> list[Line]:
     return [styled(head(answer.setting), HEAD), styled(plan_words(answer)), *owned(answer.setting.case)]
 
 
-def owned(case: Case) -> list[Line]:
+def owned(case: LoadedScenario) -> list[Line]:
     """Files of one's own that an answer rests on in the place of shipped ones."""
     return [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import fields
 
-from costmodel.documents.case import Case
+from costmodel.documents.case import LoadedScenario
 from costmodel.documents.plan import Plan
 from costmodel.estimate.block import SIZES, Structure
 from costmodel.estimate.plan import structure_of, usual_etp, written
@@ -15,7 +15,7 @@ from costmodel.explore.search.rank import Ranked
 from costmodel.report.choices import written_choice
 
 
-def command(case: Case, verb: str, *words: str, settings: Mapping[str, str] | None = None) -> str:
+def command(case: LoadedScenario, verb: str, *words: str, settings: Mapping[str, str] | None = None) -> str:
     """A line of the shell; settings come last and in the place of earlier ones of the same path."""
     settings = settings or {}
     ahead = [item for item in case.assignments if verb == "search" or not item.lstrip().startswith("search.")]

@@ -16,12 +16,12 @@ from costmodel.equations.collectives import (
 )
 from costmodel.equations.counting import divided
 from costmodel.equations.topology import two_level_time
-from costmodel.estimate.setting import Setting
+from costmodel.estimate.machine import Machine
 from costmodel.estimate.traffic.groups import Group
 from costmodel.estimate.traffic.links import inside_bandwidth, network_rate
 
 
-def collective_time(setting: Setting, message: Number, group: Group, operation: Operation) -> Number:
+def collective_time(setting: Machine, message: Number, group: Group, operation: Operation) -> Number:
     """Time of a collective over a group: inside the domains and across them, the faster algorithm across."""
     fit, network = setting.collective(operation), setting.network
     with term("inside the domain"):
@@ -40,7 +40,7 @@ def collective_time(setting: Setting, message: Number, group: Group, operation: 
     return two_level_time(inside, across, network.serial_share)
 
 
-def send_time(setting: Setting, message: Number, group: Group) -> Number:
+def send_time(setting: Machine, message: Number, group: Group) -> Number:
     """Time of a send to the next stage, over the slowest boundary of the group."""
     fit, network = setting.collective("send"), setting.network
     with term("send inside"):

@@ -1,0 +1,35 @@
+"""What the commands answer for a scenario that serves; imported for such a scenario alone."""
+
+from __future__ import annotations
+
+from costmodel.documents.case import LoadedScenario
+from costmodel.documents.serving.case import serving
+from costmodel.estimate.serving.plan import ServingAnswer, predict
+from costmodel.report.reply import Reply
+from costmodel.report.serving import communication as communication_report
+from costmodel.report.serving import estimate as estimate_report
+from costmodel.report.serving import machine
+from costmodel.report.serving import memory as memory_report
+
+
+def _works(answer: ServingAnswer) -> bool:
+    """Whether a plan is valid, fits, stands its load and keeps its limits."""
+    return not (answer.refused or answer.broken)
+
+
+def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
+    """The answer of `estimate`."""
+    asked, said = predict(serving(case)), estimate_report.estimate
+    return Reply(lambda: said(asked, verbose=verbose), lambda: machine.estimate(asked), "plans", yes=_works(asked))
+
+
+def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
+    """The answer of `memory`."""
+    asked, said = predict(serving(case)), memory_report.memory
+    return Reply(lambda: said(asked, verbose=verbose), lambda: machine.memory(asked), "ledger", yes=_works(asked))
+
+
+def comm(case: LoadedScenario) -> Reply:
+    """The answer of `comm`."""
+    asked, said = predict(serving(case)), communication_report.communication
+    return Reply(lambda: said(asked), lambda: machine.communication(asked), "transfers", yes=_works(asked))

@@ -1,0 +1,199 @@
+"""A serving scenario and columns of plans become columns of results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.serving.limits import SERVICE_LEVEL
+from costmodel.equation import Number, term
+from costmodel.equations.counting import divided, repeated
+from costmodel.equations.economics import rate as rate_of
+from costmodel.equations.economics import share, token_cost
+from costmodel.equations.serving.serving_economics import output_cost, prompt_cost
+from costmodel.equations.serving.steady_state import interference_share
+from costmodel.estimate.costs import Costs
+from costmodel.estimate.limits import Limit, written
+from costmodel.estimate.machine import rent_of
+from costmodel.estimate.serving.closed_loop import closed_loop
+from costmodel.estimate.serving.inputs import ServingInputs
+from costmodel.estimate.serving.layout import Layout
+from costmodel.estimate.serving.load import (
+    BINDING,
+    COMPUTE_BOUND,
+    LEAST,
+    Bounds,
+    Column,
+    Engines,
+    bounds_of,
+    in_flight,
+    of_each,
+)
+from costmodel.estimate.serving.memory import EngineMemoryUse, memory_use
+from costmodel.estimate.serving.operating_point import OperatingPoint, alone
+from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
+
+
+@dataclass(frozen=True)
+class ServingEvaluation:
+    """Results of some plans, with the memory, the operating point and the steady state they came from."""
+
+    layout: Layout
+    results: Costs
+    memory: EngineMemoryUse
+    bounds: Bounds
+    point: OperatingPoint
+    state: SteadyState
+    most: SteadyState  # at saturation
+    overloaded: NDArray[np.bool_]
+
+
+def evaluate(inputs: ServingInputs, layout: Layout) -> ServingEvaluation:
+    """Memory, times, rates and cost of every plan under the scenario's load."""
+    memory = memory_use(inputs, layout)
+    bounds = bounds_of(inputs, layout, memory)
+    engines = Engines(inputs, layout, alone(inputs, layout), bounds)
+    many = in_flight(engines)
+    point = engines.point(many)
+    state = _state(inputs, layout, point)
+    top = engines.point(bounds.least)
+    most = steady_state(inputs, layout, top, replica_rate(inputs, top))
+    within = _within_limits(engines)
+    columns = _times(inputs, layout, point, state)
+    columns |= {
+        "saturation_per_s": repeated(layout.replicas, most.rate),
+        "rate_within_slo_per_s": repeated(layout.replicas, within),
+    }
+    columns |= _held(inputs, layout, memory)
+    columns |= _money(inputs, layout, point, state)
+    over = _overloaded(inputs, layout, most)
+    return ServingEvaluation(layout, Costs(columns, len(layout)), memory, bounds, point, state, most, over)
+
+
+def _state(inputs: ServingInputs, layout: Layout, point: OperatingPoint) -> SteadyState:
+    """What users see under the scenario's kind of load."""
+    workload = inputs.case.scenario.workload
+    if workload.concurrency is None:
+        return steady_state(inputs, layout, point, replica_rate(inputs, point))
+    users = of_each(inputs, layout, workload.concurrency)
+    return closed_loop(inputs, layout, point, users, burst=workload.traffic == "burst")
+
+
+def _overloaded(inputs: ServingInputs, layout: Layout, most: SteadyState) -> NDArray[np.bool_]:
+    """Plans on which more arrives than they can answer; a closed loop waits instead."""
+    arriving = inputs.case.scenario.workload.rate
+    if arriving is None:
+        return np.zeros(len(layout), dtype=bool)
+    return np.asarray(of_each(inputs, layout, arriving) > most.rate)
+
+
+def _times(inputs: ServingInputs, layout: Layout, point: OperatingPoint, state: SteadyState) -> dict[str, Number]:
+    """Times of a request, what a token's time goes into, and what all replicas get done."""
+    load, decode = inputs.load, point.decode
+    rate = repeated(layout.replicas, state.rate)
+    with term("latency"):
+        latency = state.ttft + repeated(load.output - 1.0, state.tpot)
+    output = repeated(rate, load.output)
+    gpus = repeated(layout.replicas, layout.ranks)
+    between = np.maximum(state.tpot - decode.total, 0.0)
+    return {
+        "ttft": state.ttft,
+        "ttft_p99": state.ttft_p99,
+        "tpot": state.tpot,
+        "worst_gap": state.worst_gap,
+        "latency": latency,
+        "requests_per_s": rate,
+        "output_tokens_per_s": output,
+        "total_tokens_per_s": repeated(rate, load.output + load.prompt),
+        "tokens_per_s_per_user": rate_of(1.0, state.tpot),
+        "tokens_per_s_per_gpu": divided(output, gpus),
+        "concurrency": state.in_flight,
+        "utilisation": state.utilisation,
+        "replicas": layout.replicas,
+        "gpus": gpus,
+        "interference_share": np.maximum(interference_share(decode.total, state.tpot), 0.0),
+        "prefix_hit": share(load.hit, load.prompt),
+        "matmul": decode.matmul,
+        "attention": decode.attention,
+        "memory_bound": decode.memory_bound,
+        "tp_exposed": decode.tp,
+        "ep_exposed": decode.ep,
+        "pp_exposed": decode.pp,
+        "host_time": decode.host,
+        "prompts_between": between,
+    }
+
+
+def _held(inputs: ServingInputs, layout: Layout, memory: EngineMemoryUse) -> dict[str, Number]:
+    """What the memory holds."""
+    usable = repeated(memory.fraction, memory.total)
+    with term("least"):
+        least = memory.weights + memory.activations + memory.runtime + memory.one_request
+        if inputs.engine.memory.definition != "share-of-total":
+            least, usable = memory.one_request, np.maximum(memory.pool, 1.0)
+    return {
+        "cache_pool": np.maximum(memory.pool, 0.0),
+        "cache_pool_tokens": memory.tokens,
+        "kv_bytes_per_token": memory.per_token,
+        "concurrency_worst": memory.requests_worst,
+        "concurrency_steady": memory.requests_steady,
+        "memory_peak": memory.asked,
+        "memory_share": share(least, usable),
+    }
+
+
+def price_per_accelerator(inputs: ServingInputs) -> Number:
+    """Rent of one accelerator, written or listed; not a number when neither is known."""
+    return rent_of(inputs.case, inputs.case.scenario.assume.price)
+
+
+def _money(inputs: ServingInputs, layout: Layout, point: OperatingPoint, state: SteadyState) -> dict[str, Number]:
+    """Rent at this load, which pays for idle time too."""
+    load, price, ranks = inputs.load, price_per_accelerator(inputs), layout.ranks
+    output = repeated(state.rate, load.output)
+    every = token_cost(1e6, ranks, price, output)
+    prompts = prompt_cost(1e6, ranks, price, point.gamma)
+    return {
+        "cost_per_minput": repeated(share(load.computed, load.prompt), prompts),
+        "cost_per_moutput": output_cost(1e6, ranks, price, point.alpha, point.beta, point.concurrency),
+        "cost_per_mtoken": every,
+    }
+
+
+def service_limits(inputs: ServingInputs) -> list[Limit]:
+    """The limits of a scenario that a higher rate can break."""
+    return [
+        limit
+        for limit in written(inputs.case.scenario.limits)
+        if limit.kind == "at_most" and limit.column in SERVICE_LEVEL
+    ]
+
+
+def _within_limits(engines: Engines) -> Column:
+    """Requests a second of one replica up to which the service-level limits hold; 0 where none does."""
+    inputs, limits = engines.inputs, service_limits(engines.inputs)
+
+    def kept(many: Column) -> NDArray[np.bool_]:
+        state = engines.state(many)
+        found = np.ones(len(engines.layout), dtype=bool)
+        for limit in limits:
+            value = getattr(state, limit.column, None)
+            if value is None:
+                value = state.ttft + repeated(inputs.load.output - 1.0, state.tpot)
+            found &= limit.kept(np.asarray(value))
+        return found
+
+    if not limits:
+        return np.asarray(engines.rate(engines.bounds.least))
+    with np.errstate(all="ignore"):
+        ever = kept(np.full(len(engines.layout), LEAST))
+        return np.where(ever, np.asarray(engines.rate(engines.greatest(kept))), 0.0)
+
+
+def binding(evaluation: ServingEvaluation, row: int = 0) -> str:
+    """What binds at saturation: the token budget, the cache, sequences, or time itself."""
+    busy = float(np.broadcast_to(np.asarray(evaluation.most.utilisation), (len(evaluation.layout),))[row])
+    named = BINDING[int(evaluation.bounds.binding()[row])]
+    return "compute" if named == "budget" and busy >= COMPUTE_BOUND else named

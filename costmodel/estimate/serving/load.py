@@ -1,0 +1,107 @@
+"""The load of a scenario on each plan: how many sequences are in flight, and what binds first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.equation import Number
+from costmodel.equations.counting import divided, repeated
+from costmodel.equations.serving.closed_loop import full_step_concurrency
+from costmodel.estimate.serving.inputs import ServingInputs
+from costmodel.estimate.serving.layout import Layout
+from costmodel.estimate.serving.memory import EngineMemoryUse
+from costmodel.estimate.serving.operating_point import OperatingPoint, operating_point
+from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
+from costmodel.estimate.serving.step import StepTime
+from costmodel.solvers import greatest_within
+
+LEAST = 1e-4  # sequences in flight of the emptiest engine that is looked at
+HALVINGS = 26  # from there to 10,000 sequences: to a part in a million
+COMPUTE_BOUND = 0.95  # utilisation from which on it is time that is short, not tokens of a step
+
+Column = NDArray[np.float64]
+BINDING = ("budget", "cache", "sequences")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Sequences in flight at most: where steps are full, the pool, the engine's own limit."""
+
+    budget: Column
+    cache: Column
+    sequences: Column
+
+    @property
+    def least(self) -> Column:
+        """The one that binds."""
+        return np.maximum(np.minimum(np.minimum(self.budget, self.cache), self.sequences), LEAST)
+
+    def binding(self) -> NDArray[np.intp]:
+        """Which of them, by its place in BINDING."""
+        return np.asarray(np.argmin(np.stack([self.budget, self.cache, self.sequences]), axis=0))
+
+
+def bounds_of(inputs: ServingInputs, layout: Layout, memory: EngineMemoryUse) -> Bounds:
+    """What bounds the sequences in flight on each plan."""
+    load, rows = inputs.load, (len(layout),)
+    budget = full_step_concurrency(repeated(layout.pp, layout.budget), load.computed, load.output)
+    held = (budget, memory.requests_steady, repeated(layout.dp_attention, inputs.sequences))
+    return Bounds(*(np.broadcast_to(np.asarray(each, dtype=np.float64), rows) for each in held))
+
+
+@dataclass(frozen=True, eq=False)
+class Engines:
+    """Plans with what their operating points need."""
+
+    inputs: ServingInputs
+    layout: Layout
+    one: StepTime
+    bounds: Bounds
+
+    def point(self, concurrency: Number) -> OperatingPoint:
+        """Steps at so many sequences in flight of each replica."""
+        return operating_point(self.inputs, self.layout, concurrency, self.one)
+
+    def rate(self, concurrency: Number) -> Number:
+        """Requests a second of each replica that keep so many in flight."""
+        return replica_rate(self.inputs, self.point(concurrency))
+
+    def state(self, concurrency: Number) -> SteadyState:
+        """What users see with so many in flight."""
+        point = self.point(concurrency)
+        return steady_state(self.inputs, self.layout, point, replica_rate(self.inputs, point))
+
+    def greatest(self, holds: Callable[[Column], NDArray[np.bool_]]) -> Column:
+        """Most sequences in flight, up to the bounds, at which a condition holds; it is looked for by its logarithm."""
+        least, most = np.full(len(self.layout), np.log(LEAST)), np.log(self.bounds.least)
+        with np.errstate(all="ignore"):
+            return np.exp(greatest_within(lambda log: holds(np.exp(log)), least, most, halvings=HALVINGS))
+
+
+def of_each(inputs: ServingInputs, layout: Layout, amount: float) -> Column:
+    """Of a load of the whole fleet what one replica gets."""
+    return np.asarray(divided(amount, layout.replicas), dtype=np.float64)
+
+
+def in_flight(engines: Engines) -> Column:
+    """Sequences in flight of one replica under the scenario's load, as many as the bounds allow."""
+    inputs, layout = engines.inputs, engines.layout
+    workload = inputs.case.scenario.workload
+    if workload.rate is not None:
+        arriving = of_each(inputs, layout, workload.rate)
+        return engines.greatest(lambda many: np.asarray(engines.rate(many) <= arriving))
+    if workload.concurrency is not None:
+        return np.minimum(of_each(inputs, layout, workload.concurrency), engines.bounds.least)
+    assert workload.users is not None
+    users, thinking = of_each(inputs, layout, workload.users), float(workload.think_time or 0.0)
+
+    def fewer(many: Column) -> NDArray[np.bool_]:
+        state = engines.state(many)
+        answer = state.ttft + repeated(inputs.load.output - 1.0, state.tpot)
+        return np.asarray(repeated(state.rate, thinking + answer) <= users)
+
+    return engines.greatest(fewer)

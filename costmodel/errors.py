@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+# Faults of a text that is not to be shown.
+_IN_SHORT = {
+    "D001": "a file cannot be read",
+    "D002": "this is not YAML",
+    "D003": "unknown key",
+    "D004": "a key or a column is missing",
+    "D005": "a key or a column stands twice",
+    "D006": "a value of the wrong kind",
+    "D007": "a quantity without the right unit",
+    "D008": "a number out of range",
+    "D009": "a name that no document has",
+    "D010": "not one of the choices",
+    "D011": "not the kind of document that is wanted here",
+    "D012": "anchors, aliases, tags and deep nesting are not used here",
+    "D013": "a name without its definition",
+    "D014": "this is not a table of measured runs",
+    "D015": "this is not a table of timed kernels, nor what nccl-tests printed",
+    "D016": "what is asked for is not offered, or not modelled",
+    "D017": "a fit that every answer needs is missing",
+}
+_NOT_SHOWN = "the text is not shown, because this file is outside the working folder and COSTMODEL_PATH"
+_TO_SHOW = "to see it, run the command in the folder of that file, or name the folder in COSTMODEL_PATH"
 
 
 @dataclass(frozen=True)
@@ -15,6 +38,7 @@ class Place:
     path: str = ""
     text: str = field(default="", repr=False, compare=False)
     width: int = field(default=1, repr=False, compare=False)
+    private: bool = field(default=False, repr=False, compare=False)  # in a file whose text is not to be shown
 
     def __str__(self) -> str:
         spot = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
@@ -23,12 +47,22 @@ class Place:
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong, with its code, its place and how to mend it."""
+    """One thing that is wrong, with its code, its place and the remedy.
+
+    Of a private place neither the sentence nor the remedy may repeat what is written there: the code stands for both.
+    """
 
     code: str
     sentence: str
     place: Place | None = None
     hint: str = ""
+
+    def __post_init__(self) -> None:
+        if self.place is None or not self.place.private:
+            return
+        object.__setattr__(self, "sentence", f"{_IN_SHORT.get(self.code, 'a fault')}; {_NOT_SHOWN}")
+        object.__setattr__(self, "place", replace(self.place, text="", path=""))
+        object.__setattr__(self, "hint", _TO_SHOW)
 
 
 class CostModelError(Exception):
@@ -52,7 +86,9 @@ FAULT_CODES = {
     "D004": "A key that has no default is missing from the mapping named.",
     "D005": "The same key stands twice in one mapping; YAML would keep only the last.",
     "D006": "A value of the wrong kind: a list where one value is wanted, a mapping where text is wanted, and so on.",
-    "D007": "A quantity carries its unit as text, for example '3.35 TB/s' or '80 GiB'; the unit must fit the quantity.",
+    "D007": "A quantity carries its unit as text, for example '3.35 TB/s' or '80 GiB'; the unit must fit the quantity. "
+    "A count may say what it counts, and then must count that: tokens, sequences, GPUs, nodes, layers. A batch may be "
+    "given in tokens, '4M tokens': it is divided by the tokens of a sequence.",
     "D008": "A number outside the range in which it makes sense.",
     "D009": "No document of that name. Names are looked for in the folders below hardware/ and scenarios/, such as "
     "scenarios/models/NAME.yaml, of the working folder, of those of COSTMODEL_PATH and of what is shipped; a file "

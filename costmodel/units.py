@@ -1,69 +1,19 @@
-"""Quantities as people write them, and SI base units as the equations want them.
+"""Numbers in SI base units, with the place they were written at, and as people read them.
 
-Inside the code every number is in B, s, FLOP, J, USD or products of them, without prefix;
-"3.35 TB/s" becomes 3.35e12 at the door and "3.35 TB/s" again on the way out.
+Inside the code every number is in B, s, FLOP, J, USD or products of them, without prefix: `parsing` makes 3.35e12 of
+"3.35 TB/s", and this module makes "3.35 TB/s" of it again.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 from costmodel.errors import Place
 
-Dimension = tuple[tuple[str, int], ...]
-
-_DECIMAL = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
-_SMALL = {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9}
-_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
-_PREFIXES = {"": 1.0, **_DECIMAL, **_SMALL, **_BINARY}
-_WORDS = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
-_COUNT_SUFFIXES = {"": 1.0, **_DECIMAL, "B": 1e9, **_BINARY, **_WORDS}
-
-_SYMBOLS: dict[str, tuple[float, dict[str, int]]] = {
-    "B": (1.0, {"B": 1}),
-    "b": (0.125, {"B": 1}),
-    "FLOP": (1.0, {"FLOP": 1}),
-    "OP": (1.0, {"FLOP": 1}),
-    "s": (1.0, {"s": 1}),
-    "J": (1.0, {"J": 1}),
-    "W": (1.0, {"J": 1, "s": -1}),
-    "Hz": (1.0, {"s": -1}),
-    "g": (1e-3, {"kg": 1}),
-    "USD": (1.0, {"USD": 1}),
-    "$": (1.0, {"USD": 1}),
-    "GPU": (1.0, {}),
-    "token": (1.0, {}),
-    "tokens": (1.0, {}),
-    "request": (1.0, {}),
-    "requests": (1.0, {}),
-}
-_WHOLE = {
-    **dict.fromkeys(("sec", "second", "seconds"), 1.0),
-    **dict.fromkeys(("min", "minute", "minutes"), 60.0),
-    **dict.fromkeys(("h", "hr", "hour", "hours"), 3600.0),
-    **dict.fromkeys(("d", "day", "days"), 86400.0),
-    **dict.fromkeys(("week", "weeks"), 604800.0),
-}
-# What a quantity may be written in, for who wrote something else.
-_SPELLINGS = {
-    "s": "a time is written in us, ms, s, min, h, days or weeks",
-    "USD": "money is written '3 M USD', '$3M', '3 million USD' or '3e6 USD'; no other currency",
-    "USD/s": "a price is written '2.50 USD/GPU/h', '$2.50/h' or '60 USD/day'; no other currency",
-    "1": "a number may end in k, M, B, T, Ki, Mi, Gi, million, billion, trillion or %",
-}
 # Durations below a bound are said in a unit of so many seconds.
 _SPANS = ((1e-3, "us", 1e-6), (1.0, "ms", 1e-3), (600.0, "s", 1.0), (5400.0, "min", 60.0), (172800.0, "h", 3600.0))
-_NUMBER = re.compile(
-    r"\s*([-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\d,._])\s*(.*?)\s*\Z",
-    re.ASCII,
-)
-_MONEY = re.compile(r"\s*(?:USD|\$)\s*([-+\d.,_eE]+)\s*([^/]*?)\s*(/.*)?\Z")
-
-
-class UnitError(ValueError):
-    """The text is not a quantity of the unit wanted."""
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
 
 
 class Figure(float):
@@ -113,98 +63,6 @@ class Total(Figure):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Total, (self.operation, *self.parts)
-
-
-def _factor(symbol: str) -> tuple[float, dict[str, int]]:
-    if symbol in _WHOLE:
-        return _WHOLE[symbol], {"s": 1}
-    for length in (0, 1, 2):
-        prefix, base = symbol[:length], symbol[length:]
-        if prefix in _PREFIXES and base in _SYMBOLS:
-            factor, dimension = _SYMBOLS[base]
-            return factor * _PREFIXES[prefix], dimension
-    raise UnitError(f"unknown unit '{symbol}'")
-
-
-def parse_unit(text: str) -> tuple[float, Dimension]:
-    """The factor to SI base units and the dimension of a unit such as "TB/s" or "USD/GPU/h"."""
-    factor = 1.0
-    total: dict[str, int] = {}
-    for position, part in enumerate(text.split("/")):
-        if not part.strip():
-            if position == 0 and text.strip() != "/":
-                continue  # "8 /s"
-            raise UnitError(f"'{text}' is not a unit")
-        sign = 1 if position == 0 else -1
-        for symbol in part.replace("·", " ").replace("-", " ").split():
-            if symbol == "1":
-                continue
-            size, dimension = _factor(symbol)
-            factor *= size**sign
-            for base, power in dimension.items():
-                total[base] = total.get(base, 0) + sign * power
-    return factor, tuple(sorted((base, power) for base, power in total.items() if power))
-
-
-def parse(text: str, unit: str) -> float:
-    """The SI value of a written quantity whose unit must have the dimension of `unit`.
-
-    >>> parse("3.35 TB/s", "B/s")
-    3350000000000.0
-    >>> parse("16Ki", "1")
-    16384.0
-    >>> parse("5 %", "1")
-    0.05
-    >>> parse("$3M", "USD"), parse("30 days", "s")
-    (3000000.0, 2592000.0)
-    """
-    match = _NUMBER.match(_MONEY.sub(r"\1 \2 USD\3", text))
-    if match is None:
-        raise UnitError(f"'{text}' does not start with a number")
-    multiple, symbol = _multiple(match[2], unit)
-    value = float(match[1].replace(",", "").replace("_", "")) * multiple
-    if unit == "1":
-        if symbol == "%":
-            return value / 100
-        if symbol in _COUNT_SUFFIXES:
-            return value * _COUNT_SUFFIXES[symbol]
-    if not symbol:
-        raise UnitError(f"a quantity carries its unit, e.g. '{example(unit)}'")
-    try:
-        factor, dimension = parse_unit(symbol)
-    except UnitError as error:
-        raise UnitError(f"{error}{_taken(unit)}") from None
-    if dimension != parse_unit(unit)[1]:
-        raise UnitError(f"'{symbol}' is not a unit of {unit}{_taken(unit)}; write e.g. '{example(unit)}'")
-    return value * factor
-
-
-def _multiple(symbol: str, unit: str) -> tuple[float, str]:
-    """What a multiple that stands apart before its unit is, and the unit; B is a billion of money and of counts."""
-    first, _, rest = symbol.partition(" ")
-    billion = first != "B" or unit == "1" or unit.startswith("USD")
-    return (_COUNT_SUFFIXES[first], rest.strip()) if rest and first in _COUNT_SUFFIXES and billion else (1.0, symbol)
-
-
-def _taken(unit: str) -> str:
-    return f": {_SPELLINGS[unit]}" if unit in _SPELLINGS else ""
-
-
-def example(unit: str) -> str:
-    """A quantity of that unit as one would write it."""
-    samples = {
-        "B": "80 GiB",
-        "B/s": "3.35 TB/s",
-        "FLOP/s": "989 TFLOP/s",
-        "FLOP": "4 GFLOP",
-        "s": "4.2 us",
-        "J/s": "700 W",
-        "USD": "3 M USD",
-        "USD/s": "2.50 USD/GPU/h",
-        "1/s": "1830 MHz",
-        "1": "0.81 or 81 %",
-    }
-    return samples.get(unit, f"1 {unit}")
 
 
 def counted(value: float, digits: int = 4) -> str:

@@ -14,18 +14,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-from costmodel import units
+from costmodel import counts, parsing, units
+from costmodel.counts import KINDS, words_of
 from costmodel.documents.base import figure
 from costmodel.errors import Place
-from costmodel.units import Figure, Total, UnitError, example, gib, parse, parse_unit, show, show_time, significant
+from costmodel.parsing import UnitError, example, measured, parse, parse_unit
+from costmodel.units import Figure, Total, gib, show, show_time, significant
 
-UNITS = ("B", "B/s", "FLOP", "FLOP/s", "FLOP/B", "s", "J", "J/s", "USD", "USD/s", "1", "1/s")
+COUNTED = ("token", "node", "stage GPU", "token/GPU/s", "USD/node/s", "USD/Mtoken", "B/GPU/interface/s")
+UNITS = ("B", "B/s", "FLOP", "FLOP/s", "FLOP/B", "s", "J", "J/s", "USD", "USD/GPU/s", "1", "1/s")
 
 
 def test_docstring_examples_run() -> None:
-    result = doctest.testmod(units)
-    assert result.attempted > 5
-    assert result.failed == 0
+    results = [doctest.testmod(module) for module in (units, parsing, counts)]
+    assert all(result.attempted > 2 for result in results)
+    assert sum(result.failed for result in results) == 0
 
 
 @pytest.mark.parametrize(
@@ -42,7 +45,18 @@ def test_docstring_examples_run() -> None:
         ("0.5 TiB", "B", 2.0**39),
         ("400 Gb/s", "B/s", 50e9),
         ("400 GB/s", "B/s", 400e9),
-        ("900 GB/s/GPU", "B/s", 900e9),
+        ("900 GB/s/GPU", "B/GPU/s", 900e9),
+        ("400 Gbps", "B/s", 50e9),
+        ("400 Gbit/s", "B/s", 50e9),
+        ("400 Gbits/sec", "B/s", 50e9),
+        ("400 Gbit per second", "B/s", 50e9),
+        ("2.50 USD per GPU per hour", "USD/GPU/s", 2.5 / 3600),
+        ("800 Mbps", "B/s", 100e6),
+        ("1.6 Tbps", "B/s", 200e9),
+        ("50 GBps", "B/s", 50e9),
+        ("50 GByte/s", "B/s", 50e9),
+        ("25 GiB/s", "B/s", 25 * 2.0**30),
+        ("400 Gb/s/port", "B/GPU/interface/s", 50e9),
         ("2 B", "B", 2.0),
         ("16 b", "B", 2.0),
         ("989.4 TFLOP/s", "FLOP/s", 989.4e12),
@@ -61,7 +75,9 @@ def test_docstring_examples_run() -> None:
         ("1 kW h", "J", 3.6e6),
         ("1.755 GHz", "1/s", 1.755e9),
         ("2.50 USD/h", "USD/s", 2.5 / 3600),
-        ("2.50 USD/GPU/h", "USD/s", 2.5 / 3600),
+        ("2.50 USD/GPU/h", "USD/GPU/s", 2.5 / 3600),
+        ("2.50 USD/h", "USD/GPU/s", 2.5 / 3600),
+        ("20 USD/node/h", "USD/node/s", 20 / 3600),
         ("0.1 USD/kW/h", "USD/J", 0.1 / 3.6e6),
         ("16Ki", "1", 16384.0),
         ("128 k", "1", 128e3),
@@ -86,8 +102,11 @@ def test_docstring_examples_run() -> None:
         ("USD 3,000,000", "USD", 3e6),
         ("$2.50/h", "USD/s", 2.5 / 3600),
         ("2.50 $/h", "USD/s", 2.5 / 3600),
-        ("$2.50/GPU/hour", "USD/s", 2.5 / 3600),
-        ("2.50 USD/GPU-hour", "USD/s", 2.5 / 3600),
+        ("$2.50/GPU/hour", "USD/GPU/s", 2.5 / 3600),
+        ("2.50 USD/GPU-hour", "USD/GPU/s", 2.5 / 3600),
+        ("0.5 USD/Mtoken", "USD/Mtoken", 0.5),
+        ("$0.5/1M tokens", "USD/Mtoken", 0.5),
+        ("0.5 USD", "USD/Mtoken", 0.5),
         ("60 USD/day", "USD/s", 60 / 86400),
         ("30 days", "s", 30 * 86400.0),
         ("2 weeks", "s", 14 * 86400.0),
@@ -96,8 +115,23 @@ def test_docstring_examples_run() -> None:
         ("90 minutes", "s", 5400.0),
         ("36 hours", "s", 129600.0),
         ("15 trillion", "1", 15e12),
-        ("15 T tokens", "1", 15e12),
-        ("15T tokens", "1", 15e12),
+        ("15 T tokens", "token", 15e12),
+        ("15T tokens", "token", 15e12),
+        ("15 Ttokens", "token", 15e12),
+        ("4 million tokens", "token", 4e6),
+        ("4Mi tokens", "token", 4 * 2.0**20),
+        ("4,000,000", "token", 4e6),
+        ("512 samples", "sequence", 512.0),
+        ("512 Seqs", "sequence", 512.0),
+        ("8 GPUs", "GPU", 8.0),
+        ("8 ranks", "stage GPU", 8.0),
+        ("4 stages", "stage GPU", 4.0),
+        ("1 node", "node", 1.0),
+        ("8 micro-batches", "micro-batch", 8.0),
+        ("9,000 tokens/s/GPU", "token/GPU/s", 9000.0),
+        ("9 ktoken/s", "token/GPU/s", 9000.0),
+        ("8 B/parameter", "B/parameter", 8.0),
+        ("4.2 μs", "s", 4.2e-6),
         ("1.5 million", "1", 1.5e6),
         ("8 G B", "B", 8e9),
         ("1e3 GB", "B", 1e12),
@@ -133,7 +167,6 @@ def test_what_is_refused_hears_what_is_taken(text: str, unit: str, spelling: str
         ("3.35", "B/s"),
         ("80 GB", "B/s"),
         ("400 Gb/s", "B"),
-        ("400 Gbps", "B/s"),
         ("989 TFLOPS", "FLOP/s"),
         ("989 TFLOP", "FLOP/s"),
         ("989 TFLOP/s", "B/s"),
@@ -147,6 +180,9 @@ def test_what_is_refused_hears_what_is_taken(text: str, unit: str, spelling: str
         ("700 W", "J"),
         ("16 Kib", "1"),
         ("8 GPUs", "1"),
+        ("4 %", "token"),
+        ("4 mtokens", "token"),
+        ("400 Gbps", "B"),
         ("two", "1"),
         ("", "1"),
         ("GB", "B"),
@@ -163,6 +199,49 @@ def test_what_is_refused_hears_what_is_taken(text: str, unit: str, spelling: str
 def test_what_is_refused(text: str, unit: str) -> None:
     with pytest.raises(UnitError):
         parse(text, unit)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "sentence"),
+    [
+        ("4 tokens", "node", "'4 tokens' counts tokens, and here nodes are counted; write e.g. '4 nodes'"),
+        ("4M tokens", "GPU", "'4M tokens' counts tokens, and here GPUs are counted; write e.g. '4 M GPUs'"),
+        ("1 layer", "GPU", "'1 layer' counts layers, and here GPUs are counted; write e.g. '1 GPU'"),
+        ("32 GPUs", "node", "here nodes are counted: nodes are GPUs over those of a node"),
+        ("8192 sequences", "token", "here tokens are counted: tokens are sequences times the length of one"),
+        ("50 samples/s", "token/s", "'samples/s' counts sequences, and here tokens are counted"),
+        ("9,000 token/s/GPU", "token/s", "'token/s/GPU' is for each GPU, and this is for the whole"),
+        ("2.50 USD/node/h", "USD/GPU/s", "is for each node, and this is for each GPU; write e.g. '2.50 USD/GPU/h'"),
+        ("2.50 USD/GPU/h", "USD/node/s", "is for each GPU, and this is for each node"),
+        ("400 %", "node", "'400 %' is a share, and here nodes are counted; write e.g. '400 nodes'"),
+        ("400 gbps", "B/s", "unknown unit 'gbps'; did you mean '400 GBps' or '400 Gbps'?"),
+        ("80 gb", "B", "unknown unit 'gb'; did you mean '80 GB' or '80 Gb'?"),
+        ("989 TFLOPS", "FLOP/s", "unknown unit 'TFLOPS'; did you mean '989 TFLOP/s'?"),
+        ("4m tokens", "token", "unknown unit 'm'; did you mean '4 M tokens'?"),
+        ("400G", "B/s", "'G' is no unit; did you mean '400 Gb/s' or '400 GB/s'?"),
+        ("80 G", "B", "'G' is no unit; did you mean '80 GB'?"),
+        ("400 GbE", "B/s", "unknown unit 'GbE'; did you mean '400 Gb/s'?"),
+        ("400 gigabit/s", "B/s", "unknown unit 'gigabit'; did you mean '400 Gb/s'?"),
+        ("80 Gigabytes", "B", "unknown unit 'Gigabytes'; did you mean '80 GB'?"),
+    ],
+)
+def test_what_counts_or_measures_something_else_is_refused_exactly(text: str, unit: str, sentence: str) -> None:
+    with pytest.raises(UnitError) as error:
+        parse(text, unit)
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_count_is_of_its_own_kind_alone(kind: str) -> None:
+    for other in KINDS:
+        for word in words_of(other):
+            for text in (f"4 {word}", f"4 {word.upper()}", f"4k{word}"):
+                if other == kind:
+                    assert parse(text, kind) in (4.0, 4000.0)
+                else:
+                    with pytest.raises(UnitError, match="are counted") as error:
+                        parse(text, kind)
+                    assert error.value.exact
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-inf", "NaN", "Infinity", "nan B", "inf B"])
@@ -189,11 +268,11 @@ def test_gib_and_gb_differ_by_seven_percent() -> None:
     assert parse("1 GiB", "B") / parse("1 GB", "B") == pytest.approx(1.073741824)
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", [*UNITS, *COUNTED])
 def test_an_error_shows_how_to_write_it(unit: str) -> None:
     written = example(unit).split(" or ")[-1]
     assert math.isfinite(parse(written, unit))
-    if unit != "1":
+    if measured(unit) != "1":
         with pytest.raises(UnitError, match="carries its unit"):
             parse("5", unit)
 

@@ -97,7 +97,7 @@ def _baseline(path: Path | None, *, update: bool) -> Baseline | None:
 
 
 def _share(text: str) -> float:
-    from costmodel.units import UnitError, parse
+    from costmodel.parsing import UnitError, parse
 
     try:
         share = parse(text, "1")

@@ -8,7 +8,7 @@ from glob import escape, iglob
 from typing import get_args
 
 from costmodel.choices import Schedule
-from costmodel.documents.folders import FOLDER_OF, SUFFIXES, names
+from costmodel.documents.folders import FOLDER_OF, SUFFIXES, names, plural
 
 
 def _beginning(known: Iterable[str], incomplete: str) -> list[str]:
@@ -31,6 +31,11 @@ def scenarios(incomplete: str) -> list[str]:
 def scenarios_and_models(incomplete: str) -> list[str]:
     """Scenarios, or models alone."""
     return _beginning([*names("scenario"), *names("model")], incomplete) + _files(incomplete)
+
+
+def shelves(incomplete: str) -> list[str]:
+    """Groups of documents, as `list` calls them."""
+    return _beginning([*map(plural, FOLDER_OF), "hardware"], incomplete)
 
 
 def documents(incomplete: str) -> list[str]:

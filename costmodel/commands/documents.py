@@ -61,10 +61,47 @@ _KINDS = {
 }
 
 
+_SHOWN = ["scenario", "model", "stack", "optimizer", "node", "accelerator", "fabric"]  # unasked
+_WORDS = {
+    Shelf.SCENARIOS: "scenario job jobs example examples",
+    Shelf.MODELS: "model llm llms architecture architectures",
+    Shelf.STACKS: "stack framework frameworks software trainer trainers",
+    Shelf.OPTIMIZERS: "optimizer optimiser optimisers optim",
+    Shelf.RELEASES: "release version versions",
+    Shelf.NODES: "node cluster clusters machine machines server servers host hosts instance instances system systems",
+    Shelf.ACCELERATORS: "accelerator gpu gpus card cards chip chips device devices tpu tpus part parts",
+    Shelf.FABRICS: "fabric network networks interconnect interconnects link links nic nics",
+    Shelf.EFFICIENCIES: "efficiency fit fits",
+    Shelf.BELIEFS: "belief prior priors",
+    Shelf.MEASURED: "measurement measurements run runs benchmark benchmarks table tables",
+}
+_SHELVES = {word: shelf for shelf, words in _WORDS.items() for word in words.split()} | {it.value: it for it in Shelf}
+
+
+def _shelf(word: str) -> Shelf:
+    """The group of documents that a word names, one or several."""
+    from costmodel.documents.faults import nearest
+    from costmodel.errors import Place, fail
+
+    if word.lower() in _SHELVES:
+        return _SHELVES[word.lower()]
+    close = nearest(word.lower(), list(_SHELVES), 0.6)
+    known = ", ".join(Shelf)
+    hint = f"did you mean '{_SHELVES[close].value}'?" if close else f"known: {known}"
+    place = Place("command line", 0, len("list ") + 1, "", f"list {word}", max(1, len(word)))
+    raise fail("D009", f"there is no group of documents called '{word}'", place, hint)
+
+
 @answering
 def list_documents(
     shelf: Annotated[
-        Shelf | None, typer.Argument(help="What to list; everything if left out", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="[GROUP]",
+            help=f"What to list: {', '.join(Shelf)}, or another word for one; everything if left out",
+            show_default=False,
+            autocompletion=completion.shelves,
+        ),
     ] = None,
 ) -> Reply:
     """Which scenarios, models, stacks and hardware are known by name; hardware by maker and generation.
@@ -78,7 +115,7 @@ def list_documents(
     from costmodel.documents.library import by_maker, title_of
     from costmodel.report import documents as report
 
-    kinds = _KINDS[shelf] if shelf else ["scenario", "model", "stack", "optimizer", "node", "accelerator", "fabric"]
+    kinds = _KINDS[_shelf(shelf)] if shelf else _SHOWN
     found = {kind: [(name, title_of(kind, name)) for name in by_maker(kind)] for kind in kinds}
     return Reply(lambda: report.listed(found), lambda: report.listed_json(found), "documents")
 

@@ -123,7 +123,7 @@ def sensitivity(
     from costmodel.documents.case import load
     from costmodel.explore.vary.sensitivity import sensitivity as run
     from costmodel.explore.vary.sweep import shown
-    from costmodel.report import vary as report
+    from costmodel.report import sensitivity as report
 
     found = run(load(scenario, assignments or ()), shown(of)[0])
     return Reply(lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found), "figures")

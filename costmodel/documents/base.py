@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from costmodel.counts import words_of
 from costmodel.errors import Place
-from costmodel.units import Figure, UnitError, example, parse
+from costmodel.parsing import UnitError, example, kinds_of, measured, parse
+from costmodel.units import Figure
 
 
 class Document(BaseModel):
@@ -20,6 +23,7 @@ class Document(BaseModel):
 
 _LONGEST = 60
 _DIGITS = r"[0-9][0-9_,.]*([eE][-+]?[0-9]+)?"
+_ENDINGS = "k|K|M|G|B|T|Ki|Mi|Gi|(mi|bi|tri)llion|thousand"
 _HUGE = 1e300  # integers have no largest; floats do
 
 
@@ -41,14 +45,14 @@ def said(value: Any) -> str:
 def figure(value: Any, unit: str, sample: str = "") -> Figure:
     """A written number or quantity in SI base units, remembering where it was written."""
     place: Place | None = getattr(value, "place", None)
-    sample = sample or example(unit)
-    wanted = "number" if unit == "1" else "quantity"
+    sample, plain = sample or example(unit), measured(unit) == "1"
+    wanted = "number" if plain else "quantity"
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         words = {"wanted": wanted, "sample": sample, "given": said(value)}
         raise PydanticCustomError("quantity_type", "a {wanted} is wanted here, not {given}; write e.g. {sample}", words)
     if isinstance(value, str):
         number = _parsed(value, unit, sample)
-    elif unit == "1" or isinstance(value, Figure):
+    elif plain or isinstance(value, Figure):
         number = float(value) if isinstance(value, float) or abs(value) < _HUGE else math.inf
     else:
         words = {"sample": sample, "given": said(value)}
@@ -64,50 +68,69 @@ def _parsed(text: str, unit: str, sample: str) -> float:
     try:
         return parse(text, unit)
     except UnitError as error:
-        reason = str(error)
-    if unit == "1":
+        reason, exact = str(error), error.exact
+    if measured(unit) == "1" and not exact:
         _, ending, spellings = reason.partition(": ") if reason.startswith("unknown unit") else ("", "", "")
         reason = f"'{text}' is not a plain number{ending}{spellings}"
-    if "e.g." not in reason:
+    if not exact and "e.g." not in reason:
         reason += f"; write e.g. {sample}"
     raise PydanticCustomError("quantity_unit", "{reason}", {"reason": reason})
 
 
-def quantity(
-    unit: str,
-    low: float = 0.0,
-    high: float = math.inf,
-    *,
-    above: bool = False,
-    whole: bool = False,
-    written: str = "",
-) -> tuple[PlainValidator, WithJsonSchema]:
-    """The validator and JSON Schema of a number in `unit` between `low` and `high`; `written` is how one writes it."""
-    usual = written or example(unit)
-    sample = f"'{usual}'" if unit != "1" else "8" if whole else "0.81 or 81 %" if high == 1 else "1.5"
-    bounds = f"{'more than' if above else 'at least'} {_bound(low, unit)}"
-    bounds += "" if math.isinf(high) else f" and at most {_bound(high, unit)}"
+@dataclass(frozen=True)
+class Quantity:
+    """What a number of a document is: its unit, which may say what it counts, and its range.
 
-    def validate(value: Any) -> Figure:
-        number = figure(value, unit, sample)
-        if number < low or (above and number <= low) or number > high:
-            meant = "" if isinstance(value, str) or unit != "1" or high != 1 else _percent(number)
-            words = {"given": _bare(value), "bounds": bounds + meant}
+    Beside float in an Annotated type it reads the text, checks it, and describes it in the JSON Schema.
+    """
+
+    unit: str
+    low: float = 0.0
+    high: float = math.inf
+    above: bool = False
+    whole: bool = False
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.validate)
+
+    def __get_pydantic_json_schema__(self, _schema: CoreSchema, _handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        unit = measured(self.unit)
+        if unit != "1":
+            money = r"|^(\$|USD *)[0-9]" if unit.startswith("USD") else ""
+            return {"type": "string", "pattern": rf"^{_DIGITS} *[A-Za-zµμ]{money}", "examples": [example(self.unit)]}
+        pattern = rf"^{_DIGITS} *({'%|' if self.unit == '1' and not self.whole else ''}{_ENDINGS})?{self._words()}$"
+        number = {"type": "integer" if self.whole else "number"}
+        return {"anyOf": [number, {"type": "string", "pattern": pattern}]}
+
+    def _words(self) -> str:
+        """A pattern of what may stand behind a number of them."""
+        words = "|".join(word for kind in kinds_of(self.unit) for word in words_of(kind))
+        return f"( *({words}))?" if words else ""
+
+    @property
+    def sample(self) -> str:
+        """How one is written, for messages."""
+        if measured(self.unit) != "1":
+            return f"'{example(self.unit)}'"
+        return "8" if self.whole else "0.81 or 81 %" if self.high == 1 else "1.5"
+
+    def validate(self, value: Any) -> Figure:
+        """The number that a value is, if it is such a quantity."""
+        number = figure(value, self.unit, self.sample)
+        low, high = self.low, self.high
+        if number < low or (self.above and number <= low) or number > high:
+            meant = "" if isinstance(value, str) or self.unit != "1" or high != 1 else _percent(number)
+            words = {"given": _bare(value), "bounds": self._bounds() + meant}
             raise PydanticCustomError("quantity_range", "{given} is out of range: {bounds}", words)
-        if whole and not number.is_integer():
+        if self.whole and not number.is_integer():
             given = {"given": _bare(value)}
             raise PydanticCustomError("quantity_range", "a whole number is wanted here, not {given}", given)
         return number
 
-    if unit == "1":
-        pattern = rf"^{_DIGITS} *(%|k|K|M|G|B|T|Ki|Mi|Gi|(mi|bi|tri)llion|thousand)?( *tokens?)?$"
-        number = {"type": "integer" if whole else "number"}
-        schema: dict[str, Any] = {"anyOf": [number, {"type": "string", "pattern": pattern}]}
-    else:
-        money = r"|^(\$|USD *)[0-9]" if unit.startswith("USD") else ""
-        rate = "/" if unit == "1/s" else ""
-        schema = {"type": "string", "pattern": rf"^{_DIGITS} *[A-Za-zµ{rate}]{money}", "examples": [usual]}
-    return PlainValidator(validate), WithJsonSchema(schema)
+    def _bounds(self) -> str:
+        unit = measured(self.unit)
+        least = f"{'more than' if self.above else 'at least'} {_bound(self.low, unit)}"
+        return least if math.isinf(self.high) else f"{least} and at most {_bound(self.high, unit)}"
 
 
 def _bare(value: Any) -> str:
@@ -124,37 +147,21 @@ def _bound(value: float, unit: str) -> str:
     return number if unit == "1" or not value else f"{number} {unit}"
 
 
-_count, _count_schema = quantity("1", 1, 1e18, whole=True)
-_whole, _whole_schema = quantity("1", 0, 1e18, whole=True)
-_multiple, _multiple_schema = quantity("1", 1, 1e18)
-_positive, _positive_schema = quantity("1", 0, 1e18, above=True)
-_nonnegative, _nonnegative_schema = quantity("1", 0, 1e18)
-_share, _share_schema = quantity("1", 0, 1)
-_portion, _portion_schema = quantity("1", 0, 1, above=True)
-_bytes, _bytes_schema = quantity("B", 0, 1e18)
-_capacity, _capacity_schema = quantity("B", 0, 1e18, above=True)
-_width, _width_schema = quantity("B", 0, 64, above=True)
-_rate, _rate_schema = quantity("B/s", 1, 1e18)
-_flop_rate, _flop_rate_schema = quantity("FLOP/s", 1, 1e21)
-_seconds, _seconds_schema = quantity("s", 0, 1e12)
-_watts, _watts_schema = quantity("J/s", 0, 1e9, above=True)
-_price, _price_schema = quantity("USD/s", 0, 1e9)
-
-Count = Annotated[float, _count, _count_schema]
-Whole = Annotated[float, _whole, _whole_schema]
-Multiple = Annotated[float, _multiple, _multiple_schema]
-Positive = Annotated[float, _positive, _positive_schema]
-NonNegative = Annotated[float, _nonnegative, _nonnegative_schema]
-Share = Annotated[float, _share, _share_schema]
-Portion = Annotated[float, _portion, _portion_schema]
-Bytes = Annotated[float, _bytes, _bytes_schema]
-Capacity = Annotated[float, _capacity, _capacity_schema]
-Width = Annotated[float, _width, _width_schema]
-Rate = Annotated[float, _rate, _rate_schema]
-FlopRate = Annotated[float, _flop_rate, _flop_rate_schema]
-Seconds = Annotated[float, _seconds, _seconds_schema]
-Watts = Annotated[float, _watts, _watts_schema]
-Price = Annotated[float, _price, _price_schema]
+Count = Annotated[float, Quantity("1", 1, 1e18, whole=True)]
+Multiple = Annotated[float, Quantity("1", 1, 1e18)]
+Positive = Annotated[float, Quantity("1", 0, 1e18, above=True)]
+NonNegative = Annotated[float, Quantity("1", 0, 1e18)]
+Share = Annotated[float, Quantity("1", 0, 1)]
+Portion = Annotated[float, Quantity("1", 0, 1, above=True)]
+Bytes = Annotated[float, Quantity("B", 0, 1e18)]
+Capacity = Annotated[float, Quantity("B/GPU", 0, 1e18, above=True)]
+Width = Annotated[float, Quantity("B/parameter", 0, 64, above=True)]
+ParameterBytes = Annotated[float, Quantity("B/parameter", 0, 1e18)]
+Rate = Annotated[float, Quantity("B/GPU/s", 1, 1e18)]
+FlopRate = Annotated[float, Quantity("FLOP/GPU/s", 1, 1e21)]
+Seconds = Annotated[float, Quantity("s", 0, 1e12)]
+Watts = Annotated[float, Quantity("J/s", 0, 1e9, above=True)]
+Price = Annotated[float, Quantity("USD/GPU/s", 0, 1e9)]
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]*$", max_length=64)]
 Check = Literal["seen", "known"]
@@ -171,9 +178,9 @@ class Source(Document):
 
 
 class Sourced(Document):
-    """A group of facts with the key of its source."""
+    """A group of facts with the key of its source, which shipped documents always name."""
 
-    source: str = Field(description="Key of the source under 'sources', or of the bibliography")
+    source: str | None = Field(default=None, description="Key of the source under 'sources', or of the bibliography")
     check: Check = Field(
         default="seen", description="seen: read in that source; known: general knowledge, page not re-read"
     )

@@ -14,12 +14,13 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 
 from costmodel.documents.efficiency import Efficiency
+from costmodel.documents.foreign_prices import ForeignPrice, left_out
 from costmodel.documents.hardware import Accelerator, Cluster, Fabric, Node
 from costmodel.documents.library import UNMEASURED, Reader, efficiency_of
 from costmodel.documents.measurement import Measured, Run
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
-from costmodel.documents.overrides import Assignment, assign, listed
+from costmodel.documents.overrides import Assignment, assign, listed, path_of
 from costmodel.documents.paths import at, has_key, place_at
 from costmodel.documents.reading import Mapping, copied
 from costmodel.documents.references import LEVELS, REFERENCES, holder
@@ -50,6 +51,10 @@ class LoadedScenario:
     name: str = field(default="", kw_only=True)  # as it was asked for, with what was changed on the way in
     assignments: tuple[str, ...] = field(default=(), kw_only=True)
     own: tuple[str, ...] = field(default=(), kw_only=True)  # files of one's own that stand before shipped ones
+    hub: dict[str, str] = field(default_factory=dict, kw_only=True)  # shipped models by the names asked for
+    original: dict[str, Any] = field(default_factory=dict, kw_only=True)  # the tree before anything was set in it
+    changes: tuple[str | Assignment, ...] = field(default=(), kw_only=True)  # everything that was set in it
+    foreign_prices: tuple[ForeignPrice, ...] = field(default=(), kw_only=True)
 
     @property
     def title(self) -> str:
@@ -59,6 +64,11 @@ class LoadedScenario:
     @property
     def cluster(self) -> Cluster:
         """Where it runs."""
+        raise NotImplementedError
+
+    @property
+    def stated_price(self) -> float | None:
+        """The rent of an accelerator that the scenario states."""
         raise NotImplementedError
 
     @property
@@ -89,6 +99,11 @@ class Case(LoadedScenario):
     def cluster(self) -> Cluster:
         """Where it runs."""
         return self.scenario.cluster
+
+    @property
+    def stated_price(self) -> float | None:
+        """The rent of an accelerator that the scenario states."""
+        return self.scenario.assume.price
 
 
 def _scenario_tree(reader: Reader, name: str) -> tuple[Any, str]:
@@ -153,9 +168,12 @@ def any_from(
     of the documents that it names.
     """
     faults: list[Fault] = []
+    changes, original = tuple(assignments), copied(tree)
+    foreign: tuple[ForeignPrice, ...] = ()
     try:
         if isinstance(tree, dict):
-            assign(tree, assignments, lambda kind, name, place: reader.tree(kind, name, place)[0])
+            assign(tree, changes, lambda kind, name, place: reader.tree(kind, name, place)[0])
+            foreign = left_out(original, tree, map(path_of, changes), _accelerator_of)
     except CostModelError as error:
         faults += error.faults
     case: LoadedScenario | None = None
@@ -164,7 +182,7 @@ def any_from(
     except CostModelError as error:
         faults += error.faults
     if case is not None and not faults:
-        return case
+        return replace(case, original=original, changes=changes, foreign_prices=foreign)
     strange = not isinstance(tree, dict) or any(fault.code == "D011" for fault in faults)
     raise CostModelError(*dict.fromkeys([*faults, *(() if strange else _of_names(reader, tree))]))
 
@@ -176,6 +194,15 @@ def _loaded(scenario: Any, reader: Reader, tree: dict[str, Any]) -> LoadedScenar
     from costmodel.documents.serving.case import serving_case_of
 
     return serving_case_of(scenario, reader, tree)
+
+
+def _accelerator_of(node: str) -> str:
+    """The name of a node's accelerator; nothing where there is no such node."""
+    try:
+        held = Reader().document("node", node).accelerator
+    except CostModelError:
+        return ""
+    return held if isinstance(held, str) else held.name
 
 
 def _of_names(reader: Reader, tree: dict[Any, Any]) -> Iterator[Fault]:
@@ -238,7 +265,7 @@ def named_documents(scenario: BaseModel, reader: Reader, tree: dict[str, Any]) -
     held = {reference.held: documents[path] for path, reference in REFERENCES.items() if path in documents}
     common = reader.document("efficiency", UNMEASURED)
     further = {"digests": reader.digests, "trees": reader.trees, "tree": tree, "own": tuple(reader.own)}
-    return {**held, "common": common, **further}
+    return {**held, "common": common, "hub": dict(reader.hub), **further}
 
 
 def _has_place(path: str, documents: dict[str, Any]) -> bool:

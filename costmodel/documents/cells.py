@@ -6,11 +6,12 @@ import csv
 import io
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from costmodel.documents.base import said
+from costmodel.documents.folders import is_near, place_in
 from costmodel.errors import Fault, Place, fail
 
 Kind = Literal["text", "count", "whole", "number", "flag"]
@@ -75,9 +76,10 @@ def sheet(path: str, text: str, known: Collection[str]) -> Sheet:
     lines = list(io.StringIO(text, newline=""))
     found = _records(path, text)
     start, header = next(found, (1, []))
+    private = not is_near(path)
 
     def place(line: int) -> Place:
-        return Place(path, line, 1, text=lines[line - 1].rstrip("\r\n") if lines else "")
+        return Place(path, line, 1, text=lines[line - 1].rstrip("\r\n") if lines else "", private=private)
 
     names = [name.lower() if name.lower() in known else name for name in header]
     return Sheet(place(start), names, ((place(line), record) for line, record in found))
@@ -94,7 +96,7 @@ def _records(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
             line = reader.line_num + 1
     except csv.Error as error:
         sentence = f"this is not a table of cells between commas: {error}"
-        raise fail("D014", sentence, Place(path, line, 1), _QUOTES) from None
+        raise fail("D014", sentence, place_in(path, line, 1), _QUOTES) from None
 
 
 def row_of(place: Place, names: list[str], record: list[str], columns: Mapping[str, Column]) -> Row:
@@ -155,7 +157,7 @@ def cell_at(place: Place, index: int, name: str = "") -> Place:
         elif letter == "," and not quoted:
             starts.append(position + 1)
     if index >= len(starts):
-        return Place(place.file, place.line, 1, name)
+        return replace(place, column=1, path=name, text="", width=1)
     ends = [*(start - 1 for start in starts[1:]), len(place.text)]
     width = max(1, ends[index] - starts[index])
-    return Place(place.file, place.line, starts[index] + 1, name, place.text, width)
+    return replace(place, column=starts[index] + 1, path=name, width=width)

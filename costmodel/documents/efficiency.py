@@ -8,7 +8,6 @@ from pydantic import Field
 
 from costmodel.documents.base import (
     Bytes,
-    Count,
     Document,
     FlopRate,
     Name,
@@ -22,12 +21,19 @@ from costmodel.documents.base import (
     Sourced,
     Watts,
 )
+from costmodel.documents.counted import Measurements, Tokens
+
+
+class SourcedFit(Sourced):
+    """Constants with the source they were fitted on, which every fit needs."""
+
+    source: str = Field(description="Key of the source under 'sources', or of the bibliography")
 
 
 class Fitted(Document):
     """How well a fit describes what it was fitted on."""
 
-    points: Count | None = Field(default=None, description="Measurements")
+    points: Measurements | None = Field(default=None, description="Measurements")
     median: Share | None = Field(default=None, description="Median absolute error")
     p90: Share | None = Field(default=None, description="90th percentile of the absolute error")
     out_of: Literal["sample", "fit", "prior"] | None = Field(
@@ -36,7 +42,7 @@ class Fitted(Document):
     range: str | None = Field(default=None, description="Shapes it was fitted on")
 
 
-class MatmulFit(Sourced):
+class MatmulFit(SourcedFit):
     """t = t0 + ((FLOP / (c P))^p + (bytes / (b W))^p)^(1/p)."""
 
     compute_share: Portion = Field(description="c, share of the peak rate that large matmuls reach in isolation")
@@ -47,7 +53,7 @@ class MatmulFit(Sourced):
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 
-class KernelFit(Sourced):
+class KernelFit(SourcedFit):
     """t = t0 + κ F / (a P) + S / (b W) + 2 C / W + w n m / U: one attention kernel alone, as an engine calls it.
 
     κ by units out of rows; C are keys and values, n the tokens that are written into pages, m = min(1, k d / 512).
@@ -64,12 +70,12 @@ class KernelFit(Sourced):
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 
-class AttentionFit(Sourced):
+class AttentionFit(SourcedFit):
     """What fused attention kernels of one class reach, as a share of the bf16 peak on causal FLOP."""
 
     forward_share: Portion = Field(description="Long sequences, head dimension 128")
     backward_share: Portion = Field(description="Backward rate over forward rate")
-    half_sequence: Count = Field(description="Sequence at which half of the rate is reached")
+    half_sequence: Tokens = Field(description="Sequence at which half of the rate is reached")
     narrow_heads: Portion = Field(description="Share of the rate that heads of 64 and less reach")
     wide_heads: Portion = Field(description="Share of the rate that heads over 128 reach")
     slowed: bool = Field(description="Whether power and clocks slow it down in a real step as they do matrix products")
@@ -79,14 +85,14 @@ class AttentionFit(Sourced):
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 
-class MemoryFit(Sourced):
+class MemoryFit(SourcedFit):
     """Streaming kernels."""
 
     share: Portion = Field(description="Share of memory bandwidth that memory-bound kernels reach")
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 
-class SustainedFit(Sourced):
+class SustainedFit(SourcedFit):
     """Power and clocks: what hours of work add to an isolated kernel."""
 
     factor: Positive = Field(description="Tensor-core time in a real step over that of the isolated kernel")
@@ -102,7 +108,7 @@ class SustainedFit(Sourced):
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 
-class CollectiveFit(Sourced):
+class CollectiveFit(SourcedFit):
     """t = α + w + c √(α w) inside a scale-up domain, α = start + hop (n − 1), w = handled bytes / bandwidth."""
 
     start: Seconds = Field(description="Fixed time of a call")
@@ -114,7 +120,7 @@ class CollectiveFit(Sourced):
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 
-class NetworkFit(Sourced):
+class NetworkFit(SourcedFit):
     """Collectives that leave the node."""
 
     share: Portion = Field(description="Share of the interface rate that large collectives reach")
@@ -128,7 +134,7 @@ class NetworkFit(Sourced):
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 
-class HostFit(Sourced):
+class HostFit(SourcedFit):
     """Copies over links to hosts."""
 
     share: Portion = Field(description="Share of a link that large copies reach where its fabric does not say")

@@ -13,6 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from costmodel.documents.base import said
+from costmodel.documents.field_words import key_hint, value_meant
 from costmodel.documents.reading import COMMAND_LINE, Items, Mapping
 from costmodel.documents.references import REFERENCES
 from costmodel.errors import CostModelError, Fault, Place, fail
@@ -43,6 +44,9 @@ _HINTS = {
     "best_above_peak": "change both; without a measured rate best_matmul is {}",
     "memory": "change both: usable is what a job can have of the capacity",
 }
+_ONE_KIND = ("cluster", "cluster.node", "cluster.node.accelerator", "accelerator")
+_MIXED = "a scenario has one kind of node with one kind of accelerator: a mixed cluster is not modelled"
+_EACH = "write a scenario for each kind, or take the slowest for all; costmodel sweep --over cluster.node=A,B compares"
 _OF_TRANSFORMERS = {"architectures", "model_type", "transformers_version"}
 _SCHEMA = re.compile(r"costmodel/([\w-]+)/v\d+")
 _LONGEST = 60
@@ -104,7 +108,11 @@ class _Faults:
             return Fault("D011", *_of_another(expected, value, place))
         if kind == "literal_error":
             mappings = _mappings(_at(self.kind, detail["loc"]))
-            return _choice(str(detail["ctx"]["expected"]), value, place, mappings)
+            fault = _choice(str(detail["ctx"]["expected"]), value, place, mappings)
+            keys = [str(part) for part in where if isinstance(part, str)]
+            return replace(fault, hint=value_meant(keys[-1] if keys else "", said(value).strip("'")) or fault.hint)
+        if isinstance(value, list) and ".".join(map(str, where)) in _ONE_KIND:
+            return Fault("D006", _MIXED, place, _EACH)
         sentence = _WANTED.get(kind, detail["msg"])
         hint = _HINTS.get(kind, "")
         if kind == "string_type" and value is not None and not isinstance(value, dict | list):
@@ -138,10 +146,21 @@ class _Faults:
         close = self.meant(detail, where)
         known = self.known(detail["loc"][:-1])
         hint = f"did you mean '{close}'?" if close else "known: " + ", ".join(known) if known else ""
-        holders = _holders(self.kind, str(where[-1])) if len(where) == 1 else []
+        holders = _holders(self.kind, str(where[-1]))
         if holders:
             hint = "it belongs to " + " or ".join(f"'{holder}'" for holder in holders)
+        slip = close.rstrip("s") == str(where[-1]).rstrip("s")
+        hint = hint if slip else self.foreign(detail, where) or hint
         return Fault("D003", f"unknown key {said(where[-1])}", self.spot(where, key=True), hint)
+
+    def foreign(self, detail: ErrorDetails, where: Location) -> str:
+        """The hint for a key as other tools call it, alone or with the first of the keys in it."""
+        word, section = str(where[-1]), ".".join(map(str, where[:-1]))
+        held = detail["input"]
+        words = [f"{word}.{key}" for key in held] if isinstance(held, dict) else []
+        kind = self.kind.__name__.lower()
+        prefix = next((path for path, reference in REFERENCES.items() if reference.kind == kind), "")
+        return next(filter(None, (key_hint(each, section, prefix) for each in (*words[:1], word))), "")
 
     def missing(self, detail: ErrorDetails, where: Location) -> Fault:
         place = self.spot(where[:-1], key=True)

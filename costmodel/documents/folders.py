@@ -11,11 +11,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from costmodel.errors import Place
+
 _PACKAGE = Path(__file__).resolve().parents[1]
 _SHIPPED = (_PACKAGE / "_shipped" if (_PACKAGE / "_shipped").is_dir() else _PACKAGE.parent).resolve()
 
 _PROJECT = 'name = "llm-costmodel"'  # a line of its pyproject.toml
 
+NO_FILES = ("<stdin>", "-", "command line")
 SUFFIXES = (".yaml", ".yml", ".json")  # of files that a document can be read from
 
 FOLDER_OF = {
@@ -33,6 +36,11 @@ FOLDER_OF = {
 }
 
 
+def plural(kind: str) -> str:
+    """A kind as `costmodel list` calls all documents of it."""
+    return f"{kind[:-1]}ies" if kind.endswith("y") else kind if kind == "measured" else f"{kind}s"
+
+
 def roots() -> Iterator[Path]:
     """Where documents are looked for, in order."""
     with contextlib.suppress(OSError):  # the working folder may be gone
@@ -46,6 +54,24 @@ def is_shipped(path: Path) -> bool:
     with contextlib.suppress(OSError):
         return path.resolve().is_relative_to(_SHIPPED)
     return False
+
+
+def is_near(file: str) -> bool:
+    """Whether the text of a file may be shown: one of the folders where documents are looked for, or a pipe, holds it;
+    a link is where it leads.
+    """
+    if file in NO_FILES:
+        return True
+    try:
+        path = Path(file)
+        return path.is_fifo() or any(path.resolve().is_relative_to(root.resolve()) for root in roots())
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or no path at all
+        return False
+
+
+def place_in(file: str, line: int = 0, column: int = 0, text: str = "", width: int = 1) -> Place:
+    """A place in a file; private where the text of the file may not be shown."""
+    return Place(file, line, column, "", text, width, private=not is_near(file))
 
 
 def is_checkout(folder: Path) -> bool:

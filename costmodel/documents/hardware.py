@@ -16,19 +16,18 @@ from costmodel.documents.base import (
     FlopRate,
     Name,
     Positive,
-    Price,
+    Quantity,
     Rate,
     Seconds,
     Source,
     Sourced,
     Watts,
     as_written,
-    quantity,
 )
+from costmodel.documents.counted import Cores, Gpus, Interfaces, NodeCapacity, NodePrice, NodeRate, Nodes, PortRate
 from costmodel.units import show
 
-_hertz, _hertz_schema = quantity("1/s", 0, 1e12, above=True)
-Hertz = Annotated[float, _hertz, _hertz_schema]
+Hertz = Annotated[float, Quantity("1/s", 0, 1e12, above=True)]
 
 
 _ROUNDED = 0.01  # what is sold may be a rounded figure: a TPU v5p of 95 GiB has 95.74
@@ -69,7 +68,7 @@ class Peak(Sourced):
 class Chip(Sourced):
     """Inside the part."""
 
-    units: Count | None = Field(default=None, description="SMs, CUs, cores or engines")
+    units: Cores | None = Field(default=None, description="SMs, CUs, cores or engines")
     clock: Hertz | None = Field(default=None, description="Clock the peak is computed at; for the reader alone")
     l2: Bytes | None = Field(default=None, description="Last-level cache on the die")
 
@@ -142,7 +141,7 @@ class Fabric(Sourced):
     kind: Literal["scale-up", "host", "scale-out"] = Field(
         description="Inside a node or domain, to the host, or between nodes"
     )
-    bandwidth: Rate = Field(description="One way: of a port between nodes, else of all links of an accelerator")
+    bandwidth: PortRate = Field(description="One way: of a port between nodes, else of all links of an accelerator")
     copies: Rate | None = Field(default=None, description="What large copies to or from the host reach, measured")
     latency: Seconds | None = Field(
         default=None,
@@ -164,7 +163,10 @@ class ScaleUp(Sourced):
     """How the accelerators of a node, or of a larger domain, reach each other."""
 
     fabric: FabricReference = Field(description="Link technology")
-    domain: Count = Field(description="Accelerators that reach each other without leaving the fabric")
+    domain: Gpus = Field(description="Accelerators that reach each other without leaving the fabric")
+    accelerators: Gpus | None = Field(
+        default=None, description="Accelerators of a node that the domain counts; those it is built with if left out"
+    )
     topology: Literal["switch", "mesh", "pairs", "torus", "none"] = Field(
         default="switch", description="switch: any pair has the full rate; otherwise a pair has one link"
     )
@@ -177,32 +179,43 @@ class ScaleOut(Sourced):
     """The network interfaces of one node that carry training traffic."""
 
     fabric: FabricReference = Field(description="Network technology")
-    nics: Count = Field(description="Interfaces in the node")
+    nics: Interfaces = Field(description="Interfaces in the node")
+    accelerators: Gpus | None = Field(
+        default=None, description="Accelerators that share them; those the node is built with if left out"
+    )
+    on_chip: bool = Field(
+        default=False, description="Whether the interfaces are part of the accelerators, not behind their host links"
+    )
 
 
 class ListPrice(Sourced):
     """A price seen on a date; prices vary several times over for the same part."""
 
-    hourly: Price = Field(description="Of the whole node")
+    hourly: NodePrice = Field(description="Of what is rented: the whole node, or each accelerator")
+    per: Literal["node", "accelerator"] = Field(
+        default="node",
+        description="node: rented whole, however few of its accelerators a job uses; accelerator: rented one by one",
+    )
     sold: Literal["on demand", "capacity block"] = Field(
         default="on demand", description="By the hour at any time, or reserved ahead for a stretch of days"
     )
+    region: str | None = Field(default=None, description="Region of the cloud that the price is of")
     date: str = Field(description="Date seen")
 
 
 class HostMemory(Sourced):
     """The memory of a node's processors."""
 
-    capacity: Capacity = Field(description="Of the whole node")
-    bandwidth: Rate = Field(description="Datasheet bandwidth of all channels, read and write together")
+    capacity: NodeCapacity = Field(description="Of the whole node")
+    bandwidth: NodeRate = Field(description="Datasheet bandwidth of all channels, read and write together")
 
 
 class Drives(Sourced):
     """Local drives of a node that training may use as memory."""
 
-    capacity: Capacity = Field(description="Of the whole node")
-    read: Rate = Field(description="Sequential reads of all drives together")
-    write: Rate = Field(description="Sequential writes of all drives together")
+    capacity: NodeCapacity = Field(description="Of the whole node")
+    read: NodeRate = Field(description="Sequential reads of all drives together")
+    write: NodeRate = Field(description="Sequential writes of all drives together")
 
 
 class Node(Document):
@@ -213,7 +226,12 @@ class Node(Document):
     title: str = Field(description="Full name")
     provider: str = Field(description="Maker or cloud")
     accelerator: AcceleratorReference = Field(description="What computes")
-    accelerators: Count = Field(description="How many in the node")
+    accelerators: Gpus = Field(description="How many in the node; a job uses them all")
+    built_with: Gpus | None = Field(
+        default=None,
+        description="How many the node is built with, where a job uses fewer: domain and interfaces are of so many; "
+        "those in use share the host's memory, its drives and the price of the node",
+    )
     scale_up: ScaleUp = Field(description="Links inside the node or domain")
     scale_out: ScaleOut = Field(description="Links between nodes")
     host: FabricReference | None = Field(default=None, description="Link of an accelerator to its host")
@@ -223,6 +241,11 @@ class Node(Document):
     price: ListPrice | None = Field(default=None, description="List price")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
 
+    @property
+    def built(self) -> float:
+        """Accelerators that the whole node has."""
+        return self.built_with or self.accelerators
+
 
 NodeReference = Annotated[Annotated[str, Tag("name")] | Annotated[Node, Tag("inline")], Discriminator(as_written)]
 
@@ -231,8 +254,8 @@ class Cluster(Document):
     """Equal nodes on one fabric, of full bisection bandwidth unless a pod is given."""
 
     node: NodeReference = Field(description="Node, by name or written out")
-    nodes: Count = Field(description="How many")
-    pod: Count | None = Field(default=None, description="Nodes that reach each other at full rate; absent: all")
+    nodes: Nodes = Field(description="How many")
+    pod: Nodes | None = Field(default=None, description="Nodes that reach each other at full rate; absent: all")
     oversubscription: Positive = Field(
         default=1.0, description="Rate inside a pod, or of a rail, over the rate between them"
     )

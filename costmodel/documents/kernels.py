@@ -14,7 +14,7 @@ from typing import Literal
 from costmodel.documents.cells import Column, Row, cell_at, repeated, row_of, sheet
 from costmodel.documents.faults import nearest
 from costmodel.documents.files import LARGEST_TABLE, digest, file_text
-from costmodel.documents.nccl_text import is_nccl_text, nccl_remarks, nccl_rows, unprefixed
+from costmodel.documents.nccl_text import is_nccl_text, nccl_remarks, nccl_rows
 from costmodel.documents.table import ALIASES, Table, read_table
 from costmodel.documents.table import COLUMNS as RUN_COLUMNS
 from costmodel.documents.table import REQUIRED as RUN_REQUIRED
@@ -145,7 +145,6 @@ def read_timings(path: str) -> Timings:
     text = file_text(path, largest=LARGEST_TABLE)
     if is_nccl_text(text):
         return Timings(path, "cluster", digest(text), nccl_rows(path, text), nccl_remarks(path, text))
-    unprefixed(path, text)
     found = sheet(path, text, _KNOWN)
     place, names = found.place, found.names
     if _are_runs(names):

@@ -6,10 +6,12 @@ among the shipped documents.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +23,12 @@ from costmodel.documents.base import said
 from costmodel.documents.belief import Beliefs
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.faults import nearest, validate
+from costmodel.documents.field_words import STACKS
 from costmodel.documents.files import file_text
-from costmodel.documents.folders import FOLDER_OF, SUFFIXES, as_named, has, instead_of_shipped, places
+from costmodel.documents.folders import FOLDER_OF, SUFFIXES, as_named, has, instead_of_shipped, places, plural
 from costmodel.documents.folders import names as names
 from costmodel.documents.hardware import Accelerator, Fabric, Node
+from costmodel.documents.hub import is_hub_name, nearest_shape, shape_of
 from costmodel.documents.measurement import Measured
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
@@ -66,15 +70,42 @@ def is_path(name: str) -> bool:
 
 def find(kind: str, name: str, place: Place | None = None) -> Path:
     """The file a name means."""
+    if is_hub_name(name):
+        if kind != "model":
+            raise _unknown(kind, name, place)
+        return find(kind, _of_hub(name, place))
     if is_path(name):
         return Path(name)
     for path in places(kind, name):
         if os.path.isfile(path):
             return path
+    raise _unknown(kind, name, place)
+
+
+def _of_hub(name: str, place: Place | None) -> str:
+    """The shipped model that a name on the hub means, or a fault."""
+    known = names("model")
+    if shape := shape_of(name, known):
+        return shape
+    close = nearest_shape(name, known)
+    hint = f"did you mean '{close}'? " if close else ""
+    hint += "costmodel list models shows them all; costmodel show llama-3.1-8b > mine.yaml is one to change"
+    sentence = f"no shipped model goes by {said(name)}, and Hugging Face's hub is not read"
+    raise fail("D009", sentence, place or Place(COMMAND_LINE), hint)
+
+
+def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
+    """A fault for a name that no document has, with the document or the file that may be meant."""
     known = names(kind)
-    close = nearest(name, known, 0.6) or next((other for other in known if name and other.startswith(name)), "")
-    hint = f"did you mean '{close}'?" if close else f"costmodel list {plural(kind)} shows them all"
+    close = _meant(kind, name, known)
+    hint = f"did you mean {close}?" if close else f"costmodel list {plural(kind)} shows them all"
     other = next((other for other in FOLDERS if other != kind and name in names(other)), None)
+    model = name if other == "model" else shape_of(name, names("model")) if is_hub_name(name) else ""
+    if model and kind == "scenario":
+        sentence = f"{said(name)} is a model, and a scenario is wanted here"
+        close = f"did you mean {close}? " if close.strip("'").startswith(model) else ""
+        hint = f"{close}any scenario takes it: costmodel estimate quickstart --set model={model}"
+        return fail("D009", sentence, place or Place(COMMAND_LINE), hint)
     sentence = f"there is no {kind} named {said(name)}" + (
         f"; '{name}' is the name of a{'n' if other[0] in 'ae' else ''} {other}" if other else ""
     )
@@ -83,12 +114,33 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
         hint = f"for the file write .{os.sep}{file}"
     elif name and os.path.isdir(name):
         hint = f"'{name}' is a folder; name a file in it"
-    raise fail("D009", sentence, place or Place(COMMAND_LINE), hint)
+    return fail("D009", sentence, place or Place(COMMAND_LINE), hint)
 
 
-def plural(kind: str) -> str:
-    """A kind as `costmodel list` calls its shelf."""
-    return f"{kind[:-1]}ies" if kind.endswith("y") else kind if kind == "measured" else f"{kind}s"
+def _meant(kind: str, name: str, known: Sequence[str]) -> str:
+    """The document that a name may stand for, in quotes: of that shape, software or part, else the nearest."""
+    if kind == "model" and (shape := shape_of(name, known)):
+        return f"'{shape}'"
+    if kind == "stack" and name.lower() in STACKS:
+        return STACKS[name.lower()]
+    if kind in ("accelerator", "node") and (part := _part(kind, name)):
+        return f"'{part}'"
+    low = name.lower()
+    close = nearest(low, known, 0.6) or next((it for it in known if low and it.startswith(low)), "")
+    return f"'{close}'" if close else ""
+
+
+def _part(kind: str, name: str) -> str:
+    """The accelerator that a spelling of its name means, or the node that stands for its own."""
+    from costmodel.documents.spelling import accelerator_named  # it reads documents
+
+    with contextlib.suppress(CostModelError):  # of documents that nobody asked about
+        part = accelerator_named(re.sub(r"^\d+ ?[x×] ?", "", name))
+        if kind == "accelerator" or not part:
+            return part
+        found: Accelerator = read("accelerator", part)
+        return found.found_in.node if found.found_in is not None else ""
+    return ""
 
 
 @dataclass
@@ -101,6 +153,7 @@ class Reader:
     origin: dict[tuple[str, str], Any] = field(default_factory=dict)
     found: list[Fault] = field(default_factory=list)
     own: list[str] = field(default_factory=list)  # files of one's own that stand before shipped ones
+    hub: dict[str, str] = field(default_factory=dict)  # models by the names on the hub that were taken for them
 
     def text(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[str, str]:
         """The text of a named document, and how its file is shown."""
@@ -108,6 +161,8 @@ class Reader:
         path = Path(name) if piped else find(kind, name, place)
         text = file_text("-") if piped else file_text(str(path), place)
         shown = "<stdin>" if piped else as_named(path)
+        if is_hub_name(name):
+            self.hub[name] = path.stem
         if not piped and shown not in self.own and instead_of_shipped(kind, path):
             self.own.append(shown)
         self.digests[shown] = hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -228,6 +283,7 @@ def said_first(text: str, key: str) -> str:
 
 def text_of(name: str, *, fitted: bool = False) -> list[tuple[str, str, str]]:
     """Kind, file and text of every document of that name; its fit when asked for, or when there is nothing else."""
+    name = _of_hub(name, None) if is_hub_name(name) else name
     kinds = [kind for kind in FOLDERS if name in names(kind) and (kind == "efficiency") == fitted]
     kinds = kinds or [kind for kind in FOLDERS if name in names(kind)]
     if not kinds:

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Generic, Self, TypeVar
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.base import Bytes, Document, FlopRate, Seconds, Share, quantity
+from costmodel.documents.base import Bytes, Document, FlopRate, Quantity, Seconds, Share
 from costmodel.documents.results import RESULTS
 
-_tokens, _tokens_schema = quantity("1/s", 0, 1e18)
-_money, _money_schema = quantity("USD", 0, 1e18)
-TokenRate = Annotated[float, _tokens, _tokens_schema]
-Money = Annotated[float, _money, _money_schema]
+TokenRate = Annotated[float, Quantity("token/s", 0, 1e18)]
+GpuTokenRate = Annotated[float, Quantity("token/GPU/s", 0, 1e18)]
+Money = Annotated[float, Quantity("USD", 0, 1e18)]
+TokenPrice = Annotated[float, Quantity("USD/Mtoken", 0, 1e18)]
 
 T = TypeVar("T")
 
@@ -59,8 +59,16 @@ class TokenRateLimit(Bound[TokenRate]):
     """Bounds on a rate of tokens."""
 
 
+class GpuTokenRateLimit(Bound[GpuTokenRate]):
+    """Bounds on a rate of tokens of each accelerator."""
+
+
 class MoneyLimit(Bound[Money]):
     """Bounds on an amount of money."""
+
+
+class TokenPriceLimit(Bound[TokenPrice]):
+    """Bounds on what a million tokens cost."""
 
 
 B = TypeVar("B", bound=Document)
@@ -79,7 +87,7 @@ class Limits(Document):
     memory: ShareLimit = bounded(ShareLimit, "memory_share")
     step_time: TimeLimit = bounded(TimeLimit, "step_time")
     tokens_per_s: TokenRateLimit = bounded(TokenRateLimit, "tokens_per_s")
-    tokens_per_s_per_gpu: TokenRateLimit = bounded(TokenRateLimit, "tokens_per_s_per_gpu")
+    tokens_per_s_per_gpu: GpuTokenRateLimit = bounded(GpuTokenRateLimit, "tokens_per_s_per_gpu")
     flop_rate: FlopRateLimit = bounded(FlopRateLimit, "flop_rate")
     mfu: ShareLimit = bounded(ShareLimit, "mfu")
     hfu: ShareLimit = bounded(ShareLimit, "hfu")
@@ -107,6 +115,6 @@ class Limits(Document):
     dp_volume: BytesLimit = bounded(BytesLimit, "dp_volume")
     communication_efficiency: ShareLimit = bounded(ShareLimit, "communication_efficiency")
     scaling_efficiency: ShareLimit = bounded(ShareLimit, "scaling_efficiency")
-    cost_per_mtoken: MoneyLimit = bounded(MoneyLimit, "cost_per_mtoken")
+    cost_per_mtoken: TokenPriceLimit = bounded(TokenPriceLimit, "cost_per_mtoken")
     run_time: TimeLimit = bounded(TimeLimit, "run_time")
     run_cost: MoneyLimit = bounded(MoneyLimit, "run_cost")

@@ -9,48 +9,63 @@ from pydantic_core import PydanticCustomError
 
 from costmodel.choices import Norm
 from costmodel.documents.base import Count, Document, Name, Source, Sourced
+from costmodel.documents.counted import (
+    Elements,
+    ExpertCount,
+    Groups,
+    Heads,
+    LayerCount,
+    Modules,
+    Parameters,
+    Tokens,
+    Vocabulary,
+)
 
 
 class Attention(Document):
     """Multi-head or grouped-query attention."""
 
-    heads: Count = Field(description="Query heads")
-    kv_heads: Count = Field(description="Key and value heads; equal to heads without grouping")
-    head_dim: Count = Field(description="Width of a head")
+    heads: Heads = Field(description="Query heads")
+    kv_heads: Heads = Field(description="Key and value heads; equal to heads without grouping")
+    head_dim: Elements = Field(description="Width of a head")
     biases: bool = Field(default=False, description="Biases on the query, key and value projections")
     output_bias: bool = Field(default=False, description="Bias on the output projection")
     qk_norm: bool = Field(default=False, description="Queries and keys normalised head by head before the scores")
     qk_norm_whole: bool = Field(default=False, description="Queries and keys normalised over all their heads at once")
     sinks: bool = Field(default=False, description="A learned score for every head that no token takes")
-    window: Count | None = Field(default=None, description="Tokens a query sees, its own the last; absent: all")
+    window: Tokens | None = Field(default=None, description="Tokens a query sees, its own the last; absent: all")
 
 
 class LatentAttention(Document):
     """Multi-head latent attention: keys and values grow from one narrow vector a token."""
 
-    heads: Count = Field(description="Heads")
-    query_rank: Count | None = Field(default=None, description="Width queries are compressed to; absent: they are not")
-    kv_rank: Count = Field(description="Width keys and values are compressed to")
-    nope_dim: Count = Field(description="Width of a head's query and key without positions")
-    rope_dim: Count = Field(description="Width of a head's query and key with rotary positions; one key for all heads")
-    value_dim: Count = Field(description="Width of a head's value")
+    heads: Heads = Field(description="Heads")
+    query_rank: Elements | None = Field(
+        default=None, description="Width queries are compressed to; absent: they are not"
+    )
+    kv_rank: Elements = Field(description="Width keys and values are compressed to")
+    nope_dim: Elements = Field(description="Width of a head's query and key without positions")
+    rope_dim: Elements = Field(
+        description="Width of a head's query and key with rotary positions; one key for all heads"
+    )
+    value_dim: Elements = Field(description="Width of a head's value")
 
 
 class StateSpace(Document):
     """A Mamba-2 mixer."""
 
-    heads: Count = Field(description="Heads")
-    head_dim: Count = Field(description="Width of a head")
-    groups: Count = Field(description="Groups of heads that share input and output matrices of the state")
-    state: Count = Field(description="Size of a state for each channel")
+    heads: Heads = Field(description="Heads")
+    head_dim: Elements = Field(description="Width of a head")
+    groups: Groups = Field(description="Groups of heads that share input and output matrices of the state")
+    state: Elements = Field(description="Size of a state for each channel")
     conv: Count = Field(description="Taps of the short convolution")
-    chunk: Count = Field(description="Tokens a kernel works on at once")
+    chunk: Tokens = Field(description="Tokens a kernel works on at once")
 
 
 class Mlp(Document):
     """The feed-forward half of a layer."""
 
-    ffn_hidden: Count = Field(description="Inner width")
+    ffn_hidden: Elements = Field(description="Inner width")
     gated: bool = Field(description="Three matrices (SwiGLU and its kin) instead of two")
     biases: bool = Field(default=False, description="Biases on every matrix")
 
@@ -58,16 +73,16 @@ class Mlp(Document):
 class Experts(Document):
     """A mixture of experts in the place of an MLP."""
 
-    count: Count = Field(description="Routed experts")
-    top_k: Count = Field(description="Routed experts a token goes to")
-    ffn_hidden: Count = Field(description="Inner width of a routed expert")
+    count: ExpertCount = Field(description="Routed experts")
+    top_k: ExpertCount = Field(description="Routed experts a token goes to")
+    ffn_hidden: Elements = Field(description="Inner width of a routed expert")
     gated: bool = Field(description="Three matrices (SwiGLU and its kin) instead of two")
     biases: bool = Field(default=False, description="Biases on every matrix of an expert")
     router_bias: bool = Field(default=False, description="A bias for every expert in the router")
     shared: Mlp | None = Field(default=None, description="Shared experts as one MLP of their whole width")
     shared_gate: bool = Field(default=False, description="A learned gate on the shared expert")
-    groups: Count | None = Field(default=None, description="Equal groups of neighbouring experts; see group_limit")
-    group_limit: Count | None = Field(
+    groups: Groups | None = Field(default=None, description="Equal groups of neighbouring experts; see group_limit")
+    group_limit: Groups | None = Field(
         default=None, description="Most groups that the experts of a token lie in; absent: any"
     )
 
@@ -102,7 +117,7 @@ class Experts(Document):
 class Layers(Document):
     """So many layers of one kind."""
 
-    count: Count = Field(description="How many layers")
+    count: LayerCount = Field(description="How many layers")
     leading: bool = Field(default=False, description="These come first; all other kinds are mixed evenly")
     parallel: bool = Field(default=False, description="Both halves read the layer's input and are added in one go")
     norms: Count = Field(
@@ -141,7 +156,7 @@ class Layers(Document):
 class Prediction(Document):
     """Multi-token prediction: modules behind the last layer that guess tokens further ahead, in training only."""
 
-    depth: Count = Field(description="Modules, each one token further ahead")
+    depth: Modules = Field(description="Modules, each one token further ahead")
     layer: Layers = Field(description="Layer of a module, count 1; two norms and a projection join it")
 
     @model_validator(mode="after")
@@ -155,9 +170,9 @@ class Prediction(Document):
 class Published(Sourced):
     """A parameter count somebody published, to hold ours against."""
 
-    parameters: Count = Field(description="Exact or as rounded in the source")
+    parameters: Parameters = Field(description="Exact or as rounded in the source")
     exact: bool = Field(default=True, description="Exact to the digit, or a rounded headline figure")
-    active: Count | None = Field(default=None, description="Parameters a token meets, all tables included")
+    active: Parameters | None = Field(default=None, description="Parameters a token meets, all tables included")
     active_exact: bool = Field(default=True, description="That figure exact to the digit, or rounded")
 
 
@@ -167,13 +182,17 @@ class Model(Sourced):
     schema_: Literal["costmodel/model/v1"] = Field(alias="schema", description="Kind and version of this document")
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="Full name")
-    vocab: Count = Field(description="Rows of the embedding as released, padding included; a stack may pad further")
-    hidden: Count = Field(description="Width of the residual stream")
+    vocab: Vocabulary = Field(
+        description="Rows of the embedding as released, padding included; a stack may pad further"
+    )
+    hidden: Elements = Field(description="Width of the residual stream")
     positions: Literal["learned", "rotary", "alibi"] = Field(
         description="Learned embedding (counts parameters), rotary, or linear biases on the scores"
     )
-    max_sequence: Count = Field(description="Longest sequence trained on; rows of a learned position embedding")
-    position_rows: Count | None = Field(default=None, description="Rows of a learned position embedding if not as many")
+    max_sequence: Tokens = Field(description="Longest sequence trained on; rows of a learned position embedding")
+    position_rows: Vocabulary | None = Field(
+        default=None, description="Rows of a learned position embedding if not as many"
+    )
     embedding_norm: bool = Field(default=False, description="Normalisation between the embedding and the first layer")
     tied: bool = Field(description="Whether embedding and head share one matrix")
     norm: Norm = Field(description="Kind of normalisation")

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from costmodel.documents.base import said
 from costmodel.documents.cells import Row
+from costmodel.documents.folders import is_near
+from costmodel.documents.nccl_lines import HEADER, RESULT, STARTS, cleaned, is_header
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 OPERATIONS = {
@@ -32,12 +34,8 @@ OPERATIONS = {
     "alltoallv": "all_to_all_v",
 }
 _NAME = re.compile(r"(" + "|".join(sorted(OPERATIONS, key=len, reverse=True)) + r")_perf\w*")
-_STARTS = re.compile(r"#\s*(nThread\s+\d+|nccl-tests version)")
 _LAUNCH = re.compile(r"#\s*nThread\s+(\d+)\s+nGpus\s+(\d+)")
 _RANK = re.compile(r"#\s*Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*\S)")
-_HEADER = re.compile(r"#\s*size\s+count\s")
-_BEHIND = re.compile(r"\S.*?(?=#\s*size\s+count\s)")
-_RESULT = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
 _FAILED = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)\s+FAILED")
 _FOOT = re.compile(r"#\s*Avg bus bandwidth")
 _CPU = "cputime"
@@ -75,16 +73,7 @@ class _Run:
 
 def is_nccl_text(text: str) -> bool:
     """Whether a text is what one of the nccl-tests printed."""
-    return any(_HEADER.match(line) or _LAUNCH.match(line) for line in text.splitlines())
-
-
-def unprefixed(path: str, text: str) -> None:
-    """A fault where the header of nccl-tests stands behind what a launcher or a log wrote before every line."""
-    for number, line in enumerate(text.splitlines(), 1):
-        if found := _BEHIND.match(line):
-            sentence = f"nccl-tests printed this, but {said(found[0])} stands before its lines"
-            place = Place(path, number, 1, text=line, width=found.end())
-            raise fail("D015", sentence, place, "take that away, or run it without tags, labels and times on lines")
+    return any(is_header(line) or _LAUNCH.match(line.lstrip()) for line in text.splitlines())
 
 
 def nccl_rows(path: str, text: str) -> tuple[Row, ...]:
@@ -93,15 +82,17 @@ def nccl_rows(path: str, text: str) -> tuple[Row, ...]:
     run = _Run(operation=found[1] if found else "")
     rows: list[Row] = []
     faults: list[Fault] = []
-    lines = text.splitlines()
+    shown, private = text.splitlines(), not is_near(path)
+    lines = cleaned(shown)
     for number, line in enumerate(lines, 1):
-        place = Place(path, number, 1, text=line, width=max(1, len(line.rstrip())))
-        if _STARTS.match(line) and run.columns:
+        text = shown[number - 1].rstrip()
+        place = Place(path, number, 1, text=text, width=max(1, len(text)), private=private)
+        if STARTS.match(line) and run.columns:
             run = _Run(operation=run.operation)
         if failed := _FAILED.match(line):
             sentence = f"the test failed: {failed[1]} values of its results are out of bounds"
             faults += fail("D015", sentence, place, "a broken run says nothing of its time; run it again").faults
-        if line.startswith("#") or not run.columns or not _RESULT.match(line):
+        if line.startswith("#") or not run.columns or not RESULT.match(line):
             _heard(run, line)
             continue
         try:
@@ -122,19 +113,20 @@ def nccl_remarks(path: str, text: str) -> tuple[str, ...]:
     open_since = 0
     found = []
     strange: list[tuple[int, str]] = []
-    for number, line in enumerate([*text.splitlines(), "# size count "], 1):
-        if open_since and (_HEADER.match(line) or _STARTS.match(line)):
+    for number, line in enumerate([*cleaned(text.splitlines()), "# size count type"], 1):
+        if open_since and (HEADER.match(line) or STARTS.match(line)):
             found.append(f"{path}:{open_since}: cut short: no '# Avg bus bandwidth' ends what begins here")
             open_since = 0
         elif _FOOT.match(line):
             open_since = 0
-        elif _RESULT.match(line):
+        elif RESULT.match(line):
             open_since = open_since or number
         elif open_since and line.strip() and not line.startswith("#"):
             strange.append((number, line))
     for number, line in strange[:1]:
         also = f", and {len(strange) - 1} more lines," if strange[1:] else ""
-        found.append(f"{path}:{number}: {said(line.strip())}{also} is no result and was passed over")
+        shown = said(line.strip()) if is_near(path) else "what stands there"
+        found.append(f"{path}:{number}: {shown}{also} is no result and was passed over")
     return tuple(found)
 
 
@@ -149,7 +141,7 @@ def _heard(run: _Run, line: str) -> None:
         run.ranks.add(int(rank[1]))
         run.hosts.add(rank[2])
         run.device = run.device or rank[3]
-    if _HEADER.match(line):
+    if HEADER.match(line):
         run.columns = line.lstrip("# ").split()
 
 
@@ -162,7 +154,7 @@ def _result(run: _Run, line: str, place: Place) -> Iterator[Row]:
         raise fail("D015", sentence, place, "the output was cut; leave the line out, or run the test again")
     at = names.index("time")
     size, time, busbw = (_number(cells[index], place) for index in (0, at, at + names[at:].index("busbw")))
-    wrong = cells[at + 3] if names[at + 3 : at + 4] == ["#wrong"] else "0"
+    wrong = cells[at + 3] if names[at + 3 : at + 4] in (["#wrong"], ["wrong"]) else "0"
     if wrong not in ("0", "N/A"):
         raise fail("D015", f"{wrong} elements of this result are wrong", place, "a broken run says nothing of its time")
     if size == 0:
@@ -205,7 +197,7 @@ def _inferred(run: _Run, lines: list[str]) -> str:
     """The one test whose result with the fastest bus this can be; empty where there are several."""
     figures = []
     for line in lines:
-        if _STARTS.match(line) or _HEADER.match(line):
+        if STARTS.match(line) or HEADER.match(line):
             break
         first = dict(reversed(list(zip(run.columns, line.split(), strict=False))))
         with contextlib.suppress(KeyError, ValueError):

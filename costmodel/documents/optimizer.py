@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from costmodel.documents.base import Bytes, Name, Source, Sourced
+from costmodel.documents.base import Bytes, Name, ParameterBytes, Source, Sourced
 
 
 class Optimizer(Sourced):
@@ -15,7 +15,7 @@ class Optimizer(Sourced):
     schema_: Literal["costmodel/optimizer/v1"] = Field(alias="schema", description="Kind and version of this document")
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="Full name")
-    moments: Bytes = Field(description="Bytes of its states for a parameter, without the master copy")
+    moments: ParameterBytes = Field(description="Bytes of its states for a parameter, without the master copy")
     root: Bytes | None = Field(
         default=None, description="Root of its second moment, which a step that is not fused makes"
     )

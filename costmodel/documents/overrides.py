@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from costmodel.documents.paths import at
 from costmodel.documents.reading import COMMAND_LINE, Items, Mapping, assigned, copied, key_at
 from costmodel.documents.references import REFERENCES
 from costmodel.errors import CostModelError, Fault, Place, fail
@@ -15,6 +16,11 @@ Fetch = Callable[[str, str, Place | None], Any]
 
 # What one says, and where it stands.
 _SHORT = {"cluster.fabric": "cluster.node.scale_out.fabric", "cluster.accelerator": "cluster.node.accelerator"}
+
+# A node of which a job uses fewer accelerators still has the domain and the interfaces of all: its first number of
+# accelerators is kept. A domain or interfaces that are set too are those of the accelerators in use.
+_NODE, _USED, _BUILT = "cluster.node", "accelerators", "built_with"
+_OF_THE_NODE = {"cluster.node.scale_up.domain": "scale_up", "cluster.node.scale_out.nics": "scale_out"}
 
 
 def full(path: str) -> str:
@@ -46,6 +52,11 @@ def listed(changes: dict[str, Any]) -> list[Assignment]:
     return [Assignment(full(key), key.place, value, key.at) for key, value in copied(changes).items()]
 
 
+def path_of(assignment: str | Assignment) -> str:
+    """The path that an assignment sets, in full."""
+    return assignment.path if isinstance(assignment, Assignment) else full(assignment.partition("=")[0].strip())
+
+
 def _spoken(text: str) -> Assignment:
     path, separator, value = text.partition("=")
     path = full(path.strip())
@@ -58,15 +69,36 @@ def _spoken(text: str) -> Assignment:
 
 
 def assign(tree: dict[Any, Any], assignments: Iterable[str | Assignment], fetch: Fetch) -> None:
-    """Put every assignment into the tree, or say everything that is wrong with them."""
+    """Put every assignment into the tree, or say everything that is wrong with them.
+
+    A document is exchanged before its leaves are set, whatever the order, so that no assignment is lost.
+    """
     faults: list[Fault] = []
+    changes: list[Assignment] = []
     for assignment in assignments:
         try:
-            _assign(tree, _spoken(assignment) if isinstance(assignment, str) else assignment, fetch)
+            changes.append(_spoken(assignment) if isinstance(assignment, str) else assignment)
+        except CostModelError as error:
+            faults += error.faults
+    for change in sorted(changes, key=lambda change: change.path.count(".")):
+        try:
+            _assign(tree, change, fetch)
         except CostModelError as error:
             faults += error.faults
     if faults:
         raise CostModelError(*faults)
+    _count_for_those_in_use(tree, changes)
+
+
+def _count_for_those_in_use(tree: dict[Any, Any], changes: Iterable[Assignment]) -> None:
+    """Domain and interfaces that were set for a partly used node count for the accelerators in use."""
+    node, used = at(tree, _NODE), f"{_NODE}.{_USED}"
+    if not any(change.path == used for change in changes):
+        return
+    for change in changes:
+        group = at(node, _OF_THE_NODE.get(change.path, ""))
+        if isinstance(group, dict) and _USED not in group:
+            group[key_at(_USED, change.at, change.place)] = at(node, _USED)
 
 
 def _assign(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> None:
@@ -76,6 +108,8 @@ def _assign(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> None:
     here: Any = tree
     for depth, part in enumerate(parts[:-1]):
         here = _inward(here, part, ".".join(parts[: depth + 1]), parts[depth + 1], change.at, fetch)
+    if change.path == f"{_NODE}.{_USED}":
+        _keep_first(here, change.at)
     _put(here, parts[-1], change.value, change.at, change.place)
 
 
@@ -94,6 +128,14 @@ def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch:
         raise fail("C001", f"'{so_far}' is a value and has no '{following}'", at, f"set '{so_far}' itself")
     _put(here, part, inner, at, None)
     return inner
+
+
+def _keep_first(node: Any, place: Place) -> None:
+    """Keep how many accelerators a node is built with, before a job is given others."""
+    if not isinstance(node, dict) or _USED not in node or _BUILT in node:
+        return
+    known = next(key for key in node if key == _USED)
+    node[key_at(_BUILT, getattr(known, "place", place), getattr(known, "at", place))] = node[_USED]
 
 
 def _put(here: Any, part: str, value: Any, at: Place, place: Place | None) -> None:

@@ -13,6 +13,7 @@ from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import YAMLError, YAMLWarning
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from costmodel.documents.folders import is_near, place_in
 from costmodel.errors import CostModelError, Fault, Place, fail
 
 MAXIMUM_BYTES = 4_000_000
@@ -92,7 +93,7 @@ class _Builder:
     """Turns composed YAML nodes into mappings, lists and scalars that know their place."""
 
     def __init__(self, file: str, text: str) -> None:
-        self.file = file
+        self.file, self.private = file, not is_near(file)
         self.lines = _LINE_END.split(text)
         self.faults: list[Fault] = []
         self.seen: set[int] = set()
@@ -104,7 +105,7 @@ class _Builder:
         source = self.lines[line] if line < len(self.lines) else ""
         same_line = node.end_mark.line == line and isinstance(node, ScalarNode)
         width = node.end_mark.column - column if same_line else 1
-        return Place(self.file, line + 1, column + 1, path, source, max(1, width))
+        return Place(self.file, line + 1, column + 1, path, source, max(1, width), private=self.private)
 
     def refuse(self, sentence: str, place: Place, hint: str) -> None:
         self.faults.append(Fault("D012", sentence, place, hint))
@@ -211,7 +212,7 @@ def read_tree(text: str, file: str, *, or_nothing: bool = False) -> tuple[Any, t
     except RecursionError:
         raise fail("D012", f"nested more than {_MAXIMUM_DEPTH} deep", Place(file)) from None
     except ValueError as error:
-        raise fail("D002", f"this is not YAML that can be read: {error}", Place(file)) from None
+        raise fail("D002", f"this is not YAML that can be read: {error}", place_in(file)) from None
     builder = _Builder(file, text)
     tree = None if node is None else builder.build(node)
     if tree is None and not builder.faults and not (or_nothing and node is not None):
@@ -228,7 +229,7 @@ def _of_words(text: str, file: str) -> None:
             before = _LINE_END.split(text[:begun])
             line, column = len(before), len(before[-1])
             shown = _LINE_END.split(text)[line - 1]
-            place = Place(file, line, column + 1, "", shown)
+            place = place_in(file, line, column + 1, shown)
             raise fail("D001", f"a word of {ended - begun:,} letters", place, f"at most {LONGEST_WORD:,} are read")
         begun = ended if between is None else between.end()
 
@@ -258,8 +259,8 @@ def _syntax_fault(error: YAMLError, text: str, file: str) -> Fault:
         before = _LINE_END.split(text[: error.position])  # type: ignore[attr-defined]
         line, column = len(before) - 1, len(before[-1])
     else:
-        return Fault("D002", f"this is not YAML: {problem}", Place(file), hint)
-    place = Place(file, line + 1, column + 1, "", lines[line] if line < len(lines) else "")
+        return Fault("D002", f"this is not YAML: {problem}", place_in(file), hint)
+    place = place_in(file, line + 1, column + 1, lines[line] if line < len(lines) else "")
     return Fault("D002", f"this is not YAML: {problem}", place, hint)
 
 

@@ -13,13 +13,19 @@ class Result:
     unit: str
     meaning: str
     better: Literal["lower", "higher", "neither"]
+    counted: str = ""  # the unit with what it counts
+
+    @property
+    def written(self) -> str:
+        """The unit as people write it, with what it counts."""
+        return self.counted or self.unit
 
 
 RESULTS: dict[str, Result] = {
     "step_time": Result("s", "wall-clock time of an optimizer step", "lower"),
-    "tokens_per_s": Result("1/s", "tokens trained a second by the whole job", "higher"),
-    "tokens_per_s_per_gpu": Result("1/s", "tokens trained a second by each accelerator", "higher"),
-    "flop_rate": Result("FLOP/s", "model FLOP a second of each accelerator", "higher"),
+    "tokens_per_s": Result("1/s", "tokens trained a second by the whole job", "higher", "token/s"),
+    "tokens_per_s_per_gpu": Result("1/s", "tokens trained a second by each accelerator", "higher", "token/GPU/s"),
+    "flop_rate": Result("FLOP/s", "model FLOP a second of each accelerator", "higher", "FLOP/GPU/s"),
     "mfu": Result("1", "model FLOP over what the peak would allow; hfu counts recomputed ones too", "higher"),
     "hfu": Result("1", "executed FLOP, recomputed ones too, over what the peak would allow", "higher"),
     "matmul": Result("s", "matrix products of the busiest stage", "lower"),
@@ -49,7 +55,7 @@ RESULTS: dict[str, Result] = {
     "scaling_efficiency": Result(
         "1", "speed over that of as many accelerators without exposed communication and bubble", "higher"
     ),
-    "cost_per_mtoken": Result("USD", "rent for a million tokens", "lower"),
+    "cost_per_mtoken": Result("USD", "rent for a million tokens", "lower", "USD/Mtoken"),
     "run_time": Result("s", "wall-clock time of the token budget, without failures", "lower"),
     "run_cost": Result("USD", "rent for the token budget", "lower"),
 }

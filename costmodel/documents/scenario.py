@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, ModelWrapValidatorHandler, Tag, model_validator
+from pydantic_core import PydanticCustomError
 
-from costmodel.documents.base import Count, Document, Multiple, Portion, Positive, Price, Seconds, Share, as_written
+from costmodel.documents.base import Document, Multiple, Portion, Positive, Price, Seconds, Share, as_written
+from costmodel.documents.counted import FromTokens, InTokens, Sequences, Tokens
 from costmodel.documents.hardware import Cluster
 from costmodel.documents.limits import Limits
 from costmodel.documents.model import Model
@@ -40,9 +42,9 @@ class Training(Document):
     """A training workload."""
 
     kind: Literal["training"] = Field(description="training")
-    sequence: Count = Field(description="Tokens in a sequence")
-    global_batch: Count = Field(description="Sequences in an optimizer step")
-    tokens: Count | None = Field(
+    sequence: Tokens = Field(description="Tokens in a sequence")
+    global_batch: Sequences = Field(description="Sequences in an optimizer step")
+    tokens: Tokens | None = Field(
         default=None, examples=["15 T"], description="Tokens of the whole run; gives days and cost"
     )
     precision: Precision = Field(default="bf16", description="Type the matmuls read, and how they are scaled")
@@ -94,7 +96,9 @@ class Assumptions(Document):
     overlap: OverlapAssumption = Field(default_factory=OverlapAssumption, description="What hides behind compute")
     experts: ExpertAssumption = Field(default_factory=ExpertAssumption, description="Mixture of experts")
     fragmentation: Share | None = Field(default=None, description="What the caching allocator adds; else the stack's")
-    price: Price | None = Field(default=None, description="Of one accelerator; else the node's list price")
+    price: Price | None = Field(
+        default=None, description="Of one accelerator of this node, and of no other; else the node's list price"
+    )
     sustained: Positive | None = Field(
         default=None, description="Slow-down of a real step over isolated kernels, on one part; else the fit's"
     )
@@ -117,7 +121,7 @@ class Scenario(Document):
     """Everything one question needs."""
 
     schema_: Literal["costmodel/scenario/v1"] = Field(alias="schema", description="Kind and version of this document")
-    title: str = Field(description="One line, shown at the head of every answer")
+    title: str = Field(description="One line for the reader of the file; answers say what was computed")
     model: ModelReference = Field(description="Model, by name or written out")
     cluster: Cluster = Field(description="Where it runs")
     workload: Training = Field(description="What it does")
@@ -129,3 +133,45 @@ class Scenario(Document):
     objective: Literal["step_time", "tokens_per_s_per_gpu", "cost_per_mtoken"] = Field(
         default="tokens_per_s_per_gpu", description="What search orders by"
     )
+
+    @property
+    def from_tokens(self) -> list[tuple[str, FromTokens]]:
+        """Every batch that was written in tokens, with the key it stands at."""
+        batches = [("workload.global_batch", self.workload.global_batch)]
+        batches += [] if self.plan is None else [("plan.micro_batch", self.plan.micro_batch)]
+        batches += (
+            [] if self.search is None else [("search.micro_batch", item) for item in self.search.micro_batch or ()]
+        )
+        return [(path, batch) for path, batch in batches if isinstance(batch, FromTokens)]
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_sequences(cls, value: Any, read: ModelWrapValidatorHandler[Scenario]) -> Scenario:
+        """Batches that were written in tokens, as sequences of the workload's length."""
+        scenario = read(value)
+        workload, plan, search = scenario.workload, scenario.plan, scenario.search
+        changed: dict[str, Any] = {}
+        if isinstance(workload.global_batch, InTokens):
+            batch = _sequences(workload.global_batch, workload.sequence, "workload.global_batch")
+            changed["workload"] = workload.model_copy(update={"global_batch": batch})
+        if plan is not None and isinstance(plan.micro_batch, InTokens):
+            batch = _sequences(plan.micro_batch, workload.sequence, "plan.micro_batch")
+            changed["plan"] = plan.model_copy(update={"micro_batch": batch})
+        if search is not None and search.micro_batch is not None:
+            batches = [
+                _sequences(batch, workload.sequence, f"search.micro_batch.{index}")
+                for index, batch in enumerate(search.micro_batch)
+            ]
+            changed["search"] = search.model_copy(update={"micro_batch": batches})
+        return scenario.model_copy(update=changed) if changed else scenario
+
+
+def _sequences(batch: float, sequence: float, path: str) -> float:
+    """A batch in sequences; a fault for one in tokens that holds none."""
+    if not isinstance(batch, InTokens):
+        return batch
+    if batch < sequence:
+        sentence = "{tokens} tokens are less than a sequence of {sequence}; write e.g. '1 sequence'"
+        words = {"tokens": f"{batch:,.0f}", "sequence": f"{sequence:,.0f}", "keys": (path,)}
+        raise PydanticCustomError("quantity_unit", sentence, words)
+    return FromTokens(batch, sequence)

@@ -36,7 +36,7 @@ def schema_of(kind: str) -> dict[str, object]:
     models = models_of(kind)
     title = {"$schema": _DRAFT, "title": f"costmodel: {kind}"}
     if len(models) == 1:
-        return {**title, **models[0].model_json_schema(by_alias=True, mode="validation"), "title": title["title"]}
+        return {"$schema": _DRAFT, **models[0].model_json_schema(by_alias=True, mode="validation"), **title}
     return {**title, **_one_of({kind: models})}
 
 

@@ -7,6 +7,7 @@ import math
 import re
 
 from costmodel.documents.hardware import Accelerator
+from costmodel.documents.hub import squeezed
 from costmodel.documents.shelf import Shelf
 
 # Names that say nothing of the documents'.
@@ -98,8 +99,3 @@ def _apart(gigabytes: float, name: str, shelf: Shelf) -> float:
 def _begins(part: str) -> str:
     """The part's name, with or without signs in it, and behind it nothing of another name."""
     return r"[\s_-]*".join(map(re.escape, part.replace("-", ""))) + r"(?![a-z0-9])|" + re.escape(part) + r"(?=sxm|pcie)"
-
-
-def squeezed(name: str) -> str:
-    """A name without what is between its letters and figures."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -23,6 +23,7 @@ from costmodel.documents.base import (
     Document,
     Name,
     NonNegative,
+    ParameterBytes,
     Positive,
     Seconds,
     Share,
@@ -30,6 +31,7 @@ from costmodel.documents.base import (
     Sourced,
     Width,
 )
+from costmodel.documents.counted import Communicators, Operations, Rows, SomeParameters
 from costmodel.documents.precision import Narrow
 
 GradientType = Literal["fp32", "bf16", "fp16"]
@@ -41,7 +43,7 @@ class States(Sourced):
 
     weights: Width = Field(description="The copy the optimizer's shard or the layer keeps for good")
     compute: Width = Field(description="A weight as the matmuls read it and the network gathers it")
-    master: Bytes = Field(description="fp32 copy the optimizer updates, where the kept weight is not it")
+    master: ParameterBytes = Field(description="fp32 copy the optimizer updates, where the kept weight is not it")
     sharded_master: bool = Field(
         description="The kept weight is the optimizer's, always sharded, and matmuls read a copy"
     )
@@ -51,7 +53,7 @@ class States(Sourced):
     gradient_copies: bool = Field(
         default=False, description="Gradients are kept in 16 bits and in fp32; of the shard only, if summed in 16 bits"
     )
-    step_gradient: Bytes | None = Field(
+    step_gradient: ParameterBytes | None = Field(
         default=None, description="Gradient in fp32 that a step makes for each parameter it updates, for a moment"
     )
     step_roots: NonNegative | None = Field(
@@ -115,7 +117,7 @@ class Launch(Sourced):
     """Host time."""
 
     operation: Seconds = Field(description="Host time to issue one operation")
-    operations: Count = Field(
+    operations: Operations = Field(
         description="Operations a layer issues forward; backward issues twice as many, recompute again"
     )
 
@@ -124,7 +126,7 @@ class Runtime(Sourced):
     """Memory that no tensor of the model holds."""
 
     context: Bytes = Field(description="Driver context, loaded kernels, library workspaces")
-    communicators: Count = Field(description="Communicators a rank opens")
+    communicators: Communicators = Field(description="Communicators a rank opens")
     communicator: Bytes = Field(description="Buffers of one communicator")
     fragmentation: Share = Field(description="What the caching allocator reserves beyond what is allocated")
 
@@ -132,7 +134,7 @@ class Runtime(Sourced):
 class ExpertKernels(Sourced):
     """How a mixture of experts runs: grouped matmuls, and how tokens get to their experts and back."""
 
-    half_rows: NonNegative = Field(description="Rows of an expert at which its matmuls reach half of their rate")
+    half_rows: Rows = Field(description="Rows of an expert at which its matmuls reach half of their rate")
     looped: bool = Field(description="Whether the host issues one expert after another; else one kernel takes all")
     cut_as_tp: bool = Field(
         default=False,
@@ -174,7 +176,7 @@ class Buckets(Sourced):
     )
     live: NonNegative = Field(description="Buckets held beside the gradients themselves")
     prefetch: NonNegative = Field(description="Sharded units gathered ahead of the one in use")
-    gathered: Positive | None = Field(
+    gathered: SomeParameters | None = Field(
         default=None,
         examples=["1 G"],
         description="Parameters gathered at a time under stage 3, of a larger matrix all; whole layers if left out",

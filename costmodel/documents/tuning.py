@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from costmodel.documents.base import Count, Document
+from costmodel.documents.base import Document
+from costmodel.documents.counted import Elements
 from costmodel.documents.model import Layers
 
 Adapted = Literal["q", "k", "v", "q-down", "q-up", "kv-down", "kv-up", "o", "gate", "up", "down"]
@@ -18,7 +19,7 @@ class Tuning(Document):
     method: Literal["lora", "qlora"] = Field(
         description="lora: frozen weights as the matmuls read them; qlora: those of the layers in 4-bit NormalFloat"
     )
-    rank: Count = Field(default=16, description="Inner width of an adapter")
+    rank: Elements = Field(default=16, description="Inner width of an adapter")
     modules: list[Adapted] | None = Field(
         default=None,
         min_length=1,

@@ -23,11 +23,14 @@ def vary(case: Case, assignments: Iterable[str]) -> Case:
 
 
 def vary_any(case: LoadedScenario, assignments: Iterable[str]) -> LoadedScenario:
-    """The same of a scenario of any workload."""
+    """The same of a scenario of any workload.
+
+    They are put into the tree as it was read, together with the earlier ones: what was set in a document holds in
+    another that takes its place.
+    """
     further = tuple(assignments)
     reader = Reader(digests=dict(case.digests), trees=dict(case.trees), own=list(case.own))
-    shown = case.file
-    varied = any_from(reader, copied(case.tree), shown, further)
+    varied = any_from(reader, copied(case.original or case.tree), case.file, (*case.changes, *further))
     return replace(varied, name=case.name, assignments=(*case.assignments, *further))
 
 

@@ -13,13 +13,95 @@ Topology = Literal["switch", "mesh", "pairs", "torus", "none"]
 
 
 @equation
+def domain_in_use(domain: Number, accelerators: Number, built: Number) -> Number:
+    """Scale-up domain of a job that uses some of the accelerators of each node.
+
+    min(D, a max(1, ⌊D / b⌋)): of a node the accelerators in use; of a rack of ⌊D / b⌋ nodes those of all its nodes
+
+    Args:
+        domain: accelerators that the whole fabric joins, D [1]
+        accelerators: accelerators of a node that the job uses, a [1]
+        built: accelerators that the node is built with, b [1]
+
+    Returns:
+        ranks of the job that reach each other without leaving the fabric [1]
+
+    Example:
+        >>> [float(domain_in_use(*sizes)) for sizes in ((8.0, 4.0, 8.0), (8.0, 1.0, 8.0), (72.0, 2.0, 4.0))]
+        [4.0, 1.0, 36.0]
+
+    Source:
+        composition
+
+    Monotone: increasing in domain, accelerators; decreasing in built
+    """
+    return np.minimum(domain, accelerators * np.maximum(1.0, np.floor(domain / built)))
+
+
+@equation
+def interfaces_in_use(nics: Number, accelerators: Number, built: Number) -> Number:
+    """Interfaces of a node that a job with some of its accelerators sends over: those next to them.
+
+    min(n, ⌈n a / b⌉)
+
+    Args:
+        nics: interfaces of the whole node, n [1]
+        accelerators: accelerators of the node that the job uses, a [1]
+        built: accelerators that the node is built with, b [1]
+
+    Returns:
+        interfaces [1]
+
+    Example:
+        >>> [float(interfaces_in_use(*sizes)) for sizes in ((8.0, 4.0, 8.0), (1.0, 4.0, 8.0), (32.0, 1.0, 8.0))]
+        [4.0, 1.0, 4.0]
+
+    Holds:
+        an interface lies next to a fixed share of the accelerators, and a job fills the node in that order
+
+    Source:
+        nccl-2.30 topo.h; composition
+
+    Monotone: increasing in nics, accelerators; decreasing in built
+    """
+    return np.minimum(nics, np.ceil(nics * accelerators / built))
+
+
+@equation
+def behind_host_link(rate: Number, port: Number, host_link: Number, share: Number) -> Number:
+    """Network rate of an accelerator whose interfaces lie behind its link to the host.
+
+    min(B, η max(P, H)): several interfaces together carry no more than that link; one is taken at its own rate
+
+    Args:
+        rate: rate of the accelerator's interfaces together, B [B/s]
+        port: rate of one interface, one way, P [B/s]
+        host_link: the link to the host, one way, H [B/s]
+        share: share of the rate that is reached, η [1]
+
+    Returns:
+        attainable rate of one accelerator, one way [B/s]
+
+    Example:
+        >>> [float(behind_host_link(rate, 50e9, 63e9, 1.0)) / 1e9 for rate in (50e9, 100e9)]
+        [50.0, 63.0]
+
+    Source:
+        ml-engineering network; composition
+
+    Monotone: increasing in rate, port, host_link, share
+    """
+    return np.minimum(rate, share * np.maximum(port, host_link))
+
+
+@equation
 def interface_bandwidth(nics: Number, port: Number, accelerators: Number, share: Number) -> Number:
     """Network rate of one accelerator when all of a node send at once.
 
     η nics × port / accelerators
 
     Args:
-        nics: interfaces of a node [1]
+        nics: interfaces of a node that are in use [1]
         port: rate of an interface, one way [B/s]
         accelerators: accelerators of a node [1]
         share: share of the rate that is reached, η [1]

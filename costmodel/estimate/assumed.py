@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from costmodel.documents.case import Case
+from costmodel.documents.counted import FromTokens
 from costmodel.documents.precision import Recipe
 from costmodel.documents.stack import GradientType
+from costmodel.equations.economics import share
 from costmodel.errors import fail
+from costmodel.estimate.block import Block
 from costmodel.estimate.precision import Linear
 from costmodel.estimate.slowdown import slowdown_of
-from costmodel.units import show
+from costmodel.units import counted, show, significant
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,48 @@ class Assumed:
     path: str
     value: str
     origin: str
+
+
+def converted(case: Case) -> tuple[Assumed, ...]:
+    """What was written otherwise: a model by its name on the hub, batches in tokens with the division."""
+    shapes = (Assumed("model", shape, f"the shape of {name} on the hub") for name, shape in case.hub.items())
+    batches = (
+        Assumed(path, f"{counted(batch)} sequences", _division(batch)) for path, batch in case.scenario.from_tokens
+    )
+    return (*shapes, *batches)
+
+
+def _division(batch: FromTokens) -> str:
+    sequences = float(share(batch.tokens, batch.sequence))
+    exact = "" if sequences == batch else f" = {significant(sequences, 6)}, rounded"
+    return f"{counted(batch.tokens)} tokens / {counted(batch.sequence)}{exact}"
+
+
+# Assumptions that count only where an axis has several ranks: by path the axes, of which one must.
+_NEEDS = {
+    "assume.overlap.tp": ("tp",),
+    "assume.overlap.dp": ("dp", "cp"),
+    "assume.overlap.weights": ("dp", "cp"),
+    "assume.overlap.pp": ("pp",),
+    "assume.overlap.cp": ("cp",),
+    "assume.overlap.ep": ("ep", "etp"),
+    "assume.experts.dispatch": ("ep", "etp"),
+    "assume.experts.deduplicated": ("ep", "etp"),
+    "gradients on the network": ("dp", "cp"),
+    "plan.sequence_parallel": ("tp",),
+    "plan.schedule": ("pp",),
+}
+
+
+def that_count(assumed: Iterable[Assumed], block: Block, *, leaves_domain: bool) -> tuple[Assumed, ...]:
+    """Those that change anything of the plan of a block of one row."""
+
+    def counts(path: str) -> bool:
+        if path == "assume.network_share":
+            return leaves_domain
+        return path not in _NEEDS or any(getattr(block, axis)[0] > 1 for axis in _NEEDS[path])
+
+    return tuple(item for item in assumed if counts(item.path))
 
 
 class Speaker:

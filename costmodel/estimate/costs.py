@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,8 +35,8 @@ def _with_bands() -> Iterator[tuple[str, Result]]:
     for name, column in RESULTS.items():
         yield name, column
         if name in BANDED:
-            yield f"{name}_low", Result(column.unit, f"P10 of {name}: one run in ten lies below", "neither")
-            yield f"{name}_high", Result(column.unit, f"P90 of {name}: one run in ten lies above", "neither")
+            yield f"{name}_low", replace(column, meaning=f"P10 of {name}: one run in ten lies below", better="neither")
+            yield f"{name}_high", replace(column, meaning=f"P90 of {name}: one run in ten lies above", better="neither")
 
 
 COLUMNS: dict[str, Result] = dict(_with_bands())

@@ -24,9 +24,9 @@ from costmodel.estimate.block import Block
 from costmodel.estimate.costs import Costs
 from costmodel.estimate.legality.checks import micro_batches
 from costmodel.estimate.legality.masks import Mask
-from costmodel.estimate.machine import rent_of
 from costmodel.estimate.memory.ledger import Ledger, ledger
 from costmodel.estimate.passes import added, summed
+from costmodel.estimate.price import price_of, price_per_accelerator
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.flop import work_of_step
 from costmodel.estimate.shapes.split import stage_layers
@@ -56,15 +56,10 @@ def over_peak(costs: Costs) -> Mask:
     return np.asarray((costs.column("mfu") > 1) | (costs.column("hfu") > 1))
 
 
-def price_per_accelerator(setting: Setting) -> Number:
-    """Rent of one accelerator, written or listed; not a number when neither is known."""
-    return rent_of(setting.case, setting.case.scenario.assume.price)
-
-
 def lacking(setting: Setting, column: str) -> str:
     """What to set for a result that is not known; nothing for one that is."""
     wanted = []
-    if column.startswith(("cost_", "run_cost")) and math.isnan(float(price_per_accelerator(setting))):
+    if column.startswith(("cost_", "run_cost")) and not price_of(setting.case).known:
         wanted.append("assume.price, e.g. 2.50 USD/GPU/h")
     if column.startswith("run_") and setting.case.scenario.workload.tokens is None:
         wanted.append("workload.tokens, e.g. 15 T")
@@ -126,7 +121,7 @@ def _volumes(step: TrainingStep) -> dict[str, Number]:
 
 def money(setting: Setting, tokens_per_s: Number) -> dict[str, Number]:
     """Rent, and time of the token budget, at a rate."""
-    price, ranks = price_per_accelerator(setting), setting.ranks
+    price, ranks = price_per_accelerator(setting.case), setting.ranks
     budget = setting.case.scenario.workload.tokens
     rent: dict[str, Number] = {"cost_per_mtoken": token_cost(1e6, ranks, price, tokens_per_s)}
     if budget is None:

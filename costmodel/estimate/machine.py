@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from costmodel.documents.case import LoadedScenario
 from costmodel.documents.efficiency import CollectiveFit, NetworkFit
-from costmodel.equation import Number, term
+from costmodel.equation import Number
 from costmodel.equations.collectives import Operation
-from costmodel.equations.counting import divided, world_size
-from costmodel.units import Figure
-
-
-def rent_of(case: LoadedScenario, written: Number | None) -> Number:
-    """Rent of one accelerator, written or listed; not a number when neither is known."""
-    listed = case.node.price
-    if written is not None:
-        return written
-    if listed is None:
-        return math.nan
-    with term("list price"):
-        return divided(listed.hourly, case.node.accelerators)
+from costmodel.equations.counting import world_size
+from costmodel.estimate.node_in_use import domain_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,19 +31,10 @@ class Machine:
         """Bytes of an accelerator's memory that programs may use."""
         return self.case.accelerator.memory.usable
 
-    @functools.cached_property
-    def domain(self) -> float:
-        """Accelerators of a scale-up domain; of a rack of nodes those that a job takes, as many of each if it can."""
-        node = self.case.node
-        whole, each, ranks = node.scale_up.domain, int(node.accelerators), int(self.ranks)
-        if whole <= each:
-            return whole
-        nodes = range(each, int(min(whole, ranks)) + 1, each)
-        taken = max(count for count in nodes if math.gcd(count, ranks) == count)
-        if taken != ranks and taken + taken <= whole:
-            return whole
-        place = getattr(whole, "place", None)
-        return Figure(taken, place and replace(place, path=f"{place.path}: those of {whole:g} that the job takes"))
+    @property
+    def domain(self) -> Number:
+        """Accelerators of a scale-up domain that the job has."""
+        return domain_of(self.case, self.ranks)
 
     @property
     def pair_bandwidth(self) -> float:

@@ -13,7 +13,7 @@ from costmodel.documents.case import Case
 from costmodel.documents.plan import Plan
 from costmodel.equations.counting import data_parallel_degree
 from costmodel.errors import Place, fail
-from costmodel.estimate.assumed import Assumed
+from costmodel.estimate.assumed import Assumed, converted, that_count
 from costmodel.estimate.band import banded
 from costmodel.estimate.block import SIZES, Block, Structure, one_row
 from costmodel.estimate.evaluate import Evaluation, evaluate, over_peak, verdict
@@ -150,7 +150,9 @@ def answer(setting: Setting, plan: Plan) -> Answer:
     if over_peak(evaluation.costs).any():
         remarked = (*remarked, "N011")
     broken = dict.fromkeys(code for code, mask in unacceptable(setting, evaluation.costs) if mask.any())
-    spoken = (*assumed, *setting.assumed)
+    first = converted(setting.case)
+    leaves_domain = bool(setting.ranks > setting.domain)
+    spoken = that_count((*first, *assumed, *setting.assumed[len(first) :]), block, leaves_domain=leaves_domain)
     return Answer(setting, plan, evaluation, spoken, refused, tuple(broken), remarked)
 
 

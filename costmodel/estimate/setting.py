@@ -19,11 +19,12 @@ from costmodel.equations.counting import divided, repeated
 from costmodel.equations.overlap import bucket_bytes
 from costmodel.equations.slowdown import slowest_part
 from costmodel.errors import Place, fail
-from costmodel.estimate.assumed import Assumed, Speaker
+from costmodel.estimate.assumed import Assumed, Speaker, converted
 from costmodel.estimate.host import Host, host_of
 from costmodel.estimate.machine import Machine
 from costmodel.estimate.overlaps import tensor_overlap, weights_overlap
 from costmodel.estimate.precision import Linear, linear_of, matmul_fit, possible
+from costmodel.estimate.price import price_of
 from costmodel.estimate.slowdown import slowdown_of
 from costmodel.estimate.tunable import tunable
 from costmodel.units import Figure, show
@@ -219,7 +220,7 @@ def setting_of(case: Case) -> Setting:
         host=host_of(case, speaker.choose),
         convention=assume.flop_convention,
         experts=_experts(case, speaker),
-        assumed=(*speaker.assumed, *_price(case)),
+        assumed=(*converted(case), *speaker.assumed, *_price(case)),
     )
 
 
@@ -272,8 +273,10 @@ def _complete(case: Case, recipe: Recipe) -> None:
 
 
 def _price(case: Case) -> tuple[Assumed, ...]:
-    listed = case.node.price
-    if case.scenario.assume.price is not None or listed is None:
+    listed = price_of(case).listed
+    if listed is None:
         return ()
-    origin = f"nodes/{case.node.name}, {listed.sold}, {listed.date}"
-    return (Assumed("assume.price", f"{show(listed.hourly, 'USD/s')} a node", origin),)
+    where = f" in {listed.region}" if listed.region else ""
+    origin = f"nodes/{case.node.name}, {listed.sold}{where}, {listed.date}"
+    each = "a node" if listed.per == "node" else "an accelerator"
+    return (Assumed("assume.price", f"{show(listed.hourly, 'USD/s')} {each}", origin),)

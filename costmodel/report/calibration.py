@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from costmodel.explore.calibrate.beside import beside, soundness
 from costmodel.explore.calibrate.calibrate import Calibrated, Fit
 from costmodel.explore.calibrate.regression import Error
 from costmodel.explore.calibrate.renewal import Decision
 from costmodel.report.layout import Grid, Line
 from costmodel.report.reply import head
-from costmodel.report.theme import DIM, HEAD, styled
+from costmodel.report.theme import DIM, HEAD, WARN, styled
+from costmodel.report.words import percent
 from costmodel.units import show
 
-_COLUMNS = ("fit", "points", "in sample", "held out", "in use", "")
+_COLUMNS = ("fit", "points", "in sample", "held out", "in use", "bias", "")
+_SIZES, _ALL_SIZES = 4, 32  # of a fit, shown unasked and with -v
 
 
 def calibration(found: Calibrated, decisions: list[Decision], written: list[Path], verbose: bool) -> list[Line]:
@@ -24,10 +27,13 @@ def calibration(found: Calibrated, decisions: list[Decision], written: list[Path
     for name in documents:
         mine = [decision for decision in decisions if decision.fit.sample.of == name]
         lines += [*([styled("")] if lines else []), styled(name, HEAD)]
-        lines.append(Grid(_COLUMNS, [_row(decision) for decision in mine], "lrrrrl", drop=("", "in sample")))
+        lines.append(Grid(_COLUMNS, [_row(decision) for decision in mine], "lrrrrrl", drop=("", "in sample")))
         lines += [line for decision in mine for line in _constants(decision.fit, verbose)]
+        lines += [styled(""), _sizes([decision.fit for decision in mine], verbose=verbose)]
+        lines += [line for decision in mine for line in _sound(decision.fit)]
     if decisions:
         lines += [styled(""), styled("in each pair: median and 90th percentile of |predicted / measured − 1|, %", DIM)]
+        lines.append(styled("bias and error: predicted / measured − 1, by the constants in use if there are any", DIM))
     said = verbose or not decisions
     if found.left_out:
         total = sum(found.left_out.values())
@@ -41,7 +47,39 @@ def calibration(found: Calibrated, decisions: list[Decision], written: list[Path
 def _row(decision: Decision) -> tuple[str, ...]:
     fit = decision.fit
     errors = (_pair(fit.inside), _pair(fit.outside), _pair(fit.now))
-    return (title(fit), f"{fit.points:,}", *errors, "✓" if decision.written else decision.why)
+    bias = fit.now or fit.inside
+    signed = _signed(bias.bias) if bias else "–"
+    return (title(fit), f"{fit.points:,}", *errors, signed, "✓" if decision.written else decision.why)
+
+
+def _signed(share: float) -> str:
+    return f"{share * 100:+.1f} %".replace("-", "−")
+
+
+def _sizes(fits: Sequence[Fit], *, verbose: bool) -> Grid:
+    """Measured beside predicted, some sizes of each fit from the shortest time to the longest."""
+    rows = []
+    for fit in fits:
+        found = beside(fit)
+        last, count = len(found) - 1, min(len(found), _ALL_SIZES if verbose else _SIZES)
+        places = [round(step * last / max(1, count - 1)) for step in range(count)]
+        for number, place in enumerate(places):
+            one = found[place]
+            named = "" if number else title(fit)
+            rows.append((named, one.size, show(one.measured, "s"), show(one.predicted, "s"), _signed(one.error)))
+    return Grid(("fit", "size", "measured", "predicted", "error"), rows, "llrrr", drop=("fit",))
+
+
+def _sound(fit: Fit) -> Iterator[Line]:
+    """Whether a fabric is slower than sound ones."""
+    found = soundness(fit)
+    if found is None:
+        return
+    rates = f"{found.measured / 1e9:.3g} GB/s busbw, {found.predicted / 1e9:.3g} in sound ones"
+    by = "as fast as" if found.verdict == "sound" else f"{percent(abs(found.error), 2)} {found.verdict} than"
+    words = f"{by} sound ones, which lie up to {percent(found.apart, 2)} apart"
+    style = WARN if found.verdict == "slower" else ""
+    yield styled(f"  {title(fit)} from {show(found.message, 'B')}: {rates}: {words}", style)
 
 
 def title(fit: Fit) -> str:
@@ -88,6 +126,8 @@ def calibration_json(found: Calibrated, decisions: list[Decision], written: list
         **head("costmodel/calibration/v1"),
         "files": [{"file": file, "digest": digest} for file, digest in found.files.items()],
         "fits": [_plain(decision) for decision in decisions],
+        "sizes": [size for decision in decisions for size in _sizes_json(decision.fit)],
+        "fabrics": [fabric for decision in decisions for fabric in _fabric_json(decision.fit)],
         "left_out": [{"reason": reason, "rows": count} for reason, count in found.left_out.items()],
         "remarks": list(found.remarks),
         "written": [str(path) for path in written],
@@ -122,5 +162,39 @@ def _plain(decision: Decision) -> dict[str, Any]:
     }
 
 
+def _sizes_json(fit: Fit) -> Iterator[dict[str, Any]]:
+    """Measured beside predicted, every size of a fit."""
+    for one in beside(fit):
+        yield {
+            "of": fit.sample.of,
+            "fit": title(fit),
+            "size": one.size,
+            "rows": one.rows,
+            "measured_s": one.measured,
+            "predicted_s": one.predicted,
+            "error": one.error,
+        }
+
+
+def _fabric_json(fit: Fit) -> Iterator[dict[str, Any]]:
+    """How large messages compare with those of sound fabrics."""
+    found = soundness(fit)
+    if found is not None:
+        yield {
+            "of": fit.sample.of,
+            "fit": title(fit),
+            "from_bytes": found.message,
+            "busbw_bytes_per_s": found.measured,
+            "sound_busbw_bytes_per_s": found.predicted,
+            "error": found.error,
+            "apart": found.apart,
+            "verdict": found.verdict,
+        }
+
+
 def _error(name: str, error: Error | None) -> dict[str, float | None]:
-    return {f"{name}_median": error.median if error else None, f"{name}_p90": error.p90 if error else None}
+    return {
+        f"{name}_median": error.median if error else None,
+        f"{name}_p90": error.p90 if error else None,
+        f"{name}_bias": error.bias if error else None,
+    }

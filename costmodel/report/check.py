@@ -13,11 +13,13 @@ from costmodel.documents.baseline import Baseline
 from costmodel.equation import EQUATIONS
 from costmodel.estimate.costs import BAND_ENDS, COLUMNS
 from costmodel.estimate.evaluate import lacking
+from costmodel.estimate.facts import facts_of
 from costmodel.explore.compare.check import Checked, Finding
 from costmodel.explore.compare.compare import Moved
 from costmodel.explore.compare.figures import spoken
 from costmodel.report.compare import figures_json, inputs, inputs_json, terms
 from costmodel.report.formats import json_text, markdown_text
+from costmodel.report.head import fact_fields, head_of, is_cost, title
 from costmodel.report.layout import Grid, Line
 from costmodel.report.refusals import reason
 from costmodel.report.reply import head
@@ -35,11 +37,17 @@ def check(found: Sequence[Checked], *, verbose: bool = False, wrote: str = "") -
     lines: list[Line] = []
     for checked in found:
         lines.append(styled(checked.name, HEAD))
+        lines += [styled(f"  {line.plain}", DIM) for line in _head(checked)]
         lines += _scenario(checked, verbose=verbose)
     lines.append(Text())
     if not wrote or any(checked.findings for checked in found):
         lines.append(styled(summary(found), "" if all(c.kept for c in found) else BAD))
     return [*lines, styled(f"{wrote} holds today's figures of {len(found)}.")] if wrote else lines
+
+
+def _head(checked: Checked) -> list[Text]:
+    """What was computed, and the price where a cost is held to anything."""
+    return head_of(checked.answer.setting.case, priced=any(is_cost(finding.name) for finding in checked.findings))
 
 
 def _scenario(checked: Checked, *, verbose: bool) -> Iterator[Line]:
@@ -212,7 +220,7 @@ def markdown(found: Sequence[Checked]) -> str:
     table = Grid(("scenario", "result", "is", "held to", "", ""), rows, "llllll")
     parts = [markdown_text([styled(f"costmodel: {summary(found)}.", HEAD), *([table] if rows else [])])]
     for checked in failing:
-        details = markdown_text(list(why(checked))) if checked.moved else ""
+        details = markdown_text([*_head(checked), *why(checked)]) if checked.moved else ""
         if details.strip():
             parts.append(f"<details><summary>{_escaped(checked.name)}: what moved</summary>\n\n{details}\n</details>\n")
     return "\n".join(parts)
@@ -230,7 +238,8 @@ def check_json(found: Sequence[Checked]) -> dict[str, Any]:
         "scenarios": [
             {
                 "name": checked.name,
-                "title": checked.answer.setting.case.scenario.title,
+                "title": title(checked.answer.setting.case),
+                "facts": fact_fields(facts_of(checked.answer.setting.case)),
                 "kept": checked.kept,
                 "findings": [_finding(checked, finding) for finding in checked.findings],
                 "inputs": inputs_json(checked.inputs),

@@ -81,12 +81,6 @@ def written_choice(value: Any) -> str:
     return "null" if value is None else f"{value:.0f}" if isinstance(value, float) else str(value).lower()
 
 
-def tuning_words(setting: Setting) -> str:
-    """The adapters of a run, where it trains nothing else."""
-    tuning = setting.tuning
-    return "" if tuning is None else f", {tuning.method} of rank {tuning.rank:.0f}"
-
-
 def tuning_notes(setting: Setting) -> dict[str, str]:
     """What the lines of a ledger hold where only adapters are trained."""
     if setting.tuning is None:

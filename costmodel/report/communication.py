@@ -11,7 +11,7 @@ from costmodel.estimate.costs import number
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.traffic.groups import Transfer
 from costmodel.report.layout import Grid, Line
-from costmodel.report.plan import following, problems, refusal
+from costmodel.report.plan import following, problems, refusal, titled
 from costmodel.report.theme import DIM, HEAD, styled
 from costmodel.units import show, show_time, significant
 
@@ -21,15 +21,19 @@ def communication(answer: Answer) -> list[Line]:
     if answer.refused:
         return refusal(answer)
     rows = [_transfer(answer, item) for item in answer.evaluation.step.transfers if _talks(item)]
+    if not rows:
+        silent = styled("Nothing is sent: one rank in every group.")
+        return [*titled(answer), Text(), silent, *problems(answer), Text(), following(answer, "memory")]
     names = ("group", "ranks", "link", "op", "size", "count", "time", "algbw", "busbw")
     lines: list[Line] = [
+        *titled(answer),
+        Text(),
         styled("Per GPU and step                                  columns as nccl-tests", HEAD),
         Grid(names, rows, "lrllrrrrr", drop=("algbw", "link")),
         styled("  algbw, busbw in GB/s", DIM),
         *_totals(answer),
+        *_rack(answer),
     ]
-    if not rows:
-        lines.append(styled("  nothing: one rank in every group"))
     costs = answer.evaluation.costs.row()
     most = max(("tp_exposed", "dp_exposed", "cp_exposed", "ep_exposed", "pp_exposed"), key=lambda name: costs[name])
     return [*lines, *problems(answer), Text(), following(answer, "explain", most)]
@@ -53,6 +57,14 @@ def _transfer(answer: Answer, transfer: Transfer) -> tuple[str, ...]:
         significant(number(algorithm_bandwidth(size, time)) / 1e9),
         significant(number(busbw) / 1e9),
     )
+
+
+def _rack(answer: Answer) -> Iterator[Text]:
+    """How far the links of a node reach, where they join several nodes."""
+    case, joined = answer.setting.case, number(answer.setting.domain)
+    if joined > case.node.accelerators:
+        nodes = joined / case.node.accelerators
+        yield styled(f"  {case.scale_up.name} joins {joined:.0f} accelerators of {nodes:.0f} nodes", DIM)
 
 
 def _totals(answer: Answer) -> Iterator[Text]:

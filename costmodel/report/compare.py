@@ -8,8 +8,9 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.explore.compare.compare import Difference, Input, Moved
+from costmodel.explore.compare.compare import Difference, Input, Moved, Side
 from costmodel.explore.compare.figures import MEMORY, TRAFFIC, spoken, unit_of
+from costmodel.report.head import fact_fields, head_lines, is_cost
 from costmodel.report.layout import Grid, Line
 from costmodel.report.reply import head
 from costmodel.report.theme import BAD, DIM, HEAD, WARN, styled
@@ -30,7 +31,7 @@ _TELLING = 1e-4
 
 def diff(found: Difference, title: str) -> list[Line]:
     """What changed in the inputs, what moved, and what it comes to."""
-    lines: list[Line] = [styled(title, HEAD)]
+    lines: list[Line] = [styled(title, HEAD), *_heads(found)]
     if found.same:
         return [*lines, styled("Nothing differs.")]
     lines += inputs(found.inputs)
@@ -40,6 +41,18 @@ def diff(found: Difference, title: str) -> list[Line]:
     if found.before.refused or found.after.refused:
         return lines
     return [*lines, Text(), *terms(found.figures), Text(), styled(conclusion(found))]
+
+
+def _heads(found: Difference) -> Iterator[Line]:
+    """What was computed on each side, once where both are the same; the price where a cost moved."""
+    priced = any(is_cost(spoken(move.name)) for move in found.figures)
+    sides = [side.facts for side in (found.before, found.after) if side.facts is not None]
+    heads = [head_lines(facts, priced=priced) for facts in sides]
+    if len(heads) == 2 and heads[0] == heads[1]:
+        yield from heads[0]
+        return
+    for mark, lines in zip("−+", heads, strict=False):
+        yield from (styled(f"  {' ' if place else mark} {line.plain}", DIM) for place, line in enumerate(lines))
 
 
 def inputs(changes: Sequence[Input]) -> list[Line]:
@@ -159,12 +172,17 @@ def diff_json(found: Difference) -> dict[str, Any]:
     """The same as plain values."""
     return {
         **head("costmodel/diff/v1"),
-        "before": {"name": found.before.name, "refused": list(found.before.refused)},
-        "after": {"name": found.after.name, "refused": list(found.after.refused)},
+        "before": _side(found.before),
+        "after": _side(found.after),
         "same": found.same,
         "inputs": inputs_json(found.inputs),
         "figures": figures_json(found.figures),
     }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    facts = None if side.facts is None else fact_fields(side.facts)
+    return {"name": side.name, "refused": list(side.refused), "facts": facts}
 
 
 def inputs_json(changes: Sequence[Input]) -> list[dict[str, Any]]:

@@ -6,9 +6,12 @@ import math
 
 from rich.text import Text
 
+from costmodel.estimate.block import Block
 from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.plan import Answer
+from costmodel.estimate.price import price_of
 from costmodel.estimate.setting import Setting
+from costmodel.report.head import price_lines
 from costmodel.report.layout import Grid, Line
 from costmodel.report.plan import assumed_lines, following, problems, refusal, titled
 from costmodel.report.theme import HEAD, bar, styled
@@ -16,6 +19,8 @@ from costmodel.report.words import BAND, ENDS, TIME_TERMS, between, memory_band,
 from costmodel.units import gib, show, show_time, significant
 
 OF_SOME = ("cp_exposed", "ep_exposed", "offload_exposed")  # said only where there is any
+# Terms that only some plans can have, by the axes of which one must have several ranks.
+_OF_AXES = {"tp_exposed": ("tp",), "pp_exposed": ("pp",), "bubble": ("pp",), "dp_exposed": ("dp", "cp")}
 _DUST = 1e-8  # share of a step below which a term is none
 
 
@@ -29,9 +34,10 @@ def estimate(answer: Answer, *, verbose: bool = False) -> list[Line]:
         *titled(answer),
         *problems(answer),
         Text(),
-        Grid([""] * 4, _facts(answer, costs), "llll", headed=False),
+        Grid([""] * 4, _figures(answer, costs), "llll", headed=False),
         styled(f"  cost        {_cost_words(answer.setting, costs)}"),
-        *_where_it_goes(costs),
+        *_price(answer.setting),
+        *_where_it_goes(answer.evaluation.block, costs),
         Text(),
         *assumed_lines(answer.assumed, verbose=verbose),
         Text(),
@@ -41,23 +47,24 @@ def estimate(answer: Answer, *, verbose: bool = False) -> list[Line]:
     ]
 
 
-def _facts(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:
+def _figures(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:
     """The figures one asks for first, two to a line."""
     peak = f"{gib(costs['memory_peak'])} of {gib(answer.setting.usable)} GiB   {verdict(costs['memory_share'])}"
     each = f"{significant(costs['tokens_per_s_per_gpu'], 4)} token/s, {show(costs['flop_rate'], 'FLOP/s')}"
     efficient = f"{percent(costs['communication_efficiency'])} efficient"
+    several = [("scaling", percent(costs["scaling_efficiency"]), "communication", efficient)]
     return [
         ("step time", show_time(costs["step_time"]), "memory", peak),
         (BAND, between(*(show_time(costs[f"step_time_{end}"]) for end in ENDS)), BAND, memory_band(costs)),
         ("throughput", show(costs["tokens_per_s"], "token/s"), "per GPU", each),
         ("MFU", percent(costs["mfu"]), "HFU", percent(costs["hfu"])),
-        ("scaling", percent(costs["scaling_efficiency"]), "communication", efficient),
+        *(several if answer.setting.ranks > 1 else []),
     ]
 
 
-def _where_it_goes(costs: dict[str, float]) -> list[Line]:
-    """The terms of the step, longest first."""
-    terms = [(name, costs[key]) for name, key in TIME_TERMS if key not in OF_SOME or costs[key]]
+def _where_it_goes(block: Block, costs: dict[str, float]) -> list[Line]:
+    """The terms of the step that the plan can have, longest first."""
+    terms = [(name, costs[key]) for name, key in TIME_TERMS if costs[key] or _possible(block, key)]
     longest = max(value for _, value in terms)
     rows = [
         (name, _term(value, costs["step_time"]), bar(value / longest, 32), f"{value / costs['step_time'] * 100:.1f} %")
@@ -67,14 +74,27 @@ def _where_it_goes(costs: dict[str, float]) -> list[Line]:
     return [Text(), styled("  where the step goes", HEAD), shares]
 
 
+def _possible(block: Block, key: str) -> bool:
+    """Whether a plan can have a term, though it takes no time in this one."""
+    if key in _OF_AXES:
+        return any(getattr(block, axis)[0] > 1 for axis in _OF_AXES[key])
+    return key not in OF_SOME
+
+
 def _term(value: float, step: float) -> str:
     """A term of the step; 0 where only the soft corner of two regimes is left of it."""
     return show_time(value if value > _DUST * step else 0.0)
+
+
+def _price(setting: Setting) -> list[Text]:
+    """The price of that cost, and who says so; prices that were left out."""
+    price, indent = price_of(setting.case), " " * len("  cost        ")
+    return price_lines(price, indent)[not price.known :]
 
 
 def _cost_words(setting: Setting, costs: dict[str, float]) -> str:
     budget, words = setting.case.scenario.workload.tokens, f"{show(costs['cost_per_mtoken'], 'USD')} per Mtoken"
     lasting = "" if budget is None else f"{show_time(costs['run_time'])} for {show(budget, '')} tokens"
     if math.isnan(costs["cost_per_mtoken"]):
-        return f"{lasting}{'; ' if lasting else ''}no price known; set assume.price"
+        return f"{lasting}{'; ' if lasting else ''}no price known for {setting.case.node.name}; set assume.price"
     return f"{words}, {show(costs['run_cost'], 'USD')} and {lasting}" if lasting else words

@@ -12,30 +12,19 @@ from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.memory.ledger import ALLOCATED, LINES, RESERVED
 from costmodel.estimate.plan import Answer
 from costmodel.explore.explain.alone import Alone
-from costmodel.report.choices import choice_words, tuning_notes
 from costmodel.report.layout import Grid, Line, drawn
-from costmodel.report.plan import assumed_lines, following, problems, refusal
+from costmodel.report.ledger_notes import ledger_label, ledger_note
+from costmodel.report.plan import assumed_lines, following, problems, refusal, titled
 from costmodel.report.theme import HEAD, VERDICT_STYLE, bar, styled
-from costmodel.report.words import BAND, memory_band, percent, plan_words
+from costmodel.report.words import BAND, memory_band, percent
 from costmodel.units import gib
-
-_LEDGER_NOTES = {
-    "gathered": "unsharded units in flight",
-    "buckets": "reduce buckets",
-    "context": "keys and values of other ranks",
-    "recompute": "what one layer holds while it is computed again",
-    "logits": "logits, loss, last norm",
-    "update": "what the optimizer's step holds beyond backward",
-    "fragmentation": "held back by the caching allocator (assumed)",
-    "runtime": "context and communicators (assumed)",
-}
 
 
 def memory(answer: Answer, *, verbose: bool = False) -> list[Line]:
     """The ledger of the worst stage, and which lines sum to which total."""
     if answer.refused:
         return refusal(answer)
-    setting, ledger = answer.setting, answer.evaluation.ledger
+    ledger = answer.evaluation.ledger
     peaks = [number(peak) for peak in ledger.peaks]
     stages = int(answer.evaluation.block.pp[0])
     there = stages_of(stages)
@@ -43,9 +32,9 @@ def memory(answer: Answer, *, verbose: bool = False) -> list[Line]:
     where = f"stage {(0, 1, stages - 1)[worst]} of {stages}, {STAGES[worst]}" if stages > 1 else "the only one"
     others = " · ".join(f"{STAGES[position]} {gib(peaks[position])}" for position in there)
     return [
-        styled(f"Per GPU, worst pipeline stage ({where})   {setting.case.accelerator.name}", HEAD),
-        styled(plan_words(answer)),
+        *titled(answer),
         Text(),
+        styled(f"Per GPU, worst pipeline stage ({where})", HEAD),
         Grid(("line", "GiB", "", "note"), _ledger_rows(answer, worst, peaks[worst]), "lrll", headed=False, drop=("",)),
         _room(answer),
         styled(f"  {BAND} of the peak: {memory_band(answer.evaluation.costs.row())}"),
@@ -82,7 +71,7 @@ def _ledger_rows(answer: Answer, stage: int, peak: float) -> list[tuple[str, str
     values = {name: number(answer.evaluation.ledger.line(name, stage)) for name in LINES}
     largest = max(values.values())
     rows = [
-        (name, gib(value), bar(value / largest, 20), _ledger_note(answer, name))
+        (ledger_label(answer, name), gib(value), bar(value / largest, 20), ledger_note(answer, name))
         for name, value in values.items()
         if value
     ]
@@ -95,28 +84,6 @@ def _ledger_rows(answer: Answer, stage: int, peak: float) -> list[tuple[str, str
         ("reserved", gib(reserved), "", "+ fragmentation: max_memory_reserved"),
         ("peak", gib(peak), "", "+ runtime: nvidia-smi"),
     ]
-
-
-def _ledger_note(answer: Answer, name: str) -> str:
-    setting, states = answer.setting, answer.setting.stack.states
-    narrow = setting.narrow
-    kept = 0.0 if narrow and narrow.primary else states.weights
-    copies = f" + {setting.recipe.copies:.3g} {setting.recipe.name}" if narrow and narrow.cached else ""
-    zero = answer.evaluation.block.structure.zero
-    gradients = answer.setting.gradient
-    notes = {
-        "weights": f"{kept:.0f}{copies} B a parameter" + (", sharded over dp" if zero == 3 else ""),
-        "gradients": f"{gradients:.0f} B a parameter" + (", sharded over dp" if zero >= 2 else ""),
-        "optimizer": f"{float(answer.setting.optimizer_state):.0f} B a parameter"
-        + (", sharded over dp" if zero >= 1 else ""),
-        "activations": choice_words(answer.evaluation.block.structure)[0],
-    }
-    if states.cast:
-        notes["gathered"] = f"{states.compute:.0f} B a parameter that matmuls read, autocast's copies"
-    notes |= tuning_notes(setting)
-    if answer.evaluation.block.structure.recompute_modules is not None:
-        notes["recompute"] = "modules of one layer, computed again"
-    return notes.get(name, _LEDGER_NOTES.get(name, ""))
 
 
 def _active(facts: Alone) -> Iterator[Text]:

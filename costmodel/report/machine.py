@@ -7,12 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from costmodel.documents.case import Case
 from costmodel.estimate.along import STAGES, stages_of
-from costmodel.estimate.block import SIZES, Structure
+from costmodel.estimate.assumed import Assumed, that_count
+from costmodel.estimate.block import SIZES, Structure, one_row
 from costmodel.estimate.costs import COLUMNS, machine_name, number
 from costmodel.estimate.evaluate import verdict
+from costmodel.estimate.facts import facts_of
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer, written
+from costmodel.estimate.price import price_of
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.groups import Transfer
 from costmodel.explore.explain.alone import Alone
@@ -20,6 +24,7 @@ from costmodel.explore.explain.mending import remedies
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import Found
+from costmodel.report.head import fact_fields, price_fields, title
 from costmodel.report.refusals import reason
 from costmodel.report.reply import head
 
@@ -40,10 +45,11 @@ def plain(tree: Any) -> Any:
     return tree
 
 
-def _frame(setting: Setting) -> dict[str, Any]:
+def _frame(setting: Setting, varied: Sequence[str] = ()) -> dict[str, Any]:
     return {
         **head("costmodel/result/v1"),
-        "scenario": {"title": setting.case.scenario.title, "document": plain(setting.case.tree)},
+        "scenario": _scenario(setting.case),
+        "facts": fact_fields(facts_of(setting.case), varied),
         "flop_convention": setting.convention,
         "documents": [
             {"name": name, "digest": digest, "own": name in setting.case.own}
@@ -54,6 +60,12 @@ def _frame(setting: Setting) -> dict[str, Any]:
             for name, column in COLUMNS.items()
         ],
     }
+
+
+def _scenario(case: Case) -> dict[str, Any]:
+    """The scenario as it was computed, under a title that says no more than that."""
+    said = title(case)
+    return {"title": said, "document": {**plain(case.tree), "title": said}}
 
 
 def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]) -> dict[str, Any]:
@@ -78,13 +90,15 @@ def whole_plan(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ranked(found: Found, plan: Ranked) -> dict[str, Any]:
-    return found.values(plan.variant) | _plan(plan.structure, plan.sizes, plan.costs)
+    price = price_fields(price_of(found.case_of(plan.variant)))
+    return found.values(plan.variant) | _plan(plan.structure, plan.sizes, plan.costs) | price
 
 
 def _answered(answer: Answer) -> dict[str, Any]:
     block = answer.evaluation.block
     sizes = {name: float(getattr(block, name)[0]) for name in SIZES}
-    return _plan(block.structure, sizes, answer.evaluation.costs.row())
+    price = price_fields(price_of(answer.setting.case))
+    return _plan(block.structure, sizes, answer.evaluation.costs.row()) | price
 
 
 def estimate(answer: Answer) -> dict[str, Any]:
@@ -147,9 +161,9 @@ def _transfer(transfer: Transfer) -> dict[str, Any]:
 def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[str, Any]:
     """A search: its best plans, counts, the scenario's own plan, the front if one was asked for."""
     tally = found.tally
-    result = _frame(found.setting)
+    result = _frame(found.setting, [axis.path for axis in found.variants.over])
     result |= {
-        "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in found.setting.assumed],
+        "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in _assumed(found.setting)],
         "objective": found.setting.case.scenario.objective,
         "candidates": tally.candidates,
         "evaluated": tally.evaluated,
@@ -169,6 +183,12 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
     if tally.front is not None:
         result["pareto"] = _front(found, tally.front)
     return result
+
+
+def _assumed(setting: Setting) -> tuple[Assumed, ...]:
+    """What was assumed of all plans; of one accelerator alone nothing that several would need."""
+    alone = one_row(Structure(), **dict.fromkeys(SIZES, 1.0))
+    return that_count(setting.assumed, alone, leaves_domain=False) if setting.ranks == 1 else setting.assumed
 
 
 def _front(found: Found, front: Front) -> dict[str, Any]:

@@ -8,27 +8,22 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from costmodel.documents.case import LoadedScenario
 from costmodel.estimate.assumed import Assumed
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer
+from costmodel.report.head import head_of
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.refusals import mended, reason
 from costmodel.report.suggest import command
-from costmodel.report.theme import BAD, DIM, HEAD, WARN, styled
-from costmodel.report.words import head, plan_words
+from costmodel.report.theme import BAD, DIM, WARN, styled
+from costmodel.report.words import plan_words
 
 _FEW = 5  # assumptions shown unasked
 
 
 def titled(answer: Answer) -> list[Line]:
-    """What is asked about, and the plan."""
-    return [styled(head(answer.setting), HEAD), styled(plan_words(answer)), *owned(answer.setting.case)]
-
-
-def owned(case: LoadedScenario) -> list[Line]:
-    """Files of one's own that an answer rests on in the place of shipped ones."""
-    return [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
+    """What was computed, and the plan."""
+    return [*head_of(answer.setting.case), styled(plan_words(answer))]
 
 
 def refusal(answer: Answer) -> list[Line]:

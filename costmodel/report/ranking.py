@@ -22,13 +22,15 @@ from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import NO_PRECISION, Found, lacking_precisions
 from costmodel.report.choices import CHOICES, choice_words, short_words, split_words
 from costmodel.report.compare import difference, figure_row
+from costmodel.report.head import head_of, is_cost
 from costmodel.report.layout import Grid, Line, drawn
-from costmodel.report.plan import owned, remarks
+from costmodel.report.plan import remarks
 from costmodel.report.refusals import reason, reason_of
 from costmodel.report.scatter import Point, scatter
+from costmodel.report.search_prices import prices_of, shows_cost
 from costmodel.report.suggest import OF_ITSELF_ONE, command, plan_settings
 from costmodel.report.theme import BAD, DIM, HEAD, styled
-from costmodel.report.words import TIME_TERMS, head, percent, plan_words, result, spaced
+from costmodel.report.words import TIME_TERMS, percent, plan_words, result, spaced
 from costmodel.units import counted, gib, show_time, significant
 
 _NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
@@ -37,7 +39,8 @@ _SIZED = frozenset({"cluster.nodes", "cluster.node", "cluster.node.accelerators"
 _TELLING = 0.005
 _ALIKE = 0.01  # no two plans so near can be told apart
 _RESULTS = ("step", "P90", "tok/s/GPU", "MFU", "GiB", "")
-_TAKEN = frozenset((*SIZES, *_NAMES, *CHOICES, *_SHORT.values(), *_RESULTS, *Bound.model_fields))
+_RESULTS_COUNT, _COST = len(_RESULTS), "cost"  # of a million tokens, where plans are ranked by it
+_TAKEN = frozenset((*SIZES, *_NAMES, *CHOICES, *_SHORT.values(), _COST, *_RESULTS, *Bound.model_fields))
 
 
 def search(found: Found, shown: int, refused: Mapping[str, Example] | None = None) -> list[Line]:
@@ -48,9 +51,10 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
     counts = f"{tally.candidates:,} plans · {tally.evaluated:,} legal · {tally.fit:,} fit{kept} · {found.elapsed:.2f} s"
     over = found.variants.over
     if _SIZED.isdisjoint(axis.path for axis in over):
-        counts = f"{float(setting.ranks):,.0f} GPUs · {counts}"
-    lines: list[Line] = [styled(head(setting), HEAD), *owned(setting.case), styled(counts), Text()]
-    lines[1:1] = [styled(f"over {axis.path}: {_few(axis.values)}", HEAD) for axis in over]
+        counts = f"{float(setting.ranks):,.0f} GPU{'' if setting.ranks == 1 else 's'} · {counts}"
+    lines: list[Line] = [*head_of(setting.case, [axis.path for axis in over], priced=shows_cost(found))]
+    lines += [styled(f"over {axis.path}: {_few(axis.values)}", HEAD) for axis in over]
+    lines += [styled(counts), Text()]
     if found.stopped:
         lines[-1:] = [styled(f"Stopped after {percent(tally.candidates / found.total)} of the plans.", BAD), Text()]
         if not found.best:
@@ -61,7 +65,7 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
     if tally.front is not None:
         lines += front(found, tally.front, shown)
     else:
-        lines += [table(found, found.best[:shown]), *_roomier(found)]
+        lines += [table(found, found.best[:shown]), *prices_of(found, found.best[:shown]), *_roomier(found)]
         lines += remarks([plan.remarked for plan in found.best[:shown]])
     lines += [Text(), *_yours(found), *why]
     winner = found.best[0]
@@ -105,9 +109,14 @@ def table(found: Found, plans: Sequence[Ranked]) -> Grid:
     varied = [_values(found, plan) for plan in plans]
     over = headings(list(found.values(0)))
     place, *names = _names(cut)
-    cells = [(row[0], *values, *row[1:]) for row, values in zip(search_rows(plans, cut), varied, strict=True)]
-    align = f"r{'l' * len(over)}{_align(cut)}rrrrrl"
-    return Grid((place, *over, *names, *_RESULTS), cells, align, drop=("P90", "sp", "MFU", "tok/s/GPU"), gap=" ")
+    objective = found.setting.case.scenario.objective
+    costly = [_COST] if is_cost(objective) else []
+    costs = [tuple(result(objective, plan.costs[objective]) for _ in costly) for plan in plans]
+    parts = zip(search_rows(plans, cut), varied, costs, strict=True)
+    cells = [(row[0], *values, *row[1:-_RESULTS_COUNT], *cost, *row[-_RESULTS_COUNT:]) for row, values, cost in parts]
+    align = f"r{'l' * len(over)}{_align(cut)}{'r' * len(costly)}rrrrrl"
+    names = [place, *over, *names, *costly, *_RESULTS]
+    return Grid(names, cells, align, drop=("P90", "sp", "MFU", "tok/s/GPU"), gap=" ")
 
 
 def headings(paths: Sequence[str]) -> list[str]:
@@ -195,7 +204,7 @@ def front(found: Found, kept: Front, shown: int) -> list[Line]:
     if len(rows) < len(kept.rows):
         words = f"{len(rows)} of {len(kept.rows):,} on the front, spread evenly; --json has all"
         lines.append(styled(f"  {words}", DIM))
-    return lines + remarks([plan.remarked for _, plan in listed])
+    return lines + prices_of(found, [plan for _, plan in listed]) + remarks([plan.remarked for _, plan in listed])
 
 
 def _marked(found: Found, kept: Front) -> tuple[list[Point], str]:

@@ -9,11 +9,12 @@ from rich.text import Text
 
 from costmodel.errors import Fault
 from costmodel.estimate.costs import machine_name
+from costmodel.estimate.facts import facts_of
 from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.solve import Reach, Solved
+from costmodel.report.head import fact_fields, head_of, is_cost, price_fields, price_lines, price_varies, title
 from costmodel.report.layout import Line, drawn
 from costmodel.report.machine import whole_plan
-from costmodel.report.plan import owned
 from costmodel.report.reply import head
 from costmodel.report.suggest import command
 from costmodel.report.theme import BAD, DIM, HEAD, styled
@@ -25,7 +26,7 @@ def solve(found: Solved) -> list[Line]:
     goal = found.target
     wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {result(goal.column, goal.bound)}"
     now = f" (now {spaced(found.now.text)})" if found.now is not None else ""
-    lines: list[Line] = [styled(f"{found.case.scenario.title}: {wanted}", HEAD), *owned(found.case)]
+    lines: list[Line] = [*head_of(found.case, [found.path], priced=is_cost(goal.column)), styled(wanted, HEAD)]
     counted = f"{found.evaluated:,} value{'' if found.evaluated == 1 else 's'}"
     if found.stopped:
         lines.append(styled(f"Stopped after {counted}.", BAD))
@@ -39,6 +40,9 @@ def solve(found: Solved) -> list[Line]:
         if found.nearest is not None:
             text, point = found.nearest
             lines.append(styled(f"  nearest   {result(goal.column, point.costs[goal.column])} at {spaced(text)}"))
+    own = price_varies([found.path]) and found.path != "assume.price"
+    if is_cost(goal.column) and own and found.price is not None:
+        lines += price_lines(found.price, "  ")
     if found.evaluated:
         tried = f"{counted} tried from {first} to {last}"
         tried += f", {found.illegal:,} of them no legal plan" if found.illegal else ""
@@ -82,6 +86,8 @@ def solve_json(found: Solved) -> dict[str, Any]:
     nearest = found.nearest
     return {
         **head("costmodel/solution/v1"),
+        "title": title(found.case),
+        "facts": fact_fields(facts_of(found.case), [found.path]),
         "path": found.path,
         "target": {
             "name": machine_name(found.target.column),
@@ -90,6 +96,7 @@ def solve_json(found: Solved) -> dict[str, Any]:
         },
         "now": found.now.text if found.now else None,
         "answer": found.answer,
+        **({} if found.price is None else price_fields(found.price)),
         "plan": whole_plan(choices(found.plan)) if found.best and found.plan is not None else None,
         "ranges": [
             {"low": reach.low, "high": reach.high, "open_low": reach.open_low, "open_high": reach.open_high}

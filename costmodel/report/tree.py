@@ -8,8 +8,11 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.case import Case
+from costmodel.estimate.facts import facts_of
 from costmodel.explore.explain.explain import Node, quantities
 from costmodel.explore.explain.pages import Page, all_words, worth_asking
+from costmodel.report.head import fact_fields, head_of, is_cost, title
 from costmodel.report.layout import Grid, Line
 from costmodel.report.reply import head
 from costmodel.report.theme import DIM, HEAD, WARN, styled
@@ -18,9 +21,9 @@ from costmodel.report.words import TIME_TERMS, figure, is_held, result
 _KNOWN = "from general knowledge, page not re-read"
 
 
-def tree(node: Node, depth: int) -> list[Text]:
-    """The root with its equation, and what lies beneath it down to a depth."""
-    return list(_Drawing(node).lines(depth))
+def tree(case: Case, node: Node, depth: int) -> list[Text]:
+    """What was computed; the root with its equation, and what lies beneath it down to a depth."""
+    return [*head_of(case, priced=is_cost(node.name)), Text(), *_Drawing(node).lines(depth)]
 
 
 class _Drawing:
@@ -137,9 +140,10 @@ def words_json() -> dict[str, Any]:
     return {**head("costmodel/words/v1"), "quantities": quantities(), "words": all_words()}
 
 
-def tree_json(node: Node) -> dict[str, Any]:
+def tree_json(case: Case, node: Node) -> dict[str, Any]:
     """The tree as a document."""
-    return {**head("costmodel/explanation/v1"), **as_json(node)}
+    facts = {"title": title(case), "facts": fact_fields(facts_of(case))}
+    return {**head("costmodel/explanation/v1"), **facts, **as_json(node)}
 
 
 def as_json(node: Node) -> dict[str, Any]:

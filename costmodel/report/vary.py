@@ -1,35 +1,42 @@
-"""Answers of sweep, scale and sensitivity."""
+"""Answers of sweep and scale."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.overrides import short
 from costmodel.errors import fail
 from costmodel.estimate.costs import COLUMNS, machine_name
+from costmodel.estimate.facts import facts_of
 from costmodel.estimate.legality.rules import REFUSALS
 from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.scale import Row, Scaled
-from costmodel.explore.vary.sensitivity import Knob, Sensitive
 from costmodel.explore.vary.sweep import Point, Swept
-from costmodel.report.charts import line, two_sided
+from costmodel.report.charts import line
+from costmodel.report.head import (
+    fact_fields,
+    head_of,
+    hourly,
+    is_cost,
+    price_fields,
+    price_varies,
+    prices,
+    title,
+)
 from costmodel.report.layout import Grid, Line
 from costmodel.report.machine import notes, whole_plan
-from costmodel.report.plan import owned, remarks
+from costmodel.report.plan import remarks
 from costmodel.report.reply import head
-from costmodel.report.theme import BAD, DIM, HEAD, WARN, bar, styled
+from costmodel.report.theme import BAD, DIM, WARN, bar, styled
 from costmodel.report.words import TIME_TERMS, brief_words, joined, percent, result, spaced
 from costmodel.units import show_time, significant
 
 _TERMS = {key: title for title, key in TIME_TERMS}
-_KNOBS_SHOWN = 16
 _SPOKEN = {
     "cluster.node.scale_out.fabric.bandwidth": "network bandwidth",
     "cluster.node.scale_up.fabric.bandwidth": "scale-up bandwidth",
@@ -41,7 +48,7 @@ _SHORTER = {
 }
 
 
-def _short(path: str) -> str:
+def short_path(path: str) -> str:
     """A path without what every path of hardware begins with."""
     if path in _SPOKEN:
         return _SPOKEN[path]
@@ -55,6 +62,26 @@ def _short(path: str) -> str:
 
 def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     """A row a combination: what was set, what came out, and what is wrong where something is."""
+    varied, priced = [axis.path for axis in found.axes], any(map(is_cost, found.shown))
+    each = priced and price_varies(varied)
+    lines: list[Line] = [*head_of(found.case, varied, priced=priced)]
+    if len(found.points) < found.total:
+        lines.append(styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD))
+    lines += [Text(), _combinations(found, priced=each)]
+    if each:
+        lines += prices(point.facts.price for point in found.points if point.facts)
+    lines += _remarks(found.points)
+    if chart:
+        lines += [Text(), *_chart(found)]
+    broken = sum(not point.costs for point in found.points)
+    count = len(found.points)
+    counted = ("1 point" if count == 1 else f"{count:,} points") + (f", {broken:,} without an answer" if broken else "")
+    made = "the best of costmodel search" if found.best else "costmodel estimate"
+    return [*lines, Text(), styled(f"{counted}; each is {made} with its --set.", DIM)]
+
+
+def _combinations(found: Swept, *, priced: bool) -> Grid:
+    """The table of a sweep; with a column of prices where each row has its own."""
     first = found.shown[0]
     most = max((point.costs[first] for point in found.points if point.costs and point.costs[first] > 0), default=0.0)
     rows = []
@@ -63,23 +90,14 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
         costs = point.costs
         main, *others = (result(name, costs[name]) if costs else "" for name in found.shown)
         bars = bar(costs[first] / most, 16) if costs and most > 0 else ""
-        rows.append((*set_to, main, bars, *others, _why(point), *_planned(point, best=found.best)))
-    names = [*(_short(axis.path) for axis in found.axes), first, "", *found.shown[1:], "verdict"]
-    align = "r" * (len(found.axes) + 1) + "l" + "r" * (len(found.shown) - 1) + "l"
+        price = (hourly(point.facts.price) if point.facts else "",) if priced else ()
+        rows.append((*set_to, main, bars, *others, *price, _why(point), *_planned(point, best=found.best)))
+    paths = (short_path(axis.path) for axis in found.axes)
+    names = [*paths, first, "", *found.shown[1:], *(["price"] if priced else []), "verdict"]
+    align = "r" * (len(found.axes) + 1) + "l" + "r" * (len(found.shown) - 1 + priced) + "l"
     if found.best:
         names, align = [*names, "best plan"], align + "l"
-    lines: list[Line] = [styled(found.case.scenario.title, HEAD), Grid(names, rows, align, drop=("",))]
-    lines[1:1] = owned(found.case)
-    if len(found.points) < found.total:
-        lines[1:1] = [styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD)]
-    lines += _remarks(found.points)
-    if chart:
-        lines += [Text(), *_chart(found)]
-    broken = sum(not point.costs for point in found.points)
-    count = len(found.points)
-    counted = ("1 point" if count == 1 else f"{count:,} points") + (f", {broken:,} without an answer" if broken else "")
-    each = "the best of costmodel search" if found.best else "costmodel estimate"
-    return [*lines, Text(), styled(f"{counted}; each is {each} with its --set.", DIM)]
+    return Grid(names, rows, align, drop=("",))
 
 
 def _planned(point: Point, *, best: bool) -> tuple[str, ...]:
@@ -124,7 +142,8 @@ def sweep_json(found: Swept) -> dict[str, Any]:
     names = list(found.shown)
     return {
         **head("costmodel/sweep/v1"),
-        "title": found.case.scenario.title,
+        "title": title(found.case),
+        "facts": fact_fields(facts_of(found.case), [axis.path for axis in found.axes]),
         "axes": [{"path": axis.path, "values": list(axis.values)} for axis in found.axes],
         "columns": [
             {"name": machine_name(name), "unit": COLUMNS[name].unit, "meaning": COLUMNS[name].meaning} for name in names
@@ -141,10 +160,11 @@ def sweep_rows(found: Swept) -> list[dict[str, Any]]:
         {
             "point": " ".join(point.settings),
             **{axis.path: point.values.get(axis.path) for axis in found.axes},
-            **{machine_name(name): _finite(point.costs.get(name)) for name in found.shown},
+            **{machine_name(name): finite(point.costs.get(name)) for name in found.shown},
             "verdict": point.said,
             "fault": point.fault.sentence if point.fault else None,
             "notes": list(point.remarked),
+            **({} if point.facts is None else price_fields(point.facts.price)),
             **(_whole(point) if found.best else {}),
         }
         for point in found.points
@@ -155,7 +175,8 @@ def _whole(point: Point) -> dict[str, Any]:
     return whole_plan({} if point.plan is None else choices(point.plan))
 
 
-def _finite(value: float | None) -> float | None:
+def finite(value: float | None) -> float | None:
+    """A number that JSON can hold."""
     return None if value is None or not math.isfinite(value) else value
 
 
@@ -189,10 +210,17 @@ def scale(found: Scaled) -> list[Line]:
     if found.best:
         names, align = [*names, "best plan"], align + "l"
     grid = Grid(names, rows, align, drop=("",))
-    head = f"{found.case.scenario.title}: {kind}{', the best plan at each size' if found.best else ''}"
-    stopped = [styled("Stopped before the last size.", BAD)] if found.stopped else []
-    noted = _remarks([row.point for row in found.rows])
-    return [styled(head, HEAD), *owned(found.case), *_freed(found), *stopped, grid, *noted, Text(), styled(bend(found))]
+    lines: list[Line] = [*head_of(found.case, _sized(found))]
+    lines.append(styled(f"{kind}{', the best plan at each size' if found.best else ''}"))
+    lines += [*_freed(found), *([styled("Stopped before the last size.", BAD)] if found.stopped else [])]
+    return [*lines, Text(), grid, *_remarks([row.point for row in found.rows]), Text(), styled(bend(found))]
+
+
+def _sized(found: Scaled) -> list[str]:
+    """What changes from size to size."""
+    each = found.case.node.accelerators
+    parts = ["cluster.node.accelerators"] if any(row.ranks < each for row in found.rows) else []
+    return ["cluster.nodes", *parts, *(["workload.global_batch"] if found.weak else [])]
 
 
 def _freed(found: Scaled) -> list[Line]:
@@ -240,6 +268,8 @@ def scale_json(found: Scaled) -> dict[str, Any]:
     """All sizes as plain values."""
     return {
         **head("costmodel/scale/v1"),
+        "title": title(found.case),
+        "facts": fact_fields(facts_of(found.case), _sized(found)),
         "kind": "weak" if found.weak else "strong",
         "bends_after": None if found.bend is None else found.rows[found.bend].ranks,
         "why": bend(found),
@@ -252,69 +282,12 @@ def scale_json(found: Scaled) -> dict[str, Any]:
 def _size(row: Row) -> dict[str, Any]:
     return {
         "ranks": row.ranks,
-        "efficiency": _finite(row.efficiency),
-        **{machine_name(name): _finite(row.point.costs.get(name)) for name in COLUMNS},
+        "efficiency": finite(row.efficiency),
+        **{machine_name(name): finite(row.point.costs.get(name)) for name in COLUMNS},
         **_whole(row.point),
         "grew": " ".join(term for term, _ in row.grew),
         "verdict": row.point.said,
         "fault": row.point.fault.sentence if row.point.fault else None,
         "notes": list(row.point.remarked),
-    }
-
-
-# ── sensitivity ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def sensitivity(found: Sensitive, shown: int = _KNOBS_SHOWN) -> list[Line]:
-    """A tornado, and which figure of the hardware is the bottleneck."""
-    knobs = found.knobs[:shown]
-    widest = max((max(abs(knob.low), abs(knob.high)) for knob in knobs), default=0.0)
-    rows = [_knob(knob, widest) for knob in knobs]
-    names = ("figure", "is", "turned", "down", "", "up")
-    head = f"{found.case.scenario.title}: {found.result} {result(found.result, found.value)}"
-    grid = Grid(names, rows, "krrrlr", drop=("is", "turned", ""))
-    searched = [] if found.case.scenario.plan else [styled(f"of the best plan, {brief_words(found.plan)}")]
-    lines: list[Line] = [styled(head, HEAD), *searched, *owned(found.case), grid]
-    if len(found.knobs) > shown:
-        lines.append(styled(f"  {len(found.knobs) - shown} more move it less", DIM))
-    if any(knob.kind == "fitted" for knob in knobs):
-        lines.append(styled("  fit.* were fitted: costmodel calibrate renews them, --set does not reach them", DIM))
-    return [*lines, Text(), *map(styled, bottleneck(found))]
-
-
-def _knob(knob: Knob, widest: float) -> tuple[str, ...]:
-    turned = f"±{knob.spread * 100:.3g} %"
-    sides = (_percent(knob.low), two_sided(knob.low, knob.high, widest), _percent(knob.high))
-    return (_settable(knob), knob.text, turned, *sides)
-
-
-def _settable(knob: Knob) -> str:
-    """The path that --set takes; of what was fitted, what the fit calls it."""
-    return f"fit.{knob.path.partition('.efficiency.')[2]}" if knob.kind == "fitted" else short(knob.path)
-
-
-def _percent(share: float) -> str:
-    if abs(share) < 5e-6:
-        return "0 %"
-    digits = 2 if abs(share) < 0.001 else 1
-    return f"{share * 100:+.{digits}f} %".replace("-", "−")
-
-
-def bottleneck(found: Sensitive) -> list[str]:
-    """What a tenth more of each figure of the hardware would buy, most first."""
-    sign = -1.0 if COLUMNS[found.result].better == "higher" else 1.0
-    gains = sorted(((-sign * knob.high, knob) for knob in found.hardware), key=lambda item: -item[0])
-    said = [f"10 % more {_short(knob.path)} buys {gain * 100:.2g} %." for gain, knob in gains[:4] if gain > 1e-5]
-    return said or ["No figure of the hardware, a tenth larger, makes it better."]
-
-
-def sensitivity_json(found: Sensitive) -> dict[str, Any]:
-    """The tornado as plain values: shares by which the result changes."""
-    return {
-        **head("costmodel/sensitivity/v1"),
-        "result": machine_name(found.result),
-        "value": found.value,
-        "plan": whole_plan(choices(found.plan)),
-        "bottleneck": bottleneck(found),
-        "figures": [{**asdict(knob), "low": _finite(knob.low), "high": _finite(knob.high)} for knob in found.knobs],
+        **({} if row.point.facts is None else price_fields(row.point.facts.price)),
     }

@@ -1,4 +1,4 @@
-"""Words that many answers share: results, shares and bands as people read them, a plan and its machine in a line."""
+"""Words that many answers share: results, shares and bands as people read them, a plan in a line."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from costmodel.estimate.block import Block
 from costmodel.estimate.costs import COLUMNS, number
 from costmodel.estimate.plan import Answer
-from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.split import stage_layers
-from costmodel.report.choices import choice_words, short_words, split_words, tuning_words
-from costmodel.units import counted, gib, parse, show, show_memory, significant
+from costmodel.parsing import parse
+from costmodel.report.choices import choice_words, short_words, split_words
+from costmodel.units import counted, gib, show, show_memory, significant
 
 TIME_TERMS = (
     ("matrix multiply", "matmul"),
@@ -157,13 +157,3 @@ def _form(block: Block) -> list[str]:
     schedule = block.structure.schedule
     named = [] if schedule in ("1f1b", "interleaved") else [str(schedule)]
     return [*named, f"mb {float(block.micro_batch[0]):.0f}", f"zero {block.structure.zero}"]
-
-
-def head(setting: Setting) -> str:
-    """What is asked about, in one line."""
-    case = setting.case
-    nodes = case.scenario.cluster.nodes
-    where = f"{nodes:,.0f} {'node' if nodes == 1 else 'nodes'}"
-    return (
-        f"{case.model.title}{tuning_words(setting)} on {number(setting.ranks):,.0f} × {case.accelerator.name}, {where}"
-    )

@@ -351,10 +351,11 @@ def test_a_scenario_without_a_plan(run: Any, faults: Faults, scenario: str) -> N
 def test_no_two_rows_look_alike(space: tuple[str, ...], columns: list[str], run: Any) -> None:
     options = [part for key in space for part in ("--set", f"search.{key}")]
     lines = run("search", "llama-3-70b-512", "--top", "20", *options).out.splitlines()
-    names = lines[3].split()
+    start = next(place for place, line in enumerate(lines) if line.split()[:1] == ["#"])
+    names = lines[start].split()
     assert [name for name in names if name in ("order", "split", "cp_type")] == columns
     end = names.index("step")
-    rows = [tuple(line.split()[1:end]) for line in lines[4:24]]
+    rows = [tuple(line.split()[1:end]) for line in lines[start + 1 : start + 21]]
     assert len(set(rows)) == 20
 
 

@@ -118,7 +118,8 @@ def test_lists_in_brackets_are_one_value(run: Any) -> None:
     plan = best[1][0]
     assert {name: found["points"][1][name] for name in SIZES} == {name: plan[name] for name in SIZES}
     out = run("sweep", NAME, "--over", over, "--best").out
-    assert f"tp {plan['tp']} · pp {plan['pp']} · dp {plan['dp']}" in out.splitlines()[3]
+    (row,) = (line for line in out.splitlines() if line.split()[:1] == ["[4,8]"])
+    assert f"tp {plan['tp']} · pp {plan['pp']} · dp {plan['dp']}" in row
 
 
 def test_standard_input_is_swept(run: Any, scenario: str) -> None:
@@ -343,10 +344,11 @@ def test_what_stands_there_can_be_set(run: Any) -> None:
     """Every name of the table with the figure beside it; but for fitted ones, of which it says so."""
     figures = told(run, "sensitivity", NAME)["figures"]
     lines = run("sensitivity", NAME, "--top", "1000").out.splitlines()
-    names = [line.split()[0] for line in lines[2 : 2 + len(figures)]]
+    start = next(place for place, line in enumerate(lines) if line.split()[:1] == ["figure"]) + 1
+    names = [line.split()[0] for line in lines[start : start + len(figures)]]
     fitted = [name.startswith("fit.") for name in names]
     assert fitted == [item["kind"] == "fitted" for item in figures]
-    assert "--set does not reach them" in lines[2 + len(figures)]
+    assert "--set does not reach them" in lines[start + len(figures)]
     own = estimated(run)["step_time_s"]
     settings = [f"{name}={item['text']}" for name, item in zip(names, figures, strict=True) if item["kind"] != "fitted"]
     assert estimated(run, *settings)["step_time_s"] == own
@@ -706,5 +708,7 @@ def test_numbers_are_written_as_people_write_them(run: Any) -> None:
         said = run(*shlex.split(next_one.removeprefix("Next: costmodel ")), "--json")
         assert json.loads(said.out)["plans"][0]["run_time_s"] <= 345 * 86400
     ran = run("sweep", NAME, "--over", "plan.dp=8..80000000*100")
-    assert [line.split()[0] for line in ran.out.splitlines()[2:6]] == ["8", "800", "80,000", "8"]
+    lines = ran.out.splitlines()
+    start = next(place for place, line in enumerate(lines) if line.split()[:1] == ["plan.dp"]) + 1
+    assert [line.split()[0] for line in lines[start : start + 4]] == ["8", "800", "80,000", "8"]
     assert "e+" not in ran.out + run("estimate", NAME, "--set", "plan.dp=200000000").out

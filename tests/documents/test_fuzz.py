@@ -323,7 +323,7 @@ def patience() -> Iterator[None]:
         gc.enable()
 
 
-def _misbehaviour(run: Callable[..., Any], case: tuple[tuple[str, ...], bytes], folder: Path, tally: Tally) -> str:
+def misbehaviour(run: Callable[..., Any], case: tuple[tuple[str, ...], bytes], folder: Path, tally: Tally) -> str:
     """What is wrong with the way a case ended, or nothing."""
     arguments, stdin = case
     begun = time.process_time()
@@ -373,7 +373,7 @@ def test_hostile_input_ends_with_an_answer_or_a_fault(
     )
     @given(case=cases(what))
     def trial(case: tuple[tuple[str, ...], bytes]) -> None:
-        wrong = _misbehaviour(run, case, tmp_path, tally)
+        wrong = misbehaviour(run, case, tmp_path, tally)
         if wrong and asked:
             tally.wrong.setdefault(wrong, repr(case)[:8000])
             return

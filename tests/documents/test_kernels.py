@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,12 @@ node: NCCL INFO Launch mode Parallel
      8388608        524288   float     sum    84.10   99.75   74.81  2e-07    83.90   99.98   74.99  2e-07
 """
 STAMPED = NOW.replace("#wrong\n", "#wrong timestamp\n").replace("N/A\n", "N/A 2026-01-02 03:04:05\n")
+
+
+@pytest.fixture(autouse=True)
+def _in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts of other folders are not quoted."""
+    monkeypatch.chdir(tmp_path)
 
 
 def written(folder: Path, text: str | bytes, name: str = "table.csv") -> str:
@@ -222,18 +230,85 @@ def test_runs_among_kernels_are_called_what_they_are(tmp_path: Path, run: Any) -
 
 def test_runs_that_lack_a_column_are_asked_for_it(tmp_path: Path, run: Any) -> None:
     """Without heads it is no table of collectives, though both have gpus."""
-    ran = run("calibrate", written(tmp_path, "gpu,gpus,layers,hidden,seq,gbs,step_time_s\nH100,8,1,2,3,4,5\n"))
+    table = "gpu,gpus,layers,hidden,seq,gbs,step_time_s\nH100,8,1,2,3,4,5\n"
+    ran = run("calibrate", written(tmp_path, table), cwd=tmp_path)
     assert (ran.code, ran.err.count("error[")) == (2, 1)
     assert "the column 'heads' is missing" in ran.err
 
 
-@pytest.mark.parametrize("prefix", ["[1,0]<stdout>:", "0: ", "2026-11-02T10:11:12Z ", "\x1b[0m"])
-def test_what_stands_before_the_lines_of_nccl_tests_is_shown(tmp_path: Path, run: Any, prefix: str) -> None:
-    tagged = "".join(f"{prefix}{line}" for line in NOW.splitlines(keepends=True))
-    ran = run("calibrate", written(tmp_path, tagged))
-    assert (ran.code, ran.err.count("error[")) == (2, 1)
-    assert "stands before its lines" in ran.err
-    assert "take that away" in ran.err
+PREFIXES = [
+    "[1,0]<stdout>:",
+    "[0] ",
+    "0: ",
+    "node1: ",
+    "worker-3  | ",
+    "2026-11-02T10:11:12Z ",
+    "[2026-11-02 10:11:12.123] ",
+    "(RayWorker pid=12, ip=10.0.0.1) ",
+    "\x1b[0m",
+    "  17  ",
+]
+
+
+@pytest.mark.parametrize("prefix", ["", *PREFIXES])
+@pytest.mark.parametrize("hashed", [True, False])
+def test_nccl_tests_out_of_a_log_or_a_page_are_read(tmp_path: Path, prefix: str, hashed: bool) -> None:
+    """Tags, times and columns before the lines, other ones on each, and the '#' that a page made a heading of."""
+    plain = read_timings(written(tmp_path, NOW))
+    lines = NOW.splitlines() if hashed else [line.replace("#", "", 1) for line in NOW.splitlines()]
+    text = "".join(f"{_counted_up(prefix, number)}{line}\n" for number, line in enumerate(lines))
+    found = read_timings(written(tmp_path, text))
+    assert [row.written for row in found.rows] == [row.written for row in plain.rows]
+    assert [row.cells for row in found.rows] == [row.cells for row in plain.rows]
+    assert [row.place.line for row in found.rows] == [row.place.line for row in plain.rows]
+
+
+def _counted_up(prefix: str, number: int) -> str:
+    """Times and line numbers that are not the same on every line; tags of a rank stay."""
+    return prefix.replace("12", f"{10 + number % 40}") if ":1" in prefix else prefix.replace("17", f"{17 + number}")
+
+
+def test_nccl_tests_pasted_without_hashes_are_read(tmp_path: Path, run: Any) -> None:
+    """As on a web page; the words below the table belong to nobody."""
+    (tmp_path / "pasted.txt").write_text(PASTED, "utf-8")
+    found = read_timings(str(tmp_path / "pasted.txt"))
+    assert [row.number("bytes") for row in found.rows] == [1048576, 16777216, 268435456, 8589934592]
+    assert [row.number("time_us") for row in found.rows] == [52.10, 221.0, 2190.0, 65100]
+    assert {row.text("op") for row in found.rows} == {"all_reduce"}
+    assert {row.number("gpus") for row in found.rows} == {8}
+    ran = run("calibrate", "pasted.txt", cwd=tmp_path)
+    assert ran.code == 0, ran.err
+    assert "a100-sxm-40" in ran.out
+
+
+PASTED = """mpirun -np 8 all_reduce_perf -b 1M -e 8G -f 16
+ nThread 1 nGpus 1 minBytes 1048576 maxBytes 8589934592 step: 16(factor) warmup iters: 5 iters: 20 validation: 1
+
+ Using devices
+{}
+                                                     out-of-place                       in-place
+       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error
+        (B)    (elements)                     (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+     1048576        262144   float     sum    52.10   20.13   35.22  1e-06    51.30   20.44   35.77  1e-06
+    16777216       4194304   float     sum    221.0   75.91  132.85  1e-06    220.1   76.23  133.40  1e-06
+   268435456      67108864   float     sum   2190.0  122.57  214.50  1e-06   2188.0  122.68  214.70  1e-06
+  8589934592    2147483648   float     sum    65100  131.95  230.91  1e-06    65090  131.97  230.95  1e-06
+
+Figures like these were seen on another cluster, too.
+""".format(
+    "".join(
+        f"   Rank  {rank} Pid {11 + rank} on hosta device  {rank} [0x00] NVIDIA A100-SXM4-40GB\n" for rank in range(8)
+    )
+)
+
+
+@pytest.mark.parametrize("line", ["size count type " * 2000, " " * 20_000 + "size", "a" * 20_000, "1 " * 10_000])
+def test_odd_lines_take_no_time(tmp_path: Path, line: str) -> None:
+    text = "# size count type\n" + "\n".join([line] * 20)
+    begun = time.process_time()
+    with contextlib.suppress(CostModelError):
+        read_timings(written(tmp_path, text))
+    assert time.process_time() - begun < 2
 
 
 def test_what_a_run_does_not_say_is_told_once(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from costmodel.documents.case import load
-from costmodel.documents.library import FOLDERS, find, names, plural, read
+from costmodel.documents.folders import plural
+from costmodel.documents.library import FOLDERS, find, names, read
 from costmodel.documents.reading import parse
 from costmodel.errors import CostModelError
 from costmodel.estimate.setting import setting_of
@@ -175,8 +176,8 @@ def test_a_file_one_may_not_read(
     [
         ("nope", "there is no scenario named 'nope'", "costmodel list scenarios shows them all"),
         ("llama-3-70b-51", "there is no scenario named", f"did you mean '{NAME}'?"),
-        ("llama-3-70b", "'llama-3-70b' is the name of a model", f"did you mean '{NAME}'?"),
-        ("h100-sxm", "'h100-sxm' is the name of an accelerator", "costmodel list scenarios"),
+        ("llama-3-70b", "'llama-3-70b' is a model, and a scenario is wanted here", f"did you mean '{NAME}'?"),
+        ("h100-sxm", "'h100-sxm' is an accelerator", "costmodel list scenarios"),
         ("", "there is no scenario named ''", "costmodel list scenarios"),
         (".", "there is no scenario named '.'", "'.' is a folder; name a file in it"),
         ("x" * 300, "there is no scenario named", "costmodel list scenarios"),

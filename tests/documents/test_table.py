@@ -18,6 +18,12 @@ ROW = "22b,48,6144,64,2048,8,4,A100-80GB,false,8,1.42,full"
 TEXT = f"{HEADER}\n{ROW}\n"
 
 
+@pytest.fixture(autouse=True)
+def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faults quote the text of files in the working folder alone."""
+    monkeypatch.chdir(tmp_path)
+
+
 def written(folder: Path, text: str | bytes) -> str:
     path = folder / "runs.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())

@@ -154,9 +154,15 @@ def fabric(rails: str, oversubscription: float = 4.0) -> Setting:
 
 
 def free_links(asked: Setting) -> Setting:
-    """The same, inside nodes too, and for tokens on their way to experts."""
+    """The same, inside nodes too, and for tokens on their way to experts; communicators take no memory."""
     inside = asked.case.scale_up.model_copy(update={"bandwidth": FASTEST})
-    return _experts(without_network(replace(asked, case=replace(asked.case, scale_up=inside))), start=0.0)
+    runtime = asked.stack.runtime.model_copy(update={"communicator": 0.0})
+    free = replace(
+        asked,
+        case=replace(asked.case, scale_up=inside),
+        stack=asked.stack.model_copy(update={"runtime": runtime}),
+    )
+    return _experts(without_network(free), start=0.0)
 
 
 def free_memory(asked: Setting) -> Setting:

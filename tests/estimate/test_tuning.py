@@ -11,7 +11,7 @@ from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.adapters import adapters, thin, trained_in
 from costmodel.estimate.shapes.work import model_parameters, shard
 from costmodel.report.choices import tuning_notes
-from costmodel.report.words import head
+from costmodel.report.head import head_of
 from estimate.cases import ask, costs, line, one, setting, written_out
 
 
@@ -181,5 +181,5 @@ def test_frozen_weights_that_are_kept_narrow_alone_are_never_converted() -> None
 
 
 def test_an_answer_says_what_is_trained() -> None:
-    assert "qlora of rank 8" in head(tuned("qlora", rank=8))
-    assert "lora" not in head(setting())
+    assert "qlora of rank 8" in head_of(tuned("qlora", rank=8).case)[1].plain
+    assert "lora" not in head_of(setting().case)[1].plain

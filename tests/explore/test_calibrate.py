@@ -18,6 +18,7 @@ from costmodel.documents.rewriting import document_text, rewritten
 from costmodel.equations.arithmetic import attention_flop, matmul_flop
 from costmodel.equations.collectives import wire_bytes
 from costmodel.equations.traffic import attention_traffic, matmul_bytes
+from costmodel.explore.calibrate.beside import beside, soundness
 from costmodel.explore.calibrate.calibrate import calibrated, calibration
 from costmodel.explore.calibrate.forms import ALL_REDUCE, ATTENTION, BACKWARD, COLLECTIVE, MATMUL, Form
 from costmodel.explore.calibrate.regression import DRAWS, error_of, fitted, held_out, second_half
@@ -393,3 +394,59 @@ def test_json_has_every_fit_and_what_was_left_out(run: Any) -> None:
     assert {constant["name"] for constant in matmul["constants"]} == set(write.MATMUL)
     assert matmul["held_out_median"] < matmul["in_use_median"]
     assert told["written"] == []
+
+
+def _collectives(folder: Path, factor: float, sizes: int = 6) -> Any:
+    """All-reduces of 8 A100 that take a multiple of what the constants in use say of sound ones."""
+    path = folder / "sound.csv"
+    messages = [2.0**20 * 8.0**power for power in range(sizes)]
+
+    def fit_of(times: list[float]) -> Any:
+        rows = "".join(
+            f"a100-sxm-80,all_reduce,8,{size:.0f},{time:.6f}\n" for size, time in zip(messages, times, strict=True)
+        )
+        path.write_text(f"gpu,op,n_gpus,bytes,time_us\n{rows}", "utf-8")
+        (fit,) = calibrated([str(path)]).fits
+        return fit
+
+    sound = {one.measured: one.predicted for one in beside(fit_of([1.0 + place for place in range(sizes)]))}
+    return fit_of([1e6 * factor * predicted for _, predicted in sorted(sound.items())])
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(0.5, "faster"), (0.95, "sound"), (1.0, "sound"), (1.1, "sound"), (2.0, "slower")]
+)
+def test_measured_stands_beside_predicted_with_its_sign(factor: float, verdict: str, tmp_path: Path) -> None:
+    """Times that are so many times the predicted ones: predicted over measured is one over that, less one."""
+    fit = _collectives(tmp_path, factor)
+    found = beside(fit)
+    assert [one.rows for one in found] == [1] * 6
+    assert [one.error for one in found] == pytest.approx([1 / factor - 1] * 6, abs=1e-5)
+    assert fit.now.bias == pytest.approx(1 / factor - 1, abs=1e-5)
+    assert fit.now.median == pytest.approx(abs(1 / factor - 1), abs=1e-5)
+    fabric = soundness(fit)
+    assert fabric is not None
+    assert fabric.verdict == verdict
+    assert fabric.error == pytest.approx(1 / factor - 1, abs=1e-5)
+    entry = read("efficiency", "a100-sxm-80").collectives["all_reduce"]
+    assert fabric.apart == entry.fitted.p90
+
+
+def test_a_fabric_that_is_slower_than_sound_ones_is_called_so(tmp_path: Path, run: Any) -> None:
+    _collectives(tmp_path, 2.0)
+    ran = run("calibrate", "sound.csv", cwd=tmp_path)
+    assert "50 % slower than sound ones" in ran.out
+    assert "−50.0 %" in ran.out
+    answer = json.loads(run("calibrate", "sound.csv", "--json", cwd=tmp_path).out)
+    (fabric,) = answer["fabrics"]
+    assert (fabric["verdict"], fabric["fit"]) == ("slower", "collectives all_reduce")
+    assert [round(size["error"], 3) for size in answer["sizes"]] == [-0.5] * 6
+    assert answer["fits"][0]["in_use_bias"] == pytest.approx(-0.5, abs=1e-5)
+    _collectives(tmp_path, 1.0)
+    assert "as fast as sound ones" in run("calibrate", "sound.csv", cwd=tmp_path).out
+
+
+def test_kernels_have_no_fabric() -> None:
+    (fit,) = calibrated([GEMM]).fits
+    assert soundness(fit) is None
+    assert {one.size.split(" ")[0] for one in beside(fit)} == {"n"}

@@ -11,7 +11,7 @@ import pint
 import pytest
 
 from costmodel.equation import Equation
-from costmodel.units import parse_unit
+from costmodel.parsing import parse_unit
 
 from .catalogue import MODULES, choices, numbers, registered
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from costmodel.equation import EQUATIONS, Equation, parse_contract
-from costmodel.units import parse_unit
+from costmodel.parsing import parse_unit
 
 from .catalogue import ALGORITHMS, MODULES, SOURCES, read_yaml, registered
 

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from costmodel.documents.base import Sourced
+from costmodel.documents.hardware import Peak
 from costmodel.documents.library import FOLDERS, read
 from costmodel.documents.schema import schemas
 from costmodel.errors import CostModelError
@@ -76,6 +79,21 @@ def test_document_validates_under_its_own_name(path: Path) -> None:
 def test_every_group_names_a_source_that_exists(path: Path) -> None:
     tree = read_yaml(path)
     assert sorted({*cited(tree)} - own_sources(tree) - BIBLIOGRAPHY) == []
+    kind = KINDS[relative(path.parent)]
+    assert list(unsourced(read(kind, str(path)))) == []
+
+
+def unsourced(document: Any, path: str = "") -> Iterator[str]:
+    """The path of every group of facts that names no source."""
+    if isinstance(document, BaseModel):
+        if isinstance(document, Sourced) and not document.source:
+            yield path or "."
+        for name, inner in document:
+            yield from unsourced(inner, f"{path}.{name}")
+    elif isinstance(document, list | dict):
+        items = document.items() if isinstance(document, dict) else enumerate(document)
+        for key, inner in items:
+            yield from unsourced(inner, f"{path}.{key}")
 
 
 @every_document
@@ -126,6 +144,8 @@ def test_planted_faults_are_caught() -> None:
     tree = {"source": "a", "peak": {"source": "b"}, "layers": [{"source": "c"}], "sources": {"b": {"title": "B"}}}
     assert sorted(cited(tree)) == ["a", "b", "c"]
     assert own_sources(tree) == {"b"}
+    peak = Peak.model_validate({"bf16": "1 TFLOP/s"})
+    assert list(unsourced({"peak": peak, "other": [peak.model_copy(update={"source": "x"})]})) == [".peak"]
     path = ROOT / "hardware/accelerators/x.yaml"
     assert not head_fault(path, f"{SCHEMA_LINE}../schema.json\n")
     assert head_fault(path, f"{SCHEMA_LINE}schema.json\n")

@@ -212,7 +212,7 @@ def test_outputs_are_written_again(run: Any) -> None:
     assert told.startswith("Words.\n\n```console\n$ costmodel explain busbw\nbusbw  ")
     assert "old words" not in told
     assert "…" in told or "last" not in told
-    assert "is not one of 'scenarios'" in told
+    assert "there is no group of documents called 'nowhere'" in told
     assert "$ costmodel not this one\n```\n" in told
     assert rewritten(Path("a.md"), told, run) == told
 

@@ -32,6 +32,11 @@ class ServingCase(LoadedScenario):
         """Where it runs."""
         return self.scenario.cluster
 
+    @property
+    def stated_price(self) -> float | None:
+        """The rent of an accelerator that the scenario states."""
+        return self.scenario.assume.price
+
 
 def serving_case_of(scenario: ServingScenario, reader: Reader, tree: dict[str, Any]) -> ServingCase:
     """A checked scenario with every document it names, and those that these name."""

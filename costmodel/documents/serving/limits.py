@@ -7,14 +7,27 @@ from typing import TypeVar
 from pydantic import Field
 
 from costmodel.documents.base import Document, NonNegative
-from costmodel.documents.limits import Bound, BytesLimit, MoneyLimit, ShareLimit, TimeLimit, TokenRateLimit
+from costmodel.documents.limits import (
+    Bound,
+    BytesLimit,
+    GpuTokenRateLimit,
+    ShareLimit,
+    TimeLimit,
+    TokenPriceLimit,
+    TokenRateLimit,
+)
 from costmodel.documents.serving.results import RESULTS
+from costmodel.documents.serving.workload import RequestRate
 
 B = TypeVar("B", bound=Document)
 
 
 class CountLimit(Bound[NonNegative]):
     """Bounds on a number of requests, tokens, replicas or accelerators."""
+
+
+class RequestRateLimit(Bound[RequestRate]):
+    """Bounds on a rate of requests."""
 
 
 def _bounded(kind: type[B], result: str) -> B:
@@ -32,15 +45,15 @@ class ServingLimits(Document):
     tpot: TimeLimit = _bounded(TimeLimit, "tpot")
     worst_gap: TimeLimit = _bounded(TimeLimit, "worst_gap")
     latency: TimeLimit = _bounded(TimeLimit, "latency")
-    requests_per_s: TokenRateLimit = _bounded(TokenRateLimit, "requests_per_s")
+    requests_per_s: RequestRateLimit = _bounded(RequestRateLimit, "requests_per_s")
     output_tokens_per_s: TokenRateLimit = _bounded(TokenRateLimit, "output_tokens_per_s")
     total_tokens_per_s: TokenRateLimit = _bounded(TokenRateLimit, "total_tokens_per_s")
     tokens_per_s_per_user: TokenRateLimit = _bounded(TokenRateLimit, "tokens_per_s_per_user")
-    tokens_per_s_per_gpu: TokenRateLimit = _bounded(TokenRateLimit, "tokens_per_s_per_gpu")
+    tokens_per_s_per_gpu: GpuTokenRateLimit = _bounded(GpuTokenRateLimit, "tokens_per_s_per_gpu")
     concurrency: CountLimit = _bounded(CountLimit, "concurrency")
     utilisation: ShareLimit = _bounded(ShareLimit, "utilisation")
-    saturation_per_s: TokenRateLimit = _bounded(TokenRateLimit, "saturation_per_s")
-    rate_within_slo_per_s: TokenRateLimit = _bounded(TokenRateLimit, "rate_within_slo_per_s")
+    saturation_per_s: RequestRateLimit = _bounded(RequestRateLimit, "saturation_per_s")
+    rate_within_slo_per_s: RequestRateLimit = _bounded(RequestRateLimit, "rate_within_slo_per_s")
     replicas: CountLimit = _bounded(CountLimit, "replicas")
     gpus: CountLimit = _bounded(CountLimit, "gpus")
     interference_share: ShareLimit = _bounded(ShareLimit, "interference_share")
@@ -60,9 +73,9 @@ class ServingLimits(Document):
     concurrency_steady: CountLimit = _bounded(CountLimit, "concurrency_steady")
     memory_peak: BytesLimit = _bounded(BytesLimit, "memory_peak")
     memory: ShareLimit = _bounded(ShareLimit, "memory_share")
-    cost_per_minput: MoneyLimit = _bounded(MoneyLimit, "cost_per_minput")
-    cost_per_moutput: MoneyLimit = _bounded(MoneyLimit, "cost_per_moutput")
-    cost_per_mtoken: MoneyLimit = _bounded(MoneyLimit, "cost_per_mtoken")
+    cost_per_minput: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_minput")
+    cost_per_moutput: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_moutput")
+    cost_per_mtoken: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_mtoken")
 
 
 SERVICE_LEVEL = ("ttft", "ttft_p99", "tpot", "worst_gap", "latency")  # at_most on these bounds the rate

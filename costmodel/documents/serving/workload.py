@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.base import Count, Document, NonNegative, Seconds, Whole, quantity
+from costmodel.documents.base import Document, NonNegative, Quantity, Seconds
 from costmodel.documents.precision import Precision
 from costmodel.units import Figure
 
@@ -15,8 +15,11 @@ WeightType = Literal["bf16", "fp16", "fp8", "fp8-block", "int8", "int4-g128", "n
 CacheType = Literal["bf16", "fp16", "fp8"]
 Traffic = Literal["steady", "burst"]
 
-_rate, _rate_schema = quantity("1/s", 0, 1e9, above=True, written="8 /s")
-RequestRate = Annotated[float, _rate, _rate_schema]
+RequestRate = Annotated[float, Quantity("request/s", 0, 1e9, above=True)]
+Tokens = Annotated[float, Quantity("token", 1, 1e18, whole=True)]
+FewTokens = Annotated[float, Quantity("token", 0, 1e18, whole=True)]
+Requests = Annotated[float, Quantity("request", 1, 1e12, whole=True)]
+Users = Annotated[float, Quantity("user", 1, 1e12, whole=True)]
 
 LOADS = ("rate", "concurrency", "users")
 
@@ -24,7 +27,7 @@ LOADS = ("rate", "concurrency", "users")
 class Lengths(Document):
     """Lengths that differ from request to request."""
 
-    mean: Count = Field(description="Tokens, on average")
+    mean: Tokens = Field(description="Tokens, on average")
     spread: NonNegative = Field(default=0.0, description="Standard deviation over the mean; lengths are log-normal")
 
 
@@ -32,7 +35,7 @@ def _length(value: Any) -> str:
     return "spread" if isinstance(value, dict) else "same"
 
 
-Length = Annotated[Annotated[Count, Tag("same")] | Annotated[Lengths, Tag("spread")], Discriminator(_length)]
+Length = Annotated[Annotated[Tokens, Tag("same")] | Annotated[Lengths, Tag("spread")], Discriminator(_length)]
 
 
 class Serving(Document):
@@ -42,17 +45,17 @@ class Serving(Document):
     prompt: Length = Field(description="Tokens of a prompt: a number, or mean and spread")
     output: Length = Field(description="Tokens of an answer: a number, or mean and spread")
     rate: RequestRate | None = Field(default=None, description="Requests that arrive, at random, at all replicas")
-    concurrency: Count | None = Field(
+    concurrency: Requests | None = Field(
         default=None, description="Requests in flight on all replicas, each followed by the next: a benchmark"
     )
-    users: Count | None = Field(default=None, description="Users of all replicas, each of whom thinks between requests")
+    users: Users | None = Field(default=None, description="Users of all replicas, each of whom thinks between requests")
     think_time: Seconds | None = Field(default=None, description="Time between an answer and the user's next request")
     traffic: Traffic | None = Field(
         default=None,
         description="Of a concurrency: steady, or burst where all start at once as benchmarks do; else steady",
     )
-    shared_prefix: Whole = Field(default=0.0, description="Tokens that all prompts begin with")
-    context: Count | None = Field(
+    shared_prefix: FewTokens = Field(default=0.0, description="Tokens that all prompts begin with")
+    context: Tokens | None = Field(
         default=None, description="Tokens of the longest request that is allowed; else the mean prompt and answer"
     )
     precision: Precision = Field(default="bf16", description="Type the matrix products of the layers read")

@@ -28,6 +28,8 @@ from costmodel.estimate.legality.choices import (
 from costmodel.estimate.legality.context import chunked_sequence, context_not_offered, heads_exchanged, shard_replicas
 from costmodel.estimate.legality.expert import expert_ranks, expert_widths, no_experts, whole_experts, whole_sequences
 from costmodel.estimate.legality.masks import Mask, all_if, any_of, leaves_rest, none
+from costmodel.estimate.legality.workload import odd_batch, odd_sequence, rounded
+from costmodel.estimate.node_in_use import held_by_host_link
 from costmodel.estimate.once import OFFLOAD, RECOMPUTE, SPLIT, once
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, wrong_batches, wrong_shape
@@ -267,6 +269,7 @@ def _never_fitted(efficiency: Efficiency) -> bool:
 def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:
     """What a legal plan should be told."""
     yield "N001", leaves_rest(setting.domain, block.tp)
+    yield "N014", all_if(block, held_by_host_link(setting.case))
     yield "N005", all_if(block, _never_fitted(setting.case.efficiency))
     counts = [kind.attention.kv_heads for kind in setting.model.layers if kind.attention is not None]
     yield "N002", np.asarray(block.tp > min(counts, default=math.inf))
@@ -277,6 +280,9 @@ def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:
     yield "N009", all_if(block, setting.attention is None and any(_odd_heads(setting)))
     longer = setting.sequence > setting.model.max_sequence
     yield "N006", all_if(block, longer and setting.model.positions != "learned")
+    yield "N020", all_if(block, any(rounded(batch) for _, batch in setting.case.scenario.from_tokens))
+    yield "N021", all_if(block, odd_sequence(setting.sequence))
+    yield "N022", all_if(block, odd_batch(setting.global_batch, setting.sequence))
 
 
 def _odd_heads(setting: Setting) -> Iterator[bool]:

@@ -149,5 +149,23 @@ REMARKS = {
         "(assume.sustained well below 1), or the share is of another peak or convention than the products' own "
         "(assume.mfu_peak, assume.flop_convention).",
     ),
+    "N014": Rule(
+        "over the host link",
+        "The interfaces of an accelerator together carry more than its link to the host; it sends no faster than that.",
+    ),
+    "N020": Rule(
+        "batch in tokens",
+        "The tokens of a batch are no whole number of sequences; the nearest number of sequences is taken.",
+    ),
+    "N021": Rule(
+        "unusual sequence",
+        "k is 1,000 and Ki is 1,024: 16k is 16,000 tokens, 16Ki the 16,384 that most models are trained on. Fewer than "
+        "32 tokens may have been meant in thousands.",
+    ),
+    "N022": Rule(
+        "unusual batch",
+        "global_batch counts sequences, and a step of these takes over 256 million tokens, twice the largest published "
+        "(MiniMax-01, 2025: 128 million). A batch in tokens is written with its unit: '4M tokens'.",
+    ),
     "N004": Rule("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
 }

@@ -166,7 +166,8 @@ def _stage(
         column["update"] = _updating(setting, block, held, added(column, OF_BACKWARD))
         column["fragmentation"] = reserved_bytes(added(column, ALLOCATED), setting.fragmentation)
         runtime = stack.runtime
-        column["runtime"] = overhead_bytes(runtime.context, runtime.communicators, runtime.communicator)
+        opened = runtime.communicators if setting.ranks > 1 else 0.0
+        column["runtime"] = overhead_bytes(runtime.context, opened, runtime.communicator)
         column |= dict(zip(ON_HOST, (column_host, gone), strict=True))
     return column
 

@@ -16,7 +16,7 @@ from costmodel.equations.serving.serving_economics import output_cost, prompt_co
 from costmodel.equations.serving.steady_state import interference_share
 from costmodel.estimate.costs import Costs
 from costmodel.estimate.limits import Limit, written
-from costmodel.estimate.machine import rent_of
+from costmodel.estimate.price import price_per_accelerator
 from costmodel.estimate.serving.closed_loop import closed_loop
 from costmodel.estimate.serving.inputs import ServingInputs
 from costmodel.estimate.serving.layout import Layout
@@ -144,14 +144,9 @@ def _held(inputs: ServingInputs, layout: Layout, memory: EngineMemoryUse) -> dic
     }
 
 
-def price_per_accelerator(inputs: ServingInputs) -> Number:
-    """Rent of one accelerator, written or listed; not a number when neither is known."""
-    return rent_of(inputs.case, inputs.case.scenario.assume.price)
-
-
 def _money(inputs: ServingInputs, layout: Layout, point: OperatingPoint, state: SteadyState) -> dict[str, Number]:
     """Rent at this load, which pays for idle time too."""
-    load, price, ranks = inputs.load, price_per_accelerator(inputs), layout.ranks
+    load, price, ranks = inputs.load, price_per_accelerator(inputs.case), layout.ranks
     output = repeated(state.rate, load.output)
     every = token_cost(1e6, ranks, price, output)
     prompts = prompt_cost(1e6, ranks, price, point.gamma)

@@ -117,7 +117,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         memory_share=fits.memory.share,
         sequences=speaker.choose("stack.sequences", engine.sequences, picked.sequences, by_size),
         budget=speaker.choose("stack.budget", engine.budget, picked.budget, by_size),
-        assumed=(*speaker.assumed, *_price(case)),
+        assumed=(*_converted(case), *speaker.assumed),
     )
 
 
@@ -198,9 +198,6 @@ def _experts(case: ServingCase, kernels: ServingFit, recipe: Recipe) -> FusedExp
     return found
 
 
-def _price(case: ServingCase) -> tuple[Assumed, ...]:
-    listed = case.node.price
-    if case.scenario.assume.price is not None or listed is None:
-        return ()
-    origin = f"nodes/{case.node.name}, {listed.sold}, {listed.date}"
-    return (Assumed("assume.price", f"{show(listed.hourly, 'USD/s')} a node", origin),)
+def _converted(case: ServingCase) -> tuple[Assumed, ...]:
+    """A model that was written by its name on the hub."""
+    return tuple(Assumed("model", shape, f"the shape of {name} on the hub") for name, shape in case.hub.items())

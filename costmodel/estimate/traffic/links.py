@@ -10,26 +10,20 @@ from costmodel.equations.collectives import Operation
 from costmodel.equations.counting import repeated
 from costmodel.equations.topology import (
     carried_over,
-    interface_bandwidth,
     link_bandwidth,
     off_rail,
     rail_bandwidth,
     spine_bandwidth,
 )
 from costmodel.estimate.machine import Machine
+from costmodel.estimate.node_in_use import interface_rate
 from costmodel.estimate.traffic.groups import Group
-
-
-def interface(setting: Machine, share: float) -> Number:
-    """What one accelerator gets of its node's interfaces."""
-    node, fabric = setting.case.node, setting.case.scale_out
-    return interface_bandwidth(node.scale_out.nics, fabric.bandwidth, node.accelerators, share)
 
 
 def network_rate(setting: Machine, share: float, group: Group, operation: Operation) -> Number:
     """The network's rate for a group: of its own interface, less where it leaves its rail or reaches past a pod."""
     cluster, accelerators = setting.case.cluster, setting.case.node.accelerators
-    rate = own = interface(setting, share)
+    rate = own = interface_rate(setting.case, share)
     if cluster.rails != "none":
         with term("rail"):
             off = off_rail(group.stride, accelerators)

@@ -65,6 +65,8 @@ class Sample:
     columns: Columns
     measured: Array
     groups: list[str]
+    grouped: tuple[str, ...]  # what each of these says, in order
+    table: Mapping[str, Array]
     range: str
     files: Mapping[str, str]
     now: dict[str, float] | None
@@ -116,7 +118,18 @@ class Kernels:
         rows = zip(*(self.table[name] for name in group), strict=True)
         groups = [" ".join(f"{value:g}" for value in row) for row in rows]
         return Sample(
-            self.key, of or self.key.of, form, columns, self.measured, groups, self.range, self.files, now, path
+            key=self.key,
+            of=of or self.key.of,
+            form=form,
+            columns=columns,
+            measured=self.measured,
+            groups=groups,
+            grouped=tuple(group),
+            table=self.table,
+            range=self.range,
+            files=self.files,
+            now=now,
+            path=path,
         )
 
 

@@ -49,10 +49,13 @@ class Form:
 
 @dataclass(frozen=True)
 class Error:
-    """How far off times are: median and 90th percentile of |predicted / measured − 1|, and the loss the fit counts."""
+    """How far off times are: median and 90th percentile of |predicted / measured − 1|, the median with its sign, and
+    the loss the fit counts.
+    """
 
     median: float
     p90: float
+    bias: float
     loss: float
 
 
@@ -63,9 +66,10 @@ def taken(columns: Columns, chosen: NDArray[np.bool_]) -> Columns:
 
 def error_of(predicted: Array, measured: Array) -> Error:
     """How far off these times are."""
-    off = np.abs(predicted / measured - 1)
+    off = predicted / measured - 1
     loss = float(np.mean(_losses(np.log(predicted / measured))))
-    return Error(float(np.percentile(off, 50)), float(np.percentile(off, 90)), loss)
+    far = np.abs(off)
+    return Error(float(np.percentile(far, 50)), float(np.percentile(far, 90)), float(np.median(off)), loss)
 
 
 def _losses(residuals: Array) -> Array:

@@ -10,10 +10,12 @@ from costmodel.documents.case import Case
 from costmodel.documents.references import REFERENCES
 from costmodel.errors import Place
 from costmodel.estimate.costs import machine_name
+from costmodel.estimate.facts import Facts, facts_of
 from costmodel.estimate.plan import Answer
 from costmodel.explore.compare.figures import MEMORY, TRAFFIC, choices, figures
 from costmodel.explore.compare.leaves import Value, leaves
 from costmodel.explore.search.search import Found
+from costmodel.units import counted
 
 SAME = 1e-9  # figures nearer than this are equal; platforms differ by less
 
@@ -28,6 +30,7 @@ class Side:
     documents: Mapping[str, str] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
     assumed: Mapping[str, str] = field(default_factory=dict)  # of values that nobody wrote
+    facts: Facts | None = None  # what was computed
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,8 @@ def _texts(path: str, before: Side, after: Side) -> tuple[str | None, str | None
     assumed, instead = before.assumed.get(path), after.assumed.get(path)
     if old is None:
         return (None if assumed == new else assumed), new
+    if old == new and old is not None:  # a batch in tokens, of another number of sequences
+        return counted(before.values[path].value), counted(after.values[path].value)
     return old, new if new is not None or instead == old else instead
 
 
@@ -144,7 +149,8 @@ def side(name: str, answer: Answer) -> Side:
         values[f"plan.{key}"] = own if own and own.value == value else Value(value)
     held = {} if answer.refused else figures(answer)
     assumed = {item.path: item.value for item in answer.assumed}
-    return Side(name, values, held, named_documents(answer.setting.case), answer.refused, assumed)
+    documents, facts = named_documents(answer.setting.case), facts_of(answer.setting.case)
+    return Side(name, values, held, documents, answer.refused, assumed, facts)
 
 
 def named_documents(case: Case) -> dict[str, str]:

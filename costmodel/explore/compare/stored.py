@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from costmodel.documents.case import Case, load
 from costmodel.documents.plan import Plan
 from costmodel.errors import Place, fail
+from costmodel.estimate.facts import Facts, facts_of
 from costmodel.explore.compare.chosen import answered, ranked
 from costmodel.explore.compare.compare import Side, side
 from costmodel.explore.compare.figures import MEMORY, NAMES, TRAFFIC
 from costmodel.explore.compare.leaves import Value, leaves
+from costmodel.parsing import parse
 
 
 def side_of(name: str, rank: int | None = None, assignments: tuple[str, ...] = ()) -> Side:
@@ -38,7 +41,16 @@ def _stored(name: str, case: Case, result: Mapping[str, Any], rank: int) -> Side
     held = {key: float(plan[key]) for key in NAMES if _is_number(plan.get(key))}
     held |= _ledger(_rows(result, "ledger")) | _transfers(_rows(result, "transfers"))
     assumed = {str(item.get("path")): str(item.get("value")) for item in _rows(result, "assumed")}
-    return Side(name, values, held, digests, assumed=assumed)
+    return Side(name, values, held, digests, assumed=assumed, facts=_facts(case, plan))
+
+
+def _facts(case: Case, plan: Mapping[str, Any]) -> Facts:
+    """What was computed, at the price that the result was made with."""
+    facts, each, source = facts_of(case), plan.get("price_usd_per_gpu_h"), plan.get("price_source")
+    if not _is_number(each) or not isinstance(source, str):
+        return facts
+    price = replace(facts.price, each=parse(f"{each!r} USD/h", "USD/s"), stated=source, foreign=())
+    return replace(facts, price=price)
 
 
 def _plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from costmodel.choices import Zero
 from costmodel.documents.files import file_text
+from costmodel.documents.hub import is_hub_name, shape_of
 from costmodel.documents.library import is_path, names, read, said_first
 from costmodel.documents.model import Model
 from costmodel.equation import Number
@@ -44,9 +45,12 @@ class Alone:
 
 def is_model(name: str) -> bool:
     """Whether a name, or what a file says it is, means a model and not a scenario."""
+    if is_hub_name(name):
+        return True
     if is_path(name):
         return os.path.isfile(name) and said_first(file_text(name), "schema").startswith("costmodel/model/")
-    return name in names("model") and name not in names("scenario")
+    models = names("model")
+    return (name in models or bool(shape_of(name, models))) and name not in names("scenario")
 
 
 def alone(name: str) -> Alone:

@@ -10,17 +10,20 @@ from typing import Any
 
 import costmodel.equations
 from costmodel.documents.faults import key_of
+from costmodel.documents.field_words import Meant, meant_by
+from costmodel.documents.folders import has
 from costmodel.documents.kernels import told_kinds
-from costmodel.documents.library import FOLDERS, bibliography, glossary, strategies
+from costmodel.documents.library import FOLDERS, bibliography, glossary, strategies, title_of
 from costmodel.documents.overrides import full
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.table import COLUMNS as MEASURED
 from costmodel.equation import EQUATIONS, Equation
 from costmodel.errors import FAULT_CODES
-from costmodel.estimate.costs import COLUMNS
+from costmodel.estimate.costs import COLUMNS, machine_name
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.memory.ledger import LINES
 from costmodel.explore.explain.explain import unknown
+from costmodel.explore.explain.labels import LABELS, fit_page, meaning_of
 from costmodel.explore.validate.fills import RULES
 from costmodel.explore.validate.reasons import REASONS
 
@@ -44,7 +47,22 @@ class Page:
 
 
 def page(word: str) -> Page:
-    """The page of a word: a result, an equation, a strategy, a word of the vocabulary, a code."""
+    """The page of a word: of a label, a result, an equation, a strategy, the vocabulary, a code, a key, a document."""
+    labelled, known = meaning_of(word), _of_a_word(word)
+    if labelled is None:
+        return known or _key(word)
+    meaning, see = labelled
+    more = known or _of_a_word(see)
+    if more is None:
+        return Page(word, "a label of answers", meaning)
+    if not meaning or meaning.lower() == more.text.lower():
+        return replace(more, word=word)
+    pointed = "as an input of equations: " if more is known else f"{more.word}: "
+    return replace(more, word=word, title="a label of answers", text=f"{meaning}\n{pointed}{more.text}")
+
+
+def _of_a_word(word: str) -> Page | None:
+    """The page of a word of ours, whatever its capitals; nothing where there is none."""
     word = {known.lower(): known for known in all_words()}.get(word.lower(), word)
     if word in FAULT_CODES:
         return Page(word, "a fault of the input", FAULT_CODES[word] + _listed(word))
@@ -56,9 +74,8 @@ def page(word: str) -> Page:
         return Page(word, f"a result, in {column.unit}; {column.better} is better", column.meaning)
     if word in EQUATIONS:
         equation = EQUATIONS[word]
-        return Page(
-            word, equation.contract.title, equation.contract.formula, equation, _titles(equation.contract.source)
-        )
+        sources = _titles(equation.contract.source)
+        return Page(word, equation.contract.title, equation.contract.formula, equation, sources)
     if word in (named := _strategies()):
         return _strategy(named[word])
     if word in glossary():
@@ -66,7 +83,7 @@ def page(word: str) -> Page:
         return replace(found, text="\n".join((found.text, *_as_keys(word))))
     if word in LINES:
         return Page(word, "a line of the memory ledger, in B", f"costmodel explain SCENARIO {word} traces it")
-    return _key(word)
+    return None
 
 
 def _word(word: str) -> Page:
@@ -99,12 +116,33 @@ def _key(path: str) -> Page:
 
 
 def _key_elsewhere(path: str) -> Page:
-    """The page of a path of a document that scenarios name, as it is written there."""
+    """The page of what is no key of a scenario: a key of a document it names, a document, a group of words, a column of
+    machine output, or a word of other tools.
+    """
+    plain = path.removeprefix("fit.")
     for kind, (_, document) in FOLDERS.items():
-        key = key_of(document, path) if "." in path else None
+        key = key_of(document, plain) if "." in path or kind == "efficiency" else None
         if key is not None:
-            return Page(path, f"a key of {kind} documents", str(key.get("description", "")))
-    raise unknown(path, all_words())
+            meaning = str(key.get("description", ""))
+            return Page(path, f"a key of {kind} documents", meaning)
+    for kind in FOLDERS:
+        if has(kind, path):
+            what = f"{title_of(kind, path)}\ncostmodel show {path} prints it" if kind != "efficiency" else ""
+            return Page(path, f"a{'n' if kind[0] in 'ae' else ''} {kind}, by name", what)
+    if path in (groups := worth_asking()):
+        return Page(path, "a group of words", ", ".join(groups[path]))
+    columns = {machine_name(name): name for name in COLUMNS} | {f"{line}_bytes": line for line in LINES}
+    if path in columns:
+        return replace(page(columns[path]), word=path)
+    if words := fit_page(path):
+        return Page(path, "a fit of measured times", words)
+    if (meant := meant_by(path)) is not None:
+        return Page(path, "a word of other tools", "\n".join(filter(None, (_ours(meant), meant.note))))
+    raise unknown(path, [*all_words(), *LABELS])
+
+
+def _ours(meant: Meant) -> str:
+    return f"here {' or '.join(meant.keys)}" if meant.keys else ""
 
 
 def _units(unit: Any) -> str:

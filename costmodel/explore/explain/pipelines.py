@@ -56,13 +56,14 @@ class Pipelines:
 
 
 def pipelines(case: Case, schedules: Sequence[Schedule] = ()) -> Pipelines:
-    """The scenario's plan under the schedules asked for, or all that its software offers."""
+    """The scenario's plan under the schedules asked for, or all that its software offers; one stage has one."""
     setting = setting_of(case)
     plan = own_plan(setting)
     own = answer(setting, plan)
     if own.refused:
         return Pipelines(own, [], None)
-    offers = list(_offers(setting, plan, own, schedules or setting.stack.schedules))
+    offered = setting.stack.schedules if plan.pp > 1 else [own.evaluation.block.structure.schedule]
+    offers = list(_offers(setting, plan, own, schedules or offered))
     return Pipelines(own, offers, clock(setting, plan))
 
 

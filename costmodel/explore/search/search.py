@@ -15,6 +15,7 @@ from costmodel.errors import CostModelError, Place, fail
 from costmodel.estimate.block import SIZES
 from costmodel.estimate.evaluate import lacking
 from costmodel.estimate.plan import Answer, answer
+from costmodel.estimate.price import price_of
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.search.bands import with_bands
 from costmodel.explore.search.engine import Stopped
@@ -66,6 +67,10 @@ class Found:
         """What the leaves that are varied are in a variant."""
         return self.variants.values(variant)
 
+    def case_of(self, variant: int) -> Case:
+        """The case that the plans of a variant were evaluated in."""
+        return self.variants.of(variant) if self.variants.over else self.setting.case
+
     def setting_of(self, variant: int) -> Setting:
         """The setting that the plans of a variant were evaluated in."""
         return self.variants.setting(variant) if self.variants.over else self.setting
@@ -83,11 +88,16 @@ def _yours(setting: Setting, sign: float, objective: str) -> tuple[Answer | None
     return yours, score - SAME_SCORE * abs(score)
 
 
-def _rankable(setting: Setting) -> None:
-    """A fault where the objective is not known."""
-    wanted = lacking(setting, setting.case.scenario.objective)
-    if wanted:
-        raise fail("C004", "the objective is cost, but no price is known", None, wanted)
+def _rankable(variants: Variants) -> None:
+    """A fault where the objective is not known, of one of the scenarios even: plans of it could not be ranked."""
+    objective = variants.case.scenario.objective
+    if not objective.startswith("cost_"):
+        return
+    cases = (variants.of(number) for number in range(len(variants)))
+    without = dict.fromkeys(case.node.name for case in cases if not price_of(case).known)
+    if without:
+        wanted = lacking(setting_of(variants.case), objective) or "set assume.price, or leave them out"
+        raise fail("C004", f"the objective is cost, but no price is known for {', '.join(without)}", None, wanted)
 
 
 def unseen(path: str) -> tuple[str, list[str]]:
@@ -142,7 +152,7 @@ def search(
     precisions, lacking = possible_precisions(case)
     variants = Variants(case, (*over, *precisions))
     variants.checked()
-    _rankable(variants.setting(0))
+    _rankable(variants)
     _varied(case, over)
     wanted = Wanted(size, axes=axes(pareto, case.scenario.objective) if pareto else None)
     tally = wanted.tally(case.scenario.objective)

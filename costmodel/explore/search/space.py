@@ -172,7 +172,7 @@ def grids(setting: Setting) -> Iterator[Grid]:
     space = scenario.search or Space()
     ranks = float(setting.ranks)
     layers = float(layer_count(setting.model))
-    tp = distinct(space.tp or divisors(ranks, setting.domain))
+    tp = distinct(space.tp or divisors(ranks, float(setting.domain)))
     pp = distinct(space.pp or divisors(ranks, layers))
     vpp = distinct(space.vpp or chunk_counts(layers, pp))
     micro_batch = distinct(space.micro_batch or DEFAULT_MICRO_BATCHES)

@@ -11,7 +11,8 @@ import numpy as np
 
 from costmodel.equation import leaf, origin_of, trace
 from costmodel.errors import Place, fail
-from costmodel.estimate.serving.evaluate import evaluate, price_per_accelerator
+from costmodel.estimate.price import price_per_accelerator
+from costmodel.estimate.serving.evaluate import evaluate
 from costmodel.estimate.serving.inputs import ServingInputs
 from costmodel.estimate.serving.layout import SIZES, Layout
 from costmodel.estimate.serving.plan import banded, layout_of, own_plan
@@ -29,7 +30,7 @@ def explain(inputs: ServingInputs, quantity: str) -> Node:
     """The tree of one figure of the scenario's own plan, from the calls that were really made."""
     if quantity not in COLUMNS:
         raise unknown(quantity, quantities())
-    if quantity.startswith("cost_") and np.isnan(float(price_per_accelerator(inputs))):
+    if quantity.startswith("cost_") and np.isnan(float(price_per_accelerator(inputs.case))):
         raise fail("C004", f"{quantity} is not known", Place(inputs.case.file), "set assume.price, e.g. 2.50 USD/GPU/h")
     with trace():
         results = banded(inputs, evaluate(inputs, _knowing(inputs)).results)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from costmodel.documents.cells import Row
+from costmodel.documents.hub import squeezed
 from costmodel.documents.model import Layers, Model
 from costmodel.documents.shelf import Shelf
-from costmodel.documents.spelling import squeezed
 from costmodel.estimate.shapes.split import layer_count
 from costmodel.explore.validate.fills import Filling
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from costmodel.documents.hub import squeezed
 from costmodel.documents.release import Launch, Releases
 from costmodel.documents.shelf import Shelf
-from costmodel.documents.spelling import squeezed
 
 _RELEASE = r" v?(\d\d\.\d\d(?:\.\d\d)?)"
 

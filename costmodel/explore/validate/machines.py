@@ -11,7 +11,7 @@ from costmodel.documents.shelf import Shelf
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.economics import share
 from costmodel.explore.validate.fills import Filling
-from costmodel.units import parse
+from costmodel.parsing import parse
 
 SOURCE = "a row of a table"
 

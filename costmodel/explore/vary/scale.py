@@ -17,6 +17,7 @@ from costmodel.explore.compare.chosen import by_search
 from costmodel.explore.search.ranges import values_of
 from costmodel.explore.vary.pace import UNWATCHED, Pace
 from costmodel.explore.vary.sweep import Point, point, tried
+from costmodel.parsing import UnitError, parse
 from costmodel.units import counted
 
 _MUCH = 0.2  # share of all that grew, from which a term is named
@@ -78,12 +79,13 @@ def _sizes(text: str) -> list[float]:
     """64..4096 doubles; lists and other steps as --over takes them."""
     plain = text.strip()
     doubled = f"{plain}*2" if ".." in plain and not any(mark in plain for mark in "*+,") else plain
+    place = Place("command line", 0, 9, "", f"--ranks {text}", max(1, len(text)))
     try:
-        values = [float(value) for value in values_of(doubled, "--ranks", text)]
-    except ValueError:
-        values = []
-    if not values or not all(value >= 1 and value.is_integer() for value in values):
-        place = Place("command line", 0, 9, "", f"--ranks {text}", max(1, len(text)))
+        values = [parse(value, "GPU") for value in values_of(doubled, "--ranks", text)]
+    except UnitError as error:
+        sentence = str(error) if error.exact else f"'{text}' is not numbers of accelerators"
+        raise fail("C010", sentence, place, "for example --ranks 64..4096") from None
+    if not all(value >= 1 and value.is_integer() for value in values):
         raise fail("C010", f"'{text}' is not numbers of accelerators", place, "for example --ranks 64..4096")
     return sorted(set(values))
 

@@ -19,6 +19,7 @@ from costmodel.errors import CostModelError, Fault, Place, fail
 from costmodel.estimate.block import Block
 from costmodel.estimate.costs import COLUMNS
 from costmodel.estimate.evaluate import lacking
+from costmodel.estimate.price import Price
 from costmodel.estimate.setting import setting_of
 from costmodel.explore.compare.chosen import by_search
 from costmodel.explore.compare.leaves import Value, leaves
@@ -26,7 +27,7 @@ from costmodel.explore.search.engine import Stopped
 from costmodel.explore.search.ranges import Span, axis, said_with, span
 from costmodel.explore.vary.pace import UNWATCHED, Pace
 from costmodel.explore.vary.sweep import Point, column, point, tried
-from costmodel.units import UnitError, parse
+from costmodel.parsing import UnitError, in_ones, parse
 
 _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
 _QUANTITY = re.compile(r"([-+0-9.,_eE]+?)\s*([^-+0-9.,_].*)?\Z")
@@ -34,7 +35,6 @@ _SAMPLES, _EVERY_WHOLE, _HALVINGS = 33, 512, 60
 _WIDE = 64.0
 _ABOUT = 10.0
 NO_PLAN = "C004"  # of a search that finds none legal
-_MULTIPLES = ("k", "K", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti")
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,7 @@ class Solved:
     faulty: dict[str, Fault] = field(default_factory=dict)  # and values that cannot stand there
     best: bool = False  # plan of a search each time, instead of the scenario's own
     plan: Block | None = None  # that of the answer
+    price: Price | None = None  # at the answer, or at what comes nearest
 
     @property
     def answer(self) -> str | None:
@@ -100,7 +101,7 @@ def target(text: str) -> Target:
         raise fail("C011", f"'{text}' is not result>=value or result<=value", place, "for example --for 'mfu>=45 %'")
     named = column(match[1])
     try:
-        bound = parse(match[3], COLUMNS[named].unit)
+        bound = parse(match[3], COLUMNS[named].written)
     except UnitError as error:
         raise fail("C011", str(error), place, "for example --for 'run_time<=30 d'") from None
     if COLUMNS[named].unit == "1" and bound > 1:
@@ -176,7 +177,7 @@ def _around(case: Case, path: str, now: Value | None) -> Span:
         hint = f"say where to look: --vary {shlex.quote(f'{path}={_somewhere(case, path, now)}')}"
         raise fail("C012", f"'{path}' holds no number to start from", _written(path), hint)
     number, unit = float(match[1].replace(",", "").replace("_", "")), match[2] or ""
-    whole = number.is_integer() and not unit
+    whole = number.is_integer() and in_ones(unit) is not None
     low = max(1.0, float(math.floor(number / _WIDE))) if whole else number / _WIDE
     high = number * _WIDE
     if now.value <= 1 and not whole and unit in ("", "%"):
@@ -219,10 +220,11 @@ def _takes(case: Case, path: str, text: str) -> bool:
 
 def _counted(searched: Span | None) -> Span | None:
     """A span of counts such as 1..15 T in ones, so that halves of it stay whole."""
-    if searched is None or searched.unit not in _MULTIPLES or searched.step:
+    ones = in_ones(searched.unit) if searched is not None and not searched.step else None
+    if searched is None or ones is None:
         return searched
-    one = parse(f"1 {searched.unit}", "1")
-    return Span(searched.low * one, searched.high * one, "")
+    multiple, word = ones
+    return Span(searched.low * multiple, searched.high * multiple, word)
 
 
 def _end(searched: Span, number: float) -> str:
@@ -268,7 +270,7 @@ def _continuous(found: Solved, searched: Span, at: Callable[[str], Point], *, wh
 
 def _is_whole(case: Case, path: str, searched: Span) -> bool:
     """Whether only whole numbers may stand there: one between two is refused for that alone."""
-    if searched.unit or not searched.low.is_integer() or not searched.high.is_integer():
+    if in_ones(searched.unit) is None or not searched.low.is_integer() or not searched.high.is_integer():
         return False
     try:
         varied(case, [f"{path}={searched.text(searched.low + 0.5, 17)}"])
@@ -319,7 +321,8 @@ def _scanned(values: Sequence[str], reached: Sequence[bool]) -> list[Reach]:
 def _complete(found: Solved, seen: dict[str, Point]) -> None:
     """How much was tried; where nothing reaches the target, what comes nearest."""
     found.evaluated = len(seen)
-    found.plan = seen[found.answer].plan if found.answer in seen else None
+    at_answer = seen.get(found.answer or "")
+    found.plan = None if at_answer is None else at_answer.plan
     faults = {text: tried.fault for text, tried in seen.items() if tried.fault is not None}
     found.faulty = {text: fault for text, fault in faults.items() if fault.code != NO_PLAN}
     found.illegal = len(faults) - len(found.faulty) + sum(bool(tried.refused) for tried in seen.values())
@@ -333,3 +336,5 @@ def _complete(found: Solved, seen: dict[str, Point]) -> None:
         raise fail("C004", f"{column} is not known", Place(found.case.file), wanted)
     if not found.reaches and known:
         found.nearest = max(known, key=lambda item: sign * item[1].costs[column])
+    shown = at_answer if found.nearest is None else found.nearest[1]
+    found.price = None if shown is None or shown.facts is None else shown.facts.price

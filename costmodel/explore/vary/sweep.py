@@ -12,6 +12,7 @@ from costmodel.documents.variation import vary
 from costmodel.errors import CostModelError, Fault, fail
 from costmodel.estimate.block import Block
 from costmodel.estimate.evaluate import verdict
+from costmodel.estimate.facts import Facts, facts_of
 from costmodel.estimate.plan import Answer
 from costmodel.explore.compare.chosen import answered, by_search
 from costmodel.explore.compare.leaves import leaves
@@ -35,6 +36,7 @@ class Point:
     values: dict[str, float | str | bool | None] = field(default_factory=dict)  # of the leaves asked for
     fault: Fault | None = None
     remarked: tuple[str, ...] = ()
+    facts: Facts | None = None  # what was computed, where it could be
 
     @property
     def said(self) -> str:
@@ -80,8 +82,16 @@ def point(settings: Sequence[str], found: Answer | Fault, paths: Sequence[str] =
     costs = {} if found.refused else found.evaluation.costs.row()
     known = leaves(found.setting.case) if paths else {}
     values = {path: known[path].value if path in known else None for path in paths}
-    remarked = () if found.refused else found.remarked
-    return Point(tuple(settings), costs, found.evaluation.block, found.refused, found.broken, values, remarked=remarked)
+    return Point(
+        settings=tuple(settings),
+        costs=costs,
+        plan=found.evaluation.block,
+        refused=found.refused,
+        broken=found.broken,
+        values=values,
+        remarked=() if found.refused else found.remarked,
+        facts=facts_of(found.setting.case),
+    )
 
 
 def sweep(case: Case, axes: Sequence[Axis], show: str = "", *, best: bool = False, pace: Pace = UNWATCHED) -> Swept:

@@ -6,11 +6,13 @@ import math
 
 from rich.text import Text
 
+from costmodel.estimate.facts import subject_of
 from costmodel.estimate.serving.plan import ServingAnswer
 from costmodel.estimate.serving.rules import REFUSALS
+from costmodel.report.head import own_files, price_lines, subject_words
 from costmodel.report.layout import Grid, Line, drawn
-from costmodel.report.plan import assumed_lines, owned
-from costmodel.report.serving.words import TERMS, head, limits_on, one, plan_words, reason, result
+from costmodel.report.plan import assumed_lines
+from costmodel.report.serving.words import TERMS, limits_on, one, plan_words, reason, result
 from costmodel.report.suggest import command
 from costmodel.report.theme import BAD, HEAD, bar, styled
 from costmodel.report.words import BAND, ENDS, between
@@ -31,7 +33,7 @@ def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
         return [*titled(answer), *problems(answer), Text(), styled("Not a valid plan; nothing was computed.", BAD)]
     settled = not math.isinf(answer.costs["ttft"]) and "M001" not in answer.broken
     return [
-        *titled(answer),
+        *titled(answer, price=True),
         *problems(answer),
         Text(),
         *(_facts(answer) if settled else []),
@@ -45,9 +47,12 @@ def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
     ]
 
 
-def titled(answer: ServingAnswer) -> list[Line]:
+def titled(answer: ServingAnswer, *, price: bool = False) -> list[Line]:
     """What is asked about, and the plan."""
-    return [styled(head(answer.inputs), HEAD), styled(plan_words(answer)), *owned(answer.inputs.case)]
+    case = answer.inputs.case
+    subject = subject_of(case)
+    priced = price_lines(subject.price) if price else []
+    return [styled(subject_words(subject), HEAD), styled(plan_words(answer)), *priced, *own_files(case)]
 
 
 def problems(answer: ServingAnswer) -> list[Line]:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from costmodel.documents.serving.results import RESULTS
 from costmodel.documents.serving.workload import Serving
 from costmodel.estimate.limits import KINDS, Limit, written
-from costmodel.estimate.serving.inputs import ServingInputs
 from costmodel.estimate.serving.plan import ServingAnswer
 from costmodel.estimate.serving.rules import REFUSALS
 from costmodel.report.words import percent
@@ -69,13 +68,6 @@ def plan_words(answer: ServingAnswer) -> str:
     workload = inputs.case.scenario.workload
     lengths = [f"{name} {workload.mean(name):,.0f}" for name in ("prompt", "output")]
     return " · ".join([inputs.engine.name, *sizes, *lengths, load_words(workload)])
-
-
-def head(inputs: ServingInputs) -> str:
-    """What is asked about, in one line."""
-    nodes = inputs.case.cluster.nodes
-    where = f"{nodes:,.0f} {'node' if nodes == 1 else 'nodes'}"
-    return f"{inputs.model.title} on {float(inputs.ranks):,.0f} × {inputs.case.accelerator.name}, {where}"
 
 
 def limits_on(answer: ServingAnswer, column: str) -> str:

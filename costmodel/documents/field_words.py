@@ -1,0 +1,306 @@
+"""Words of other tools and papers for what a scenario says: our key, and the conversion where theirs counts otherwise.
+
+The hint of an unknown key and of an unknown choice comes from here, in YAML and on the command line alike.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_NO_EFFECT = "no cost is counted for it; leave it out"
+_BATCHES = "global_batch is the sequences of a whole step, micro_batch those of one forward pass of one replica"
+_ACCUMULATED = "micro_batch × dp × accumulation steps are the global batch"
+_NODES = "nodes are the GPUs over those of a node: 32 GPUs are 4 nodes of 8"
+_LORA = "write tuning: {method: lora, rank: 16}, or method: qlora"
+_TOKENS = "tokens are steps × global_batch × sequence"
+
+
+def _all(words: str, meaning: str) -> dict[str, str]:
+    return dict.fromkeys(words.split(), meaning)
+
+
+@dataclass(frozen=True)
+class Meant:
+    """The keys of a scenario that a word stands for, best first, and how to come from the one to the other."""
+
+    keys: tuple[str, ...]
+    note: str = ""
+
+
+# Words that mean the same, the keys they stand for, and a conversion where they do not count alike.
+_WORDS: tuple[tuple[str, str, str], ...] = (
+    ("batch_size batch bs bsz", "workload.global_batch plan.micro_batch", _BATCHES),
+    ("gbs global_batch_size train_batch_size total_batch_size effective_batch_size", "workload.global_batch", ""),
+    (
+        "mbs micro_batch_size microbatch microbatch_size per_device_train_batch_size per_device_batch_size "
+        "train_micro_batch_size_per_gpu micro_batch_size_per_gpu local_batch_size device_batch_size",
+        "plan.micro_batch",
+        "",
+    ),
+    (
+        "gradient_accumulation_steps gradient_accumulation grad_accum grad_accumulation gas accumulate_grad_batches "
+        "num_microbatches micro_batches",
+        "workload.global_batch",
+        _ACCUMULATED,
+    ),
+    (
+        "seq_len seq_length seqlen seq sequence_length max_seq_len max_seq_length max_length model_max_length "
+        "context_length context_len context ctx_len block_size cutoff_len n_ctx",
+        "workload.sequence",
+        "",
+    ),
+    ("gpus gpu_count num_gpus n_gpus ngpus world_size devices num_devices ranks", "cluster.nodes", _NODES),
+    ("num_nodes nnodes n_nodes node_count num_hosts node.count nodes.count num_machines", "cluster.nodes", ""),
+    (
+        "gpus_per_node nproc_per_node num_gpus_per_node devices_per_node accelerators_per_node",
+        "cluster.node.accelerators",
+        "",
+    ),
+    (
+        "gpu gpu_type device device_type hardware instance instance_type machine machine_type",
+        "cluster.node cluster.accelerator",
+        "costmodel list hardware shows them",
+    ),
+    ("network interconnect network_bandwidth inter_node_bandwidth", "cluster.fabric.bandwidth", ""),
+    (
+        "nvlink nvlink_bandwidth intra_node_bandwidth",
+        "cluster.node.scale_up.fabric.bandwidth",
+        "",
+    ),
+    ("gpu_memory vram gpu_mem hbm", "cluster.accelerator.memory.usable", ""),
+    ("fsdp sharding_strategy fully_shard full_shard", "plan.zero", "FSDP is stack: fsdp2, which shards as zero: 3"),
+    ("zero_stage zero_optimization stage zero3 zero_3 zero2 zero1 deepspeed_stage", "plan.zero", ""),
+    ("distributed_optimizer use_distributed_optimizer", "plan.zero", "the distributed optimizer is zero: 1"),
+    (
+        "tensor_parallel tensor_parallel_size tensor_parallel_degree tensor_model_parallel_size tp_size tp_degree mp "
+        "model_parallel model_parallel_size",
+        "plan.tp",
+        "",
+    ),
+    (
+        "pipeline_parallel pipeline_parallel_size pipeline_parallel_degree pipeline_model_parallel_size pp_size "
+        "pp_degree pipeline_stages num_stages",
+        "plan.pp",
+        "",
+    ),
+    (
+        "data_parallel data_parallel_size data_parallel_degree dp_size dp_degree data_parallel_shard_degree",
+        "plan.dp",
+        "left out, dp follows from the rest",
+    ),
+    ("data_parallel_replicate_degree hsdp", "plan.dp_replicate", ""),
+    (
+        "context_parallel context_parallel_size context_parallel_degree cp_size cp_degree ring_attention ulysses "
+        "sequence_parallel_size sp_size",
+        "plan.cp plan.cp_type",
+        "",
+    ),
+    ("sp", "plan.sequence_parallel", ""),
+    ("expert_parallel expert_parallel_size expert_model_parallel_size expert_parallel_degree ep_size", "plan.ep", ""),
+    ("expert_tensor_parallel_size etp_size", "plan.etp", ""),
+    (
+        "virtual_pipeline_model_parallel_size virtual_pipeline_parallel_size interleave vp vp_size",
+        "plan.vpp",
+        "",
+    ),
+    (
+        "num_layers_per_virtual_pipeline_stage layers_per_virtual_stage",
+        "plan.vpp",
+        "vpp is the layers over pp and over the layers of a chunk",
+    ),
+    (
+        "activation_checkpointing gradient_checkpointing activation_checkpoint checkpointing recompute_granularity "
+        "recompute_activations activation_recompute remat",
+        "plan.recompute",
+        "its choices are none, selective and full",
+    ),
+    ("cpu_offload offload_optimizer offload_param optimizer_offload", "plan.offload", "write offload: [optimizer]"),
+    ("pipeline_schedule pipeline_parallel_schedule", "plan.schedule", ""),
+    ("dtype torch_dtype mixed_precision amp bf16 fp16 fp8 compute_dtype", "workload.precision", ""),
+    ("grad_dtype reduce_dtype grad_reduce_in_bf16 gradient_dtype", "workload.gradients", ""),
+    ("optim optimizer_name optimiser", "workload.optimizer", ""),
+    ("train_tokens num_tokens total_tokens token_budget tokens_total", "workload.tokens", ""),
+    (
+        "max_steps train_iters train_steps steps num_steps total_steps iterations",
+        "workload.tokens",
+        _TOKENS,
+    ),
+    ("num_train_epochs num_epochs epochs", "workload.tokens", "tokens are epochs × the tokens of the data"),
+    (
+        "model_name model_id model_name_or_path pretrained_model_name_or_path base_model hf_model llm",
+        "model",
+        "",
+    ),
+    ("parallelism parallel strategy parallelization layout distributed", "plan", "its keys are tp, pp, dp, cp, ep"),
+    ("training train trainer job task", "workload", ""),
+    ("lora qlora peft adapter adapters lora_rank lora_r lora_config load_in_4bit", "workload.tuning", _LORA),
+    ("framework software engine backend library", "stack", "costmodel list stacks shows them"),
+    ("price_per_hour hourly_price cost_per_hour hourly_cost usd_per_hour gpu_price", "assume.price", ""),
+    ("mfu hfu", "limits.mfu", "the MFU is predicted; limits bound it, and assume.sustained slows the tensor cores"),
+    ("budget time_limit deadline", "limits.run_time", ""),
+    ("hidden_size d_model n_embd embed_dim dim model_dim", "model.hidden", ""),
+    (
+        "num_layers num_hidden_layers n_layer n_layers depth",
+        "model.layers.0.count",
+        "layers is a list of kinds, each with its count",
+    ),
+    ("num_attention_heads num_heads n_head n_heads", "model.layers.0.attention.heads", ""),
+    (
+        "num_key_value_heads num_kv_heads n_kv_heads num_query_groups kv_head_num",
+        "model.layers.0.attention.kv_heads",
+        "",
+    ),
+    ("head_size head_width kv_channels dim_head", "model.layers.0.attention.head_dim", ""),
+    ("sliding_window window_size", "model.layers.0.attention.window", ""),
+    (
+        "intermediate_size ffn_hidden_size ffn_dim d_ff n_inner mlp_hidden_size",
+        "model.layers.0.mlp.ffn_hidden",
+        "",
+    ),
+    ("moe_intermediate_size moe_ffn_hidden_size", "model.layers.0.experts.ffn_hidden", ""),
+    ("num_experts num_local_experts n_routed_experts moe_num_experts", "model.layers.0.experts.count", ""),
+    ("num_experts_per_tok num_experts_per_token moe_top_k topk moe_router_topk", "model.layers.0.experts.top_k", ""),
+    ("vocab_size vocabulary vocabulary_size n_vocab padded_vocab_size", "model.vocab", ""),
+    ("max_position_embeddings n_positions", "model.max_sequence", ""),
+    ("tie_word_embeddings tie_embeddings tied_embeddings", "model.tied", ""),
+    ("normalization norm_type", "model.norm", ""),
+    ("position_embedding_type pos_emb rope", "model.positions", ""),
+)
+# Words that a scenario has no key for, each with the reason.
+_WITHOUT = {
+    **_all(
+        (
+            "lr learning_rate min_lr max_lr weight_decay warmup warmup_steps lr_scheduler lr_scheduler_type "
+            "scheduler betas adam_beta1 adam_beta2 seed clip_grad max_grad_norm gradient_clipping "
+            "lora_alpha loss_scale beta1 beta2 epsilon eps momentum"
+        ),
+        _NO_EFFECT,
+    ),
+    **_all(
+        "dataset data_path tokenizer data train_data",
+        "no data are read: the sequence, the batch and the tokens of the workload stand for them",
+    ),
+    **_all(
+        "params parameters num_params n_params model_size",
+        "parameters follow from the shape of the model; costmodel memory MODEL counts them",
+    ),
+    "flash_attention": "the stack says which attention kernel runs: stack.kernels.attention",
+    "use_flash_attn": "the stack says which attention kernel runs: stack.kernels.attention",
+    "attn_implementation": "the stack says which attention kernel runs: stack.kernels.attention",
+}
+KEYS = {word: Meant(tuple(keys.split()), note) for words, keys, note in _WORDS for word in words.split()} | {
+    word: Meant((), note) for word, note in _WITHOUT.items()
+}
+
+_FP32 = (
+    "matmuls in fp32 are not modelled; take bf16 or fp16, which keep fp32 master weights, "
+    "with workload.gradients: fp32 for the gradients"
+)
+# Words for values, by the key they stand at: what to write, or why not.
+VALUES: dict[str, dict[str, str]] = {
+    "precision": {
+        **_all("fp32 float32 float single full tf32 fp64 32", _FP32),
+        **_all("bfloat16 bf16-mixed mixed amp bfloat auto bf16_mixed torch.bfloat16", "'bf16'"),
+        **_all("float16 half fp16-mixed 16 16-mixed torch.float16", "'fp16'"),
+        **_all("float8 e4m3 fp8-e4m3 fp8_e4m3 fp8-delayed fp8-hybrid hybrid", "'fp8'"),
+        **_all("tensorwise fp8-tensorwise", "'fp8-cs'"),
+        **_all("rowwise fp8-rowwise", "'fp8-row'"),
+        **_all("blockwise fp8-blockwise deepseek-fp8", "'fp8-block'"),
+        **_all("fp4 mxfp4 nvfp4-mixed", "'nvfp4'"),
+        **_all(
+            "int8 int4 nf4 4bit 8bit",
+            "training does not multiply in that type; weights in 4 bits are workload.tuning: {method: qlora}",
+        ),
+    },
+    "gradients": {
+        **_all("float32 float 32", "'fp32'"),
+        **_all("bfloat16 torch.bfloat16", "'bf16'"),
+        **_all("float16 half 16", "'fp16'"),
+    },
+    "recompute": {
+        **_all("true yes on all layer block uniform always", "'full'"),
+        **_all("false no off never disabled", "'none'"),
+        **_all("attention core core_attn core-attention op", "'selective'"),
+    },
+    "zero": {
+        **_all("fsdp full_shard zero3 zero-3 stage3 stage_3 hybrid_shard", "3"),
+        **_all("shard_grad_op zero2 zero-2 stage2 stage_2", "2"),
+        **_all("zero1 zero-1 stage1 stage_1 distributed_optimizer true", "1"),
+        **_all("no_shard ddp none false off", "0"),
+    },
+    "schedule": {
+        **_all("pipedream onefoneb one_f_one_b pipedream-flush", "'1f1b'"),
+        **_all("interleaved1f1b interleaved_1f1b interleaved-1f1b virtual vpp", "'interleaved'"),
+        **_all("zb zbh1 zb1p zero-bubble zero_bubble zerobubble", "'zb-h1'"),
+        **_all("zbh2 zb2p", "'zb-h2'"),
+        **_all("zbv", "'zb-v'"),
+        **_all("afab allfwdallbwd", "'gpipe'"),
+    },
+    "kind": {
+        **_all(
+            "finetune finetuning fine-tuning sft pretrain pretraining pre-training train",
+            "'training'; adapters are workload.tuning: {method: lora}",
+        ),
+        **_all("serving inference generate", "serving is not modelled, only training"),
+    },
+    "tuning": {
+        **_all("peft adapters", "{method: lora}"),
+        **_all("none pretrain sft all", "'full'"),
+    },
+}
+
+
+# Names of software, and which shipped documents describe it.
+STACKS = {
+    **_all("pytorch torch", "'fsdp2' or 'ddp'"),
+    **_all("torchtitan torchtune", "'fsdp2'"),
+    **_all("nemo mcore megatron-bridge megatron_core", "'megatron-core'"),
+    **_all(
+        "transformers huggingface hf accelerate trl axolotl llama-factory llamafactory lightning trainer",
+        "'ddp', 'fsdp2' or 'deepspeed', as it is run",
+    ),
+    **_all("jax flax t5x", "'maxtext'"),
+}
+
+
+def _plain(word: str) -> str:
+    return word.strip().lstrip("-").lower().replace("-", "_")
+
+
+def meant_by(word: str) -> Meant | None:
+    """What a key of others stands for here.
+
+    >>> meant_by("seq-length").keys, meant_by("node.count").keys, meant_by("bandwith")
+    (('workload.sequence',), ('cluster.nodes',), None)
+    """
+    return KEYS.get(_plain(word))
+
+
+def key_hint(word: str, section: str, prefix: str = "") -> str:
+    """The hint for a key of others in a section of a scenario, or of a document that stands there at a prefix.
+
+    >>> key_hint("mbs", "plan"), key_hint("mbs", "workload"), key_hint("hidden_size", "", "model")
+    ("did you mean 'micro_batch'?", "did you mean 'plan.micro_batch'?", "did you mean 'hidden'?")
+    """
+    meant = meant_by(word)
+    if meant is None:
+        return ""
+    if not meant.keys:
+        return meant.note
+    inside = [key.removeprefix(f"{prefix}.") for key in meant.keys if not prefix or key.startswith(f"{prefix}.")]
+    section = re.sub(r"\.\d+(?=\.|$)", ".0", section)
+    found = " or ".join(f"'{key.removeprefix(f'{section}.')}'" for key in inside)
+    return " ".join(filter(None, (f"did you mean {found}?" if found else "", meant.note if found else "")))
+
+
+def value_meant(key: str, value: str) -> str:
+    """What to write at a key for a value of others, or why there is nothing to write; empty for an unknown word.
+
+    >>> value_meant("precision", "bfloat16"), value_meant("zero", "full_shard"), value_meant("precision", "fpx")
+    ("did you mean 'bf16'?", 'did you mean 3?', '')
+    """
+    found = VALUES.get(key, {}).get(value.strip().lower(), "")
+    exact, _, note = found.partition("; ")
+    short = " " not in exact or exact.startswith("{")
+    return found if not found or not short else f"did you mean {exact}?" + (f" {note}" if note else "")

@@ -1,0 +1,264 @@
+"""What the labels of answers mean: heads of columns, names of rows and lines, and labels that are put together.
+
+Each label has a meaning, and where a page says more, the word of that page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_SHORTER = "P10: one run in ten lies below; P90: one in ten above"
+# Labels by the words of their page, all in small letters; a label that is a word of its own need not be here.
+LABELS: dict[str, tuple[str, str]] = {
+    # estimate
+    "step time": ("", "step_time"),
+    "p10 – p90": (f"the band of an answer. {_SHORTER}", "step_time_low"),
+    "p10": ("one run in ten lies below", "step_time_low"),
+    "p90": ("of a plan: one run in ten takes longer; of errors: one in ten is larger", "step_time_high"),
+    "throughput": ("", "tokens_per_s"),
+    "per gpu": ("", "tokens_per_s_per_gpu"),
+    "scaling": ("", "scaling_efficiency"),
+    "communication": ("of an estimate, how much of the time is compute", "communication_efficiency"),
+    "cost": ("rent for a million tokens, and for all tokens of the workload where it says how many", "cost_per_mtoken"),
+    "matrix multiply": ("", "matmul"),
+    "memory-bound ops": ("", "memory_bound"),
+    "tp exposed": ("", "tp_exposed"),
+    "cp exposed": ("", "cp_exposed"),
+    "ep exposed": ("", "ep_exposed"),
+    "pp exposed": ("", "pp_exposed"),
+    "dp exposed": ("", "dp_exposed"),
+    "pipeline bubble": ("", "bubble"),
+    "offload exposed": ("", "offload_exposed"),
+    "assumed": ("values that the scenario leaves out, with what was taken instead and where that is from", ""),
+    "gradients on the network": ("the type gradients are reduced over the network in, by the stack", ""),
+    "attention and matmul": (
+        "the attention kernel, and the share of the peak that large matrix products reach alone, by the fit",
+        "",
+    ),
+    # a plan
+    "mb": ("sequences in a forward pass of one replica: plan.micro_batch", "micro_batch"),
+    "sp": ("whether norms and dropout are sharded over tp along the sequence", "sequence_parallel"),
+    "rep": ("replicas of the shards", "dp_replicate"),
+    "layers": ("of a plan: layers of each stage, where they are not equal", ""),
+    # memory
+    "allocated": ("what tensors hold at most: torch.cuda.max_memory_allocated", "memory_peak"),
+    "reserved": ("what the caching allocator holds, fragmentation included: torch.cuda.max_memory_reserved", ""),
+    "peak": ("of a memory ledger: all its lines together, as nvidia-smi shows it", "memory_peak"),
+    "gib": (
+        "memory in units of 2³⁰ bytes, as nvidia-smi has it; of a search, of the worst stage",
+        "memory_peak",
+    ),
+    "gib a rank": ("what a rank keeps of a model alone: weights, and all states under a sharding stage", ""),
+    "bf16, fp32 gradients": ("2 B a weight, 4 B a gradient, 4 B a master copy and 8 B of AdamW's states", ""),
+    "mixed (zero paper)": ("2 B a weight, 2 B a gradient, 4 B a master copy and 8 B of AdamW's states", ""),
+    "fp32": (
+        "4 B a weight, 4 B a gradient and 8 B of AdamW's states; matrix products in fp32 are not modelled",
+        "",
+    ),
+    "by stage": ("memory of the first pipeline stage, one in the middle and the last", "memory_peak"),
+    "on the host": ("memory or drives of a node that offload takes", "host_memory"),
+    "line": ("of a memory ledger: what the bytes hold", ""),
+    # comm
+    "group": ("of transfers: the ranks that talk, by the strategy that makes them", ""),
+    "ends": (
+        "transfers at both ends of the model, the embedding and the head with its loss, over the ranks of tp",
+        "",
+    ),
+    "edp": ("ranks that hold the same routed experts and reduce their gradients", ""),
+    "link": ("of transfers: the technology they go over, costmodel show NAME; inside a domain, or between nodes", ""),
+    "op": ("the operation: of transfers as nccl-tests calls it, of measured kernels what was timed", ""),
+    "size": ("bytes of one message, as nccl-tests counts them; of measured kernels, their shape", ""),
+    "count": ("of transfers: how often in a step", ""),
+    "time": ("of transfers: of one of them", ""),
+    "all-gather": ("every rank sends its part to all others", "ring_time"),
+    "reduce-scatter": ("every rank gets the sum of one part", "ring_time"),
+    "all-reduce": ("every rank gets the sum of all", "ring_time"),
+    "all-to-all": ("every rank sends another part to each other", "wire_bytes"),
+    "send": ("from one rank to the next", ""),
+    "broadcast": ("one rank sends the same to all", ""),
+    # pipeline
+    "in flight": ("micro-batches whose activations a rank holds at once", "in_flight"),
+    "step": ("time of a step, or of training: forward, backward and optimizer", "step_time"),
+    "stage": ("of a pipeline: the first, one in the middle, or the last", ""),
+    "middle": ("a pipeline stage between the first and the last", ""),
+    "last": ("of pipeline stages: the one with the head and the loss", ""),
+    "only": ("the one stage of a plan without a pipeline", ""),
+    "both": ("forward and backward together", ""),
+    "rank": ("of a timeline: the rank of a pipeline stage, from the first", ""),
+    # search
+    "#": ("place in the order of the objective; 0 is the scenario's own plan", ""),
+    "tok/s/gpu": ("", "tokens_per_s_per_gpu"),
+    "yours": ("the scenario's own plan", ""),
+    "best": ("the plan a search ranks first", ""),
+    "change": ("from the first to the second: a share of results, an amount of their terms", ""),
+    "memory": (
+        "of the worst stage as the driver shows it; limits bound its share of what is usable",
+        "memory_peak",
+    ),
+    "nearest": ("what comes nearest where nothing reaches what is asked", ""),
+    "misses": ("by how much the nearest plan breaks a limit", ""),
+    "try": ("a setting that takes the reason away", ""),
+    # sweep, scale, solve, sensitivity
+    "verdict": (
+        "fits up to 90 % of usable memory, tight to 100 %; else the code of what is wrong",
+        "",
+    ),
+    "best plan": ("the plan a search ranks first at these values", ""),
+    "network bandwidth": ("cluster.node.scale_out.fabric.bandwidth", ""),
+    "scale-up bandwidth": ("cluster.node.scale_up.fabric.bandwidth", ""),
+    "memory bandwidth": ("cluster.node.accelerator.memory.bandwidth", ""),
+    "efficiency": ("of a scaling: tokens a second of each accelerator, over those at the smallest size", ""),
+    "what grows, of the step": (
+        "terms that take more time of an accelerator for a token than at the smallest size",
+        "",
+    ),
+    "figure": ("a value the answer rests on, by the path that --set takes; fit.… were fitted", ""),
+    "is": ("the value as it is written", ""),
+    "turned": ("by how much a figure is made smaller and larger: the spread of its fit, else a tenth", ""),
+    "down": ("by how much the result changes where the figure is smaller", ""),
+    "up": ("by how much the result changes where the figure is larger", ""),
+    # diff and check
+    "tokens per gpu": ("", "tokens_per_s_per_gpu"),
+    "cost per mtoken": ("", "cost_per_mtoken"),
+    "baseline": ("figures of an earlier day, which check compares with", ""),
+    # validate
+    "run": ("a measured run by its name, or by the line of its table", ""),
+    "measured": ("what was measured; of several rows, the median", ""),
+    "ours": ("what is predicted", ""),
+    "predicted": ("what is predicted; of several rows, the median", ""),
+    "error": ("predicted over measured, less one: positive where the prediction is too large", ""),
+    "source": ("where a figure was read, a key of the sources of its document or of the bibliography", ""),
+    "source_family": ("sources of the same authors, which are left out together", ""),
+    "gpu": ("the accelerator as a table writes it", ""),
+    "accelerator": ("the accelerator by the name of its document: costmodel list accelerators", ""),
+    "model": ("the model by name: costmodel list models", ""),
+    "framework": ("the training software as a table writes it", ""),
+    "arch": ("dense, or a mixture of experts", ""),
+    "reason": ("why a run is not modelled", ""),
+    "rows": ("how many figures or rows there are", ""),
+    "modelled": ("how many of them can be predicted", ""),
+    "median": ("half of the errors are smaller", ""),
+    "bias": ("the median of the errors with their sign: positive where predictions are too large", ""),
+    "in band": ("the share of measured values between P10 and P90", "step_time_low"),
+    "together": ("all groups as one", ""),
+    "furthest off": ("runs with the largest errors", ""),
+    "filled by rule": ("cells that the table leaves empty, and what was taken instead", "v006"),
+    "layouts": ("measured layouts of one model, batch and cluster", ""),
+    "regret": ("how much longer the layout predicted fastest ran than the one that was", ""),
+    "picked": ("the layout that is predicted fastest, with its measured time", ""),
+    "correlation": ("of predicted and measured times over the layouts, by rank", ""),
+    # calibrate and measure
+    "fit": (
+        "constants of a closed form that measured times determine, by part and entry of the document",
+        "",
+    ),
+    "points": ("measured times behind a fit", ""),
+    "in sample": ("errors on the rows that were fitted", ""),
+    "held out": ("errors on one half of the shapes under constants fitted on the other", ""),
+    "in use": ("errors of the constants that the documents hold now", ""),
+    "not fitted": ("why rows were left out", ""),
+    "constant": ("what is fitted from training runs: the part, and the document it belongs to", ""),
+    "believed": ("what a constant is before any run", ""),
+    "fitted": ("what a constant is by these runs", ""),
+    "known to": ("one standard deviation to either side of a fitted constant", ""),
+    "runs": ("how many runs there are, or inform a constant", ""),
+    "families": ("families of sources that inform a constant", ""),
+    "errors": ("predicted over measured step time, less one", ""),
+    "as in use": ("errors of the constants that the documents hold now", ""),
+    "as believed beforehand": ("errors of the constants before any run", ""),
+    "left out": ("errors on the runs of a group under constants fitted without it", ""),
+    "models": ("dense models and mixtures of experts apart", ""),
+    "sustained": ("slow-down of tensor cores in a real step, by power and clocks", "sustained"),
+    "network": ("share of the interface rate that collectives reach between nodes", ""),
+    "launch": ("", "launch"),
+    # documents and pages
+    "name": ("a document by its name: costmodel show NAME", ""),
+    "path": ("a key of the scenario, as --set takes it", ""),
+    "value": ("what stands at a key, or what a result is", ""),
+    "from": ("the document or the rule that a value comes from", ""),
+    "note": ("what a reader should know", ""),
+    "point": ("the settings of one combination", ""),
+    "notes": ("codes of remarks on a plan", ""),
+    "fault": ("why there is no answer", ""),
+    # machine output
+    "grew": ("terms that take more time of an accelerator for a token than at the smallest size", ""),
+    "text": ("a value as it is written, or a sentence", ""),
+    "low": ("the lower end: of a band P10, of a sensitivity the result with the smaller figure", "step_time_low"),
+    "high": ("the upper end: of a band P90, of a sensitivity the result with the larger figure", "step_time_high"),
+    "refused": ("the codes of the reasons against a plan or a run", ""),
+    "fastest": ("whether it is the fastest of those compared", ""),
+    "before": ("of the first of two things compared", ""),
+    "after": ("of the second of two things compared", ""),
+    "id": ("a row by its name, or by the line of its table", ""),
+    "quantity": ("which result was measured", ""),
+    "why": ("the reason in words", ""),
+    "why_not": ("why a fit is not written", ""),
+    "filled": ("cells that the table leaves empty, and what was taken instead", "v006"),
+    "within": ("whether an error is inside the tolerance of its table", ""),
+    "entry": ("of a fit: the precision, the kernel or the operation", ""),
+    "detail": ("of a fit: how it was measured", ""),
+    "form": ("of a fit: the closed form", ""),
+    "range": ("of a fit: the least and the largest of every size", ""),
+    "message": ("bytes that one rank hands to a transfer", ""),
+    "volume": ("bytes a rank sends in a step", ""),
+    "digest": ("a short sum of the text of a document: the same text has the same", ""),
+}
+_GROUPS = ("tp", "cp", "ep", "etp", "pp", "dp", "edp", "ends")
+_TRANSFER = re.compile(rf"({'|'.join(_GROUPS)}) ([a-z][a-z-]*) (time|volume)")
+_STATES = re.compile(r"zero (\d), dp (\d+)")
+_LEFT_OUT = re.compile(r"(\w+) left out")
+_ERROR = re.compile(r"(in_sample|held_out|in_use)(?:_(median|p90|bias))?")
+_UNIT = re.compile(r"(.+)_(?:bytes|s|usd|us)")
+
+
+def meaning_of(label: str) -> tuple[str, str] | None:
+    """What a label means, and the word of the page that says more."""
+    label = label.casefold().strip()
+    if label in LABELS:
+        return LABELS[label]
+    return next(_put_together(label), None)
+
+
+def _put_together(label: str) -> Iterator[tuple[str, str]]:
+    """The meaning of a label that is made of others, or has a number behind it."""
+    if found := _TRANSFER.fullmatch(label):
+        group, operation, what = found.groups()
+        whole = "seconds" if what == "time" else "bytes a rank sends"
+        yield f"{whole} of the {operation}s of the {group} group in a step", group
+    if found := _STATES.fullmatch(label):
+        yield f"all states of a rank under ZeRO stage {found[1]} over {found[2]} data-parallel ranks, in GiB", "zero"
+    if found := _LEFT_OUT.fullmatch(label):
+        yield f"errors on the runs of each {found[1]} under constants fitted without it", found[1]
+    if label.rstrip("0123456789").strip() in LABELS and label[-1:].isdigit():
+        yield LABELS[label.rstrip("0123456789").strip()]
+    if found := _ERROR.fullmatch(label):
+        meaning, see = LABELS[found[2] or found[1].replace("_", " ")]
+        yield f"{LABELS[found[1].replace('_', ' ')][0]}: {meaning}" if found[2] else meaning, see
+    if (found := _UNIT.fullmatch(label)) and (meant := LABELS.get(found[1])):
+        yield meant
+    first, _, rest = label.partition(", ")
+    if rest and first in ("sustained", "network", "launch"):
+        meaning, see = LABELS[first]
+        yield f"{meaning or 'host time to issue an operation'}; of {rest}", see
+
+
+_PARTS = {
+    "collectives": "collectives inside a scale-up domain",
+    "network": "collectives between nodes",
+    "matmul": "matrix products",
+    "attention": "attention cores",
+    "memory": "kernels bound by memory bandwidth",
+    "decode": "attention of one new token",
+    "experts": "fused layers of experts",
+}
+
+
+def fit_page(title: str) -> str:
+    """What the title of a fit means, such as "collectives all_reduce"; nothing for any other words.
+
+    >>> fit_page("collectives all_reduce")
+    'times of collectives inside a scale-up domain, of all_reduce'
+    """
+    part, _, rest = title.partition(" ")
+    return f"times of {_PARTS[part]}, of {rest}" if part in _PARTS and rest else ""

@@ -1,0 +1,220 @@
+"""The head of every answer: what was really computed, whatever the scenario's title says."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.documents.case import Case, LoadedScenario
+from costmodel.documents.overrides import path_of
+from costmodel.documents.reading import COMMAND_LINE
+from costmodel.estimate.facts import Facts, Named, Subject, facts_of
+from costmodel.estimate.price import Price
+from costmodel.report.theme import DIM, HEAD, WARN, styled
+from costmodel.units import counted, significant
+
+_PRICED_BY = ("cluster.node", "cluster.node.accelerator", "cluster.node.accelerators", "cluster.node.price.hourly")
+_HOUR = 3600.0
+_SHOWN = 8  # prices of one answer
+
+
+def head_lines(facts: Facts, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
+    """Model and machine, then batch, precision, optimizer and software; where a cost is shown, its price.
+
+    Args:
+        facts: what was computed
+        varied: paths that change from row to row of the answer, of which a head claims nothing
+        priced: whether the answer shows a cost
+    """
+    subject = subject_words(facts, varied)
+    lines = [*([styled(subject, HEAD)] if subject else []), styled(" · ".join(_settings(facts, varied)))]
+    return [*lines, *price_lines(facts.price)] if priced and not price_varies(varied) else lines
+
+
+def subject_words(facts: Subject, varied: Collection[str] = ()) -> str:
+    """The model and the machine, without what varies."""
+    return " on ".join(filter(None, (_model(facts, varied), _machine(facts, varied))))
+
+
+def own_files(case: LoadedScenario) -> list[Text]:
+    """The user's own files that an answer rests on."""
+    return [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
+
+
+def head_of(case: Case, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
+    """The head of an answer about a case, with the user's own files that it rests on."""
+    return [*head_lines(facts_of(case), varied, priced=priced), *own_files(case)]
+
+
+def title(case: Case) -> str:
+    """The scenario's title where nothing but it was set, else a line that says what was computed."""
+    changed = {*map(path_of, case.changes)}
+    if not changed or "title" in changed:
+        return case.scenario.title
+    facts = facts_of(case)
+    return f"{_model(facts, ())} on {_machine(facts, ())}"
+
+
+def _varies(path: str, varied: Collection[str]) -> bool:
+    """Whether a leaf, or what holds it, changes from row to row."""
+    return any(f"{path}.".startswith(f"{one}.") for one in varied)
+
+
+def _called(named: Named, words: str = "") -> str:
+    """A document by its name or other words."""
+    return f"{words or named.name}{' (changed)' if named.changed else ''}"
+
+
+def _model(facts: Subject, varied: Collection[str]) -> str:
+    return "" if _varies("model", varied) else _called(facts.model, facts.model.title)
+
+
+def _machine(facts: Subject, varied: Collection[str]) -> str:
+    """How many of which accelerator, in how many of which node."""
+    nodes = "" if _varies("cluster.nodes", varied) else counted(facts.nodes)
+    if _varies("cluster.node", varied):
+        return nodes and f"{nodes} node{'' if facts.nodes == 1 else 's'}"
+    partly = _varies("cluster.node.accelerators", varied)
+    ranks = "" if partly or not nodes else counted(facts.ranks)
+    part = "accelerators" if _varies("cluster.node.accelerator", varied) else _called(facts.accelerator)
+    used = "" if partly or facts.accelerators == facts.built else f" ({_used(facts)})"
+    return f"{_times(ranks, part)}, {_times(nodes, _called(facts.node))}{used}"
+
+
+def _times(count: str, words: str) -> str:
+    return f"{count} × {words}" if count else words
+
+
+def _used(facts: Subject) -> str:
+    """How many accelerators of each node the job has, where the node is built with another number."""
+    each = counted(facts.accelerators)
+    return f"{each} of {counted(facts.built)} in use" if facts.accelerators < facts.built else f"{each} in each"
+
+
+def _settings(facts: Facts, varied: Collection[str]) -> Iterator[str]:
+    """Batch, precision, optimizer, tuning and software, without what varies."""
+    batch, sequence = (
+        "…" if _varies(path, varied) else counted(size)
+        for path, size in (("workload.global_batch", facts.global_batch), ("workload.sequence", facts.sequence))
+    )
+    yield f"batch {batch} × {sequence} tokens"
+    for path, words in (
+        ("workload.precision", facts.precision),
+        ("workload.optimizer", _called(facts.optimizer)),
+        ("workload.tuning", facts.tuning),
+        ("stack", _called(facts.stack)),
+    ):
+        if words and not _varies(path, varied):
+            yield words
+
+
+# ── price ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def price_varies(varied: Collection[str]) -> bool:
+    """Whether rows of an answer have prices of their own."""
+    return any(_varies(path, varied) for path in ("assume.price", *_PRICED_BY))
+
+
+def price_lines(price: Price, indent: str = "") -> list[Text]:
+    """The price that costs are counted with and where it is from; prices that were left out."""
+    return [styled(f"{indent}{words}", style) for words, style in _lines(price)]
+
+
+def _lines(price: Price) -> Iterator[tuple[str, str]]:
+    yield price_words(price), ""
+    for left in price.foreign:
+        yield f"{left.text} is the price for {left.of} and was left out", WARN
+
+
+def is_cost(column: str) -> bool:
+    """Whether a result counts with the price."""
+    return column.startswith(("cost_", "run_cost"))
+
+
+def prices(found: Iterable[Price]) -> list[Text]:
+    """The prices of an answer whose rows have their own, each once, and those that were left out."""
+    lines = dict.fromkeys((words, style) for price in found for words, style in _lines(price))
+    shown = list(lines)[:_SHOWN]
+    more = [("and more: --json has the price of each row", DIM)] if len(lines) > len(shown) else []
+    return [styled(f"  {words}", style) for words, style in (*shown, *more)]
+
+
+def price_words(price: Price) -> str:
+    """A price in one line."""
+    return f"at {hourly(price)} ({price_source(price)})" if price.known else _unknown(price)
+
+
+def _unknown(price: Price) -> str:
+    return f"no price known for {price.node}; set assume.price"
+
+
+def hourly(price: Price) -> str:
+    """The rent of an accelerator in use."""
+    dollars = price.each * _HOUR
+    return f"{f'{dollars:,.2f}' if dollars >= 1 else significant(dollars)} USD/GPU/h" if price.known else "unknown"
+
+
+def price_source(price: Price) -> str:
+    """Who says what a price is: the node's list, the scenario or the command line."""
+    place, listed = price.place, price.listed
+    if price.stated:
+        return price.stated
+    if place is not None and place.file == COMMAND_LINE:
+        return "--set"
+    if listed is None:
+        return "assume.price of the scenario"
+    where = f" in {listed.region}" if listed.region else ""
+    known = ", not re-read" if listed.check == "known" else ""
+    part = "" if listed.per == "accelerator" or price.accelerators == price.built else _whole(price)
+    return f"{price.node}, {listed.sold}{where}, {listed.date}, {listed.source}{known}{part}"
+
+
+def _whole(price: Price) -> str:
+    return f"; the whole node for {counted(price.accelerators)} of {counted(price.built)}"
+
+
+# ── machine output ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fact_fields(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
+    """The head as plain values: of a result, or of a row of a table; what varies from row to row is null."""
+    found = {
+        "model": ("model", facts.model.name),
+        "accelerator": ("cluster.node.accelerator", facts.accelerator.name),
+        "ranks": ("cluster.node.accelerators", None if _varies("cluster.nodes", varied) else _plain(facts.ranks)),
+        "node": ("cluster.node", facts.node.name),
+        "nodes": ("cluster.nodes", _plain(facts.nodes)),
+        "accelerators": ("cluster.node.accelerators", _plain(facts.accelerators)),
+        "sequence": ("workload.sequence", _plain(facts.sequence)),
+        "global_batch": ("workload.global_batch", _plain(facts.global_batch)),
+        "precision": ("workload.precision", facts.precision),
+        "optimizer": ("workload.optimizer", facts.optimizer.name),
+        "tuning": ("workload.tuning", facts.tuning or None),
+        "stack": ("stack", facts.stack.name),
+    }
+    price = price_fields(facts.price)
+    return {
+        **{name: None if _varies(path, varied) else value for name, (path, value) in found.items()},
+        "changed": [kind for kind in _DOCUMENTS if getattr(facts, kind).changed],
+        **(dict.fromkeys(price) if price_varies(varied) else price),
+    }
+
+
+_DOCUMENTS = ("model", "accelerator", "node", "optimizer", "stack")
+
+
+def price_fields(price: Price) -> dict[str, Any]:
+    """A price as plain values: of an accelerator in use, and who says so when."""
+    listed = price.listed
+    return {
+        "price_usd_per_gpu_h": price.each * _HOUR if price.known else None,
+        "price_source": price_source(price) if price.known else None,
+        "price_date": None if listed is None else listed.date,
+    }
+
+
+def _plain(value: float) -> int | float:
+    return int(value) if value.is_integer() else value

@@ -1,0 +1,172 @@
+"""A price belongs to the machine that it was stated for, and stands with source and date beside every cost."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.documents.case import Case, load
+from costmodel.documents.library import names, read
+from costmodel.documents.variation import vary
+from costmodel.estimate.plan import predict
+from costmodel.estimate.price import price_of
+
+NAME = "quickstart"  # on dgx-h100, which has no list price: the scenario states 2.50 USD/GPU/h
+HOUR = 3600.0
+P5 = "at 6.88 USD/GPU/h (p5, on demand in us-east-1, 2026-11-09, datareceipts)"
+LEFT_OUT = "2.50 USD/GPU/h is the price for dgx-h100 and was left out"
+
+
+def hourly(case: Case) -> float | None:
+    """USD an hour and accelerator; nothing where no price is known."""
+    price = price_of(case)
+    return round(price.each * HOUR, 6) if price.known else None
+
+
+@pytest.mark.parametrize(
+    ("settings", "paid"),
+    [
+        ((), 2.5),
+        (("cluster.nodes=8",), 2.5),
+        (("cluster.node.accelerators=4",), 2.5),
+        (("cluster.fabric.bandwidth=200 Gb/s",), 2.5),
+        (("cluster.accelerator.memory.bandwidth=4 TB/s",), 2.5),
+        (("cluster.node=p5",), 55.04 / 8),
+        (("cluster.node=p5", "cluster.node.accelerators=4"), 55.04 / 4),  # rented whole
+        (("cluster.node.accelerators=4", "cluster.node=p5"), 55.04 / 4),
+        (("cluster.node=neocloud-h100", "cluster.node.accelerators=4"), 3.2),  # rented one by one
+        (("cluster.node=tpu-v5p-slice", "cluster.node.accelerators=1"), 4.2),
+        (("cluster.node=dgx-a100",), None),
+        (("cluster.node=p5", "cluster.node.accelerators=16"), None),  # no such node can be rented
+        (("cluster.node.accelerator=h200-sxm",), None),
+        (("cluster.node=p5", "cluster.node.accelerator=h200-sxm"), None),
+        (("cluster.node=p5", "assume.price=1 USD/GPU/h"), 1.0),
+        (("assume.price=1 USD/GPU/h", "cluster.node=dgx-a100"), 1.0),
+        (("cluster.node=p5", "assume={price: 1 USD/GPU/h}"), 1.0),
+        (("cluster.node=p5", "cluster.node.price.hourly=40 USD/h"), 5.0),
+        (("cluster.node=p5", "cluster.node.accelerator=h200-sxm", "cluster.node.price.hourly=40 USD/h"), 5.0),
+    ],
+)
+def test_a_price_holds_for_the_machine_it_was_stated_for(settings: tuple[str, ...], paid: float | None) -> None:
+    """Unless it is stated anew with the change."""
+    assert hourly(load(NAME, settings)) == (None if paid is None else round(paid, 6))
+
+
+def test_back_on_its_machine_the_price_holds_again() -> None:
+    away = load(NAME, ("cluster.node=p5",))
+    assert hourly(vary(away, ("cluster.node=dgx-h100",))) == 2.5
+    assert hourly(vary(away, ("cluster.node=dgx-a100",))) is None
+    said = load(NAME, ("assume.price=1 USD/GPU/h",))
+    assert hourly(vary(said, ("cluster.node=p5",))) == 1.0
+
+
+def test_a_sweep_over_nodes_prices_each_by_its_own(run: Any) -> None:
+    nodes = ("dgx-h100", "p5", "nd96isr-h100-v5", "dgx-a100", "neocloud-h100")
+    asked = ("sweep", NAME, "--over", f"cluster.node={','.join(nodes)}", "--show", "cost_per_mtoken")
+    rows = json.loads(run(*asked, "--json").out)["points"]
+    assert [row["price_usd_per_gpu_h"] for row in rows] == [2.5, 6.88, pytest.approx(12.29), None, pytest.approx(3.2)]
+    for node, row in zip(nodes, rows, strict=True):
+        alone = predict(load(NAME, (f"cluster.node={node}",))).evaluation.costs.row()["cost_per_mtoken"]
+        assert row["cost_per_mtoken_usd"] == (None if node == "dgx-a100" else alone)
+    out = run(*asked).out
+    assert f"  {P5}\n" in out
+    assert f"  {LEFT_OUT}\n" in out
+    assert "  at 2.50 USD/GPU/h (assume.price of the scenario)\n" in out
+    assert "  no price known for dgx-a100; set assume.price\n" in out
+    columns = list(csv.DictReader(io.StringIO(run(*asked, "--format", "csv").out)))
+    assert columns[1]["price_date"] == "2026-11-09"
+    assert columns[1]["price_source"].startswith("p5, on demand in us-east-1")
+
+
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [
+        ("estimate", ()),
+        ("explain", ("cost_per_mtoken", "--depth", "1")),
+        ("search", ("--set", "objective=cost_per_mtoken", "--top", "1")),
+        ("search", ("--pareto", "cost_per_mtoken,step_time", "--top", "2")),
+        ("sweep", ("--over", "plan.micro_batch=1,2", "--show", "cost_per_mtoken")),
+        ("sensitivity", ("--of", "cost_per_mtoken", "--top", "1")),
+        ("solve", ("--vary", "plan.micro_batch=1,2", "--for", "cost_per_mtoken<=1 USD")),
+        ("diff", ("--set", "plan.micro_batch=2")),
+        ("check", ("--set", "limits.cost_per_mtoken.at_most=1 USD")),
+    ],
+)
+def test_price_source_and_date_stand_beside_a_cost(command: str, more: tuple[str, ...], run: Any) -> None:
+    positional = more[:1] if command == "explain" else ()
+    ran = run(command, NAME, *positional, *more[len(positional) :], "--set", "cluster.node=p5")
+    assert ran.code == 0, ran.err
+    lines = [line.strip() for line in ran.out.splitlines()]
+    assert P5 in lines
+    assert LEFT_OUT in lines
+
+
+@pytest.mark.parametrize("command", ["sweep", "search", "scale", "solve"])
+def test_where_no_cost_is_shown_no_price_is(command: str, run: Any) -> None:
+    more = {
+        "sweep": ("--over", "plan.micro_batch=1,2"),
+        "search": ("--top", "1"),
+        "scale": ("--ranks", "16,32"),
+        "solve": ("--vary", "plan.micro_batch=1,2", "--for", "mfu>=1 %"),
+    }[command]
+    assert "USD/GPU/h" not in run(command, NAME, *more).out
+
+
+def test_a_search_by_cost_over_nodes_shows_what_each_costs(run: Any) -> None:
+    space = ("--set", "search.tp=[4]", "--set", "search.pp=[1]", "--set", "objective=cost_per_mtoken", "--top", "40")
+    asked = ("search", NAME, *space, "--over", "cluster.node=dgx-h100,p5")
+    ran = run(*asked)
+    assert [line.strip() for line in ran.out.splitlines() if line.startswith("  at ")] == [
+        "at 2.50 USD/GPU/h (assume.price of the scenario)",
+        P5,
+    ]
+    (names_of,) = (line.split() for line in ran.out.splitlines() if line.split()[:1] == ["#"])
+    assert "cost" in names_of
+    for plan in json.loads(run(*asked, "--json").out)["plans"]:
+        assert plan["price_usd_per_gpu_h"] == {"dgx-h100": 2.5, "p5": 6.88}[plan["cluster.node"]]
+
+
+def test_plans_without_a_price_are_not_ranked_by_cost(run: Any, faults: Any) -> None:
+    asked = ("search", NAME, "--set", "objective=cost_per_mtoken", "--over", "cluster.node=dgx-h100,dgx-a100,dgx-h200")
+    (found,) = faults(run(*asked))
+    assert (found.code, found.sentence) == (
+        "C004",
+        "the objective is cost, but no price is known for dgx-a100, dgx-h200",
+    )
+
+
+def test_a_stored_result_keeps_its_price(run: Any, tmp_path: Path) -> None:
+    """The price that it was made with, whatever the node's list says today."""
+    stored = json.loads(run("estimate", NAME, "--set", "cluster.node=p5", "--json").out)
+    stored["plans"][0] |= {"price_usd_per_gpu_h": 12.0, "price_source": "p5, on demand, 2025-01-01, a list"}
+    stored["plans"][0]["cost_per_mtoken_usd"] *= 12.0 / 6.88
+    (tmp_path / "old.json").write_text(json.dumps(stored), "utf-8")
+    ran = run("diff", "old.json", NAME, "--set", "cluster.node=p5", cwd=tmp_path)
+    lines = [line.strip() for line in ran.out.splitlines()]
+    assert "at 12.00 USD/GPU/h (p5, on demand, 2025-01-01, a list)" in lines
+    assert P5 in lines
+
+
+def test_shipped_scenarios_state_no_price_where_their_node_has_one() -> None:
+    for name in names("scenario"):
+        case = load(name)
+        assert case.scenario.assume.price is None or case.node.price is None, name
+
+
+PRICELESS = {  # bought, or without a public list price on demand
+    *(f"dgx-{kind}" for kind in ("1v", "2", "a100", "h100", "h200", "b200", "b300")),
+    *("gb200-nvl72", "gb300-nvl72", "hgx-h800", "hgx-mi300x", "mi355x-8", "mi250x-frontier", "gaudi2-8", "gaudi3-8"),
+    *("pcie-l40s-8", "rtx4090-8", "a4-highgpu-8g", "tpu-v7-slice"),
+}
+
+
+def test_every_node_of_a_cloud_has_a_dated_price() -> None:
+    for name in names("node"):
+        price = read("node", name).price
+        assert (price is None) == (name in PRICELESS), name
+        assert price is None or (price.date[:4].isdigit() and price.source), name

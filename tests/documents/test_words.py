@@ -1,0 +1,325 @@
+"""Words of other tools: names of the hub, keys and values as others call them, groups of documents, mixed clusters."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.documents import field_words, hub
+from costmodel.documents.case import load
+from costmodel.documents.faults import choices_of, key_of
+from costmodel.documents.field_words import KEYS, VALUES, meant_by
+from costmodel.documents.folders import names
+from costmodel.documents.hub import is_hub_name, nearest_shape, shape_of
+from costmodel.documents.library import read
+from costmodel.documents.overrides import full
+from costmodel.documents.scenario import Scenario
+from costmodel.errors import CostModelError
+
+Faults = Callable[[Any], list[Any]]
+
+CASE = """schema: costmodel/scenario/v1
+title: A model by its name on the hub
+model: meta-llama/Llama-3.1-8B
+cluster: {node: dgx-h100, nodes: 4}
+workload: {kind: training, sequence: 8192, global_batch: 512, precision: bf16, optimizer: adamw}
+stack: megatron-core
+plan: {tp: 4, pp: 1, micro_batch: 1}
+"""
+
+
+def test_docstring_examples_run() -> None:
+    assert all(doctest.testmod(module).failed == 0 for module in (field_words, hub))
+
+
+# --- names of the hub
+
+
+def test_a_model_by_its_name_on_the_hub_is_the_shipped_one(run: Any) -> None:
+    by_hub = json.loads(run("estimate", "-", "--json", stdin=CASE).out)
+    ours = json.loads(run("estimate", "-", "--json", stdin=CASE.replace("meta-llama/Llama-3.1-8B", "llama-3.1-8b")).out)
+    assert by_hub["plans"] == ours["plans"]
+    assert by_hub["assumed"][0] == {
+        "path": "model",
+        "value": "llama-3.1-8b",
+        "from": "the shape of meta-llama/Llama-3.1-8B on the hub",
+    }
+    assert "the shape of meta-llama/Llama-3.1-8B on the hub" in run("estimate", "-", stdin=CASE).out
+
+
+# As on the hub, and the shipped model of that shape.
+SHAPES = {
+    "meta-llama/Llama-3.1-8B": "llama-3.1-8b",
+    "meta-llama/Llama-3.1-8B-Instruct": "llama-3.1-8b",
+    "meta-llama/Meta-Llama-3-70B": "llama-3-70b",
+    "meta-llama/Llama-2-7b-hf": "llama-2-7b",
+    "meta-llama/Llama-2-13b-chat-hf": "llama-2-13b",
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct": "llama-4-scout",
+    "huggyllama/llama-7b": "llama-7b",
+    "unsloth/Llama-3.2-1B": "llama-3.2-1b",
+    "Qwen/Qwen2.5-7B-Instruct": "qwen-2.5-7b",
+    "Qwen/Qwen3-235B-A22B": "qwen-3-235b-a22b",
+    "Qwen/Qwen3-8B-Base": "qwen-3-8b",
+    "mistralai/Mistral-7B-v0.1": "mistral-7b",
+    "mistralai/Mixtral-8x7B-Instruct-v0.1": "mixtral-8x7b",
+    "google/gemma-2-9b-it": "gemma-2-9b",
+    "google/gemma-3-1b-pt": "gemma-3-1b",
+    "deepseek-ai/DeepSeek-V3-Base": "deepseek-v3",
+    "deepseek-ai/DeepSeek-R1": "deepseek-v3",
+    "moonshotai/Kimi-K2-Instruct": "kimi-k2",
+    "openai/gpt-oss-20b": "gpt-oss-20b",
+    "openai-community/gpt2": "gpt-2-small",
+    "bigscience/bloom": "bloom-176b",
+    "bigscience/bloom-7b1": "bloom-7.1b",
+    "tiiuae/falcon-40b-instruct": "falcon-40b",
+    "EleutherAI/pythia-1.4b-deduped": "pythia-1.4b",
+    "facebook/opt-6.7b": "opt-6.7b",
+    "databricks/dbrx-base": "dbrx",
+    "https://huggingface.co/Qwen/Qwen3-8B": "qwen-3-8b",
+    "hf.co/mosaicml/mpt-7b": "mpt-7b",
+}
+# As on the hub, where another shape or an unknown one stands behind the name, and what comes near.
+OTHERS = {
+    "mistralai/Mistral-7B-v0.3": "mistral-7b",  # 768 more words
+    "Qwen/Qwen2.5-Coder-7B": "qwen-2.5-7b",
+    "google/gemma-2-27b-it-AWQ": "gemma-2-27b",
+    "nobody/nothing-of-the-kind": "",
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_names_of_the_hub(name: str) -> None:
+    assert is_hub_name(name)
+    assert shape_of(name, names("model")) == SHAPES[name]
+    assert load("quickstart", [f"model={name}"]).hub == {name: SHAPES[name]}
+
+
+def test_the_names_that_documents_give_as_their_source_mean_them() -> None:
+    """Where a document was read on the hub, that page names it."""
+    found = {}
+    for name in names("model"):
+        for source in read("model", name).sources.values():
+            address = source.url or ""
+            if address.startswith("https://huggingface.co/") and (shape := shape_of(address, names("model"))):
+                found.setdefault(shape, set()).add(name)
+    assert len(found) > 10
+    odd = {shape: using for shape, using in found.items() if shape not in using}
+    assert odd == {}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_name_of_the_hub_that_is_not_known_gets_its_own_sentence(name: str, run: Any, faults: Faults) -> None:
+    assert nearest_shape(name, names("model")) == OTHERS[name]
+    for ran in (
+        run("estimate", "-", stdin=CASE.replace("meta-llama/Llama-3.1-8B", name)),
+        run("search", "quickstart", "--set", f"model={name}"),
+        run("memory", name),
+    ):
+        (found,) = faults(ran)
+        assert (found.code, found.sentence) == (
+            "D009",
+            f"no shipped model goes by '{name}', and Hugging Face's hub is not read",
+        )
+        assert found.help.startswith(f"did you mean '{OTHERS[name]}'?") is bool(OTHERS[name])
+        assert "costmodel list models" in found.help
+
+
+def test_a_path_is_no_name_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "meta-llama").mkdir()
+    others = ("./a/b", "../a", "a/b/c", "/etc/passwd", "mine/model.yaml", "llama-3.1-8b", "a/", "/a", "meta-llama/x")
+    assert not [name for name in others if is_hub_name(name)]
+
+
+def test_a_model_is_no_scenario(run: Any, faults: Faults) -> None:
+    for name in ("meta-llama/Llama-3.1-8B", "llama-3.1-8b"):
+        (found,) = faults(run("estimate", name))
+        assert found.sentence == f"'{name}' is a model, and a scenario is wanted here"
+        assert "--set model=llama-3.1-8b" in found.help
+    (found,) = faults(run("memory", "Llama3.1-8B"))
+    assert found.help == "did you mean 'llama-3.1-8b'?"
+    assert run("memory", "meta-llama/Llama-3.1-8B") == run("memory", "llama-3.1-8b")
+    assert run("show", "meta-llama/Llama-3.1-8B") == run("show", "llama-3.1-8b")
+
+
+# --- keys and values
+
+
+@pytest.mark.parametrize("word", KEYS)
+def test_a_word_of_other_tools_leads_to_a_key_that_is_there(word: str) -> None:
+    meant = meant_by(word)
+    assert meant is not None
+    assert meant.keys or meant.note
+    assert all(key_of(Scenario, full(key)) is not None for key in meant.keys), meant
+
+
+# The assignment, and the hint.
+KEY_HINTS = {
+    "batch_size=8": "did you mean 'workload.global_batch' or 'plan.micro_batch'? global_batch is",
+    "workload.batch_size=8": "did you mean 'global_batch' or 'plan.micro_batch'?",
+    "plan.batch_size=8": "did you mean 'workload.global_batch' or 'micro_batch'?",
+    "workload.gbs=512": "did you mean 'global_batch'?",
+    "gpus=32": "did you mean 'cluster.nodes'? nodes are the GPUs over those of a node: 32 GPUs are 4 nodes of 8",
+    "cluster.gpus=32": "did you mean 'nodes'?",
+    "fsdp=true": "did you mean 'plan.zero'? FSDP is stack: fsdp2",
+    "workload.seq_len=4096": "did you mean 'sequence'?",
+    "workload.gradient_accumulation_steps=4": "'global_batch'? micro_batch × dp × accumulation steps",
+    "node.count=4": "did you mean 'cluster.nodes'?",
+    "num_nodes=4": "did you mean 'cluster.nodes'?",
+    "plan.micro_batch_size=2": "did you mean 'micro_batch'?",
+    "plan.tensor_parallel_size=4": "did you mean 'tp'?",
+    "plan.tensor-model-parallel-size=4": "did you mean 'tp'?",
+    "workload.lr=1e-4": "no cost is counted for it; leave it out",
+    "workload.max_steps=1000": "did you mean 'tokens'? tokens are steps × global_batch × sequence",
+    "plan.gradient_checkpointing=true": "did you mean 'recompute'? its choices are none, selective and full",
+    "model.hidden_size=4096": "did you mean 'hidden'?",
+    "model.layers.0.attention.num_key_value_heads=8": "did you mean 'kv_heads'?",
+    "workload.micro_batch=1": "it belongs to 'plan'",
+    "cluster.node.gpus_per_node=8": "did you mean 'accelerators'?",
+}
+
+
+@pytest.mark.parametrize("assignment", KEY_HINTS)
+def test_a_key_as_others_call_it_has_an_exact_hint(assignment: str, run: Any, faults: Faults) -> None:
+    (found,) = faults(run("estimate", "quickstart", "--set", assignment))
+    assert found.code == "D003"
+    assert KEY_HINTS[assignment] in found.help
+
+
+def test_yaml_has_the_same_hint(run: Any, faults: Faults) -> None:
+    broken = CASE.replace("sequence: 8192", "seq_len: 8192").replace("tp: 4", "tensor_parallel_size: 4")
+    assert [found.help for found in faults(run("estimate", "-", stdin=broken))] == [
+        "did you mean 'sequence'?",
+        "did you mean 'tp'?",
+    ]
+
+
+@pytest.mark.parametrize("key", VALUES)
+def test_what_a_value_of_others_stands_for_is_a_choice(key: str) -> None:
+    paths = {"precision": "workload", "gradients": "workload", "kind": "workload", "tuning": "workload"}
+    known = choices_of(Scenario, f"{paths.get(key, 'plan')}.{key}")
+    single = {"kind": ["training"], "tuning": ["full", "{method: lora}"]}.get(key, known)
+    for word, meant in VALUES[key].items():
+        exact = meant.partition(";")[0].strip("'")
+        assert exact in single or " " in exact, (key, word, meant)
+        assert word not in known
+
+
+VALUE_HINTS = {
+    "workload.precision=fp32": "matmuls in fp32 are not modelled; take bf16 or fp16, which keep fp32 master weights",
+    "workload.precision=float32": "matmuls in fp32 are not modelled",
+    "workload.precision=bfloat16": "did you mean 'bf16'?",
+    "workload.precision=int8": "weights in 4 bits are workload.tuning: {method: qlora}",
+    "plan.zero=full_shard": "did you mean 3?",
+    "plan.recompute=true": "did you mean 'full'?",
+    "plan.schedule=zb1p": "did you mean 'zb-h1'?",
+    "workload.kind=sft": "did you mean 'training'? adapters are workload.tuning: {method: lora}",
+    "workload.tuning=lora": "did you mean {method: lora}?",
+    "search.zero=[full_shard]": "did you mean 3?",
+}
+
+
+@pytest.mark.parametrize("assignment", VALUE_HINTS)
+def test_a_value_as_others_call_it_has_an_exact_hint(assignment: str, run: Any, faults: Faults) -> None:
+    (found,) = faults(run("estimate", "quickstart", "--set", assignment))
+    assert found.code == "D010"
+    assert VALUE_HINTS[assignment] in found.help
+    assert "fp8" not in found.help
+
+
+@pytest.mark.parametrize(
+    ("assignment", "hint"),
+    [
+        ("stack=torchtitan", "did you mean 'fsdp2'?"),
+        ("stack=transformers", "did you mean 'ddp', 'fsdp2' or 'deepspeed', as it is run?"),
+        ("stack=fsdp", "did you mean 'fsdp2'?"),
+        ("cluster.node=8xH100", "did you mean 'dgx-h100'?"),
+        ("cluster.node=MI300X", "did you mean 'hgx-mi300x'?"),
+        ("cluster.accelerator=H100-SXM5-80GB", "did you mean 'h100-sxm'?"),
+        ("cluster.accelerator=A100", "did you mean 'a100-sxm-80'?"),
+        ("workload.optimizer=adamw_8bit", "did you mean 'adam-8bit'?"),
+        ("model=Qwen3-8B", "did you mean 'qwen-3-8b'?"),
+    ],
+)
+def test_a_name_as_others_write_it_has_an_exact_hint(assignment: str, hint: str, run: Any, faults: Faults) -> None:
+    (found,) = faults(run("estimate", "quickstart", "--set", assignment))
+    assert (found.code, found.help) == ("D009", hint)
+
+
+@pytest.mark.parametrize("path", ["cluster", "cluster.node", "cluster.node.accelerator"])
+@pytest.mark.parametrize("way", ["yaml", "set"])
+def test_a_mixed_cluster_is_refused_in_these_words(path: str, way: str, run: Any, faults: Faults) -> None:
+    mixed = "[dgx-h100, dgx-a100]"
+    if way == "yaml":
+        if path != "cluster.node":
+            pytest.skip("written the same way")
+        ran = run("estimate", "-", stdin=CASE.replace("node: dgx-h100", f"node: {mixed}"))
+    else:
+        ran = run("estimate", "quickstart", "--set", f"{path}={mixed}")
+    (found,) = faults(ran)
+    assert found.sentence == (
+        "a scenario has one kind of node with one kind of accelerator: a mixed cluster is not modelled"
+    )
+    assert "a scenario for each kind" in found.help
+
+
+# --- own models, and lists
+
+OWN = """  schema: costmodel/model/v1
+  name: mine
+  title: Mine
+  vocab: 32000
+  hidden: 2048
+  positions: rotary
+  max_sequence: 8192
+  tied: true
+  norm: rmsnorm
+  layers: [{count: 16, attention: {heads: 16, kv_heads: 16, head_dim: 128}, mlp: {ffn_hidden: 8192, gated: true}}]
+"""
+
+
+def test_a_model_of_your_own_needs_no_source(tmp_path: Path, run: Any) -> None:
+    inline = CASE.replace("model: meta-llama/Llama-3.1-8B\n", f"model:\n{OWN}")
+    (tmp_path / "mine.yaml").write_text("".join(line[2:] for line in OWN.splitlines(keepends=True)), "utf-8")
+    named = run("estimate", "-", stdin=CASE.replace("meta-llama/Llama-3.1-8B", "mine.yaml"), cwd=tmp_path)
+    assert named.code == 0, named.err
+    assert run("estimate", "-", stdin=inline).answer == named.answer
+    explained = run("explain", "-", "step_time", "--depth", "12", stdin=inline)
+    assert "(model.hidden)" in explained.out
+    assert run("memory", "mine.yaml", cwd=tmp_path).code == 0
+
+
+@pytest.mark.parametrize(
+    ("word", "group"),
+    [
+        ("gpus", "accelerators"),
+        ("GPU", "accelerators"),
+        ("accelerator", "accelerators"),
+        ("clusters", "nodes"),
+        ("machines", "nodes"),
+        ("node", "nodes"),
+        ("model", "models"),
+        ("networks", "fabrics"),
+        ("frameworks", "stacks"),
+        ("scenario", "scenarios"),
+    ],
+)
+def test_a_group_of_documents_by_another_word(word: str, group: str, run: Any) -> None:
+    assert run("list", word) == run("list", group)
+
+
+def test_a_group_that_is_not_there_has_a_hint(run: Any, faults: Faults) -> None:
+    (found,) = faults(run("list", "acelerators"))
+    assert (found.code, found.help) == ("D009", "did you mean 'accelerators'?")
+    (found,) = faults(run("list", "zzz"))
+    assert found.help.startswith("known: scenarios, models")
+
+
+def test_the_readable_name_is_used_in_faults_of_a_library() -> None:
+    with pytest.raises(CostModelError, match="no shipped model goes by 'foo/bar'"):
+        load("quickstart", ["model=foo/bar"])

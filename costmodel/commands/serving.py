@@ -33,3 +33,15 @@ def comm(case: LoadedScenario) -> Reply:
     """The answer of `comm`."""
     asked, said = predict(serving(case)), communication_report.communication
     return Reply(lambda: said(asked), lambda: machine.communication(asked), "transfers", yes=_works(asked))
+
+
+def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
+    """The answer of `explain` about a figure of the scenario's plan."""
+    from costmodel.explore.serving.explain import explain as explain_figure
+    from costmodel.report.serving import tree
+
+    asked = predict(serving(case))
+    if asked.refused:
+        return Reply(lambda: estimate_report.estimate(asked), lambda: machine.estimate(asked), yes=False)
+    node = explain_figure(asked.inputs, quantity)
+    return Reply(lambda: tree.tree(asked, node, depth), lambda: tree.tree_json(asked, node))

@@ -203,6 +203,20 @@ def fact_fields(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
     }
 
 
+def subject_fields(subject: Subject) -> dict[str, Any]:
+    """What an answer of any workload is about, as plain values."""
+    return {
+        "model": subject.model.name,
+        "accelerator": subject.accelerator.name,
+        "ranks": _plain(subject.ranks),
+        "node": subject.node.name,
+        "nodes": _plain(subject.nodes),
+        "accelerators": _plain(subject.accelerators),
+        "stack": subject.stack.name,
+        **price_fields(subject.price),
+    }
+
+
 _DOCUMENTS = ("model", "accelerator", "node", "optimizer", "stack")
 
 

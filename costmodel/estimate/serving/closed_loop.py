@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.equation import Number, term
-from costmodel.equations.counting import divided, repeated
+from costmodel.equations.counting import repeated
+from costmodel.equations.economics import rate as rate_of
 from costmodel.equations.economics import share
 from costmodel.equations.serving.closed_loop import burst_first_token_time, interfered_token_time, surplus_wait
 from costmodel.equations.serving.first_token import prompt_steps
@@ -29,12 +30,12 @@ def closed_loop(
     with term("first wave"):
         first = share(1.0, BURST_ROUNDS) if burst else 0.0
     steps = prompt_steps(load.computed, point.room, 0.0)
-    prompt = repeated(point.gamma, load.computed)
+    prompt = repeated(load.computed, point.gamma)
     parts = (0.0, host.sequence, point.concurrency, step, mixed, steps, prompt, first)
     ttft = burst_first_token_time(*parts)
     with term("rate"):
         answer = ttft + repeated(load.output - 1.0, tpot)
-        rate = divided(point.concurrency, answer)
+        rate = rate_of(point.concurrency, answer)
     with term("line"):
         line = surplus_wait(users, point.concurrency, rate)
     open_loop = steady_state(inputs, layout, point, rate)

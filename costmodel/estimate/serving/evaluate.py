@@ -57,9 +57,10 @@ def evaluate(inputs: ServingInputs, layout: Layout) -> ServingEvaluation:
     engines = Engines(inputs, layout, alone(inputs, layout), bounds)
     many = in_flight(engines)
     point = engines.point(many)
-    state = _state(inputs, layout, point)
-    top = engines.point(bounds.least)
-    most = steady_state(inputs, layout, top, replica_rate(inputs, top))
+    with term("saturation"):
+        top = engines.point(bounds.least)
+        most = steady_state(inputs, layout, top, replica_rate(inputs, top))
+    state = _state(inputs, layout, point, most.rate)
     within = _within_limits(engines)
     columns = _times(inputs, layout, point, state)
     columns |= {
@@ -72,11 +73,16 @@ def evaluate(inputs: ServingInputs, layout: Layout) -> ServingEvaluation:
     return ServingEvaluation(layout, Costs(columns, len(layout)), memory, bounds, point, state, most, over)
 
 
-def _state(inputs: ServingInputs, layout: Layout, point: OperatingPoint) -> SteadyState:
+def _state(inputs: ServingInputs, layout: Layout, point: OperatingPoint, answered: Number) -> SteadyState:
     """What users see under the scenario's kind of load."""
     workload = inputs.case.scenario.workload
-    if workload.concurrency is None:
+    if workload.rate is not None:
+        with term("of a replica"):
+            arriving = divided(workload.rate, layout.replicas)
+        return steady_state(inputs, layout, point, np.minimum(arriving, answered))
+    if workload.users is not None:
         return steady_state(inputs, layout, point, replica_rate(inputs, point))
+    assert workload.concurrency is not None
     users = of_each(inputs, layout, workload.concurrency)
     return closed_loop(inputs, layout, point, users, burst=workload.traffic == "burst")
 
@@ -95,7 +101,7 @@ def _times(inputs: ServingInputs, layout: Layout, point: OperatingPoint, state: 
     rate = repeated(layout.replicas, state.rate)
     with term("latency"):
         latency = state.ttft + repeated(load.output - 1.0, state.tpot)
-    output = repeated(rate, load.output)
+    output = repeated(load.output, rate)
     gpus = repeated(layout.replicas, layout.ranks)
     between = np.maximum(state.tpot - decode.total, 0.0)
     return {
@@ -106,7 +112,7 @@ def _times(inputs: ServingInputs, layout: Layout, point: OperatingPoint, state: 
         "latency": latency,
         "requests_per_s": rate,
         "output_tokens_per_s": output,
-        "total_tokens_per_s": repeated(rate, load.output + load.prompt),
+        "total_tokens_per_s": repeated(load.output + load.prompt, rate),
         "tokens_per_s_per_user": rate_of(1.0, state.tpot),
         "tokens_per_s_per_gpu": divided(output, gpus),
         "concurrency": state.in_flight,
@@ -147,7 +153,7 @@ def _held(inputs: ServingInputs, layout: Layout, memory: EngineMemoryUse) -> dic
 def _money(inputs: ServingInputs, layout: Layout, point: OperatingPoint, state: SteadyState) -> dict[str, Number]:
     """Rent at this load, which pays for idle time too."""
     load, price, ranks = inputs.load, price_per_accelerator(inputs.case), layout.ranks
-    output = repeated(state.rate, load.output)
+    output = repeated(load.output, state.rate)
     every = token_cost(1e6, ranks, price, output)
     prompts = prompt_cost(1e6, ranks, price, point.gamma)
     return {

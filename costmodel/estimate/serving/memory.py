@@ -77,8 +77,8 @@ def weight_memory(inputs: ServingInputs, layout: Layout) -> tuple[Number, Number
         held = mixed_weight_bytes(part.parameters + part.routed_parameters, narrow, types.weight, types.wide)
         layers = layers + repeated(kind.count, held)
     with term("embedding"):
-        table = repeated(types.wide, table_parameters(vocab_rows(inputs, layout.tp), model.hidden))
-        last = repeated(types.wide, norm_parameters(model.hidden, norm=model.norm))
+        table = repeated(table_parameters(vocab_rows(inputs, layout.tp), model.hidden), types.wide)
+        last = repeated(norm_parameters(model.hidden, norm=model.norm), types.wide)
     alone = table if model.tied else table + table
     ends = np.where(layout.pp == 1, alone, table) + last
     return repeated(stage_share(inputs, layout), layers), ends

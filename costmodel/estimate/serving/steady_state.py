@@ -8,6 +8,7 @@ import numpy as np
 
 from costmodel.equation import Number, term
 from costmodel.equations.counting import divided, repeated
+from costmodel.equations.economics import rate as rate_of
 from costmodel.equations.serving.first_token import (
     first_token_tail,
     first_token_variance,
@@ -53,7 +54,7 @@ def replica_rate(inputs: ServingInputs, point: OperatingPoint) -> Number:
     with term("mean step"):
         tokens = divided(repeated(point.concurrency, load.computed), load.output)
         step = mixed_step_time(point.alpha, point.beta, point.concurrency, point.gamma, tokens)
-    return divided(point.concurrency, repeated(load.output, step))
+    return rate_of(point.concurrency, repeated(load.output, step))
 
 
 def steady_state(inputs: ServingInputs, layout: Layout, point: OperatingPoint, rate: Number) -> SteadyState:
@@ -63,7 +64,7 @@ def steady_state(inputs: ServingInputs, layout: Layout, point: OperatingPoint, r
     alpha, beta, gamma, step = point.alpha, point.beta, point.gamma, point.step
     utilisation = engine_utilisation(rate, point.work)
     with term("prompts"):
-        prompts = engine_utilisation(rate, repeated(gamma, prompt))
+        prompts = engine_utilisation(rate, repeated(prompt, gamma))
     mean = mean_step_time(alpha, utilisation)
     tpot = mean + clustering_delay(beta, gamma, prompt, output, prompts, utilisation)
     ttft, p99 = _first_token(inputs, layout, point, rate, prompts, spread)
@@ -89,7 +90,7 @@ def _first_token(
     passing = _through_stages(layout, gamma, prompt)
     ttft = wait + own_prompt_time(steps, step, gamma, prompt, later) + passing
     queued = queue_wait_variance(service, busy, spread)
-    variance = first_token_variance(queued, wait, repeated(gamma, later), gate, service, spread)
+    variance = first_token_variance(queued, wait, repeated(later, gamma), gate, service, spread)
     with term("alone"):
         own = own_prompt_time(steps, step, gamma, prompt, 0.0) + passing
     with term("one prompt"):
@@ -103,4 +104,4 @@ def _through_stages(layout: Layout, gamma: Number, prompt: Number) -> Number:
     if np.all(layout.pp == 1):
         return 0.0
     with term("other stages"):
-        return repeated(layout.pp - 1.0, repeated(gamma, prompt))
+        return repeated(layout.pp - 1.0, repeated(prompt, gamma))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from costmodel.documents.model import Layers
-from costmodel.equation import Number, term
+from costmodel.equation import Number, known_as, term
 from costmodel.equations.collectives import activation_message
 from costmodel.equations.counting import repeated
 from costmodel.equations.roofline import stream_time
@@ -54,7 +54,7 @@ class StepTime:
         """All of it."""
         total: Number = 0.0
         for name in STEP_TERMS:
-            total = total + getattr(self, name)
+            total = total + known_as(name, getattr(self, name))
         return total
 
 

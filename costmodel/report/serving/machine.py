@@ -6,12 +6,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from costmodel.estimate.facts import subject_of
 from costmodel.estimate.serving.inputs import ServingInputs
 from costmodel.estimate.serving.layout import SIZES
 from costmodel.estimate.serving.plan import ServingAnswer
 from costmodel.estimate.serving.results import COLUMNS, machine_name
 from costmodel.estimate.serving.rules import REFUSALS
 from costmodel.estimate.serving.transfers import ServingTransfer
+from costmodel.report.head import subject_fields
 from costmodel.report.machine import plain
 from costmodel.report.reply import head
 from costmodel.report.serving.communication import sent
@@ -23,6 +25,12 @@ def number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+def plan_frame(answer: ServingAnswer) -> dict[str, Any]:
+    """What an answer about one plan is about."""
+    case = answer.inputs.case
+    return {"workload": "serving", "facts": subject_fields(subject_of(case)), "title": case.title}
+
+
 def frame(inputs: ServingInputs) -> dict[str, Any]:
     """What every result opens with."""
     case = inputs.case
@@ -30,6 +38,7 @@ def frame(inputs: ServingInputs) -> dict[str, Any]:
         **head("costmodel/result/v1"),
         "workload": "serving",
         "scenario": {"title": case.title, "document": plain(case.tree)},
+        "facts": subject_fields(subject_of(case)),
         "documents": [
             {"name": name, "digest": digest, "own": name in case.own} for name, digest in case.digests.items()
         ],

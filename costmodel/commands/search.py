@@ -16,6 +16,7 @@ from costmodel.errors import fail
 from costmodel.report.reply import Reply
 
 if TYPE_CHECKING:
+    from costmodel.documents.case import Case, LoadedScenario
     from costmodel.explore.search.ranges import Axis
     from costmodel.explore.search.search import Found
     from costmodel.explore.search.stream import How
@@ -97,6 +98,12 @@ def search(
 
     Next: costmodel estimate SCENARIO --set plan.tp=…
     """
+    from costmodel.documents.case import load_any, training
+
+    case = load_any(scenario, assignments or ())
+    if case.kind == "serving":
+        given = {"--pareto": pareto, "--over": over, "--into": into, "--engine": engine != "local"}
+        return _serving(case, top or TOP, why_not=why_not, given=[name for name, value in given.items() if value])
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.search.refusals import examples
     from costmodel.explore.search.stream import How
@@ -105,7 +112,7 @@ def search(
     if into is None and (resume or keep is Keep.ALL):
         raise fail("C021", f"{'--resume' if resume else '--keep all'} needs a folder", None, "add --into FOLDER")
     how = How(engine, workers, into, keep is Keep.ALL, resume)
-    found = _found(scenario, assignments or (), how, top or TOP, pareto, axes(over or ()))
+    found = _found(training(case), how, top or TOP, pareto, axes(over or ()))
     shown = examples(found) if why_not else None
     rows = "refused" if why_not else "pareto.plans" if pareto else "plans"
     count = top or (FRONT if pareto else TOP)
@@ -113,14 +120,21 @@ def search(
     return Reply(lines, result, rows, yes=bool(found.best), stopped=found.stopped)
 
 
-def _found(scenario: str, assignments: Sequence[str], how: How, top: int, pareto: str, over: Sequence[Axis]) -> Found:
+def _serving(case: LoadedScenario, top: int, *, why_not: bool, given: Sequence[str]) -> Reply:
+    """The search of a scenario that serves, whose space is small: it takes none of the options for large ones."""
+    from costmodel.commands import serving
+
+    if given:
+        raise fail("C030", f"a scenario that serves is searched without {', '.join(given)}", None, "leave it out")
+    return serving.search(case, top, why_not=why_not)
+
+
+def _found(case: Case, how: How, top: int, pareto: str, over: Sequence[Axis]) -> Found:
     """The search itself, watched and ready to be stopped."""
     from costmodel.commands.watching import metered, stoppable
-    from costmodel.documents.case import load
     from costmodel.explore.search.search import search
     from costmodel.report.progress import of_search
 
-    case = load(scenario, assignments)
     objective = case.scenario.objective
     with stoppable() as stop, metered() as show:
         how = replace(how, watch=lambda sight: show(of_search(sight, objective)), stop=stop)

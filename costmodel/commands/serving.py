@@ -45,3 +45,15 @@ def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
         return Reply(lambda: estimate_report.estimate(asked), lambda: machine.estimate(asked), yes=False)
     node = explain_figure(asked.inputs, quantity)
     return Reply(lambda: tree.tree(asked, node, depth), lambda: tree.tree_json(asked, node))
+
+
+def search(case: LoadedScenario, top: int, *, why_not: bool) -> Reply:
+    """The answer of `search`."""
+    from costmodel.estimate.serving.inputs import inputs_of
+    from costmodel.explore.serving.search import search as search_space
+    from costmodel.report.serving import search as report
+
+    found = search_space(inputs_of(serving(case)), top)
+    rows = "refused" if why_not else "plans"
+    lines, result = lambda: report.search(found, why_not=why_not), lambda: report.search_json(found)
+    return Reply(lines, result, rows, yes=found.kept > 0)

@@ -21,6 +21,12 @@ RESULTS: dict[str, Result] = {
         "1/s", "requests a second from which on queues grow without end, all replicas", "higher"
     ),
     "rate_within_slo_per_s": Result("1/s", "requests a second up to which every limit is kept, all replicas", "higher"),
+    "tokens_per_gpu_within_limits": Result(
+        "1/s", "tokens generated a second by each accelerator at the rate up to which limits are kept", "higher"
+    ),
+    "cost_within_limits": Result("USD", "all rent over a million generated tokens at that rate", "lower"),
+    "replicas_needed": Result("1", "replicas that keep every limit at the rate and its headroom", "lower"),
+    "gpus_needed": Result("1", "accelerators of these replicas", "lower"),
     "replicas": Result("1", "copies of the engine", "neither"),
     "gpus": Result("1", "accelerators of all replicas", "lower"),
     "interference_share": Result("1", "share of the time per token that waits for other users' prompts", "lower"),

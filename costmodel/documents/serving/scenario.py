@@ -34,6 +34,17 @@ class ServingAssumptions(Document):
     )
 
 
+Objective = Literal[
+    "rate_within_slo_per_s",
+    "tokens_per_gpu_within_limits",
+    "cost_within_limits",
+    "gpus_needed",
+    "tpot",
+    "ttft",
+    "ttft_p99",
+]
+
+
 class ServingScenario(Document):
     """Everything one question about serving needs."""
 
@@ -49,6 +60,4 @@ class ServingScenario(Document):
     )
     assume: ServingAssumptions = Field(default_factory=ServingAssumptions, description="Assumptions")
     limits: ServingLimits = Field(default_factory=ServingLimits, description="What a plan must keep")
-    objective: Literal["tokens_per_s_per_gpu", "tpot", "ttft_p99", "cost_per_mtoken", "rate_within_slo_per_s"] = Field(
-        default="rate_within_slo_per_s", description="What search orders by"
-    )
+    objective: Objective = Field(default="rate_within_slo_per_s", description="What search orders by")

@@ -38,7 +38,7 @@ def closed_loop(
         rate = rate_of(point.concurrency, answer)
     with term("line"):
         line = surplus_wait(users, point.concurrency, rate)
-    open_loop = steady_state(inputs, layout, point, rate)
+    open_loop = steady_state(inputs, point, rate)
     p99 = open_loop.ttft_p99
     if burst:
         with term("last of the first wave"):

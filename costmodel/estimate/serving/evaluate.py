@@ -12,7 +12,7 @@ from costmodel.equation import Number, term
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.economics import rate as rate_of
 from costmodel.equations.economics import share, token_cost
-from costmodel.equations.serving.serving_economics import output_cost, prompt_cost
+from costmodel.equations.serving.serving_economics import output_cost, prompt_cost, replicas_needed
 from costmodel.equations.serving.steady_state import interference_share
 from costmodel.estimate.costs import Costs
 from costmodel.estimate.limits import Limit, written
@@ -59,7 +59,7 @@ def evaluate(inputs: ServingInputs, layout: Layout) -> ServingEvaluation:
     point = engines.point(many)
     with term("saturation"):
         top = engines.point(bounds.least)
-        most = steady_state(inputs, layout, top, replica_rate(inputs, top))
+        most = steady_state(inputs, top, replica_rate(inputs, top))
     state = _state(inputs, layout, point, most.rate)
     within = _within_limits(engines)
     columns = _times(inputs, layout, point, state)
@@ -67,6 +67,7 @@ def evaluate(inputs: ServingInputs, layout: Layout) -> ServingEvaluation:
         "saturation_per_s": repeated(layout.replicas, most.rate),
         "rate_within_slo_per_s": repeated(layout.replicas, within),
     }
+    columns |= _within(inputs, layout, within)
     columns |= _held(inputs, layout, memory)
     columns |= _money(inputs, layout, point, state)
     over = _overloaded(inputs, layout, most)
@@ -79,9 +80,9 @@ def _state(inputs: ServingInputs, layout: Layout, point: OperatingPoint, answere
     if workload.rate is not None:
         with term("of a replica"):
             arriving = divided(workload.rate, layout.replicas)
-        return steady_state(inputs, layout, point, np.minimum(arriving, answered))
+        return steady_state(inputs, point, np.minimum(arriving, answered))
     if workload.users is not None:
-        return steady_state(inputs, layout, point, replica_rate(inputs, point))
+        return steady_state(inputs, point, replica_rate(inputs, point))
     assert workload.concurrency is not None
     users = of_each(inputs, layout, workload.concurrency)
     return closed_loop(inputs, layout, point, users, burst=workload.traffic == "burst")
@@ -130,6 +131,22 @@ def _times(inputs: ServingInputs, layout: Layout, point: OperatingPoint, state: 
         "host_time": decode.host,
         "prompts_between": between,
     }
+
+
+def _within(inputs: ServingInputs, layout: Layout, within: Number) -> dict[str, Number]:
+    """What plans are worth at the rate up to which they keep the limits, and how many replicas the load needs."""
+    load, price, headroom = inputs.load, price_per_accelerator(inputs.case), inputs.case.scenario.assume.headroom
+    with term("within limits"):
+        tokens = repeated(load.output, within)
+    found: dict[str, Number] = {
+        "tokens_per_gpu_within_limits": divided(tokens, layout.ranks),
+        "cost_within_limits": token_cost(1e6, layout.ranks, price, tokens),
+    }
+    arriving = inputs.case.scenario.workload.rate
+    if arriving is None:
+        return found | {"replicas_needed": np.nan, "gpus_needed": np.nan}
+    needed = replicas_needed(arriving, headroom or 0.0, within)
+    return found | {"replicas_needed": needed, "gpus_needed": repeated(needed, layout.ranks)}
 
 
 def _held(inputs: ServingInputs, layout: Layout, memory: EngineMemoryUse) -> dict[str, Number]:

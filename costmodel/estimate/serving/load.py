@@ -73,7 +73,7 @@ class Engines:
     def state(self, concurrency: Number) -> SteadyState:
         """What users see with so many in flight."""
         point = self.point(concurrency)
-        return steady_state(self.inputs, self.layout, point, replica_rate(self.inputs, point))
+        return steady_state(self.inputs, point, replica_rate(self.inputs, point))
 
     def greatest(self, holds: Callable[[Column], NDArray[np.bool_]]) -> Column:
         """Most sequences in flight, up to the bounds, at which a condition holds; it is looked for by its logarithm."""

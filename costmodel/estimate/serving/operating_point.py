@@ -13,6 +13,7 @@ import numpy as np
 from costmodel.equation import Number, known_as, term
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.economics import share
+from costmodel.equations.serving.engine_collectives import pipelined_prompt_share
 from costmodel.equations.serving.first_token import prompt_room
 from costmodel.equations.serving.kv_cache import mean_context
 from costmodel.equations.serving.steady_state import request_work, step_intercept, time_slope
@@ -34,7 +35,8 @@ class OperatingPoint:
     room: Number  # tokens of prompts that a step has room for; of all micro-batches of a pipeline
     alpha: Number
     beta: Number
-    gamma: Number
+    gamma: Number  # by which a prompt token delays each user
+    whole: Number  # what it takes in all stages
     work: Number
 
     @property
@@ -64,9 +66,21 @@ def operating_point(inputs: ServingInputs, layout: Layout, concurrency: Number, 
         mixed = step_time(inputs, layout, Batch(batch.decodes, batch.context, carried, share(carried, load.computed)))
     beta = time_slope(decode.total, one.total, many, 1.0)
     alpha = known_as("alpha", step_intercept(decode.total, beta, many))
-    gamma = known_as("gamma", divided(divided(mixed.total - decode.total, carried), layout.pp))
+    whole = divided(mixed.total - decode.total, carried)
+    gamma = known_as("gamma", _of_a_token(inputs, layout, concurrency, carried, whole))
     work = request_work(known_as("beta", beta), load.output, gamma, load.computed)
-    return OperatingPoint(concurrency, decode, mixed, carried, room, alpha, beta, gamma, work)
+    return OperatingPoint(concurrency, decode, mixed, carried, room, alpha, beta, gamma, whole, work)
+
+
+def _of_a_token(inputs: ServingInputs, layout: Layout, concurrency: Number, carried: Number, whole: Number) -> Number:
+    """Time by which a prompt token delays each user: all of it, but where prompts fill a pipeline's stages."""
+    if np.all(layout.pp == 1):
+        return whole
+    with term("micro-batches with prompts"):
+        tokens = divided(repeated(concurrency, inputs.load.computed), inputs.load.output)
+        each = divided(divided(tokens, layout.pp), carried)
+        mixed = 1.0 - np.exp(-each)  # arrivals at random
+    return repeated(pipelined_prompt_share(layout.pp, mixed), whole)
 
 
 def _batch(inputs: ServingInputs, decodes: Number) -> Batch:

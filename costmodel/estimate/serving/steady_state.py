@@ -28,7 +28,6 @@ from costmodel.equations.serving.steady_state import (
     requests_in_flight,
 )
 from costmodel.estimate.serving.inputs import ServingInputs
-from costmodel.estimate.serving.layout import Layout
 from costmodel.estimate.serving.operating_point import OperatingPoint
 
 TAIL = 0.01  # share of requests beyond the p99
@@ -57,7 +56,7 @@ def replica_rate(inputs: ServingInputs, point: OperatingPoint) -> Number:
     return rate_of(point.concurrency, repeated(load.output, step))
 
 
-def steady_state(inputs: ServingInputs, layout: Layout, point: OperatingPoint, rate: Number) -> SteadyState:
+def steady_state(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> SteadyState:
     """Requests at random at a rate of one replica, whose operating point this is."""
     load = inputs.load
     prompt, output, spread = load.computed, load.output, load.prompt_spread
@@ -67,7 +66,7 @@ def steady_state(inputs: ServingInputs, layout: Layout, point: OperatingPoint, r
         prompts = engine_utilisation(rate, repeated(prompt, gamma))
     mean = mean_step_time(alpha, utilisation)
     tpot = mean + clustering_delay(beta, gamma, prompt, output, prompts, utilisation)
-    ttft, p99 = _first_token(inputs, layout, point, rate, prompts, spread)
+    ttft, p99 = _first_token(inputs, point, rate, prompts, spread)
     with term("worst gap"):
         gap = mixed_step_time(alpha, beta, point.concurrency, gamma, point.room)
     with term("in flight"):
@@ -76,7 +75,7 @@ def steady_state(inputs: ServingInputs, layout: Layout, point: OperatingPoint, r
 
 
 def _first_token(
-    inputs: ServingInputs, layout: Layout, point: OperatingPoint, rate: Number, prompts: Number, spread: Number
+    inputs: ServingInputs, point: OperatingPoint, rate: Number, prompts: Number, spread: Number
 ) -> tuple[Number, Number]:
     """Time to the first token: its mean, and what one request in a hundred exceeds."""
     prompt, gamma, step, room = inputs.load.computed, point.gamma, point.step, point.room
@@ -87,7 +86,8 @@ def _first_token(
     wait = line + gate
     steps = prompt_steps(prompt, room, busy)
     later = later_prompt_tokens(rate, prompt, wait, prompts, room)
-    passing = _through_stages(layout, gamma, prompt)
+    with term("other stages"):
+        passing = repeated(prompt, point.whole - gamma)  # while each of them serves others
     ttft = wait + own_prompt_time(steps, step, gamma, prompt, later) + passing
     queued = queue_wait_variance(service, busy, spread)
     variance = first_token_variance(queued, wait, repeated(later, gamma), gate, service, spread)
@@ -97,11 +97,3 @@ def _first_token(
         one = mixed_step_time(point.alpha, point.beta, point.concurrency, gamma, np.minimum(prompt, room))
     far = lognormal_percentile(step, ttft, variance, normal_quantile(TAIL))
     return ttft, np.maximum(far, first_token_tail(own, line, busy, one, TAIL))
-
-
-def _through_stages(layout: Layout, gamma: Number, prompt: Number) -> Number:
-    """What a prompt takes in the other stages of a pipeline, while each of them serves others: γ is of one of them."""
-    if np.all(layout.pp == 1):
-        return 0.0
-    with term("other stages"):
-        return repeated(layout.pp - 1.0, repeated(prompt, gamma))

@@ -25,7 +25,7 @@ def closed_loop(
 ) -> SteadyState:
     """So many requests on one replica, of which as many are in flight as the operating point has."""
     load, host = inputs.load, inputs.engine.host
-    step, mixed = point.decode.total, point.mixed.total
+    step, mixed = point.decode, point.mixed
     tpot = interfered_token_time(step, mixed, point.concurrency, load.output)
     with term("first wave"):
         first = share(1.0, BURST_ROUNDS) if burst else 0.0

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.serving.limits import SERVICE_LEVEL
-from costmodel.equation import Number, term
+from costmodel.equation import Number, term, untraced
 from costmodel.equations.counting import divided, repeated
 from costmodel.equations.economics import rate as rate_of
 from costmodel.equations.economics import share, token_cost
@@ -19,7 +19,7 @@ from costmodel.estimate.limits import Limit, written
 from costmodel.estimate.price import price_per_accelerator
 from costmodel.estimate.serving.closed_loop import closed_loop
 from costmodel.estimate.serving.inputs import ServingInputs
-from costmodel.estimate.serving.layout import Layout
+from costmodel.estimate.serving.layout import SIZES, Layout
 from costmodel.estimate.serving.load import (
     BINDING,
     COMPUTE_BOUND,
@@ -32,8 +32,10 @@ from costmodel.estimate.serving.load import (
     of_each,
 )
 from costmodel.estimate.serving.memory import EngineMemoryUse, memory_use
-from costmodel.estimate.serving.operating_point import OperatingPoint, alone
+from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, micro_batch
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
+from costmodel.estimate.serving.step import StepTime
+from costmodel.estimate.serving.step_table import StepTable, step_table
 
 
 @dataclass(frozen=True)
@@ -54,15 +56,19 @@ def evaluate(inputs: ServingInputs, layout: Layout) -> ServingEvaluation:
     """Memory, times, rates and cost of every plan under the scenario's load."""
     memory = memory_use(inputs, layout)
     bounds = bounds_of(inputs, layout, memory)
-    engines = Engines(inputs, layout, alone(inputs, layout), bounds)
-    many = in_flight(engines)
+    exact = ExactSteps(inputs, layout)
+    engines = Engines(inputs, layout, exact, bounds)
+    quick = Engines(inputs, *_plain(inputs, layout), bounds)
+    many = in_flight(quick)
     point = engines.point(many)
     with term("saturation"):
         top = engines.point(bounds.least)
         most = steady_state(inputs, top, replica_rate(inputs, top))
     state = _state(inputs, layout, point, most.rate)
-    within = _within_limits(engines)
-    columns = _times(inputs, layout, point, state)
+    with term("within limits"):
+        within = _within_limits(quick, engines)
+    decode = exact.breakdown(micro_batch(layout, many))
+    columns = _times(inputs, layout, decode, state)
     columns |= {
         "saturation_per_s": repeated(layout.replicas, most.rate),
         "rate_within_slo_per_s": repeated(layout.replicas, within),
@@ -96,9 +102,9 @@ def _overloaded(inputs: ServingInputs, layout: Layout, most: SteadyState) -> NDA
     return np.asarray(of_each(inputs, layout, arriving) > most.rate)
 
 
-def _times(inputs: ServingInputs, layout: Layout, point: OperatingPoint, state: SteadyState) -> dict[str, Number]:
+def _times(inputs: ServingInputs, layout: Layout, decode: StepTime, state: SteadyState) -> dict[str, Number]:
     """Times of a request, what a token's time goes into, and what all replicas get done."""
-    load, decode = inputs.load, point.decode
+    load = inputs.load
     rate = repeated(layout.replicas, state.rate)
     with term("latency"):
         latency = state.ttft + repeated(load.output - 1.0, state.tpot)
@@ -138,14 +144,17 @@ def _within(inputs: ServingInputs, layout: Layout, within: Number) -> dict[str, 
     load, price, headroom = inputs.load, price_per_accelerator(inputs.case), inputs.case.scenario.assume.headroom
     with term("within limits"):
         tokens = repeated(load.output, within)
+    with np.errstate(divide="ignore"):
+        cost = token_cost(1e6, layout.ranks, price, tokens)
     found: dict[str, Number] = {
         "tokens_per_gpu_within_limits": divided(tokens, layout.ranks),
-        "cost_within_limits": token_cost(1e6, layout.ranks, price, tokens),
+        "cost_within_limits": cost,
     }
     arriving = inputs.case.scenario.workload.rate
     if arriving is None:
         return found | {"replicas_needed": np.nan, "gpus_needed": np.nan}
-    needed = replicas_needed(arriving, headroom or 0.0, within)
+    with np.errstate(divide="ignore"):  # no number of replicas keeps limits that one without load breaks
+        needed = replicas_needed(arriving, headroom or 0.0, within)
     return found | {"replicas_needed": needed, "gpus_needed": repeated(needed, layout.ranks)}
 
 
@@ -189,13 +198,20 @@ def service_limits(inputs: ServingInputs) -> list[Limit]:
     ]
 
 
-def _within_limits(engines: Engines) -> Column:
+def _plain(inputs: ServingInputs, layout: Layout) -> tuple[Layout, StepTable]:
+    """The plans as columns that no trace follows, and the table of their steps: to look for a load with."""
+    with untraced():
+        bare = Layout(*(np.asarray(getattr(layout, name)).view(np.ndarray) for name in SIZES))
+        return bare, step_table(inputs, bare)
+
+
+def _within_limits(quick: Engines, engines: Engines) -> Number:
     """Requests a second of one replica up to which the service-level limits hold; 0 where none does."""
-    inputs, limits = engines.inputs, service_limits(engines.inputs)
+    inputs, limits = quick.inputs, service_limits(quick.inputs)
 
     def kept(many: Column) -> NDArray[np.bool_]:
-        state = engines.state(many)
-        found = np.ones(len(engines.layout), dtype=bool)
+        state = quick.state(many)
+        found = np.ones(len(quick.layout), dtype=bool)
         for limit in limits:
             value = getattr(state, limit.column, None)
             if value is None:
@@ -204,10 +220,11 @@ def _within_limits(engines: Engines) -> Column:
         return found
 
     if not limits:
-        return np.asarray(engines.rate(engines.bounds.least))
-    with np.errstate(all="ignore"):
-        ever = kept(np.full(len(engines.layout), LEAST))
-        return np.where(ever, np.asarray(engines.rate(engines.greatest(kept))), 0.0)
+        return engines.rate(engines.bounds.least)
+    with untraced(), np.errstate(all="ignore"):
+        ever = kept(np.full(len(quick.layout), LEAST))
+        many = quick.greatest(kept)
+    return np.where(ever, engines.rate(many), 0.0)
 
 
 def binding(evaluation: ServingEvaluation, row: int = 0) -> str:

@@ -14,9 +14,8 @@ from costmodel.equations.serving.closed_loop import full_step_concurrency
 from costmodel.estimate.serving.inputs import ServingInputs
 from costmodel.estimate.serving.layout import Layout
 from costmodel.estimate.serving.memory import EngineMemoryUse
-from costmodel.estimate.serving.operating_point import OperatingPoint, operating_point
+from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, operating_point
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
-from costmodel.estimate.serving.step import StepTime
 from costmodel.solvers import greatest_within
 
 LEAST = 1e-4  # sequences in flight of the emptiest engine that is looked at
@@ -59,12 +58,12 @@ class Engines:
 
     inputs: ServingInputs
     layout: Layout
-    one: StepTime
+    steps: Steps
     bounds: Bounds
 
     def point(self, concurrency: Number) -> OperatingPoint:
         """Steps at so many sequences in flight of each replica."""
-        return operating_point(self.inputs, self.layout, concurrency, self.one)
+        return operating_point(self.inputs, self.layout, concurrency, self.steps)
 
     def rate(self, concurrency: Number) -> Number:
         """Requests a second of each replica that keep so many in flight."""

@@ -6,7 +6,9 @@ mean time is D(b) + γ b s / o and the rate b over o times that. A given rate is
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -21,7 +23,21 @@ from costmodel.estimate.serving.inputs import ServingInputs
 from costmodel.estimate.serving.layout import Layout
 from costmodel.estimate.serving.step import Batch, StepTime, step_time
 
-FEWEST = 2.0  # sequences that the slope between one and so many is taken at, where fewer are in flight
+FEWEST = 2.0  # sequences of a micro-batch that the slope is taken at, where fewer are in flight
+
+
+class Steps(Protocol):
+    """Times of a step of one micro-batch, as exact or as quick as wanted."""
+
+    @property
+    def one(self) -> Number:
+        """Of a single sequence."""
+
+    def decode(self, decodes: Number) -> Number:
+        """Of so many sequences."""
+
+    def mixed(self, decodes: Number, tokens: Number) -> Number:
+        """The same with so many tokens of prompts beside them."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +45,8 @@ class OperatingPoint:
     """Steps of a replica with so many sequences in flight."""
 
     concurrency: Number
-    decode: StepTime  # at these sequences, two at least
-    mixed: StepTime  # the same with tokens of prompts beside them
-    carried: Number  # tokens of prompts that the mixed step has
+    decode: Number  # time at these sequences, two of a micro-batch at least
+    mixed: Number  # the same with tokens of prompts beside them
     room: Number  # tokens of prompts that a step has room for; of all micro-batches of a pipeline
     alpha: Number
     beta: Number
@@ -45,31 +60,64 @@ class OperatingPoint:
         return self.alpha + repeated(self.beta, self.concurrency)
 
 
-def alone(inputs: ServingInputs, layout: Layout) -> StepTime:
-    """A step of one sequence, which every operating point starts from."""
-    with term("one sequence"):
-        return step_time(inputs, layout, _batch(inputs, np.ones(len(layout))))
+@dataclass(frozen=True)
+class ExactSteps:
+    """Steps out of the equations themselves."""
+
+    inputs: ServingInputs
+    layout: Layout
+
+    @functools.cached_property
+    def one(self) -> Number:
+        """Time of a step of a single sequence."""
+        with term("one sequence"):
+            return self.breakdown(np.ones(len(self.layout))).total
+
+    def breakdown(self, decodes: Number) -> StepTime:
+        """A step of so many sequences by what it is spent on."""
+        return step_time(self.inputs, self.layout, Batch(decodes, context_of(self.inputs)))
+
+    def decode(self, decodes: Number) -> Number:
+        """Time of a step of so many sequences."""
+        with term("decode"):
+            return self.breakdown(decodes).total
+
+    def mixed(self, decodes: Number, tokens: Number) -> Number:
+        """The same with so many tokens of prompts beside them."""
+        with term("with prompts"):
+            prompts = share(tokens, self.inputs.load.computed)
+            return step_time(self.inputs, self.layout, Batch(decodes, context_of(self.inputs), tokens, prompts)).total
 
 
-def operating_point(inputs: ServingInputs, layout: Layout, concurrency: Number, one: StepTime) -> OperatingPoint:
-    """Steps at so many sequences in flight."""
+def context_of(inputs: ServingInputs) -> Number:
+    """Tokens that a sequence in flight holds, on average."""
     load = inputs.load
-    many = np.maximum(concurrency, FEWEST)
-    with term("decode"):
-        micro = divided(many, layout.pp)
-        decode = step_time(inputs, layout, _batch(inputs, micro))
-    room = repeated(layout.pp, prompt_room(layout.budget, divided(concurrency, layout.pp)))
-    with term("with prompts"):
+    return mean_context(load.prompt, load.output, load.output_spread)
+
+
+def micro_batch(layout: Layout, concurrency: Number) -> Number:
+    """Sequences of a micro-batch at which steps are looked at."""
+    return np.maximum(divided(concurrency, layout.pp), FEWEST)
+
+
+def operating_point(inputs: ServingInputs, layout: Layout, concurrency: Number, steps: Steps) -> OperatingPoint:
+    """Steps at so many sequences in flight."""
+    load, micro = inputs.load, micro_batch(layout, concurrency)
+    decode = steps.decode(micro)
+    with term("room"):
+        each = prompt_room(layout.budget, divided(concurrency, layout.pp))
+        room = repeated(layout.pp, each)
+    with term("carried"):
         prompts = np.maximum(divided(concurrency, load.output), 1.0)
-        carried = np.maximum(np.minimum(repeated(prompts, load.computed), divided(room, layout.pp)), 1.0)
-        batch = _batch(inputs, micro)
-        mixed = step_time(inputs, layout, Batch(batch.decodes, batch.context, carried, share(carried, load.computed)))
-    beta = time_slope(decode.total, one.total, many, 1.0)
-    alpha = known_as("alpha", step_intercept(decode.total, beta, many))
-    whole = divided(mixed.total - decode.total, carried)
+        carried = np.maximum(np.minimum(repeated(prompts, load.computed), each), 1.0)
+    mixed = steps.mixed(micro, carried)
+    many = repeated(layout.pp, micro)
+    beta = time_slope(decode, steps.one, many, layout.pp)
+    alpha = known_as("alpha", step_intercept(decode, beta, many))
+    whole = divided(mixed - decode, carried)
     gamma = known_as("gamma", _of_a_token(inputs, layout, concurrency, carried, whole))
     work = request_work(known_as("beta", beta), load.output, gamma, load.computed)
-    return OperatingPoint(concurrency, decode, mixed, carried, room, alpha, beta, gamma, whole, work)
+    return OperatingPoint(concurrency, decode, mixed, room, alpha, beta, gamma, whole, work)
 
 
 def _of_a_token(inputs: ServingInputs, layout: Layout, concurrency: Number, carried: Number, whole: Number) -> Number:
@@ -81,8 +129,3 @@ def _of_a_token(inputs: ServingInputs, layout: Layout, concurrency: Number, carr
         each = divided(divided(tokens, layout.pp), carried)
         mixed = 1.0 - np.exp(-each)  # arrivals at random
     return repeated(pipelined_prompt_share(layout.pp, mixed), whole)
-
-
-def _batch(inputs: ServingInputs, decodes: Number) -> Batch:
-    load = inputs.load
-    return Batch(decodes, mean_context(load.prompt, load.output, load.output_spread))

@@ -5,6 +5,7 @@ Of a pipeline the sequences of a step are those of one micro-batch, of which the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -83,38 +84,73 @@ class Batch:
 
 def step_time(inputs: ServingInputs, layout: Layout, batch: Batch) -> StepTime:
     """Time of a step through all layers, the head, the sends between stages, and the host."""
+    total = rows_time(inputs, layout, batch.rows) + decode_time(inputs, layout, batch.decodes, batch.context)
+    if batch.prompted:
+        total = total + prompt_time(inputs, layout, batch.tokens)
+    return total + head_time(inputs, layout, batch.decodes + batch.prompts)
+
+
+def rows_time(inputs: ServingInputs, layout: Layout, rows: Number) -> StepTime:
+    """What takes its time by the rows of a step: everything but attention and the head."""
     tp = group(inputs, "tp", layout.tp, 1.0)
     total = StepTime()
     for kind in inputs.model.layers:
         with term("layer"):
-            layer = _layer(inputs, layout, kind, tp, batch)
+            layer = _layer(inputs, layout, kind, tp, rows)
         total = total + layer.times(kind.count)
-    return total + _ends(inputs, layout, batch) + _between(inputs, layout, batch)
+    return total + _ends(inputs, layout, rows)
 
 
-def _layer(inputs: ServingInputs, layout: Layout, kind: Layers, tp: Group, batch: Batch) -> StepTime:
-    part = shard(inputs.model, kind, layout.tp, layout.stage_ranks)
-    rows = layout.own(batch.rows)
+def _layer(inputs: ServingInputs, layout: Layout, kind: Layers, tp: Group, rows: Number) -> StepTime:
+    part, own = shard(inputs.model, kind, layout.tp, layout.stage_ranks), layout.own(rows)
     maps: Number = 0.0
     for matrix in matmuls(inputs.model, part):
         with term(matrix.name):
-            maps = maps + product(inputs, rows, matrix, narrow=matrix.name != "router")
-    attention: Number = 0.0
-    if part.mixer is not None:
-        with term("decode attention"):
-            attention = decode_attention(inputs, layout, part, batch.decodes, batch.context)
-        if batch.prompted:
-            with term("prompt attention"):
-                attention = attention + prompt_attention(inputs, layout, part, batch.tokens)
-    passes = _passes(inputs, part, rows)
+            maps = maps + product(inputs, own, matrix, narrow=matrix.name != "router")
     exchanged: Number = 0.0
     if kind.experts is not None:
-        maps = maps + expert_layer(inputs, layout, kind.experts, batch.rows)
-        exchanged = expert_exchange(inputs, layout, batch.rows)
+        maps = maps + expert_layer(inputs, layout, kind.experts, rows)
+        exchanged = expert_exchange(inputs, layout, rows)
     with term("tp all-reduce"):
-        message = activation_message(rows, inputs.model.hidden, inputs.types.wide)
+        message = activation_message(own, inputs.model.hidden, inputs.types.wide)
         reduced = repeated(reductions(layout, kind), all_reduce(inputs, tp, message))
-    return StepTime(matmul=maps, attention=attention, memory_bound=passes, tp=reduced, ep=exchanged)
+    return StepTime(matmul=maps, memory_bound=_passes(inputs, part, own), tp=reduced, ep=exchanged)
+
+
+def decode_time(inputs: ServingInputs, layout: Layout, decodes: Number, context: Number) -> StepTime:
+    """What takes its time by the sequences of a step: attention over their cache, and the host."""
+    host = inputs.engine.host
+    with term("host"):
+        spent = host.step + repeated(host.sequence, decodes)
+    return StepTime(
+        attention=_attention(inputs, layout, lambda part: decode_attention(inputs, layout, part, decodes, context)),
+        host=spent,
+    )
+
+
+def prompt_time(inputs: ServingInputs, layout: Layout, tokens: Number) -> StepTime:
+    """Attention of tokens of prompts beside what their rows take."""
+    with term("prompts"):
+        return StepTime(
+            attention=_attention(inputs, layout, lambda part: prompt_attention(inputs, layout, part, tokens))
+        )
+
+
+def _attention(inputs: ServingInputs, layout: Layout, of_layer: Callable[[Shard], Number]) -> Number:
+    total: Number = 0.0
+    with term("attention"):
+        for kind in inputs.model.layers:
+            part = shard(inputs.model, kind, layout.tp, layout.stage_ranks)
+            if part.mixer is not None:
+                total = total + repeated(kind.count, of_layer(part))
+    return total
+
+
+def head_time(inputs: ServingInputs, layout: Layout, rows: Number) -> StepTime:
+    """The head for the rows that a token is drawn from: one of each sequence and each prompt."""
+    with term("head"):
+        table = Matmul("head", vocab_rows(inputs, layout.tp), inputs.model.hidden)
+        return StepTime(matmul=product(inputs, layout.own(rows), table, narrow=False))
 
 
 def reductions(layout: Layout, kind: Layers) -> Number:
@@ -159,26 +195,15 @@ def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
         return repeated(calls, inputs.engine.kernels.operation) + moved
 
 
-def _ends(inputs: ServingInputs, layout: Layout, batch: Batch) -> StepTime:
-    """Lookup, and the head for the rows that a token is drawn from: one of each sequence and each prompt."""
+def _ends(inputs: ServingInputs, layout: Layout, rows: Number) -> StepTime:
+    """Lookup, and sends between stages."""
     with term("embedding"):
-        nbytes = embedding_traffic(layout.own(batch.rows), inputs.model.hidden, inputs.types.wide)
+        nbytes = embedding_traffic(layout.own(rows), inputs.model.hidden, inputs.types.wide)
         lookup = stream_time(nbytes, inputs.memory_bandwidth, inputs.memory_share)
-    with term("head"):
-        table = Matmul("head", vocab_rows(inputs, layout.tp), inputs.model.hidden)
-        head = product(inputs, layout.own(batch.decodes + batch.prompts), table, narrow=False)
-    return StepTime(matmul=head, memory_bound=lookup)
-
-
-def _between(inputs: ServingInputs, layout: Layout, batch: Batch) -> StepTime:
-    """Sends between stages, and the host."""
-    host = inputs.engine.host
-    with term("host"):
-        spent = host.step + repeated(host.sequence, batch.decodes)
     if np.all(layout.pp == 1):
-        return StepTime(host=spent)
+        return StepTime(memory_bound=lookup)
     with term("pp send"):
         stages = group(inputs, "pp", layout.pp, layout.stage_ranks)
-        message = activation_message(layout.own(batch.rows), inputs.model.hidden, inputs.types.wide)
+        message = activation_message(layout.own(rows), inputs.model.hidden, inputs.types.wide)
         sent = repeated(layout.pp - 1.0, send_time(inputs, message, stages))
-    return StepTime(pp=np.where(layout.pp > 1, sent, 0.0), host=spent)
+    return StepTime(memory_bound=lookup, pp=np.where(layout.pp > 1, sent, 0.0))

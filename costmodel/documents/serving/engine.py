@@ -85,6 +85,13 @@ class EngineKernels(Sourced):
     own_all_reduce: Bytes = Field(default=0.0, description="Messages up to this take the engine's own all-reduce")
 
 
+class EngineBurst(Sourced):
+    """What benchmarks that start all their requests at once see of the front end and of that start."""
+
+    front: Seconds = Field(default=0.0, description="Of the front end, for each request")
+    share: Portion = Field(description="Share of requests that belong to the start")
+
+
 class EngineSpread(Sourced):
     """How far real runs lie from what kernels explain; standard deviations, relative."""
 
@@ -116,6 +123,7 @@ class Engine(Document):
     caches: list[CacheType] = Field(min_length=1, description="Types that it keeps keys and values in")
     kernels: EngineKernels = Field(description="Which kernels run")
     host: EngineHost = Field(description="Host time")
+    burst: EngineBurst = Field(description="The start of benchmarks")
     spread: EngineSpread = Field(description="Error beyond that of the kernels, for the band of an answer")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
 

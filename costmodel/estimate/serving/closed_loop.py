@@ -17,8 +17,6 @@ from costmodel.estimate.serving.layout import Layout
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.steady_state import TAIL, SteadyState, steady_state
 
-BURST_ROUNDS = 10.0  # requests that benchmarks send for each one in flight [serving-fit]
-
 
 def closed_loop(
     inputs: ServingInputs, layout: Layout, point: OperatingPoint, users: Number, *, burst: bool
@@ -27,11 +25,10 @@ def closed_loop(
     load, host = inputs.load, inputs.engine.host
     step, mixed = point.decode, point.mixed
     tpot = interfered_token_time(step, mixed, point.concurrency, load.output)
-    with term("first wave"):
-        first = share(1.0, BURST_ROUNDS) if burst else 0.0
+    front, first = (inputs.engine.burst.front, inputs.engine.burst.share) if burst else (0.0, 0.0)
     steps = prompt_steps(load.computed, point.room, 0.0)
     prompt = repeated(load.computed, point.gamma)
-    parts = (0.0, host.sequence, point.concurrency, step, mixed, steps, prompt, first)
+    parts = (front, host.sequence, point.concurrency, step, mixed, steps, prompt, first)
     ttft = burst_first_token_time(*parts)
     with term("rate"):
         answer = ttft + repeated(load.output - 1.0, tpot)

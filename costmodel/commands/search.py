@@ -102,8 +102,9 @@ def search(
 
     case = load_any(scenario, assignments or ())
     if case.kind == "serving":
-        given = {"--pareto": pareto, "--over": over, "--into": into, "--engine": engine != "local"}
-        return _serving(case, top or TOP, why_not=why_not, given=[name for name, value in given.items() if value])
+        given = [("--pareto", bool(pareto)), ("--over", bool(over)), ("--into", into is not None)]
+        given += [("--keep", keep is Keep.ALL), ("--resume", resume), ("--engine", engine != "local")]
+        return _serving(case, top or TOP, why_not=why_not, given=given)
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.search.refusals import examples
     from costmodel.explore.search.stream import How
@@ -120,12 +121,11 @@ def search(
     return Reply(lines, result, rows, yes=bool(found.best), stopped=found.stopped)
 
 
-def _serving(case: LoadedScenario, top: int, *, why_not: bool, given: Sequence[str]) -> Reply:
+def _serving(case: LoadedScenario, top: int, *, why_not: bool, given: Sequence[tuple[str, bool]]) -> Reply:
     """The search of a scenario that serves, whose space is small: it takes none of the options for large ones."""
     from costmodel.commands import serving
 
-    if given:
-        raise fail("C030", f"a scenario that serves is searched without {', '.join(given)}", None, "leave it out")
+    serving.without("search", given)
     return serving.search(case, top, why_not=why_not)
 
 

@@ -67,6 +67,11 @@ class LoadedScenario:
         raise NotImplementedError
 
     @property
+    def document(self) -> BaseModel:
+        """The scenario itself."""
+        raise NotImplementedError
+
+    @property
     def stated_price(self) -> float | None:
         """The rent of an accelerator that the scenario states."""
         raise NotImplementedError
@@ -89,6 +94,11 @@ class Case(LoadedScenario):
     scenario: Scenario
     stack: Stack
     optimizer: Optimizer
+
+    @property
+    def document(self) -> Scenario:
+        """The scenario itself."""
+        return self.scenario
 
     @property
     def title(self) -> str:
@@ -153,7 +163,7 @@ def training(loaded: LoadedScenario) -> Case:
     raise fail("C030", sentence, loaded.place("workload.kind") or Place(loaded.file), UNDERSTOOD)
 
 
-UNDERSTOOD = "serving scenarios: estimate, memory, comm, search and explain"
+UNDERSTOOD = "of serving: estimate, memory, comm, search, sweep, scale, solve, check, diff and explain"
 
 
 def case_from(reader: Reader, tree: dict[Any, Any], shown: str, assignments: Iterable[str | Assignment]) -> Case:

@@ -23,6 +23,11 @@ class ServingCase(LoadedScenario):
     stack: Engine
 
     @property
+    def document(self) -> ServingScenario:
+        """The scenario itself."""
+        return self.scenario
+
+    @property
     def title(self) -> str:
         """The line at the head of every answer."""
         return self.scenario.title

@@ -10,21 +10,26 @@ RESULTS: dict[str, Result] = {
     "tpot": Result("s", "time per output token after the first, on average", "lower"),
     "worst_gap": Result("s", "longest step a user sees: as much of other users' prompts in it as fits", "lower"),
     "latency": Result("s", "time to the last token of a mean answer", "lower"),
-    "requests_per_s": Result("1/s", "requests answered a second by all replicas", "higher"),
-    "output_tokens_per_s": Result("1/s", "tokens generated a second by all replicas", "higher"),
-    "total_tokens_per_s": Result("1/s", "tokens of prompts and answers a second, all replicas", "higher"),
-    "tokens_per_s_per_user": Result("1/s", "tokens a second that one user sees, 1 / tpot", "higher"),
-    "tokens_per_s_per_gpu": Result("1/s", "tokens generated a second by each accelerator", "higher"),
+    "requests_per_s": Result("1/s", "requests answered a second by all replicas", "higher", "request/s"),
+    "output_tokens_per_s": Result("1/s", "tokens generated a second by all replicas", "higher", "token/s"),
+    "total_tokens_per_s": Result("1/s", "tokens of prompts and answers a second, all replicas", "higher", "token/s"),
+    "tokens_per_s_per_user": Result("1/s", "tokens a second that one user sees, 1 / tpot", "higher", "token/s"),
+    "tokens_per_s_per_gpu": Result("1/s", "tokens generated a second by each accelerator", "higher", "token/GPU/s"),
     "concurrency": Result("1", "requests being decoded at a time, of one replica, by Little's law", "neither"),
     "utilisation": Result("1", "share of time that goes into requests rather than the fixed part of steps", "neither"),
     "saturation_per_s": Result(
-        "1/s", "requests a second from which on queues grow without end, all replicas", "higher"
+        "1/s", "requests a second from which on queues grow without end, all replicas", "higher", "request/s"
     ),
-    "rate_within_slo_per_s": Result("1/s", "requests a second up to which every limit is kept, all replicas", "higher"),
+    "rate_within_slo_per_s": Result(
+        "1/s", "requests a second up to which every limit is kept, all replicas", "higher", "request/s"
+    ),
     "tokens_per_gpu_within_limits": Result(
-        "1/s", "tokens generated a second by each accelerator at the rate up to which limits are kept", "higher"
+        "1/s",
+        "tokens generated a second by each accelerator at the rate up to which limits are kept",
+        "higher",
+        "token/GPU/s",
     ),
-    "cost_within_limits": Result("USD", "all rent over a million generated tokens at that rate", "lower"),
+    "cost_within_limits": Result("USD", "all rent over a million generated tokens at that rate", "lower", "USD/Mtoken"),
     "replicas_needed": Result("1", "replicas that keep every limit at the rate and its headroom", "lower"),
     "gpus_needed": Result("1", "accelerators of these replicas", "lower"),
     "replicas": Result("1", "copies of the engine", "neither"),
@@ -48,9 +53,9 @@ RESULTS: dict[str, Result] = {
     "memory_share": Result(
         "1", "what weights, a step and one request take over what the engine may; over 1 fails", "lower"
     ),
-    "cost_per_minput": Result("USD", "rent for a million prompt tokens at this load", "lower"),
-    "cost_per_moutput": Result("USD", "rent for a million generated tokens at this load", "lower"),
-    "cost_per_mtoken": Result("USD", "all rent over a million generated tokens", "lower"),
+    "cost_per_minput": Result("USD", "rent for a million prompt tokens at this load", "lower", "USD/Mtoken"),
+    "cost_per_moutput": Result("USD", "rent for a million generated tokens at this load", "lower", "USD/Mtoken"),
+    "cost_per_mtoken": Result("USD", "all rent over a million generated tokens", "lower", "USD/Mtoken"),
 }
 
 BANDED = ("ttft", "ttft_p99", "tpot", "tokens_per_s_per_user", "cache_pool", "cache_pool_tokens")

@@ -26,7 +26,7 @@ def expert_read_probability(tokens: Number, probability: Number) -> Number:
         0.4375
 
     Holds:
-        tokens choose independently; those of one sequence are more alike, and read fewer
+        tokens choose independently; those of one sequence are more alike, and read fewer; no estimate calls it
 
     Source:
         exact
@@ -180,6 +180,9 @@ def compute_bound_batch(operand: Number, peak: Number, bandwidth: Number) -> Num
         >>> [round(compute_bound_batch(operand, 989.4e12, 3.35e12)) for operand in (2.0, 0.5195)]
         [295, 77]
 
+    Holds:
+        no estimate calls it
+
     Source:
         williams-2009; scaling-book chapter 7
 
@@ -210,7 +213,7 @@ def fastest_user_rate(weight_memory: Number, ranks: Number, bandwidth: Number) -
         47.5
 
     Holds:
-        one token a step; speculation multiplies it by the tokens that a step accepts
+        one token a step; speculation multiplies it by the tokens that a step accepts; no estimate calls it
 
     Source:
         williams-2009; pope-2023

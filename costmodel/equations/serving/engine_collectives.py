@@ -67,7 +67,7 @@ def pipelined_token_time(stage_time: Number, send: Number, pp: Number, micro_bat
         [49.8, 49.8, 99.7]
 
     Holds:
-        stages alike; the ids of new tokens go back to the first stage in no time
+        stages alike; the ids of new tokens go back to the first stage in no time; no estimate calls it
 
     Source:
         pope-2023; composition

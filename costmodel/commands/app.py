@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from typing import Annotated
 
 import typer
@@ -15,6 +17,7 @@ from costmodel.commands.estimate import comm, estimate, memory
 from costmodel.commands.evidence import validate
 from costmodel.commands.explain import explain
 from costmodel.commands.guard import guarded
+from costmodel.commands.help_text import Command, Group
 from costmodel.commands.measure import measure
 from costmodel.commands.pipeline import pipeline
 from costmodel.commands.search import search
@@ -24,6 +27,7 @@ from costmodel.report.theme import colour
 
 app = typer.Typer(
     name="costmodel",
+    cls=Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -33,25 +37,25 @@ app = typer.Typer(
 
 LOOK, CHOOSE, COMPARE = "Look at one plan", "Choose a plan", "Compare"
 TRUST, DOCUMENTS = "Trust", "Documents"
-app.command(rich_help_panel=LOOK)(estimate)
-app.command(rich_help_panel=LOOK)(memory)
-app.command(rich_help_panel=LOOK)(comm)
-app.command(rich_help_panel=LOOK)(pipeline)
-app.command(rich_help_panel=LOOK)(explain)
-app.command(rich_help_panel=CHOOSE)(search)
-app.command(rich_help_panel=CHOOSE)(sweep)
-app.command(rich_help_panel=CHOOSE)(scale)
-app.command(rich_help_panel=CHOOSE)(sensitivity)
-app.command(rich_help_panel=CHOOSE)(solve)
-app.command(rich_help_panel=COMPARE)(diff)
-app.command(rich_help_panel=COMPARE)(check)
-app.command(rich_help_panel=TRUST)(validate)
-app.command(rich_help_panel=TRUST)(measure)
-app.command(rich_help_panel=TRUST)(calibrate)
-app.command("list", rich_help_panel=DOCUMENTS)(list_documents)
-app.command(rich_help_panel=DOCUMENTS)(show)
-app.command(rich_help_panel=DOCUMENTS)(init)
-app.command(rich_help_panel=DOCUMENTS)(schema)
+app.command(cls=Command, rich_help_panel=LOOK)(estimate)
+app.command(cls=Command, rich_help_panel=LOOK)(memory)
+app.command(cls=Command, rich_help_panel=LOOK)(comm)
+app.command(cls=Command, rich_help_panel=LOOK)(pipeline)
+app.command(cls=Command, rich_help_panel=LOOK)(explain)
+app.command(cls=Command, rich_help_panel=CHOOSE)(search)
+app.command(cls=Command, rich_help_panel=CHOOSE)(sweep)
+app.command(cls=Command, rich_help_panel=CHOOSE)(scale)
+app.command(cls=Command, rich_help_panel=CHOOSE)(sensitivity)
+app.command(cls=Command, rich_help_panel=CHOOSE)(solve)
+app.command(cls=Command, rich_help_panel=COMPARE)(diff)
+app.command(cls=Command, rich_help_panel=COMPARE)(check)
+app.command(cls=Command, rich_help_panel=TRUST)(validate)
+app.command(cls=Command, rich_help_panel=TRUST)(measure)
+app.command(cls=Command, rich_help_panel=TRUST)(calibrate)
+app.command("list", cls=Command, rich_help_panel=DOCUMENTS)(list_documents)
+app.command(cls=Command, rich_help_panel=DOCUMENTS)(show)
+app.command(cls=Command, rich_help_panel=DOCUMENTS)(init)
+app.command(cls=Command, rich_help_panel=DOCUMENTS)(schema)
 
 
 def _version(asked: bool) -> None:
@@ -71,6 +75,6 @@ def root(
 
 
 def main() -> None:
-    """The installed command, in colour until --no-color says otherwise."""
-    colour(on=True)
+    """The installed command, in colour unless --no-color says otherwise, wherever it stands."""
+    colour(on="--no-color" not in itertools.takewhile(lambda word: word != "--", sys.argv[1:]))
     guarded(lambda: app(prog_name="costmodel"))

@@ -20,7 +20,7 @@ from rich.text import Text
 from costmodel.commands.output import discard, printed
 from costmodel.errors import CostModelError, fail
 from costmodel.report.faults import faults
-from costmodel.report.theme import BAD, visible
+from costmodel.report.theme import BAD, terminal_width, visible
 
 ISSUES = "https://github.com/costmodel/costmodel/issues"
 
@@ -37,7 +37,7 @@ class Exit(IntEnum):
 
 def print_faults(error: CostModelError) -> None:
     """Every fault on standard error."""
-    printed(faults(error.faults), stderr=True)
+    printed(faults(error.faults, terminal_width(stderr=True)), stderr=True)
 
 
 def interrupt(own: int, _signal: int, _frame: FrameType | None) -> NoReturn:

@@ -88,13 +88,14 @@ def search(
 
     Examples:
       costmodel search llama-3-70b-512
-      costmodel search llama-3-70b-512 --top 3 --set cluster.nodes=32
+      costmodel search llama-3-70b-512 --top 3 --set cluster.nodes=32 --set plan.zero=3
       costmodel search llama-3-70b-512 --pareto memory_peak,step_time
       costmodel search llama-3-70b-512 --over cluster.node=dgx-h100,dgx-h200
       costmodel search llama-3-70b-512 --into FOLDER --keep all --resume > best.txt
 
+    A key of the plan that --set gives is held, unless the scenario's search lists it; the plan of the file is ranked.
     Ctrl-C ends with the best of what was seen; --resume goes on from there, also after a crash.
-    Exit code 1 when no plan fits; then the nearest is shown, and what would make it fit.
+    Exit code 1 when no plan fits; then the nearest is shown, and what to set instead.
 
     Next: costmodel estimate SCENARIO --set plan.tp=…
     """

@@ -10,7 +10,9 @@ from costmodel.commands.shared import ScenarioArgument, SetOption, answering, an
 from costmodel.errors import fail
 from costmodel.report.reply import Reply
 
-BestOption = Annotated[bool, typer.Option("--best", help="The best plan each time, instead of the scenario's own")]
+BestOption = Annotated[
+    bool, typer.Option("--best", help="The best plan each time, with what --set gives the plan, instead of its own")
+]
 OverOption = Annotated[
     list[str],
     typer.Option(

@@ -13,7 +13,7 @@ from typing import Any
 
 from costmodel.explore.vary.pace import Pace
 from costmodel.report.progress import Mark, Meter
-from costmodel.report.theme import console
+from costmodel.report.theme import live_console
 
 AFTER = 0.5  # seconds before anything is shown
 
@@ -41,7 +41,7 @@ def metered() -> Iterator[Callable[[Mark], None]]:
     if not sys.stderr.isatty():
         yield lambda mark: None
         return
-    began, meter = time.monotonic(), Meter(console(stderr=True))
+    began, meter = time.monotonic(), Meter(live_console())
 
     def watch(mark: Mark) -> None:
         if time.monotonic() - began >= AFTER:

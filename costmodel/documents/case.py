@@ -6,6 +6,7 @@ writes the named document out first.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -16,12 +17,14 @@ from pydantic import BaseModel
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.foreign_prices import ForeignPrice, left_out
 from costmodel.documents.hardware import Accelerator, Cluster, Fabric, Node
+from costmodel.documents.held_keys import HeldKeys, held_keys
 from costmodel.documents.library import UNMEASURED, Reader, efficiency_of
 from costmodel.documents.measurement import Measured, Run
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.overrides import Assignment, assign, listed, path_of
 from costmodel.documents.paths import at, has_key, place_at
+from costmodel.documents.plan import Space
 from costmodel.documents.reading import Mapping, copied
 from costmodel.documents.references import LEVELS, REFERENCES, holder
 from costmodel.documents.scenario import Scenario
@@ -99,6 +102,17 @@ class Case(LoadedScenario):
     def document(self) -> Scenario:
         """The scenario itself."""
         return self.scenario
+
+    @functools.cached_property
+    def held(self) -> HeldKeys:
+        """What a search holds of the plan, because the command line set it."""
+        scenario = self.scenario
+        return held_keys(scenario.plan, scenario.search, scenario.workload.precision, self.assignments)
+
+    @property
+    def space(self) -> Space:
+        """The plans that a search tries: what `search` lists, within what is held."""
+        return self.held.space
 
     @property
     def title(self) -> str:

@@ -66,7 +66,7 @@ class Plan(Document):
 
 
 class Space(Document):
-    """Lists of the plan's keys; a key left out takes every value that makes sense."""
+    """Lists of the plan's keys; one left out takes what --set gives the plan, or else every value that makes sense."""
 
     dp: list[Replicas] | None = Field(default=None, min_length=1, description="Data-parallel degrees")
     tp: list[Gpus] | None = Field(default=None, min_length=1, description="Tensor-parallel degrees")
@@ -90,8 +90,17 @@ class Space(Document):
     recompute_layers: list[SomeLayers] | None = Field(
         default=None, min_length=1, description="Layers that full recompute reaches, of every model chunk"
     )
+    recompute_method: list[Method] | None = Field(
+        default=None, min_length=1, description="Ways to count recompute_layers; else block"
+    )
     offload: list[list[Offloaded]] | None = Field(
         default=None, min_length=1, description="Sets of what lives on the host; [] for nothing"
+    )
+    offload_to: list[Where] | None = Field(
+        default=None, min_length=1, description="Where offloaded optimizer and parameters live; else cpu"
+    )
+    offload_layers: list[LayerCount] | None = Field(
+        default=None, min_length=1, description="Layers of the model whose activations are offloaded; else all"
     )
     schedule: list[Schedule] | None = Field(default=None, min_length=1, description="Pipeline schedules")
     sequence_parallel: list[bool] | None = Field(default=None, min_length=1, description="With, without, or both")

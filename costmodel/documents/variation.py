@@ -30,7 +30,9 @@ def vary_any(case: LoadedScenario, assignments: Iterable[str]) -> LoadedScenario
     """
     further = tuple(assignments)
     reader = Reader(digests=dict(case.digests), trees=dict(case.trees), own=list(case.own))
-    varied = any_from(reader, copied(case.original or case.tree), case.file, (*case.changes, *further))
+    original = case.original or case.tree
+    tree = copied(original) if original else case.document.model_dump(by_alias=True, exclude_none=True)
+    varied = any_from(reader, tree, case.file, (*case.changes, *further))
     return replace(varied, name=case.name, assignments=(*case.assignments, *further))
 
 

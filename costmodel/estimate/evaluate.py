@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,6 +50,15 @@ class Evaluation:
 def verdict(memory_share: float) -> str:
     """fits up to 90 % of usable memory, tight up to all of it, else does not fit."""
     return "fits" if memory_share <= FITS else "tight" if memory_share <= TIGHT else "does not fit"
+
+
+def fits_at_p90(costs: Mapping[str, float]) -> bool:
+    """Whether the ninetieth percentile of the peak is within what is usable too.
+
+    >>> fits_at_p90({"memory_peak": 60.0, "memory_share": 0.75, "memory_peak_high": 81.0})
+    False
+    """
+    return costs["memory_peak_high"] * costs["memory_share"] <= costs["memory_peak"]
 
 
 def over_peak(costs: Costs) -> Mask:

@@ -55,5 +55,5 @@ def host_of(case: Case, choose: Callable[[str, float | None, float, str], float]
 
 def _offloads(case: Case) -> bool:
     """Whether the scenario's plan, or one it searches, keeps anything on the host."""
-    plan, space = case.scenario.plan, case.scenario.search
-    return bool((plan and plan.offload) or (space and any(space.offload or ())))
+    plan = case.scenario.plan
+    return bool((plan and plan.offload) or any(case.space.offload or ()))

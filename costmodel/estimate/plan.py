@@ -16,7 +16,7 @@ from costmodel.errors import Place, fail
 from costmodel.estimate.assumed import Assumed, converted, that_count
 from costmodel.estimate.band import banded
 from costmodel.estimate.block import SIZES, Block, Structure, one_row
-from costmodel.estimate.evaluate import Evaluation, evaluate, over_peak, verdict
+from costmodel.estimate.evaluate import Evaluation, evaluate, fits_at_p90, over_peak, verdict
 from costmodel.estimate.legality.checks import refusals, remarks
 from costmodel.estimate.limits import unacceptable
 from costmodel.estimate.setting import Setting, setting_of
@@ -145,8 +145,11 @@ def answer(setting: Setting, plan: Plan) -> Answer:
     with np.errstate(all="ignore") if refused else nullcontext():
         evaluation = banded(setting, evaluate(setting, block))
     remarked = tuple(code for code, mask in remarks(setting, block) if mask.any())
-    if verdict(evaluation.costs.row()["memory_share"]) == "tight":
+    costs = evaluation.costs.row()
+    if verdict(costs["memory_share"]) == "tight":
         remarked = (*remarked, "N003")
+    if costs["memory_share"] <= 1 and not fits_at_p90(costs):
+        remarked = (*remarked, "N023")
     if over_peak(evaluation.costs).any():
         remarked = (*remarked, "N011")
     broken = dict.fromkeys(code for code, mask in unacceptable(setting, evaluation.costs) if mask.any())

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from rich.text import Text
-
+from costmodel.report.layout import Drawing
 from costmodel.report.scatter import WIDE, Point, scatter
 from costmodel.report.theme import bar
 
@@ -32,7 +31,7 @@ def line(
     points: Sequence[tuple[float, float]],
     titles: tuple[str, str],
     told: tuple[Callable[[float], str], Callable[[float], str]],
-) -> list[Text]:
+) -> Drawing:
     """Points joined by dots; x by its logarithm where it spans much."""
     xs = [x for x, _ in points]
     by_log = min(xs) > 0 and max(xs) > LOGARITHMIC * min(xs)

@@ -12,7 +12,7 @@ from rich.text import Text
 from costmodel.documents.baseline import Baseline
 from costmodel.equation import EQUATIONS
 from costmodel.estimate.costs import BAND_ENDS, COLUMNS
-from costmodel.estimate.evaluate import lacking
+from costmodel.estimate.evaluate import fits_at_p90, lacking
 from costmodel.estimate.facts import facts_of
 from costmodel.explore.compare.check import Checked, Finding
 from costmodel.explore.compare.compare import Moved
@@ -53,12 +53,22 @@ def _head(checked: Checked) -> list[Text]:
 def _scenario(checked: Checked, *, verbose: bool) -> Iterator[Line]:
     if checked.kept and not verbose:
         yield styled(f"  ✓ {_in_short(checked)}", GOOD)
+        yield from _at_p90(checked)
         if any(finding.kind == "known" for finding in checked.findings):
             yield styled("  ▲ not in the baseline; --update adds it", WARN)
         return
     rows = [_row(checked, finding) for finding in checked.findings]
     yield Grid(("", "name", "value", "bound", "where"), rows, "lllll", headed=False, gap=" ", drop=())
+    yield from _at_p90(checked)
     yield from why(checked)
+
+
+def _at_p90(checked: Checked) -> Iterator[Line]:
+    """That a plan fits and the P90 of its memory does not."""
+    if "N023" in checked.answer.remarked and not checked.answer.refused:
+        costs = checked.answer.evaluation.costs.row()
+        words = f"{gib(costs['memory_peak_high'])} of {gib(checked.answer.setting.usable)} GiB"
+        yield styled(f"  ▲ N023 fits, but the P90 of its memory does not: {words}", WARN)
 
 
 def why(checked: Checked) -> Iterator[Line]:
@@ -241,6 +251,7 @@ def check_json(found: Sequence[Checked]) -> dict[str, Any]:
                 "title": title(checked.answer.setting.case),
                 "facts": fact_fields(facts_of(checked.answer.setting.case)),
                 "kept": checked.kept,
+                "fits_p90": None if checked.answer.refused else fits_at_p90(checked.answer.evaluation.costs.row()),
                 "findings": [_finding(checked, finding) for finding in checked.findings],
                 "inputs": inputs_json(checked.inputs),
                 "moved": figures_json(checked.moved),

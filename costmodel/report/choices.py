@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from costmodel.estimate.block import Structure
 from costmodel.estimate.plan import written
@@ -74,11 +73,10 @@ CHOICES: dict[str, Callable[[Structure], str]] = {
 }
 
 
-def written_choice(value: Any) -> str:
-    """A choice as a document has it."""
-    if isinstance(value, list):
-        return f"[{', '.join(value)}]"
-    return "null" if value is None else f"{value:.0f}" if isinstance(value, float) else str(value).lower()
+def tuning_words(setting: Setting) -> str:
+    """The adapters of a run, where it trains nothing else."""
+    tuning = setting.tuning
+    return "" if tuning is None else f", {tuning.method} of rank {tuning.rank:.0f}"
 
 
 def tuning_notes(setting: Setting) -> dict[str, str]:

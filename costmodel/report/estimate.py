@@ -7,7 +7,6 @@ import math
 from rich.text import Text
 
 from costmodel.estimate.block import Block
-from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.price import price_of
 from costmodel.estimate.setting import Setting
@@ -15,7 +14,7 @@ from costmodel.report.head import price_lines
 from costmodel.report.layout import Grid, Line
 from costmodel.report.plan import assumed_lines, following, problems, refusal, titled
 from costmodel.report.theme import HEAD, bar, styled
-from costmodel.report.words import BAND, ENDS, TIME_TERMS, between, memory_band, percent
+from costmodel.report.words import BAND, ENDS, TIME_TERMS, between, memory_band, percent, verdict_words
 from costmodel.units import gib, show, show_time, significant
 
 OF_SOME = ("cp_exposed", "ep_exposed", "offload_exposed")  # said only where there is any
@@ -49,7 +48,7 @@ def estimate(answer: Answer, *, verbose: bool = False) -> list[Line]:
 
 def _figures(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:
     """The figures one asks for first, two to a line."""
-    peak = f"{gib(costs['memory_peak'])} of {gib(answer.setting.usable)} GiB   {verdict(costs['memory_share'])}"
+    peak = f"{gib(costs['memory_peak'])} of {gib(answer.setting.usable)} GiB   {verdict_words(costs)}"
     each = f"{significant(costs['tokens_per_s_per_gpu'], 4)} token/s, {show(costs['flop_rate'], 'FLOP/s')}"
     efficient = f"{percent(costs['communication_efficiency'])} efficient"
     several = [("scaling", percent(costs["scaling_efficiency"]), "communication", efficient)]

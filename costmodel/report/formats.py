@@ -12,7 +12,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.errors import fail
-from costmodel.report.layout import Grid, Line
+from costmodel.report.layout import Drawing, Grid, Line
 from costmodel.report.reply import Reply
 from costmodel.report.theme import HEAD
 
@@ -67,8 +67,8 @@ def markdown_text(items: Iterable[Line]) -> str:
 def _parts(items: Iterable[Line]) -> Iterator[str]:
     fence: list[str] = []
     for item in items:
-        if isinstance(item, Text) and item.no_wrap:
-            fence.append(item.plain)
+        if isinstance(item, Drawing) or (isinstance(item, Text) and item.no_wrap):
+            fence += [item.plain] if isinstance(item, Text) else [line.plain for line in item.lines()]
             continue
         yield from _fenced(fence)
         fence = []

@@ -12,11 +12,11 @@ from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.memory.ledger import ALLOCATED, LINES, RESERVED
 from costmodel.estimate.plan import Answer
 from costmodel.explore.explain.alone import Alone
-from costmodel.report.layout import Grid, Line, drawn
+from costmodel.report.layout import Grid, Line, typed
 from costmodel.report.ledger_notes import ledger_label, ledger_note
 from costmodel.report.plan import assumed_lines, following, problems, refusal, titled
 from costmodel.report.theme import HEAD, VERDICT_STYLE, bar, styled
-from costmodel.report.words import BAND, memory_band, percent
+from costmodel.report.words import BAND, memory_band, percent, verdict_words
 from costmodel.units import gib
 
 
@@ -62,7 +62,8 @@ def _room(answer: Answer) -> Text:
     costs = answer.evaluation.costs.row()
     said, free = verdict(costs["memory_share"]), costs["memory_free"]
     margin = f"{gib(free)} GiB free" if free >= 0 else f"{gib(-free)} GiB too much"
-    share = f"  of {gib(answer.setting.usable)} GiB usable: {percent(costs['memory_share'])}, {margin}   {said}"
+    share = f"  of {gib(answer.setting.usable)} GiB usable: {percent(costs['memory_share'])}, {margin}   "
+    share += verdict_words(costs)
     return styled(share, VERDICT_STYLE[said])
 
 
@@ -109,4 +110,4 @@ def model_memory(facts: Alone) -> list[Line]:
     lines.append(Grid(names, kept_rows, "lrrr"))
     whole = " · ".join(gib(float(recipe.kept[8.0, 0])) for recipe in facts.recipes)
     lines.append(styled(f"  all states unsharded: {whole} GiB; activations and buffers come on top"))
-    return [*lines, Text(), drawn("Next: costmodel list scenarios")]
+    return [*lines, Text(), typed("Next:", "costmodel list scenarios")]

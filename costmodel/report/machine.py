@@ -12,7 +12,7 @@ from costmodel.estimate.along import STAGES, stages_of
 from costmodel.estimate.assumed import Assumed, that_count
 from costmodel.estimate.block import SIZES, Structure, one_row
 from costmodel.estimate.costs import COLUMNS, machine_name, number
-from costmodel.estimate.evaluate import verdict
+from costmodel.estimate.evaluate import fits_at_p90, verdict
 from costmodel.estimate.facts import facts_of
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer, written
@@ -20,12 +20,13 @@ from costmodel.estimate.price import price_of
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.groups import Transfer
 from costmodel.explore.explain.alone import Alone
-from costmodel.explore.explain.mending import remedies
+from costmodel.explore.explain.fixes import remedies
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import Found
 from costmodel.report.head import fact_fields, price_fields, title
 from costmodel.report.refusals import reason
+from costmodel.report.remedies import remedies_json
 from costmodel.report.reply import head
 
 
@@ -75,6 +76,7 @@ def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]
         **{machine_name(name): _number(value) for name, value in costs.items()},
         "verdict": verdict(share),
         "fits": share <= 1,
+        "fits_p90": fits_at_p90(costs),
     }
 
 
@@ -113,14 +115,26 @@ def estimate(answer: Answer) -> dict[str, Any]:
 
 def _against(answer: Answer, code: str) -> dict[str, Any]:
     """A reason against a plan: the rule, this case of it, and settings of which each takes it away."""
-    tried = [setting for remedy in remedies(answer, code) for setting in remedy.assignments]
-    return {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code), "try": tried}
+    found = remedies(answer, code)
+    tried = [setting for remedy in found for setting in remedy.assignments]
+    entry = {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code), "try": tried}
+    return {**entry, "remedies": remedies_json(found)}
 
 
 def notes(plans: Iterable[Sequence[str]]) -> list[dict[str, str]]:
     """Every remark on one of the plans once."""
     codes = dict.fromkeys(code for remarked in plans for code in remarked)
     return [{"code": code, "text": REMARKS[code].meaning} for code in codes]
+
+
+def held(case: Case, varied: Iterable[str] = ()) -> dict[str, Any]:
+    """Keys of the plan that a search holds because --set gave them, each with its value, but for those that vary."""
+    return {key: plain(value) for key, value in case.held.values.items() if f"plan.{key}" not in {*varied}}
+
+
+def conflicts(case: Case) -> list[dict[str, str]]:
+    """Where the plan that --set gives and the search disagree."""
+    return [{"code": "N024", "text": sentence} for sentence in case.held.conflicts]
 
 
 def memory(answer: Answer) -> dict[str, Any]:
@@ -165,6 +179,7 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
     result |= {
         "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in _assumed(found.setting)],
         "objective": found.setting.case.scenario.objective,
+        "held": held(found.setting.case, found.values(0)),
         "candidates": tally.candidates,
         "evaluated": tally.evaluated,
         "fit": tally.fit,
@@ -173,12 +188,13 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
         "elapsed_s": found.elapsed,
         "plans": [_ranked(found, plan) for plan in found.best],
         "nearest": [] if found.best else [_ranked(found, plan) for plan in tally.missed_by_least],
-        "try": found.remedies,
+        "try": [setting for remedy in found.remedies for setting in remedy.assignments],
+        "remedies": remedies_json(found.remedies),
         "yours": None if found.yours is None else {"rank": found.your_rank, **_answered(found.yours)},
         "refused": [
             _refused(code, count, tally.candidates, examples) for code, count in tally.refused.most_common() if count
         ],
-        "notes": notes(plan.remarked for plan in found.best),
+        "notes": [*conflicts(found.setting.case), *notes(plan.remarked for plan in found.best)],
     }
     if tally.front is not None:
         result["pareto"] = _front(found, tally.front)

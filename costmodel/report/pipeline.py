@@ -7,18 +7,19 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.estimate.evaluate import fits_at_p90
 from costmodel.estimate.legality.rules import REFUSALS
 from costmodel.explore.explain.orders import Kind
 from costmodel.explore.explain.pipelines import Offer, Pipelines
 from costmodel.explore.explain.timeline import Event, Pass, Pipeline, events
 from costmodel.report import machine
-from costmodel.report.layout import Grid, Line, drawn
+from costmodel.report.layout import Drawing, Grid, Line, drawn, laid
 from costmodel.report.plan import following, problems, refusal, titled
 from costmodel.report.theme import DIM, HEAD, bar, styled
 from costmodel.report.words import percent
 from costmodel.units import gib, show_time
 
-MOST_RANKS, CELLS = 8, 62
+MOST_RANKS, CELLS, FEWEST_CELLS = 8, 62, 16
 _PASSES = {"F": "forward", "B": "backward", "W": "weight gradient"}
 
 
@@ -37,7 +38,7 @@ def pipeline(found: Pipelines) -> list[Line]:
         Grid(("stage", "forward", "backward", "both", ""), _stages(found.clock), "lrrrl", drop=("",)),
     ]
     if found.clock.ranks > 1:
-        lines += [Text(), *timeline(found.clock)]
+        lines += [Text(), timeline(found.clock)]
     else:
         lines += [Text(), styled("One stage is no pipeline: nothing waits.")]
     return [*lines, Text(), following(found.own, "explain", "bubble")]
@@ -57,6 +58,7 @@ def _row(found: Pipelines, offer: Offer) -> tuple[str, ...]:
 def _remark(found: Pipelines, offer: Offer) -> str:
     """Which is the plan's own, which does not fit, which is the fastest and by how much."""
     words = ["yours"] if offer.own else []
+    words += ["P90 does not fit"] if "N023" in offer.answer.remarked else []
     if offer.refused:
         words.append(f"✗ {offer.refused[0]} {REFUSALS[offer.refused[0]].title}")
     elif offer is found.fastest:
@@ -93,38 +95,44 @@ def _kinds(clock: Pipeline) -> tuple[Kind, ...]:
     return ("F", "B", "W") if clock.middle.weight else ("F", "B")
 
 
-def cell_of(clock: Pipeline) -> float:
+def cell_of(clock: Pipeline, count: int = CELLS) -> float:
     """Seconds of a cell: half the shortest operation, or all of it where the first backward would else be far off."""
     ranks = range(min(clock.ranks, MOST_RANKS))
     shortest = min(
         clock.duration(rank, chunk, kind) for rank in ranks for chunk in range(clock.chunks) for kind in _kinds(clock)
     )
     shortest = max(shortest, 1e-3 * (clock.first.forward + clock.first.backward))
-    shown = events(clock, CELLS * shortest / 2)[0]
+    shown = events(clock, count * shortest / 2)[0]
     return shortest / 2 if any(event.kind == "B" for event in shown) else shortest
 
 
-def timeline(clock: Pipeline) -> list[Line]:
+def timeline(clock: Pipeline) -> Drawing:
     """Ranks as lines of cells: a letter and the last digit of the micro-batch, then a stroke as long as it lasts."""
-    cell = cell_of(clock)
-    told = events(clock, CELLS * cell)[:MOST_RANKS]
+    return Drawing(lambda width: list(_timeline(clock, width)))
+
+
+def _timeline(clock: Pipeline, width: int | None) -> Iterator[Text]:
+    margin = len(str(min(clock.ranks, MOST_RANKS) - 1))
+    count = CELLS if width is None else max(FEWEST_CELLS, min(CELLS, width - margin - len("  rank   ")))
+    cell = cell_of(clock, count)
+    told = events(clock, count * cell)[:MOST_RANKS]
     batches = len({event.micro_batch for rank in told for event in rank})
     ranks = f"first {MOST_RANKS} of {clock.ranks} ranks, " if clock.ranks > MOST_RANKS else ""
     title = f"  timeline: {ranks}first {batches} of {clock.micro_batches} micro-batches, {clock.schedule}"
     deferred = " W weight gradients," if clock.middle.weight else ""
-    margin = len(str(len(told) - 1))
-    lines: list[Line] = [styled(title, HEAD)]
-    lines += [drawn(f"  rank {rank:>{margin}}  {cells(shown, cell)}") for rank, shown in enumerate(told)]
-    return [*lines, styled(f"  F forward, B backward,{deferred} · idle; a cell is {show_time(cell)}", DIM)]
+    yield from laid([styled(title, HEAD)], width)
+    for rank, shown in enumerate(told):
+        yield drawn(f"  rank {rank:>{margin}}  {cells(shown, cell, count)}")
+    yield from laid([styled(f"  F forward, B backward,{deferred} · idle; a cell is {show_time(cell)}", DIM)], width)
 
 
-def cells(shown: Sequence[Event], cell: float) -> str:
+def cells(shown: Sequence[Event], cell: float, count: int = CELLS) -> str:
     """What one rank does, a letter a cell."""
-    line = ["·"] * CELLS
+    line = ["·"] * count
     for event in shown:
         start, end = round(event.start / cell), round(event.end / cell)
         label = f"{event.kind}{event.micro_batch % 10}"
-        for place in range(start, min(end, CELLS)):
+        for place in range(start, min(end, count)):
             line[place] = label[place - start] if place - start < len(label) else "─"
     return "".join(line)
 
@@ -150,6 +158,7 @@ def _offer(found: Pipelines, offer: Offer) -> dict[str, Any]:
         "step_time_s": costs["step_time"],
         "memory_peak_bytes": costs["memory_peak"],
         "memory_share": costs["memory_share"],
+        "fits_p90": fits_at_p90(costs),
     }
     return {
         "schedule": offer.schedule,

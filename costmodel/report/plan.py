@@ -4,26 +4,39 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
+from costmodel.documents.case import Case
+from costmodel.documents.overrides import value_text
 from costmodel.estimate.assumed import Assumed
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import Answer
+from costmodel.explore.explain.fixes import remedies
 from costmodel.report.head import head_of
-from costmodel.report.layout import Grid, Line, drawn
-from costmodel.report.refusals import mended, reason
+from costmodel.report.layout import Drawing, Grid, Line, typed
+from costmodel.report.refusals import reason
+from costmodel.report.remedies import remedy_lines
 from costmodel.report.suggest import command
-from costmodel.report.theme import BAD, DIM, WARN, styled
+from costmodel.report.theme import BAD, DIM, HEAD, WARN, styled
 from costmodel.report.words import plan_words
 
 _FEW = 5  # assumptions shown unasked
+_NOTHING = "no one key removes it; costmodel search says whether several do"
 
 
 def titled(answer: Answer) -> list[Line]:
     """What was computed, and the plan."""
     return [*head_of(answer.setting.case), styled(plan_words(answer))]
+
+
+def searched(case: Case, varied: Iterable[str] = ()) -> list[Line]:
+    """What a search holds because --set gave it, but for what varies, and where the plan and the search disagree."""
+    keys = {key: value for key, value in case.held.values.items() if f"plan.{key}" not in {*varied}}
+    words = " · ".join(f"{key} {value_text(value)}" for key, value in keys.items())
+    held = [styled(f"held by --set: {words}", HEAD)] if keys else []
+    return [*held, *(styled(f"▲ N024 {REMARKS['N024'].title}: {words}", WARN) for words in case.held.conflicts)]
 
 
 def refusal(answer: Answer) -> list[Line]:
@@ -32,9 +45,9 @@ def refusal(answer: Answer) -> list[Line]:
     return [*titled(answer), *problems(answer), Text(), said, following(answer, "search")]
 
 
-def following(answer: Answer, verb: str, *words: str, before: str = "Next:") -> Text:
-    """The command to type next."""
-    return drawn(f"{before} {command(answer.setting.case, verb, *words)}")
+def following(answer: Answer, verb: str, *words: str, before: str = "Next:") -> Drawing:
+    """The command to type next; after one plan a search is free to find another: it does not hold the keys of this."""
+    return typed(before, command(answer.setting.case, verb, *words, free=verb == "search"))
 
 
 def assumed_lines(assumed: tuple[Assumed, ...], *, verbose: bool) -> list[Line]:
@@ -48,12 +61,12 @@ def assumed_lines(assumed: tuple[Assumed, ...], *, verbose: bool) -> list[Line]:
 
 
 def problems(answer: Answer) -> list[Line]:
-    """What speaks against one plan, and what there is to remark, with their codes."""
+    """What speaks against one plan and what to set instead, and what there is to remark, with their codes."""
     lines: list[Line] = []
     codes = answer.refused or answer.broken
-    for remedy, alike in itertools.groupby(codes, key=lambda code: mended(answer, code)):
+    for found, alike in itertools.groupby(codes, key=lambda code: remedies(answer, code)):
         lines += [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in alike]
-        lines.append(styled(f"    {remedy}"))
+        lines += remedy_lines(found, indent="    ") or [styled(f"    {_NOTHING}")]
     lines += [] if answer.refused else remarks([answer.remarked])
     return [Text(), *lines] if lines else []
 

@@ -14,32 +14,32 @@ from costmodel.estimate.costs import COLUMNS
 from costmodel.estimate.evaluate import evaluate, lacking, verdict
 from costmodel.estimate.legality.rules import REFUSALS
 from costmodel.estimate.limits import written
-from costmodel.explore.compare.compare import advantage
-from costmodel.explore.compare.figures import spoken
 from costmodel.explore.compare.leaves import leaves
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import NO_PRECISION, Found, lacking_precisions
 from costmodel.report.choices import CHOICES, choice_words, short_words, split_words
-from costmodel.report.compare import difference, figure_row
-from costmodel.report.head import head_of, is_cost
-from costmodel.report.layout import Grid, Line, drawn
-from costmodel.report.plan import remarks
+from costmodel.report.head import head_of
+from costmodel.report.layout import Grid, Line, typed
+from costmodel.report.own_plan import beaten, gain, ordinal, roomier
+from costmodel.report.plan import remarks, searched
 from costmodel.report.refusals import reason, reason_of
+from costmodel.report.remedies import remedy_lines
 from costmodel.report.scatter import Point, scatter
 from costmodel.report.search_prices import prices_of, shows_cost
 from costmodel.report.suggest import OF_ITSELF_ONE, command, plan_settings
 from costmodel.report.theme import BAD, DIM, HEAD, styled
-from costmodel.report.words import TIME_TERMS, percent, plan_words, result, spaced
+from costmodel.report.words import percent, plan_words, result, spaced
 from costmodel.units import counted, gib, show_time, significant
 
 _NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
 _SHORT = {"dp_replicate": "rep"}
+_SHOWN_ANYWAY = frozenset(f"plan.{key}" for key in ("tp", "pp", "dp", "vpp", "micro_batch", "zero"))
 _SIZED = frozenset({"cluster.nodes", "cluster.node", "cluster.node.accelerators"})  # where GPUs are counted
-_TELLING = 0.005
-_ALIKE = 0.01  # no two plans so near can be told apart
 _RESULTS = ("step", "P90", "tok/s/GPU", "MFU", "GiB", "")
-_RESULTS_COUNT, _COST = len(_RESULTS), "cost"  # of a million tokens, where plans are ranked by it
+_COST = "cost"  # of a million tokens, where plans are ranked by it
+_DROPPED = ("P90", "sp", "MFU", "tok/s/GPU")  # in this order, where the terminal is narrow
+_COLUMN_OF = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU"}  # of objectives that every table has
 _TAKEN = frozenset((*SIZES, *_NAMES, *CHOICES, *_SHORT.values(), _COST, *_RESULTS, *Bound.model_fields))
 
 
@@ -54,45 +54,32 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
         counts = f"{float(setting.ranks):,.0f} GPU{'' if setting.ranks == 1 else 's'} · {counts}"
     lines: list[Line] = [*head_of(setting.case, [axis.path for axis in over], priced=shows_cost(found))]
     lines += [styled(f"over {axis.path}: {_few(axis.values)}", HEAD) for axis in over]
-    lines += [styled(counts), Text()]
+    lines += [*searched(setting.case, found.values(0)), styled(counts), Text()]
     if found.stopped:
         lines[-1:] = [styled(f"Stopped after {percent(tally.candidates / found.total)} of the plans.", BAD), Text()]
         if not found.best:
             return [*lines, Text("None of those seen so far fits.")]
     why = _refused(found) if refused is None else account(found, refused)
     if not found.best:
-        return [*lines, *_nothing_fits(found), *why]
+        return [*lines, *_nothing_fits(found), *_yours(found), *why, *_after_none(found)]
     if tally.front is not None:
         lines += front(found, tally.front, shown)
     else:
-        lines += [table(found, found.best[:shown]), *prices_of(found, found.best[:shown]), *_roomier(found)]
+        lines += [table(found, found.best[:shown]), *prices_of(found, found.best[:shown]), *roomier(found)]
         lines += remarks([plan.remarked for plan in found.best[:shown]])
     lines += [Text(), *_yours(found), *why]
     winner = found.best[0]
     wanted = {**found.values(winner.variant), **plan_settings(found.setting_of(winner.variant), winner)}
     best = command(setting.case, "estimate", settings=wanted)
-    return [*lines, Text(), drawn(f"{'Best of the search' if _beaten(found) else 'Best'}: {best}")]
+    return [*lines, Text(), typed("Best of the search:" if beaten(found) else "Best:", best)]
 
 
-def _roomier(found: Found) -> Iterator[Line]:
-    """The first plan that fits behind one that is tight and hardly faster."""
-    winner, *others = found.best
-    alike = (plan for plan in others if plan.variant == winner.variant)
-    free = [plan for plan in alike if verdict(plan.costs["memory_share"]) == "fits"]
-    if verdict(winner.costs["memory_share"]) != "tight" or not free:
-        return
-    slower = free[0].costs["step_time"] / winner.costs["step_time"] - 1
-    if 0 <= slower < _ALIKE:
-        room = gib(winner.costs["memory_peak"] - free[0].costs["memory_peak"])
-        yield styled(
-            f"  1 is tight: {found.best.index(free[0]) + 1} takes {percent(slower)} longer and {room} GiB less", DIM
-        )
-
-
-def _beaten(found: Found) -> bool:
-    """Whether one's own plan, outside what was searched, is better than all in it."""
-    own = found.yours
-    return found.your_rank == 1 and own is not None and own.evaluation.costs.row() != found.best[0].costs
+def _after_none(found: Found) -> list[Line]:
+    """The search to ask next, where the first remedy is settings of it."""
+    if not found.remedies:
+        return []
+    settings = dict(setting.split("=", 1) for setting in found.remedies[0].settings)
+    return [Text(), typed("Next:", command(found.setting.case, "search", settings=settings))]
 
 
 def _few(values: Sequence[str]) -> str:
@@ -104,19 +91,21 @@ def _few(values: Sequence[str]) -> str:
 
 
 def table(found: Found, plans: Sequence[Ranked]) -> Grid:
-    """Plans in order; where the terminal is narrow, the P90 goes first, then sp, the MFU, the rate."""
+    """Plans in order; on a narrow terminal the P90 goes first, then sp, the MFU and the rate; never the objective."""
     cut = _cut(plans)
     varied = [_values(found, plan) for plan in plans]
-    over = headings(list(found.values(0)))
+    over = headings(_varied_paths(found))
     place, *names = _names(cut)
+    rows = zip(search_rows(plans, cut), varied, plans, strict=True)
     objective = found.setting.case.scenario.objective
-    costly = [_COST] if is_cost(objective) else []
-    costs = [tuple(result(objective, plan.costs[objective]) for _ in costly) for plan in plans]
-    parts = zip(search_rows(plans, cut), varied, costs, strict=True)
-    cells = [(row[0], *values, *row[1:-_RESULTS_COUNT], *cost, *row[-_RESULTS_COUNT:]) for row, values, cost in parts]
-    align = f"r{'l' * len(over)}{_align(cut)}{'r' * len(costly)}rrrrrl"
-    names = [place, *over, *names, *costly, *_RESULTS]
-    return Grid(names, cells, align, drop=("P90", "sp", "MFU", "tok/s/GPU"), gap=" ")
+    own = [] if objective in _COLUMN_OF else [_COST]
+    cells = [
+        (row[0], *values, *row[1:-2], *(result(objective, plan.costs[objective]) for _ in own), *row[-2:])
+        for row, values, plan in rows
+    ]
+    align = f"r{'l' * len(over)}{_align(cut)}rrrr{'r' * len(own)}rl"
+    drop = tuple(name for name in _DROPPED if name != _COLUMN_OF.get(objective))
+    return Grid((place, *over, *names, *_RESULTS[:-2], *own, *_RESULTS[-2:]), cells, align, drop=drop, gap=" ")
 
 
 def headings(paths: Sequence[str]) -> list[str]:
@@ -159,10 +148,17 @@ def search_rows(plans: Sequence[Ranked], cut: Sequence[str] = ()) -> list[tuple[
             significant(plan.costs["tokens_per_s_per_gpu"], 4),
             percent(plan.costs["mfu"]),
             gib(plan.costs["memory_peak"]),
-            "tight" if verdict(plan.costs["memory_share"]) == "tight" else "",
+            _room_words(plan),
         )
         for place, plan in enumerate(plans, 1)
     ]
+
+
+def _room_words(plan: Ranked) -> str:
+    """What a row says of its memory: that its P90 does not fit (N023), or at least that it is tight."""
+    if "N023" in plan.remarked:
+        return "P90 ✗"
+    return "tight" if verdict(plan.costs["memory_share"]) == "tight" else ""
 
 
 def plan_cells(place: int, plan: Ranked, cut: Sequence[str] = ()) -> tuple[str, ...]:
@@ -188,7 +184,7 @@ def front(found: Found, kept: Front, shown: int) -> list[Line]:
     points, legend = _marked(found, kept)
     listed = list(_spread(kept.rows, shown))
     cut = _cut([plan for _, plan in listed])
-    over = headings(list(found.values(0)))
+    over = headings(_varied_paths(found))
     rows = []
     for number, plan in listed:
         place, *cells = plan_cells(number, plan, cut)
@@ -196,7 +192,7 @@ def front(found: Found, kept: Front, shown: int) -> list[Line]:
     place, *names = _names(cut)
     align = f"r{'l' * len(over)}{_align(cut)}rr"
     lines: list[Line] = [
-        *scatter(points, (titles[0], titles[1]), (say_x, say_y)),
+        scatter(points, (titles[0], titles[1]), (say_x, say_y)),
         styled(f"  {legend}", DIM),
         Text(),
         Grid((place, *over, *names, axes.x, axes.y), rows, align, drop=("sp",), gap=" "),
@@ -222,9 +218,15 @@ def _marked(found: Found, kept: Front) -> tuple[list[Point], str]:
     return [point for point, _ in known], " · ".join(dict.fromkeys(words for _, words in known))
 
 
+def _varied_paths(found: Found) -> list[str]:
+    """The paths that vary and have no column of their own in every table of plans."""
+    return [path for path in found.values(0) if path not in _SHOWN_ANYWAY]
+
+
 def _values(found: Found, plan: Ranked) -> tuple[str, ...]:
-    """What the leaves that vary are for a plan."""
-    return tuple(map(spaced, found.values(plan.variant).values()))
+    """The values of these paths for a plan."""
+    values = found.values(plan.variant)
+    return tuple(spaced(values[path]) for path in _varied_paths(found))
 
 
 def _spread(plans: Sequence[Ranked], count: int) -> Iterator[tuple[int, Ranked]]:
@@ -243,50 +245,31 @@ def _yours(found: Found) -> list[Line]:
         code = (*found.yours.refused, *found.yours.broken)[0]
         said = f"{code} {REFUSALS[code].title}: {reason(found.yours, code)}"
         return [styled(f"  yours ({words}) is refused: {said}", BAD)]
+    if not found.best:
+        return [styled(f"  yours ({words}) works, and is not among what was searched")]
     costs = found.yours.evaluation.costs.row()
-    gain = costs["step_time"] / found.best[0].costs["step_time"]
-    faster = gain > 1.0005
-    rest = f"; the best is {gain:.2f} × faster" if faster else "; none is better" if found.your_rank == 1 else ""
-    lines: list[Line] = [styled(f"  yours ({words}) ranks {_ordinal(found.your_rank)}{rest}")]
-    return [*lines, _gain(found, costs["step_time"])] if faster else lines
+    ratio = costs["step_time"] / found.best[0].costs["step_time"]
+    faster = ratio > 1.0005
+    rest = f"; the best is {ratio:.2f} × faster" if faster else "; none is better" if found.your_rank == 1 else ""
+    lines: list[Line] = [styled(f"  yours ({words}) ranks {ordinal(found.your_rank)}{rest}")]
+    return [*lines, gain(found, costs["step_time"])] if faster else lines
 
 
 def _own_values(found: Found) -> list[str]:
     """What the leaves that vary are in the scenario as it is written."""
-    paths, written = list(found.values(0)), leaves(found.setting.case)
+    paths, written = _varied_paths(found), leaves(found.setting.case)
     named = zip(paths, headings(paths), strict=True)
     return [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]
 
 
-def _gain(found: Found, step_time: float) -> Line:
-    """Where the best plan saves time over one's own, and what it pays: terms that moved by half a percent of a step."""
-    named = {spoken(move.name): move for move in advantage(found)}
-    terms = [(named[key], f"  {title}") for title, key in TIME_TERMS if key in named]
-    telling = [(move, title) for move, title in terms if abs(difference(move)) > _TELLING * step_time]
-    telling.sort(key=lambda item: difference(item[0]))
-    told = [(named["step_time"], "step time"), *telling]
-    told += [(named["memory_peak"], "memory")] if "memory_peak" in named else []
-    rows = [figure_row(move, title, share=not title.startswith(" "))[:4] for move, title in told]
-    return Grid(("", "yours", "best", "change"), rows, "lrrr", indent="    ")
-
-
-def _ordinal(number: int) -> str:
-    suffix = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number:,}{suffix}"
-
-
 def _refused(found: Found) -> list[Line]:
+    """Reasons with the share of the plans that each refused, the most first."""
     total = found.tally.candidates
-    parts = [
-        f"{code} {REFUSALS[code].title} {percent(count / total, 2)}"
-        for code, count in found.tally.refused.most_common()
-        if count
-    ]
-    if not parts:
+    counts = [(code, count) for code, count in found.tally.refused.most_common() if count]
+    rows = [(percent(count / total, 2), f"{code} {REFUSALS[code].title}") for code, count in counts]
+    if not rows:
         return []
-    lines: list[Line] = [styled("  why not (--why-not explains)", DIM)]
-    lines += [styled(f"    {' · '.join(parts[start : start + 2])}", DIM) for start in range(0, len(parts), 2)]
-    return lines
+    return [styled("  why not (--why-not explains)", DIM), Grid(("", ""), rows, "rl", False, indent="    ", style=DIM)]
 
 
 def account(found: Found, shown: Mapping[str, Example]) -> list[Line]:
@@ -330,7 +313,8 @@ def _example_words(found: Found, example: Example | Ranked) -> str:
 
 def _nothing_fits(found: Found) -> list[Line]:
     if not found.tally.missed_by_least:
-        return [styled("No plan is legal.", BAD)]
+        valid = remedy_lines(found.remedies, indent="  ") or [styled("  no change of one key makes any plan valid")]
+        return [styled("No plan is valid.", BAD), *valid]
     plan, closest = found.tally.missed_by_least[0], bool(found.tally.closest.rows)
     setting = found.setting_of(plan.variant)
     sizes, structure, costs = plan.sizes, plan.structure, plan.costs
@@ -345,4 +329,4 @@ def _nothing_fits(found: Found) -> list[Line]:
     ]
     missed = (reason_of(setting, one_row(structure, **sizes), costs, code) for code in ("M002", "T001"))
     lines += [styled(f"  misses    {said}") for said in missed if said and closest]
-    return [*lines, *(styled(f"  try       {remedy}") for remedy in found.remedies)]
+    return [*lines, *remedy_lines(found.remedies, indent="  ")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Iterable, Iterator
 
 from costmodel.equations.counting import kv_heads_per_rank
@@ -16,7 +15,6 @@ from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, FORMS, LOOPED, fewest_micro_batches, is_later
 from costmodel.estimate.shapes.split import SLOTS, layer_count, stage_layers
-from costmodel.explore.explain.mending import Remedy, remedies
 from costmodel.report.words import joined, listed, percent, result
 from costmodel.units import counted, gib
 
@@ -43,18 +41,6 @@ def reason_of(setting: Setting, block: Block, costs: dict[str, float], code: str
             return f"{gib(taken)} GiB on the host, {gib(taken - holds)} GiB over the {gib(holds)} GiB of a node"
         return f"{gib(taken)} GiB on the host, memory or drives {percent(costs['host_share'] - 1)} too full"
     return "; ".join(_limit(setting, limit, costs[limit.column]) for limit in _broken(setting, costs, code))
-
-
-def mended(answer: Answer, code: str) -> str:
-    """What to set instead, each tried; what to do where no one key mends it."""
-    said = [_settings(remedy) for remedy in remedies(answer, code)]
-    return "try " + "; ".join(said) if said else "no one key mends it; costmodel search says whether several do"
-
-
-def _settings(remedy: Remedy) -> str:
-    """The first value as one would type it, and the others."""
-    others = f" (or {listed(remedy.values[1:])})" if len(remedy.values) > 1 else ""
-    return f"--set {shlex.quote(remedy.assignments[0])}{others}"
 
 
 def _broken(setting: Setting, costs: dict[str, float], code: str) -> Iterator[Limit]:

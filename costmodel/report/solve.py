@@ -13,8 +13,9 @@ from costmodel.estimate.facts import facts_of
 from costmodel.explore.compare.figures import choices
 from costmodel.explore.vary.solve import Reach, Solved
 from costmodel.report.head import fact_fields, head_of, is_cost, price_fields, price_lines, price_varies, title
-from costmodel.report.layout import Line, drawn
-from costmodel.report.machine import whole_plan
+from costmodel.report.layout import Line, typed
+from costmodel.report.machine import conflicts, held, whole_plan
+from costmodel.report.plan import searched
 from costmodel.report.reply import head
 from costmodel.report.suggest import command
 from costmodel.report.theme import BAD, DIM, HEAD, styled
@@ -27,6 +28,7 @@ def solve(found: Solved) -> list[Line]:
     wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {result(goal.column, goal.bound)}"
     now = f" (now {spaced(found.now.text)})" if found.now is not None else ""
     lines: list[Line] = [*head_of(found.case, [found.path], priced=is_cost(goal.column)), styled(wanted, HEAD)]
+    lines += searched(found.case, [found.path]) if found.best else []
     counted = f"{found.evaluated:,} value{'' if found.evaluated == 1 else 's'}"
     if found.stopped:
         lines.append(styled(f"Stopped after {counted}.", BAD))
@@ -35,8 +37,8 @@ def solve(found: Solved) -> list[Line]:
     if found.reaches:
         lines.append(styled(f"  {found.path} {_reaches(found.reaches)}{', of the values tried' if some else ''}{now}"))
     elif found.evaluated:
-        searched = f"{'tried ' if some else ''}from {first} to {last}"
-        lines.append(styled(f"  No value of {found.path} {searched} reaches it{now}.", BAD))
+        where = f"{'tried ' if some else ''}from {first} to {last}"
+        lines.append(styled(f"  No value of {found.path} {where} reaches it{now}.", BAD))
         if found.nearest is not None:
             text, point = found.nearest
             lines.append(styled(f"  nearest   {result(goal.column, point.costs[goal.column])} at {spaced(text)}"))
@@ -53,7 +55,7 @@ def solve(found: Solved) -> list[Line]:
         if found.best and found.plan is not None:
             lines.append(styled(f"  at {answer} the best plan is {brief_words(found.plan)}"))
         settings = {found.path: answer.replace(",", "")}
-        lines += [Text(), drawn(f"Next: {command(found.case, verb, settings=settings)}")]
+        lines += [Text(), typed("Next:", command(found.case, verb, settings=settings))]
     return lines
 
 
@@ -109,4 +111,6 @@ def solve_json(found: Solved) -> dict[str, Any]:
         "faults": [{"value": text, "code": it.code, "text": it.sentence} for text, it in found.faulty.items()],
         "complete": not found.stopped,
         "evaluated": found.evaluated,
+        "held": held(found.case, [found.path]) if found.best else {},
+        "notes": conflicts(found.case) if found.best else [],
     }

@@ -7,19 +7,25 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from costmodel.documents.case import LoadedScenario
+from costmodel.documents.overrides import full, value_text
 from costmodel.documents.plan import Plan
 from costmodel.estimate.block import SIZES, Structure
 from costmodel.estimate.plan import structure_of, usual_etp, written
 from costmodel.estimate.setting import Setting
 from costmodel.explore.search.rank import Ranked
-from costmodel.report.choices import written_choice
 
 
-def command(case: LoadedScenario, verb: str, *words: str, settings: Mapping[str, str] | None = None) -> str:
-    """A line of the shell; settings come last and in the place of earlier ones of the same path."""
+def command(
+    case: LoadedScenario, verb: str, *words: str, settings: Mapping[str, str] | None = None, free: bool = False
+) -> str:
+    """A line of the shell; settings come last and in the place of earlier ones of the same path.
+
+    free: a search that holds nothing of the plan.
+    """
     settings = settings or {}
-    ahead = [item for item in case.assignments if verb == "search" or not item.lstrip().startswith("search.")]
-    kept = [item for item in ahead if item.partition("=")[0].strip() not in settings]
+    ahead = [(full(item.partition("=")[0].strip()), item) for item in case.assignments]
+    dropped = {*(["plan"] if free else []), *([] if verb == "search" else ["search"])}
+    kept = [item for path, item in ahead if path not in settings and path.split(".")[0] not in dropped]
     changed = [*kept, *(f"{path}={value}" for path, value in settings.items())]
     options = [part for item in changed for part in ("--set", item)]
     return shlex.join(["costmodel", verb, case.name or "SCENARIO", *words, *options])
@@ -46,5 +52,5 @@ def plan_settings(setting: Setting, wanted: Ranked) -> dict[str, str]:
     for choice in fields(Structure):
         value = getattr(ahead, choice.name)
         if value != getattr(there, choice.name):
-            needed[choice.name] = written_choice(value)
+            needed[choice.name] = value_text(value)
     return {f"plan.{name}": value for name, value in needed.items()}

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
+from rich.theme import Theme
 
-GOOD, WARN, BAD, DIM, HEAD = "green", "yellow", "red", "dim", "bold"
+GOOD, WARN, BAD, DIM, HEAD = "good", "warn", "bad", "dim", "bold"
+# Colours that are legible on white and on black; where there are sixteen, yellow and green are too light on white.
+PALETTE = {GOOD: "color(28)", WARN: "color(130)", BAD: "color(160)"}
+FEW_COLOURS = {GOOD: "none", WARN: "magenta", BAD: "red"}
 VERDICT_STYLE = {"fits": GOOD, "tight": WARN, "does not fit": BAD}
+_USUAL = 80  # columns, where the terminal does not say
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -21,23 +26,44 @@ _switches = {"colour": True}
 
 
 def colour(*, on: bool) -> None:
-    """Whether answers may be coloured at all; NO_COLOR, FORCE_COLOR and TERM are heeded besides."""
+    """Whether answers may be coloured at all; NO_COLOR, FORCE_COLOR and TERM count besides."""
     _switches["colour"] = on
+
+
+def is_plain() -> bool:
+    """Whether --no-color, NO_COLOR or the terminal wants text without colours or other attributes."""
+    return not _switches["colour"] or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in ("dumb", "unknown")
 
 
 def console(*, stderr: bool = False) -> Console:
     """A console that neither cuts nor wraps; without colour it writes plain text."""
+    return _console(stderr=stderr, width=10_000, height=50, soft_wrap=True)
+
+
+def live_console() -> Console:
+    """A console on standard error as wide as its terminal, for a line that is drawn again and again."""
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool, **layout: Any) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    plain = not _switches["colour"] or bool(os.environ.get("NO_COLOR"))
-    system: Literal["auto"] | None = None if plain else "auto"
-    return Console(
-        file=stream, color_system=system, width=10_000, height=50, soft_wrap=True, highlight=False, markup=False
-    )
+    system: Literal["auto"] | None = None if is_plain() else "auto"
+    screen = Console(file=stream, color_system=system, highlight=False, markup=False, **layout)
+    screen.push_theme(Theme(FEW_COLOURS if screen.color_system in ("standard", "windows") else PALETTE))
+    return screen
 
 
-def terminal_width() -> int | None:
+def terminal_width(*, stderr: bool = False) -> int | None:
     """Columns of the terminal that is written to; none when it is not one."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    stream = sys.stderr if stderr else sys.stdout
+    if not stream.isatty():
+        return None
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns[:6]) > 0:
+        return int(columns[:6])
+    with contextlib.suppress(OSError, ValueError):
+        return os.get_terminal_size(stream.fileno()).columns or _USUAL
+    return _USUAL
 
 
 def bar(share: float, width: int = 36) -> str:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from costmodel.errors import fail
 from costmodel.estimate.costs import COLUMNS, machine_name
+from costmodel.estimate.evaluate import fits_at_p90
 from costmodel.estimate.facts import facts_of
 from costmodel.estimate.legality.rules import REFUSALS
 from costmodel.explore.compare.figures import choices
@@ -28,12 +29,12 @@ from costmodel.report.head import (
     prices,
     title,
 )
-from costmodel.report.layout import Grid, Line
-from costmodel.report.machine import notes, whole_plan
-from costmodel.report.plan import remarks
+from costmodel.report.layout import Drawing, Grid, Line
+from costmodel.report.machine import conflicts, held, notes, whole_plan
+from costmodel.report.plan import remarks, searched
 from costmodel.report.reply import head
 from costmodel.report.theme import BAD, DIM, WARN, bar, styled
-from costmodel.report.words import TIME_TERMS, brief_words, joined, percent, result, spaced
+from costmodel.report.words import TIME_TERMS, brief_words, joined, percent, result, spaced, verdict_words
 from costmodel.units import show_time, significant
 
 _TERMS = {key: title for title, key in TIME_TERMS}
@@ -65,14 +66,15 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     varied, priced = [axis.path for axis in found.axes], any(map(is_cost, found.shown))
     each = priced and price_varies(varied)
     lines: list[Line] = [*head_of(found.case, varied, priced=priced)]
+    lines += searched(found.case, varied) if found.best else []
     if len(found.points) < found.total:
         lines.append(styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD))
     lines += [Text(), _combinations(found, priced=each)]
     if each:
         lines += prices(point.facts.price for point in found.points if point.facts)
-    lines += _remarks(found.points)
+    lines += _remarks(found.points, "N003", "N023")
     if chart:
-        lines += [Text(), *_chart(found)]
+        lines += [Text(), _chart(found)]
     broken = sum(not point.costs for point in found.points)
     count = len(found.points)
     counted = ("1 point" if count == 1 else f"{count:,} points") + (f", {broken:,} without an answer" if broken else "")
@@ -105,9 +107,9 @@ def _planned(point: Point, *, best: bool) -> tuple[str, ...]:
     return (brief_words(point.plan) if point.plan is not None and point.costs else "",) if best else ()
 
 
-def _remarks(points: Sequence[Point]) -> list[Line]:
-    """What there is to remark on points with an answer; the verdict tells a tight one."""
-    return remarks([[code for code in point.remarked if code != "N003"] for point in points if point.costs])
+def _remarks(points: Sequence[Point], *shown: str) -> list[Line]:
+    """What there is to remark on points with an answer, but for codes that the rows show."""
+    return remarks([[code for code in point.remarked if code not in shown] for point in points if point.costs])
 
 
 def _why(point: Point) -> str:
@@ -117,10 +119,11 @@ def _why(point: Point) -> str:
         first, *others = point.refused
         return ", ".join((f"{first} {REFUSALS[first].title}", *others))
     limits = [code for code in point.broken if code != "M001"]
-    return f"{point.said}, breaks {', '.join(limits)}" if limits else point.said
+    words = verdict_words(point.costs)
+    return f"{words}, breaks {', '.join(limits)}" if limits else words
 
 
-def _chart(found: Swept) -> list[Text]:
+def _chart(found: Swept) -> Drawing:
     """The first result along the only axis."""
     path, column = found.axes[0].path, found.shown[0]
     placed = [(point.values.get(path), point.costs.get(column, math.nan)) for point in found.points]
@@ -150,7 +153,8 @@ def sweep_json(found: Swept) -> dict[str, Any]:
         ],
         "complete": len(found.points) == found.total,
         "points": sweep_rows(found),
-        "notes": notes(point.remarked for point in found.points),
+        "held": held(found.case, [axis.path for axis in found.axes]) if found.best else {},
+        "notes": [*_conflicts(found), *notes(point.remarked for point in found.points)],
     }
 
 
@@ -162,6 +166,7 @@ def sweep_rows(found: Swept) -> list[dict[str, Any]]:
             **{axis.path: point.values.get(axis.path) for axis in found.axes},
             **{machine_name(name): finite(point.costs.get(name)) for name in found.shown},
             "verdict": point.said,
+            "fits_p90": _fits_p90(point),
             "fault": point.fault.sentence if point.fault else None,
             "notes": list(point.remarked),
             **({} if point.facts is None else price_fields(point.facts.price)),
@@ -173,6 +178,10 @@ def sweep_rows(found: Swept) -> list[dict[str, Any]]:
 
 def _whole(point: Point) -> dict[str, Any]:
     return whole_plan({} if point.plan is None else choices(point.plan))
+
+
+def _fits_p90(point: Point) -> bool | None:
+    return fits_at_p90(point.costs) if point.costs else None
 
 
 def finite(value: float | None) -> float | None:
@@ -212,8 +221,10 @@ def scale(found: Scaled) -> list[Line]:
     grid = Grid(names, rows, align, drop=("",))
     lines: list[Line] = [*head_of(found.case, _sized(found))]
     lines.append(styled(f"{kind}{', the best plan at each size' if found.best else ''}"))
-    lines += [*_freed(found), *([styled("Stopped before the last size.", BAD)] if found.stopped else [])]
-    return [*lines, Text(), grid, *_remarks([row.point for row in found.rows]), Text(), styled(bend(found))]
+    lines += searched(found.case) if found.best else _freed(found)
+    lines += [styled("Stopped before the last size.", BAD)] if found.stopped else []
+    noted = _remarks([row.point for row in found.rows], "N003")
+    return [*lines, Text(), grid, *noted, Text(), styled(bend(found))]
 
 
 def _sized(found: Scaled) -> list[str]:
@@ -226,7 +237,7 @@ def _sized(found: Scaled) -> list[str]:
 def _freed(found: Scaled) -> list[Line]:
     """What is written of the plan and cannot stay."""
     plan = found.case.scenario.plan
-    if found.best or plan is None or plan.dp is None:
+    if plan is None or plan.dp is None:
         return []
     return [styled(f"dp follows from the ranks; the {plan.dp:.0f} of the plan is left out", WARN)]
 
@@ -275,8 +286,14 @@ def scale_json(found: Scaled) -> dict[str, Any]:
         "why": bend(found),
         "complete": not found.stopped,
         "sizes": [_size(row) for row in found.rows],
-        "notes": notes(row.point.remarked for row in found.rows),
+        "held": held(found.case) if found.best else {},
+        "notes": [*_conflicts(found), *notes(row.point.remarked for row in found.rows)],
     }
+
+
+def _conflicts(found: Swept | Scaled) -> list[dict[str, str]]:
+    """Where --set and the search disagree, if each answer is the best of a search."""
+    return conflicts(found.case) if found.best else []
 
 
 def _size(row: Row) -> dict[str, Any]:
@@ -287,6 +304,7 @@ def _size(row: Row) -> dict[str, Any]:
         **_whole(row.point),
         "grew": " ".join(term for term, _ in row.grew),
         "verdict": row.point.said,
+        "fits_p90": _fits_p90(row.point),
         "fault": row.point.fault.sentence if row.point.fault else None,
         "notes": list(row.point.remarked),
         **({} if row.point.facts is None else price_fields(row.point.facts.price)),

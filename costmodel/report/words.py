@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from costmodel.estimate.block import Block
 from costmodel.estimate.costs import COLUMNS, number
+from costmodel.estimate.evaluate import fits_at_p90, verdict
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.shapes.split import stage_layers
 from costmodel.parsing import parse
@@ -117,6 +118,14 @@ def between(low: str, high: str) -> str:
 def memory_band(costs: dict[str, float]) -> str:
     """Both ends of the band of the peak."""
     return between(f"{gib(costs['memory_peak_low'])} GiB", f"{gib(costs['memory_peak_high'])} GiB")
+
+
+def verdict_words(costs: Mapping[str, float]) -> str:
+    """Whether a plan fits, and whether the P90 of its memory does too."""
+    words = verdict(costs["memory_share"])
+    if costs["memory_share"] > 1 or fits_at_p90(costs):
+        return words
+    return "fits, but P90 does not" if words == "fits" else f"{words}, P90 does not fit"
 
 
 def plan_words(answer: Answer) -> str:

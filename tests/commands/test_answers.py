@@ -154,7 +154,7 @@ NO = {
 def test_the_answer_no(name: str, run: Any) -> None:
     ran = run(*NO[name])
     assert (ran.code, ran.err) == (1, "")
-    assert any(word in ran.out for word in ("does not fit", "✗ L", "No plan fits", "No plan is legal"))
+    assert any(word in ran.out for word in ("does not fit", "✗ L", "No plan fits", "No plan is valid"))
     as_json = run(*NO[name], "--json")
     assert as_json.code == 1
     result = json.loads(as_json.out, parse_constant=refuse)

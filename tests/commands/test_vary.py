@@ -631,15 +631,18 @@ def test_what_is_unknown_says_what_is_missing(result: str, setting: str, wanted:
     assert f"No plan has both results; {wanted}." in front.out
 
 
-def test_no_search_looks_at_a_plan_that_is_varied(run: Any, faults: Faults) -> None:
+def test_a_key_that_search_lists_is_not_varied_beside(run: Any, faults: Faults) -> None:
     """As `search --over` says; a row would else be told of a plan that it does not name."""
     for asked in (
         ("sweep", NAME, "--over", "plan.tp=1,8"),
         ("solve", NAME, "--vary", "plan.tp=1,8", "--for", "mfu>=1 %"),
     ):
-        (fault,) = faults(run(*asked, "--best"))
+        (fault,) = faults(run(*asked, "--best", "--set", "search.tp=[8]"))
         assert (fault.code, fault.marked) == ("C010", "--best")
-        assert fault.help == "--set 'search.tp=[…]' lists what to try; without --best the scenario's plan is varied"
+        assert (fault.sentence, fault.help) == (
+            "search.tp lists values of plan.tp already",
+            "leave one of the two out",
+        )
 
 
 def test_a_size_at_which_no_plan_is_legal_is_one_without(run: Any) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-import re
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 
 from costmodel.documents.case import Case, load
 from costmodel.documents.plan import Plan
+from costmodel.documents.variation import vary
 from costmodel.errors import CostModelError
 from costmodel.estimate.block import Block, Structure
 from costmodel.estimate.costs import Costs
@@ -241,14 +242,14 @@ def test_yours_is_the_scenarios_own_whatever_varies() -> None:
 @pytest.mark.parametrize(
     ("over", "hint"),
     [
-        ("plan.tp=2,4", "'search.tp=[…]'"),
-        ("plan.offload_to=cpu,nvme", "costmodel sweep varies"),
+        ("plan.tp=2,4", "leave one"),
+        ("plan={tp: 2},{tp: 4}", "plan.tp"),
         ("workload.precision=bf16,fp8", "leave one"),
         ("objective=step_time,cost_per_mtoken", "--set objective=step_time"),
     ],
 )
 def test_what_a_search_cannot_vary(over: str, hint: str) -> None:
-    asked = load("llama-3-70b-512", ["search.precision=[bf16, fp8]"])
+    asked = load("llama-3-70b-512", ["search={precision: [bf16, fp8], tp: [8]}"])
     with pytest.raises(CostModelError) as raised:
         search(asked, 1, over=[axis(over)], workers=1)
     (fault,) = raised.value.faults
@@ -260,7 +261,7 @@ def test_what_a_search_cannot_vary(over: str, hint: str) -> None:
 
 def test_ones_own_plan_in_another_case_stays_in_its_place() -> None:
     """Of several cases only in the one that was written it goes before others that are as good."""
-    asked = load("llama-3-70b-512", ("plan.pp=2", "plan.vpp=8", "plan.micro_batch=2"))
+    asked = replace(load("llama-3-70b-512", ("plan.pp=2", "plan.vpp=8", "plan.micro_batch=2")), assignments=())
     found = search(asked, 8, over=[axis("assume.overlap.dp=77%,30%")], workers=1)
     scores = [row.score for row in found.best]
     assert scores == pytest.approx(sorted(scores), rel=1e-11)
@@ -375,22 +376,17 @@ def test_when_nothing_fits_the_nearest_is_shown() -> None:
 
 
 def test_every_remedy_is_true() -> None:
+    """Also of a scenario that is no file: searched anew with it, some plan fits and takes what was said."""
     found = searched(too_large())
-    (nearest,) = found.tally.nearest.rows
-    wider = next(text for text in found.remedies if "nodes, dp" in text)
-    nodes, dp, zero = (int(digits) for digits in re.findall(r"(\d+) nodes, dp (\d+), zero (\d)", wider)[0])
-    choices = {name: getattr(nearest.structure, name) for name in CHOICES} | {"zero": zero}
-
-    def share(nodes: int, dp: float, **more: Any) -> float:
-        asked = setting("llama-3-70b", nodes=nodes, global_batch=64, **more)
-        given = ask(asked, **{**nearest.sizes, "dp": dp}, **choices)
-        return float("inf") if given.refused else given.evaluation.costs.row()["memory_share"]
-
-    assert share(nodes, dp) <= 1
-    assert share(nodes // 2, dp // 2) > 1, "and fewer do not do"
-    others = [re.findall(r"^node (\S+) ", text)[0] for text in found.remedies if text.startswith("node ")]
-    assert others
-    assert all(share(1, nearest.sizes["dp"], node=node) <= 1 for node in others)
+    assert found.remedies
+    for remedy in found.remedies:
+        (best,) = searched(vary(too_large(), remedy.settings), 1).best
+        assert best.costs["memory_share"] <= 1
+        figures = best.costs["memory_peak"], best.costs["step_time"]
+        assert (remedy.memory_peak, remedy.step_time) == pytest.approx(figures)
+    (nodes,) = (each.settings[0] for each in found.remedies if each.settings[0].startswith("cluster.nodes="))
+    fewer = f"cluster.nodes={int(nodes.partition('=')[2]) // 2}"
+    assert searched(vary(too_large(), [fewer]), 1).best == [], "and half as many do not do"
 
 
 def test_what_comes_nearest_to_keeping_a_limit_is_one_plan_in_every_form(run: Any) -> None:

@@ -25,7 +25,7 @@ def test_nothing_moves() -> None:
 @pytest.mark.parametrize("scale", [1.0, 2.0])
 def test_a_line_fits_and_falls(scale: float) -> None:
     points = [(scale**step if scale > 1 else step + 1.0, 10.0 - step) for step in range(8)]
-    drawn = [text.plain for text in line(points, ("x", "y"), (lambda x: f"{x:.0f}", lambda y: f"{y:.0f}"))]
+    drawn = [text.plain for text in line(points, ("x", "y"), (lambda x: f"{x:.0f}", lambda y: f"{y:.0f}")).lines()]
     assert all(cell_len(row) <= 80 for row in drawn)
     places = [row.index("●") for row in drawn if "●" in row]
     assert sum(row.count("●") for row in drawn) == 8

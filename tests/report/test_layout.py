@@ -32,7 +32,8 @@ def test_columns_go_in_the_order_stated() -> None:
     grid = Grid(("name", "figure", "rate", "sum"), rows, "lrrr", drop=("rate", "figure"))
     heads = [plain(grid.lines(width))[0].split() for width in (80, 25, 24, 19, 18, 3)]
     whole, without = ["name", "figure", "rate", "sum"], ["name", "figure", "sum"]
-    assert heads == [whole, whole, without, without, ["name", "sum"], ["name", "sum"]]
+    assert heads == [whole, whole, without, without, ["name", "sum"], ["name"]]
+    assert [grid.names[index] for index in grid.kept(3)] == ["name", "sum"], "in lines of their own"
 
 
 def test_words_wrap_before_columns_go() -> None:

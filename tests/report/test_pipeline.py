@@ -17,8 +17,8 @@ def clock(ranks: int, micro_batches: int, schedule: Any = "1f1b", chunks: int = 
     return Pipeline(ranks, micro_batches, chunks, schedule, DOUBLE, DOUBLE, last)
 
 
-def rows(pipeline: Pipeline) -> list[str]:
-    lines: list[str] = [line.plain for line in timeline(pipeline)]  # type: ignore[union-attr]
+def rows(pipeline: Pipeline, width: int | None = None) -> list[str]:
+    lines: list[str] = [line.plain for line in timeline(pipeline).lines(width)]
     assert all(len(line) <= 80 for line in lines)
     assert all(len(line) <= 72 for line in lines[1:-1])
     return [re.sub(r"^  rank +\d+  ", "", line) for line in lines[1:-1]]

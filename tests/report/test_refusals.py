@@ -16,8 +16,8 @@ from estimate.test_legality import CASES
 from costmodel.documents.case import load
 from costmodel.estimate.legality.rules import REFUSALS
 from costmodel.estimate.plan import Answer, predict
-from costmodel.explore.explain.mending import remedies
-from costmodel.report.refusals import mended, reason
+from costmodel.explore.explain.fixes import remedies
+from costmodel.report.refusals import reason
 
 Broken = tuple[str, dict[str, Any], dict[str, Any]]
 SMALL = model()
@@ -99,12 +99,18 @@ def test_what_it_says_to_set_takes_it_away(broken: Broken, tmp_path: Path) -> No
     given = asked_of(tmp_path, more, plan)
     found = remedies(given, code)
     assert found
-    for assignment in itertools.chain(*(remedy.assignments for remedy in found)):
-        then = asked_of(tmp_path, more, plan, assignment)
-        left = then.refused or then.broken
-        assert code not in left, assignment
-        assert not left or given.refused, "what keeps one limit keeps all"
-    assert ("--set" in mended(given, code)) == bool(found)
+    for remedy in found:
+        for settings in remedy.alternatives:
+            then = asked_of(tmp_path, more, plan, *settings)
+            left = then.refused or then.broken
+            assert code not in left, settings
+            assert not left or given.refused, "what keeps one limit keeps all"
+        costs = asked_of(tmp_path, more, plan, *remedy.settings).evaluation.costs.row()
+        if remedy.step_time is None:
+            assert remedy.left
+        else:
+            figures = costs["memory_peak"], costs["memory_share"], costs["step_time"]
+            assert (remedy.memory_peak, remedy.memory_share, remedy.step_time) == pytest.approx(figures)
 
 
 def test_the_command_line_says_so(run: Any) -> None:
@@ -114,7 +120,11 @@ def test_the_command_line_says_so(run: Any) -> None:
     assert "64 heads do not divide by tp 6" in ran.out
     (line,) = (line for line in ran.out.splitlines() if line.startswith("    try "))
     option, setting, *_ = shlex.split(line.removeprefix("    try ").partition(" (or ")[0])
-    assert run("estimate", NAME, option, setting).code == 0
+    mended = run("estimate", NAME, option, setting)
+    assert mended.code == 0
+    memory, step = (f"{figure} {unit}" for figure, unit in zip(line.split()[-4::2], line.split()[-3::2], strict=True))
+    assert memory.removesuffix(" GiB") in mended.out
+    assert f"step time   {step}" in mended.out
     refused = json.loads(run("estimate", NAME, "--set", "plan.tp=6", "--json").out)["refused"]
     assert all(setting in entry["try"] for entry in refused)
     assert [entry["code"] for entry in refused] == ["L001", "L003", "L004", "L007", "L008"]

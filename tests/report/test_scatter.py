@@ -16,8 +16,7 @@ def short(value: float) -> str:
 
 
 def drawn(points: list[Point]) -> list[str]:
-    lines = scatter(points, ("x (lower is better)", "y"), (short, short))
-    assert all(line.no_wrap for line in lines)
+    lines = scatter(points, ("x (lower is better)", "y"), (short, short)).lines()
     return [line.plain for line in lines]
 
 
@@ -46,7 +45,7 @@ def test_later_points_are_seen() -> None:
 
 def test_the_ticks_do_not_touch() -> None:
     points = [Point(123456.0, 1.0, "●"), Point(123457.0, 2.0, "●")]
-    lines = [line.plain for line in scatter(points, ("x", "y"), ((lambda value: f"{value:.9f}"), significant))]
+    lines = [line.plain for line in scatter(points, ("x", "y"), ((lambda value: f"{value:.9f}"), significant)).lines()]
     labels = lines[-2].split()
     assert 2 <= len(labels) <= 5
     assert all(len(label) == len("123456.000000000") for label in labels)

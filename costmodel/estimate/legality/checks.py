@@ -13,7 +13,6 @@ from costmodel.choices import Zero
 from costmodel.documents.efficiency import AttentionFit, CollectiveFit, Efficiency, MatmulFit
 from costmodel.documents.library import UNMEASURED
 from costmodel.documents.model import Layers
-from costmodel.documents.plan import Space
 from costmodel.equation import Number
 from costmodel.equations.counting import divided, micro_batches_per_step, repeated, world_ranks
 from costmodel.equations.tiles import peak_of_heads
@@ -119,7 +118,7 @@ SWAPPED = {"tp-cp-pp-dp": ("dp", "pp"), "tp-dp-cp-pp": ("cp", "dp")}  # against 
 
 def _repeats(setting: Setting, block: Block) -> Mask:
     """Rows that are another row of the same search under a different name; of each such set one stays."""
-    structure, stack, space = block.structure, setting.stack, setting.case.scenario.search or Space()
+    structure, stack, space = block.structure, setting.stack, setting.case.space
     same = _same_zero(setting, block) | _same_split(setting, block)
     if structure.sequence_parallel != stack.sequence_parallel:
         same |= (block.tp == 1) & (stack.sequence_parallel in (space.sequence_parallel or [stack.sequence_parallel]))
@@ -138,7 +137,7 @@ def _repeats(setting: Setting, block: Block) -> Mask:
 
 def _same_zero(setting: Setting, block: Block) -> Mask:
     """Rows whose ranks share no states with anybody, where less sharding that keeps the same is searched as well."""
-    structure, stack, space = block.structure, setting.stack, setting.case.scenario.search or Space()
+    structure, stack, space = block.structure, setting.stack, setting.case.space
     kept = _kept_alone(setting, structure, structure.zero)
     offered = {*stack.zero}.intersection(space.zero or stack.zero)
     less = any(zero < structure.zero and _kept_alone(setting, structure, zero) == kept for zero in offered)
@@ -155,7 +154,7 @@ def _kept_alone(setting: Setting, structure: Structure, zero: Zero) -> tuple[boo
 
 def _same_split(setting: Setting, block: Block) -> Mask:
     """Rows whose layers lie as another split that is named before has them."""
-    split, space = block.structure.split, setting.case.scenario.search or Space()
+    split, space = block.structure.split, setting.case.space
     named = [str(each) for each in space.split or ("fitting", "spread")]
     before = named[: named.index(split)] if split in named else []
     same = np.asarray(block.pp == 1) & bool(before)

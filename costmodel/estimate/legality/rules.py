@@ -14,28 +14,35 @@ class Rule:
 
 
 REFUSALS = {
-    "L001": Rule("dp tp cp pp ≠ ranks", "The degrees multiply to another number than the cluster has accelerators."),
+    "L001": Rule(
+        "dp × tp × cp × pp ≠ ranks", "The degrees multiply to another number than the cluster has accelerators."
+    ),
     "L002": Rule(
-        "layers % (pp vpp)",
-        "pp · vpp must divide the layers, or them and the ends that the split counts as a layer; split: spread divides "
+        "layers not divisible by pp × vpp",
+        "pp × vpp must divide the layers, or them and the ends that the split counts as a layer; split: spread divides "
         "any, full-chunks any that leave the first chunk a layer, first_stage_layers and last_stage_layers state the "
         "ends. Schedules both ways have no spread, folded ones no stated ends, neither has full-chunks.",
     ),
-    "L003": Rule("heads % tp", "Tensor parallelism gives every rank whole query heads, so tp must divide the heads."),
+    "L003": Rule(
+        "heads not divisible by tp",
+        "Tensor parallelism gives every rank whole query heads, so tp must divide the heads.",
+    ),
     "L004": Rule(
         "kv heads, tp", "tp must divide the key and value heads, or be a multiple of them, which repeats them."
     ),
     "L005": Rule(
-        "batch % (dp micro_batch)", "The global batch must be a whole number of micro-batches on every replica."
+        "batch not divisible by dp × micro_batch",
+        "The global batch must be a whole number of micro-batches on every replica.",
     ),
     "L006": Rule(
         "micro-batches, pp",
         "interleaved and chimera need a number of micro-batches that pp divides; zb-h1, looped-bfs at least pp; zb-h2, "
         "zb-v at least 2 pp − 1; v-half, v-min, dualpipev, dualpipe 2 pp, the last an even number.",
     ),
-    "L007": Rule("widths % tp", "tp must divide the MLP's inner width and the hidden width."),
+    "L007": Rule("widths not divisible by tp", "tp must divide the MLP's inner width and the hidden width."),
     "L008": Rule(
-        "sequence % tp", "Sequence parallelism splits a rank's part of the sequence over tp, so tp must divide it."
+        "sequence not divisible by tp",
+        "Sequence parallelism splits a rank's part of the sequence over tp, so tp must divide it.",
     ),
     "L009": Rule(
         "schedule, pp, vpp",
@@ -57,31 +64,33 @@ REFUSALS = {
         "zero, pp",
         "The training software offers this zero stage without a pipeline only; DeepSpeed's takes none from 2 on.",
     ),
-    "L020": Rule("experts % ep", "Every rank holds whole experts, so ep must divide the experts of a layer."),
+    "L020": Rule(
+        "experts not divisible by ep", "Every rank holds whole experts, so ep must divide the experts of a layer."
+    ),
     "L021": Rule(
-        "tp cp dp % (ep etp)",
-        "Experts cut the ranks of a pipeline stage a second way, so ep · etp must divide tp · cp · dp, within each of "
+        "tp × cp × dp not divisible by ep × etp",
+        "Experts cut the ranks of a pipeline stage a second way, so ep × etp must divide tp × cp × dp, within each of "
         "dp_replicate replicas; EP adds no ranks.",
     ),
-    "L022": Rule("expert width % etp", "etp must divide the inner width of an expert."),
+    "L022": Rule("expert width not divisible by etp", "etp must divide the inner width of an expert."),
     "L023": Rule(
         "experts, whole sequences",
         "With tp ≥ 2 a model with experts needs sequence parallelism: every rank sends its own tokens to the experts.",
     ),
     "L024": Rule("no experts", "The model has no experts for ep or etp to cut."),
     "L025": Rule(
-        "adapter rank % tp",
+        "adapter rank not divisible by tp",
         "Where the training software cuts both matrices of an adapter, tp must divide its inner width, and etp that of "
         "an expert's.",
     ),
     "L030": Rule(
-        "sequence % (2 cp)",
-        "A ring and gathered keys and values cut the sequence in 2 cp chunks, an early and a late one for each rank, "
+        "sequence not divisible by 2 × cp",
+        "A ring and gathered keys and values cut the sequence in 2 × cp chunks, an early and a late one for each rank, "
         "so that causal attention is even; all-to-all cuts it in cp.",
     ),
     "L031": Rule(
-        "heads % (tp cp)",
-        "All-to-all context parallelism, and any of state-space layers, gives every rank whole heads, so tp · cp must "
+        "heads not divisible by tp × cp",
+        "All-to-all context parallelism, and any of state-space layers, gives every rank whole heads, so tp × cp must "
         "divide the heads, and cp the key and value heads of a rank.",
     ),
     "L032": Rule(
@@ -166,6 +175,15 @@ REMARKS = {
         "unusual batch",
         "global_batch counts sequences, and a step of these takes over 256 million tokens, twice the largest published "
         "(MiniMax-01, 2025: 128 million). A batch in tokens is written with its unit: '4M tokens'.",
+    ),
+    "N023": Rule(
+        "P90 does not fit",
+        "The peak is within usable memory, but one run in ten is expected to need more; rankings mark it P90 ✗.",
+    ),
+    "N024": Rule(
+        "plan and search disagree",
+        "A key of the plan that --set gives is held in a search, unless search lists values of that key or of one "
+        "that decides it; then the search tries what it lists.",
     ),
     "N004": Rule("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from costmodel.documents.case import Case
 from costmodel.documents.plan import Plan
@@ -12,7 +12,7 @@ from costmodel.estimate.block import SIZES
 from costmodel.estimate.costs import number
 from costmodel.estimate.plan import Answer, answer, predict, written
 from costmodel.explore.search.rank import Ranked
-from costmodel.explore.search.search import search, unseen
+from costmodel.explore.search.search import not_to_vary, search
 
 
 def answered(case: Case, *, best: bool = False) -> Answer:
@@ -31,14 +31,15 @@ def answered(case: Case, *, best: bool = False) -> Answer:
     return answer(found.setting_of(rows[0].variant), plan_of(rows[0]))
 
 
-def by_search(case: Case, paths: Iterable[str], *, best: bool) -> bool:
-    """Whether answers along these leaves are each the best of a search: if asked for, or if no plan is written."""
-    of_plan = next((path for path in paths if path.startswith("plan.")), "")
-    if best and of_plan:
-        place = Place(COMMAND_LINE, 0, 1, of_plan, "--best", len("--best"))
-        sentence, listed = unseen(of_plan)
-        raise fail("C010", sentence, place, "; ".join((*listed, "without --best the scenario's plan is varied")))
-    return best or (case.scenario.plan is None and not of_plan)
+def by_search(case: Case, paths: Sequence[str], *, best: bool) -> bool:
+    """Whether answers along these paths are each the best of a search: if asked for, or if no plan is written.
+
+    A value of `plan.KEY` is then held in the search.
+    """
+    for path in paths if best else ():
+        if fault := not_to_vary(case, path):
+            raise fail("C010", fault[0], Place(COMMAND_LINE, 0, 1, path, "--best", len("--best")), fault[1])
+    return best or (case.scenario.plan is None and not any(path.startswith("plan.") for path in paths))
 
 
 def ranked(case: Case, rank: int) -> Answer:

@@ -26,6 +26,8 @@ def with_bands(setting: Setting, plans: Sequence[Ranked]) -> list[Ranked]:
         costs = banded(setting, evaluate(setting, block)).costs
         said = {code: np.broadcast_to(mask, len(block)) for code, mask in remarks(setting, block)}
         said["N011"] = over_peak(costs)
+        share, high = costs.column("memory_share"), costs.column("memory_peak_high")
+        said["N023"] = (share <= 1) & (high * share > costs.column("memory_peak"))
         for row, place in enumerate(places):
             ends = {name: float(costs.column(name)[row]) for name in BAND_ENDS}
             whole = plans[place].costs | ends

@@ -1,79 +1,239 @@
-"""What would make the nearest plan fit, each remedy evaluated before it is said."""
+"""What would give a search a plan that fits, or any valid one: changes of one key, each tried before it is offered."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
-from costmodel.documents.case import Case, case_of
-from costmodel.documents.library import names, read
-from costmodel.documents.paths import changed
+from costmodel.documents.case import Case
+from costmodel.documents.overrides import value_text
+from costmodel.documents.plan import Plan
+from costmodel.documents.variation import vary
 from costmodel.errors import CostModelError
-from costmodel.estimate.block import one_row
-from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.legality.checks import refusals
+from costmodel.estimate.block import SIZES, Structure
+from costmodel.estimate.costs import number
 from costmodel.estimate.setting import Setting, setting_of
+from costmodel.explore.search.blocks import legal_blocks
+from costmodel.explore.search.changes import Price, Remedy, of_money, of_quality, shipped_node
 from costmodel.explore.search.rank import Ranked
-from costmodel.units import gib
+from costmodel.explore.search.space import Grid, grids, stem
+from costmodel.explore.search.tally import Tally, Wanted, stretch
 
-MOST_NODES = 64
+_MOST_CANDIDATES = 100_000  # of a larger space one kind of structure is searched
+_MOST_VALUES, _MOST_TRIED, _MOST_NODES, _MOST_NODES_TRIED = 3, 24, 2, 12
+_NEAR = 8  # nodes more or fewer
+_UNLISTED = ("cp", "offload")  # keys that a search takes one value of, unless it lists more
+_DEGREES = (2, 4, 8)
 
 
-def what_would_fit(setting: Setting, nearest: Sequence[Ranked]) -> Iterator[str]:
-    """Changes under which the nearest plan fits: more nodes of the same kind, or other accelerators."""
-    if not nearest or nearest[0].costs["memory_share"] <= 1:
+@dataclass(frozen=True)
+class Outcome:
+    """What a changed search finds: how many valid plans, the best that works or else the nearest, and which it is."""
+
+    valid: int
+    best: Ranked
+    works: bool
+
+
+def what_would_work(setting: Setting, nearest: Ranked) -> list[Remedy]:
+    """Changes of a search in which no plan fits or keeps the limits, after which one does; the cheapest first."""
+    case, smaller = setting.case, nearest.costs["memory_share"] > 1
+    of_the_plan = _of_the_space(case, nearest.structure, smaller=smaller)
+    found, seen = sorted(of_the_plan, key=lambda each: each.step_time or 0.0), Counter[str]()
+    for change in itertools.chain(of_quality(case, smaller=smaller), of_money(case, larger=smaller)):
+        kind = "node" if change.kind.startswith("node ") else change.kind
+        if seen[kind] >= (_MOST_NODES if kind == "node" else 1) or seen["tried"] >= _MOST_NODES_TRIED:
+            continue
+        seen["tried"] += kind == "node"
+        outcome = _outcome(case, change.settings, nearest.structure, smaller=smaller)
+        if outcome and outcome.works:
+            seen[kind] += 1
+            found.append(_remedy([change.settings], outcome, price=change.price, note=change.note))
+    return found
+
+
+def what_would_be_valid(setting: Setting) -> list[Remedy]:
+    """Changes of one key of a search without any valid plan, after which there are some; of each the nearest values."""
+    case = setting.case
+    found: list[Remedy] = []
+    for key in Plan.model_fields:
+        found += _freed(case, key, None, fitting=False)
+    for price, path, values in _nearby(setting):
+        if price == "money" and any(remedy.price == price for remedy in found):
+            continue  # nodes or accelerators of a node, whichever is less of a change
+        settings = [(f"{path}={value}",) for value in itertools.islice(values, _MOST_TRIED)]
+        works = list(itertools.islice((each for each in settings if _has_plans(case, each)), _MOST_VALUES))
+        outcome = _outcome(case, works[0], None) if works else None
+        if outcome:
+            found.append(_remedy(works, outcome, price=price, counted=True))
+    return found
+
+
+def _remedy(
+    alternatives: Iterable[tuple[str, ...]], outcome: Outcome, *, price: Price, counted: bool = False, note: str = ""
+) -> Remedy:
+    costs = outcome.best.costs
+    figures = costs["memory_peak"], costs["memory_share"], costs["step_time"]
+    return Remedy(tuple(alternatives), price, *figures, valid=outcome.valid if counted else None, note=note)
+
+
+# ── Keys of the plan ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _of_the_space(case: Case, like: Structure, *, smaller: bool) -> Iterator[Remedy]:
+    """Values of the plan's keys that are not searched, because a list or the command line leaves them out."""
+    for key in Plan.model_fields:
+        yield from _freed(case, key, like, fitting=True, smaller=smaller)
+    for key in _UNLISTED:
+        if getattr(case.space, key) is None:
+            settings = ((f"search.{key}=[{value_text(value)}]",) for value in _unlisted(case, key))
+            outcomes = ((each, _outcome(case, each, like, but=key, smaller=smaller)) for each in settings)
+            yield from itertools.islice(
+                (_remedy([each], outcome, price="time") for each, outcome in outcomes if outcome and outcome.works), 1
+            )
+
+
+def _unlisted(case: Case, key: str) -> Iterable[Any]:
+    """What a search could take of a key that it takes one value of."""
+    if key == "cp":
+        return _DEGREES if case.stack.context_parallel else ()
+    offered = case.stack.offload.of if case.stack.offload is not None else []
+    return ([*names] for count in range(1, len(offered) + 1) for names in itertools.combinations(offered, count))
+
+
+def _freed(case: Case, key: str, like: Structure | None, *, fitting: bool, smaller: bool = False) -> Iterator[Remedy]:
+    """Of a key that is listed or held, the value that a search without that constraint takes, if there is one."""
+    if getattr(case.space, key) is None:
         return
-    plan = nearest[0]
-    yield from _more_nodes(setting, plan)
-    yield from _other_nodes(setting, plan)
+    held = key in case.held.values
+    loose, settings = (_without(case, key), ()) if held else (case, (f"search.{key}=null",))
+    free = _outcome(loose, settings, like, but=key, smaller=smaller)
+    if free is None:
+        return
+    value = _value(free.best, key)
+    listed = f"search.{key}={value_text(None if value is None else [value])}"
+    setting = f"plan.{key}={value_text(value)}" if held else listed
+    outcome = _outcome(case, (setting,), like, but=key)
+    if outcome and (outcome.works or not fitting):
+        yield _remedy([(setting,)], outcome, price="time" if fitting else "", counted=not fitting)
 
 
-def _peak(case: Case, plan: Ranked, dp: float) -> tuple[float, float] | None:
-    """Peak and usable memory of a plan in a changed case, or nothing when it is not legal there."""
+def _without(case: Case, key: str) -> Case:
+    """The case with one key of the plan held no longer, and the others as they are."""
+    others = (text for text in case.assignments if text.strip().partition("=")[0].split(".")[0].strip() != "plan")
+    held = (f"plan.{name}={value_text(value)}" for name, value in case.held.values.items() if name != key)
+    return replace(case, assignments=(*others, *held))
+
+
+def _value(plan: Ranked, key: str) -> Any:
+    """What a plan has there, as one would write it; null for a split that follows from the rest."""
+    value = plan.sizes[key] if key in SIZES else getattr(plan.structure, key)
+    if isinstance(value, tuple):
+        return list(value)
+    return None if key == "split" and value in ("fitting", "stated") else value
+
+
+# ── Numbers of the scenario ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _nearby(setting: Setting) -> Iterator[tuple[Price, str, Iterable[int]]]:
+    """Paths of numbers that decide which plans are valid, with their values, those next to what is written first."""
+    case = setting.case
+    yield "quality", "workload.global_batch", _batches(setting)
+    sequence, longest = int(setting.sequence), int(setting.model.max_sequence)
+    multiples = [sequence // unit * unit + more for unit in (64, 256, 1024) for more in (0, unit)]
+    yield "quality", "workload.sequence", _by_distance(sequence, [*multiples, longest])
+    each, there = int(number(case.node.accelerators)), shipped_node(case)
+    most = 2 * each if there is None else int(there.accelerators)
+    nodes = int(number(case.scenario.cluster.nodes))
+    within = "cluster.node.accelerators", _by_distance(each, range(1, most + 1))
+    across = "cluster.nodes", _by_distance(nodes, range(max(1, nodes - _NEAR), nodes + _NEAR + 1))
+    for path, values in (within, across) if nodes == 1 else (across, within):
+        yield "money", path, values
+
+
+def _by_distance(now: int, values: Iterable[int]) -> list[int]:
+    return sorted((value for value in {*values} if 0 < value != now), key=lambda value: (abs(value - now), value))
+
+
+def _batches(setting: Setting) -> list[int]:
+    """Batches that are a whole number of micro-batches on the replicas of layouts that nothing else speaks against."""
+    batch, found = int(number(setting.global_batch)), set[int]()
+    for grid in _searched(setting, None):
+        rows = stem(setting, grid, Counter()).block
+        for count in grid.micro_batch:
+            for unit in {*(rows.dp * count), *(rows.dp * rows.pp * count)}:
+                found |= {batch // int(unit) * int(unit) + more for more in (0, int(unit))}
+    return _by_distance(batch, found)
+
+
+# ── Searches ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _changed(case: Case, settings: Sequence[str]) -> Setting | None:
+    """The numbers of a changed scenario; nothing where it cannot be."""
     try:
-        setting = setting_of(case)
+        return setting_of(vary(case, settings))
     except CostModelError:
         return None
-    sizes = {**plan.sizes, "dp": dp}
-    block = one_row(plan.structure, **sizes)
-    if refusals(setting, block):
+
+
+def _has_plans(case: Case, settings: Sequence[str]) -> bool:
+    """Whether a changed search has any valid plan."""
+    setting = _changed(case, settings)
+    if setting is None:
+        return False
+    found = (
+        legal_blocks(setting, grid, stem(setting, grid, Counter()), Counter()) for grid in _searched(setting, None)
+    )
+    return any(True for _ in itertools.chain.from_iterable(found))
+
+
+def _outcome(
+    case: Case, settings: Sequence[str], like: Structure | None, *, but: str = "", smaller: bool = False
+) -> Outcome | None:
+    """What a changed search finds; nothing where it has no valid plan.
+
+    smaller: only a plan that fits is of interest, and none does where the smallest micro-batches are too large.
+    """
+    setting = _changed(case, settings)
+    if setting is None:
         return None
-    costs = evaluate(setting, block).costs.row()
-    return costs["memory_peak"], float(setting.usable)
+    grids_of_it = list(_searched(setting, like, but=but))
+    if (
+        smaller
+        and not _tally(setting, (replace(each, micro_batch=(min(each.micro_batch),)) for each in grids_of_it)).fit
+    ):
+        return None
+    tally = _tally(setting, grids_of_it)
+    best = tally.top.rows or tally.missed_by_least
+    return Outcome(tally.evaluated, best[0], bool(tally.top.rows)) if best else None
 
 
-def _more_nodes(setting: Setting, plan: Ranked) -> Iterator[str]:
-    """The fewest nodes, doubled, on which the plan fits with more replicas, sharded as far as that takes."""
-    case = setting.case
-    factor = 2
-    while factor <= MOST_NODES:
-        nodes = case.scenario.cluster.nodes * factor
-        larger = replace(case, scenario=changed(case.scenario, "cluster.nodes", nodes))
-        dp = plan.sizes["dp"] * factor
-        for zero in dict.fromkeys((plan.structure.zero, *sorted(setting.stack.zero))):
-            sharded = replace(plan, structure=replace(plan.structure, zero=zero))
-            found = _peak(larger, sharded, dp)
-            if found and found[0] <= found[1]:
-                wider = f"{nodes:,.0f} nodes, dp {dp:.0f}, zero {zero}"
-                yield f"{wider} → fits at {gib(found[0])} of {gib(found[1])} GiB"
-                return
-        factor *= 2
+def _tally(setting: Setting, searched: Iterable[Grid]) -> Tally:
+    """What some grids hold."""
+    wanted = Wanted(1)
+    tally = wanted.tally(setting.case.scenario.objective)
+    for grid in searched:
+        stretch(setting, grid, stem(setting, grid, tally.refused), wanted, tally)
+    return tally
 
 
-def _other_nodes(setting: Setting, plan: Ranked) -> Iterator[str]:
-    case = setting.case
-    seen = {case.accelerator.name}
-    for name in names("node"):
-        try:
-            node = read("node", name)
-            if node.accelerators != case.node.accelerators:
-                continue
-            other = case_of(changed(case.scenario, "cluster.node", node))
-        except CostModelError:
-            continue
-        if other.accelerator.name in seen:
-            continue
-        seen.add(other.accelerator.name)
-        found = _peak(other, plan, plan.sizes["dp"])
-        if found and found[0] <= found[1]:
-            yield f"node {name} ({other.accelerator.name}) → fits at {gib(found[0])} of {gib(found[1])} GiB"
+def _searched(setting: Setting, like: Structure | None, *, but: str = "") -> Iterator[Grid]:
+    """The space of a scenario; of a large one the structures that are like one but for a key, or one of each grid."""
+    all_of_them = list(grids(setting))
+    if sum(map(len, all_of_them)) <= _MOST_CANDIDATES:
+        yield from all_of_them
+        return
+    for grid in all_of_them:
+        if like is None:
+            yield replace(grid, structures=grid.structures[:1])
+        elif alike := tuple(each for each in grid.structures if _alike(each, like, but)):
+            yield replace(grid, structures=alike)
+
+
+def _alike(one: Structure, other: Structure, but: str) -> bool:
+    return all(getattr(one, f.name) == getattr(other, f.name) for f in fields(Structure) if f.name != but)

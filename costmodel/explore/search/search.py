@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from costmodel.documents.case import Case
-from costmodel.documents.plan import Space
 from costmodel.documents.reading import COMMAND_LINE
 from costmodel.documents.variation import vary
 from costmodel.errors import CostModelError, Place, fail
@@ -18,12 +18,13 @@ from costmodel.estimate.plan import Answer, answer
 from costmodel.estimate.price import price_of
 from costmodel.estimate.setting import Setting, setting_of
 from costmodel.explore.search.bands import with_bands
+from costmodel.explore.search.changes import Remedy
 from costmodel.explore.search.engine import Stopped
 from costmodel.explore.search.kept import Kept, asked_of, opened
 from costmodel.explore.search.pieces import Variants, candidates
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.rank import Ranked, Top, axes
-from costmodel.explore.search.remedies import what_would_fit
+from costmodel.explore.search.remedies import what_would_be_valid, what_would_work
 from costmodel.explore.search.stream import How, Sight, results
 from costmodel.explore.search.tally import Tally, Wanted
 
@@ -43,7 +44,6 @@ class Found:
     tally: Tally
     yours: Answer | None
     elapsed: float
-    remedies: list[str] = field(default_factory=list)
     stopped: bool = False
 
     @property
@@ -63,6 +63,16 @@ class Found:
         """How many candidates there are."""
         return candidates(self.variants)
 
+    @functools.cached_property
+    def remedies(self) -> list[Remedy]:
+        """What would give the search a plan that works, or any valid one; of several scenarios, in the nearest."""
+        if self.best or self.stopped:
+            return []
+        if not self.tally.missed_by_least:
+            return what_would_be_valid(self.setting_of(0))
+        nearest = self.tally.missed_by_least[0]
+        return what_would_work(self.setting_of(nearest.variant), nearest)
+
     def values(self, variant: int) -> dict[str, str]:
         """What the leaves that are varied are in a variant."""
         return self.variants.values(variant)
@@ -81,7 +91,7 @@ SAME_SCORE = 1e-12  # relative; what rounding makes of equal ones
 
 def _yours(setting: Setting, sign: float, objective: str) -> tuple[Answer | None, float]:
     plan = setting.case.scenario.plan
-    if plan is None:
+    if plan is None or setting.case.held.all_keys:
         return None, -math.inf
     yours = answer(setting, plan)
     score = sign * yours.evaluation.costs.row()[objective]
@@ -100,27 +110,27 @@ def _rankable(variants: Variants) -> None:
         raise fail("C004", f"the objective is cost, but no price is known for {', '.join(without)}", None, wanted)
 
 
-def unseen(path: str) -> tuple[str, list[str]]:
-    """What is wrong with a leaf of the plan that a search is to look at, and what to set in its place, if anything."""
-    key = path.removeprefix("plan.")
-    listed = [f"--set 'search.{key}=[…]' lists what to try"] if key in Space.model_fields else []
-    return f"a search makes its own plans and does not look at {path}", listed
-
-
 def _varied(case: Case, over: Sequence[Axis]) -> None:
-    """A fault for a leaf that a search does not look at, or has its own values of."""
+    """A fault for a path whose values the search lists already, or that makes no one ranking."""
     for axis in over:
-        if axis.path.split(".")[0] == "plan":
-            sentence, listed = unseen(axis.path)
-            hint = "; ".join((*listed, "costmodel sweep varies the scenario's plan"))
-        elif axis.path == PRECISION and case.scenario.search and case.scenario.search.precision:
-            sentence, hint = f"search.precision lists values of {PRECISION} already", "leave one of the two out"
-        elif axis.path == "objective":
+        if axis.path == "objective":
             sentence, hint = "plans of several objectives make no one ranking", f"--set objective={axis.values[0]}"
+        elif fault := not_to_vary(case, axis.path):
+            sentence, hint = fault
         else:
             continue
         written = f"--over {axis.path}={','.join(axis.values)}"
         raise fail("C010", sentence, Place(COMMAND_LINE, 0, len("--over ") + 1, "", written, len(axis.path)), hint)
+
+
+def not_to_vary(case: Case, path: str) -> tuple[str, str] | None:
+    """Why a search cannot take several values of a path, and what to do instead; nothing where it can."""
+    space, (_, _, key) = case.scenario.search, path.rpartition(".")
+    if path == "plan":
+        return "a search takes values of one key of the plan", "for example plan.tp"
+    if path not in (PRECISION, f"plan.{key}") or space is None or getattr(space, key, None) is None:
+        return None
+    return f"search.{key} lists values of {path} already", "leave one of the two out"
 
 
 def _own_ahead(top: Top, yours: Answer | None) -> list[Ranked]:
@@ -172,11 +182,7 @@ def search(
         if best:
             best.rows = _banded(variants, best.rows)
     elapsed = time.perf_counter() - began
-    found = Found(setting, variants, tally, yours, elapsed, stopped=stopped)
-    if tally.top.rows or stopped or not tally.nearest.rows:
-        return found
-    nearest = tally.nearest.rows
-    return replace(found, remedies=list(what_would_fit(found.setting_of(nearest[0].variant), nearest)))
+    return Found(setting, variants, tally, yours, elapsed, stopped=stopped)
 
 
 def possible_precisions(case: Case) -> tuple[tuple[Axis, ...], int]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.choices import ContextParallel, Module, Order, Recompute, Schedule
+from costmodel.choices import ContextParallel, Method, Module, Offloaded, Order, Recompute, Schedule, Where
 from costmodel.documents.plan import Space
 from costmodel.equations.counting import data_parallel_degree
 from costmodel.estimate.block import SIZES, Block, Structure
@@ -168,8 +168,7 @@ def default_splits(layers: float, pp: tuple[float, ...], schedule: Schedule) -> 
 
 def grids(setting: Setting) -> Iterator[Grid]:
     """Every structure of the scenario's space with its grid of sizes, those that allow the same plans in one."""
-    scenario, stack = setting.case.scenario, setting.stack
-    space = scenario.search or Space()
+    space, stack = setting.case.space, setting.stack
     ranks = float(setting.ranks)
     layers = float(layer_count(setting.model))
     tp = distinct(space.tp or divisors(ranks, float(setting.domain)))
@@ -200,14 +199,17 @@ Split = tuple[Named, float | None, float | None]
 def _alike(setting: Setting, space: Space, first: Structure, splits: Sequence[Split]) -> Iterator[Structure]:
     """Structures that differ in what says little about which sizes are legal."""
     zeros, orders = distinct(space.zero or setting.stack.zero), distinct(space.order or [DEFAULT_ORDER])
-    choices = itertools.product(list(_recomputes(setting, space)), _sets(space.offload or [[]]), splits, zeros, orders)
-    for (recompute, modules, count), offload, (split, ahead, behind), zero, order in choices:
+    choices = itertools.product(list(_recomputes(setting, space)), list(_offloads(space)), splits, zeros, orders)
+    for (recompute, modules, count, method), (offload, where, layers), (split, ahead, behind), zero, order in choices:
         yield replace(
             first,
             recompute=recompute,
             recompute_modules=modules,
             recompute_layers=count,
+            recompute_method=method,
             offload=offload,
+            offload_to=where,
+            offload_layers=layers,
             split=split,
             first_stage_layers=ahead,
             last_stage_layers=behind,
@@ -218,11 +220,10 @@ def _alike(setting: Setting, space: Space, first: Structure, splits: Sequence[Sp
 
 def _splits(space: Space, default: Sequence[Named]) -> Iterator[Sequence[Split]]:
     """Splits of the layers: each that is named, and all pairs of ends that are listed."""
-    named = distinct(
-        space.split or ([DEFAULT_SPLIT] if space.first_stage_layers or space.last_stage_layers else default)
-    )
-    yield from ([(split, None, None)] for split in named)
-    if space.first_stage_layers or space.last_stage_layers:
+    stated = space.first_stage_layers or space.last_stage_layers
+    usual = [DEFAULT_SPLIT] if stated else default
+    yield from ([(split, None, None)] for split in distinct(usual if space.split is None else space.split))
+    if stated:
         firsts: Sequence[float | None] = space.first_stage_layers or [None]
         lasts: Sequence[float | None] = space.last_stage_layers or [None]
         yield distinct(("stated", first, last) for first in firsts for last in lasts)
@@ -256,21 +257,29 @@ def _sets(values: Iterable[Sequence[V]]) -> Iterable[tuple[V, ...]]:
     return found.values()
 
 
-Again = tuple[Recompute, tuple[Module, ...] | None, float | None]
+def _offloads(space: Space) -> Iterator[tuple[tuple[Offloaded, ...], Where, float | None]]:
+    """What lives on the host, where, and the activations of how many layers."""
+    layers: Sequence[float | None] = space.offload_layers or [None]
+    yield from itertools.product(_sets(space.offload or [[]]), distinct(space.offload_to or ["cpu"]), distinct(layers))
+
+
+Again = tuple[Recompute, tuple[Module, ...] | None, float | None, Method]
 
 
 def _recomputes(setting: Setting, space: Space) -> Iterator[Again]:
     """Recompute modes, selective with each listed set of modules, full with each listed number of layers."""
     modes = [*distinct(space.recompute or _recompute(setting))]
+    methods: Sequence[Method] = distinct(space.recompute_method or ["block"])
     if space.recompute_modules and "selective" not in modes:
         modes.append("selective")
     for mode in modes:
         if mode == "selective" and space.recompute_modules:
-            yield from ((mode, modules, None) for modules in _sets(space.recompute_modules))
+            yield from ((mode, modules, None, methods[0]) for modules in _sets(space.recompute_modules))
         elif mode == "full" and space.recompute_layers:
-            yield from ((mode, None, count) for count in distinct(space.recompute_layers))
+            counted = itertools.product(distinct(space.recompute_layers), methods)
+            yield from ((mode, None, count, method) for count, method in counted)
         else:
-            yield mode, None, None
+            yield mode, None, None, methods[0]
 
 
 def _recompute(setting: Setting) -> list[Recompute]:

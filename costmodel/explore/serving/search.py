@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.documents.overrides import path_of
 from costmodel.documents.serving.results import RESULTS
 from costmodel.equations.counting import repeated
 from costmodel.errors import fail
@@ -88,10 +89,13 @@ def search(inputs: ServingInputs, top: int = 10) -> FoundPlans:
 
 def candidates(inputs: ServingInputs) -> Layout:
     """Every plan of the space, or every one that makes sense where it lists none."""
-    ranks, space = float(inputs.ranks), inputs.case.scenario.search
+    ranks, space, plan = float(inputs.ranks), inputs.case.scenario.search, inputs.case.scenario.plan
+    held = {path_of(assignment) for assignment in inputs.case.assignments}  # what the command line sets stays
     degrees = _powers(ranks)
 
     def listed(name: str, usual: Iterable[float]) -> list[float]:
+        if f"plan.{name}" in held and plan is not None:
+            return [float(getattr(plan, name))]
         written = getattr(space, name, None) if space is not None else None
         return [float(value) for value in (usual if written is None else written)]
 
@@ -111,9 +115,10 @@ def candidates(inputs: ServingInputs) -> Layout:
     whole = np.ones(len(tp), dtype=bool) if not mixture else (ep == 1) | (ep == tp * groups)
     tp, pp, ep, groups, budget, each = (column[whole] for column in (tp, pp, ep, groups, budget, each))
     replicas = np.floor(ranks / each)
-    if space is not None and space.replicas is not None:
-        rows = np.arange(len(tp)).repeat(len(space.replicas))
-        many = np.tile(np.array([float(count) for count in space.replicas]), len(tp))
+    counts = listed("replicas", ())
+    if counts:
+        rows = np.arange(len(tp)).repeat(len(counts))
+        many = np.tile(np.array(counts), len(tp))
         return Layout(tp[rows], pp[rows], ep[rows], groups[rows], many, budget[rows])
     return Layout(tp, pp, ep, groups, replicas, budget)
 

@@ -66,7 +66,7 @@ def scale(case: Case, ranks: str, *, weak: bool = False, best: bool = False, pac
 
 def _row(case: Case, ranks: float, *, weak: bool, best: bool) -> Row:
     """One size, not yet compared with the others."""
-    settings = _settings(case, ranks, weak=weak)
+    settings = _settings(case, ranks, weak=weak, best=best)
     found = _part(case.node.accelerators, ranks) or tried(case, settings, best=best)
     row = Row(ranks, point(settings, found))
     if isinstance(found, Fault) or found.refused:
@@ -99,14 +99,14 @@ def _part(each: float, ranks: float) -> Fault | None:
     return Fault("C010", sentence, None, f"try --ranks {below:.0f} or {below + each:.0f}")
 
 
-def _settings(case: Case, ranks: float, *, weak: bool) -> list[str]:
-    """What makes the cluster that large: whole nodes, or a part of one."""
+def _settings(case: Case, ranks: float, *, weak: bool, best: bool) -> list[str]:
+    """What makes the cluster that large: whole nodes, or a part of one; a plan's own dp follows from its size."""
     node, scenario = case.node, case.scenario
     whole = ranks >= node.accelerators
     settings = [f"cluster.nodes={ranks / node.accelerators if whole else 1:.12g}"]
     if not whole:
         settings.append(f"cluster.node.accelerators={ranks:.12g}")
-    if scenario.plan is not None and scenario.plan.dp is not None:
+    if not best and scenario.plan is not None and scenario.plan.dp is not None:
         settings.append("plan.dp=null")
     if weak:
         own = scenario.cluster.nodes * node.accelerators

@@ -1,35 +1,24 @@
-"""What would mend a plan that is refused: values of one key, each tried before it is said."""
+"""Keys that can remove a reason against a plan, and the values of each that are worth a try, the nearest first."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from pydantic import ValidationError
-
 from costmodel.choices import ContextParallel, Recompute, Schedule, Split, Zero
-from costmodel.documents.paths import changed
-from costmodel.documents.plan import Plan
-from costmodel.errors import CostModelError
 from costmodel.estimate.block import SIZES
 from costmodel.estimate.costs import number
-from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.legality.checks import refusals
-from costmodel.estimate.limits import unacceptable
-from costmodel.estimate.plan import Answer, plan_block
-from costmodel.estimate.setting import Setting, setting_of
+from costmodel.estimate.plan import Answer
+from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.split import layer_count
 
-_MOST_VALUES, _MOST_PATHS, _FAR, _DOUBLINGS = 3, 3, 64, 6
-_SLOWEST, _NODES = math.inf, "cluster.nodes"
-_LAYOUT = (
-    "plan.micro_batch plan.recompute plan.zero plan.tp plan.pp plan.vpp plan.schedule plan.sequence_parallel "
-    "cluster.nodes"
-)
-# The keys that can mend each reason, those first that one would think of first.
+_FAR = 64
+# Keys of the plan that make it smaller or faster.
+_LAYOUT = "zero micro_batch recompute tp pp vpp schedule sequence_parallel cp ep offload offload_to"
+LAYOUT = [f"plan.{key}" for key in _LAYOUT.split()]
+# The keys that can remove each reason against a plan's validity, those first that one would think of first.
 _PATHS = {
     "L001": "plan.dp plan.tp plan.pp plan.cp cluster.nodes",
     "L002": "plan.pp plan.vpp plan.split plan.first_stage_layers plan.last_stage_layers plan.schedule",
@@ -58,11 +47,9 @@ _PATHS = {
     "L041": "plan.recompute_layers plan.recompute",
     "L042": "plan.zero plan.offload plan.offload_to plan.offload_layers",
     "L043": "plan.offload plan.offload_to",
-    "M001": _LAYOUT,
-    "M002": _LAYOUT,
-    "M003": "plan.offload plan.zero cluster.nodes",
-    "T001": _LAYOUT,
 }
+_EVERY = " ".join(dict.fromkeys([*" ".join(_PATHS.values()).split(), *LAYOUT, "cluster.node.accelerators"]))
+OTHERS = [path for path in _EVERY.split() if path.startswith("plan.") and path not in LAYOUT]
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "zero": get_args(Zero),
     "recompute": get_args(Recompute),
@@ -75,62 +62,13 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class Remedy:
-    """A key, and values of it of which each mends the plan; the one next to what stands there first."""
-
-    path: str
-    values: tuple[str, ...]
-
-    @property
-    def assignments(self) -> tuple[str, ...]:
-        """Each as --set takes it."""
-        return tuple(f"{self.path}={value}" for value in self.values)
+def paths(code: str) -> tuple[list[str], list[str]]:
+    """Keys to try first against a reason, and all others."""
+    first = _PATHS.get(code, "").split()
+    return first, [path for path in _EVERY.split() if path not in first]
 
 
-def remedies(answer: Answer, code: str) -> list[Remedy]:
-    """Keys of which another value takes this reason away, those only that leave the fewest others."""
-    tried = [
-        (path, value, left, score)
-        for path in _PATHS.get(code, "").split()
-        for value in _values(answer, path)
-        for left, score in _asked(answer, path, value)
-        if code not in left
-    ]
-    fewest = min((len(left) for _, _, left, _ in tried), default=0)
-    if not answer.refused and fewest:  # a limit is no better kept where another, or legality, is broken instead
-        return []
-    kept = [each for each in tried if len(each[2]) == fewest]
-    if not answer.refused:
-        kept.sort(key=lambda each: (each[0] == _NODES, each[1] if each[0] == _NODES else each[3]))
-    paths = list(dict.fromkeys(path for path, *_ in kept))[:_MOST_PATHS]
-    most = _MOST_VALUES if answer.refused else 1
-    return [Remedy(path, tuple(_written(value) for named, value, *_ in kept if named == path)[:most]) for path in paths]
-
-
-def _asked(answer: Answer, path: str, value: Any) -> Iterator[tuple[tuple[str, ...], float]]:
-    """The reasons that are left with another value of a key, and how long a step takes; nothing where none can be."""
-    setting, plan = answer.setting, answer.plan
-    holder, _, key = path.partition(".")
-    try:
-        if holder == "plan":
-            written = {name: getattr(plan, name) for name in plan.model_fields_set}
-            plan = Plan.model_validate({**written, key: value})
-        else:
-            case = setting.case
-            setting = setting_of(replace(case, scenario=changed(case.scenario, path, value)))
-    except (CostModelError, ValidationError):
-        return
-    block, _ = plan_block(setting, plan)
-    left = refusals(setting, block)
-    if left or answer.refused:
-        yield left, _SLOWEST
-        return
-    costs = evaluate(setting, block).costs
-    yield tuple(code for code, mask in unacceptable(setting, costs) if mask.any()), costs.row()["step_time"]
-
-
-def _values(answer: Answer, path: str) -> Iterable[Any]:
+def values(answer: Answer, path: str) -> Iterable[Any]:
     """Values to try, the nearest first; what stands there is none of them."""
     key = path.rpartition(".")[2]
     if key in _NUMBERS:
@@ -139,7 +77,7 @@ def _values(answer: Answer, path: str) -> Iterable[Any]:
     if key in SIZES:
         return _near(_size(answer, key), _degrees(answer.setting))
     if key == "offload":
-        return _fewer(plan.offload)
+        return _fewer(plan.offload) if plan.offload else _more(answer.setting)
     if key == "recompute_modules":
         offered = answer.setting.stack.recompute_modules
         kept = [name for name in plan.recompute_modules or () if name in offered]
@@ -176,6 +114,13 @@ def _fewer(offload: Iterable[str]) -> Iterator[list[str]]:
         yield from map(list, itertools.combinations(named, count))
 
 
+def _more(setting: Setting) -> Iterator[list[str]]:
+    """What the stack can put on the host, the least first."""
+    offered = setting.stack.offload.of if setting.stack.offload is not None else []
+    for count in range(1, len(offered) + 1):
+        yield from map(list, itertools.combinations(offered, count))
+
+
 def _multiples(now: float, units: Iterable[float]) -> list[int]:
     """The multiples of each unit next below and above."""
     whole = [int(unit) for unit in units if unit >= 1 and float(unit).is_integer()]
@@ -194,10 +139,8 @@ def _sequences(answer: Answer) -> list[int]:
 
 
 def _nodes(answer: Answer) -> list[int]:
-    """Nodes whose accelerators the degrees make use of, all of them; where only room is lacking, more and more."""
+    """Nodes whose accelerators the degrees make use of, all of them."""
     setting = answer.setting
-    if not answer.refused:
-        return [int(number(setting.case.scenario.cluster.nodes)) << power for power in range(1, _DOUBLINGS + 1)]
     each = number(setting.case.node.accelerators)
     inner = math.prod(_size(answer, name) for name in ("tp", "cp", "pp"))
     wanted = inner * answer.plan.dp if answer.plan.dp is not None else inner
@@ -217,16 +160,16 @@ def _replica_counts(answer: Answer) -> list[int]:
     return list(dict.fromkeys([*of_all, *_near(answer.plan.dp, _degrees(answer.setting))]))
 
 
+def _accelerators(answer: Answer) -> list[int]:
+    """Other numbers of accelerators in a node, up to twice as many."""
+    now = number(answer.setting.case.node.accelerators)
+    return _near(now, range(1, int(2 * now) + 1))
+
+
 _NUMBERS: dict[str, Callable[[Answer], list[int]]] = {
+    "accelerators": _accelerators,
     "dp": _replica_counts,
     "global_batch": _batches,
     "sequence": _sequences,
     "nodes": _nodes,
 }
-
-
-def _written(value: Any) -> str:
-    """A value as --set takes it."""
-    if isinstance(value, list):
-        return f"[{', '.join(value)}]"
-    return "null" if value is None else str(value).lower()

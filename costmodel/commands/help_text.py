@@ -1,0 +1,122 @@
+"""Help as answers are laid out: no line wider than the terminal, nothing cut, plain where that is asked for."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from rich.cells import cell_len
+from rich.text import Text
+from typer.core import TyperCommand, TyperGroup
+
+from costmodel.commands.output import printed
+from costmodel.report.layout import Grid, Line, laid, typed
+from costmodel.report.theme import BAD, DIM, HEAD, styled, terminal_width
+
+_PIPED = 80  # columns of help that no terminal shows
+_MOST_NAMES = 0.45  # share of a line beyond which names stand above what they mean
+_EXAMPLE = "  costmodel "
+
+
+class _Help:
+    """What both kinds of commands print as their help; Typer's own cuts names and values where columns are narrow."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        width = terminal_width() or _PIPED
+        printed(laid(help_lines(self, ctx, width), width))
+
+
+class Command(_Help, TyperCommand):
+    """A command with legible help."""
+
+
+class Group(_Help, TyperGroup):
+    """All commands, with legible help and legible errors of usage."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """The command line taken apart, as far as the name of a command."""
+        return _legible(super().make_context)(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """The command, after its own options are taken apart."""
+        return _legible(super().invoke)(ctx)
+
+
+def help_lines(command: Any, ctx: Any, width: int) -> Iterator[Line]:
+    """Usage, text, parameters and, of the program, its commands by panel."""
+    yield styled(command.get_usage(ctx), HEAD)
+    yield Text()
+    yield from _text(inspect.cleandoc(command.help or ""))
+    kinds: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+    for param in command.get_params(ctx):
+        record = param.get_help_record(ctx)
+        if record is not None:
+            kinds["Options" if param.param_type_name == "option" else "Arguments"].append(record)
+    for name in command.list_commands(ctx) if isinstance(command, TyperGroup) else ():
+        inner = command.get_command(ctx, name)
+        if inner is not None and not inner.hidden:
+            panel = getattr(inner, "rich_help_panel", None) or "Commands"
+            kinds.setdefault(str(panel), []).append((name, _first_sentence(inner.help or "")))
+    for title, rows in kinds.items():
+        yield from _section(title, rows, width)
+    if command.epilog:
+        yield Text()
+        yield _prose(command.epilog)
+
+
+def _text(text: str) -> Iterator[Line]:
+    """Paragraphs; examples as commands to paste."""
+    for line in text.splitlines():
+        yield typed("  costmodel", line.removeprefix(_EXAMPLE)) if line.startswith(_EXAMPLE) else _prose(line)
+
+
+def _prose(text: str, indent: str = "") -> Grid:
+    """Words that wrap under their beginning."""
+    return Grid(("",), [(text,)], "l", headed=False, indent=indent)
+
+
+def _first_sentence(text: str) -> str:
+    return inspect.cleandoc(text).partition("\n\n")[0].replace("\n", " ")
+
+
+def _section(title: str, rows: Iterable[tuple[str, str]], width: int) -> Iterator[Line]:
+    """Names and what they mean: side by side, or where names are long one above the other."""
+    rows = [(name, " ".join(words.split())) for name, words in rows]
+    if not rows:
+        return
+    yield Text()
+    yield styled(title, HEAD)
+    if max(cell_len(name) for name, _ in rows) <= _MOST_NAMES * width:
+        yield Grid(("", ""), rows, "kl", headed=False)
+        return
+    for name, words in rows:
+        yield styled(f"  {name}")
+        yield _prose(words, indent="      ")
+
+
+def _legible(run: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, with errors of usage laid out as all other text; Typer draws them in a box, in colours of its own."""
+
+    @functools.wraps(run)
+    def running(*args: Any, **options: Any) -> Any:
+        try:
+            return run(*args, **options)
+        except Exception as error:
+            if not isinstance(getattr(error, "exit_code", None), int) or not hasattr(error, "format_message"):
+                raise
+            if getattr(error, "ctx", None) is None or type(error).__name__ == "NoArgsIsHelpError":
+                raise
+            printed(laid(_usage_error(error), terminal_width(stderr=True)), stderr=True)
+            raise SystemExit(error.exit_code) from None  # type: ignore[attr-defined]
+
+    return running
+
+
+def _usage_error(error: Any) -> Iterator[Text]:
+    """What is wrong with a command line, and where to read how it is right."""
+    yield Text.assemble(("error", BAD), f": {error.format_message()}")
+    yield styled(error.ctx.get_usage())
+    yield styled(f"Try '{error.ctx.command_path} --help' for help.", DIM)

@@ -1,0 +1,187 @@
+"""What would remove a reason against a plan: changes of one key, each evaluated before it is offered."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from costmodel.documents.case import Case
+from costmodel.documents.overrides import value_text
+from costmodel.documents.paths import changed
+from costmodel.documents.plan import Plan
+from costmodel.documents.variation import vary
+from costmodel.errors import CostModelError
+from costmodel.estimate.evaluate import evaluate
+from costmodel.estimate.legality.checks import refusals
+from costmodel.estimate.limits import unacceptable
+from costmodel.estimate.plan import Answer, plan_block
+from costmodel.estimate.setting import Setting, setting_of
+from costmodel.explore.explain.fix_values import LAYOUT, OTHERS, paths, values
+from costmodel.explore.explain.host_figures import host_figures
+from costmodel.explore.search.changes import Remedy, of_money, of_quality
+
+_MOST_VALUES, _MOST_PATHS, _MOST_OF_TIME, _MOST_NODES, _MOST_NODES_TRIED = 3, 3, 4, 2, 12
+_ON_HOST = "L043"
+
+Tried = tuple[tuple[str, ...], dict[str, float]]
+
+
+def remedies(answer: Answer, code: str) -> list[Remedy]:
+    """Ways to remove a reason, those first that cost the user least.
+
+    Of an invalid plan other values of the keys that decide it, those only that leave the fewest other reasons; of one
+    that does not fit or breaks a limit, changes after which it keeps everything.
+    """
+    if answer.refused:
+        return [*_host(answer, code), *_valid(answer, code)]
+    found = [*_of_the_plan(answer, LAYOUT), *_of_the_scenario(answer, smaller=code != "T001")]
+    return found or _of_the_plan(answer, OTHERS) or (_together(answer) if code != "T001" else [])
+
+
+def _valid(answer: Answer, code: str) -> Iterator[Remedy]:
+    """Values that take a reason against validity away, by key; of keys that one thinks of first, else of any."""
+    tried: list[tuple[str, Any, tuple[str, ...]]] = []
+    for group in paths(code):
+        tried = tried or [
+            (path, value, left)
+            for path in group
+            for value in values(answer, path)
+            if code not in (left := _asked(answer, path, value)[0])
+        ]
+    fewest = min((len(left) for _, _, left in tried), default=0)
+    kept = [each for each in tried if len(each[2]) == fewest]
+    for path in list(dict.fromkeys(path for path, *_ in kept))[:_MOST_PATHS]:
+        first, *others = [(value, left) for named, value, left in kept if named == path][:_MOST_VALUES]
+        _, costs = _asked(answer, path, first[0], figures=not first[1])
+        alternatives = tuple((f"{path}={value_text(value)}",) for value, _ in (first, *others))
+        yield _remedy(alternatives, costs, left=first[1])
+
+
+def _host(answer: Answer, code: str) -> Iterator[Remedy]:
+    """What the documents do not say of the host, as one would set it."""
+    if code != _ON_HOST:
+        return
+    settings, note = host_figures(answer)
+    left, costs = _varied(answer, settings) if settings else ((code,), {})
+    if code not in left:
+        yield replace(_remedy((settings,), costs, left=left), note=note)
+
+
+def _of_the_plan(answer: Answer, tried_paths: Iterable[str]) -> list[Remedy]:
+    """Of each key of the plan the fastest value with which it keeps everything; the fastest key first."""
+    found = []
+    for path in tried_paths:
+        tried = [(value, *_asked(answer, path, value, figures=True)) for value in values(answer, path)]
+        works = [(costs["step_time"], value, costs) for value, left, costs in tried if not left]
+        if works:
+            _, value, costs = min(works, key=lambda each: each[0])
+            found.append(_remedy(((f"{path}={value_text(value)}",),), costs, price="time"))
+    return sorted(found, key=lambda remedy: remedy.step_time or 0.0)[:_MOST_OF_TIME]
+
+
+def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
+    """Changes beyond the plan with which it keeps everything: of each kind the first, of other nodes two."""
+    case = answer.setting.case
+    seen: set[str] = set()
+    nodes = itertools.count()
+    for change in itertools.chain(of_quality(case, smaller=smaller), of_money(case, larger=smaller)):
+        other_node = change.kind.startswith("node ")
+        if change.kind in seen or (other_node and next(nodes) >= _MOST_NODES_TRIED):
+            continue
+        left, costs = _varied(answer, change.settings)
+        if not left:
+            seen.add(change.kind)
+            yield replace(_remedy((change.settings,), costs, price=change.price), note=change.note)
+        if sum(kind.startswith("node ") for kind in seen) == _MOST_NODES:
+            return
+
+
+def _together(answer: Answer) -> list[Remedy]:
+    """Several changes that do together what none does alone, the cheapest first and no more than it takes."""
+    settings: tuple[str, ...] = ()
+    _, least = _varied(answer, ())
+    for change in _worth_joining(answer):
+        path = change.partition("=")[0]
+        joined = (*(other for other in settings if other.partition("=")[0] != path), change)
+        left, costs = _varied(answer, joined)
+        if not costs or costs["memory_share"] >= least["memory_share"]:
+            continue
+        settings, least = joined, costs
+        if not left:
+            settings = _fewest(answer, settings)
+            return [_remedy((settings,), _varied(answer, settings)[1])]
+    return []
+
+
+def _worth_joining(answer: Answer) -> Iterator[str]:
+    """Changes that save memory, in the order in which one would take them."""
+    stack = answer.setting.stack
+    yield f"plan.zero={max(stack.zero)}"
+    yield "plan.recompute=full"
+    yield "plan.micro_batch=1"
+    if stack.offload is not None:
+        yield f"plan.offload={value_text(stack.offload.of)}"
+    for change in of_quality(answer.setting.case, smaller=True):
+        yield from change.settings
+
+
+def _fewest(answer: Answer, settings: tuple[str, ...]) -> tuple[str, ...]:
+    """The settings without those that are not needed, the dearest dropped first."""
+    for setting in reversed(settings):
+        without = tuple(other for other in settings if other != setting)
+        if not _varied(answer, without)[0]:
+            settings = without
+    return settings
+
+
+def _remedy(
+    alternatives: tuple[tuple[str, ...], ...], costs: dict[str, float], *, left: tuple[str, ...] = (), price: Any = ""
+) -> Remedy:
+    if left:
+        return Remedy(alternatives, price, left=left)
+    return Remedy(alternatives, price, costs["memory_peak"], costs["memory_share"], costs["step_time"])
+
+
+def _asked(answer: Answer, path: str, value: Any, *, figures: bool = False) -> Tried:
+    """The reasons that are left with another value of a key, and if asked for the results; all where none can be."""
+    setting, plan = answer.setting, answer.plan
+    holder, _, key = path.partition(".")
+    try:
+        if holder == "plan":
+            written = {name: getattr(plan, name) for name in plan.model_fields_set}
+            plan = Plan.model_validate({**written, key: value})
+        else:
+            setting = setting_of(_changed(setting.case, path, value))
+    except (CostModelError, ValidationError):
+        return answer.refused or answer.broken, {}
+    return _judged(setting, plan, figures=figures)
+
+
+def _changed(case: Case, path: str, value: Any) -> Case:
+    """The case with another value; one of a document that it names needs reading anew."""
+    if path.startswith(("workload.", "cluster.nodes")):
+        return replace(case, scenario=changed(case.scenario, path, value))
+    return vary(case, [f"{path}={value_text(value)}"])
+
+
+def _varied(answer: Answer, settings: Iterable[str]) -> Tried:
+    """The same with several settings, as the command line would take them."""
+    try:
+        case = vary(answer.setting.case, settings)
+        return _judged(setting_of(case), case.scenario.plan or answer.plan, figures=True)
+    except CostModelError:
+        return answer.refused or answer.broken, {}
+
+
+def _judged(setting: Setting, plan: Plan, *, figures: bool) -> Tried:
+    """What speaks against a plan: its validity, or if asked for and valid what it does not keep; and its results."""
+    block, _ = plan_block(setting, plan)
+    left = refusals(setting, block)
+    if left or not figures:
+        return left, {}
+    costs = evaluate(setting, block).costs
+    return tuple(dict.fromkeys(code for code, mask in unacceptable(setting, costs) if mask.any())), costs.row()

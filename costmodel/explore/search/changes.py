@@ -1,0 +1,166 @@
+"""Changes of a scenario that make a plan smaller or faster, by what they cost the user: time, quality or money.
+
+>>> from costmodel.documents.case import load
+>>> [change.settings for change in of_quality(load("quickstart"), smaller=True)][0]
+('workload.gradients=bf16',)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from costmodel.documents.case import Case
+from costmodel.documents.hardware import Accelerator, Node
+from costmodel.documents.library import names, read
+from costmodel.documents.optimizer import Optimizer
+from costmodel.documents.precision import RECIPES
+from costmodel.errors import CostModelError
+from costmodel.estimate.costs import number
+from costmodel.units import gib
+
+Price = Literal["", "time", "quality", "money"]
+MOST_DOUBLINGS = 6
+_MOST_NODES = 200  # documents of nodes, which users may add to
+SHORTEST = 256  # tokens; a shorter sequence trains another model
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What to set instead, with the figures of the answer that it gives.
+
+    alternatives: each a way by itself; the settings of one go together. The figures are those of the first.
+    left: reasons against the plan that stay; with them there are no figures.
+    valid: for a search without any valid plan, how many there are then.
+    """
+
+    alternatives: tuple[tuple[str, ...], ...]
+    price: Price = ""
+    memory_peak: float | None = None
+    memory_share: float | None = None
+    step_time: float | None = None
+    left: tuple[str, ...] = ()
+    valid: int | None = None
+    note: str = ""
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The first of the alternatives."""
+        return self.alternatives[0]
+
+    @property
+    def assignments(self) -> tuple[str, ...]:
+        """The alternatives that are one assignment each, as --set takes it."""
+        return tuple(settings[0] for settings in self.alternatives if len(settings) == 1)
+
+
+@dataclass(frozen=True)
+class Change:
+    """Settings that go together; of one kind of change the first that works is enough."""
+
+    kind: str
+    settings: tuple[str, ...]
+    price: Price
+    note: str = ""
+
+
+def of_quality(case: Case, *, smaller: bool) -> Iterator[Change]:
+    """Changes of what is trained, the least first: narrower gradients and optimizer states, shorter sequences and
+    adapters make a job smaller, narrower products make it faster.
+    """
+    workload = case.scenario.workload
+    if not smaller:
+        if not RECIPES[workload.precision].narrow:
+            yield Change("precision", ("workload.precision=fp8",), "quality")
+        return
+    if (workload.gradients or case.stack.gradients) == "fp32":
+        narrow = "fp16" if workload.precision == "fp16" else "bf16"
+        yield Change("gradients", (f"workload.gradients={narrow}",), "quality")
+    narrow_states: Optimizer | None = _read("optimizer", "adam-8bit")
+    if narrow_states is not None and case.optimizer.moments > narrow_states.moments:
+        yield Change("optimizer", ("workload.optimizer=adam-8bit",), "quality")
+    tokens = int(workload.sequence)
+    while tokens >= 2 * SHORTEST:
+        tokens //= 2
+        yield Change("sequence", (f"workload.sequence={tokens}",), "quality")
+    tuning = workload.tuning
+    if tuning == "full":
+        yield Change("lora", ("workload.tuning={method: lora}",), "quality")
+        yield Change("qlora", ("workload.tuning={method: qlora}",), "quality")
+    elif tuning.method == "lora":
+        yield Change("qlora", ("workload.tuning.method=qlora",), "quality")
+
+
+def of_money(case: Case, *, larger: bool) -> Iterator[Change]:
+    """More of the same accelerators, in the node and in the cluster, then others; `larger`: with more memory.
+
+    A dp that the plan states follows from more of them.
+    """
+    cluster, plan, there = case.scenario.cluster, case.scenario.plan, shipped_node(case)
+    freed = () if plan is None or plan.dp is None else ("plan.dp=null",)
+    if there is not None:
+        counts = (case.node.accelerators * 2.0**power for power in range(1, MOST_DOUBLINGS + 1))
+        for count in counts:
+            if count <= there.accelerators:
+                yield Change("accelerators", (f"cluster.node.accelerators={count:.0f}", *freed), "money")
+    for power in range(1, MOST_DOUBLINGS + 1):
+        yield Change("nodes", (f"cluster.nodes={cluster.nodes * 2**power:.0f}", *freed), "money")
+    for node, accelerator in _other_nodes(case, larger=larger):
+        settings = _as_many(case, node)
+        if settings:
+            note = f"{accelerator.name}, {gib(accelerator.memory.usable)} GiB"
+            yield Change(f"node {accelerator.name}", settings, "money", note)
+
+
+def shipped_node(case: Case) -> Node | None:
+    """The document of the case's node, as it is without changes."""
+    node: Node | None = _read("node", case.node.name)
+    return node
+
+
+def _read(kind: str, name: str) -> Any:
+    """A document by name; nothing where there is none that can be used."""
+    try:
+        return read(kind, name)
+    except CostModelError:
+        return None
+
+
+def _as_many(case: Case, node: Node) -> tuple[str, ...]:
+    """What sets another node, and as many accelerators of it in all; nothing where that needs a part of a node."""
+    wanted = number(case.node.accelerators * case.scenario.cluster.nodes)
+    named = f"cluster.node={node.name}"
+    if node.accelerators == case.node.accelerators:
+        return (named,)
+    if case.scenario.cluster.nodes == 1 and wanted < node.accelerators:
+        return named, f"cluster.node.accelerators={wanted:.0f}"
+    if wanted % node.accelerators:
+        return ()
+    return named, f"cluster.nodes={wanted / node.accelerators:.0f}"
+
+
+def _other_nodes(case: Case, *, larger: bool) -> Iterator[tuple[Node, Accelerator]]:
+    """Nodes with another accelerator, each accelerator once: the maker's own first, by price, then by memory."""
+    own, found = case.accelerator, []
+    for name in names("node")[:_MOST_NODES]:
+        node: Node | None = _read("node", name)
+        accelerator: Accelerator | None = None if node is None else _accelerator(node)
+        if node is None or accelerator is None:
+            continue
+        if accelerator.name != own.name and (not larger or accelerator.memory.usable > own.memory.usable):
+            hourly = node.price.hourly / node.accelerators if node.price is not None else float("inf")
+            key = (accelerator.vendor != own.vendor, hourly, accelerator.memory.usable, name)
+            found.append((key, node, accelerator))
+    seen: set[str] = set()
+    for _, node, accelerator in sorted(found, key=lambda each: each[0]):
+        if accelerator.name not in seen:
+            seen.add(accelerator.name)
+            yield node, accelerator
+
+
+def _accelerator(node: Node) -> Accelerator | None:
+    """The accelerator that a node names or holds."""
+    named = node.accelerator
+    accelerator: Accelerator | None = _read("accelerator", named) if isinstance(named, str) else named
+    return accelerator

@@ -1,0 +1,305 @@
+"""What is offered where nothing works: what people would do, in the order of its price, each with its true figures."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from estimate.cases import document, model
+
+from costmodel.documents.case import Case, load
+from costmodel.estimate.plan import Answer, predict
+from costmodel.explore.explain.fixes import remedies
+from costmodel.explore.search.changes import Remedy
+from costmodel.explore.search.search import search
+
+PRICES = ["", "time", "quality", "money"]
+EIGHT_B: dict[str, Any] = {
+    **document("llama-3.1-8b", node="rtx4090-8", sequence=512, global_batch=1, stack="ddp"),
+    "plan": {"tp": 1, "micro_batch": 1, "recompute": "full"},
+}
+EIGHT_B["workload"] |= {"gradients": "bf16", "optimizer": "adam-8bit"}
+SEVEN: dict[str, Any] = {
+    **document("llama-3-8b", nodes=1, sequence=8192, global_batch=512),
+    "plan": {"micro_batch": 1},
+}
+ON_A_CLOUD_NODE: dict[str, Any] = {
+    **document("llama-3-8b", node="rtx4090-8", sequence=1024, global_batch=16, stack="deepspeed"),
+    "plan": {"tp": 1, "micro_batch": 1, "zero": 3, "recompute": "full", "offload": ["optimizer", "parameters"]},
+}
+
+
+def loaded(folder: Path, scenario: dict[str, Any], *settings: str) -> Case:
+    path = folder / "asked.yaml"
+    path.write_text(json.dumps(scenario))
+    return load(str(path), settings)
+
+
+def answered(folder: Path, scenario: dict[str, Any], *settings: str) -> Answer:
+    return predict(loaded(folder, scenario, *settings))
+
+
+def room(nbytes: float) -> tuple[str, str]:
+    """Settings for a card with so much memory."""
+    memory = "cluster.accelerator.memory"
+    return f"{memory}.capacity={nbytes / 2**30 + 1:.4f} GiB", f"{memory}.usable={nbytes / 2**30:.4f} GiB"
+
+
+def keys(found: list[Remedy]) -> list[str]:
+    return [remedy.settings[0].partition("=")[0] for remedy in found]
+
+
+def in_order(found: list[Remedy]) -> bool:
+    places = [PRICES.index(remedy.price) for remedy in found]
+    return places == sorted(places)
+
+
+# ── One plan ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_full_fine_tune_on_24_gb_is_offered_adapters_and_larger_gpus(tmp_path: Path) -> None:
+    """8 B parameters of which each costs more than 3 bytes fit no card of 24 GB; frozen in 16 or 4 bits they do."""
+    given = answered(tmp_path, EIGHT_B, "cluster.node.accelerators=1")
+    assert given.broken == ("M001",)
+    found = remedies(given, "M001")
+    assert in_order(found)
+    settings = [remedy.settings[0] for remedy in found]
+    assert settings[:2] == ["workload.tuning={method: lora}", "workload.tuning={method: qlora}"]
+    assert all(remedy.price == "money" for remedy in found[2:])
+    for remedy in found:
+        then = answered(tmp_path, EIGHT_B, "cluster.node.accelerators=1", *remedy.settings)
+        costs = then.evaluation.costs.row()
+        assert (then.refused, then.broken) == ((), ())
+        assert (remedy.memory_peak, remedy.step_time) == (costs["memory_peak"], costs["step_time"])
+        assert then.setting.ranks == 1, "another GPU, not another number of them"
+
+
+def test_what_costs_time_goes_before_what_costs_quality_and_money(tmp_path: Path) -> None:
+    """A plan too large for many reasons hears of all of them, once each."""
+    asked = document("llama-3-8b", nodes=1, sequence=8192, global_batch=64, stack="fsdp2")
+    given = answered(tmp_path, {**asked, "plan": {"zero": 3, "micro_batch": 4, "recompute": "none"}})
+    assert given.broken == ("M001",)
+    found = remedies(given, "M001")
+    assert in_order(found)
+    assert len(keys(found)) == len({*(remedy.settings for remedy in found)})
+    prices = {remedy.price for remedy in found}
+    assert prices == {"time", "quality", "money"}
+    of_time = [remedy.step_time for remedy in found if remedy.price == "time"]
+    assert of_time == sorted(of_time), "the fastest first"
+    assert {"plan.micro_batch", "plan.offload", "workload.sequence", "cluster.node"} <= {*keys(found)}
+
+
+@pytest.mark.parametrize(
+    ("plan", "changed"),
+    [
+        ({"zero": 3}, "workload.optimizer=adam-8bit"),
+        ({"zero": 3}, "plan.offload=[optimizer]"),
+        ({"zero": 3}, "cluster.nodes=64"),
+        ({"zero": 3}, "workload.tuning={method: lora}"),
+        ({"zero": 0}, "plan.zero=3"),
+        ({"zero": 3, "recompute": "selective"}, "plan.recompute=full"),
+        ({"zero": 3, "micro_batch": 8}, "plan.micro_batch=1"),
+        ({"zero": 3, "micro_batch": 4}, "workload.sequence=1024"),
+    ],
+)
+def test_where_one_key_does_it_it_is_offered(plan: dict[str, Any], changed: str, tmp_path: Path) -> None:
+    """The memory of the card is set between what the plan takes and what it takes with that key changed."""
+    base = document("llama-2-7b", nodes=1, sequence=4096, global_batch=512, stack="deepspeed")
+    asked = {**base, "plan": {"recompute": "full", **plan}}
+    before, after = (
+        answered(tmp_path, asked, *settings).evaluation.costs.row()["memory_peak"] for settings in ((), (changed,))
+    )
+    assert after < before
+    found = remedies(answered(tmp_path, asked, *room((before + after) / 2)), "M001")
+    assert changed.partition("=")[0] in keys(found)
+
+
+def test_what_no_one_key_does_several_do(tmp_path: Path, run: Any) -> None:
+    """70 B parameters on eight cards of 24 GB, no key of which is enough: the fewest settings that are together."""
+    asked = document("llama-3-70b", node="rtx4090-8", sequence=4096, global_batch=64, stack="deepspeed")
+    asked["plan"] = {"zero": 1, "micro_batch": 2, "recompute": "none"}
+    given = answered(tmp_path, asked)
+    found = [remedy for remedy in remedies(given, "M001") if remedy.price != "money"]
+    (together,) = found
+    assert len(together.settings) > 1
+    then = answered(tmp_path, asked, *together.settings)
+    assert (then.refused, then.broken) == ((), ())
+    for setting in together.settings:
+        fewer = (other for other in together.settings if other != setting)
+        left = answered(tmp_path, asked, *fewer)
+        assert left.refused or left.broken, f"{setting} is needed"
+    assert "no one key does; these do together" in run("estimate", str(tmp_path / "asked.yaml")).out
+
+
+def test_offload_to_an_unknown_host_names_what_to_set(tmp_path: Path, run: Any) -> None:
+    """The node's document says nothing of its host: one --set does, with a source that is there."""
+    given = answered(tmp_path, ON_A_CLOUD_NODE)
+    assert given.refused == ("L043",)
+    first, *_ = remedies(given, "L043")
+    (setting,) = first.settings
+    assert setting.startswith("cluster.node.memory={capacity: ")
+    then = answered(tmp_path, ON_A_CLOUD_NODE, setting)
+    assert (then.refused, then.broken) == ((), ())
+    ran = run("memory", str(tmp_path / "asked.yaml"))
+    assert shlex.quote(setting) in ran.out
+    assert "put your own" in ran.out
+    assert run("memory", str(tmp_path / "asked.yaml"), "--set", setting).code == 0
+
+
+@pytest.mark.parametrize("node", ["p4d", "p5", "nd96asr-v4", "pcie-l40s-8", "a3-highgpu-8g"])
+@pytest.mark.parametrize("more", [(), ("plan.offload_to=nvme",)])
+def test_so_does_every_cloud_node(node: str, more: tuple[str, ...], tmp_path: Path) -> None:
+    given = answered(tmp_path, ON_A_CLOUD_NODE, f"cluster.node={node}", *more)
+    if "L043" in given.refused:
+        first, *_ = remedies(given, "L043")
+        then = answered(tmp_path, ON_A_CLOUD_NODE, f"cluster.node={node}", *more, *first.settings)
+        assert "L043" not in then.refused
+
+
+# ── A search ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_search_on_seven_gpus_names_the_batch(tmp_path: Path, run: Any) -> None:
+    """One of eight GPUs is taken: seven replicas divide 504 and 511 sequences, not 512."""
+    found = search(loaded(tmp_path, SEVEN, "cluster.node.accelerators=7"), workers=1)
+    assert found.tally.evaluated == 0
+    assert in_order(found.remedies)
+    (batch,) = (remedy for remedy in found.remedies if keys([remedy]) == ["workload.global_batch"])
+    assert {"workload.global_batch=504", "workload.global_batch=511"} <= {*batch.assignments}
+    for remedy in found.remedies:
+        for settings in remedy.alternatives:
+            then = search(loaded(tmp_path, SEVEN, "cluster.node.accelerators=7", *settings), workers=1)
+            assert then.tally.evaluated > 0
+    ran = run("search", str(tmp_path / "asked.yaml"), "--set", "cluster.node.accelerators=7")
+    assert ran.code == 1
+    assert "No plan is valid." in ran.out
+    assert "--set workload.global_batch=511 (or 518 or 504)" in ran.out
+
+
+@pytest.mark.parametrize("count", [3, 5, 6, 7])
+def test_so_does_one_on_any_number_that_divides_nothing(count: int, tmp_path: Path) -> None:
+    case = loaded(tmp_path, SEVEN, f"cluster.node.accelerators={count}")
+    found = search(case, workers=1)
+    if found.tally.evaluated == 0:
+        assert "workload.global_batch" in keys(found.remedies)
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        (("search.tp=[3, 6]",), "search.tp=["),
+        (("plan.tp=3",), "plan.tp="),
+        (("plan={tp: 3, pp: 2}",), "plan.tp="),
+        (("plan.offload_to=nvme",), "plan.offload_to=cpu"),
+    ],
+)
+def test_a_constraint_that_leaves_no_valid_plan_is_named_with_a_value_that_does(
+    settings: tuple[str, ...], wanted: str
+) -> None:
+    found = search(load("llama-3-70b-512", settings), workers=1)
+    assert found.tally.evaluated == 0
+    assert found.remedies[0].settings[0].startswith(wanted)
+    mended = search(load("llama-3-70b-512", (*settings, found.remedies[0].settings[0])), workers=1)
+    assert mended.tally.evaluated == found.remedies[0].valid
+
+
+def test_where_nothing_fits_a_search_offers_what_does(tmp_path: Path) -> None:
+    """70 B parameters on one node, searched anew with each remedy."""
+    asked = document("llama-3-70b", nodes=1, sequence=4096, global_batch=64)
+    found = search(loaded(tmp_path, asked), workers=1)
+    assert found.best == []
+    assert in_order(found.remedies)
+    offered = keys(found.remedies)
+    assert {"workload.tuning", "cluster.nodes", "cluster.node"} <= {*offered}
+    assert offered.index("workload.tuning") < offered.index("cluster.nodes")
+    for remedy in found.remedies:
+        (best,) = search(loaded(tmp_path, asked, *remedy.settings), 1, workers=1).best
+        figures = best.costs["memory_peak"], best.costs["memory_share"], best.costs["step_time"]
+        assert (remedy.memory_peak, remedy.memory_share, remedy.step_time) == pytest.approx(figures)
+
+
+def test_other_gpus_are_ordered_by_maker_and_price_and_not_by_the_alphabet(tmp_path: Path) -> None:
+    """Of the same maker first, and of these the one whose price is known and least."""
+    asked = document("llama-3-70b", nodes=1, sequence=4096, global_batch=64)
+    found = search(loaded(tmp_path, asked), workers=1)
+    nodes = [each.settings[0].partition("=")[2] for each in found.remedies if keys([each]) == ["cluster.node"]]
+    makers = [load("quickstart", [f"cluster.node={node}"]).accelerator.vendor for node in nodes]
+    assert makers == ["NVIDIA"] * len(makers)
+    prices = [load("quickstart", [f"cluster.node={node}"]).node.price for node in nodes]
+    assert [price is None for price in prices] == sorted(price is None for price in prices)
+
+
+def test_remedies_are_looked_for_when_they_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep of many searches, of which none fits, looks for none."""
+    import costmodel.explore.search.search as module
+
+    def never(*_: object) -> list[Remedy]:
+        raise AssertionError
+
+    monkeypatch.setattr(module, "what_would_work", never)
+    asked = document("llama-3-70b", nodes=1, sequence=4096, global_batch=64)
+    assert search(loaded(tmp_path, asked), workers=1).best == []
+
+
+def test_remedies_are_in_the_json(tmp_path: Path, run: Any) -> None:
+    loaded(tmp_path, document("llama-3-70b", nodes=1, sequence=4096, global_batch=64))
+    told = json.loads(run("search", str(tmp_path / "asked.yaml"), "--json").out)
+    assert told["try"]
+    assert [part["set"][0] for part in told["remedies"] if len(part["set"]) == 1] == told["try"]
+    assert {part["costs"] for part in told["remedies"]} <= {"time", "quality", "money"}
+    assert all(part["memory_peak_bytes"] > 0 and part["step_time_s"] > 0 for part in told["remedies"])
+
+
+# ── P90 of the memory ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def room_between(folder: Path) -> tuple[dict[str, Any], tuple[str, str]]:
+    """A plan on a card with room for the peak of its memory and not for the P90 of it."""
+    asked = {**document(model(layers=4), nodes=1), "plan": {"tp": 1}}
+    costs = answered(folder, asked).evaluation.costs.row()
+    middle = 0.25 * costs["memory_peak_high"] + 0.75 * costs["memory_peak"]
+    assert costs["memory_peak"] < middle < costs["memory_peak_high"]
+    return asked, room(middle)
+
+
+def test_a_plan_that_fits_and_whose_p90_does_not_says_so_everywhere(tmp_path: Path, run: Any) -> None:
+    asked, little = room_between(tmp_path)
+    name = str(tmp_path / "asked.yaml")
+    given = answered(tmp_path, asked, *little)
+    given_room = [part for setting in little for part in ("--set", setting)]
+    assert (given.refused, given.broken) == ((), ())
+    assert "N023" in given.remarked
+    said = ("fits, but P90 does not", "tight, P90 does not fit")
+    for command in ("estimate", "memory"):
+        assert any(words in run(command, name, *given_room).out for words in said)
+    assert "N023" in run("check", name, *given_room).out
+    swept = run("sweep", name, *given_room, "--over", "plan.tp=1").out
+    assert any(words in swept for words in said)
+    for command in (("estimate", name), ("sweep", name, "--over", "plan.tp=1")):
+        told = json.loads(run(*command, *given_room, "--json").out)
+        (row,) = told.get("plans") or told["points"]
+        assert (row["verdict"] in ("fits", "tight"), row["fits_p90"]) == (True, False)
+    (checked,) = json.loads(run("check", name, *given_room, "--json").out)["scenarios"]
+    assert checked["fits_p90"] is False
+
+
+def test_rows_of_a_search_mark_it(run: Any) -> None:
+    """As its JSON says, and a remark names the mark."""
+    told = json.loads(run("search", "llama-3-70b-512", "--json").out)["plans"]
+    lines = run("search", "llama-3-70b-512").out.splitlines()
+    rows = [line for line in lines if re.match(r" +\d+ +\d+ +\d+ ", line)]
+    assert [line.endswith("P90 ✗") for line in rows] == [not plan["fits_p90"] for plan in told]
+    assert any(plan["fits_p90"] for plan in told)
+    count = sum(not plan["fits_p90"] for plan in told)
+    assert any(line.startswith(f"  ▲ N023 P90 does not fit ({count} of {len(told)})") for line in lines)
+
+
+def test_where_p90_fits_nothing_is_said(run: Any) -> None:
+    ran = run("estimate", "llama-3-70b-512")
+    assert "fits\n" in ran.out
+    assert "N023" not in ran.out
+    assert json.loads(run("estimate", "llama-3-70b-512", "--json").out)["plans"][0]["fits_p90"] is True

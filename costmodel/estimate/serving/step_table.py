@@ -19,7 +19,7 @@ from costmodel.estimate.serving.operating_point import context_of
 from costmodel.estimate.serving.step import decode_time, head_time, prompt_time, rows_time
 from costmodel.solvers import Curves, Line
 
-LARGEST = 2.0**18  # rows of a step
+LARGEST = 262_144.0  # rows of a step
 PROMPT = 1024.0  # tokens at which the proportion of prompt attention is taken
 
 

@@ -40,6 +40,7 @@ from costmodel.documents.sources import Provenance as Provenance
 from costmodel.documents.sources import bibliography as bibliography
 from costmodel.documents.sources import glossary as glossary
 from costmodel.documents.sources import provenance as provenance
+from costmodel.documents.sources import serving_words as serving_words
 from costmodel.documents.sources import strategies as strategies
 from costmodel.documents.sources import uncited
 from costmodel.documents.stack import Stack

@@ -7,8 +7,8 @@ import math
 from rich.text import Text
 
 from costmodel.estimate.facts import subject_of
+from costmodel.estimate.serving.codes import REFUSALS
 from costmodel.estimate.serving.plan import ServingAnswer
-from costmodel.estimate.serving.rules import REFUSALS
 from costmodel.report.head import own_files, price_lines, subject_words
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.plan import assumed_lines
@@ -18,6 +18,7 @@ from costmodel.report.theme import BAD, HEAD, bar, styled
 from costmodel.report.words import BAND, ENDS, between
 from costmodel.units import gib, show_time, significant
 
+UNSTABLE = frozenset({"S003", "S004", "S005"})
 _OF_SOME = ("ep_exposed", "pp_exposed", "tp_exposed")  # said only where there is any
 BINDS = {
     "budget": "the token budget of a step",
@@ -36,6 +37,7 @@ def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
         *titled(answer, price=True),
         *problems(answer),
         Text(),
+        *_at_most(answer),
         *(_facts(answer) if settled else []),
         *(_where_it_goes(answer) if settled else []),
         Text(),
@@ -45,6 +47,14 @@ def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
         following(answer, "explain", "tpot", before="Next:"),
         following(answer, "memory", before="     "),
     ]
+
+
+def _at_most(answer: ServingAnswer) -> list[Line]:
+    """Of a plan that cannot answer all that arrives: what the figures are of."""
+    if not UNSTABLE & {*answer.broken} or "M001" in answer.broken:
+        return []
+    most = result("saturation_per_s", answer.costs["saturation_per_s"])
+    return [styled(f"  At {most}, the most it answers; what arrives beyond waits ever longer:", BAD)]
 
 
 def titled(answer: ServingAnswer, *, price: bool = False) -> list[Line]:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from costmodel.estimate.facts import subject_of
+from costmodel.estimate.serving.codes import REFUSALS
 from costmodel.estimate.serving.inputs import ServingInputs
 from costmodel.estimate.serving.layout import SIZES
 from costmodel.estimate.serving.plan import ServingAnswer
 from costmodel.estimate.serving.results import COLUMNS, machine_name
-from costmodel.estimate.serving.rules import REFUSALS
 from costmodel.estimate.serving.transfers import ServingTransfer
 from costmodel.report.head import subject_fields
 from costmodel.report.machine import plain

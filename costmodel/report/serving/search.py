@@ -10,8 +10,8 @@ from rich.text import Text
 
 from costmodel.estimate.facts import subject_of
 from costmodel.estimate.limits import written
+from costmodel.estimate.serving.codes import REFUSALS
 from costmodel.estimate.serving.evaluate import service_limits
-from costmodel.estimate.serving.rules import REFUSALS
 from costmodel.explore.serving.search import FoundPlans, RankedPlan, reasons, share_of
 from costmodel.report.head import own_files, price_lines, subject_words
 from costmodel.report.layout import Grid, Line, drawn

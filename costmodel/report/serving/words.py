@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from costmodel.documents.serving.results import RESULTS
 from costmodel.documents.serving.workload import Serving
 from costmodel.estimate.limits import KINDS, Limit, written
+from costmodel.estimate.serving.codes import REFUSALS
 from costmodel.estimate.serving.plan import ServingAnswer
-from costmodel.estimate.serving.rules import REFUSALS
 from costmodel.report.words import percent
 from costmodel.units import counted, gib, show, show_memory, show_time, significant
 

@@ -92,6 +92,46 @@ def greatest_within(
     return lower
 
 
+STEEPEST, STEPS = 4.0, 16  # an excess beyond counts as that; looks at each row
+
+
+def last_within(excess: Callable[[Column], Values], low: Values, high: Values, *, steps: int = STEPS) -> Column:
+    """Greatest value from `low` to `high` whose excess is not over 0, of an excess that grows.
+
+    Chandrupatla's method: by the curve through the last three looks where it is straight enough, else by the middle.
+    What is returned has no excess itself; `low` where none is found above it.
+
+    >>> round(float(last_within(lambda x: x * x - 2, 0.0, 10.0)), 6)
+    1.414214
+    """
+    here, there = (np.array(end, dtype=np.float64) for end in np.broadcast_arrays(high, low))
+    of_here, of_there = (np.clip(excess(end), -STEEPEST, STEEPEST) for end in (here, there))
+    free = of_here <= 0  # nothing is over
+    top, bottom, part = here, there, np.full_like(here, 0.5)
+    for _ in range(steps):
+        middle = here + part * (there - here)
+        found = np.clip(excess(middle), -STEEPEST, STEEPEST)
+        same = (found > 0) == (of_here > 0)
+        last, of_last = np.where(same, here, there), np.where(same, of_here, of_there)
+        there, of_there = np.where(same, there, here), np.where(same, of_there, of_here)
+        here, of_here = middle, found
+        part = _curved(here, there, last, of_here, of_there, of_last)
+    inside = np.where(of_here <= 0, here, np.where(of_there <= 0, there, bottom))
+    return np.where(free, top, inside)
+
+
+def _curved(here: Column, there: Column, last: Column, of_here: Values, of_there: Values, of_last: Values) -> Column:
+    """Part of the way from here to there to look at next."""
+    with np.errstate(all="ignore"):
+        place = (here - there) / (last - there)
+        height = (of_here - of_there) / (of_last - of_there)
+        straight = (height**2 < place) & ((1 - height) ** 2 < 1 - place)
+        first = of_here / (of_there - of_here) * of_last / (of_there - of_last)
+        second = (last - here) / (there - here) * of_here / (of_last - of_here) * of_there / (of_last - of_there)
+        part = np.where(straight & np.isfinite(first + second), first + second, 0.5)
+    return np.asarray(np.clip(part, 1e-6, 1 - 1e-6))
+
+
 def fixed_point(image: Callable[[Column], Values], start: Values, *, rounds: int = ROUNDS) -> tuple[Column, Column]:
     """Value that its image gives back, by so many rounds, and by what share the last round still moved it.
 

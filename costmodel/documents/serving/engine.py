@@ -14,6 +14,7 @@ from costmodel.documents.base import (
     Name,
     NonNegative,
     Portion,
+    Positive,
     Seconds,
     Share,
     Source,
@@ -90,6 +91,7 @@ class EngineBurst(Sourced):
 
     front: Seconds = Field(default=0.0, description="Of the front end, for each request")
     share: Portion = Field(description="Share of requests that belong to the start")
+    rides: Positive = Field(default=1.0, description="Steps that a prompt takes there, over those of a steady stream")
 
 
 class EngineSpread(Sourced):

@@ -27,6 +27,8 @@ def closed_loop(
     tpot = interfered_token_time(step, mixed, point.concurrency, load.output)
     front, first = (inputs.engine.burst.front, inputs.engine.burst.share) if burst else (0.0, 0.0)
     steps = prompt_steps(load.computed, point.room, 0.0)
+    if burst:
+        steps = repeated(inputs.engine.burst.rides, steps)
     prompt = repeated(load.computed, point.gamma)
     parts = (front, host.sequence, point.concurrency, step, mixed, steps, prompt, first)
     ttft = burst_first_token_time(*parts)

@@ -209,21 +209,22 @@ def _within_limits(quick: Engines, engines: Engines) -> Number:
     """Requests a second of one replica up to which the service-level limits hold; 0 where none does."""
     inputs, limits = quick.inputs, service_limits(quick.inputs)
 
-    def kept(many: Column) -> NDArray[np.bool_]:
+    def over(many: Column) -> Column:
+        """The result that is nearest to its limit, or beyond it, over that limit."""
         state = quick.state(many)
-        found = np.ones(len(quick.layout), dtype=bool)
+        found = np.zeros(len(quick.layout))
         for limit in limits:
             value = getattr(state, limit.column, None)
             if value is None:
                 value = state.ttft + repeated(inputs.load.output - 1.0, state.tpot)
-            found &= limit.kept(np.asarray(value))
+            found = np.maximum(found, np.asarray(share(value, limit.value)))
         return found
 
     if not limits:
         return engines.rate(engines.bounds.least)
     with untraced(), np.errstate(all="ignore"):
-        ever = kept(np.full(len(quick.layout), LEAST))
-        many = quick.greatest(kept)
+        ever = over(np.full(len(quick.layout), LEAST)) <= 1
+        many = quick.greatest(over)
     return np.where(ever, engines.rate(many), 0.0)
 
 

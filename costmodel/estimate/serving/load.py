@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 
 from costmodel.equation import Number
 from costmodel.equations.counting import divided, repeated
+from costmodel.equations.economics import share
 from costmodel.equations.serving.closed_loop import full_step_concurrency
 from costmodel.estimate.serving.inputs import ServingInputs
 from costmodel.estimate.serving.layout import Layout
 from costmodel.estimate.serving.memory import EngineMemoryUse
 from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, operating_point
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
-from costmodel.solvers import greatest_within
+from costmodel.solvers import last_within
 
 LEAST = 1e-4  # sequences in flight of the emptiest engine that is looked at
-HALVINGS = 26  # from there to 10,000 sequences: to a part in a million
 COMPUTE_BOUND = 0.95  # utilisation from which on it is time that is short, not tokens of a step
 
 Column = NDArray[np.float64]
@@ -74,11 +74,14 @@ class Engines:
         point = self.point(concurrency)
         return steady_state(self.inputs, point, replica_rate(self.inputs, point))
 
-    def greatest(self, holds: Callable[[Column], NDArray[np.bool_]]) -> Column:
-        """Most sequences in flight, up to the bounds, at which a condition holds; it is looked for by its logarithm."""
+    def greatest(self, over: Callable[[Column], Number]) -> Column:
+        """Most sequences in flight, up to the bounds, at which a load is not over what it may be, 1.
+
+        Both are looked for by their logarithms.
+        """
         least, most = np.full(len(self.layout), np.log(LEAST)), np.log(self.bounds.least)
         with np.errstate(all="ignore"):
-            return np.exp(greatest_within(lambda log: holds(np.exp(log)), least, most, halvings=HALVINGS))
+            return np.exp(last_within(lambda log: np.log(over(np.exp(log))), least, most))
 
 
 def of_each(inputs: ServingInputs, layout: Layout, amount: float) -> Column:
@@ -92,15 +95,15 @@ def in_flight(engines: Engines) -> Column:
     workload = inputs.case.scenario.workload
     if workload.rate is not None:
         arriving = of_each(inputs, layout, workload.rate)
-        return engines.greatest(lambda many: np.asarray(engines.rate(many) <= arriving))
+        return engines.greatest(lambda many: share(engines.rate(many), arriving))
     if workload.concurrency is not None:
         return np.minimum(of_each(inputs, layout, workload.concurrency), engines.bounds.least)
     assert workload.users is not None
     users, thinking = of_each(inputs, layout, workload.users), float(workload.think_time or 0.0)
 
-    def fewer(many: Column) -> NDArray[np.bool_]:
+    def busy(many: Column) -> Number:
         state = engines.state(many)
         answer = state.ttft + repeated(inputs.load.output - 1.0, state.tpot)
-        return np.asarray(repeated(state.rate, thinking + answer) <= users)
+        return share(repeated(state.rate, thinking + answer), users)
 
-    return engines.greatest(fewer)
+    return engines.greatest(busy)

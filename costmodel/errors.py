@@ -143,6 +143,7 @@ FAULT_CODES = {
     "C013": "diff takes two scenarios or results, or one with --set or --plans, for example --plans 0,1; 0 is its own.",
     "C014": "calibrate takes --node, --source and --replace with kernels, --where, --leave-out and --afresh with runs.",
     "C015": "A file or a document is named twice, and would count twice.",
+    "C030": "The command answers questions about training and the scenario serves, or the other way round.",
     "C020": "--engine names what works on a search: local, dask, dask=ADDRESS or mpi; extras bring dask and mpi.",
     "C021": "--into names the folder of a search: its state, with --keep all its plans; --resume goes on from there.",
     "C022": "The surroundings do not give what the program needs: memory, open files, processes, space on a disk, a "

@@ -79,6 +79,7 @@ _OWN_EXAMPLES = {
     "USD/node/s": "98.32 USD/h",
     "1/node/s": "3.8 /1000 node-days",
     "run/s": "2.2 /day",
+    "request/s": "8 requests/s",
 }
 # How what was counted leads to what is counted there.
 _RELATED = {
@@ -124,7 +125,9 @@ def parse_unit(text: str) -> tuple[float, Dimension]:
     total: dict[str, int] = {}
     parts = text.split("/")
     for position, part in enumerate(parts):
-        if not part.strip() and (position > 0 or len(parts) == 1):
+        if not part.strip():
+            if position == 0 and len(parts) > 1 and text.strip() != "/":
+                continue  # "8 /s", "/1000 node-days"
             raise UnitError(f"'{text}' is not a unit")
         sign = 1 if position == 0 else -1
         for symbol in _symbols(part):

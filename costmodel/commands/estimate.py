@@ -13,20 +13,23 @@ from costmodel.commands.short_form import Question, asking
 from costmodel.report.reply import Reply
 
 if TYPE_CHECKING:
+    from costmodel.documents.case import LoadedScenario
     from costmodel.estimate.plan import Answer
+    from costmodel.estimate.serving.plan import ServingAnswer
 
 # Everything heavy is imported by the command that needs it, so that --help is quick.
 
 
-def predicted(question: Question) -> Answer:
-    """The scenario's own plan, evaluated."""
+def predicted(case: LoadedScenario) -> Answer:
+    """The training scenario's own plan, evaluated."""
+    from costmodel.documents.case import training
     from costmodel.estimate.plan import predict
 
-    return predict(question.case())
+    return predict(training(case))
 
 
-def works(asked: Answer) -> bool:
-    """Whether a plan is legal and fits."""
+def works(asked: Answer | ServingAnswer) -> bool:
+    """Whether a plan is valid, fits and keeps its limits."""
     return not (asked.refused or asked.broken)
 
 
@@ -44,10 +47,15 @@ def estimate(question: Question, verbose: VerboseOption = False) -> Reply:
 
     Next: costmodel search SCENARIO
     """
+    case = question.loaded()
+    if case.kind == "serving":
+        from costmodel.commands import serving
+
+        return serving.estimate(case, verbose=verbose)
     from costmodel.report import estimate as report
     from costmodel.report import machine
 
-    asked = predicted(question)
+    asked = predicted(case)
     said = report.estimate
     return Reply(lambda: said(asked, verbose=verbose), lambda: machine.estimate(asked), "plans", yes=works(asked))
 
@@ -83,7 +91,12 @@ def memory(question: Question, verbose: VerboseOption = False) -> Reply:
         if question.is_plain:
             return _model_memory(question.scenario, verbose=verbose)
         question = question.with_model()
-    asked = predicted(question)
+    case = question.loaded()
+    if case.kind == "serving":
+        from costmodel.commands import serving
+
+        return serving.memory(case, verbose=verbose)
+    asked = predicted(case)
     said = ledger.memory
     return Reply(lambda: said(asked, verbose=verbose), lambda: machine.memory(asked), "ledger", yes=works(asked))
 
@@ -112,6 +125,11 @@ def comm(question: Question) -> Reply:
     """
     from costmodel.report import communication, machine
 
-    asked = predicted(question)
+    case = question.loaded()
+    if case.kind == "serving":
+        from costmodel.commands import serving
+
+        return serving.comm(case)
+    asked = predicted(case)
     said = communication.communication
     return Reply(lambda: said(asked), lambda: machine.communication(asked), "transfers", yes=works(asked))

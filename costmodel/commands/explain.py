@@ -126,6 +126,7 @@ def _plan(question: Question) -> Reply:
 
 def _figure(question: Question, quantity: str, depth: int) -> Reply:
     """A figure of a scenario's plan, as a tree of equations."""
+    from costmodel.documents.case import training
     from costmodel.estimate.plan import predict
     from costmodel.explore.explain.explain import quantities
     from costmodel.explore.explain.labels import meaning_of
@@ -134,10 +135,15 @@ def _figure(question: Question, quantity: str, depth: int) -> Reply:
     from costmodel.report import machine, tree
     from costmodel.report.plan import refusal
 
+    loaded = question.loaded()
+    if loaded.kind == "serving":
+        from costmodel.commands import serving
+
+        return serving.explain(loaded, quantity, depth)
     quantity = quantity if quantity in quantities() else (meaning_of(quantity) or ("", ""))[1] or quantity
     if quantity not in quantities() and quantity in all_words():
         raise fail("C003", f"'{quantity}' is a word, not a figure of a plan", None, f"costmodel explain {quantity}")
-    case = question.case()
+    case = training(loaded)
     asked = predict(case)
     if asked.refused:
         return Reply(lambda: refusal(asked), lambda: machine.estimate(asked), yes=False)

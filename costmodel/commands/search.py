@@ -17,7 +17,7 @@ from costmodel.errors import Place, fail
 from costmodel.report.reply import Reply
 
 if TYPE_CHECKING:
-    from costmodel.documents.case import Case
+    from costmodel.documents.case import Case, LoadedScenario
     from costmodel.explore.search.ranges import Axis
     from costmodel.explore.search.search import Found
     from costmodel.explore.search.stream import How
@@ -105,6 +105,13 @@ def search(
 
     Next: costmodel estimate SCENARIO --set plan.tp=…
     """
+    from costmodel.documents.case import training
+
+    case = question.loaded(planned=False)
+    if case.kind == "serving":
+        given = [("--pareto", bool(pareto)), ("--over", bool(over)), ("--into", into is not None)]
+        given += [("--keep", keep is Keep.ALL), ("--resume", resume), ("--engine", engine != "local")]
+        return _serving(case, top or TOP, why_not=why_not, given=given)
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.search.refusals import examples
     from costmodel.explore.search.stream import How
@@ -113,12 +120,20 @@ def search(
     if into is None and (resume or keep is Keep.ALL):
         raise fail("C021", f"{'--resume' if resume else '--keep all'} needs a folder", None, "add --into FOLDER")
     how = How(engine, workers, into, keep is Keep.ALL, resume, wait=_seconds(wait))
-    found = _found(question.case(planned=False), how, top or TOP, pareto, axes(over or ()))
+    found = _found(training(case), how, top or TOP, pareto, axes(over or ()))
     shown = examples(found) if why_not else None
     rows = "refused" if why_not else "pareto.plans" if pareto else "plans"
     count = top or (FRONT if pareto else TOP)
     lines, result = lambda: ranking.search(found, count, shown), lambda: machine.search(found, shown)
     return Reply(lines, result, rows, yes=bool(found.best), stopped=found.stopped)
+
+
+def _serving(case: LoadedScenario, top: int, *, why_not: bool, given: Sequence[tuple[str, bool]]) -> Reply:
+    """The search of a scenario that serves, whose space is small: it takes none of the options for large ones."""
+    from costmodel.commands import serving
+
+    serving.without("search", given)
+    return serving.search(case, top, why_not=why_not)
 
 
 def _found(case: Case, how: How, top: int, pareto: str, over: Sequence[Axis]) -> Found:

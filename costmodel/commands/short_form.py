@@ -18,7 +18,7 @@ from costmodel.errors import Place, fail
 from costmodel.report.reply import Reply
 
 if TYPE_CHECKING:
-    from costmodel.documents.case import Case
+    from costmodel.documents.case import Case, LoadedScenario
 
 # Everything heavy is imported by the command that needs it, so that --help is quick.
 
@@ -63,12 +63,24 @@ class Question:
         return replace(self, scenario=None, flags={**self.flags, "model": self.scenario})
 
     def case(self, *, planned: bool = True) -> Case:
-        """The scenario loaded; one in flags alone has the best plan of its search where a plan is needed."""
-        from costmodel.documents.case import load
+        """The training scenario loaded; one in flags alone has the best plan of its search where a plan is needed."""
+        from costmodel.documents.case import training
+
+        return training(self.loaded(planned=planned))
+
+    def loaded(self, *, planned: bool = True) -> LoadedScenario:
+        """The scenario loaded, whatever its workload; flags and --write are of training."""
+        from costmodel.documents.case import load_any, training
 
         if self.write is not None:
             allowed(self.write, force=False)
-        case = self._of_flags() if self.is_flags or self.scenario is None else load(self.scenario, self.assignments)
+        if self.scenario is None or self.is_flags:
+            case = self._of_flags()
+        else:
+            found = load_any(self.scenario, self.assignments)
+            if found.kind != "training" and self.write is None:
+                return found
+            case = training(found)
         if planned and self.scenario is None and "plan" not in case.original:
             case = with_best_plan(case)
         return case if self.write is None else write_scenario(case, self.write)

@@ -42,7 +42,7 @@ from costmodel.documents.hub import is_hub_name, nearest_shape, shape_of
 from costmodel.documents.measurement import Measured
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
-from costmodel.documents.paths import place_at
+from costmodel.documents.paths import at, place_at
 from costmodel.documents.practice import Grid, Practice
 from costmodel.documents.reading import COMMAND_LINE, WORTH_KEEPING, copied, read_tree
 from costmodel.documents.release import Releases
@@ -52,6 +52,7 @@ from costmodel.documents.sources import Provenance as Provenance
 from costmodel.documents.sources import bibliography as bibliography
 from costmodel.documents.sources import glossary as glossary
 from costmodel.documents.sources import provenance as provenance
+from costmodel.documents.sources import serving_words as serving_words
 from costmodel.documents.sources import strategies as strategies
 from costmodel.documents.sources import uncited
 from costmodel.documents.stack import Stack
@@ -241,7 +242,7 @@ class Reader:
 
 
 def _checked(kind: str, tree: Any, shown: str, found: Sequence[Fault]) -> Any:
-    document = validate(FOLDERS[kind][1], tree, shown, found)
+    document = validate(_model(kind, tree), tree, shown, found)
     if unknown := list(uncited(tree)):
         raise CostModelError(*unknown)
     return document
@@ -254,6 +255,16 @@ def _read_foreign(kind: str, text: str, shown: str) -> tuple[Any, Foreign]:
     assert reader is not None, f"nothing reads {shown}"
     foreign = reader(text, shown)
     return validate(FOLDERS[kind][1], foreign.tree, shown), foreign
+
+
+def _model(kind: str, tree: Any) -> type[BaseModel]:
+    """What a tree is checked against; scenarios and stacks that serve have other keys, imported for them alone."""
+    says = {"scenario": "workload.kind", "stack": "kind"}.get(kind)
+    if says is None or at(tree, says) != "serving":
+        return FOLDERS[kind][1]
+    from costmodel.documents.serving.kinds import SERVING
+
+    return SERVING[kind]
 
 
 @functools.lru_cache(maxsize=512)

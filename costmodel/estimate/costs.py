@@ -98,4 +98,9 @@ _SUFFIXES = {
 
 def machine_name(name: str) -> str:
     """The name of a column in machine output, with its unit as suffix."""
-    return name + _SUFFIXES[COLUMNS[name].unit]
+    return with_unit(name, COLUMNS[name].unit)
+
+
+def with_unit(name: str, unit: str) -> str:
+    """A name with its unit as suffix; one that names its unit already stays."""
+    return name if "_bytes_" in name else name + _SUFFIXES[unit]

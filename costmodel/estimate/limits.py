@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.limits import Limits
+from costmodel.documents.base import Document
 from costmodel.equations.counting import repeated
 from costmodel.estimate.costs import Costs
 from costmodel.estimate.run_inputs import RunInputs
@@ -43,7 +43,7 @@ class Limit:
         return bool(self.kept(np.array([value]))[0])
 
 
-def written(limits: Limits) -> Iterator[Limit]:
+def written(limits: Document) -> Iterator[Limit]:
     """Every bound that a scenario writes."""
     for key, bound in limits:
         column = "memory_share" if key == "memory" else key

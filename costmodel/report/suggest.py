@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import fields
 
-from costmodel.documents.case import Case
+from costmodel.documents.case import LoadedScenario
 from costmodel.documents.overrides import full, value_text
 from costmodel.documents.plan import Plan
 from costmodel.estimate.block import SIZES, Structure
@@ -15,7 +15,9 @@ from costmodel.estimate.setting import Setting
 from costmodel.explore.search.rank import Ranked
 
 
-def command(case: Case, verb: str, *words: str, settings: Mapping[str, str] | None = None, free: bool = False) -> str:
+def command(
+    case: LoadedScenario, verb: str, *words: str, settings: Mapping[str, str] | None = None, free: bool = False
+) -> str:
     """A line of the shell; settings come last and in the place of earlier ones of the same path.
 
     free: a search that holds nothing of the plan.

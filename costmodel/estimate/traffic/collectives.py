@@ -16,12 +16,12 @@ from costmodel.equations.collectives import (
 )
 from costmodel.equations.counting import divided
 from costmodel.equations.topology import two_level_time
-from costmodel.estimate.setting import Setting
+from costmodel.estimate.machine import Machine
 from costmodel.estimate.traffic.groups import Group
 from costmodel.estimate.traffic.links import inside_bandwidth, network_rate
 
 
-def collective_time(setting: Setting, message: Number, group: Group, operation: Operation) -> Number:
+def collective_time(setting: Machine, message: Number, group: Group, operation: Operation) -> Number:
     """Time of a collective over a group: inside the domains and across them, the faster algorithm across."""
     inside = inside_time(setting, message, group, operation)
     if np.all(group.domains == 1):
@@ -33,7 +33,7 @@ def collective_time(setting: Setting, message: Number, group: Group, operation: 
     return two_level_time(inside, across, setting.network.serial_share)
 
 
-def inside_time(setting: Setting, message: Number, group: Group, operation: Operation) -> Number:
+def inside_time(setting: Machine, message: Number, group: Group, operation: Operation) -> Number:
     """Time of a collective inside the fullest domain."""
     fit = setting.collective(operation)
     with term("inside the domain"):
@@ -42,7 +42,7 @@ def inside_time(setting: Setting, message: Number, group: Group, operation: Oper
         return blended_time(latency, wire, inside_bandwidth(setting, fit, group.inside), fit.blend)
 
 
-def algorithm_times(setting: Setting, message: Number, group: Group, operation: Operation) -> dict[str, Number]:
+def algorithm_times(setting: Machine, message: Number, group: Group, operation: Operation) -> dict[str, Number]:
     """Time of each algorithm between domains, without the start of a call; that of a ring first."""
     network = setting.network
     rate = network_rate(setting, setting.network_share, group, operation)
@@ -53,7 +53,7 @@ def algorithm_times(setting: Setting, message: Number, group: Group, operation: 
     return times
 
 
-def send_time(setting: Setting, message: Number, group: Group) -> Number:
+def send_time(setting: Machine, message: Number, group: Group) -> Number:
     """Time of a send to the next stage, over the slowest boundary of the group."""
     fit, network = setting.collective("send"), setting.network
     with term("send inside"):

@@ -60,9 +60,6 @@ class LoadedScenario:
     scale_up: Fabric
     scale_out: Fabric
     host: Fabric | None
-    reliability: Failures | None  # this and the two below of the whole run, where the scenario asks about it
-    practice: Practice | None
-    grid: Grid | None
     efficiency: Efficiency
     network: Efficiency
     common: Efficiency  # its residuals stand in where a fit has none
@@ -126,6 +123,9 @@ class Case(LoadedScenario):
     scenario: Scenario
     stack: Stack
     optimizer: Optimizer
+    reliability: Failures | None = field(default=None, kw_only=True)  # this and the two below of the whole run,
+    practice: Practice | None = field(default=None, kw_only=True)  # where the scenario asks about it
+    grid: Grid | None = field(default=None, kw_only=True)
 
     @property
     def document(self) -> Scenario:

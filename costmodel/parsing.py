@@ -12,82 +12,24 @@ import re
 from collections.abc import Iterable
 
 from costmodel.counts import KINDS, kind_of, plural
+from costmodel.unit_tables import (
+    BINARY,
+    COUNT_SUFFIXES,
+    EXAMPLES,
+    LARGE,
+    MULTIPLES,
+    NAMES,
+    OWN_EXAMPLES,
+    RELATED,
+    SMALL,
+    SPELLINGS,
+    SYMBOLS,
+    TENS,
+    WHOLE,
+)
 
 Dimension = tuple[tuple[str, int], ...]
 
-_DECIMAL = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
-_SMALL = {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9}  # the micro sign, and the Greek letter
-_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
-_LARGE = {"": 1.0, **_DECIMAL, **_BINARY}
-_NAMES = {"k": "kilo", "M": "mega", "G": "giga", "T": "tera"}
-_WORDS = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
-_MULTIPLES = {**_DECIMAL, **_BINARY, **_WORDS}
-_COUNT_SUFFIXES = {"": 1.0, "B": 1e9, **_MULTIPLES}
-_TENS = {"100": 100.0, "1000": 1e3}  # a rate for each so many
-
-_SYMBOLS: dict[str, tuple[float, dict[str, int]]] = {
-    "B": (1.0, {"B": 1}),
-    "b": (0.125, {"B": 1}),
-    **dict.fromkeys(("byte", "bytes", "Byte", "Bytes"), (1.0, {"B": 1})),
-    **dict.fromkeys(("bit", "bits"), (0.125, {"B": 1})),
-    "Bps": (1.0, {"B": 1, "s": -1}),
-    "bps": (0.125, {"B": 1, "s": -1}),
-    "FLOP": (1.0, {"FLOP": 1}),
-    "OP": (1.0, {"FLOP": 1}),
-    "s": (1.0, {"s": 1}),
-    "J": (1.0, {"J": 1}),
-    **dict.fromkeys(("W", "watt", "watts"), (1.0, {"J": 1, "s": -1})),
-    "Wh": (3600.0, {"J": 1}),
-    "Hz": (1.0, {"s": -1}),
-    "g": (1e-3, {"kg": 1}),
-    "t": (1e3, {"kg": 1}),
-    "USD": (1.0, {"USD": 1}),
-    "$": (1.0, {"USD": 1}),
-}
-_WHOLE = {
-    **dict.fromkeys(("sec", "secs", "second", "seconds"), 1.0),
-    **dict.fromkeys(("min", "mins", "minute", "minutes"), 60.0),
-    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
-    **dict.fromkeys(("d", "day", "days"), 86400.0),
-    **dict.fromkeys(("week", "weeks"), 604800.0),
-}
-# How quantities of a unit are written, for messages.
-_SPELLINGS = {
-    "s": "a time is written in us, ms, s, min, h, days or weeks",
-    "USD": "money is written '3 M USD', '$3M', '3 million USD' or '3e6 USD'; no other currency",
-    "USD/s": "a price is written '2.50 USD/GPU/h', '$2.50/h' or '60 USD/day'; no other currency",
-    "1": "a number may end in k, M, B, T, Ki, Mi, Gi, million, billion, trillion or %",
-}
-_EXAMPLES = {
-    "B": "80 GiB",
-    "B/s": "3.35 TB/s",
-    "FLOP/s": "989 TFLOP/s",
-    "FLOP": "4 GFLOP",
-    "s": "4.2 us",
-    "J/s": "700 W",
-    "USD": "3 M USD",
-    "USD/s": "2.50 USD/GPU/h",
-    "1/s": "1830 MHz",
-    "J": "5 GWh",
-    "kg": "1800 t",
-    "kg/J": "380 g/kWh",
-    "1": "0.81 or 81 %",
-}
-_OWN_EXAMPLES = {
-    "token/s": "300,000 token/s",
-    "token/GPU/s": "9,000 token/s",
-    "USD/node/s": "98.32 USD/h",
-    "1/node/s": "3.8 /1000 node-days",
-    "run/s": "2.2 /day",
-    "request/s": "8 requests/s",
-}
-# How what was counted leads to what is counted there.
-_RELATED = {
-    ("GPU", "node"): "nodes are GPUs over those of a node; write e.g. '4 nodes'",
-    ("node", "GPU"): "GPUs are nodes times those of a node; write e.g. '8 GPUs'",
-    ("sequence", "token"): "tokens are sequences times the length of one; write e.g. '8192 tokens'",
-    ("step", "token"): "tokens are steps times those of a batch; write e.g. '15 T tokens'",
-}
 _NUMBER = re.compile(
     r"\s*([-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\d,._])\s*(.*?)\s*\Z",
     re.ASCII,
@@ -106,15 +48,15 @@ class UnitError(ValueError):
 
 
 def _factor(symbol: str) -> tuple[float, dict[str, int]]:
-    if symbol in _WHOLE:
-        return _WHOLE[symbol], {"s": 1}
+    if symbol in WHOLE:
+        return WHOLE[symbol], {"s": 1}
     for length in (0, 1, 2):
         prefix, base = symbol[:length], symbol[length:]
-        if prefix in _LARGE | _SMALL and base in _SYMBOLS:
-            factor, dimension = _SYMBOLS[base]
-            return factor * (_LARGE | _SMALL)[prefix], dimension
-        if prefix in _LARGE and (kind := kind_of(base)):
-            return _LARGE[prefix], {kind: 1}
+        if prefix in LARGE | SMALL and base in SYMBOLS:
+            factor, dimension = SYMBOLS[base]
+            return factor * (LARGE | SMALL)[prefix], dimension
+        if prefix in LARGE and (kind := kind_of(base)):
+            return LARGE[prefix], {kind: 1}
     raise UnitError(f"unknown unit '{symbol}'")
 
 
@@ -131,8 +73,8 @@ def parse_unit(text: str) -> tuple[float, Dimension]:
             raise UnitError(f"'{text}' is not a unit")
         sign = 1 if position == 0 else -1
         for symbol in _symbols(part):
-            whole = _TENS.get(symbol) if position > 0 else None
-            size, dimension = (whole or _MULTIPLES[symbol], {}) if whole or symbol in _MULTIPLES else _factor(symbol)
+            whole = TENS.get(symbol) if position > 0 else None
+            size, dimension = (whole or MULTIPLES[symbol], {}) if whole or symbol in MULTIPLES else _factor(symbol)
             factor *= size**sign
             for base, power in dimension.items():
                 total[base] = total.get(base, 0) + sign * power
@@ -182,7 +124,7 @@ def in_ones(unit: str) -> tuple[float, str] | None:
     ((1000000.0, 'tokens'), (1024.0, ''), (1.0, ''), None)
     """
     first, _, rest = unit.partition(" ")
-    multiple, word = (_COUNT_SUFFIXES[first], rest.strip()) if first in _COUNT_SUFFIXES else (1.0, unit)
+    multiple, word = (COUNT_SUFFIXES[first], rest.strip()) if first in COUNT_SUFFIXES else (1.0, unit)
     return (multiple, word) if not word or kind_of(word) else None
 
 
@@ -210,8 +152,8 @@ def parse(text: str, unit: str) -> float:
     value = float(match[1].replace(",", "").replace("_", "")) * multiple
     if wanted == "1" and symbol == "%" and unit == "1":
         return value / 100
-    if wanted == "1" and symbol in _COUNT_SUFFIXES:
-        return value * _COUNT_SUFFIXES[symbol]
+    if wanted == "1" and symbol in COUNT_SUFFIXES:
+        return value * COUNT_SUFFIXES[symbol]
     if not symbol:
         raise UnitError(f"a quantity carries its unit, e.g. '{example(unit)}'")
     try:
@@ -219,7 +161,7 @@ def parse(text: str, unit: str) -> float:
     except UnitError as error:
         raise _unknown(str(error), match, unit) from None
     there, counted = _apart(dimension)
-    if not dimension and symbol in _LARGE and (meant := _meant_prefix(symbol, wanted)):
+    if not dimension and symbol in LARGE and (meant := _meant_prefix(symbol, wanted)):
         raise UnitError(f"'{symbol}' is no unit; did you mean {_either(match[1], meant)}?", exact=True)
     if there != parse_unit(wanted)[1]:
         raise UnitError(f"'{symbol}' is not a unit of {wanted}{_taken(wanted)}; write e.g. '{example(unit)}'")
@@ -237,7 +179,7 @@ def _says_twice(unit: str, multiples: int, wanted: str) -> bool:
     kinds = []
     for part in unit.split("/"):
         for symbol in _symbols(part):
-            if symbol in _MULTIPLES or (wanted == "1" and symbol == "B"):
+            if symbol in MULTIPLES or (wanted == "1" and symbol == "B"):
                 multiples += 1
                 continue
             try:
@@ -289,7 +231,7 @@ def _other_count(match: re.Match[str], unit: str, kind: str, power: int) -> Unit
     here = f"here {' or '.join(map(plural, wanted))} are counted" if wanted else "nothing is counted here"
     if measured(unit) != "1" or not wanted:
         return UnitError(f"'{symbol}' counts {plural(kind)}, and {here}; write e.g. '{example(unit)}'")
-    if related := _RELATED.get((kind, wanted[0])):
+    if related := RELATED.get((kind, wanted[0])):
         return UnitError(f"'{match[0].strip()}' counts {plural(kind)}, and {here}: {related}", exact=True)
     *multiple, _ = symbol.split()
     instead = " ".join((number, *multiple, _named(wanted[0], number)))
@@ -300,18 +242,18 @@ def _multiple(symbol: str, unit: str) -> tuple[float, str]:
     """What a multiple that stands apart before its unit is, and the unit; B is a billion of money and of counts."""
     first, _, rest = symbol.partition(" ")
     billion = first != "B" or unit == "1" or unit.startswith("USD")
-    return (_COUNT_SUFFIXES[first], rest.strip()) if rest and first in _COUNT_SUFFIXES and billion else (1.0, symbol)
+    return (COUNT_SUFFIXES[first], rest.strip()) if rest and first in COUNT_SUFFIXES and billion else (1.0, symbol)
 
 
 @functools.cache
 def _folded() -> dict[str, list[str]]:
     """Every symbol with a prefix, by its letters without capitals."""
     known: dict[str, list[str]] = {}
-    for prefix, base in itertools.product((*_LARGE, *_SMALL), _SYMBOLS):
+    for prefix, base in itertools.product((*LARGE, *SMALL), SYMBOLS):
         known.setdefault(f"{prefix}{base}".casefold(), []).append(f"{prefix}{base}")
-    for spelling in _WHOLE:
+    for spelling in WHOLE:
         known.setdefault(spelling.casefold(), []).append(spelling)
-    for (letter, name), (short, long) in itertools.product(_NAMES.items(), (("b", "bit"), ("B", "byte"))):
+    for (letter, name), (short, long) in itertools.product(NAMES.items(), (("b", "bit"), ("B", "byte"))):
         for spelling in (f"{name}{long}", f"{name}{long}s"):
             known[spelling] = [f"{letter}{short}"]
         known[f"{letter}{short}E".casefold()] = [f"{letter}b/s"]  # as Ethernet is called
@@ -343,14 +285,14 @@ def _meant_prefix(prefix: str, wanted: str) -> list[str]:
 def _meant_multiple(symbol: str) -> list[str]:
     """What is counted, with the multiple that an unknown spelling may stand for."""
     first, *rest = symbol.split() or [""]
-    return [" ".join((multiple, *rest)) for multiple in ("k", "M", *_BINARY) if multiple.casefold() == first.casefold()]
+    return [" ".join((multiple, *rest)) for multiple in ("k", "M", *BINARY) if multiple.casefold() == first.casefold()]
 
 
 def _taken(unit: str) -> str:
-    return f": {_SPELLINGS[unit]}" if unit in _SPELLINGS else ""
+    return f": {SPELLINGS[unit]}" if unit in SPELLINGS else ""
 
 
 def example(unit: str) -> str:
     """A quantity of that unit as one would write it."""
     whole = unit != "1" and measured(unit) == "1"
-    return "8" if whole else _OWN_EXAMPLES.get(unit) or _EXAMPLES.get(measured(unit), f"1 {unit}")
+    return "8" if whole else OWN_EXAMPLES.get(unit) or EXAMPLES.get(measured(unit), f"1 {unit}")

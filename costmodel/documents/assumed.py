@@ -12,3 +12,12 @@ class Assumed:
     path: str
     value: str
     origin: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What flags of the command line ask for: the words themselves, and what they leave to defaults."""
+
+    words: tuple[str, ...] = ()
+    assumed: tuple[Assumed, ...] = ()
+    remarks: tuple[str, ...] = ()  # what flags replace in a scenario, and which have no effect

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
-from costmodel.documents.assumed import Assumed
+from costmodel.documents.assumed import Asked
 from costmodel.documents.efficiency import Efficiency
 from costmodel.documents.foreign import Foreign
 from costmodel.documents.foreign_prices import ForeignPrice, left_out
@@ -38,15 +38,6 @@ from costmodel.errors import CostModelError, Fault, Place, fail
 
 _RESULT = "costmodel/result/"  # and the version: the schema of answers as --json writes them
 ACCELERATOR = ("cluster.node.accelerator", "cluster.node")  # where a scenario names it, or what holds it
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What flags of the command line ask for: the words themselves, and what they leave to defaults."""
-
-    words: tuple[str, ...] = ()
-    assumed: tuple[Assumed, ...] = ()
-    remarks: tuple[str, ...] = ()  # what flags replace in a scenario, and which have no effect
 
 
 @dataclass(frozen=True)

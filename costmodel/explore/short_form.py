@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from costmodel.documents.assumed import Assumed
-from costmodel.documents.case import Asked, Case, case_from, scenario_tree
+from costmodel.documents.assumed import Asked, Assumed
+from costmodel.documents.case import Case, case_from, scenario_tree
 from costmodel.documents.hardware import Accelerator, Node
 from costmodel.documents.library import Reader, find
 from costmodel.documents.overrides import Assignment, path_of

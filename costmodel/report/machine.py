@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from costmodel.documents.case import Asked, Case
+from costmodel.documents.assumed import Asked
+from costmodel.documents.case import Case
 from costmodel.documents.foreign import Foreign
 from costmodel.estimate.along import STAGES, stages_of
 from costmodel.estimate.assumed import Assumed, that_count

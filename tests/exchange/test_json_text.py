@@ -103,7 +103,17 @@ def test_many_equal_keys_end_after_some_faults() -> None:
     ],
     ids=["mappings", "keys", "a long key", "a long text", "a long number", "lines"],
 )
-def test_the_largest_texts_are_read_soon(text: str) -> None:
-    started = time.process_time()
-    parse_json(text, FILE)
-    assert time.process_time() - started < 2.0
+def test_the_largest_texts_are_read(text: str) -> None:
+    assert parse_json(text, FILE) is not None
+
+
+def test_ten_times_the_keys_take_no_more_than_ten_times_the_time() -> None:
+    """With room for noise: what grows with the square would take a hundred times."""
+
+    def seconds(keys: int) -> float:
+        text = "{" + ",".join(f'"{index}": 1' for index in range(keys)) + "}"
+        started = time.process_time()
+        parse_json(text, FILE)
+        return time.process_time() - started
+
+    assert seconds(20_000) < 50 * max(min(seconds(2_000) for _ in range(3)), 1e-3)

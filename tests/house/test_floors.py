@@ -22,7 +22,7 @@ _STONES = tuple(
     for floor in ("estimate", "explore")
     for path in sorted((ROOT / "costmodel" / floor).glob("[a-z]*.py"))
 )
-_GROUND = ("equation", "units", "parsing", "counts", "errors", "factored", "choices", "solvers")
+_GROUND = ("equation", "units", "parsing", "unit_tables", "counts", "errors", "factored", "choices", "solvers")
 
 
 def _lint(folder: Path) -> subprocess.CompletedProcess[str]:

@@ -154,3 +154,9 @@ def inline() -> str:
     model = (ROOT / "scenarios" / "models" / "llama-3-70b.yaml").read_text("utf-8")
     lines = "".join(f"  {line}\n" for line in model.splitlines()[1:])
     return re.sub(r"(?m)^model: .*\n", lambda _: f"model:\n{lines}", text)
+
+
+@pytest.fixture
+def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of the test's files is the working folder: faults quote the text of no other."""
+    monkeypatch.chdir(tmp_path)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
+from costmodel.counts import kind_of
 from costmodel.documents.base import Quantity
 from costmodel.parsing import counted_in
 from costmodel.units import Figure
@@ -57,6 +58,25 @@ class _Sequences(Quantity):
         return Quantity("sequence token", self.low, self.high, whole=True).__get_pydantic_json_schema__(schema, handler)
 
 
+class _Rent(Quantity):
+    """The price of a node, or of each accelerator where its unit says so."""
+
+    def validate(self, value: Any) -> Figure:
+        if isinstance(value, str) and rented(value) == "accelerator":
+            return Quantity("USD/GPU/s", self.low, self.high).validate(value)
+        return super().validate(value)
+
+
+def rented(price: str) -> str:
+    """What the unit of a price says is rented, or nothing.
+
+    >>> rented("6.00 USD/GPU/h"), rented("98.32 USD/node/h"), rented("98.32 USD/h")
+    ('accelerator', 'node', '')
+    """
+    kinds = {kind_of(part.strip()) for part in price.split("/")[1:]}
+    return "accelerator" if "GPU" in kinds else "node" if "node" in kinds else ""
+
+
 _TOKENS = _count("token")
 Tokens = Annotated[float, _TOKENS]
 Sequences = Annotated[float, _Sequences("sequence", 1, _MOST, whole=True)]
@@ -84,4 +104,4 @@ Rows = Annotated[float, Quantity("row", 0, _MOST)]
 PortRate = Annotated[float, Quantity("B/GPU/interface/s", 1, _MOST)]
 NodeRate = Annotated[float, Quantity("B/node/s", 1, _MOST)]
 NodeCapacity = Annotated[float, Quantity("B/node", 0, _MOST, above=True)]
-NodePrice = Annotated[float, Quantity("USD/node/s", 0, 1e9)]
+Rent = Annotated[float, _Rent("USD/node/s", 0, 1e9)]

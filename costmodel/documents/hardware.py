@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
@@ -24,7 +24,7 @@ from costmodel.documents.base import (
     Watts,
     as_written,
 )
-from costmodel.documents.counted import Cores, Gpus, Interfaces, NodeCapacity, NodePrice, NodeRate, Nodes, PortRate
+from costmodel.documents.counted import Cores, Gpus, Interfaces, NodeCapacity, NodeRate, Nodes, PortRate, Rent, rented
 from costmodel.units import show
 
 Hertz = Annotated[float, Quantity("1/s", 0, 1e12, above=True)]
@@ -191,16 +191,27 @@ class ScaleOut(Sourced):
 class ListPrice(Sourced):
     """A price seen on a date; prices vary several times over for the same part."""
 
-    hourly: NodePrice = Field(description="Of what is rented: the whole node, or each accelerator")
     per: Literal["node", "accelerator"] = Field(
         default="node",
         description="node: rented whole, however few of its accelerators a job uses; accelerator: rented one by one",
     )
+    hourly: Rent = Field(description="Of what is rented: 98.32 USD/h of the whole node, 6 USD/GPU/h of an accelerator")
     sold: Literal["on demand", "capacity block"] = Field(
         default="on demand", description="By the hour at any time, or reserved ahead for a stretch of days"
     )
     region: str | None = Field(default=None, description="Region of the cloud that the price is of")
     date: str = Field(description="Date seen")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_what_is_rented(cls, given: Any) -> Any:
+        """The unit of the price says what is rented, and `per` must not contradict it."""
+        per, hourly = (given.get("per", "node"), given.get("hourly")) if isinstance(given, dict) else ("", None)
+        said = rented(hourly) if isinstance(hourly, str) else ""
+        if said and said != per:
+            sentence = "a price for each {said} does not fit per: {per}; write per: {said}, or another unit"
+            raise PydanticCustomError("price_per", sentence, {"said": said, "per": per})
+        return given
 
 
 class HostMemory(Sourced):

@@ -58,7 +58,8 @@ def fits_at_p90(costs: Mapping[str, float]) -> bool:
     >>> fits_at_p90({"memory_peak": 60.0, "memory_share": 0.75, "memory_peak_high": 81.0})
     False
     """
-    return costs["memory_peak_high"] * costs["memory_share"] <= costs["memory_peak"]
+    usable = share(costs["memory_peak"], costs["memory_share"])
+    return costs["memory_peak_high"] <= float(usable)
 
 
 def over_peak(costs: Costs) -> Mask:

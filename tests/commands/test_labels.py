@@ -74,7 +74,7 @@ list nodes
 # Heads of columns whose cells are values: places, sizes, runs, and what figures are gathered by.
 OF_VALUES = {"#", "ranks", "run", "furthest off", "source", "gpu", "model"}
 _ALONE = re.compile(r"^ {2,4}([A-Za-z][\w -]*?) {2,}\S")
-_VALUE = re.compile(r"[-+~▲✓✗─·\d.,]*")
+_VALUE = re.compile(r"[-+~▲✓✗─·\d.,]*( %)?")
 
 
 def _of_grid(grid: Grid) -> Iterator[str]:

@@ -121,7 +121,6 @@ def test_the_version(run: Any) -> None:
         (("search", NAME, "--top", "0"), "'--top'"),
         (("search", NAME, "--top", "x"), "'--top'"),
         (("explain", NAME, "mfu", "--depth", "0"), "'--depth'"),
-        (("list", "everything"), "not one of 'scenarios'"),
     ],
 )
 def test_wrong_command_lines(args: tuple[str, ...], words: str, run: Any) -> None:
@@ -130,6 +129,12 @@ def test_wrong_command_lines(args: tuple[str, ...], words: str, run: Any) -> Non
     assert words in re.sub(r"[\s│]+", " ", ran.err)
     assert "Usage: costmodel " in ran.err or "--set" in ran.err
     assert "Traceback" not in ran.err
+
+
+def test_a_group_that_is_not_there(run: Any) -> None:
+    ran = run("list", "everything")
+    assert (ran.code, ran.out) == (2, "")
+    assert "there is no group of documents called 'everything'" in ran.err
 
 
 def crash(*_: object, **__: object) -> None:

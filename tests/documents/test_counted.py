@@ -163,7 +163,7 @@ def test_a_count_of_other_things_is_refused_exactly(assignment: str, option: str
 def test_the_price_of_a_node_is_not_that_of_a_gpu(run: Any, faults: Faults) -> None:
     price = ("--set", "cluster.node=p5", "--set", "cluster.node.price.hourly=2.50 USD/GPU/h")
     (found,) = faults(run("estimate", "quickstart", *price))
-    assert "'USD/GPU/h' is for each GPU, and this is for each node" in found.sentence
+    assert "a price for each accelerator does not fit per: node" in found.sentence
 
 
 def test_yaml_says_the_same(run: Any, faults: Faults) -> None:

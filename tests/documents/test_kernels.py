@@ -57,10 +57,7 @@ FAST = """# nThread 1 nGpus 8
 STAMPED = NOW.replace("#wrong\n", "#wrong timestamp\n").replace("N/A\n", "N/A 2026-01-02 03:04:05\n")
 
 
-@pytest.fixture(autouse=True)
-def _in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts of other folders are not quoted."""
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_its_folder")
 
 
 def written(folder: Path, text: str | bytes, name: str = "table.csv") -> str:

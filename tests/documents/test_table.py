@@ -12,16 +12,12 @@ from costmodel.documents.kernels import of_runs
 from costmodel.documents.table import ALIASES, COLUMNS, MEMORIES, REQUIRED, TIMES, read_table
 from costmodel.errors import CostModelError
 
+pytestmark = pytest.mark.usefixtures("in_its_folder")
+
 HEADER = "id,layers,hidden,heads,seq_len,gpus,global_batch,gpu,glu,tp,step_time_s,notes"
 # Korthikanti et al. 2022 (arXiv 2205.05198), table 5: 22B on 8 A100, full recompute, 1.42 s a step.
 ROW = "22b,48,6144,64,2048,8,4,A100-80GB,false,8,1.42,full"
 TEXT = f"{HEADER}\n{ROW}\n"
-
-
-@pytest.fixture(autouse=True)
-def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Faults quote the text of files in the working folder alone."""
-    monkeypatch.chdir(tmp_path)
 
 
 def written(folder: Path, text: str | bytes) -> str:

@@ -58,6 +58,12 @@ def explained(name: str, quantity: str) -> Node:
     return told(asked(name), made(name), quantity)
 
 
+def drawn(root: Node, depth: int) -> list[str]:
+    """The lines of a tree, below the head."""
+    lines = [line.plain for line in tree.tree(load("llama-3-70b-512"), root, depth)]
+    return lines[lines.index("") + 1 :]
+
+
 def nodes(root: Node) -> Iterator[Node]:
     """Every node of a tree once: most are met in many places."""
     seen, waiting = {id(root)}, [root]
@@ -209,7 +215,7 @@ def test_known_facts_are_flagged() -> None:
     """The bytes of a context were not read in a source: the tree says so, and of the bandwidth it does not."""
     root = explained("llama-3-70b-512", "runtime")
     assert set(places(root).values()) == {"known"}
-    assert any("from general knowledge, page not re-read" in line.plain for line in tree.tree(root, 9))
+    assert any("from general knowledge, page not re-read" in line for line in drawn(root, 9))
     weights = explained("llama-3-70b-512", "weights")
     assert "known" not in {check for place, check in places(weights).items() if "stacks" in place}
 
@@ -261,10 +267,10 @@ def test_a_step_is_told_by_the_names_that_estimate_prints(name: str) -> None:
     assert {node.quantity: node.value for node in root.beneath} == {
         key: found[key] for _, key in TIME_TERMS if found[key]
     }
-    drawn = [line.plain for line in tree.tree(root, 2)]
+    lines = drawn(root, 2)
     for title, key in TIME_TERMS:
         if found[key]:
-            (line,) = (line for line in drawn if line[4:].startswith(f"{title}  "))
+            (line,) = (line for line in lines if line[4:].startswith(f"{title}  "))
             assert line[4:].startswith(f"{title}  {show_time(found[key], 4)}")
             assert key in line
             asked = told(setting, evaluation, key)
@@ -296,17 +302,17 @@ def test_memory_is_in_gib_and_traffic_is_not() -> None:
         ("mfu", [f"mfu {row['mfu'] * 100:.2f} %"]),
         ("tokens_per_s", [f"tokens_per_s {show(row['tokens_per_s'], 'token/s', 4)}"]),
     ):
-        drawn = [line.plain for line in tree.tree(explained("llama-3-70b-512", quantity), 9)]
-        assert drawn[: len(said)] == said
-        in_memory = any("iB" in line for line in drawn)
+        lines = drawn(explained("llama-3-70b-512", quantity), 9)
+        assert lines[: len(said)] == said
+        in_memory = any("iB" in line for line in lines)
         assert in_memory == quantity.startswith("memory")
         if in_memory:
-            assert not any(re.search(r"\d [kMGT]B\b(?!/s)", line.partition("←")[0]) for line in drawn)
+            assert not any(re.search(r"\d [kMGT]B\b(?!/s)", line.partition("←")[0]) for line in lines)
 
 
 @pytest.mark.parametrize("depth", [1, 3])
 def test_a_tree_is_no_deeper_than_asked(depth: int) -> None:
-    lines = [line.plain for line in tree.tree(explained("llama-3-70b-512", "dp_exposed"), depth)]
+    lines = drawn(explained("llama-3-70b-512", "dp_exposed"), depth)
     deepest = max(len(line) - len(line.lstrip("│ ")) for line in lines if "── " in line)
     assert deepest <= 4 * (depth - 1)
 
@@ -315,7 +321,7 @@ def test_each_group_of_branches_ends_once() -> None:
     """Also where the last part is met twice, as forward and backward of one exchange."""
     ends = Node("ends", 3.0, "s")
     root = Node("step_time", 7.0, "s", operation="sum", beneath=[ends, Node("other", 1.0, "s"), ends])
-    assert [line.plain for line in tree.tree(root, 2)] == [
+    assert drawn(root, 2) == [
         "step_time 7.000 s",
         "  = 3.000 s + 1.000 s + 3.000 s",
         "├── ends  3.000 s",

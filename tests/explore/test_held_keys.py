@@ -110,7 +110,7 @@ def test_null_holds_nothing_and_a_whole_plan_all_its_keys() -> None:
     assert load(NAME, ("plan.zero=null", "plan.dp=null")).held.values == {}
     assert {*load(NAME, ("plan={tp: 4, pp: 2}",)).held.values} == {"tp", "pp"}
     assert load(NAME, ("plan={tp: 4}", "plan=null")).held.values == {}
-    assert {*load(NAME, ("plan.zero=3", "plan={tp: 4}")).held.values} == {"tp"}, "the later one took its place"
+    assert {*load(NAME, ("plan.zero=3", "plan={tp: 4}")).held.values} == {"tp", "zero"}, "a key that was set stays set"
 
 
 def test_a_plan_that_is_all_from_the_command_line_is_nobody_s_own(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ SEVEN: dict[str, Any] = {
     "plan": {"micro_batch": 1},
 }
 ON_A_CLOUD_NODE: dict[str, Any] = {
-    **document("llama-3-8b", node="rtx4090-8", sequence=1024, global_batch=16, stack="deepspeed"),
+    **document("llama-3.2-3b", node="rtx4090-8", sequence=1024, global_batch=16, stack="deepspeed"),
     "plan": {"tp": 1, "micro_batch": 1, "zero": 3, "recompute": "full", "offload": ["optimizer", "parameters"]},
 }
 

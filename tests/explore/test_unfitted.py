@@ -14,6 +14,8 @@ from costmodel.documents.belief import Belief
 from costmodel.explore.calibrate.steps import Learned
 from costmodel.report.steps import known
 
+pytestmark = pytest.mark.usefixtures("in_its_folder")
+
 FOLDER = Path(__file__).parent / "measured"
 RUNS, NCCL = FOLDER / "mine.csv", FOLDER / "all_reduce_perf.txt"
 HEAD = "gpu,op,gpus,nodes,bytes,time_us,confidence\n"
@@ -58,14 +60,14 @@ def test_table_csv_and_markdown_say_the_same(run: Any, table: str) -> None:
 def test_too_few_of_what_nothing_in_use_predicts_is_named(run: Any, tmp_path: Path) -> None:
     path = tmp_path / "custom.csv"
     path.write_text("gpu,op,n_gpus,bytes,time_us,kernel\nh200-sxm,all_reduce,8,4096,9.1,custom\n", "utf-8")
-    shown = run("calibrate", str(path)).out
+    shown = run("calibrate", str(path), cwd=tmp_path).out
     assert "fewer than 12 timings of h200-sxm collectives all_reduce custom" in shown
 
 
 def test_with_nothing_fitted_the_reasons_are_said_and_no_legend(run: Any, tmp_path: Path) -> None:
     path = tmp_path / "gemm.csv"
     path.write_text("gpu,dtype,m,n,k,time_us\nabacus,bf16,8,4096,4096,9.0\n", "utf-8")
-    shown = run("calibrate", str(path)).out
+    shown = run("calibrate", str(path), cwd=tmp_path).out
     assert "no accelerator document for 'abacus'" in shown
     assert "in each pair" not in shown
     assert "-v" not in shown
@@ -83,7 +85,7 @@ def test_kernels_among_runs_are_called_what_they_are(run: Any, tmp_path: Path, m
     path = tmp_path / "kernels.csv"
     path.write_text(KERNELS[meaning], "utf-8")
     for words in (("calibrate", str(RUNS), str(path)), ("validate", str(path))):
-        ran = run(*words)
+        ran = run(*words, cwd=tmp_path)
         assert ran.code == 2
         assert ran.err.count("error[") == 1
         assert f"this is a table of {meaning}, not a table of training runs" in ran.err
@@ -134,7 +136,7 @@ def test_an_option_of_the_other_kind_of_table_is_refused(run: Any, table: Path, 
 def test_a_failed_test_of_nccl_is_refused(run: Any, tmp_path: Path) -> None:
     path = tmp_path / "all_reduce_perf.txt"
     path.write_text(NCCL.read_text("utf-8").replace("values : 0 OK", "values : 5 FAILED", 1), "utf-8")
-    ran = run("calibrate", str(path))
+    ran = run("calibrate", str(path), cwd=tmp_path)
     assert ran.code == 2
     assert "error[D015]: the test failed: 5 values" in ran.err
     assert "# Out of bounds values : 5 FAILED" in ran.err
@@ -147,7 +149,7 @@ def test_lines_among_results_are_remarked(run: Any, tmp_path: Path) -> None:
     last = max(place for place, line in enumerate(lines) if line.startswith("# Avg bus bandwidth"))
     odd = "host:1:2 [0] NCCL WARN something"
     path.write_text("\n".join([*lines[: last - 2], odd, *lines[last - 2 :]]), "utf-8")
-    (remark,) = json.loads(run("calibrate", str(path), "--json").out)["remarks"]
+    (remark,) = json.loads(run("calibrate", str(path), "--json", cwd=tmp_path).out)["remarks"]
     assert remark == f"{path}:{last - 1}: '{odd}' is no result and was passed over"
 
 
@@ -156,10 +158,10 @@ def test_a_text_of_nccl_cut_short_is_remarked(run: Any, tmp_path: Path) -> None:
     lines = NCCL.read_text("utf-8").splitlines()
     last = max(place for place, line in enumerate(lines) if line.startswith("# Avg bus bandwidth"))
     path.write_text("\n".join(lines[: last - 2]), "utf-8")
-    told = json.loads(run("calibrate", str(path), "--json").out)
+    told = json.loads(run("calibrate", str(path), "--json", cwd=tmp_path).out)
     (remark,) = told["remarks"]
     assert "cut short" in remark
-    assert remark in run("calibrate", str(path)).out.replace("\n", "")
+    assert remark in run("calibrate", str(path), cwd=tmp_path).out.replace("\n", "")
     assert "cut short" not in run("calibrate", str(NCCL)).out
 
 

@@ -26,6 +26,8 @@ from costmodel.explore.validate.words import precision_of, recompute_of
 
 # Korthikanti et al. 2022 (arXiv 2205.05198), table 5: Megatron-LM 22B on 8 A100 of 80 GB, batch 4, tensor parallel 8:
 # 1.42 s a step with full recompute, 1.10 s with selective recompute and sequence parallelism.
+pytestmark = pytest.mark.usefixtures("in_its_folder")
+
 BASE = {
     "id": "22b-full",
     "source": "Korthikanti et al. 2022 (arXiv 2205.05198) Table 5",
@@ -1011,7 +1013,7 @@ def test_one_unreadable_row_leaves_the_others_be(tmp_path: Path, run: Any) -> No
     ]
     total = score(part.figures)
     assert (total.rows, total.modelled) == (5, 2)
-    ran = run("validate", path, "--quantity", "memory")
+    ran = run("validate", path, "--quantity", "memory", cwd=tmp_path)
     assert (ran.code, "line 4, fits: true or false is wanted here, not 'OOM'" in ran.out) == (0, True)
     ran = run("calibrate", path)
     assert (ran.code, ran.err) == (0, "")

@@ -13,6 +13,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from costmodel.documents import foreign
+
 if TYPE_CHECKING:
     from costmodel.documents.case import load
     from costmodel.estimate.plan import predict
@@ -27,6 +29,15 @@ _ROOMS = {
     "search": "costmodel.explore.face",
     "explain": "costmodel.explore.face",
 }
+
+
+def _config(text: str, file: str) -> foreign.Foreign:
+    """A config.json as a model; its reader is loaded once a scenario names such a file."""
+    read: foreign.ReadForeign = import_module("costmodel.exchange.models").read_model
+    return read(text, file)
+
+
+foreign.register("model", _config)
 
 
 def __getattr__(name: str) -> Any:

@@ -33,6 +33,8 @@ KINDS: dict[str, tuple[str, ...]] = {
     "measurement": ("point",),
     "run": ("job",),
     "replica": (),
+    "request": ("req",),
+    "user": ("client",),
 }
 
 

@@ -285,6 +285,16 @@ def trace() -> Iterator[Trace]:
         _trace.reset(token)
 
 
+@contextmanager
+def untraced() -> Iterator[None]:
+    """Calls made inside are not recorded: of a number that is looked for, only what is found counts."""
+    token = _trace.set(None)
+    try:
+        yield
+    finally:
+        _trace.reset(token)
+
+
 def tracing() -> bool:
     """Whether a trace is being recorded."""
     return _trace.get() is not None

@@ -86,7 +86,8 @@ def fail(code: str, sentence: str, place: Place | None = None, hint: str = "") -
 FAULT_CODES = {
     "D001": "The file cannot be read: it does not exist, is a directory, is not UTF-8 text, is over 4 MB, is YAML over "
     "1 MB, a table of measurements over 256 MB, or has a word of over 10,000 letters.",
-    "D002": "The text is not YAML. The place is where the YAML reader stopped; look just before it.",
+    "D002": "The text is not YAML, or not JSON or a shell script where these are read. The place is where the reader "
+    "stopped; look just before it.",
     "D003": "An unknown key. Documents refuse keys they do not know, so that a slip of the pen cannot pass in silence.",
     "D004": "A key that has no default is missing from the mapping named.",
     "D005": "The same key stands twice in one mapping; YAML would keep only the last.",
@@ -113,6 +114,18 @@ FAULT_CODES = {
     "unmeasured.yaml, which stands in for parts that were never measured.",
     "D020": "A result or a baseline carries a digest of all that it says, and this one says something else: it was "
     "changed, or cut short, after it was written. What was kept is written again by the command that wrote it.",
+    "X001": "The text is of no format that is read here. The kind is told by its content, by keys that a format knows.",
+    "X002": "A value that is needed stands nowhere, neither in the file nor as a default of its format. Give the "
+    "option that says it.",
+    "X003": "The file says something that a document of this program cannot say and that would make a count wrong: an "
+    "architecture, a width, a pattern of layers. The sentence names the class and the key.",
+    "X004": "Two lines or files say different things of one option. Keep one of the two.",
+    "X005": "The file breaks a rule of its own format, for example sizes that have to divide one another.",
+    "X006": "A warning: an option of another version of the format, under an older name or with another default.",
+    "X007": "A warning: options that the format does not have. They are left out; look for a letter that is off.",
+    "X008": "Code would have to run to know a value: $(…), a loop, a condition that the text does not decide. Nothing "
+    "is run; write the value into the text, or give what the program prints of its configuration.",
+    "X010": "The text is too long, or nested too deep, to be read: over 4 MiB, 50,000 lines or values, or 64 levels.",
     "C001": "--set takes path=value, for example --set plan.tp=4; the path names a key of the scenario, as those below "
     "set: of measured runs do.",
     "C002": "The output file exists or cannot be written. Nothing is overwritten without --force.",
@@ -130,8 +143,11 @@ FAULT_CODES = {
     "C013": "diff takes two scenarios or results, or one with --set or --plans, for example --plans 0,1; 0 is its own.",
     "C014": "calibrate takes --node, --source and --replace with kernels, --where, --leave-out and --afresh with runs.",
     "C015": "A file or a document is named twice, and would count twice.",
+    "C030": "The command answers questions about training and the scenario serves, or the other way round.",
     "C020": "--engine names what works on a search: local, dask, dask=ADDRESS or mpi; extras bring dask and mpi.",
     "C021": "--into names the folder of a search: its state, with --keep all its plans; --resume goes on from there.",
     "C022": "The surroundings do not give what the program needs: memory, open files, processes, space on a disk, a "
     "folder that can be read or written, a package that can be loaded. The sentence says which; the program is sound.",
+    "C023": "diagnose takes what was measured of one step: --step 18.9s, --mfu 38% or --tokens-per-s 450k, terms of a "
+    "profile as --term dp_exposed=0.5s, or --from FILE with lines of name,value.",
 }

@@ -23,6 +23,7 @@ _NAMES = {"k": "kilo", "M": "mega", "G": "giga", "T": "tera"}
 _WORDS = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 _MULTIPLES = {**_DECIMAL, **_BINARY, **_WORDS}
 _COUNT_SUFFIXES = {"": 1.0, "B": 1e9, **_MULTIPLES}
+_TENS = {"100": 100.0, "1000": 1e3}  # a rate for each so many
 
 _SYMBOLS: dict[str, tuple[float, dict[str, int]]] = {
     "B": (1.0, {"B": 1}),
@@ -36,8 +37,10 @@ _SYMBOLS: dict[str, tuple[float, dict[str, int]]] = {
     "s": (1.0, {"s": 1}),
     "J": (1.0, {"J": 1}),
     **dict.fromkeys(("W", "watt", "watts"), (1.0, {"J": 1, "s": -1})),
+    "Wh": (3600.0, {"J": 1}),
     "Hz": (1.0, {"s": -1}),
     "g": (1e-3, {"kg": 1}),
+    "t": (1e3, {"kg": 1}),
     "USD": (1.0, {"USD": 1}),
     "$": (1.0, {"USD": 1}),
 }
@@ -65,9 +68,19 @@ _EXAMPLES = {
     "USD": "3 M USD",
     "USD/s": "2.50 USD/GPU/h",
     "1/s": "1830 MHz",
+    "J": "5 GWh",
+    "kg": "1800 t",
+    "kg/J": "380 g/kWh",
     "1": "0.81 or 81 %",
 }
-_OWN_EXAMPLES = {"token/s": "300,000 token/s", "token/GPU/s": "9,000 token/s", "USD/node/s": "98.32 USD/h"}
+_OWN_EXAMPLES = {
+    "token/s": "300,000 token/s",
+    "token/GPU/s": "9,000 token/s",
+    "USD/node/s": "98.32 USD/h",
+    "1/node/s": "3.8 /1000 node-days",
+    "run/s": "2.2 /day",
+    "request/s": "8 requests/s",
+}
 # How what was counted leads to what is counted there.
 _RELATED = {
     ("GPU", "node"): "nodes are GPUs over those of a node; write e.g. '4 nodes'",
@@ -107,15 +120,19 @@ def _factor(symbol: str) -> tuple[float, dict[str, int]]:
 
 @functools.lru_cache(maxsize=512)
 def parse_unit(text: str) -> tuple[float, Dimension]:
-    """The factor to SI base units and the dimension of a unit such as "TB/s" or "USD/GPU/h"."""
+    """The factor to SI base units and the dimension of a unit such as "TB/s", "USD/GPU/h" or "/1000 node-days"."""
     factor = 1.0
     total: dict[str, int] = {}
-    for position, part in enumerate(text.split("/")):
+    parts = text.split("/")
+    for position, part in enumerate(parts):
         if not part.strip():
+            if position == 0 and len(parts) > 1 and text.strip() != "/":
+                continue  # "8 /s", "/1000 node-days"
             raise UnitError(f"'{text}' is not a unit")
         sign = 1 if position == 0 else -1
         for symbol in _symbols(part):
-            size, dimension = (_MULTIPLES[symbol], {}) if symbol in _MULTIPLES else _factor(symbol)
+            whole = _TENS.get(symbol) if position > 0 else None
+            size, dimension = (whole or _MULTIPLES[symbol], {}) if whole or symbol in _MULTIPLES else _factor(symbol)
             factor *= size**sign
             for base, power in dimension.items():
                 total[base] = total.get(base, 0) + sign * power
@@ -180,6 +197,8 @@ def parse(text: str, unit: str) -> float:
     0.05
     >>> parse("$3M", "USD"), parse("30 days", "s")
     (3000000.0, 2592000.0)
+    >>> parse("1 kWh", "J"), round(parse("3.8 /1000 node-days", "1/node/s") * 86400, 6)
+    (3600000.0, 0.0038)
     """
     match = _NUMBER.match(_MONEY.sub(r"\1 \2 USD\3", _PER.sub("/", text)))
     if match is None:

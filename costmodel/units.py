@@ -135,11 +135,20 @@ def _dollars(value: float, digits: int) -> str:
     return f"{value:,.2f}" if abs(value) >= 1 or not value else significant(value, digits)
 
 
+_RATES = {
+    "kg/J": ("g/kWh", 3.6e9),
+    "1/node/s": ("/1000 node-days", 86.4e6),
+    "run/s": ("/day", 86400.0),
+}
+
+
 def show(value: float, unit: str, digits: int = 3) -> str:
     """An SI value with a prefix a person reads easily.
 
     >>> show(3.35e12, "B/s"), show(134217728, "B"), show(0.5, "1"), show(8192, "1"), show(0.0801, "USD")
     ('3.35 TB/s', '134 MB', '0.500', '8,192', '$0.0801')
+    >>> show(1.728e13, "J"), show(1.847e6, "kg"), show(3.8e-3 / 86400, "1/node/s")
+    ('4.80 GWh', '1,847 t', '3.80 /1000 node-days')
     """
     value = float(value)
     if unit == "s":
@@ -148,6 +157,13 @@ def show(value: float, unit: str, digits: int = 3) -> str:
         return f"{value:,.0f}" if value.is_integer() else significant(value, digits)
     if unit == "J/s":
         return _scaled(value, "W", digits)
+    if unit == "J":
+        return _scaled(value / 3600, "Wh", digits)
+    if unit == "kg":
+        return f"{significant(value / 1e3, digits)} t" if abs(value) >= 1e3 else f"{significant(value, digits)} kg"
+    if unit in _RATES:
+        written, factor = _RATES[unit]
+        return f"{significant(value * factor, digits)} {written}"
     if unit == "USD/s":
         return f"{value * 3600:,.2f} USD/h"
     if unit == "USD":

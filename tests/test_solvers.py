@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel import solvers
-from costmodel.solvers import fixed_point, greatest_within
+from costmodel.solvers import Curves, Line, fixed_point, greatest_within, last_within
 
 
 def test_examples_run() -> None:
@@ -68,3 +68,35 @@ def test_infinite_and_zero_rows_have_settled() -> None:
     value, moved = fixed_point(lambda x: np.array([np.inf, 0.0]) + 0 * np.minimum(x, 1), np.ones(2))
     assert value.tolist() == [np.inf, 0.0]
     assert moved.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("root", [1e-3, 0.3, 1.0, 7.0, 9.999])
+def test_last_within_finds_where_an_excess_begins(root: float) -> None:
+    for excess in (
+        lambda x: np.log(x / root),
+        lambda x: (x / root) ** 5 - 1,
+        lambda x: np.where(x <= root, -1.0, np.inf),
+    ):
+        found = float(last_within(excess, 1e-4, 10.0))
+        assert found <= root * (1 + 1e-12)
+        assert found == pytest.approx(root, rel=2e-2, abs=2e-4)
+
+
+def test_last_within_takes_an_end_where_nothing_changes() -> None:
+    ends = [float(last_within(lambda x, sign=sign: sign + 0 * x, 1.0, 10.0)) for sign in (-1.0, 1.0)]
+    assert ends == [10.0, 1.0]
+
+
+def test_curves_are_exact_at_their_points_and_near_between() -> None:
+    grid = Curves.points(1024.0)
+    curves = Curves(np.stack([3 + grid, np.sqrt(grid) + grid**1.5]), np.array([0, 1, 1]))
+    numbers = np.array([100.3, 517.7, float(grid[40])])
+    exact = np.array([3 + numbers[0], *(np.sqrt(numbers[1:]) + numbers[1:] ** 1.5)])
+    assert curves.at(numbers) == pytest.approx(exact, rel=5e-4)
+    assert float(curves.at(numbers)[2]) == pytest.approx(float(exact[2]), rel=1e-9)
+
+
+def test_lines_pass_through_both_values() -> None:
+    line = Line.through(np.array([3.0, 10.0]), np.array([5.0, 10.0]), 2.0, np.array([0, 1]))
+    assert line.at(np.array([2.0, 2.0])).tolist() == [3.0, 10.0]
+    assert line.at(np.array([4.0, 4.0])).tolist() == [5.0, 10.0]

@@ -11,6 +11,8 @@ import typer
 import costmodel
 from costmodel.commands.calibrate import calibrate
 from costmodel.commands.check import check
+from costmodel.commands.collective import collective
+from costmodel.commands.diagnose import diagnose
 from costmodel.commands.diff import diff
 from costmodel.commands.documents import init, list_documents, schema, show
 from costmodel.commands.estimate import comm, estimate, memory
@@ -18,8 +20,10 @@ from costmodel.commands.evidence import validate
 from costmodel.commands.explain import explain
 from costmodel.commands.guard import guarded
 from costmodel.commands.help_text import Command, Group
+from costmodel.commands.imports import import_file
 from costmodel.commands.measure import measure
 from costmodel.commands.pipeline import pipeline
+from costmodel.commands.run import run
 from costmodel.commands.search import search
 from costmodel.commands.shared import NoColorOption
 from costmodel.commands.vary import scale, sensitivity, solve, sweep
@@ -36,11 +40,13 @@ app = typer.Typer(
 )
 
 LOOK, CHOOSE, COMPARE = "Look at one plan", "Choose a plan", "Compare"
-TRUST, DOCUMENTS = "Trust", "Documents"
+TRUST, EXCHANGE, DOCUMENTS = "Trust", "Exchange", "Documents"
 app.command(cls=Command, rich_help_panel=LOOK)(estimate)
 app.command(cls=Command, rich_help_panel=LOOK)(memory)
 app.command(cls=Command, rich_help_panel=LOOK)(comm)
 app.command(cls=Command, rich_help_panel=LOOK)(pipeline)
+app.command(cls=Command, rich_help_panel=LOOK)(run)
+app.command(cls=Command, rich_help_panel=LOOK)(collective)
 app.command(cls=Command, rich_help_panel=LOOK)(explain)
 app.command(cls=Command, rich_help_panel=CHOOSE)(search)
 app.command(cls=Command, rich_help_panel=CHOOSE)(sweep)
@@ -49,9 +55,11 @@ app.command(cls=Command, rich_help_panel=CHOOSE)(sensitivity)
 app.command(cls=Command, rich_help_panel=CHOOSE)(solve)
 app.command(cls=Command, rich_help_panel=COMPARE)(diff)
 app.command(cls=Command, rich_help_panel=COMPARE)(check)
+app.command(cls=Command, rich_help_panel=COMPARE)(diagnose)
 app.command(cls=Command, rich_help_panel=TRUST)(validate)
 app.command(cls=Command, rich_help_panel=TRUST)(measure)
 app.command(cls=Command, rich_help_panel=TRUST)(calibrate)
+app.command("import", cls=Command, rich_help_panel=EXCHANGE)(import_file)
 app.command("list", cls=Command, rich_help_panel=DOCUMENTS)(list_documents)
 app.command(cls=Command, rich_help_panel=DOCUMENTS)(show)
 app.command(cls=Command, rich_help_panel=DOCUMENTS)(init)

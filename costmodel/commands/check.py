@@ -10,7 +10,7 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.output import written
 from costmodel.commands.shared import SetOption, answering_in
-from costmodel.errors import Place, fail
+from costmodel.errors import CostModelError, Place, fail
 from costmodel.report.reply import Reply
 
 if TYPE_CHECKING:
@@ -57,10 +57,17 @@ def check(
 
     Next: costmodel diff A B
     """
+    from costmodel.documents.case import load_any
     from costmodel.explore.compare.check import Holding, renewed
     from costmodel.explore.compare.check import check as run
     from costmodel.report import check as report
 
+    if any(_serves(name) for name in scenarios):
+        from costmodel.commands import serving
+
+        cases = [load_any(name, assignments or ()) for name in scenarios]
+        refused = [("--against", against is not None), ("--update", update), ("--exact", exact)]
+        return serving.check(cases, verbose=verbose, refused=refused)
     baseline = _baseline(against, update=update)
     holding = Holding(None if update else baseline, _share(within), exact)
     found = run(scenarios, holding, tuple(assignments or ()))
@@ -77,6 +84,16 @@ def check(
             "markdown": lambda: report.markdown(found),
         },
     )
+
+
+def _serves(name: str) -> bool:
+    """Whether a scenario serves; what cannot be read is said by the check itself."""
+    from costmodel.documents.case import load_any
+
+    try:
+        return name != "-" and load_any(name).kind == "serving"
+    except CostModelError:
+        return False
 
 
 def _baseline(path: Path | None, *, update: bool) -> Baseline | None:

@@ -37,12 +37,54 @@ def scenarios_and_models(incomplete: str) -> list[str]:
 
 def shelves(incomplete: str) -> list[str]:
     """Groups of documents, as `list` calls them."""
-    return _beginning([*map(plural, FOLDER_OF), "hardware"], incomplete)
+    return _beginning([*map(plural, FOLDER_OF), "hardware", "keys"], incomplete)
+
+
+def keys(incomplete: str) -> list[str]:
+    """Keys of a scenario and of the documents it names."""
+    from costmodel.documents.keys import all_keys
+
+    return _beginning((key.path for key in all_keys()), incomplete)
+
+
+def assignments(incomplete: str) -> list[str]:
+    """path=value of --set: paths, and behind the sign values."""
+    from costmodel.documents.keys import values_of
+
+    path, sign, _ = incomplete.partition("=")
+    return _beginning((f"{path}={value}" for value in values_of(path)), incomplete) if sign else keys(incomplete)
 
 
 def documents(incomplete: str) -> list[str]:
     """Documents of every kind."""
     return _beginning((name for kind in FOLDER_OF for name in names(kind)), incomplete)
+
+
+def nodes(incomplete: str) -> list[str]:
+    """Nodes by name, or by path."""
+    return _beginning(names("node"), incomplete) + _files(incomplete)
+
+
+def models(incomplete: str) -> list[str]:
+    """Models by name, or by path."""
+    return _beginning(names("model"), incomplete) + _files(incomplete)
+
+
+def accelerators(incomplete: str) -> list[str]:
+    """Accelerators by name."""
+    return _beginning(names("accelerator"), incomplete)
+
+
+def stacks(incomplete: str) -> list[str]:
+    """Training software by name, or by path."""
+    return _beginning(names("stack"), incomplete) + _files(incomplete)
+
+
+def precisions(incomplete: str) -> list[str]:
+    """Types of the matmuls."""
+    from costmodel.documents.precision import Precision
+
+    return _beginning(get_args(Precision), incomplete)
 
 
 def measured(incomplete: str) -> list[str]:
@@ -71,6 +113,11 @@ def pairs(incomplete: str) -> list[str]:
     first, comma, _ = incomplete.partition(",")
     ranked = [name for name, column in COLUMNS.items() if column.better != "neither"]
     return _beginning((f"{first}{comma}{name}" if comma else name for name in ranked), incomplete)
+
+
+def collectives(incomplete: str) -> list[str]:
+    """Operations of `collective`."""
+    return _beginning(("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "send"), incomplete)
 
 
 def schedules(incomplete: str) -> list[str]:

@@ -8,7 +8,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.shared import SetOption, answering
-from costmodel.errors import Place, fail
+from costmodel.errors import CostModelError, Place, fail
 from costmodel.report.reply import Reply
 
 BeforeArgument = Annotated[
@@ -68,11 +68,29 @@ def diff(
     if before == "-" and after in ("", "-"):
         raise fail("C013", "standard input is read once", None, "put one of the two into a file")
     first, second = _ranks(plans)
+    if _serves(before):
+        from costmodel.commands import serving
+        from costmodel.documents.case import load_any
+
+        serving.without("diff", [("--plans", bool(plans))])
+        sides = load_any(before), load_any(after or before, assignments or ())
+        said = f"{before} → {after or 'changed'}"
+        return serving.diff(*sides, said, exit_code=exit_code)
     found = compare(side_of(before, first), side_of(after or before, second, tuple(assignments or ())))
     title = f"{before}{_told(first)} → {after or ('changed' if assignments else before)}{_told(second)}"
     return Reply(
         lambda: report.diff(found, title), lambda: report.diff_json(found), "figures", yes=found.same or not exit_code
     )
+
+
+def _serves(name: str) -> bool:
+    """Whether a scenario serves; what cannot be read is said by the comparison itself."""
+    from costmodel.documents.case import load_any
+
+    try:
+        return name != "-" and load_any(name).kind == "serving"
+    except CostModelError:
+        return False
 
 
 def _told(rank: int | None) -> str:

@@ -9,6 +9,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.shared import answering
+from costmodel.errors import Place, fail
 from costmodel.report.reply import Reply
 
 
@@ -26,7 +27,11 @@ class Shelf(StrEnum):
     FABRICS = "fabrics"
     EFFICIENCIES = "efficiencies"
     BELIEFS = "beliefs"
+    RELIABILITY = "reliability"
+    PRACTICES = "practices"
+    GRIDS = "grids"
     MEASURED = "measured"
+    KEYS = "keys"
 
 
 class Kind(StrEnum):
@@ -42,6 +47,9 @@ class Kind(StrEnum):
     FABRIC = "fabric"
     EFFICIENCY = "efficiency"
     BELIEF = "belief"
+    RELIABILITY = "reliability"
+    PRACTICE = "practice"
+    GRID = "grid"
     MEASURED = "measured"
 
 
@@ -57,6 +65,9 @@ _KINDS = {
     Shelf.FABRICS: ["fabric"],
     Shelf.EFFICIENCIES: ["efficiency"],
     Shelf.BELIEFS: ["belief"],
+    Shelf.RELIABILITY: ["reliability"],
+    Shelf.PRACTICES: ["practice"],
+    Shelf.GRIDS: ["grid"],
     Shelf.MEASURED: ["measured"],
 }
 
@@ -73,6 +84,7 @@ _WORDS = {
     Shelf.FABRICS: "fabric network networks interconnect interconnects link links nic nics",
     Shelf.EFFICIENCIES: "efficiency fit fits",
     Shelf.BELIEFS: "belief prior priors",
+    Shelf.KEYS: "key paths settings options fields parameters",
     Shelf.MEASURED: "measurement measurements run runs benchmark benchmarks table tables",
 }
 _SHELVES = {word: shelf for shelf, words in _WORDS.items() for word in words.split()} | {it.value: it for it in Shelf}
@@ -81,7 +93,7 @@ _SHELVES = {word: shelf for shelf, words in _WORDS.items() for word in words.spl
 def _shelf(word: str) -> Shelf:
     """The group of documents that a word names, one or several."""
     from costmodel.documents.suggestions import nearest
-    from costmodel.errors import Place, fail
+    from costmodel.errors import fail
 
     if word.lower() in _SHELVES:
         return _SHELVES[word.lower()]
@@ -103,11 +115,21 @@ def list_documents(
             autocompletion=completion.shelves,
         ),
     ] = None,
+    prefix: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PREFIX]",
+            help="Of keys, those that begin so",
+            show_default=False,
+            autocompletion=completion.keys,
+        ),
+    ] = None,
 ) -> Reply:
-    """Which scenarios, models, stacks and hardware are known by name; hardware by maker and generation.
+    """Which scenarios, models, stacks and hardware are known by name, hardware by maker; which keys --set takes.
 
     Examples:
       costmodel list models
+      costmodel list keys plan.
       costmodel list hardware
 
     Next: costmodel show NAME
@@ -115,9 +137,23 @@ def list_documents(
     from costmodel.documents.library import by_maker, title_of
     from costmodel.report import documents as report
 
-    kinds = _KINDS[_shelf(shelf)] if shelf else _SHOWN
+    asked = None if shelf is None else _shelf(shelf)
+    if asked is Shelf.KEYS:
+        return _keys(prefix or "")
+    if prefix is not None:
+        raise fail("C003", f"'{prefix}' begins no key: '{shelf}' are documents", None, f"costmodel list keys {prefix}")
+    kinds = _SHOWN if asked is None else _KINDS[asked]
     found = {kind: [(name, title_of(kind, name)) for name in by_maker(kind)] for kind in kinds}
     return Reply(lambda: report.listed(found), lambda: report.listed_json(found), "documents")
+
+
+def _keys(prefix: str) -> Reply:
+    """Every key that --set takes and that begins so."""
+    from costmodel.documents.keys import keys_of
+    from costmodel.report import documents as report
+
+    found = keys_of(prefix)
+    return Reply(lambda: report.keys(found), lambda: report.keys_json(found), "keys")
 
 
 @answering

@@ -2,89 +2,117 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.shared import ScenarioArgument, SetOption, VerboseOption, answering
+from costmodel.commands.shared import VerboseOption, answering
+from costmodel.commands.short_form import Question, asking
 from costmodel.report.reply import Reply
 
 if TYPE_CHECKING:
+    from costmodel.documents.case import LoadedScenario
     from costmodel.estimate.plan import Answer
+    from costmodel.estimate.serving.plan import ServingAnswer
 
 # Everything heavy is imported by the command that needs it, so that --help is quick.
 
 
-def predicted(scenario: str, assignments: list[str] | None) -> Answer:
-    """The scenario's own plan, evaluated."""
-    from costmodel.documents.case import load
+def predicted(case: LoadedScenario) -> Answer:
+    """The training scenario's own plan, evaluated."""
+    from costmodel.documents.case import training
     from costmodel.estimate.plan import predict
 
-    return predict(load(scenario, assignments or ()))
+    return predict(training(case))
 
 
-def works(asked: Answer) -> bool:
-    """Whether a plan is legal and fits."""
+def works(asked: Answer | ServingAnswer) -> bool:
+    """Whether a plan is valid, fits and keeps its limits."""
     return not (asked.refused or asked.broken)
 
 
 @answering
-def estimate(scenario: ScenarioArgument, assignments: SetOption = None, verbose: VerboseOption = False) -> Reply:
+@asking
+def estimate(question: Question, verbose: VerboseOption = False) -> Reply:
     """How long a step takes, how much memory it needs, what it costs.
 
     Examples:
       costmodel estimate llama-3-70b-512
       costmodel estimate llama-3-70b-512 --set plan.tp=4 --set plan.pp=8
+      costmodel estimate --model llama-3.1-8b --gpu h200 --gpus 16
 
     Exit code 1 when the plan is not legal, does not fit or breaks a limit.
 
     Next: costmodel search SCENARIO
     """
+    case = question.loaded()
+    if case.kind == "serving":
+        from costmodel.commands import serving
+
+        return serving.estimate(case, verbose=verbose)
     from costmodel.report import estimate as report
     from costmodel.report import machine
 
-    asked = predicted(scenario, assignments)
+    asked = predicted(case)
     said = report.estimate
     return Reply(lambda: said(asked, verbose=verbose), lambda: machine.estimate(asked), "plans", yes=works(asked))
 
 
+_SCENARIO_OR_MODEL = Annotated[
+    str | None,
+    typer.Argument(
+        help="A scenario or a model, by name or path; or flags alone",
+        show_default=False,
+        autocompletion=completion.scenarios_and_models,
+    ),
+]
+
+
 @answering
-def memory(
-    scenario: Annotated[
-        str,
-        typer.Argument(
-            help="A scenario or a model, by name or path",
-            show_default=False,
-            autocompletion=completion.scenarios_and_models,
-        ),
-    ],
-    assignments: SetOption = None,
-    verbose: VerboseOption = False,
-) -> Reply:
+@functools.partial(asking, argument=_SCENARIO_OR_MODEL)
+def memory(question: Question, verbose: VerboseOption = False) -> Reply:
     """Where the bytes of the worst stage go, and whether they fit; for a model, its weights and states alone.
 
     Examples:
       costmodel memory llama-3-70b-512
       costmodel memory llama-3-70b
+      costmodel memory llama-3-70b --gpu h100 --gpus 64
 
     Exit code 1 when the plan is not legal, does not fit or breaks a limit.
 
     Next: costmodel explain SCENARIO memory_peak
     """
-    from costmodel.explore.explain.alone import alone, is_model
+    from costmodel.explore.explain.alone import is_model
     from costmodel.report import ledger, machine
 
-    if is_model(scenario) and not assignments:
-        facts = alone(scenario)
-        return Reply(lambda: ledger.model_memory(facts), lambda: machine.model_memory(facts), "recipes")
-    asked = predicted(scenario, assignments)
+    if question.scenario is not None and is_model(question.scenario):
+        if question.is_plain:
+            return _model_memory(question.scenario, verbose=verbose)
+        question = question.with_model()
+    case = question.loaded()
+    if case.kind == "serving":
+        from costmodel.commands import serving
+
+        return serving.memory(case, verbose=verbose)
+    asked = predicted(case)
     said = ledger.memory
     return Reply(lambda: said(asked, verbose=verbose), lambda: machine.memory(asked), "ledger", yes=works(asked))
 
 
+def _model_memory(model: str, *, verbose: bool) -> Reply:
+    """A model alone."""
+    from costmodel.explore.explain.alone import alone
+    from costmodel.report import ledger, machine
+
+    facts, lines = alone(model), ledger.model_memory
+    return Reply(lambda: lines(facts, verbose=verbose), lambda: machine.model_memory(facts), "recipes")
+
+
 @answering
-def comm(scenario: ScenarioArgument, assignments: SetOption = None) -> Reply:
+@asking
+def comm(question: Question) -> Reply:
     """Who talks over which link, how often, how long, and what of it is exposed.
 
     Examples:
@@ -97,6 +125,11 @@ def comm(scenario: ScenarioArgument, assignments: SetOption = None) -> Reply:
     """
     from costmodel.report import communication, machine
 
-    asked = predicted(scenario, assignments)
+    case = question.loaded()
+    if case.kind == "serving":
+        from costmodel.commands import serving
+
+        return serving.comm(case)
+    asked = predicted(case)
     said = communication.communication
     return Reply(lambda: said(asked), lambda: machine.communication(asked), "transfers", yes=works(asked))

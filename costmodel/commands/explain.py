@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.shared import SetOption, answering
+from costmodel.commands.shared import answering
+from costmodel.commands.short_form import Question, asking
 from costmodel.errors import fail
 from costmodel.report.reply import Reply
 
+RanksOption = Annotated[
+    int | None, typer.Option("--ranks", min=2, max=64, help="Of ring-all-reduce, step by step", show_default=False)
+]
+MessageOption = Annotated[str, typer.Option("--message", metavar="BYTES", help="Of that, the buffer of a rank")]
+BandwidthOption = Annotated[
+    str, typer.Option("--bandwidth", metavar="RATE", help="Of that, a rank's link one way", show_default=False)
+]
+LatencyOption = Annotated[str, typer.Option("--latency", metavar="TIME", help="Of that, of each step")]
+_WHAT = Annotated[
+    str | None,
+    typer.Argument(
+        help="A scenario, or a word or code; of a scenario in flags, a figure",
+        show_default=False,
+        autocompletion=completion.explained,
+    ),
+]
+
 
 @answering
+@functools.partial(asking, argument=_WHAT)
 def explain(
-    what: Annotated[
-        str | None,
-        typer.Argument(help="A scenario, or a word or code", show_default=False, autocompletion=completion.explained),
-    ] = None,
+    question: Question,
     quantity: Annotated[
         str | None,
         typer.Argument(
@@ -27,13 +44,19 @@ def explain(
     ] = None,
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     depth: Annotated[int, typer.Option("--depth", min=1, max=50, help="How far down the tree")] = 3,
-    assignments: SetOption = None,
+    ranks: RanksOption = None,
+    message: MessageOption = "1 GB",
+    bandwidth: BandwidthOption = "",
+    latency: LatencyOption = "0 s",
 ) -> Reply:
     """Why a figure is what it is: equation, inputs, units and source of each; or what a word or code means.
 
     Examples:
       costmodel explain llama-3-70b-512 dp_exposed
+      costmodel explain step_time --model llama-3.1-8b --gpu h100 --gpus 64
       costmodel explain ring_time
+      costmodel explain llama-3-70b-512 plan
+      costmodel explain ring-all-reduce --ranks 4
       costmodel explain matrix multiply
       costmodel explain L002
 
@@ -45,22 +68,65 @@ def explain(
     from costmodel.explore.explain.pages import page
     from costmodel.report import tree
 
-    if what is None:
+    what = question.scenario or ""
+    if ranks is not None:
+        return _ring(what, ranks, message, bandwidth, latency)
+    if question.is_flags and not _is_scenario(what):
+        figure = " ".join(filter(None, (what, quantity, *(more or ())))) or "step_time"
+        return _figure(replace(question, scenario=None), figure, depth)
+    if not what:
         return Reply(tree.words, tree.words_json)
     words = " ".join(filter(None, (what, quantity, *(more or ()))))
     if more or (quantity is not None and (meaning_of(words) or not _asked_of_a_scenario(what, quantity))):
         what, quantity = words, None
+    if quantity == "plan" and _is_scenario(what):
+        return _plan(question)
     if quantity is not None:
-        return _figure(what, quantity, assignments or (), depth)
+        return _figure(question, quantity, depth)
     if _is_scenario(what):
         raise fail("C003", f"'{what}' is a scenario; say which figure", None, f"costmodel explain {what} step_time")
     about = page(what)
     return Reply(lambda: tree.page(about), lambda: tree.page_json(about))
 
 
-def _figure(scenario: str, quantity: str, assignments: Sequence[str], depth: int) -> Reply:
+def _ring(word: str | None, ranks: int, message: str, bandwidth: str, latency: str) -> Reply:
+    """An all-reduce over a ring of so many ranks, step by step."""
+    from costmodel.explore.explain.ring_steps import ring, usual_bandwidth
+    from costmodel.parsing import UnitError, parse
+    from costmodel.report import ring_steps
+
+    if word not in ("ring-all-reduce", "ring_time", "ring_chunk"):
+        raise fail("C003", "--ranks is for ring-all-reduce", None, "costmodel explain ring-all-reduce --ranks 4")
+    try:
+        sizes = parse(message, "B"), parse(bandwidth, "B/s") if bandwidth else usual_bandwidth(), parse(latency, "s")
+    except UnitError as error:
+        raise fail("C003", str(error), None, '--message "1 GB" --bandwidth "50 GB/s" --latency "5 us"') from None
+    if not (0 < sizes[0] < 1e18 and 0 < sizes[1] < 1e18 and 0 <= sizes[2] < 1e6):
+        raise fail("C003", "a ring has bytes, a rate, and no negative latency", None, '--message "1 GB"')
+    found = ring(ranks, *sizes)
+    return Reply(
+        lambda: ring_steps.ring_table(found, stated=bool(bandwidth)), lambda: ring_steps.ring_json(found), "steps"
+    )
+
+
+def _plan(question: Question) -> Reply:
+    """The scenario's plan beside its neighbours."""
+    from costmodel.estimate.plan import predict
+    from costmodel.explore.explain.neighbours import neighbours
+    from costmodel.report import machine
+    from costmodel.report import neighbours as report
+    from costmodel.report.plan import refusal
+
+    asked = predict(question.case())
+    if asked.refused:
+        return Reply(lambda: refusal(asked), lambda: machine.estimate(asked), "refused", yes=False)
+    others = neighbours(asked)
+    return Reply(lambda: report.plan(asked, others), lambda: report.plan_json(asked, others), "neighbours")
+
+
+def _figure(question: Question, quantity: str, depth: int) -> Reply:
     """A figure of a scenario's plan, as a tree of equations."""
-    from costmodel.documents.case import load
+    from costmodel.documents.case import training
     from costmodel.estimate.plan import predict
     from costmodel.explore.explain.explain import quantities
     from costmodel.explore.explain.labels import meaning_of
@@ -69,10 +135,15 @@ def _figure(scenario: str, quantity: str, assignments: Sequence[str], depth: int
     from costmodel.report import machine, tree
     from costmodel.report.plan import refusal
 
+    loaded = question.loaded()
+    if loaded.kind == "serving":
+        from costmodel.commands import serving
+
+        return serving.explain(loaded, quantity, depth)
     quantity = quantity if quantity in quantities() else (meaning_of(quantity) or ("", ""))[1] or quantity
     if quantity not in quantities() and quantity in all_words():
         raise fail("C003", f"'{quantity}' is a word, not a figure of a plan", None, f"costmodel explain {quantity}")
-    case = load(scenario, assignments)
+    case = training(loaded)
     asked = predict(case)
     if asked.refused:
         return Reply(lambda: refusal(asked), lambda: machine.estimate(asked), yes=False)

@@ -71,6 +71,7 @@ def measure(
     from costmodel.report import measured as report
 
     here = found_device(device.value if device else None)
+
     with stoppable() as stopped:
         if collectives:
             found = measured_collectives(here, ranks, stopped)

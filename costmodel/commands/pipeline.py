@@ -8,13 +8,15 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.estimate import works
-from costmodel.commands.shared import ScenarioArgument, SetOption, answering
+from costmodel.commands.shared import answering
+from costmodel.commands.short_form import Question, asking
 from costmodel.report.reply import Reply
 
 
 @answering
+@asking
 def pipeline(
-    scenario: ScenarioArgument,
+    question: Question,
     schedule: Annotated[
         str,
         typer.Option(
@@ -25,7 +27,6 @@ def pipeline(
             autocompletion=completion.schedules,
         ),
     ] = "",
-    assignments: SetOption = None,
 ) -> Reply:
     """How a plan's stages wait for each other: bubble, micro-batches in flight, balance, and a timeline.
 
@@ -37,10 +38,9 @@ def pipeline(
 
     Next: costmodel explain SCENARIO bubble
     """
-    from costmodel.documents.case import load
     from costmodel.explore.explain.pipelines import named, pipelines
     from costmodel.report import pipeline as report
 
     schedules = named(schedule)
-    found = pipelines(load(scenario, assignments or ()), schedules)
+    found = pipelines(question.case(), schedules)
     return Reply(lambda: report.pipeline(found), lambda: report.pipeline_json(found), "schedules", yes=works(found.own))

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.shared import ScenarioArgument, SetOption, answering
+from costmodel.commands.shared import answering
+from costmodel.commands.short_form import Question, asking
 from costmodel.errors import Place, fail
 from costmodel.report.reply import Reply
 
 if TYPE_CHECKING:
+    from costmodel.documents.case import Case, LoadedScenario
     from costmodel.explore.search.ranges import Axis
     from costmodel.explore.search.search import Found
     from costmodel.explore.search.stream import How
@@ -73,8 +75,9 @@ WorkersOption = Annotated[
 
 
 @answering
+@asking
 def search(
-    scenario: ScenarioArgument,
+    question: Question,
     top: TopOption = None,
     pareto: ParetoOption = "",
     why_not: Annotated[bool, typer.Option("--why-not", help="Every reason to refuse, with an example")] = False,
@@ -83,7 +86,6 @@ def search(
     keep: KeepOption = Keep.BEST,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the state in the folder")] = False,
     engine: EngineOption = "local",
-    assignments: SetOption = None,
     workers: WorkersOption = None,
     wait: WaitOption = "",
 ) -> Reply:
@@ -92,6 +94,7 @@ def search(
     Examples:
       costmodel search llama-3-70b-512
       costmodel search llama-3-70b-512 --top 3 --set cluster.nodes=32 --set plan.zero=3
+      costmodel search --model llama-3.1-8b --gpu h100 --gpus 64 --sequence 8192 --batch 4Mi-tokens
       costmodel search llama-3-70b-512 --pareto memory_peak,step_time
       costmodel search llama-3-70b-512 --over cluster.node=dgx-h100,dgx-h200
       costmodel search llama-3-70b-512 --into FOLDER --keep all --resume > best.txt
@@ -102,6 +105,13 @@ def search(
 
     Next: costmodel estimate SCENARIO --set plan.tp=…
     """
+    from costmodel.documents.case import training
+
+    case = question.loaded(planned=False)
+    if case.kind == "serving":
+        given = [("--pareto", bool(pareto)), ("--over", bool(over)), ("--into", into is not None)]
+        given += [("--keep", keep is Keep.ALL), ("--resume", resume), ("--engine", engine != "local")]
+        return _serving(case, top or TOP, why_not=why_not, given=given)
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.search.refusals import examples
     from costmodel.explore.search.stream import How
@@ -110,7 +120,7 @@ def search(
     if into is None and (resume or keep is Keep.ALL):
         raise fail("C021", f"{'--resume' if resume else '--keep all'} needs a folder", None, "add --into FOLDER")
     how = How(engine, workers, into, keep is Keep.ALL, resume, wait=_seconds(wait))
-    found = _found(scenario, assignments or (), how, top or TOP, pareto, axes(over or ()))
+    found = _found(training(case), how, top or TOP, pareto, axes(over or ()))
     shown = examples(found) if why_not else None
     rows = "refused" if why_not else "pareto.plans" if pareto else "plans"
     count = top or (FRONT if pareto else TOP)
@@ -118,16 +128,22 @@ def search(
     return Reply(lines, result, rows, yes=bool(found.best), stopped=found.stopped)
 
 
-def _found(scenario: str, assignments: Sequence[str], how: How, top: int, pareto: str, over: Sequence[Axis]) -> Found:
+def _serving(case: LoadedScenario, top: int, *, why_not: bool, given: Sequence[tuple[str, bool]]) -> Reply:
+    """The search of a scenario that serves, whose space is small: it takes none of the options for large ones."""
+    from costmodel.commands import serving
+
+    serving.without("search", given)
+    return serving.search(case, top, why_not=why_not)
+
+
+def _found(case: Case, how: How, top: int, pareto: str, over: Sequence[Axis]) -> Found:
     """The search itself, watched and ready to be stopped."""
     from costmodel.commands.output import printed
     from costmodel.commands.watching import metered, stoppable
-    from costmodel.documents.case import load
     from costmodel.explore.search.search import search
     from costmodel.report.progress import of_search
     from costmodel.report.theme import styled
 
-    case = load(scenario, assignments)
     objective = case.scenario.objective
     with stoppable() as stop, metered() as show:
         watch, say = (

@@ -18,7 +18,7 @@ from costmodel.commands.output import allowed, printed, written
 from costmodel.errors import CostModelError, fail
 from costmodel.report.github import of_faults
 from costmodel.report.layout import laid
-from costmodel.report.reply import Reply
+from costmodel.report.reply import Filed, Reply
 from costmodel.report.theme import colour, harmless, terminal_width
 
 
@@ -31,7 +31,15 @@ class Format(StrEnum):
     MARKDOWN = "markdown"
 
 
-_SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".jsonl": "jsonl", ".parquet": "parquet"}
+_SUFFIXES = {
+    ".json": "json",
+    ".csv": "csv",
+    ".md": "markdown",
+    ".jsonl": "jsonl",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+    ".parquet": "parquet",
+}
 
 
 def _no_colour(asked: bool) -> bool:
@@ -54,8 +62,9 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="PATH=VALUE",
-        help="Override any leaf, e.g. --set plan.tp=4; may be repeated",
+        help="Override any leaf, e.g. --set plan.tp=4; may be repeated; costmodel list keys shows them",
         show_default=False,
+        autocompletion=completion.assignments,
     ),
 ]
 FormatOption = Annotated[
@@ -93,7 +102,10 @@ def deliver(
     answer = reply.others[wanted]() if wanted in reply.others else _form(reply, wanted)
     answer = harmless(answer) if isinstance(answer, str) else answer
     if output is not None:
-        written(output, answer or "".join(f"{line.plain}\n" for line in laid(reply.lines(), None)))
+        if reply.filed is not None and wanted in ("table", "yaml"):
+            _file(reply, reply.filed, output)
+        else:
+            written(output, answer or "".join(f"{line.plain}\n" for line in laid(reply.lines(), None)))
     elif isinstance(answer, bytes):
         raise fail("C007", f"{wanted} is not for reading", None, f"name a file: -o answer.{wanted}")
     else:
@@ -102,6 +114,13 @@ def deliver(
         raise typer.Exit(Exit.INTERRUPTED)
     if not reply.yes:
         raise typer.Exit(Exit.NO)
+
+
+def _file(reply: Reply, filed: Filed, path: Path) -> None:
+    """A document into its file where the reply says yes, and what there is to say beside it."""
+    if reply.yes:
+        written(path, filed.text(path))
+    printed(laid(filed.summary(path if reply.yes else None), terminal_width()))
 
 
 def _form(reply: Reply, form: str) -> str | bytes:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from costmodel.commands.shared import ScenarioArgument, SetOption, answering, answering_in
+from costmodel.errors import fail
 from costmodel.report.reply import Reply
 
 BestOption = Annotated[
@@ -48,14 +49,18 @@ def sweep(
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
     from costmodel.commands.watching import paced
-    from costmodel.documents.case import load
+    from costmodel.documents.case import load_any, training
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.vary.sweep import sweep as run
     from costmodel.report import vary as report
 
-    varied = axes(over)
+    varied, case = axes(over), load_any(scenario, assignments or ())
+    if case.kind == "serving":
+        from costmodel.commands import serving
+
+        return serving.sweep(case, varied, show, refused=[("--best", best), ("--chart", chart)])
     with paced("combinations") as pace:
-        found = run(load(scenario, assignments or ()), varied, show, best=best, pace=pace)
+        found = run(training(case), varied, show, best=best, pace=pace)
     return Reply(
         lambda: report.sweep(found, chart=chart),
         lambda: report.sweep_json(found),
@@ -70,7 +75,10 @@ def scale(
     scenario: ScenarioArgument,
     ranks: Annotated[
         str, typer.Option("--ranks", metavar="A..B", help="Accelerators: 64..4096 doubles; 64,96,128 or 8..64+8")
-    ],
+    ] = "",
+    rate: Annotated[
+        str, typer.Option("--rate", metavar="A..B", help="Of a scenario that serves: requests a second, as --ranks")
+    ] = "",
     weak: Annotated[
         bool, typer.Option("--weak/--strong", help="Let the batch grow with the ranks, or keep it")
     ] = False,
@@ -84,17 +92,27 @@ def scale(
       costmodel scale llama-3-70b-512 --ranks 64..1024 --weak --best
 
     Efficiency is throughput for each accelerator over that of the smallest size; dp follows from the ranks.
-    A scenario without a plan takes the best at each size. Exit code 1 when no size works.
+    A scenario without a plan takes the best at each size. A scenario that serves is scaled by --rate, with as many
+    replicas as keep its limits. Exit code 1 when no size works.
 
     Next: costmodel search SCENARIO --set cluster.nodes=…
     """
     from costmodel.commands.watching import paced
-    from costmodel.documents.case import load
+    from costmodel.documents.case import load_any, training
     from costmodel.explore.vary.scale import scale as run
     from costmodel.report import vary as report
 
+    case = load_any(scenario, assignments or ())
+    if case.kind == "serving":
+        from costmodel.commands import serving
+
+        return serving.scale(case, rate, refused=[("--ranks", bool(ranks)), ("--weak", weak), ("--best", best)])
+    if rate or not ranks:
+        raise fail(
+            "C010", "--rate is for scenarios that serve" if rate else "--ranks is missing", None, "--ranks 64..4096"
+        )
     with paced("sizes") as pace:
-        found = run(load(scenario, assignments or ()), ranks, weak=weak, best=best, pace=pace)
+        found = run(training(case), ranks, weak=weak, best=best, pace=pace)
     works = any(row.point.works for row in found.rows)
     return Reply(
         lambda: report.scale(found), lambda: report.scale_json(found), "sizes", yes=works, stopped=found.stopped
@@ -150,12 +168,17 @@ def solve(
     Next: costmodel estimate SCENARIO --set PATH=VALUE
     """
     from costmodel.commands.watching import paced
-    from costmodel.documents.case import load
+    from costmodel.documents.case import load_any, training
     from costmodel.explore.vary.solve import solve as run
     from costmodel.report import solve as report
 
+    case = load_any(scenario, assignments or ())
+    if case.kind == "serving":
+        from costmodel.commands import serving
+
+        return serving.solve(case, vary, wanted, refused=[("--best", best)])
     with paced("values") as pace:
-        found = run(load(scenario, assignments or ()), vary, wanted, best=best, pace=pace)
+        found = run(training(case), vary, wanted, best=best, pace=pace)
     return Reply(
         lambda: report.solve(found),
         lambda: report.solve_json(found),

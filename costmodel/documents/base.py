@@ -98,7 +98,11 @@ class Quantity:
         unit = measured(self.unit)
         if unit != "1":
             money = r"|^(\$|USD *)[0-9]" if unit.startswith("USD") else ""
-            return {"type": "string", "pattern": rf"^{_DIGITS} *[A-Za-zµμ]{money}", "examples": [example(self.unit)]}
+            return {
+                "type": "string",
+                "pattern": rf"^{_DIGITS} *[A-Za-zµμ{'/' if unit == '1/s' else ''}]{money}",
+                "examples": [example(self.unit)],
+            }
         pattern = rf"^{_DIGITS} *({'%|' if self.unit == '1' and not self.whole else ''}{_ENDINGS})?{self._words()}$"
         number = {"type": "integer" if self.whole else "number"}
         return {"anyOf": [number, {"type": "string", "pattern": pattern}]}

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from costmodel.documents.base import (
+    Bytes,
     Document,
     FlopRate,
     Name,
@@ -139,6 +140,53 @@ class HostFit(SourcedFit):
     share: Portion = Field(description="Share of a link that large copies reach where its fabric does not say")
 
 
+class DecodeFit(Sourced):
+    """t = t0 + S / (b W): attention of one new token for each sequence, which reads the cache."""
+
+    start: Seconds = Field(description="t0, fixed time of a call")
+    memory_share: Portion = Field(description="b, share of memory bandwidth")
+    absorbed_share: Portion = Field(description="Share of the peak that absorbed latent attention computes at")
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class PromptFit(Sourced):
+    """t = t0 + F / (a P) + S / (b W): attention of a prompt, as an engine calls it."""
+
+    start: Seconds = Field(description="t0, fixed time of a call")
+    forward_share: Portion = Field(description="a, share of the 16-bit peak on causal FLOP")
+    memory_share: Portion = Field(description="b, share of memory bandwidth of queries, keys, values and result")
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class OwnReduceFit(Sourced):
+    """t = a0 + a1 (n − 1) + min((n − 1) S, 2 (n − 1)/n S + S0) / B: an engine's own all-reduce of a small message."""
+
+    start: Seconds = Field(description="a0, fixed time of a call")
+    hop: Seconds = Field(description="a1, for each further rank")
+    bandwidth: Rate = Field(description="B, that large messages reach")
+    shot: Bytes = Field(description="S0, what the second step of the longer way costs, as bytes")
+    link: Rate = Field(description="Rate of the links it was fitted on; other links scale it")
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class FusedExpertsFit(Sourced):
+    """t = t0 + ((F / (c P))^1.5 + (S / (b W))^1.5)^(1/1.5): all routed experts of a layer in one fused call."""
+
+    start: Seconds = Field(description="t0, fixed time of a call")
+    compute_share: Portion = Field(description="c, share of the peak of the type that is multiplied in")
+    memory_share: Portion = Field(description="b, share of memory bandwidth")
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class ServingFit(Document):
+    """Kernels of engines: attention of decode and of prompts, their all-reduce, fused experts."""
+
+    decode: DecodeFit = Field(description="Attention of decode")
+    prompt: PromptFit = Field(description="Attention of prompts")
+    all_reduce: OwnReduceFit | None = Field(default=None, description="Their own all-reduce; left out, NCCL's")
+    experts: dict[str, FusedExpertsFit] = Field(default_factory=dict, description="Fused experts by precision")
+
+
 class Efficiency(Document):
     """Fitted opinions about one accelerator or one fabric, each with what it was fitted on."""
 
@@ -155,4 +203,5 @@ class Efficiency(Document):
     )
     network: NetworkFit | None = Field(default=None, description="Between nodes")
     host: HostFit | None = Field(default=None, description="Between accelerator and host")
+    serving: ServingFit | None = Field(default=None, description="Kernels of serving engines")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

@@ -12,9 +12,9 @@ from pydantic_core import ErrorDetails
 
 from costmodel.documents.base import said
 from costmodel.documents.field_words import key_hint, value_meant
-from costmodel.documents.keys import Location, holders_of, item_at, schema_at
 from costmodel.documents.reading import COMMAND_LINE, Items, Mapping
 from costmodel.documents.references import REFERENCES
+from costmodel.documents.schema_paths import Location, holders_of, item_at, schema_at
 from costmodel.documents.suggestions import nearest
 from costmodel.errors import CostModelError, Fault, Place, fail
 
@@ -167,7 +167,7 @@ class _Faults:
             properties = schema_at(self.kind, detail["loc"][:-1]).get("properties", {})
             hint = f"schema: {properties.get('schema', {}).get('const')}"
             if isinstance(detail["input"], dict) and _OF_TRANSFORMERS & set(detail["input"]):
-                hint = "this is a config of transformers; costmodel show mixtral-8x7b > mine.yaml is a model to change"
+                hint = "this is a config of transformers: costmodel estimate --model FILE, or model: FILE in a scenario"
             return Fault("D011", f"the key '{path}' is missing", place, hint)
         text = schema_at(self.kind, detail["loc"][:-1]).get("properties", {}).get(where[-1], {}).get("description", "")
         return Fault("D004", f"the key '{path}' is missing", place, f"{where[-1]}: {text}" if text else "")

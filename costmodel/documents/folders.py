@@ -29,6 +29,9 @@ FOLDER_OF = {
     "node": "hardware/nodes",
     "efficiency": "hardware/efficiencies",
     "belief": "hardware/beliefs",
+    "reliability": "hardware/reliability",
+    "practice": "hardware/practices",
+    "grid": "hardware/grids",
     "model": "scenarios/models",
     "stack": "scenarios/stacks",
     "optimizer": "scenarios/optimizers",
@@ -40,7 +43,9 @@ FOLDER_OF = {
 
 def plural(kind: str) -> str:
     """A kind as `costmodel list` calls all documents of it."""
-    return f"{kind[:-1]}ies" if kind.endswith("y") else kind if kind == "measured" else f"{kind}s"
+    if kind in ("measured", "reliability"):
+        return kind
+    return f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
 
 
 def roots() -> Iterator[Path]:
@@ -115,6 +120,13 @@ def as_named(path: Path) -> str:
         if path.is_relative_to(Path.cwd()):
             return str(path.relative_to(Path.cwd()))
     return str(path.relative_to(_SHIPPED) if path.is_relative_to(_SHIPPED) else path)
+
+
+def shown_file(named: str) -> Path:
+    """The file that `as_named` names so."""
+    path = Path(named)
+    shipped = _SHIPPED / path
+    return shipped if os.path.isfile(shipped) and not os.path.isfile(path) else path
 
 
 def instead_of_shipped(kind: str, path: Path) -> bool:

@@ -1,94 +1,103 @@
-"""What keys a kind of document has, and what may stand at each, by its JSON Schema."""
+"""Every key that --set takes: its path, the values it takes, its default and what it means, from the schemas."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, TypeAdapter
+from costmodel.documents.folders import names
+from costmodel.documents.overrides import full, short
+from costmodel.documents.reading import COMMAND_LINE
+from costmodel.documents.references import REFERENCES
+from costmodel.documents.scenario import Scenario
+from costmodel.documents.schema_paths import choices_of, examples_of, key_of, resolved, schema_tree
+from costmodel.documents.suggestions import nearest
+from costmodel.errors import Place, fail
 
-Location = tuple[int | str, ...]
+_ABOUT = {"schema", "source", "sources", "check", "note"}  # keys that say where a document is from
+
+
+class Key(NamedTuple):
+    """A key by its path, the values it takes in words, its default in words, and its meaning."""
+
+    path: str
+    values: str
+    default: str
+    meaning: str
 
 
 @functools.cache
-def schema_of(kind: type[BaseModel]) -> dict[str, Any]:
-    """The JSON Schema of a kind of document."""
-    return TypeAdapter(kind).json_schema(by_alias=True)
+def all_keys() -> tuple[Key, ...]:
+    """The keys of a scenario and of the documents it names, in the order of the schemas."""
+    return tuple(_inside("", schema_tree(Scenario)))
 
 
-def _resolved(kind: type[BaseModel], node: dict[str, Any]) -> dict[str, Any]:
-    definitions = schema_of(kind).get("$defs", {})
-    while "$ref" in node:
-        node = definitions[node["$ref"].rsplit("/", 1)[-1]]
-    for choice in node.get("anyOf", []) + node.get("oneOf", []):
-        inner = _resolved(kind, choice)
-        if "properties" in inner or "items" in inner or "additionalProperties" in inner:
-            return inner
-    return node
+def keys_of(prefix: str) -> list[Key]:
+    """The keys whose path begins with this; all for nothing.
 
-
-def schema_at(kind: type[BaseModel], location: Location) -> dict[str, Any]:
-    """The JSON Schema of what stands at a location."""
-    node = _resolved(kind, schema_of(kind))
-    for part in location:
-        inner = _inner(node, part)
-        node = node if inner is None else _resolved(kind, inner)
-    return node
-
-
-def item_at(kind: type[BaseModel], location: Location) -> dict[str, Any]:
-    """The JSON Schema of an item of the list at a location."""
-    return _resolved(kind, _inner(schema_at(kind, location), "0") or {})
-
-
-def _inner(node: dict[str, Any], part: int | str) -> dict[str, Any] | None:
-    """What a schema says of a key or of an item; nothing where it has none."""
-    if "items" in node and str(part).isdecimal():
-        return dict(node["items"])
-    inner = node.get("properties", {}).get(part, node.get("additionalProperties"))
-    return inner if isinstance(inner, dict) else None
-
-
-def key_of(kind: type[BaseModel], path: str) -> dict[str, Any] | None:
-    """The JSON Schema of a key by its path in a document of that kind, of any item where a list has no number behind
-    it; nothing where there is none.
+    >>> [key.path for key in keys_of("workload.s")], [key.values for key in keys_of("plan.zero")]
+    (['workload.sequence'], ['0 | 1 | 2 | 3'])
     """
-    node: dict[str, Any] | None = schema_of(kind)
-    for part in path.split("."):
-        if node is None:
-            return None
-        here = _resolved(kind, node)
-        if "items" in here and not part.isdecimal():
-            here = _resolved(kind, here["items"])
-        node = _inner(here, part)
-    return node
+    wanted = short(full(prefix)) if prefix else ""
+    found = [key for key in all_keys() if key.path.startswith(wanted)]
+    if not found:
+        close = nearest(prefix, [key.path for key in all_keys()])
+        hint = f"did you mean {close}?" if close else "costmodel list keys shows them all"
+        raise fail("C003", f"no key begins with '{prefix}'", Place(COMMAND_LINE), hint)
+    return found
 
 
-def choices_of(kind: type[BaseModel], path: str) -> list[str]:
-    """The values a key can take where they are few and named: true and false, those of a choice, or lists of one."""
-    kinds = _kinds(kind, path)
-    if any(inner.get("type") == "boolean" for inner in kinds):
-        return ["true", "false"]
-    listed = [f"[{value}]" for inner in kinds for value in inner.get("items", {}).get("enum", [])]
-    return [str(value) for inner in kinds for value in inner.get("enum", [])] + listed
+def values_of(path: str) -> list[str]:
+    """Values to complete for a key: names of documents, named choices, or quantities as examples."""
+    path = full(path)
+    if path in REFERENCES:
+        return names(REFERENCES[path].kind)
+    return choices_of(Scenario, path) or examples_of(Scenario, path) or []
 
 
-def examples_of(kind: type[BaseModel], path: str) -> list[str] | None:
-    """Quantities as they may be written for a key, those of that key first; nothing where no number may stand."""
-    kinds = _kinds(kind, path)
-    if not any("examples" in inner or inner.get("type") in ("integer", "number") for inner in kinds):
-        return None
-    return [str(sample) for inner in (key_of(kind, path) or {}, *kinds) for sample in inner.get("examples", [])]
+def _inside(path: str, node: dict[str, Any]) -> Iterator[Key]:
+    """The keys beneath a mapping; of a list of mappings those of its first item."""
+    for name, value in node.get("properties", {}).items():
+        inner = f"{path}.{name}" if path else name
+        if name in _ABOUT and path != "workload":
+            continue
+        held = resolved(Scenario, value)
+        item = resolved(Scenario, held["items"]) if "items" in held else {}
+        if inner in REFERENCES or not (held.get("properties") or item.get("properties")):
+            yield Key(short(inner), _words(inner), _default(value), value.get("description", ""))
+        if held.get("properties"):
+            yield from _inside(inner, held)
+        elif item.get("properties"):
+            yield from _inside(f"{inner}.0", item)
 
 
-def _kinds(kind: type[BaseModel], path: str) -> list[dict[str, Any]]:
-    """The JSON Schema of everything that may stand at a key."""
-    node = key_of(kind, path) or {}
-    return list(node.get("anyOf", [node]))
+def _words(path: str) -> str:
+    """What stands at a key, in a few words."""
+    if path in REFERENCES:
+        kind = REFERENCES[path].kind
+        return f"name of a{'n' if kind[0] in 'aeo' else ''} {kind}"
+    choices = choices_of(Scenario, path)
+    if choices:
+        listed = all(choice.startswith("[") for choice in choices)
+        return f"list of {', '.join(choice[1:-1] for choice in choices)}" if listed else " | ".join(choices)
+    if "items" in resolved(Scenario, key_of(Scenario, path) or {}):
+        return "list"
+    examples = examples_of(Scenario, path)
+    if examples is None:
+        return "text"
+    return f"e.g. {examples[0]}" if examples else "number"
 
 
-def holders_of(kind: type[BaseModel], name: str) -> list[str]:
-    """The keys at the top of a document that hold a key of this name; not those that name another document."""
-    top = schema_at(kind, ()).get("properties", {})
-    own = [key for key, node in top.items() if "oneOf" not in node]
-    return [key for key in own if name in _resolved(kind, top[key]).get("properties", {})]
+def _default(node: dict[str, Any]) -> str:
+    """The default of a key; nothing where it has none, or where others decide."""
+    default = node.get("default")
+    if default is None or isinstance(default, dict | list):
+        return ""
+    return (
+        str(default).lower()
+        if isinstance(default, bool)
+        else f"{default:g}"
+        if isinstance(default, float)
+        else str(default)
+    )

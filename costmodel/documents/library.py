@@ -33,21 +33,26 @@ from costmodel.documents.folders import (
     is_file,
     places,
     plural,
+    shown_file,
 )
 from costmodel.documents.folders import names as names
+from costmodel.documents.foreign import Foreign, file_in, reader_of
 from costmodel.documents.hardware import Accelerator, Fabric, Node
 from costmodel.documents.hub import is_hub_name, nearest_shape, shape_of
 from costmodel.documents.measurement import Measured
 from costmodel.documents.model import Model
 from costmodel.documents.optimizer import Optimizer
-from costmodel.documents.paths import place_at
-from costmodel.documents.reading import COMMAND_LINE, WORTH_KEEPING, read_tree
+from costmodel.documents.paths import at, place_at
+from costmodel.documents.practice import Grid, Practice
+from costmodel.documents.reading import COMMAND_LINE, WORTH_KEEPING, copied, read_tree
 from costmodel.documents.release import Releases
+from costmodel.documents.reliability import Reliability
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.sources import Provenance as Provenance
 from costmodel.documents.sources import bibliography as bibliography
 from costmodel.documents.sources import glossary as glossary
 from costmodel.documents.sources import provenance as provenance
+from costmodel.documents.sources import serving_words as serving_words
 from costmodel.documents.sources import strategies as strategies
 from costmodel.documents.sources import uncited
 from costmodel.documents.stack import Stack
@@ -62,6 +67,9 @@ _MODELS: dict[str, type[BaseModel]] = {
     "node": Node,
     "efficiency": Efficiency,
     "belief": Beliefs,
+    "reliability": Reliability,
+    "practice": Practice,
+    "grid": Grid,
     "model": Model,
     "stack": Stack,
     "optimizer": Optimizer,
@@ -83,8 +91,8 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
         if kind != "model":
             raise _unknown(kind, name, place)
         return find(kind, _of_hub(name, place))
-    if is_path(name):
-        return Path(name)
+    if is_path(name) or (kind == "model" and name in (os.curdir, os.pardir)):
+        return file_in(kind, folder_of(place) / name)
     for path in places(kind, name):
         if is_file(path):
             return path
@@ -121,9 +129,20 @@ def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
     file = next((file for file in (name, f"{name}.yaml") if name and os.path.isfile(file)), "")
     if file:
         hint = f"for the file write .{os.sep}{file}"
+    elif kind == "model" and name and file_in(kind, Path(name)).is_file():
+        hint = f"for the folder write .{os.sep}{name}"
     elif name and os.path.isdir(name):
         hint = f"'{name}' is a folder; name a file in it"
     return fail("D009", sentence, place or Place(COMMAND_LINE), hint)
+
+
+def folder_of(place: Place | None) -> Path:
+    """Where a path that is written at a place begins: in the folder of its file, and on the command line in this one.
+
+    >>> str(folder_of(Place("jobs/mine.yaml", 3))), str(folder_of(Place("command line")))
+    ('jobs', '.')
+    """
+    return shown_file(place.file).parent if place is not None and place.line else Path()
 
 
 def _meant(kind: str, name: str, known: Sequence[str]) -> str:
@@ -162,6 +181,7 @@ class Reader:
     origin: dict[tuple[str, str], Any] = field(default_factory=dict)
     found: list[Fault] = field(default_factory=list)
     own: list[str] = field(default_factory=list)  # files of one's own that stand before shipped ones
+    foreign: dict[str, Foreign] = field(default_factory=dict)  # files in other people's formats
     hub: dict[str, str] = field(default_factory=dict)  # models by the names on the hub that were taken for them
 
     def text(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[str, str]:
@@ -180,9 +200,13 @@ class Reader:
     def tree(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[Any, str]:
         """The tree of a named document, to be changed; what was wrong with its text waits in `found`."""
         text, shown = self.text(kind, name, place, piped=piped)
-        tree, faults = read_tree(text, shown)
+        if reader_of(kind, Path(shown), text):
+            self.document(kind, name, place)
+            tree = copied(self.foreign[shown].tree)
+        else:
+            tree, faults = read_tree(text, shown)
+            self.found += faults
         self.trees[shown] = self.origin[kind, name] = tree
-        self.found += faults
         return tree, shown
 
     def checked(self, kind: str, tree: Any, shown: str) -> Any:
@@ -195,7 +219,11 @@ class Reader:
         if not isinstance(reference, str):
             return reference
         text, shown = self.text(kind, reference, place)
-        document, tree = (_read if len(text) < WORTH_KEEPING else _read.__wrapped__)(kind, text, shown)
+        if reader_of(kind, Path(shown), text):
+            document, self.foreign[shown] = _read_foreign(kind, text, shown)
+            tree = self.foreign[shown].tree
+        else:
+            document, tree = (_read if len(text) < WORTH_KEEPING else _read.__wrapped__)(kind, text, shown)
         self.trees[shown] = self.origin[kind, reference] = tree
         return document
 
@@ -214,10 +242,29 @@ class Reader:
 
 
 def _checked(kind: str, tree: Any, shown: str, found: Sequence[Fault]) -> Any:
-    document = validate(FOLDERS[kind][1], tree, shown, found)
+    document = validate(_model(kind, tree), tree, shown, found)
     if unknown := list(uncited(tree)):
         raise CostModelError(*unknown)
     return document
+
+
+@functools.lru_cache(maxsize=64)
+def _read_foreign(kind: str, text: str, shown: str) -> tuple[Any, Foreign]:
+    """The document that a text in another format comes to, and what was assumed on the way."""
+    reader = reader_of(kind, Path(shown), text)
+    assert reader is not None, f"nothing reads {shown}"
+    foreign = reader(text, shown)
+    return validate(FOLDERS[kind][1], foreign.tree, shown), foreign
+
+
+def _model(kind: str, tree: Any) -> type[BaseModel]:
+    """What a tree is checked against; scenarios and stacks that serve have other keys, imported for them alone."""
+    says = {"scenario": "workload.kind", "stack": "kind"}.get(kind)
+    if says is None or at(tree, says) != "serving":
+        return FOLDERS[kind][1]
+    from costmodel.documents.serving.kinds import SERVING
+
+    return SERVING[kind]
 
 
 @functools.lru_cache(maxsize=512)

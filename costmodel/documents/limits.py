@@ -8,11 +8,13 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.base import Bytes, Document, FlopRate, Quantity, Seconds, Share
-from costmodel.documents.results import RESULTS
+from costmodel.documents.results import RESULTS, RUN_RESULTS
 
 TokenRate = Annotated[float, Quantity("token/s", 0, 1e18)]
 GpuTokenRate = Annotated[float, Quantity("token/GPU/s", 0, 1e18)]
 Money = Annotated[float, Quantity("USD", 0, 1e18)]
+Joules = Annotated[float, Quantity("J", 0, 1e21)]
+Kilograms = Annotated[float, Quantity("kg", 0, 1e18)]
 TokenPrice = Annotated[float, Quantity("USD/Mtoken", 0, 1e18)]
 
 T = TypeVar("T")
@@ -71,12 +73,20 @@ class TokenPriceLimit(Bound[TokenPrice]):
     """Bounds on what a million tokens cost."""
 
 
+class EnergyLimit(Bound[Joules]):
+    """Bounds on an amount of energy."""
+
+
+class MassLimit(Bound[Kilograms]):
+    """Bounds on a mass."""
+
+
 B = TypeVar("B", bound=Document)
 
 
 def bounded(kind: type[B], result: str) -> B:
     """A result that nothing bounds until a scenario does; its name is the title where the key is another."""
-    meaning = RESULTS[result].meaning
+    meaning = (RESULTS | RUN_RESULTS)[result].meaning
     field: B = Field(default_factory=kind, description=meaning[0].upper() + meaning[1:], title=result)
     return field
 
@@ -118,3 +128,13 @@ class Limits(Document):
     cost_per_mtoken: TokenPriceLimit = bounded(TokenPriceLimit, "cost_per_mtoken")
     run_time: TimeLimit = bounded(TimeLimit, "run_time")
     run_cost: MoneyLimit = bounded(MoneyLimit, "run_cost")
+    goodput: ShareLimit = bounded(ShareLimit, "goodput")
+    energy: EnergyLimit = bounded(EnergyLimit, "energy")
+    emissions: MassLimit = bounded(MassLimit, "emissions")
+    mtbf: TimeLimit = bounded(TimeLimit, "mtbf")
+    restart_time: TimeLimit = bounded(TimeLimit, "restart_time")
+    checkpoint_size: BytesLimit = bounded(BytesLimit, "checkpoint_size")
+    checkpoint_blocking: TimeLimit = bounded(TimeLimit, "checkpoint_blocking")
+    checkpoint_write: TimeLimit = bounded(TimeLimit, "checkpoint_write")
+    checkpoint_host: BytesLimit = bounded(BytesLimit, "checkpoint_host")
+    checkpoint_interval: TimeLimit = bounded(TimeLimit, "checkpoint_interval")

@@ -20,6 +20,13 @@ def at(here: Any, path: str) -> Any:
     return here
 
 
+def has_key(here: BaseModel, path: str) -> bool:
+    """Whether documents of that kind have a key at a path, whatever stands there."""
+    above, _, last = path.rpartition(".")
+    inside = at(here, above) if above else here
+    return isinstance(inside, BaseModel) and last in type(inside).model_fields
+
+
 def changed(here: Any, path: str, value: Any) -> Any:
     """The same with another value at a path that is there; the document that holds it is checked as on reading."""
     part, _, rest = path.partition(".")

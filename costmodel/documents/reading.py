@@ -285,12 +285,13 @@ def _syntax_fault(error: YAMLError, text: str, file: str) -> Fault:
     return Fault("D002", f"this is not YAML: {problem}", place, hint)
 
 
-def assigned(path: str, text: str) -> tuple[Place, Any]:
-    """A value given with --set, read as the same text would be in YAML, and its place."""
-    written = f"--set {path}={text}"
+def assigned(path: str, text: str, option: str = "") -> tuple[Place, Any]:
+    """A value given with --set, or with another option, read as the same text would be in YAML, and its place."""
+    written = f"{option} {text}" if option else f"--set {path}={text}"
     place = Place(COMMAND_LINE, 0, len(written) - len(text) + 1, path, written, max(1, len(text)))
     if not text.strip():
-        raise fail("C001", "nothing stands after the '='", place, "null leaves a key out")
+        after = option or "the '='"
+        raise fail("C001", f"nothing stands after {after}", place, "null leaves a key out")
     try:
         tree, faults = read_tree(text, COMMAND_LINE, or_nothing=True)
     except CostModelError as error:

@@ -59,3 +59,24 @@ RESULTS: dict[str, Result] = {
     "run_time": Result("s", "wall-clock time of the token budget, without failures", "lower"),
     "run_cost": Result("USD", "rent for the token budget", "lower"),
 }
+
+# Of a scenario that asks about the whole run; two of the above mean more there.
+RUN_RESULTS: dict[str, Result] = {
+    "goodput": Result("1", "useful share of the wall time of the run", "higher"),
+    "run_time": Result("s", "wall-clock time of the run with what interrupts it", "lower"),
+    "run_cost": Result("USD", "rent of all nodes for the wall time of the run", "lower"),
+    "energy": Result("J", "energy of the run at the meter of the data centre", "lower"),
+    "emissions": Result("kg", "carbon dioxide of that energy, by location, without making the hardware", "lower"),
+    "mtbf": Result("s", "mean time between interruptions of the job", "higher"),
+    "restart_time": Result("s", "from an interruption until training goes on", "lower"),
+    "checkpoint_size": Result("B", "bytes of a checkpoint of the whole job, as sent to storage", "lower"),
+    "checkpoint_blocking": Result("s", "time for which a checkpoint stops training", "lower"),
+    "checkpoint_write": Result("s", "time to write a checkpoint, after which it can be used", "lower"),
+    "checkpoint_host": Result("B", "host memory of a node that copies of checkpoints take", "lower"),
+    "checkpoint_interval": Result("s", "useful time between two checkpoints, in whole steps", "higher"),
+}
+
+
+def results(*, of_run: bool) -> dict[str, Result]:
+    """The results of a scenario, with or without those of the whole run."""
+    return RESULTS | RUN_RESULTS if of_run else RESULTS

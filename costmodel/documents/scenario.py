@@ -16,6 +16,7 @@ from costmodel.documents.optimizer import Optimizer
 from costmodel.documents.plan import Plan, Space
 from costmodel.documents.precision import Precision
 from costmodel.documents.references import REFERENCES
+from costmodel.documents.run import WholeRun
 from costmodel.documents.stack import DispatchType, GradientType, Stack
 from costmodel.documents.tuning import Tuning
 
@@ -129,9 +130,21 @@ class Scenario(Document):
     plan: Plan | None = Field(default=None, description="One plan")
     search: Space | None = Field(default=None, description="The same keys with lists; left out, every legal plan")
     assume: Assumptions = Field(default_factory=Assumptions, description="Opinions")
+    run: WholeRun | None = Field(
+        default=None, description="The whole run: failures, checkpoints, energy; left out, steps alone"
+    )
     limits: Limits = Field(default_factory=Limits, description="What a plan must keep")
-    objective: Literal["step_time", "tokens_per_s_per_gpu", "cost_per_mtoken"] = Field(
-        default="tokens_per_s_per_gpu", description="What search orders by"
+    objective: Literal[
+        "step_time",
+        "tokens_per_s_per_gpu",
+        "cost_per_mtoken",
+        "goodput",
+        "run_time",
+        "run_cost",
+        "energy",
+        "emissions",
+    ] = Field(
+        default="tokens_per_s_per_gpu", description="What search orders by; goodput, energy and emissions want run"
     )
 
     @property

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from costmodel.documents.library import FOLDERS
+from costmodel.documents.serving.kinds import SERVING
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"  # the newest that editors' YAML servers know whole
 _CHECKOUT = Path(__file__).resolve().parents[2]
@@ -25,28 +26,38 @@ def schemas() -> dict[str, str]:
     return {f"{top}/schema.json": _text(top) for top in tops}
 
 
+def models_of(kind: str) -> list[type[BaseModel]]:
+    """What a document of a kind may be: scenarios and stacks train or serve."""
+    return [FOLDERS[kind][1], *([SERVING[kind]] if kind in SERVING else [])]
+
+
 def schema_of(kind: str) -> dict[str, object]:
     """The schema of one kind of document, with everything it holds."""
-    model = FOLDERS[kind][1].model_json_schema(by_alias=True, mode="validation")
-    return {"$schema": _DRAFT, **model, "title": f"costmodel: {kind}"}
+    models = models_of(kind)
+    title = {"$schema": _DRAFT, "title": f"costmodel: {kind}"}
+    if len(models) == 1:
+        return {"$schema": _DRAFT, **models[0].model_json_schema(by_alias=True, mode="validation"), **title}
+    return {**title, **_one_of({kind: models})}
 
 
 def _text(top: str) -> str:
-    kinds = {kind: model for kind, (folder, model) in FOLDERS.items() if folder.split("/")[0] == top}
+    kinds = {kind: models_of(kind) for kind, (folder, _) in FOLDERS.items() if folder.split("/")[0] == top}
     schema = {"$schema": _DRAFT, "title": f"costmodel: {', '.join(kinds)}", **_one_of(kinds)}
     return json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _one_of(kinds: dict[str, type[BaseModel]]) -> dict[str, object]:
-    """One of the kinds, told apart by the key `schema`."""
-    wanted = [(model, "validation") for model in kinds.values()]
+def _one_of(kinds: dict[str, list[type[BaseModel]]]) -> dict[str, object]:
+    """One of the kinds, told apart by the key `schema` where a kind has one form."""
+    models = [model for alike in kinds.values() for model in alike]
+    wanted = [(model, "validation") for model in models]
     references, definitions = models_json_schema(wanted, by_alias=True)  # type: ignore[arg-type]
-    mapping = {f"costmodel/{kind}/v1": references[model, "validation"]["$ref"] for kind, model in kinds.items()}
+    links = {model: references[model, "validation"]["$ref"] for model in models}
+    alone = {f"costmodel/{kind}/v1": links[alike[0]] for kind, alike in kinds.items() if len(alike) == 1}
     return {
         "type": "object",
         "required": ["schema"],
-        "oneOf": [{"$ref": reference} for reference in mapping.values()],
-        "discriminator": {"propertyName": "schema", "mapping": mapping},
+        "oneOf": [{"$ref": reference} for reference in links.values()],
+        **({"discriminator": {"propertyName": "schema", "mapping": alone}} if len(alone) == len(kinds) else {}),
         "$defs": definitions["$defs"],
     }
 

@@ -47,6 +47,11 @@ def strategies() -> dict[str, Any]:
     return _beside_the_equations("strategies.yaml")
 
 
+def serving_words() -> dict[str, Any]:
+    """Words of serving: what each means, with the equations behind it."""
+    return _beside_the_equations("serving_words.yaml")
+
+
 def provenance(trees: Mapping[str, Any], place: Place) -> Provenance:
     """The source of the group a figure stands in: the nearest one upward in its document that names a source."""
     here: Any = trees.get(place.file)

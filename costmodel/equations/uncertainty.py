@@ -144,3 +144,28 @@ def ninetieth_percentile(amount: Number, spread: Number) -> Number:
     Monotone: increasing in amount, spread
     """
     return amount * np.exp(TENTH * spread)
+
+
+@equation
+def end_spread(amount: Number, end: Number) -> Number:
+    """Spread whose tenth or ninetieth percentile is the end of a band.
+
+    |ln(x₁/x)| / 1.28
+
+    Args:
+        amount: the prediction, taken as the median, x [u]
+        end: value at one end of the band, x₁ [u]
+
+    Returns:
+        spread [1]
+
+    Example:
+        >>> round(float(end_spread(16.0, float(ninetieth_percentile(16.0, 0.1)))), 6)
+        0.1
+
+    Holds: values above 0; each end has a spread of its own where the band is not even
+
+    Source:
+        limpert-2001
+    """
+    return np.abs(np.log(end / amount)) / TENTH

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from costmodel.documents.assumed import Assumed as Assumed
 from costmodel.documents.case import Case
 from costmodel.documents.counted import FromTokens
 from costmodel.documents.precision import Recipe
@@ -15,15 +15,6 @@ from costmodel.estimate.block import Block
 from costmodel.estimate.precision import Linear
 from costmodel.estimate.slowdown import slowdown_of
 from costmodel.units import counted, show, significant
-
-
-@dataclass(frozen=True)
-class Assumed:
-    """A value nobody wrote into the scenario, and where it came from."""
-
-    path: str
-    value: str
-    origin: str
 
 
 def converted(case: Case) -> tuple[Assumed, ...]:

@@ -30,6 +30,7 @@ from costmodel.estimate.costs import COLUMNS, Costs
 from costmodel.estimate.evaluate import Evaluation, money, throughput
 from costmodel.estimate.memory.ledger import LINES
 from costmodel.estimate.passes import added, largest, summed
+from costmodel.estimate.run.whole_run import run_band
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.flop import cores, flop_of_shapes
 from costmodel.estimate.time.kernels import slowed_core
@@ -58,12 +59,14 @@ def banded(setting: Setting, evaluation: Evaluation) -> Evaluation:
             columns[f"{name}_{opposite}"] = rates[name]
         for name, value in money(setting, rates["tokens_per_s"]).items():
             columns[f"{name}_{end}"] = value
+    if setting.run is not None and evaluation.run is not None:
+        columns |= run_band(setting, setting.run, evaluation.block, evaluation.run, spread)
     ends = []
     for position, stage in enumerate(STAGES):
         with term(f"{stage} stage"):
             ends.append(memory_band(setting, {name: ledger.line(name, position) for name in LINES}, LINES))
     columns["memory_peak_low"], columns["memory_peak_high"] = (largest(*stages) for stages in zip(*ends, strict=True))
-    costs = Costs({name: columns[name] for name in COLUMNS}, evaluation.costs.rows)
+    costs = Costs({name: columns[name] for name in COLUMNS if name in columns}, evaluation.costs.rows)
     return replace(evaluation, costs=costs)
 
 

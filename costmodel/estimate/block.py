@@ -80,6 +80,11 @@ class Block:
         return shard_degree(self.dp, self.cp, self.dp_replicate)
 
     @property
+    def whole_replicas(self) -> Number:
+        """Replicas that hold all states, so that one can leave: sharded states are whole in replicas of HSDP alone."""
+        return self.dp_replicate if self.structure.zero >= 1 else self.dp
+
+    @property
     def sequence_ranks(self) -> Number:
         """Ranks of a tensor-parallel group that norms and residuals are cut over along the sequence."""
         return self.tp if self.structure.sequence_parallel else 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.results import RESULTS, Result
+from costmodel.documents.results import RESULTS, RUN_RESULTS, Result, results
 from costmodel.equation import Number
 from costmodel.factored import Factored
 
@@ -27,20 +28,26 @@ BANDED = (
     "cost_per_mtoken",
     "run_time",
     "run_cost",
+    "goodput",
+    "energy",
+    "emissions",
+    "mtbf",
 )
 
 
-def _with_bands() -> Iterator[tuple[str, Result]]:
+def _with_bands(*, of_run: bool) -> Iterator[tuple[str, Result]]:
     """Every column, and behind a banded one the ends of its band."""
-    for name, column in RESULTS.items():
+    for name, column in results(of_run=of_run).items():
         yield name, column
         if name in BANDED:
             yield f"{name}_low", replace(column, meaning=f"P10 of {name}: one run in ten lies below", better="neither")
             yield f"{name}_high", replace(column, meaning=f"P90 of {name}: one run in ten lies above", better="neither")
 
 
-COLUMNS: dict[str, Result] = dict(_with_bands())
-BAND_ENDS = tuple(name for name in COLUMNS if name not in RESULTS)
+OF_STEP: dict[str, Result] = dict(_with_bands(of_run=False))
+OF_RUN: dict[str, Result] = dict(_with_bands(of_run=True))
+COLUMNS = OF_RUN | OF_STEP  # all there are; the meaning of those that any scenario has is that of one without run
+BAND_ENDS = tuple(name for name in COLUMNS if name not in RESULTS and name not in RUN_RESULTS)
 
 
 def number(value: Number) -> float:
@@ -62,8 +69,8 @@ class Costs:
     rows: int
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """One column, as long as the block."""
-        return np.broadcast_to(np.asarray(self.columns[name], dtype=np.float64), (self.rows,))
+        """One column, as long as the block; no numbers where the scenario does not ask for it."""
+        return np.broadcast_to(np.asarray(self.columns.get(name, math.nan), dtype=np.float64), (self.rows,))
 
     def row(self, index: int = 0) -> dict[str, float]:
         """One plan's results as plain numbers: seconds, bytes, FLOP/s, shares of one, USD."""
@@ -77,9 +84,23 @@ class Costs:
         return pandas.DataFrame(data)
 
 
-_SUFFIXES = {"s": "_s", "B": "_bytes", "FLOP/s": "_flop_per_s", "USD": "_usd", "1": "", "1/s": ""}
+_SUFFIXES = {
+    "s": "_s",
+    "B": "_bytes",
+    "FLOP/s": "_flop_per_s",
+    "USD": "_usd",
+    "J": "_j",
+    "kg": "_kg",
+    "1": "",
+    "1/s": "",
+}
 
 
 def machine_name(name: str) -> str:
     """The name of a column in machine output, with its unit as suffix."""
-    return name + _SUFFIXES[COLUMNS[name].unit]
+    return with_unit(name, COLUMNS[name].unit)
+
+
+def with_unit(name: str, unit: str) -> str:
+    """A name with its unit as suffix; one that names its unit already stays."""
+    return name if "_bytes_" in name else name + _SUFFIXES[unit]

@@ -22,12 +22,13 @@ from costmodel.equations.economics import (
     tokens_per_step,
 )
 from costmodel.estimate.block import Block
-from costmodel.estimate.costs import Costs
+from costmodel.estimate.costs import OF_RUN, OF_STEP, Costs
 from costmodel.estimate.legality.checks import micro_batches
 from costmodel.estimate.legality.masks import Mask
 from costmodel.estimate.memory.ledger import Ledger, ledger
 from costmodel.estimate.passes import added, summed
 from costmodel.estimate.price import price_of, price_per_accelerator
+from costmodel.estimate.run.whole_run import Whole, power, steps_of, whole_run
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.flop import work_of_step
 from costmodel.estimate.shapes.split import stage_layers
@@ -45,6 +46,7 @@ class Evaluation:
     costs: Costs
     ledger: Ledger
     step: TrainingStep
+    run: Whole | None = None
 
 
 def verdict(memory_share: float) -> str:
@@ -69,12 +71,23 @@ def over_peak(costs: Costs) -> Mask:
 
 def lacking(setting: Setting, column: str) -> str:
     """What to set for a result that is not known; nothing for one that is."""
-    wanted = []
-    if column.startswith(("cost_", "run_cost")) and not price_of(setting.case).known:
+    wanted, run = [], setting.run
+    column = column.removesuffix("_low").removesuffix("_high")
+    if run is None and column in OF_RUN and column not in OF_STEP:
+        wanted.append("run, e.g. {} for all that is usual")
+    priced = price_of(setting.case).known or (run is not None and run.spot is not None and column == "run_cost")
+    if column in ("cost_per_mtoken", "run_cost") and not priced:
         wanted.append("assume.price, e.g. 2.50 USD/GPU/h")
-    if column.startswith("run_") and setting.case.scenario.workload.tokens is None:
-        wanted.append("workload.tokens, e.g. 15 T")
+    if column in OF_BUDGET:
+        budget = setting.case.scenario.workload.tokens if run is None else float(steps_of(setting, run))
+        if budget is None or math.isnan(budget):
+            wanted.append("workload.tokens, e.g. 15 T")
+    if run is not None and column in ("energy", "emissions") and math.isnan(float(power(setting, run))):
+        wanted.append("run.power.draw, e.g. 970 W")
     return f"set {' and '.join(wanted)}" if wanted else ""
+
+
+OF_BUDGET = ("run_time", "run_cost", "energy", "emissions")
 
 
 # The columns that add up to the step, by its terms.
@@ -104,7 +117,11 @@ def evaluate(setting: Setting, block: Block) -> Evaluation:
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
     columns["scaling_efficiency"] = share(step.total - exposed - bubble, step.total)
     columns |= money(setting, columns["tokens_per_s"])
-    return Evaluation(block, Costs(columns, len(block)), memory, step)
+    run = None
+    if setting.run is not None:
+        run = whole_run(setting, setting.run, block, step.total, price_per_accelerator(setting.case))
+        columns |= run.columns
+    return Evaluation(block, Costs(columns, len(block)), memory, step, run)
 
 
 def throughput(setting: Setting, block: Block, time: Number) -> dict[str, Number]:

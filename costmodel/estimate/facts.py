@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from costmodel.documents.base import Document
-from costmodel.documents.case import Case
+from costmodel.documents.case import Case, LoadedScenario
 from costmodel.documents.library import names, read
 from costmodel.documents.paths import at
 from costmodel.documents.references import REFERENCES
@@ -28,8 +28,8 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What a case computes."""
+class Subject:
+    """What an answer of any workload is about: the model, where it runs, its software, the price."""
 
     model: Named
     accelerator: Named
@@ -38,13 +38,39 @@ class Facts:
     nodes: float
     accelerators: float
     built: float
+    stack: Named
+    price: Price
+
+
+@dataclass(frozen=True)
+class Facts(Subject):
+    """What a training case computes."""
+
     sequence: float
     global_batch: float
     precision: str
     optimizer: Named
     tuning: str
-    stack: Named
-    price: Price
+
+
+def subject_of(case: LoadedScenario) -> Subject:
+    """What a case of any workload is about."""
+    return Subject(**_subject(case))
+
+
+def _subject(case: LoadedScenario) -> dict[str, Any]:
+    node, nodes = case.node, case.cluster.nodes
+    return {
+        "model": _named(case, "model"),
+        "accelerator": _named(case, "cluster.node.accelerator"),
+        "ranks": float(world_size(nodes, node.accelerators)),
+        "node": _named(case, "cluster.node"),
+        "nodes": float(nodes),
+        "accelerators": float(node.accelerators),
+        "built": float(node.built),
+        "stack": _named(case, "stack"),
+        "price": price_of(case),
+    }
 
 
 def row_facts(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
@@ -78,27 +104,19 @@ def whole(value: float) -> int | float:
 
 def facts_of(case: Case) -> Facts:
     """The facts of a case."""
-    workload, node, nodes = case.scenario.workload, case.node, case.scenario.cluster.nodes
+    workload = case.scenario.workload
     tuning = workload.tuning
     return Facts(
-        model=_named(case, "model"),
-        accelerator=_named(case, "cluster.node.accelerator"),
-        ranks=float(world_size(nodes, node.accelerators)),
-        node=_named(case, "cluster.node"),
-        nodes=float(nodes),
-        accelerators=float(node.accelerators),
-        built=float(node.built),
+        **_subject(case),
         sequence=float(workload.sequence),
         global_batch=float(workload.global_batch),
         precision=workload.precision,
         optimizer=_named(case, "workload.optimizer"),
         tuning="" if isinstance(tuning, str) else f"{tuning.method} of rank {tuning.rank:.0f}",
-        stack=_named(case, "stack"),
-        price=price_of(case),
     )
 
 
-def _named(case: Case, path: str) -> Named:
+def _named(case: LoadedScenario, path: str) -> Named:
     """The document that a path of the scenario names."""
     reference = REFERENCES[path]
     document: Any = getattr(case, reference.held)

@@ -9,14 +9,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.limits import Limits
+from costmodel.documents.base import Document
 from costmodel.equations.counting import repeated
 from costmodel.estimate.costs import Costs
+from costmodel.estimate.run_inputs import RunInputs
 from costmodel.estimate.setting import Setting
 
 Kind = Literal["at_most", "at_least", "target"]
 KINDS: tuple[Kind, ...] = ("at_most", "at_least", "target")
-TOO_LARGE = frozenset({"M001", "M003"})  # for the machine; all other codes are of limits that the scenario sets
+TOO_LARGE = frozenset({"M001", "M003", "R002"})  # for the machine; all other codes are of limits that the scenario sets
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Limit:
         return bool(self.kept(np.array([value]))[0])
 
 
-def written(limits: Limits) -> Iterator[Limit]:
+def written(limits: Document) -> Iterator[Limit]:
     """Every bound that a scenario writes."""
     for key, bound in limits:
         column = "memory_share" if key == "memory" else key
@@ -56,6 +57,17 @@ def unacceptable(setting: Setting, costs: Costs) -> Iterator[tuple[str, NDArray[
     """Masks of the rows that break each bound, by its code; those of the machine first."""
     yield "M001", costs.column("memory_share") > 1
     yield "M003", costs.column("host_share") > 1
+    if setting.run is not None:
+        yield from _of_run(setting, setting.run, costs)
     for limit in written(setting.case.scenario.limits):
         code = "M002" if limit.column.startswith("memory") else "T001"
         yield code, ~limit.kept(costs.column(limit.column))
+
+
+def _of_run(setting: Setting, run: RunInputs, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Checkpoints that do not end before the next begin, and copies of them that the hosts do not hold."""
+    if run.checkpoint.mode != "sync":
+        write, stop = costs.column("checkpoint_write"), costs.column("checkpoint_blocking")
+        period = costs.column("checkpoint_interval") + stop + repeated(run.checkpoint.interference, write)
+        yield "R001", np.asarray(period < write)
+    yield "R002", costs.column("checkpoint_host") + costs.column("host_memory") > setting.host.capacity

@@ -11,13 +11,13 @@ import functools
 import math
 from dataclasses import replace
 
-from costmodel.documents.case import Case
+from costmodel.documents.case import LoadedScenario
 from costmodel.equation import Number, term
 from costmodel.equations.topology import behind_host_link, domain_in_use, interface_bandwidth, interfaces_in_use
 from costmodel.units import Figure
 
 
-def domain_of(case: Case, ranks: Number) -> Number:
+def domain_of(case: LoadedScenario, ranks: Number) -> Number:
     """Accelerators of a scale-up domain that the job has; of a rack of nodes as many of each rack if it can."""
     node = case.node
     whole: Number = node.scale_up.domain
@@ -43,7 +43,7 @@ def _taken(domain: float, each: int, ranks: int) -> float:
     return domain if taken != ranks and taken + taken <= domain else float(taken)
 
 
-def interface_rate(case: Case, share: float) -> Number:
+def interface_rate(case: LoadedScenario, share: float) -> Number:
     """Network rate of one accelerator: of the interfaces next to those in use, as far as its host link carries it."""
     nics, port, host = _interfaces(case), case.scale_out.bandwidth, case.host
     rate = interface_bandwidth(nics, port, case.node.accelerators, share)
@@ -53,7 +53,7 @@ def interface_rate(case: Case, share: float) -> Number:
         return behind_host_link(rate, port, host.bandwidth, share)
 
 
-def _interfaces(case: Case) -> Number:
+def _interfaces(case: LoadedScenario) -> Number:
     """Interfaces of a node that the job sends over."""
     node = case.node
     sharing = node.scale_out.accelerators or node.built
@@ -63,7 +63,7 @@ def _interfaces(case: Case) -> Number:
         return interfaces_in_use(node.scale_out.nics, node.accelerators, sharing)
 
 
-def held_by_host_link(case: Case) -> bool:
+def held_by_host_link(case: LoadedScenario) -> bool:
     """Whether the interfaces of an accelerator together carry more than its link to the host."""
     carried = interface_bandwidth(_interfaces(case), case.scale_out.bandwidth, case.node.accelerators, 1.0)
     return bool(interface_rate(case, 1.0) < carried)

@@ -155,8 +155,14 @@ def answer(setting: Setting, plan: Plan) -> Answer:
     broken = dict.fromkeys(code for code, mask in unacceptable(setting, evaluation.costs) if mask.any())
     first = converted(setting.case)
     leaves_domain = bool(setting.ranks > setting.domain)
-    spoken = that_count((*first, *assumed, *setting.assumed[len(first) :]), block, leaves_domain=leaves_domain)
-    return Answer(setting, plan, evaluation, spoken, refused, tuple(broken), remarked)
+    spoken = (*first, *assumed, *setting.assumed[len(first) :], *_of_foreign(setting.case))
+    counting = that_count(spoken, block, leaves_domain=leaves_domain)
+    return Answer(setting, plan, evaluation, counting, refused, tuple(broken), remarked)
+
+
+def _of_foreign(case: Case) -> tuple[Assumed, ...]:
+    """What files in other people's formats leave to defaults."""
+    return tuple(item for foreign in case.foreign.values() for item in foreign.assumed)
 
 
 def predict(case: Case) -> Answer:

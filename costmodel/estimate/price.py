@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from costmodel.documents.case import Case
+from costmodel.documents.case import LoadedScenario
 from costmodel.documents.foreign_prices import ForeignPrice
 from costmodel.documents.hardware import ListPrice, Node
 from costmodel.equation import Number, term
@@ -39,9 +39,9 @@ class Price:
         return not math.isnan(self.each)
 
 
-def price_of(case: Case) -> Price:
+def price_of(case: LoadedScenario) -> Price:
     """The price that a case counts with."""
-    node, written = case.node, case.scenario.assume.price
+    node, written = case.node, case.stated_price
     listed = list_price(node) if written is None else None
     first = written if listed is None else listed.hourly
     foreign = case.foreign_prices if written is None else ()
@@ -54,12 +54,12 @@ def list_price(node: Node) -> ListPrice | None:
     return None if node.accelerators > node.built else node.price
 
 
-def price_per_accelerator(case: Case) -> Number:
+def price_per_accelerator(case: LoadedScenario) -> Number:
     """Rent of one accelerator in use, written or listed; not a number when neither is known.
 
     A node that is rented whole is paid for whole, however few of its accelerators the job uses.
     """
-    written, listed = case.scenario.assume.price, list_price(case.node)
+    written, listed = case.stated_price, list_price(case.node)
     if written is not None:
         return written
     if listed is None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from costmodel.choices import Recompute
 from costmodel.documents.case import ACCELERATOR, Case
-from costmodel.documents.efficiency import AttentionFit, CollectiveFit, MatmulFit, NetworkFit
+from costmodel.documents.efficiency import AttentionFit, MatmulFit
 from costmodel.documents.model import Model
 from costmodel.documents.precision import RECIPES, Recipe
 from costmodel.documents.scenario import FlopConvention
@@ -15,17 +15,17 @@ from costmodel.documents.stack import ExpertKernels, LowPrecision, Stack
 from costmodel.documents.tuning import Tuning
 from costmodel.equation import Number, term
 from costmodel.equations.adapters import packed_bytes
-from costmodel.equations.collectives import Operation
-from costmodel.equations.counting import divided, repeated, world_size
+from costmodel.equations.counting import divided, repeated
 from costmodel.equations.overlap import bucket_bytes
 from costmodel.equations.slowdown import slowest_part
 from costmodel.errors import Place, fail
 from costmodel.estimate.assumed import Assumed, Speaker, converted
 from costmodel.estimate.host import Host, host_of
-from costmodel.estimate.node_in_use import domain_of
+from costmodel.estimate.machine import Machine
 from costmodel.estimate.overlaps import tensor_overlap, weights_overlap
 from costmodel.estimate.precision import Linear, linear_of, matmul_fit, possible
 from costmodel.estimate.price import price_of
+from costmodel.estimate.run_inputs import RunInputs, run_inputs
 from costmodel.estimate.slowdown import slowdown_of
 from costmodel.estimate.tunable import tunable
 from costmodel.units import Figure, show
@@ -62,11 +62,10 @@ class ExpertSetting:
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class Setting(Machine):
     """The numbers of a case, in SI base units, each remembering where it was written."""
 
     case: Case
-    model: Model
     stack: Stack
     sequence: float
     global_batch: float
@@ -81,9 +80,6 @@ class Setting:
     attention: AttentionFit | None
     memory_share: float
     variation: float
-    collectives: dict[str, CollectiveFit]
-    network: NetworkFit
-    network_share: float
     overlap_tp: float
     overlap_dp: float
     overlap_weights: float
@@ -93,7 +89,13 @@ class Setting:
     host: Host
     convention: FlopConvention
     experts: ExpertSetting | None
+    run: RunInputs | None
     assumed: tuple[Assumed, ...]
+
+    @property
+    def model(self) -> Model:
+        """The model's shape."""
+        return self.case.model
 
     @property
     def optimizer_state(self) -> Number:
@@ -146,25 +148,10 @@ class Setting:
         return self.narrow is not None and self.narrow.saved and self.tuning is None
 
     @property
-    def ranks(self) -> Number:
-        """Accelerators of the whole cluster; a job takes them all."""
-        return world_size(self.case.scenario.cluster.nodes, self.case.node.accelerators)
-
-    @property
-    def usable(self) -> float:
-        """Bytes of an accelerator's memory that programs may use."""
-        return self.case.accelerator.memory.usable
-
-    @property
     def vector_peak(self) -> float:
         """Rate of the units that NVIDIA's libraries leave odd rows to; other parts are taken to pad them."""
         accelerator = self.case.accelerator
         return accelerator.peak.fp32 or self.peak if accelerator.vendor == "NVIDIA" else self.peak
-
-    @property
-    def domain(self) -> Number:
-        """Accelerators of a scale-up domain that the job has."""
-        return domain_of(self.case, self.ranks)
 
     @property
     def of_a_part(self) -> Number:
@@ -199,20 +186,6 @@ class Setting:
             return "operations"
         return "core" if kernels.attention == "unfused" else "nothing"
 
-    @property
-    def pair_bandwidth(self) -> float:
-        """What one pair of the domain gets; with a switch, all."""
-        return self.case.node.scale_up.pair_bandwidth or self.case.scale_up.bandwidth
-
-    @property
-    def host_bandwidth(self) -> float:
-        """The link to the host, over which accelerators without a common fabric talk."""
-        return (self.case.host or self.case.scale_up).bandwidth
-
-    def collective(self, operation: Operation) -> CollectiveFit:
-        """The fit of a collective inside the scale-up domain; a send is fitted by all-gather."""
-        return self.collectives.get(operation, self.collectives["all_gather"])
-
 
 def setting_of(case: Case) -> Setting:
     """The numbers of a case."""
@@ -226,7 +199,6 @@ def setting_of(case: Case) -> Setting:
     speaker.rates(case, linear, fitted)
     return Setting(
         case=case,
-        model=case.model,
         stack=stack,
         sequence=workload.sequence,
         global_batch=workload.global_batch,
@@ -253,6 +225,7 @@ def setting_of(case: Case) -> Setting:
         host=host_of(case, speaker.choose),
         convention=assume.flop_convention,
         experts=_experts(case, speaker),
+        run=run_inputs(case, speaker),
         assumed=(*converted(case), *speaker.assumed, *_price(case)),
     )
 

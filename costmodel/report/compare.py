@@ -25,6 +25,13 @@ _TITLES = {
     "tokens_per_s_per_gpu": "tokens per GPU",
     "cost_per_mtoken": "cost per Mtoken",
 }
+_RUN_TITLES = {
+    "goodput": "goodput",
+    "run_time": "wall time of the run",
+    "run_cost": "cost of the run",
+    "energy": "energy",
+    "emissions": "emissions",
+}
 _TERMS = {key: title for title, key in TIME_TERMS}
 _INPUTS_SHOWN = 24
 _TELLING = 1e-4
@@ -89,7 +96,8 @@ def terms(moves: Sequence[Moved]) -> Iterator[Line]:
     named = {spoken(move.name): move for move in moves}
     moves = [move for move in moves if _tells(move, named)]
     rows = []
-    for name, title in _TITLES.items():
+    of_run = named.keys() & {"goodput", "energy"}  # results that only a scenario with run has
+    for name, title in (_TITLES | (_RUN_TITLES if of_run else {})).items():
         if name in named:
             rows.append(figure_row(named[name], title, share=True))
         if name == "step_time":
@@ -155,7 +163,17 @@ def conclusion(found: Difference) -> str:
     more = after["memory_peak_bytes"] - before["memory_peak_bytes"]
     speed = "As fast" if math.isclose(ratio, 1, rel_tol=1e-4) else _times(ratio)
     memory = f"{gib(abs(more))} GiB {'more' if more > 0 else 'less'}" if abs(more) > 2**20 else "the same memory"
-    return f"{speed} for {memory}{_room(before, after)}."
+    return f"{speed} for {memory}{_room(before, after)}{_whole(before, after)}."
+
+
+def _whole(before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    """How much longer or shorter the whole run is, where both sides know it."""
+    if not all("goodput" in side and side.get("run_time_s") for side in (before, after)):
+        return ""
+    change = after["run_time_s"] / before["run_time_s"] - 1
+    if abs(change) < _TELLING:
+        return "; the run is as long"
+    return f"; the run is {significant(abs(change) * 100, 2)} % {'longer' if change > 0 else 'shorter'}"
 
 
 def _room(before: Mapping[str, float], after: Mapping[str, float]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from costmodel.documents.keys import Key
 from costmodel.report.formats import json_text
 from costmodel.report.layout import Grid, Line, drawn
 from costmodel.report.reply import head
@@ -31,6 +32,17 @@ def listed_json(found: Listed) -> dict[str, Any]:
             {"kind": kind, "name": name, "title": title} for kind, entries in found.items() for name, title in entries
         ],
     }
+
+
+def keys(found: Sequence[Key]) -> list[Line]:
+    """Keys with the values they take and what they mean."""
+    rows = [(key.path, key.values, key.default, key.meaning) for key in found]
+    return [Grid(("key", "values", "default", "meaning"), rows, "kllk", drop=("default",))]
+
+
+def keys_json(found: Sequence[Key]) -> dict[str, Any]:
+    """The same as plain values."""
+    return {**head("costmodel/keys/v1"), "keys": [key._asdict() for key in found]}
 
 
 def documents(texts: Sequence[Text]) -> list[Line]:

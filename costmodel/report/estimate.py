@@ -36,6 +36,7 @@ def estimate(answer: Answer, *, verbose: bool = False) -> list[Line]:
         Grid([""] * 4, _figures(answer, costs), "llll", headed=False),
         styled(f"  cost        {_cost_words(answer.setting, costs)}"),
         *_price(answer.setting),
+        *_run(answer, costs),
         *_where_it_goes(answer.evaluation.block, costs),
         Text(),
         *assumed_lines(answer.assumed, verbose=verbose),
@@ -44,6 +45,14 @@ def estimate(answer: Answer, *, verbose: bool = False) -> list[Line]:
         following(answer, "search"),
         following(answer, "explain", "step_time", before="     "),
     ]
+
+
+def _run(answer: Answer, costs: dict[str, float]) -> list[Line]:
+    """What the run around the steps makes of them, where the scenario asks about it."""
+    if answer.evaluation.run is None:
+        return []
+    share = between(*(percent(costs[f"goodput_{end}"]) for end in ENDS))
+    return [styled(f"  run         goodput {percent(costs['goodput'])} ({share}); costmodel run says more")]
 
 
 def _figures(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:

@@ -7,10 +7,11 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.case import Case
+from costmodel.documents.case import Case, LoadedScenario
+from costmodel.documents.foreign import Foreign
 from costmodel.documents.overrides import path_of
 from costmodel.documents.reading import COMMAND_LINE
-from costmodel.estimate.facts import Facts, Named, facts_of, row_facts, varies, whole
+from costmodel.estimate.facts import Facts, Named, Subject, facts_of, row_facts, varies, whole
 from costmodel.estimate.price import Price
 from costmodel.report.theme import DIM, HEAD, WARN, styled
 from costmodel.units import counted, significant
@@ -28,15 +29,36 @@ def head_lines(facts: Facts, varied: Collection[str] = (), *, priced: bool = Fal
         varied: paths that change from row to row of the answer, of which a head claims nothing
         priced: whether the answer shows a cost
     """
-    subject = " on ".join(filter(None, (_model(facts, varied), _machine(facts, varied))))
+    subject = subject_words(facts, varied)
     lines = [*([styled(subject, HEAD)] if subject else []), styled(" · ".join(_settings(facts, varied)))]
     return [*lines, *price_lines(facts.price)] if priced and not price_varies(varied) else lines
 
 
+def subject_words(facts: Subject, varied: Collection[str] = ()) -> str:
+    """The model and the machine, without what varies."""
+    return " on ".join(filter(None, (_model(facts, varied), _machine(facts, varied))))
+
+
+def own_files(case: LoadedScenario) -> list[Text]:
+    """The user's own files that an answer rests on."""
+    return [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
+
+
 def head_of(case: Case, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
-    """The head of an answer about a case, with the user's own files that it rests on."""
-    own = [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
-    return [*head_lines(facts_of(case), varied, priced=priced), *own]
+    """The head of an answer about a case, with your own files, foreign ones, and defaults of flags that it rests on."""
+    replaced = [styled(remark, WARN) for remark in case.asked.remarks]
+    assumed = [styled(f"assumed {item.path} {item.value}: {item.origin}", DIM) for item in case.asked.assumed]
+    head = [*head_lines(facts_of(case), varied, priced=priced), *own_files(case)]
+    return [*head, *read_from(case.foreign), *replaced, *assumed]
+
+
+def read_from(files: Mapping[str, Foreign]) -> list[Text]:
+    """Files in other people's formats, and what a document of ours does not state of them."""
+    lines: list[Text] = []
+    for file, foreign in files.items():
+        lines.append(styled(f"model read from {file}: {foreign.format}"))
+        lines += [styled(f"  {remark}", WARN) for remark in foreign.remarks]
+    return lines
 
 
 def title(case: Case) -> str:
@@ -48,16 +70,21 @@ def title(case: Case) -> str:
     return f"{_model(facts, ())} on {_machine(facts, ())}"
 
 
+def machine_words(case: Case) -> str:
+    """How many of which accelerator a case has, in how many of which node."""
+    return _machine(facts_of(case), ())
+
+
 def _called(named: Named, words: str = "") -> str:
     """A document by its name or other words."""
     return f"{words or named.name}{' (changed)' if named.changed else ''}"
 
 
-def _model(facts: Facts, varied: Collection[str]) -> str:
+def _model(facts: Subject, varied: Collection[str]) -> str:
     return "" if varies("model", varied) else _called(facts.model, facts.model.title)
 
 
-def _machine(facts: Facts, varied: Collection[str]) -> str:
+def _machine(facts: Subject, varied: Collection[str]) -> str:
     """How many of which accelerator, in how many of which node."""
     nodes = "" if varies("cluster.nodes", varied) else counted(facts.nodes)
     if varies("cluster.node", varied):
@@ -73,7 +100,7 @@ def _times(count: str, words: str) -> str:
     return f"{count} × {words}" if count else words
 
 
-def _used(facts: Facts) -> str:
+def _used(facts: Subject) -> str:
     """How many accelerators of each node the job has, where the node is built with another number."""
     each = counted(facts.accelerators)
     return f"{each} of {counted(facts.built)} in use" if facts.accelerators < facts.built else f"{each} in each"
@@ -149,7 +176,7 @@ def price_source(price: Price) -> str:
     if price.stated:
         return price.stated
     if place is not None and place.file == COMMAND_LINE:
-        return "--set"
+        return place.text.partition(" ")[0] or "--set"
     if listed is None:
         return "assume.price of the scenario"
     where = f" in {listed.region}" if listed.region else ""
@@ -187,6 +214,20 @@ def fact_fields(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
 def with_facts(facts: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows with what they are of ahead of what they say."""
     return [{**facts, **row} for row in rows]
+
+
+def subject_fields(subject: Subject) -> dict[str, Any]:
+    """What an answer of any workload is about, as plain values."""
+    return {
+        "model": subject.model.name,
+        "accelerator": subject.accelerator.name,
+        "ranks": _plain(subject.ranks),
+        "node": subject.node.name,
+        "nodes": _plain(subject.nodes),
+        "accelerators": _plain(subject.accelerators),
+        "stack": subject.stack.name,
+        **price_fields(subject.price),
+    }
 
 
 _DOCUMENTS = ("model", "accelerator", "node", "optimizer", "stack")

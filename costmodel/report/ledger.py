@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from rich.text import Text
@@ -12,6 +13,7 @@ from costmodel.estimate.evaluate import verdict
 from costmodel.estimate.memory.ledger import ALLOCATED, LINES, RESERVED
 from costmodel.estimate.plan import Answer
 from costmodel.explore.explain.alone import Alone
+from costmodel.report.head import read_from
 from costmodel.report.layout import Grid, Line, typed
 from costmodel.report.ledger_notes import ledger_label, ledger_note
 from costmodel.report.plan import assumed_lines, following, problems, refusal, titled
@@ -93,11 +95,13 @@ def _active(facts: Alone) -> Iterator[Text]:
         yield styled(f"  {float(facts.active):,.0f} active: met by one token, embedding and head included")
 
 
-def model_memory(facts: Alone) -> list[Line]:
+def model_memory(facts: Alone, *, verbose: bool = False) -> list[Line]:
     """A model alone: parameters, weights, and states by zero stage."""
     lines: list[Line] = [
         styled(f"{facts.model.title}: {float(facts.parameters):,.0f} parameters; weights and AdamW states alone", HEAD),
         *_active(facts),
+        *read_from(facts.foreign),
+        *([styled(f"its shape is that of {facts.twin} of the library")] if facts.twin else []),
         Text(),
     ]
     rows: list[tuple[str, ...]] = [
@@ -110,4 +114,15 @@ def model_memory(facts: Alone) -> list[Line]:
     lines.append(Grid(names, kept_rows, "lrrr"))
     whole = " · ".join(gib(float(recipe.kept[8.0, 0])) for recipe in facts.recipes)
     lines.append(styled(f"  all states unsharded: {whole} GiB; activations and buffers come on top"))
-    return [*lines, Text(), typed("Next:", "costmodel list scenarios")]
+    return [*lines, *_left_out(facts, verbose), Text(), typed("Next:", _ranked(facts))]
+
+
+def _left_out(facts: Alone, verbose: bool) -> list[Line]:
+    """Values that a foreign file leaves to its class or format."""
+    assumed = tuple(item for foreign in facts.foreign.values() for item in foreign.assumed)
+    return [Text(), *assumed_lines(assumed, verbose=verbose)] if assumed else []
+
+
+def _ranked(facts: Alone) -> str:
+    """The command that ranks plans for this model."""
+    return shlex.join(["costmodel", "search", "--model", facts.named])

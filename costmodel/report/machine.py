@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from costmodel.documents.case import Case
+from costmodel.documents.case import Asked, Case
+from costmodel.documents.foreign import Foreign
 from costmodel.estimate.along import STAGES, stages_of
 from costmodel.estimate.assumed import Assumed, that_count
 from costmodel.estimate.block import SIZES, Structure, one_row
-from costmodel.estimate.costs import COLUMNS, machine_name, number
+from costmodel.estimate.costs import COLUMNS, OF_RUN, OF_STEP, machine_name, number
 from costmodel.estimate.evaluate import fits_at_p90, verdict
 from costmodel.estimate.facts import facts_of, row_facts
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
@@ -29,7 +30,8 @@ from costmodel.report.remedies import remedies_json
 from costmodel.report.reply import head
 
 
-def _number(value: float) -> float | None:
+def known(value: float) -> float | None:
+    """A figure, or nothing where it is not known or has no end."""
     return float(value) if math.isfinite(value) else None
 
 
@@ -55,24 +57,45 @@ def _frame(setting: Setting, varied: Sequence[str] = ()) -> dict[str, Any]:
             {"name": name, "digest": digest, "own": name in setting.case.own}
             for name, digest in setting.case.digests.items()
         ],
+        "read_from": _read(setting.case.foreign),
+        "flags": _flags(setting.case.asked),
         "columns": [
             {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
-            for name, column in COLUMNS.items()
+            for name, column in (OF_STEP if setting.run is None else OF_RUN).items()
         ],
     }
+
+
+def _read(files: Mapping[str, Foreign]) -> list[dict[str, Any]]:
+    """Files in other people's formats, with what was assumed and what a document of ours does not state of them."""
+    return [
+        {
+            "file": file,
+            "format": foreign.format,
+            "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in foreign.assumed],
+            "remarks": list(foreign.remarks),
+        }
+        for file, foreign in files.items()
+    ]
+
+
+def _flags(asked: Asked) -> dict[str, Any]:
+    """The flags that an answer was asked with, what they leave to defaults, and what they replace."""
+    assumed = [{"path": item.path, "value": item.value, "from": item.origin} for item in asked.assumed]
+    return {"words": list(asked.words), "assumed": assumed, "remarks": list(asked.remarks)}
 
 
 def _scenario(case: Case) -> dict[str, Any]:
     """The scenario as it was computed, under a title that says no more than that."""
     said = title(case)
-    return {"title": said, "document": {**plain(case.tree), "title": said}}
+    return {"title": said, "document": {**plain(case.whole_tree), "title": said}}
 
 
 def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]) -> dict[str, Any]:
     share = costs["memory_share"]
     return {
         **_choices(structure, sizes),
-        **{machine_name(name): _number(value) for name, value in costs.items()},
+        **{machine_name(name): known(value) for name, value in costs.items()},
         "verdict": verdict(share),
         "fits": share <= 1,
         "fits_p90": fits_at_p90(costs),
@@ -250,6 +273,8 @@ def model_memory(facts: Alone) -> dict[str, Any]:
     return {
         **head("costmodel/model-memory/v1"),
         "model": facts.model.name,
+        "read_from": _read(facts.foreign),
+        "library_model": facts.twin or None,
         "parameters": int(float(facts.parameters)),
         "active_parameters": int(float(facts.parameters if facts.active is None else facts.active)),
         "recipes": [

@@ -11,7 +11,9 @@ from rich.text import Text
 from costmodel.documents.case import Case
 from costmodel.documents.overrides import value_text
 from costmodel.estimate.assumed import Assumed
+from costmodel.estimate.evaluate import lacking
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
+from costmodel.estimate.limits import written
 from costmodel.estimate.plan import Answer
 from costmodel.explore.explain.fixes import remedies
 from costmodel.report.head import head_of
@@ -66,9 +68,15 @@ def problems(answer: Answer) -> list[Line]:
     codes = answer.refused or answer.broken
     for found, alike in itertools.groupby(codes, key=lambda code: remedies(answer, code)):
         lines += [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in alike]
-        lines += remedy_lines(found, indent="    ") or [styled(f"    {_NOTHING}")]
+        lines += remedy_lines(found, indent="    ") or [styled(f"    {_unknown(answer) or _NOTHING}")]
     lines += [] if answer.refused else remarks([answer.remarked])
     return [Text(), *lines] if lines else []
+
+
+def _unknown(answer: Answer) -> str:
+    """What to set where a limit is on a result that is not known."""
+    limits = () if answer.refused else written(answer.setting.case.scenario.limits)
+    return next((wanted for limit in limits if (wanted := lacking(answer.setting, limit.column))), "")
 
 
 def remarks(plans: Sequence[Sequence[str]]) -> list[Line]:

@@ -15,6 +15,7 @@ from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, FORMS, LOOPED, fewest_micro_batches, is_later
 from costmodel.estimate.shapes.split import SLOTS, layer_count, stage_layers
+from costmodel.report.run_refusals import RUN_SENTENCES, nothing_leaves
 from costmodel.report.words import joined, listed, percent, result
 from costmodel.units import counted, gib
 
@@ -40,12 +41,16 @@ def reason_of(setting: Setting, block: Block, costs: dict[str, float], code: str
         if block.structure.offload_to == "cpu":
             return f"{gib(taken)} GiB on the host, {gib(taken - holds)} GiB over the {gib(holds)} GiB of a node"
         return f"{gib(taken)} GiB on the host, memory or drives {percent(costs['host_share'] - 1)} too full"
-    return "; ".join(_limit(setting, limit, costs[limit.column]) for limit in _broken(setting, costs, code))
+    if code in RUN_SENTENCES:
+        return RUN_SENTENCES[code](setting, costs)
+    return "; ".join(
+        _limit(setting, limit, costs.get(limit.column, math.nan)) for limit in _broken(setting, costs, code)
+    )
 
 
 def _broken(setting: Setting, costs: dict[str, float], code: str) -> Iterator[Limit]:
     for limit in written(setting.case.scenario.limits):
-        if limit.column.startswith("memory") == (code == "M002") and not limit.holds(costs[limit.column]):
+        if limit.column.startswith("memory") == (code == "M002") and not limit.holds(costs.get(limit.column, math.nan)):
             yield limit
 
 
@@ -322,4 +327,5 @@ _SENTENCES: dict[str, Callable[[Setting, Block], str]] = {
     "L041": _wrong_layers,
     "L042": _wrong_offload,
     "L043": _unknown_host,
+    "R003": nothing_leaves,
 }

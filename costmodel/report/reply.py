@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import costmodel
 from costmodel.report.layout import Line
+
+
+@dataclass(frozen=True)
+class Filed:
+    """A document that goes to a file: its text there, and what is printed beside it, for a path of None on no file.
+
+    That of a reply that says no is not written.
+    """
+
+    text: Callable[[Path], str]
+    summary: Callable[[Path | None], Sequence[Line]]
 
 
 @dataclass(frozen=True)
@@ -16,6 +28,7 @@ class Reply:
 
     `rows` is the path in the result to the list that makes a table of the answer, for CSV. `others` are forms that
     only this answer takes, or takes otherwise; `stopped` says that somebody asked to end before the answer was whole.
+    `filed` is for answers that are documents.
     """
 
     lines: Callable[[], Sequence[Line]]
@@ -24,6 +37,7 @@ class Reply:
     yes: bool = True
     others: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
     stopped: bool = False
+    filed: Filed | None = None
 
 
 def head(schema: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import fields
 
-from costmodel.documents.case import Case
+from costmodel.documents.case import LoadedScenario
 from costmodel.documents.overrides import full, value_text
 from costmodel.documents.plan import Plan
 from costmodel.estimate.block import SIZES, Structure
@@ -15,7 +15,9 @@ from costmodel.estimate.setting import Setting
 from costmodel.explore.search.rank import Ranked
 
 
-def command(case: Case, verb: str, *words: str, settings: Mapping[str, str] | None = None, free: bool = False) -> str:
+def command(
+    case: LoadedScenario, verb: str, *words: str, settings: Mapping[str, str] | None = None, free: bool = False
+) -> str:
     """A line of the shell; settings come last and in the place of earlier ones of the same path.
 
     free: a search that holds nothing of the plan.
@@ -26,7 +28,8 @@ def command(case: Case, verb: str, *words: str, settings: Mapping[str, str] | No
     kept = [item for path, item in ahead if path not in settings and path.split(".")[0] not in dropped]
     changed = [*kept, *(f"{path}={value}" for path, value in settings.items())]
     options = [part for item in changed for part in ("--set", item)]
-    return shlex.join(["costmodel", verb, case.name or "SCENARIO", *words, *options])
+    named = [name for name in (case.name, *case.asked.words) if name] or ["SCENARIO"]
+    return shlex.join(["costmodel", verb, *named, *words, *options])
 
 
 OF_ITSELF_ONE = ("ep", "etp", "cp", "dp_replicate")

@@ -23,10 +23,10 @@ _KNOWN = "from general knowledge, page not re-read"
 
 def tree(case: Case, node: Node, depth: int) -> list[Text]:
     """What was computed; the root with its equation, and what lies beneath it down to a depth."""
-    return [*head_of(case, priced=is_cost(node.name)), Text(), *_Drawing(node).lines(depth)]
+    return [*head_of(case, priced=is_cost(node.name)), Text(), *Drawing(node).lines(depth)]
 
 
-class _Drawing:
+class Drawing:
     """A tree as lines: what is told a second time is not drawn again; bytes are of memory or of traffic as the root."""
 
     def __init__(self, root: Node) -> None:
@@ -36,7 +36,7 @@ class _Drawing:
     def lines(self, depth: int) -> Iterator[Text]:
         """The root, then its branches."""
         root = self.root
-        yield styled(f"{root.name} {result(root.name, root.value, root.unit, 4)}", HEAD)
+        yield styled(f"{root.name} {self.result()}", HEAD)
         yield from (styled(f"  {text}", DIM) for text in self.how(root))
         yield from self.branches(root, "", depth)
 
@@ -69,6 +69,10 @@ class _Drawing:
             yield from self.branches(node, indent, depth)
         elif node.beneath:
             yield styled(f"{indent}… --depth goes further", DIM)
+
+    def result(self) -> str:
+        """The root as answers have it."""
+        return result(self.root.name, self.root.value, self.root.unit, 4)
 
     def value(self, node: Node) -> str:
         """A figure in the unit that other answers say it in."""

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from costmodel.documents.case import Case
 from costmodel.errors import fail
-from costmodel.estimate.costs import COLUMNS, machine_name
+from costmodel.estimate.costs import COLUMNS, OF_RUN, OF_STEP, machine_name
 from costmodel.estimate.evaluate import fits_at_p90
 from costmodel.estimate.facts import facts_of, row_facts
 from costmodel.estimate.legality.rules import REFUSALS
@@ -85,13 +85,13 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
 def _combinations(found: Swept, *, priced: bool) -> Grid:
     """The table of a sweep; with a column of prices where each row has its own."""
     first = found.shown[0]
-    most = max((point.costs[first] for point in found.points if point.costs and point.costs[first] > 0), default=0.0)
+    most = max((value for point in found.points if (value := point.costs.get(first, 0.0)) > 0), default=0.0)
     rows = []
     for point in found.points:
         set_to = [spaced(setting.partition("=")[2]) for setting in point.settings]
         costs = point.costs
-        main, *others = (result(name, costs[name]) if costs else "" for name in found.shown)
-        bars = bar(costs[first] / most, 16) if costs and most > 0 else ""
+        main, *others = (result(name, costs.get(name, math.nan)) if costs else "" for name in found.shown)
+        bars = bar(costs.get(first, 0.0) / most, 16) if costs and most > 0 else ""
         price = (hourly(point.facts.price) if point.facts else "",) if priced else ()
         rows.append((*set_to, main, bars, *others, *price, _why(point), *_planned(point, best=found.best)))
     paths = (short_path(axis.path) for axis in found.axes)
@@ -142,14 +142,14 @@ def _plain(value: float) -> str:
 
 def sweep_json(found: Swept) -> dict[str, Any]:
     """All combinations as plain values."""
-    names = list(found.shown)
+    names, known = list(found.shown), COLUMNS if found.case.scenario.run is None else OF_RUN
     return {
         **head("costmodel/sweep/v1"),
         "title": title(found.case),
         "facts": fact_fields(facts_of(found.case), [axis.path for axis in found.axes]),
         "axes": [{"path": axis.path, "values": list(axis.values)} for axis in found.axes],
         "columns": [
-            {"name": machine_name(name), "unit": COLUMNS[name].unit, "meaning": COLUMNS[name].meaning} for name in names
+            {"name": machine_name(name), "unit": known[name].unit, "meaning": known[name].meaning} for name in names
         ],
         "complete": len(found.points) == found.total,
         "points": sweep_rows(found),
@@ -288,7 +288,7 @@ def _size(row: Row, case: Case, varied: Collection[str]) -> dict[str, Any]:
         **_row_facts(row.point, case, varied),
         "ranks": row.ranks,
         "efficiency": finite(row.efficiency),
-        **{machine_name(name): finite(row.point.costs.get(name)) for name in COLUMNS},
+        **{machine_name(name): finite(row.point.costs.get(name)) for name in OF_STEP | row.point.costs},
         **_whole(row.point),
         "grew": " ".join(term for term, _ in row.grew),
         "verdict": row.point.said,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.seal import sealed
-from costmodel.estimate.costs import COLUMNS, machine_name
+from costmodel.estimate.costs import OF_STEP, machine_name
 
 Faults = Callable[[Any], list[Any]]
 NAME = "llama-3-70b-512"
@@ -32,7 +32,7 @@ def test_a_difference_is_that_of_two_estimates(run: Any) -> None:
     ]
     assert [(item["before"], item["after"]) for item in found["inputs"]] == [("3.35 TB/s", "3 TB/s"), ("none", "full")]
     moved = {item["name"]: item for item in found["figures"] if "." not in item["name"]}
-    differ = {machine_name(name) for name in COLUMNS if before[machine_name(name)] != after[machine_name(name)]}
+    differ = {machine_name(name) for name in OF_STEP if before[machine_name(name)] != after[machine_name(name)]}
     assert set(moved) == differ
     for name, item in moved.items():
         assert (item["before"], item["after"]) == (before[name], after[name])

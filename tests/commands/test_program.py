@@ -113,7 +113,7 @@ def test_the_version(run: Any) -> None:
     ("args", "words"),
     [
         (("estimat",), "Did you mean 'estimate'?"),
-        (("estimate",), "Missing argument"),
+        (("sweep",), "Missing argument"),
         (("estimate", NAME, "--st", "x"), "No such option: --st"),
         (("estimate", NAME, "extra"), "unexpected extra argument"),
         (("estimate", NAME, "--format", "xml"), "'xml' is not one of 'table'"),

@@ -11,10 +11,10 @@ import pytest
 
 from costmodel.documents.case import load
 from costmodel.documents.counted import FromTokens
-from costmodel.documents.keys import key_of
 from costmodel.documents.limits import Limits
 from costmodel.documents.results import RESULTS
 from costmodel.documents.scenario import Scenario
+from costmodel.documents.schema_paths import key_of
 from costmodel.documents.variation import vary
 from costmodel.errors import CostModelError
 from costmodel.estimate.plan import predict

@@ -130,7 +130,7 @@ ONE = {
     "unknown number": (PLAN, keys("  zero: 4\n"), "D010", "4", "4 is not one of 0, 1, 2 or 3", ""),
     "quoted number": (PLAN, keys('  zero: "1"\n'), "D010", '"1"', "'1' is not one of", "without quotes: 1"),
     "list for a choice": (PLAN, keys("  zero: [1]\n"), "D006", "[", "one of 0, 1, 2 or 3 is wanted", ""),
-    "the only choice": ("kind: training", "kind: serving", "D010", "serving", "'training' is the only one", ""),
+    "the only choice": ("kind: training", "kind: tuning", "D010", "tuning", "'training' is the only one", ""),
     "word for a mapping": (
         "kind: t",
         "tuning: lora\n  kind: t",

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from costmodel.counts import KINDS, words_of
 from costmodel.documents.field_words import KEYS, VALUES
-from costmodel.documents.keys import key_of
 from costmodel.documents.scenario import Scenario
+from costmodel.documents.schema_paths import key_of
 
 from .test_fuzz import Tally, misbehaviour
 

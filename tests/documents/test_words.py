@@ -15,10 +15,10 @@ from costmodel.documents.case import load
 from costmodel.documents.field_words import KEYS, VALUES, meant_by
 from costmodel.documents.folders import names
 from costmodel.documents.hub import is_hub_name, nearest_shape, shape_of
-from costmodel.documents.keys import choices_of, key_of
 from costmodel.documents.library import read
 from costmodel.documents.overrides import full
 from costmodel.documents.scenario import Scenario
+from costmodel.documents.schema_paths import choices_of, key_of
 from costmodel.errors import CostModelError
 
 Faults = Callable[[Any], list[Any]]

@@ -11,7 +11,7 @@ import pytest
 from costmodel.equation import trace
 from costmodel.estimate.band import banded
 from costmodel.estimate.block import SIZES, Block, Structure, one_row
-from costmodel.estimate.costs import BAND_ENDS, COLUMNS, machine_name, number
+from costmodel.estimate.costs import BAND_ENDS, COLUMNS, OF_STEP, machine_name, number
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.legality.checks import micro_batches
 from costmodel.estimate.memory.ledger import LINES
@@ -75,11 +75,11 @@ def test_a_traced_evaluation_is_an_untraced_one(stack: str, structure: Structure
 @every_structure
 def test_every_column_is_there_finite_and_no_less_than_nothing(stack: str, structure: Structure) -> None:
     asked, block = priced(stack), table(structure)
-    assert set(evaluate(asked, block).costs.columns) == {*COLUMNS} - {*BAND_ENDS}
+    assert set(evaluate(asked, block).costs.columns) == {*OF_STEP} - {*BAND_ENDS}
     given = banded(asked, evaluate(asked, block)).costs
-    assert list(given.columns) == [name for name in COLUMNS if name in given.columns]
-    assert set(given.columns) == set(COLUMNS)
-    for name in COLUMNS:
+    assert list(given.columns) == [name for name in OF_STEP if name in given.columns]
+    assert set(given.columns) == set(OF_STEP)
+    for name in OF_STEP:
         column = given.column(name)
         assert column.shape == (given.rows,)
         assert np.all(np.isfinite(column)), name

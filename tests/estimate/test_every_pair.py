@@ -11,7 +11,7 @@ from costmodel.documents.plan import Plan
 from costmodel.documents.scenario import Scenario
 from costmodel.documents.shelf import Shelf
 from costmodel.errors import CostModelError
-from costmodel.estimate.costs import COLUMNS
+from costmodel.estimate.costs import OF_STEP
 from costmodel.estimate.plan import answer
 from costmodel.estimate.setting import setting_of
 
@@ -58,7 +58,7 @@ PAIRS = [
 def test_it_estimates(model: str, stack: str, node: str) -> None:
     setting = setting_of(case_of(scenario(model, node, stack), SHELF))
     costs = answer(setting, Plan(tp=1)).evaluation.costs.row()
-    assert all(math.isfinite(costs[name]) for name in COLUMNS if not name.startswith(UNPRICED)), costs
+    assert all(math.isfinite(costs[name]) for name in OF_STEP if not name.startswith(UNPRICED)), costs
     assert all(costs[f"{name}_low"] < costs[name] < costs[f"{name}_high"] for name in ("step_time", "memory_peak"))
     assert 0 < costs["mfu"] < costs["hfu"] + 1e-9 < 1
 

@@ -17,7 +17,7 @@ from costmodel.equations.algorithms import (
     two_level_all_to_all_time,
 )
 from costmodel.equations.collectives import ring_time
-from costmodel.estimate.costs import BAND_ENDS, COLUMNS
+from costmodel.estimate.costs import BAND_ENDS, OF_STEP
 from costmodel.estimate.precision import Linear
 from estimate.cases import (
     adapted,
@@ -38,7 +38,7 @@ from estimate.cases import (
 )
 from estimate.limits import LIMITS, Rows, limit, pipeline, row
 
-EVERY = {*COLUMNS} - {*BAND_ENDS}
+EVERY = {*OF_STEP} - {*BAND_ENDS}
 MEMORY = {"memory_peak", "memory_share", "memory_free", "host_memory", "host_share"}
 SINGLE = mixed(count=1, top_k=1, ffn_hidden=4096)
 EVERY_SCHEDULE = written_out("stack", "megatron-core", schedules=[*get_args(Schedule)])

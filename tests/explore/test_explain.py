@@ -26,9 +26,14 @@ from costmodel.report.words import TIME_TERMS
 from costmodel.units import gib, show, show_time
 
 SCENARIOS: dict[str, tuple[str, ...]] = {
-    "llama-3-70b-512": (),
-    "gpt-3-175b-1024": ("stack=megatron-2021", "plan.recompute=selective", "assume.price=2 USD/GPU/h"),
-    "deepseek-v3-2048": ("assume.price=2 USD/GPU/h",),
+    "llama-3-70b-512": ("run={}",),
+    "gpt-3-175b-1024": (
+        "stack=megatron-2021",
+        "plan.recompute=selective",
+        "assume.price=2 USD/GPU/h",
+        "run.checkpoint.mode=sync",
+    ),
+    "deepseek-v3-2048": ("assume.price=2 USD/GPU/h", "run.checkpoint.mode=memory", "run.evaluation=1 %"),
 }
 ASKED = [(name, quantity) for name in SCENARIOS for quantity in quantities()]
 every_figure = pytest.mark.parametrize(("name", "quantity"), ASKED)

@@ -20,8 +20,8 @@ from costmodel.documents import folders
 from costmodel.documents.belief import Belief
 from costmodel.documents.case import load
 from costmodel.documents.cells import Row
-from costmodel.documents.keys import key_of
 from costmodel.documents.library import FOLDERS, efficiency_of, find, names, read
+from costmodel.documents.schema_paths import key_of
 from costmodel.documents.shelf import Shelf
 from costmodel.documents.table import read_table
 from costmodel.errors import CostModelError

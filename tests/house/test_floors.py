@@ -11,7 +11,7 @@ import pytest
 from .catalogue import ROOT
 
 _LINT = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
-_FLOORS = ("commands", "report", "explore", "estimate", "equations", "documents")
+_FLOORS = ("commands", "report", "explore", "estimate", "exchange", "equations", "documents")
 _ROOMS = tuple(
     path.parent.relative_to(ROOT / "costmodel").as_posix()
     for floor in ("estimate", "explore")
@@ -64,6 +64,10 @@ def test_an_empty_house_keeps_them(tmp_path: Path) -> None:
         ("documents", "import costmodel.equations.inside"),
         ("estimate", "import costmodel.explore.inside"),
         ("explore", "from costmodel.report import inside"),
+        ("exchange", "import costmodel.estimate.inside"),
+        ("estimate", "import costmodel.exchange.inside"),
+        ("documents", "import costmodel.exchange.inside"),
+        ("exchange", "import costmodel.equations.inside"),
         ("report", "import costmodel.commands"),
         ("units", "import costmodel.equation"),
         ("estimate/memory", "import costmodel.estimate.time.inside"),

@@ -61,6 +61,11 @@ ANSWERS = (
     "validate korthikanti-2022 --by source",
     "calibrate tests/explore/measured/gemm.csv tests/explore/measured/all_reduce_perf.txt",
     "list",
+    "list keys plan.",
+    "collective all-reduce 1GB --gpus 64",
+    "memory scenarios/examples/qwen3-8b -v",
+    "estimate --model scenarios/examples/qwen3-8b --gpus 16",
+    "search --model scenarios/examples/qwen3-8b --gpus 64 --batch 4M-tokens --top 3",
 )
 RAILS = re.compile(r"[│├└─·█▉▊▋▌▍▎▏▕▐]")
 NAMES = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
@@ -104,7 +109,7 @@ def whole(item: Line, width: int) -> Counter[str]:
 
 
 def test_every_command_is_here() -> None:
-    documents = {"show", "init", "schema"}  # are printed as they are written
+    documents = {"show", "init", "schema", "import"}  # are printed as they are written
     assert {answer.split()[0] for answer in ANSWERS} | documents | {"measure"} == NAMES
 
 

@@ -1,9 +1,13 @@
-"""Write the reference files again from the real software: python -m tests.verify.make (needs the extra [verify])."""
+"""Write the reference files again from the real software: python -m tests.verify.make (needs the extra [verify]).
+
+That of Megatron-LM's arguments needs a checkout of it too, which $MEGATRON_LM names.
+"""
 
 from __future__ import annotations
 
 import importlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,11 @@ PARTS = (
     "experts",
     "schedules",
     "ring",
+    "config_parameters",
+    "config_options",
+    "config_wrappers",
+    "config_published",
+    *(["megatron_arguments"] if "MEGATRON_LM" in os.environ else []),
 )
 
 

@@ -23,7 +23,8 @@ def gradient_rate(workers: Number, time: Number, slowdown: Number) -> Number:
         >>> gradient_rate(64.0, 2.0, 1.0)
         32.0
 
-    Holds: bounded staleness (stale synchronous) hides jitter, but a worker that stays slow sets the pace of all
+    Holds: bounded staleness (stale synchronous) hides jitter, but a worker that stays slow sets the pace of all;
+        no estimate calls it
 
     Source:
         ho-2013; composition
@@ -49,7 +50,8 @@ def mean_staleness(workers: Number) -> Number:
         >>> mean_staleness(64.0)
         63.0
 
-    Holds: exact in the mean: between two updates of a worker each other worker makes one on average
+    Holds: exact in the mean: between two updates of a worker each other worker makes one on average;
+        no estimate calls it
 
     Source:
         ho-2013; composition
@@ -76,7 +78,8 @@ def staleness_break_even(slowdown: Number, staleness: Number) -> Number:
         >>> round(staleness_break_even(1.469, 63.0), 5)
         0.00744
 
-    Holds: steps that grow in proportion to the staleness; no law says so for language models, nor gives the factor
+    Holds: steps that grow in proportion to the staleness; no law says so for language models, nor gives the factor;
+        no estimate calls it
 
     Source:
         composition

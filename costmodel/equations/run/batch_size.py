@@ -34,7 +34,8 @@ def steps_for_batch(least_steps: Number, critical_batch: Number, batch: Number) 
         >>> steps_for_batch(1000.0, 4e6, 1e6)
         5000.0
 
-    Holds: learning rates set for each batch; one critical batch for the whole run, where it really grows as loss falls
+    Holds: learning rates set for each batch; one critical batch for the whole run, where it really grows as loss falls;
+        no estimate calls it
 
     Source:
         mccandlish-2018
@@ -62,7 +63,7 @@ def samples_for_batch(least_samples: Number, critical_batch: Number, batch: Numb
         >>> samples_for_batch(1e12, 4e6, 1e6) / 1e12
         1.25
 
-    Holds: as steps_for_batch
+    Holds: as steps_for_batch; no estimate calls it
 
     Source:
         mccandlish-2018
@@ -91,6 +92,8 @@ def batch_step_time(batch: Number, token_time: Number, ranks: Number, fixed: Num
         >>> batch_step_time(4e6, 1e-3, 1000.0, 0.5)
         4.5
 
+    Holds: no estimate calls it
+
     Source:
         composition
 
@@ -118,7 +121,7 @@ def best_batch(critical_batch: Number, fixed: Number, ranks: Number, token_time:
         >>> round(float(best_batch(4e6, 0.4, 1024.0, 1e-3)))
         1280000
 
-    Holds: steps as steps_for_batch, each of a time as batch_step_time
+    Holds: steps as steps_for_batch, each of a time as batch_step_time; no estimate calls it
 
     Source:
         mccandlish-2018; composition
@@ -148,7 +151,7 @@ def critical_batch_of_loss(loss: Number) -> Number:
         7.4
 
     Holds: a fit on WebText2 with its tokenizer; with other data the constant is 2 to 3 times off, so that the answer is
-        a band. Later fits find that it depends on the data seen, and not on the model
+        a band. Later fits find that it depends on the data seen, and not on the model; no estimate calls it
 
     Source:
         kaplan-2020 eq. 1.4
@@ -174,7 +177,8 @@ def fitted_batch(flop: Number) -> Number:
         >>> round(float(fitted_batch(6 * 67e9 * 2e12)) / 1e6, 1)
         19.3
 
-    Holds: a fit of one team on its data from 1e17 to 2e19 FLOP, within 5 % of the batches of its 7B and 67B models
+    Holds: a fit of one team on its data from 1e17 to 2e19 FLOP, within 5 % of the batches of its 7B and 67B models;
+        no estimate calls it
 
     Source:
         bi-2024 eq. 1
@@ -200,7 +204,7 @@ def fitted_learning_rate(flop: Number) -> Number:
         >>> round(float(fitted_learning_rate(6 * 67e9 * 2e12)) * 1e4, 1)
         3.2
 
-    Holds: as fitted_batch, with AdamW
+    Holds: as fitted_batch, with AdamW; no estimate calls it
 
     Source:
         bi-2024 eq. 1
@@ -229,7 +233,8 @@ def carried_batch(batch: Number, tokens: Number, known_tokens: Number, growth_ex
         >>> float(carried_batch(1e6, 16e9, 1e9, 0.5)) / 1e6
         4.0
 
-    Holds: the same data and tokenizer; fitted exponents are 0.383 for the best batch, 0.462 and 0.47 for the critical
+    Holds: the same data and tokenizer; fitted exponents are 0.383 for the best batch, 0.462 and 0.47 for the critical;
+        no estimate calls it
 
     Source:
         bergsma-2025; zhang-2024
@@ -260,7 +265,8 @@ def carried_learning_rate(
         >>> float(carried_learning_rate(0.1, 8192.0, 256.0, rule="linear"))
         3.2
 
-    Holds: below the critical batch; the linear rule was seen to hold up to 8,192 images for ResNet-50
+    Holds: below the critical batch; the linear rule was seen to hold up to 8,192 images for ResNet-50;
+        no estimate calls it
 
     Source:
         goyal-2017; malladi-2022

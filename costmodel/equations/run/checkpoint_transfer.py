@@ -136,7 +136,7 @@ def moved_share(dp: Number, dp_after: Number) -> Number:
         >>> round(float(moved_share(70.0, 64.0)), 4), round(float(moved_share(16.0, 15.0)), 4)
         (0.9165, 0.5)
 
-    Holds: contiguous shards in the order of the ranks, which keep their numbers
+    Holds: contiguous shards in the order of the ranks, which keep their numbers; no estimate calls it
 
     Source:
         composition
@@ -166,7 +166,8 @@ def reshard_time(nbytes: Number, dp: Number, dp_after: Number, bandwidth: Number
         >>> float(reshard_time(160e9, 16.0, 15.0, 10e9))
         1.0
 
-    Holds: contiguous shards in the order of the ranks, which keep their numbers; full duplex, no other traffic
+    Holds: contiguous shards in the order of the ranks, which keep their numbers; full duplex, no other traffic;
+        no estimate calls it
 
     Source:
         composition

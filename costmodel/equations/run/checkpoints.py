@@ -146,7 +146,8 @@ def best_goodput(blocking: Number, restart: Number, mtbf: Number, background: Nu
         >>> round(float(best_goodput(60.0, 600.0, 11134.8, 0.0, 0.0)), 4)
         0.8525
 
-    Holds: as checkpoint_goodput, where a write ends within the best interval; else that equation at best_interval
+    Holds: as checkpoint_goodput, where a write ends within the best interval; else that equation at best_interval;
+        no estimate calls it
 
     Source:
         composition
@@ -179,7 +180,7 @@ def longest_restart(
         >>> round(float(longest_restart(0.9, 5.0, 11134.8, 0.0, 0.0)))
         838
 
-    Holds: as best_goodput
+    Holds: as best_goodput; no estimate calls it
 
     Source:
         composition

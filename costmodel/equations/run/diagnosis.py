@@ -24,7 +24,7 @@ def fixed_part(time: Number, doubled_time: Number) -> Number:
         >>> fixed_part(2.0, 3.5)
         0.5
 
-    Holds: the rest grows in proportion: no gain of efficiency from larger products
+    Holds: the rest grows in proportion: no gain of efficiency from larger products; no estimate calls it
 
     Source:
         composition
@@ -52,7 +52,7 @@ def implied_bandwidth(nbytes: Number, time: Number, gap: Number) -> Number:
         >>> round(implied_bandwidth(12.8e9, 0.38, 0.3) / 1e9, 1)
         18.8
 
-    Holds: none of the communication is hidden, and nothing else is wrong
+    Holds: none of the communication is hidden, and nothing else is wrong; no estimate calls it
 
     Source:
         composition
@@ -78,6 +78,8 @@ def implied_overlap(exposed: Number, communication: Number) -> Number:
     Example:
         >>> round(implied_overlap(0.211, 0.38), 3)
         0.445
+
+    Holds: no estimate calls it
 
     Source:
         composition

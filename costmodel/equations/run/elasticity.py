@@ -25,7 +25,7 @@ def restart_loss(restart: Number, interval: Number, background: Number) -> Numbe
         >>> restart_loss(600.0, 1116.0, 0.0)
         1158.0
 
-    Holds: first order: interruptions far apart compared with all three
+    Holds: first order: interruptions far apart compared with all three; no estimate calls it
 
     Source:
         young-1974; composition
@@ -53,7 +53,8 @@ def elastic_loss(repair: Number, dp: Number, regroup: Number) -> Number:
         >>> elastic_loss(3600.0, 16.0, 60.0)
         285.0
 
-    Holds: the replicas left take over the batch, so that steps grow by d/(d − 1); that needs a divisible batch
+    Holds: the replicas left take over the batch, so that steps grow by d/(d − 1); that needs a divisible batch;
+        no estimate calls it
 
     Source:
         composition
@@ -84,6 +85,8 @@ def longest_elastic_repair(restart_loss: Number, dp: Number, regroup: Number) ->
         >>> longest_elastic_repair(1158.0, 16.0, 60.0) / 3600
         4.88
 
+    Holds: no estimate calls it
+
     Source:
         composition
 
@@ -109,7 +112,7 @@ def elastic_slowdown(dp: Number, down: Number) -> Number:
         >>> float(elastic_slowdown(16.0, 1.0))
         1.0666666666666667
 
-    Holds: steps bound by the work of the replicas, which share it evenly
+    Holds: steps bound by the work of the replicas, which share it evenly; no estimate calls it
 
     Source:
         composition
@@ -164,7 +167,7 @@ def redundancy_allowed(goodput: Number) -> Number:
         >>> round(redundancy_allowed(0.8525), 3)
         0.173
 
-    Holds: no interruption costs anything once work is done twice
+    Holds: no interruption costs anything once work is done twice; no estimate calls it
 
     Source:
         thorpe-2023; composition

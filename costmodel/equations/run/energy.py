@@ -27,7 +27,7 @@ def capped_clock(cap: Number, power: Number, static_share: Number) -> Number:
 
     Holds: caps above about 70 % of the power: power grows with the cube of the clock only while the voltage falls with
         it. Six RTX 3090 at 300, 250, 200 and 150 of 350 W keep 0.94, 0.85, 0.60 and 0.26 of their prefill rate, where
-        the cube has 0.94, 0.87, 0.78 and 0.68
+        the cube has 0.94, 0.87, 0.78 and 0.68; no estimate calls it
 
     Source:
         hennessy-2017 §1.5; llmgarage-2026; composition
@@ -54,7 +54,7 @@ def clock_slowdown(clock_share: Number, bound_share: Number) -> Number:
         >>> round(clock_slowdown(0.843, 0.7), 3)
         1.13
 
-    Holds: memory and network keep their rates
+    Holds: memory and network keep their rates; no estimate calls it
 
     Source:
         composition
@@ -165,6 +165,8 @@ def energy_cost(energy: Number, tariff: Number) -> Number:
     Example:
         >>> round(energy_cost(3.6e9, 0.08 / 3.6e6), 6)
         80.0
+
+    Holds: no estimate calls it
 
     Source:
         composition

@@ -26,6 +26,8 @@ def quantised_share(element: Number, scale: Number, group: Number, gradient: Num
         >>> quantised_share(1.0, 4.0, 256.0, 4.0), quantised_share(2.0, 0.0, 1.0, 4.0)
         (0.25390625, 0.5)
 
+    Holds: no estimate calls it
+
     Source:
         tang-2021; composition
 
@@ -53,6 +55,8 @@ def sparse_share(kept_share: Number, element: Number, index: Number, gradient: N
         >>> sparse_share(0.001, 4.0, 4.0, 4.0)
         0.002
 
+    Holds: no estimate calls it
+
     Source:
         lin-2018; composition
 
@@ -79,7 +83,8 @@ def low_rank_share(rank: Number, m: Number, n: Number) -> Number:
         >>> low_rank_share(4.0, 4096.0, 4096.0) == 1 / 512
         True
 
-    Holds: factors in the type of the gradients; two all-reduces, one for each factor; vectors are sent whole
+    Holds: factors in the type of the gradients; two all-reduces, one for each factor; vectors are sent whole;
+        no estimate calls it
 
     Source:
         vogels-2019 §3
@@ -105,6 +110,8 @@ def warmed_up_share(warm_up_share: Number, compressed_share: Number) -> Number:
     Example:
         >>> round(1 / warmed_up_share(0.15, 1 / 16), 2)
         4.92
+
+    Holds: no estimate calls it
 
     Source:
         tang-2021; composition
@@ -132,6 +139,8 @@ def compressed_wire(message: Number, ranks: Number, compressed_share: Number, *,
     Example:
         >>> compressed_wire(1e9, 8.0, 0.25, reducible=True), compressed_wire(1e9, 8.0, 0.25, reducible=False)
         (437500000.0, 1750000000.0)
+
+    Holds: no estimate calls it
 
     Source:
         vogels-2019 §3; composition
@@ -162,6 +171,8 @@ def largest_gathered_group(compressed_share: Number) -> Number:
         >>> largest_gathered_group(0.002)
         1000.0
 
+    Holds: no estimate calls it
+
     Source:
         composition
 
@@ -189,7 +200,7 @@ def break_even_bandwidth(message: Number, ranks: Number, compressed_share: Numbe
         >>> round(break_even_bandwidth(28e9, 64.0, 0.25, 0.04) / 1e9, 1)
         1033.6
 
-    Holds: compressed gradients can be added on the way; compressing is not hidden either
+    Holds: compressed gradients can be added on the way; compressing is not hidden either; no estimate calls it
 
     Source:
         composition
@@ -218,7 +229,7 @@ def compression_saving(exposed: Number, communication: Number, compressed: Numbe
         >>> round(float(compression_saving(0.05, 0.4, 0.1, 0.04)), 3)
         0.01
 
-    Holds: what is hidden stays hidden; compressing is not hidden
+    Holds: what is hidden stays hidden; compressing is not hidden; no estimate calls it
 
     Source:
         composition

@@ -94,7 +94,7 @@ def expected_maximum_quantile(ranks: Number) -> Number:
         >>> round(float(expected_maximum_quantile(64.0)), 2)
         2.33
 
-    Holds: within 0.7 % of the exact value from 8 to 16,384 variables; 6 % high for two
+    Holds: within 0.7 % of the exact value from 8 to 16,384 variables; 6 % high for two; no estimate calls it
 
     Source:
         chen-1999
@@ -147,7 +147,8 @@ def harmonic_number(ranks: Number) -> Number:
         >>> round(float(harmonic_number(8.0)), 4)
         2.7179
 
-    Holds: independent exponential times; eight terms are subtracted from Stirling's series at n + 8
+    Holds: independent exponential times; eight terms are subtracted from Stirling's series at n + 8;
+        no estimate calls it
 
     Source:
         david-2003 §3.1; abramowitz-1964 §6.3.18

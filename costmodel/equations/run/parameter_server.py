@@ -27,7 +27,8 @@ def parameter_server_time(message: Number, workers: Number, servers: Number, ban
         1.3191
 
     Holds: one full duplex interface for each machine; gradients are summed within the machine first; the processor
-        of a server adds as fast as they arrive, about three times as many bytes through its memory
+        of a server adds as fast as they arrive, about three times as many bytes through its memory;
+        no estimate calls it
 
     Source:
         jiang-2020; composition
@@ -57,7 +58,7 @@ def central_server_time(message: Number, workers: Number, bandwidth: Number) -> 
         >>> central_server_time(1e9, 32.0, 1e9)
         32.0
 
-    Holds: full duplex, results go out as sums come in; reliable senders, for incast loses packets
+    Holds: full duplex, results go out as sums come in; reliable senders, for incast loses packets; no estimate calls it
 
     Source:
         jiang-2020; composition

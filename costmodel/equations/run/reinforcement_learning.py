@@ -27,7 +27,7 @@ def generation_time(fixed: Number, sequence_time: Number, longest: Number, token
         >>> round(generation_time(0.02, 1e-4, 28000.0, 64 * 8000.0), 1)
         611.2
 
-    Holds: exact for steps of t₀ + t₁ × sequences still running; all begin together
+    Holds: exact for steps of t₀ + t₁ × sequences still running; all begin together; no estimate calls it
 
     Source:
         composition
@@ -56,7 +56,8 @@ def refilled_generation_time(fixed: Number, sequence_time: Number, tokens: Numbe
         >>> round(refilled_generation_time(0.02, 1e-4, 64 * 8000.0, 64.0), 1)
         211.2
 
-    Holds: enough prompts to refill from: continuous batching over several batches, or answers cut and resumed
+    Holds: enough prompts to refill from: continuous batching over several batches, or answers cut and resumed;
+        no estimate calls it
 
     Source:
         fu-2025; composition
@@ -87,7 +88,7 @@ def expected_longest(mean_length: Number, spread: Number, sequences: Number, len
         >>> round(float(expected_longest(8000.0, 0.8, 1.0, 28000.0)))
         7718
 
-    Holds: lengths that are independent and log-normal; to 0.1 %
+    Holds: lengths that are independent and log-normal; to 0.1 %; no estimate calls it
 
     Source:
         david-2003 §3.1; composition
@@ -124,7 +125,7 @@ def generation_ranks(ranks: Number, generation_work: Number, training_work: Numb
         48.0
 
     Holds: times that fall in proportion to the ranks; then the iteration is as long as both one after the other on all
-        ranks, and only what does not scale is gained
+        ranks, and only what does not scale is gained; no estimate calls it
 
     Source:
         sheng-2025; fu-2025; composition

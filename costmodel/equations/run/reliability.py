@@ -30,6 +30,8 @@ def observed_failure_rate(interruptions: Number, nodes: Number, time: Number) ->
         >>> round(observed_failure_rate(419.0, 2048.0, 54 * 86400.0) * 86400 * 1000, 3)
         3.789
 
+    Holds: no estimate calls it
+
     Source:
         llama-3-2024 §3.3.4; kokolis-2025
 
@@ -112,7 +114,7 @@ def uninterrupted_probability(time: Number, mtbf: Number) -> Number:
         >>> round(float(uninterrupted_probability(3600.0, 3600.0)), 3)
         0.368
 
-    Holds: exponential times between interruptions
+    Holds: exponential times between interruptions; no estimate calls it
 
     Source:
         kokolis-2025

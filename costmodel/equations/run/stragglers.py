@@ -86,7 +86,8 @@ def partial_wait_gain(awaited: Number, ranks: Number, jitter: Number) -> Number:
         >>> round(float(partial_wait_gain(60.0, 64.0, 0.1)), 3)
         1.01
 
-    Holds: independent normal times, v Φ⁻¹ above −1; the samples of ranks that are not waited for are lost
+    Holds: independent normal times, v Φ⁻¹ above −1; the samples of ranks that are not waited for are lost;
+        no estimate calls it
 
     Source:
         hyndman-1996; chen-2016-backup; composition

@@ -27,6 +27,8 @@ def fixed_work(speed: Number, fixed: Number) -> Number:
         >>> fixed_work(2.5, 0.5)
         1.25
 
+    Holds: no estimate calls it
+
     Source:
         composition
 
@@ -54,7 +56,7 @@ def balanced_time(global_batch: Number, speed: Number, fixed_work: Number) -> Nu
         0.45
 
     Holds: shares that can be any number, none of them under 0 and all within memory; whole_shares and balanced_shares
-        hold to both
+        hold to both; no estimate calls it
 
     Source:
         composition
@@ -85,6 +87,8 @@ def balanced_share(speed: Number, time: Number, fixed: Number) -> Number:
         >>> float(balanced_share(2.0, 0.75, 0.25))
         1.0
 
+    Holds: no estimate calls it
+
     Source:
         composition
 
@@ -111,6 +115,8 @@ def equal_share_time(global_batch: Number, parts: Number, speed: Number, fixed: 
     Example:
         >>> round(equal_share_time(1.0, 3.0, 0.5, 0.0), 4)
         0.6667
+
+    Holds: no estimate calls it
 
     Source:
         composition

@@ -38,6 +38,9 @@ def offline_time(
         >>> round(offline_time(10e-3, 32000.0, 50e-6, 512 * 8000.0, 0.0, 0.0), 1)
         524.8
 
+    Holds:
+        no estimate calls it
+
     Source:
         exact
 
@@ -70,7 +73,8 @@ def refilled_steps(requests: Number, concurrency: Number, output: Number, longes
         56000.0
 
     Holds:
-        exact for answers of one length whose number is a multiple of c; for exponential ones by their lack of memory
+        exact for answers of one length whose number is a multiple of c; for exponential ones by their lack of memory;
+        no estimate calls it
 
     Source:
         exact; composition
@@ -99,7 +103,7 @@ def longest_output(output: Number, variation: Number, requests: Number) -> Numbe
         72459
 
     Holds:
-        the mean of the largest logarithm; the mean of the longest itself is up to a fifth more
+        the mean of the largest logarithm; the mean of the longest itself is up to a fifth more; no estimate calls it
 
     Source:
         gumbel-1958; limpert-2001
@@ -128,7 +132,7 @@ def static_batch_use(sequences: Number) -> Number:
         0.368
 
     Holds:
-        answers whose lengths are exponential; the series to 1 % from b = 1 on
+        answers whose lengths are exponential; the series to 1 % from b = 1 on; no estimate calls it
 
     Source:
         exact; yu-2022

@@ -37,7 +37,8 @@ def closed_loop_step_time(
 
     Holds:
         prompts that take little of a request's time; the open loop at the rate this gives has the same step. The time
-        per token is less where users are few, for a user's own prompt never delays it: interfered_token_time
+        per token is less where users are few, for a user's own prompt never delays it: interfered_token_time;
+        no estimate calls it
 
     Source:
         little-1961; composition

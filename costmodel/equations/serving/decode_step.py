@@ -26,7 +26,7 @@ def expert_read_probability(tokens: Number, probability: Number) -> Number:
         0.4375
 
     Holds:
-        tokens choose independently; those of one sequence are more alike, and read fewer
+        tokens choose independently; those of one sequence are more alike, and read fewer; no estimate calls it
 
     Source:
         exact
@@ -100,6 +100,35 @@ def expert_layer_bytes(
 
 
 @equation
+def weight_product_bytes(m: Number, n: Number, k: Number, weight: Number, operand: Number, element: Number) -> Number:
+    """Bytes through memory of rows times a weight matrix whose elements are kept in a type of their own.
+
+    w n k + o m k + e m n
+
+    Args:
+        m: rows of the result [1]
+        n: columns of the result [1]
+        k: inner dimension [1]
+        weight: bytes of a weight as it is kept, with its share of the scales, w [B]
+        operand: bytes of an element of the rows that are multiplied, o [B]
+        element: bytes of an element of the result, e [B]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> weight_product_bytes(1.0, 4096.0, 4096.0, 0.5, 2.0, 2.0)
+        8404992.0
+
+    Source:
+        williams-2009; count of reads and writes
+
+    Monotone: increasing in m, n, k, weight, operand, element
+    """
+    return weight * n * k + operand * m * k + element * m * n
+
+
+@equation
 def absorbed_attention_flop(
     cached_tokens: Number, queries: Number, heads: Number, kv_rank: Number, rope_dim: Number
 ) -> Number:
@@ -151,6 +180,9 @@ def compute_bound_batch(operand: Number, peak: Number, bandwidth: Number) -> Num
         >>> [round(compute_bound_batch(operand, 989.4e12, 3.35e12)) for operand in (2.0, 0.5195)]
         [295, 77]
 
+    Holds:
+        no estimate calls it
+
     Source:
         williams-2009; scaling-book chapter 7
 
@@ -181,7 +213,7 @@ def fastest_user_rate(weight_memory: Number, ranks: Number, bandwidth: Number) -
         47.5
 
     Holds:
-        one token a step; speculation multiplies it by the tokens that a step accepts
+        one token a step; speculation multiplies it by the tokens that a step accepts; no estimate calls it
 
     Source:
         williams-2009; pope-2023

@@ -67,7 +67,7 @@ def pipelined_token_time(stage_time: Number, send: Number, pp: Number, micro_bat
         [49.8, 49.8, 99.7]
 
     Holds:
-        stages alike; the ids of new tokens go back to the first stage in no time
+        stages alike; the ids of new tokens go back to the first stage in no time; no estimate calls it
 
     Source:
         pope-2023; composition
@@ -78,3 +78,37 @@ def pipelined_token_time(stage_time: Number, send: Number, pp: Number, micro_bat
     Monotone: increasing in stage_time, send, pp, micro_batches
     """
     return np.maximum(pp * stage_time + (pp - 1) * send, micro_batches * stage_time)
+
+
+@equation
+def pipelined_prompt_share(pp: Number, mixed_share: Number) -> Number:
+    """Time by which a prompt delays each token of a pipeline, over what it takes in all stages.
+
+    (1 − (1 − φ)^p) / (p φ): stages move in step, so that one micro-batch with a prompt holds up all of them; where
+    every one has a prompt each delays the others by its own stage alone, 1/p
+
+    Args:
+        pp: pipeline stages, with a micro-batch in each, p [1]
+        mixed_share: share of micro-batches that carry prompts, φ [1]
+
+    Returns:
+        share [1]
+
+    Example:
+        >>> [round(float(pipelined_prompt_share(4.0, share)), 3) for share in (1e-6, 0.5, 1.0)]
+        [1.0, 0.469, 0.25]
+
+    Holds:
+        prompts of one length, spread over micro-batches at random; tokens of decode take little beside them
+
+    Source:
+        composition
+
+    Pitfall:
+        a pipeline is no cure for prompts between tokens: until prompts fill it, each of them delays all users as it
+        would on one device
+
+    Monotone: decreasing in pp, mixed_share
+    """
+    busy = np.maximum(mixed_share, 1e-9)
+    return (1 - (1 - busy) ** pp) / (pp * busy)

@@ -24,6 +24,9 @@ def captured_batch(sequences: Number, largest: Number) -> Number:
         >>> [float(captured_batch(batch, 512.0)) for batch in (3.0, 130.0, 300.0, 600.0)]
         [4.0, 136.0, 304.0, 600.0]
 
+    Holds:
+        no estimate calls it
+
     Source:
         vllm-engine config/vllm.py
 
@@ -50,6 +53,9 @@ def captured_sizes(largest: Number) -> Number:
     Example:
         >>> [float(captured_sizes(largest)) for largest in (4.0, 256.0, 512.0)]
         [3.0, 35.0, 51.0]
+
+    Holds:
+        no estimate calls it
 
     Source:
         vllm-engine config/vllm.py
@@ -81,7 +87,8 @@ def engine_step_time(device: Number, host: Number, *, asynchronous: bool) -> Num
         [8.0, 9.0]
 
     Holds:
-        graphs, or launches that are ahead of the device; where launches are what a step waits for, host_bound_time
+        graphs, or launches that are ahead of the device; where launches are what a step waits for, host_bound_time;
+        no estimate calls it
 
     Source:
         vllm-engine v1/core/sched/async_scheduler.py; composition

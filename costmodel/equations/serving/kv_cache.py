@@ -245,6 +245,9 @@ def reserved_waste(tokens: Number, longest: Number) -> Number:
         >>> round(float(reserved_waste(500.0, 2048.0)), 3)
         0.756
 
+    Holds:
+        no estimate calls it
+
     Source:
         kwon-2023 §3; yu-2022
 

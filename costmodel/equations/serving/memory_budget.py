@@ -309,6 +309,9 @@ def resident_requests(pool_held: Number, prompt: Number, output: Number, variati
         >>> round(resident_requests(1372810.0, 2048.0, 512.0, 0.0, 16.0))
         594
 
+    Holds:
+        no estimate calls it
+
     Source:
         kwon-2023; composition
 

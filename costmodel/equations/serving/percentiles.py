@@ -121,6 +121,9 @@ def share_within(limit: Number, fastest: Number, mean: Number, variance: Number)
         >>> round(float(share_within(0.531, 0.01, 0.18, 0.01)), 3)
         0.99
 
+    Holds:
+        no estimate calls it
+
     Source:
         limpert-2001; zhong-2024
 

@@ -55,7 +55,7 @@ def conversation_hit(turns: Number, prompt: Number, output: Number) -> Number:
         [0.0, 0.5, 0.667, 0.75]
 
     Holds:
-        everything is kept: no turn comes later than residency_time
+        everything is kept: no turn comes later than residency_time; no estimate calls it
 
     Source:
         mooncake; exact
@@ -85,7 +85,7 @@ def residency_time(pool_held: Number, request_rate: Number, tokens: Number) -> N
         93
 
     Holds:
-        the least recently used goes first
+        the least recently used goes first; no estimate calls it
 
     Source:
         little-1961; composition
@@ -116,7 +116,7 @@ def scattered_hit(hit_share: Number, replicas: Number) -> Number:
         0.125
 
     Holds:
-        the last turn alone is looked for; what all requests share is found on every replica
+        the last turn alone is looked for; what all requests share is found on every replica; no estimate calls it
 
     Source:
         composition

@@ -86,7 +86,8 @@ def waiting_probability(servers: Number, utilisation: Number) -> Number:
         0.4287
 
     Holds:
-        exact up to 128 servers; from there on it falls as φ / (φ + z Φ) of z = (1 − ρ) √k, of the normal law
+        exact up to 128 servers; from there on it falls as φ / (φ + z Φ) of z = (1 − ρ) √k, of the normal law;
+        no estimate calls it
 
     Source:
         harchol-balter-2013 §14; halfin-1981
@@ -139,7 +140,8 @@ def pooled_wait(
         0.357
 
     Holds:
-        exact for exponential times of service; of others as a single server's (Lee and Longton), within a tenth
+        exact for exponential times of service; of others as a single server's (Lee and Longton), within a tenth;
+        no estimate calls it
 
     Source:
         harchol-balter-2013 §14

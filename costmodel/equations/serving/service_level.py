@@ -27,6 +27,9 @@ def saturation_rate(supply: Number, demand: Number, base_time: Number, request_w
         >>> [round(saturation_rate(M, 2560.0, 9.981e-3, 0.12902), 2) for M in (512.0, 2048.0, 8192.0)]
         [5.59, 7.07, 7.57]
 
+    Holds:
+        no estimate calls it
+
     Source:
         little-1961; exact
 
@@ -57,7 +60,7 @@ def token_limit_rate(base_time: Number, limit: Number, request_work: Number) -> 
         4.66
 
     Holds:
-        without clustering_delay, which takes 1 to 4 % of it; with it the rate is found by halving
+        without clustering_delay, which takes 1 to 4 % of it; with it the rate is found by halving; no estimate calls it
 
     Source:
         exact
@@ -87,7 +90,7 @@ def token_time_variance(step: Number, mixed_step: Number, mixed_share: Number, o
         2.5e-05
 
     Holds:
-        steps that carry prompts fall independently of each other
+        steps that carry prompts fall independently of each other; no estimate calls it
 
     Source:
         exact
@@ -116,7 +119,7 @@ def goodput_rate(request_rate: Number, first_share: Number, token_share: Number)
         1.0
 
     Holds:
-        limits that are kept or broken independently
+        limits that are kept or broken independently; no estimate calls it
 
     Source:
         zhong-2024 §2

@@ -91,6 +91,9 @@ def token_energy(power: Number, tokens_per_second: Number) -> Number:
         >>> round(token_energy(10200.0, 14.8e3), 3)
         0.689
 
+    Holds:
+        no estimate calls it
+
     Source:
         composition
 
@@ -115,6 +118,9 @@ def profit_margin(revenue: Number, cost: Number) -> Number:
     Example:
         >>> round(profit_margin(562027.0, 87072.0), 2)
         5.45
+
+    Holds:
+        no estimate calls it
 
     Source:
         deepseek-inference
@@ -169,7 +175,7 @@ def spare_replicas(required: Number, availability: Number, probability: Number) 
         2.0
 
     Holds:
-        replicas fail independently; exact up to 64, of more by the normal law
+        replicas fail independently; exact up to 64, of more by the normal law; no estimate calls it
 
     Source:
         exact
@@ -211,6 +217,9 @@ def spare_rate(growth: Number, startup: Number) -> Number:
     Example:
         >>> round(spare_rate(0.1, 180.0))
         18
+
+    Holds:
+        no estimate calls it
 
     Source:
         composition

@@ -25,7 +25,7 @@ def accepted_tokens(acceptance: Number, draft_tokens: Number) -> Number:
         (3.36, 5.0)
 
     Holds:
-        drafts that are accepted independently of each other
+        drafts that are accepted independently of each other; no estimate calls it
 
     Source:
         leviathan-2023 eq. 1
@@ -56,7 +56,8 @@ def dense_verify_ratio(concurrency: Number, draft_tokens: Number, compute_bound_
         [1.0, 1.08, 4.33]
 
     Holds:
-        dense models; a mixture's is the ratio of bytes read, for more tokens touch more experts even at batch 1
+        dense models; a mixture's is the ratio of bytes read, for more tokens touch more experts even at batch 1;
+        no estimate calls it
 
     Source:
         leviathan-2023 §3; williams-2009
@@ -85,6 +86,9 @@ def speculation_speedup(accepted: Number, verify_ratio: Number, draft_tokens: Nu
     Example:
         >>> [round(speculation_speedup(3.3616, ratio, 4.0, 0.05), 2) for ratio in (1.0, 4.33)]
         [2.8, 0.74]
+
+    Holds:
+        no estimate calls it
 
     Source:
         leviathan-2023 theorem 3.8
@@ -116,6 +120,9 @@ def break_even_batch(accepted: Number, draft_tokens: Number, draft_cost: Number,
     Example:
         >>> round(float(break_even_batch(3.3616, 4.0, 0.05, 295.3)))
         187
+
+    Holds:
+        no estimate calls it
 
     Source:
         leviathan-2023; exact

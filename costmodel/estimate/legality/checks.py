@@ -165,6 +165,12 @@ def _same_split(setting: Setting, block: Block) -> Mask:
     return same
 
 
+def _nothing_can_leave(setting: Setting, block: Block) -> Mask:
+    if setting.run is None or setting.run.elastic is None:
+        return none(block)
+    return np.asarray(block.whole_replicas < 2)
+
+
 @dataclass(frozen=True)
 class Check:
     """A rule's test, and what it reads.
@@ -220,6 +226,7 @@ CHECKS = (
     _check("L031", "tp cp", heads_exchanged, "cp_type"),
     _check("L008", "tp cp", _sequence, "sequence_parallel"),
     _check("L032", "dp dp_replicate", shard_replicas, "zero"),
+    _check("R003", "dp dp_replicate", _nothing_can_leave, "zero"),
     _check("L010", "dp tp cp pp vpp", _repeats, *REPEATED),
     _check("L023", "tp", whole_sequences, "sequence_parallel"),
     _check("L024", "ep etp", no_experts),

@@ -115,6 +115,20 @@ REFUSALS = {
     "M001": Rule("does not fit", "Peak memory of the worst stage is over what is usable."),
     "M002": Rule("memory limit", "Peak memory is over the limit the scenario sets."),
     "M003": Rule("host too small", "What is offloaded takes more than the host's memory, or drives, of the node."),
+    "R001": Rule(
+        "checkpoints overlap",
+        "Checkpoints come faster than they can be written: a longer run.checkpoint.interval, or a faster store.",
+    ),
+    "R002": Rule(
+        "copies on hosts",
+        "Copies of checkpoints, and what is offloaded, take more than the memory of a node: mode async keeps one copy, "
+        "mode memory four, sync none.",
+    ),
+    "R003": Rule(
+        "nothing can leave",
+        "run.elastic goes on without a replica, so that others must hold all states: zero 0 with dp over 1, or "
+        "dp_replicate over 1.",
+    ),
     "T001": Rule("limit of the scenario", "A result other than memory is beyond a limit that the scenario sets."),
 }
 

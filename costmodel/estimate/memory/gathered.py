@@ -71,7 +71,7 @@ def _matrices(setting: Setting, block: Block, parameters: StageParameters, ends:
     held = np.where(block.pp == 1, np.maximum(parameters.embedding, parameters.head), np.maximum(*ends))
     matrix = held
     for kind in setting.model.layers:
-        for each in matmuls(setting, shard(setting.model, kind, block.tp, block.ep, block.etp)):
+        for each in matmuls(setting.model, shard(setting.model, kind, block.tp, block.ep, block.etp)):
             matrix = np.maximum(matrix, table_parameters(each.n, each.k))
     layer = np.minimum(parameters.largest + parameters.routed_layer, setting.stack.buckets.gathered or 0.0)
     return matrices_bytes(np.maximum(layer, matrix), matrix, setting.gathered, _wire(setting))

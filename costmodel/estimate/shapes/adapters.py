@@ -138,7 +138,7 @@ def packed_matrices(setting: Setting, kind: Layers) -> tuple[str, ...]:
         return ()
     part = shard(setting.model, kind, 1.0)
     routed = () if part.routed is None else ROUTED
-    return (*(matrix.name for matrix in matmuls(setting, part)), *routed)
+    return (*(matrix.name for matrix in matmuls(setting.model, part)), *routed)
 
 
 def _summed(setting: Setting, found: Iterable[Adapter]) -> Number:

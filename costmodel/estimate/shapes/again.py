@@ -121,7 +121,7 @@ def _of_modules(setting: Setting, structure: Structure, kind: Layers) -> Again:
 
 def _matrices(setting: Setting, kind: Layers) -> frozenset[str]:
     """Every weight matrix of a layer."""
-    names = (matrix.name for matrix in matmuls(setting, shard(setting.model, kind, 1.0)))
+    names = (matrix.name for matrix in matmuls(setting.model, shard(setting.model, kind, 1.0)))
     return frozenset(names).union(() if kind.experts is None else ROUTED)
 
 
@@ -133,7 +133,7 @@ def _spared(setting: Setting, kind: Layers) -> frozenset[str]:
     if setting.stack.kernels.full != "early-stop" or kind.experts is not None:
         return frozenset()
     part = shard(setting.model, kind, 1.0)
-    *_, last = matmuls(setting, part)
+    *_, last = matmuls(setting.model, part)
     return frozenset({last.name} - {adapter.beside for adapter in adapters(setting, part)})
 
 

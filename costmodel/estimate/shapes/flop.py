@@ -72,7 +72,7 @@ def _with_layers(
 
 def _multiplied(setting: Setting, kind: Layers, tokens: Number) -> Iterator[tuple[str, Number]]:
     """Forward work of the weight matrices of a layer, those of routed experts together."""
-    for matrix in matmuls(setting, shard(setting.model, kind, 1.0)):
+    for matrix in matmuls(setting.model, shard(setting.model, kind, 1.0)):
         with term(matrix.name):
             yield matrix.name, matmul_flop(tokens, matrix.n, matrix.k)
     if kind.experts is not None:
@@ -163,7 +163,7 @@ def _products(setting: Setting) -> Iterator[tuple[str, Number, Number, Number]]:
     yield "head", model.vocab, model.hidden, matmul_flop(1.0, model.vocab, model.hidden)
     for kind in model.layers:
         part, experts = shard(model, kind, 1.0), kind.experts
-        for each in matmuls(setting, part):
+        for each in matmuls(setting.model, part):
             yield each.name, each.n, each.k, repeated(kind.count, matmul_flop(1.0, each.n, each.k))
         if experts is not None:
             for each in expert_matmuls(model.hidden, experts, experts.ffn_hidden):

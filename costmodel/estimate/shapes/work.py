@@ -87,9 +87,9 @@ def exchanges(kind: Layers) -> float:
     return 1.0 if kind.parallel else float(sum(halves))
 
 
-def matmuls(setting: Setting, part: Shard) -> Iterator[Matmul]:
+def matmuls(model: Model, part: Shard) -> Iterator[Matmul]:
     """The weight matrices of a layer as one rank holds them, without the routed experts'."""
-    hidden, kind = setting.model.hidden, part.kind
+    hidden, kind = model.hidden, part.kind
     if part.mixer is not None:
         yield from mixer_matmuls(hidden, kind, part.mixer, part.tp)
     if kind.dense is not None:

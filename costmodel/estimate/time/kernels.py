@@ -188,7 +188,7 @@ def _adapters(setting: Setting, part: Shard, tokens: Number, named: frozenset[st
         each = adapted(setting, adapter, own, functools.partial(plain_product, setting, own, trained=True))
         found = found + each
         again = again + each.forward if adapter.beside in named else again
-    for matrix in matmuls(setting, part) if setting.packed else ():
+    for matrix in matmuls(setting.model, part) if setting.packed else ():
         with term(f"unpack {matrix.name}"):
             weights = repeated(matrix.split, table_parameters(matrix.n, matrix.k))
             unpacked = Pass(memory_bound=unpacking(setting, weights))
@@ -207,7 +207,7 @@ def layer_pass(setting: Setting, part: Shard, block: Block) -> Both:
     tokens, structure = local_tokens(setting, block), block.structure
     split, again = block.sequence_ranks, again_of(setting, block.structure, part.kind)
     maps, anew = _adapters(setting, part, tokens, again.matrices)
-    for matrix in matmuls(setting, part):
+    for matrix in matmuls(setting.model, part):
         with term(matrix.name):
             each = linear(setting, tokens, matrix)
         maps = maps + each
@@ -236,7 +236,7 @@ def shared_experts(setting: Setting, part: Shard, tokens: Number) -> Both:
     if setting.experts is None or setting.experts.shared_overlap == 0:
         return found
     with term("beside"):
-        for matrix in matmuls(setting, part):
+        for matrix in matmuls(setting.model, part):
             if matrix.name in FEEDS:
                 found = found + linear(setting, tokens, matrix).undeferred
     return found

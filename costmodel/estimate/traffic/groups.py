@@ -19,6 +19,7 @@ from costmodel.equations.placement import (
     ranks_inside,
 )
 from costmodel.estimate.block import Block, Structure, alone
+from costmodel.estimate.machine import Machine
 from costmodel.estimate.once import once
 from costmodel.estimate.passes import largest
 from costmodel.estimate.setting import Setting
@@ -86,7 +87,7 @@ class Exchange:
 AXES = {"embedding": "dp", "replicas": "dp", "ends": "tp", "etp": "ep", "edp": "dp"}
 
 
-def group(setting: Setting, name: str, ranks: Number, stride: Number) -> Group:
+def group(setting: Machine, name: str, ranks: Number, stride: Number) -> Group:
     """A group whose neighbours lie `stride` ranks apart; behind the last of them the next groups begin."""
     with term(f"{name} group"):
         extent = repeated(ranks, stride)
@@ -102,7 +103,7 @@ def ends_of(setting: Setting, pp: Group) -> Group:
         return _laid(setting, "embedding", ranks, apart, place, repeated(ranks, apart))
 
 
-def _laid(setting: Setting, name: str, ranks: Number, stride: Number, place: Number, extent: Number) -> Group:
+def _laid(setting: Machine, name: str, ranks: Number, stride: Number, place: Number, extent: Number) -> Group:
     domains = domains_spanned(ranks, stride, setting.domain, place)
     first = first_inside(stride, setting.domain, place)
     inside = ranks_inside(ranks, stride, setting.domain, first, domains)
@@ -110,7 +111,7 @@ def _laid(setting: Setting, name: str, ranks: Number, stride: Number, place: Num
     return Group(name, ranks, stride, inside, fewest, domains, extent)
 
 
-def joined(setting: Setting, name: str, one: Group, other: Group) -> Group:
+def joined(setting: Machine, name: str, one: Group, other: Group) -> Group:
     """The group of two axes together: one run of ranks where one follows the other, else the ranks of each anywhere."""
     with term(f"{name} group"):
         ranks, inside = repeated(one.ranks, other.ranks), repeated(one.inside, other.inside)

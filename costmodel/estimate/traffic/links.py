@@ -15,14 +15,14 @@ from costmodel.equations.topology import (
     rail_bandwidth,
     spine_bandwidth,
 )
+from costmodel.estimate.machine import Machine
 from costmodel.estimate.node_in_use import interface_rate
-from costmodel.estimate.setting import Setting
 from costmodel.estimate.traffic.groups import Group
 
 
-def network_rate(setting: Setting, share: float, group: Group, operation: Operation) -> Number:
+def network_rate(setting: Machine, share: float, group: Group, operation: Operation) -> Number:
     """The network's rate for a group: of its own interface, less where it leaves its rail or reaches past a pod."""
-    cluster, accelerators = setting.case.scenario.cluster, setting.case.node.accelerators
+    cluster, accelerators = setting.case.cluster, setting.case.node.accelerators
     rate = own = interface_rate(setting.case, share)
     if cluster.rails != "none":
         with term("rail"):
@@ -38,13 +38,13 @@ def network_rate(setting: Setting, share: float, group: Group, operation: Operat
         return np.minimum(rate, spine_bandwidth(own, group.extent, pod, cluster.oversubscription))
 
 
-def link_of(setting: Setting, ranks: Number) -> Number:
+def link_of(setting: Machine, ranks: Number) -> Number:
     """The link of one of so many ranks of a domain."""
     full, topology = setting.case.scale_up.bandwidth, setting.case.node.scale_up.topology
     with term("link"):
         return link_bandwidth(full, setting.pair_bandwidth, setting.host_bandwidth, ranks, topology=topology)
 
 
-def inside_bandwidth(setting: Setting, fit: CollectiveFit, ranks: Number) -> Number:
+def inside_bandwidth(setting: Machine, fit: CollectiveFit, ranks: Number) -> Number:
     """What large collectives reach between so many ranks of a domain: the fit, carried over to these links."""
     return carried_over(fit.bandwidth, link_of(setting, ranks), fit.link)

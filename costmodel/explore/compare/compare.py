@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from costmodel.documents.case import Case
+from costmodel.documents.case import LoadedScenario
 from costmodel.documents.references import REFERENCES
 from costmodel.errors import Place
 from costmodel.estimate.costs import machine_name
@@ -150,6 +150,6 @@ def side(name: str, answer: Answer) -> Side:
     return Side(name, values, held, documents, answer.refused, assumed, facts, parts)
 
 
-def named_documents(case: Case) -> dict[str, str]:
+def named_documents(case: LoadedScenario) -> dict[str, str]:
     """Digests of the documents a scenario names; its own file is compared value by value."""
     return dict(list(case.digests.items())[1:])

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from costmodel.documents import paths
-from costmodel.documents.case import Case
+from costmodel.documents.case import Case, LoadedScenario
 from costmodel.documents.references import REFERENCES, holder
 from costmodel.errors import Place
 from costmodel.units import Figure
@@ -36,12 +36,12 @@ class Value:
         return f"{self.value:.10g}" if isinstance(self.value, float) else str(self.value)
 
 
-def leaves(case: Case) -> dict[str, Value]:
+def leaves(case: LoadedScenario) -> dict[str, Value]:
     """Everything predictions can depend on: the scenario, and the documents it names in the places that name them."""
-    return dict(_walk(case, "", case.scenario))
+    return dict(_walk(case, "", case.document))
 
 
-def _walk(case: Case, path: str, value: Any) -> Iterator[tuple[str, Value]]:
+def _walk(case: LoadedScenario, path: str, value: Any) -> Iterator[tuple[str, Value]]:
     if path in REFERENCES:
         document = getattr(case, REFERENCES[path].held)
         if document is None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from costmodel.choices import Zero
 from costmodel.documents.files import file_text
+from costmodel.documents.foreign import Foreign, file_in, is_config, kind_of_ours
 from costmodel.documents.hub import is_hub_name, shape_of
-from costmodel.documents.library import is_path, names, read, said_first
+from costmodel.documents.library import Reader, is_path, names, said_first
 from costmodel.documents.model import Model
 from costmodel.equation import Number
 from costmodel.equations.states import gradient_bytes, optimizer_bytes, weight_bytes
@@ -37,28 +39,49 @@ class States:
 class Alone:
     """What a model needs before it is laid out."""
 
+    named: str  # by its path as it was asked for, or by its name
     model: Model
     parameters: Number
     active: Number | None
     recipes: tuple[States, ...]
+    foreign: dict[str, Foreign] = field(default_factory=dict)  # its file, where that is in another format
+    twin: str = ""  # the model of the library that has the shape of that file
 
 
 def is_model(name: str) -> bool:
     """Whether a name, or what a file says it is, means a model and not a scenario."""
     if is_hub_name(name):
         return True
-    if is_path(name):
-        return os.path.isfile(name) and said_first(file_text(name), "schema").startswith("costmodel/model/")
+    if is_path(name) or name in (os.curdir, os.pardir):
+        path = file_in("model", Path(name))
+        if not path.is_file():
+            return False
+        text = file_text(str(path))
+        return (
+            is_config(text)
+            or kind_of_ours(text) == "model"
+            or said_first(text, "schema").startswith("costmodel/model/")
+        )
     models = names("model")
     return (name in models or bool(shape_of(name, models))) and name not in names("scenario")
 
 
 def alone(name: str) -> Alone:
     """Parameters and states of a model by name or path."""
-    model = read("model", name)
+    reader = Reader()
+    model = reader.document("model", name)
     parameters = model_parameters(model)
     active = model_active_parameters(model) if model.has_experts else None
-    return Alone(model, parameters, active, tuple(_states(parameters, *recipe) for recipe in RECIPES))
+    states = tuple(_states(parameters, *recipe) for recipe in RECIPES)
+    named = name if is_path(name) and not is_hub_name(name) else model.name
+    return Alone(named, model, parameters, active, states, reader.foreign, _twin(model) if reader.foreign else "")
+
+
+def _twin(model: Model) -> str:
+    """The model of the library of the same shape."""
+    from costmodel.exchange.twins import twin_of  # for foreign files alone
+
+    return twin_of(model)
 
 
 def _states(parameters: Number, title: str, weight: float, gradient: float, master: float, moments: float) -> States:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from costmodel.documents.library import Provenance, provenance
 from costmodel.documents.plan import Plan
+from costmodel.documents.results import Result
 from costmodel.documents.suggestions import alike
 from costmodel.equation import Combined, Equation, Leaf, Named, Origin, Step, leaf, origin_of, trace
 from costmodel.equations.counting import data_parallel_degree
@@ -42,6 +43,15 @@ class Node:
     quantity: str = ""
 
 
+@dataclass(frozen=True)
+class Book:
+    """What names of an evaluation mean: the documents that it read, its columns, and which of them its terms are."""
+
+    trees: dict[str, Any]
+    columns: Mapping[str, Result]
+    terms: Mapping[str, str]
+
+
 _Made = dict[tuple[int, str, str], Node]  # by origin, name and unit
 
 
@@ -70,7 +80,12 @@ def told(setting: Setting, evaluation: Evaluation, quantity: str) -> Node:
     """The tree of one figure of a traced evaluation."""
     with trace():
         origin, unit = _origin(evaluation, quantity)
-    return _node(setting, quantity, unit, origin, {})
+    return tree_of(Book(setting.case.trees, COLUMNS, TERM_COLUMNS), quantity, unit, origin)
+
+
+def tree_of(book: Book, quantity: str, unit: str, origin: Origin) -> Node:
+    """The tree of one figure by its origin."""
+    return _node(book, quantity, unit, origin, {})
 
 
 def _knowing_block(setting: Setting, plan: Plan) -> Block:
@@ -94,34 +109,34 @@ def _origin(evaluation: Evaluation, quantity: str) -> tuple[Origin, str]:
     return origin_of(evaluation.ledger.line(quantity, peaks.index(max(peaks))), quantity), "B"
 
 
-def _node(setting: Setting, name: str, unit: str, origin: Origin, made: _Made) -> Node:
+def _node(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> Node:
     """The node of an origin: a tree meets most of them many times."""
     key = (id(origin), name, unit)
     if key not in made:
-        made[key] = _fresh(setting, name, unit, origin, made)
+        made[key] = _fresh(book, name, unit, origin, made)
     return made[key]
 
 
-def _fresh(setting: Setting, name: str, unit: str, origin: Origin, made: _Made) -> Node:
+def _fresh(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> Node:
     value = number(origin.value)
     if isinstance(origin, Named):
-        column = _column(origin)
-        of_plan = column in COLUMNS and COLUMNS[column].unit == unit
-        return replace(_node(setting, name, unit, origin.of, made), quantity=column if of_plan else "")
+        column = _column(book, origin)
+        of_plan = column in book.columns and book.columns[column].unit == unit
+        return replace(_node(book, name, unit, origin.of, made), quantity=column if of_plan else "")
     if isinstance(origin, Leaf):
         place = origin.figure.place if origin.figure is not None else None
         shown = origin.name if origin.name.startswith("plan.") else name
-        return Node(shown, value, unit, written=provenance(setting.case.trees, place) if place else None)
+        return Node(shown, value, unit, written=provenance(book.trees, place) if place else None)
     if isinstance(origin, Combined):
         parts = _telling(origin)
         if len(parts) == 1:
-            return _node(setting, name, unit, parts[0], made)
-        beneath = [_node(setting, _name(part), unit, part, made) for part in parts]
+            return _node(book, name, unit, parts[0], made)
+        beneath = [_node(book, _name(book, part), unit, part, made) for part in parts]
         return Node(name, value, unit, operation=_operation(origin) if parts else "", beneath=beneath)
     units = {argument.name: argument.unit or "1" for argument in origin.equation.contract.arguments}
     units["u"] = unit if origin.equation.contract.unit == "u" else _unit(_alike(origin)) or "1"
     inner = [
-        _node(setting, key, units["u"] if units[key] == "u" else units[key], part, made)
+        _node(book, key, units["u"] if units[key] == "u" else units[key], part, made)
         for key, part in origin.inputs.items()
     ]
     return Node(name, value, unit, origin.equation, origin.labels, origin.choices, beneath=inner)
@@ -149,15 +164,15 @@ def _beneath(origin: Named | Combined | Step) -> list[Origin]:
     return _telling(origin) if isinstance(origin, Combined) else _alike(origin)
 
 
-def _name(origin: Origin) -> str:
+def _name(book: Book, origin: Origin) -> str:
     """What to call a part that no argument names: as answers know it, its label, its equation, where it was written."""
     if isinstance(origin, Named):
-        return _column(origin)
+        return _column(book, origin)
     if isinstance(origin, Leaf):
         place = origin.figure.place if origin.figure is not None else None
         return origin.name or (place.path.rpartition(".")[2] if place is not None else "") or "number"
     if isinstance(origin, Combined) and len(parts := _telling(origin)) == 1:
-        return _name(parts[0])
+        return _name(book, parts[0])
     if origin.labels and (isinstance(origin, Combined) or origin.equation.name in _PLAIN):
         return origin.labels[-1]
     if isinstance(origin, Combined):
@@ -168,9 +183,9 @@ def _name(origin: Origin) -> str:
 _PLAIN = {"repeated": "product", "divided": "quotient"}
 
 
-def _column(origin: Named) -> str:
+def _column(book: Book, origin: Named) -> str:
     """The name of a figure, of a term of the step that of its column."""
-    return TERM_COLUMNS.get(origin.name, origin.name)
+    return book.terms.get(origin.name, origin.name)
 
 
 def _operation(origin: Combined) -> str:

@@ -47,6 +47,12 @@ _PATHS = {
     "L041": "plan.recompute_layers plan.recompute",
     "L042": "plan.zero plan.offload plan.offload_to plan.offload_layers",
     "L043": "plan.offload plan.offload_to",
+    "R003": "plan.zero plan.dp_replicate",
+}
+# What removes a reason against the whole run.
+OF_RUN: dict[str, tuple[tuple[str, ...], ...]] = {
+    "R001": (("run.checkpoint.interval=best",), ("run.checkpoint.steps=null",)),
+    "R002": (("run.checkpoint.mode=async",), ("run.checkpoint.mode=sync",)),
 }
 _EVERY = " ".join(dict.fromkeys([*" ".join(_PATHS.values()).split(), *LAYOUT, "cluster.node.accelerators"]))
 OTHERS = [path for path in _EVERY.split() if path.startswith("plan.") and path not in LAYOUT]

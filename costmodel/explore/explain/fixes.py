@@ -20,7 +20,7 @@ from costmodel.estimate.legality.checks import refusals
 from costmodel.estimate.limits import unacceptable
 from costmodel.estimate.plan import Answer, plan_block
 from costmodel.estimate.setting import Setting, setting_of
-from costmodel.explore.explain.fix_values import LAYOUT, OTHERS, paths, values
+from costmodel.explore.explain.fix_values import LAYOUT, OF_RUN, OTHERS, paths, values
 from costmodel.explore.explain.host_figures import host_figures
 from costmodel.explore.search.changes import Remedy, of_money, of_quality
 
@@ -38,8 +38,18 @@ def remedies(answer: Answer, code: str) -> list[Remedy]:
     """
     if answer.refused:
         return [*_host(answer, code), *_valid(answer, code)]
+    if code in OF_RUN:
+        return list(_of_the_run(answer, code))
     found = [*_of_the_plan(answer, LAYOUT), *_of_the_scenario(answer, smaller=code != "T001")]
     return found or _of_the_plan(answer, OTHERS) or (_together(answer) if code != "T001" else [])
+
+
+def _of_the_run(answer: Answer, code: str) -> Iterator[Remedy]:
+    """Ways to save the states that remove a reason."""
+    for settings in OF_RUN[code]:
+        left, costs = _varied(answer, settings)
+        if code not in left:
+            yield _remedy((settings,), costs, left=left)
 
 
 def _valid(answer: Answer, code: str) -> Iterator[Remedy]:

@@ -12,22 +12,24 @@ import costmodel.equations
 from costmodel.documents.field_words import Meant, meant_by
 from costmodel.documents.folders import has
 from costmodel.documents.kernels import told_kinds
-from costmodel.documents.keys import key_of
-from costmodel.documents.library import FOLDERS, bibliography, glossary, strategies, title_of
+from costmodel.documents.library import FOLDERS, bibliography, glossary, serving_words, strategies, title_of
 from costmodel.documents.overrides import full
 from costmodel.documents.scenario import Scenario
+from costmodel.documents.schema_paths import key_of
+from costmodel.documents.serving.results import RESULTS as SERVING_RESULTS
 from costmodel.documents.table import COLUMNS as MEASURED
 from costmodel.equation import EQUATIONS, Equation
 from costmodel.errors import FAULT_CODES
 from costmodel.estimate.costs import COLUMNS, machine_name
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.memory.ledger import LINES
+from costmodel.estimate.serving.codes import REFUSALS as SERVING_REFUSALS
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.explain.labels import LABELS, fit_page, meaning_of
 from costmodel.explore.validate.fills import RULES
 from costmodel.explore.validate.reasons import REASONS
 
-SECTIONS = ("plan", "workload", "assume", "assume.overlap", "assume.experts")
+SECTIONS = ("plan", "workload", "assume", "assume.overlap", "assume.experts", "run", "run.checkpoint", "run.restart")
 
 # Equations that no estimate uses have pages too.
 for found in pkgutil.walk_packages(costmodel.equations.__path__, "costmodel.equations."):
@@ -66,11 +68,13 @@ def _of_a_word(word: str) -> Page | None:
     word = {known.lower(): known for known in all_words()}.get(word.lower(), word)
     if word in FAULT_CODES:
         return Page(word, "a fault of the input", FAULT_CODES[word] + _listed(word))
-    if word in (rules := {**REFUSALS, **REMARKS, **REASONS}):
+    if word in (rules := {**SERVING_REFUSALS, **REFUSALS, **REMARKS, **REASONS}):
         rule = rules[word]
         return Page(word, rule.title, rule.meaning + _listed(word))
-    if word in COLUMNS:
-        column = COLUMNS[word]
+    if word in (named := _serving_words()):
+        return _of_serving(named[word])
+    if word in (columns := {**SERVING_RESULTS, **COLUMNS}):
+        column = columns[word]
         return Page(word, f"a result, in {column.unit}; {column.better} is better", column.meaning)
     if word in EQUATIONS:
         equation = EQUATIONS[word]
@@ -163,6 +167,19 @@ def _strategy(word: str) -> Page:
     return Page(word, entry["title"], "\n".join(said), None, _titles(entry["source"]), formulas)
 
 
+def _serving_words() -> dict[str, str]:
+    """The page of a word of serving by each of its names."""
+    return {name: word for word, entry in serving_words().items() for name in (word, *entry.get("also", ()))}
+
+
+def _of_serving(word: str) -> Page:
+    """A word of serving, and what the result of that name is."""
+    entry, column = serving_words()[word], SERVING_RESULTS.get(word)
+    text = str(entry["text"]) if column is None else f"{column.meaning}\n{entry['text']}"
+    formulas = tuple(EQUATIONS[name] for name in entry["equations"])
+    return Page(word, str(entry["title"]), text, None, _titles(str(entry["source"])), formulas)
+
+
 def _listed(word: str) -> str:
     """What belongs under the page of a code: the columns of a table, or how empty cells are filled."""
     if word == "D014":
@@ -181,8 +198,10 @@ def worth_asking() -> dict[str, list[str]]:
     return {
         "results": [name for name in COLUMNS if not name.endswith(("_low", "_high"))],
         "memory": [name for name in LINES if name not in COLUMNS],
+        "results of serving": [name for name in SERVING_RESULTS if name not in COLUMNS],
+        "words of serving": list(serving_words()),
         "strategies": list(strategies()),
-        "codes": [*FAULT_CODES, *sorted({**REFUSALS, **REMARKS, **REASONS})],
+        "codes": [*FAULT_CODES, *sorted({**REFUSALS, **SERVING_REFUSALS, **REMARKS, **REASONS})],
         **rooms,
     }
 
@@ -190,6 +209,7 @@ def worth_asking() -> dict[str, list[str]]:
 def all_words() -> list[str]:
     """Everything `explain WORD` knows."""
     words = [*COLUMNS, *LINES, *_strategies(), *glossary(), *EQUATIONS, *FAULT_CODES, *REFUSALS, *REMARKS, *REASONS]
+    words += [*SERVING_RESULTS, *_serving_words(), *SERVING_REFUSALS]
     return list(dict.fromkeys(words))
 
 

@@ -29,8 +29,10 @@ def with_bands(setting: Setting, plans: Sequence[Ranked]) -> list[Ranked]:
         share, high = costs.column("memory_share"), costs.column("memory_peak_high")
         said["N023"] = (share <= 1) & (high * share > costs.column("memory_peak"))
         for row, place in enumerate(places):
-            ends = {name: float(costs.column(name)[row]) for name in BAND_ENDS}
+            ends = {name: float(costs.column(name)[row]) for name in BAND_ENDS if name in costs.columns}
             whole = plans[place].costs | ends
             remarked = tuple(code for code, mask in said.items() if mask[row])
-            found[place] = replace(plans[place], costs={name: whole[name] for name in COLUMNS}, remarked=remarked)
+            found[place] = replace(
+                plans[place], costs={name: whole[name] for name in COLUMNS if name in whole}, remarked=remarked
+            )
     return found

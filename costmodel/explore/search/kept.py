@@ -42,6 +42,7 @@ class Kept:
     asked: dict[str, str]
     done: int = 0  # pieces that are counted
     rows: int = 0
+    of_run: bool = False  # whether its plans have the results of the whole run
     written: float = field(default=0.0, repr=False)
 
     @property
@@ -65,7 +66,7 @@ class Kept:
             "complete": complete,
             "pieces": self.done,
             "plans": self.rows if self.plans else None,
-            "columns": columns() if self.plans else None,
+            "columns": columns(of_run=self.of_run) if self.plans else None,
             "tally": written_tally(tally),
         }
         with whole(self.folder / MANIFEST) as path:

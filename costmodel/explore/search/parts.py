@@ -13,7 +13,7 @@ import numpy as np
 
 from costmodel.errors import Place, fail
 from costmodel.estimate.block import SIZES, Block, Structure
-from costmodel.estimate.costs import COLUMNS, Costs, machine_name
+from costmodel.estimate.costs import OF_RUN, OF_STEP, Costs, machine_name
 from costmodel.estimate.legality.masks import Mask
 from costmodel.explore.search.tally import Keep
 from costmodel.explore.search.whole_files import check_regular, usable, whole
@@ -92,10 +92,11 @@ def _rows(path: Path) -> int:
             raise fail("C021", f"{path} is damaged", Place(str(path)), "take another folder") from None
 
 
-def columns() -> list[dict[str, str]]:
+def columns(*, of_run: bool) -> list[dict[str, str]]:
     """What the columns of results say."""
     return [
-        {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning} for name, column in COLUMNS.items()
+        {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning}
+        for name, column in (OF_RUN if of_run else OF_STEP).items()
     ]
 
 

@@ -101,7 +101,9 @@ def _yours(setting: Setting, sign: float, objective: str) -> tuple[Answer | None
 def _rankable(variants: Variants) -> None:
     """A fault where the objective is not known, of one of the scenarios even: plans of it could not be ranked."""
     objective = variants.case.scenario.objective
-    if not objective.startswith("cost_"):
+    if objective not in ("cost_per_mtoken", "run_cost") and (wanted := lacking(variants.setting(0), objective)):
+        raise fail("C004", f"the objective is {objective}, which is not known", None, wanted)
+    if objective not in ("cost_per_mtoken", "run_cost"):
         return
     cases = (variants.of(number) for number in range(len(variants)))
     without = dict.fromkeys(case.node.name for case in cases if not price_of(case).known)
@@ -170,7 +172,7 @@ def search(
     setting = setting_of(case)
     yours, bar = _yours(setting, tally.top.sign, tally.top.objective)
     wanted = replace(wanted, bar=bar)
-    stopped = _counted(variants, wanted, tally, how)
+    stopped = _counted(variants, wanted, tally, how, of_run=setting.run is not None)
     if lacking:
         refused = lacking * (candidates(variants) // len(precisions[0].values))
         tally.candidates, tally.refused[NO_PRECISION] = tally.candidates + refused, refused
@@ -227,12 +229,13 @@ def _banded(variants: Variants, rows: Sequence[Ranked]) -> list[Ranked]:
     return found
 
 
-def _counted(variants: Variants, wanted: Wanted, tally: Tally, how: How) -> bool:
+def _counted(variants: Variants, wanted: Wanted, tally: Tally, how: How, *, of_run: bool) -> bool:
     """Every piece into the tally, with the state in a folder where one is named; whether it was stopped."""
     if how.folder is None:
         return _through(variants, wanted, tally, how, None)
     asked = asked_of(variants, wanted, plans=how.plans)
     with held(how.folder, asked, tally, plans=how.plans, resume=how.resume) as kept:
+        kept.of_run = of_run
         return _through(variants, wanted, tally, how, kept)
 
 

@@ -63,7 +63,7 @@ def sensitivity(case: Case, result: str = "step_time") -> Sensitive:
     """Every figure the answer rests on, turned both ways while all else stays."""
     held = replace(case, scenario=case.scenario.model_copy(update={"plan": planned(case)}))
     base = answered(held)
-    value = base.evaluation.costs.row()[result]
+    value = base.evaluation.costs.row().get(result, math.nan)
     if base.refused or not math.isfinite(value) or not value:
         unknown = f"{result} is not known" if math.isnan(value) else f"{result} is 0"
         reason = ", ".join(base.refused) or unknown

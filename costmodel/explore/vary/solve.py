@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from costmodel.documents.case import Case
-from costmodel.documents.keys import choices_of, examples_of
 from costmodel.documents.overrides import full
 from costmodel.documents.scenario import Scenario
+from costmodel.documents.schema_paths import choices_of, examples_of
 from costmodel.documents.variation import vary as varied
 from costmodel.errors import CostModelError, Fault, Place, fail
 from costmodel.estimate.block import Block
@@ -49,7 +49,7 @@ class Target:
         """Whether a plan that works reaches it."""
         if not found.works:
             return False
-        value = found.costs[self.column]
+        value = found.costs.get(self.column, math.nan)
         return value >= self.bound if self.at_least else value <= self.bound
 
 
@@ -330,7 +330,7 @@ def _complete(found: Solved, seen: dict[str, Point]) -> None:
         raise said_with("--vary", [found.path], CostModelError(next(iter(found.faulty.values()))))
     sign, column = 1 if found.target.at_least else -1, found.target.column
     working = {text: tried for text, tried in seen.items() if tried.works}
-    known = [item for item in working.items() if math.isfinite(item[1].costs[column])]
+    known = [item for item in working.items() if math.isfinite(item[1].costs.get(column, math.nan))]
     if working and not known:
         wanted = lacking(setting_of(found.case), column)
         raise fail("C004", f"{column} is not known", Place(found.case.file), wanted)

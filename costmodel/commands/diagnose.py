@@ -1,0 +1,68 @@
+"""diagnose: why a measured step is slower than predicted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from costmodel.commands.shared import ScenarioArgument, SetOption, answering
+from costmodel.report.reply import Reply
+
+StepOption = Annotated[
+    str, typer.Option("--step", metavar="TIME", help="Measured time of a step, e.g. 18.9s", show_default=False)
+]
+MfuOption = Annotated[
+    str, typer.Option("--mfu", metavar="SHARE", help="Measured MFU, e.g. 38%, in its place", show_default=False)
+]
+TokensOption = Annotated[
+    str, typer.Option("--tokens-per-s", metavar="RATE", help="Measured tokens a second", show_default=False)
+]
+TermOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--term", metavar="NAME=TIME", help="A term of a profile, e.g. dp_exposed=0.5s; repeat", show_default=False
+    ),
+]
+FromOption = Annotated[
+    str, typer.Option("--from", metavar="FILE", help="A table of name,value: step_time, terms", show_default=False)
+]
+
+
+@answering
+def diagnose(
+    scenario: ScenarioArgument,
+    step: StepOption = "",
+    mfu: MfuOption = "",
+    tokens: TokensOption = "",
+    terms: TermOption = None,
+    table: FromOption = "",
+    assignments: SetOption = None,
+) -> Reply:
+    """Which single cause would explain a measured step: the value it needs beside what is expected of it.
+
+    Examples:
+      costmodel diagnose llama-3-70b-512 --step 18.9s
+      costmodel diagnose llama-3-70b-512 --mfu 39% --term dp_exposed=0.5s
+
+    Terms are those of estimate --json without their unit, and tp_time to dp_time: communication, hidden or not. Exit
+    code 1 when the step is outside the band of the prediction, or the plan is not legal.
+
+    Next: costmodel sensitivity SCENARIO
+    """
+    from costmodel.documents.case import load
+    from costmodel.estimate.plan import predict
+    from costmodel.explore.diagnose.diagnose import diagnose as explained
+    from costmodel.explore.diagnose.measured import measured
+    from costmodel.explore.diagnose.prediction import of_evaluation
+    from costmodel.report import diagnose as report
+    from costmodel.report import machine
+    from costmodel.report.plan import refusal
+
+    asked = predict(load(scenario, assignments or ()))
+    if asked.refused:
+        return Reply(lambda: refusal(asked), lambda: machine.estimate(asked), "refused", yes=False)
+    base = of_evaluation(asked.evaluation)
+    given = measured(asked.setting, base, {"step_time": step, "mfu": mfu, "tokens_per_s": tokens}, terms or [], table)
+    found = explained(asked, base, given)
+    return Reply(lambda: report.diagnose(found), lambda: report.diagnose_json(found), "causes", yes=found.inside)

@@ -1,0 +1,31 @@
+"""run: the whole run around the steps."""
+
+from __future__ import annotations
+
+from costmodel.commands.estimate import works
+from costmodel.commands.shared import ScenarioArgument, SetOption, VerboseOption, answering
+from costmodel.report.reply import Reply
+
+
+@answering
+def run(scenario: ScenarioArgument, assignments: SetOption = None, verbose: VerboseOption = False) -> Reply:
+    """How long the whole run takes with failures, checkpoints and restarts; what it costs, draws and emits.
+
+    Examples:
+      costmodel run llama-3-70b-512
+      costmodel run llama-3-70b-512 --set run.failures=rsc-1 --set run.checkpoint.mode=sync
+
+    What the scenario leaves out under run is assumed, and listed with its source. Exit code 1 when the plan is not
+    legal, does not fit or breaks a limit.
+
+    Next: costmodel explain SCENARIO goodput --set run={}
+    """
+    from costmodel.documents.case import load
+    from costmodel.documents.variation import vary
+    from costmodel.estimate.plan import predict
+    from costmodel.report import run as report
+
+    case = load(scenario, assignments or ())
+    asked = predict(case if case.scenario.run is not None else vary(case, ["run={}"]))
+    said = report.run
+    return Reply(lambda: said(asked, verbose=verbose), lambda: report.run_json(asked), "plans", yes=works(asked))

@@ -1,0 +1,136 @@
+"""What the commands answer for a scenario that serves; imported for such a scenario alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from costmodel.documents.case import LoadedScenario
+from costmodel.documents.serving.case import serving
+from costmodel.errors import fail
+from costmodel.estimate.serving.plan import ServingAnswer, predict
+from costmodel.report.reply import Reply
+from costmodel.report.serving import communication as communication_report
+from costmodel.report.serving import estimate as estimate_report
+from costmodel.report.serving import machine
+from costmodel.report.serving import memory as memory_report
+
+if TYPE_CHECKING:
+    from costmodel.explore.search.ranges import Axis
+
+
+def _works(answer: ServingAnswer) -> bool:
+    """Whether a plan is valid, fits, stands its load and keeps its limits."""
+    return not (answer.refused or answer.broken)
+
+
+def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
+    """The answer of `estimate`."""
+    asked, said = predict(serving(case)), estimate_report.estimate
+    return Reply(lambda: said(asked, verbose=verbose), lambda: machine.estimate(asked), "plans", yes=_works(asked))
+
+
+def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
+    """The answer of `memory`."""
+    asked, said = predict(serving(case)), memory_report.memory
+    return Reply(lambda: said(asked, verbose=verbose), lambda: machine.memory(asked), "ledger", yes=_works(asked))
+
+
+def comm(case: LoadedScenario) -> Reply:
+    """The answer of `comm`."""
+    asked, said = predict(serving(case)), communication_report.communication
+    return Reply(lambda: said(asked), lambda: machine.communication(asked), "transfers", yes=_works(asked))
+
+
+def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
+    """The answer of `explain` about a figure of the scenario's plan."""
+    from costmodel.explore.serving.explain import explain as explain_figure
+    from costmodel.report.serving import tree
+
+    asked = predict(serving(case))
+    if asked.refused:
+        return Reply(lambda: estimate_report.estimate(asked), lambda: machine.estimate(asked), yes=False)
+    node = explain_figure(asked.inputs, quantity)
+    return Reply(lambda: tree.tree(asked, node, depth), lambda: tree.tree_json(asked, node))
+
+
+def search(case: LoadedScenario, top: int, *, why_not: bool) -> Reply:
+    """The answer of `search`."""
+    from costmodel.estimate.serving.inputs import inputs_of
+    from costmodel.explore.serving.search import search as search_space
+    from costmodel.report.serving import search as report
+
+    found = search_space(inputs_of(serving(case)), top)
+    rows = "refused" if why_not else "plans"
+    lines, result = lambda: report.search(found, why_not=why_not), lambda: report.search_json(found)
+    return Reply(lines, result, rows, yes=found.kept > 0)
+
+
+def without(command: str, given: Sequence[tuple[str, bool]]) -> None:
+    """A fault for options that a command takes of training alone: one without effect is refused."""
+    names = [name for name, value in given if value]
+    if names:
+        raise fail("C030", f"{command} of a scenario that serves has no {', '.join(names)}", None, "leave it out")
+
+
+def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
+    """The answer of `sweep`."""
+    from costmodel.explore.serving.vary import sweep as run
+    from costmodel.report.serving import vary as report
+
+    without("sweep", refused)
+    found = run(serving(case), axes, show)
+    return Reply(
+        lambda: report.sweep(found),
+        lambda: report.sweep_json(found),
+        "points",
+        yes=any(trial.works for trial in found.trials),
+    )
+
+
+def scale(case: LoadedScenario, rates: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
+    """The answer of `scale`: as many replicas as each rate needs."""
+    from costmodel.explore.search.ranges import values_of
+    from costmodel.explore.serving.vary import by_rate
+    from costmodel.report.serving import vary as report
+
+    without("scale", refused)
+    if not rates:
+        raise fail("C010", "a scenario that serves is scaled by its rate", None, "--rate '2..16 /s'")
+    held = serving(case)
+    values = [value if "/" in value else f"{value} /s" for value in values_of(rates, "--rate", rates)]
+    found = by_rate(held, values)
+    works = any(trial.works for trial in found)
+    return Reply(lambda: report.scale(held, found), lambda: report.scale_json(held, found), "sizes", yes=works)
+
+
+def solve(case: LoadedScenario, vary: str, wanted: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
+    """The answer of `solve`."""
+    from costmodel.explore.serving.vary import solve as run
+    from costmodel.report.serving import vary as report
+
+    without("solve", refused)
+    found = run(serving(case), vary, wanted)
+    return Reply(lambda: report.solve(found), lambda: report.solve_json(found), "ranges", yes=bool(found.reaches))
+
+
+def check(cases: Sequence[LoadedScenario], *, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
+    """The answer of `check`."""
+    from costmodel.explore.serving.compare import check as run
+    from costmodel.report.serving import compare as report
+
+    without("check", refused)
+    found = run([serving(case) for case in cases])
+    kept = all(checked.kept for checked in found)
+    return Reply(lambda: report.check(found, verbose=verbose), lambda: report.check_json(found), "scenarios", yes=kept)
+
+
+def diff(before: LoadedScenario, after: LoadedScenario, title: str, *, exit_code: bool) -> Reply:
+    """The answer of `diff`."""
+    from costmodel.explore.compare.compare import compare
+    from costmodel.explore.serving.compare import side
+    from costmodel.report.serving import compare as report
+
+    found = compare(side(before.name, serving(before)), side(after.name, serving(after)))
+    yes = found.same or not exit_code
+    return Reply(lambda: report.diff(found, title), lambda: report.diff_json(found), "figures", yes=yes)

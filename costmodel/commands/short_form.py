@@ -1,0 +1,184 @@
+"""A scenario named, written in flags, or both: the options of every command that asks about one."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from costmodel.commands import completion
+from costmodel.commands.output import allowed, written
+from costmodel.commands.shared import SetOption
+from costmodel.errors import Place, fail
+from costmodel.report.reply import Reply
+
+if TYPE_CHECKING:
+    from costmodel.documents.case import Case, LoadedScenario
+
+# Everything heavy is imported by the command that needs it, so that --help is quick.
+
+_PANEL = "The scenario in flags, alone or in the place of its keys"
+
+
+def _flag(name: str, help: str, metavar: str, complete: Callable[[str], list[str]] | None = None) -> Any:
+    return typer.Option(
+        f"--{name}",
+        help=help,
+        metavar=metavar,
+        show_default=False,
+        rich_help_panel=_PANEL,
+        autocompletion=complete,
+    )
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a command is asked about: a scenario by name, flags, and what --set changes."""
+
+    scenario: str | None
+    flags: dict[str, Any]
+    assignments: tuple[str, ...]
+    write: Path | None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a name alone is given."""
+        return not (self.assignments or self.write or self.is_flags)
+
+    @property
+    def is_flags(self) -> bool:
+        """Whether flags are given."""
+        return any(value is not None for value in self.flags.values())
+
+    def with_model(self) -> Question:
+        """The same where a model stands in the place of a scenario: as if --model named it."""
+        if self.flags["model"] is not None:
+            sentence = f"'{self.scenario}' is a model, and --model names another"
+            raise fail("C004", sentence, None, "leave one of the two out")
+        return replace(self, scenario=None, flags={**self.flags, "model": self.scenario})
+
+    def case(self, *, planned: bool = True) -> Case:
+        """The training scenario loaded; one in flags alone has the best plan of its search where a plan is needed."""
+        from costmodel.documents.case import training
+
+        return training(self.loaded(planned=planned))
+
+    def loaded(self, *, planned: bool = True) -> LoadedScenario:
+        """The scenario loaded, whatever its workload; flags and --write are of training."""
+        from costmodel.documents.case import load_any, training
+
+        if self.write is not None:
+            allowed(self.write, force=False)
+        if self.scenario is None or self.is_flags:
+            case = self._of_flags()
+        else:
+            found = load_any(self.scenario, self.assignments)
+            if found.kind != "training" and self.write is None:
+                return found
+            case = training(found)
+        if planned and self.scenario is None and "plan" not in case.original:
+            case = with_best_plan(case)
+        return case if self.write is None else write_scenario(case, self.write)
+
+    def _of_flags(self) -> Case:
+        """The case of flags, whose table is loaded for them alone."""
+        from costmodel.explore.short_form import Flags, case_of_flags
+
+        return case_of_flags(self.scenario, Flags(**self.flags), self.assignments)
+
+
+def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[..., Reply]:
+    """A command about a question: in its place stand the scenario, as `argument` describes it, --set and the flags."""
+    own = inspect.signature(command, eval_str=True)
+    flags = inspect.signature(_flags, eval_str=True).parameters
+    common = inspect.signature(_common, eval_str=True).parameters
+    scenario, assignments, write = (common[name] for name in ("scenario", "assignments", "write"))
+    _, *rest = own.parameters.values()
+
+    @functools.wraps(command)
+    def run(**given: Any) -> Reply:
+        asked = {name: given.pop(name) for name in flags}
+        changes, path = tuple(given.pop("assignments") or ()), given.pop("write")
+        return command(Question(given.pop("scenario"), asked, changes, path), **given)
+
+    scenario = scenario.replace(annotation=argument or scenario.annotation)
+    options = [scenario, *rest, assignments, *flags.values(), write]
+    run.__signature__ = own.replace(parameters=options)  # type: ignore[attr-defined]
+    return run
+
+
+def _common(
+    scenario: Annotated[
+        str | None,
+        typer.Argument(
+            help="A scenario: a shipped name, a path, '-' for stdin, or a result written with --json; or flags alone",
+            show_default=False,
+            autocompletion=completion.scenarios,
+        ),
+    ] = None,
+    assignments: SetOption = None,
+    write: Annotated[Path | None, _flag("write", "Write the scenario that all this stands for", "FILE.yaml")] = None,
+) -> None:
+    """What every question takes beside its flags."""
+
+
+def _flags(
+    model: Annotated[
+        str | None,
+        _flag("model", "Model: a name, its YAML, or a config.json or its folder", "NAME|PATH", completion.models),
+    ] = None,
+    gpu: Annotated[
+        str | None, _flag("gpu", "Accelerator, in the node it is usually found in", "NAME", completion.accelerators)
+    ] = None,
+    node: Annotated[str | None, _flag("node", "Node", "NAME|PATH", completion.nodes)] = None,
+    gpus: Annotated[
+        int | None,
+        typer.Option("--gpus", min=1, help="How many in all", show_default=False, rich_help_panel=_PANEL),
+    ] = None,
+    sequence: Annotated[str | None, _flag("sequence", "Tokens in a sequence", "COUNT")] = None,
+    batch: Annotated[
+        str | None, _flag("batch", "Sequences in a step, or tokens with the word: 4Mi-tokens", "COUNT")
+    ] = None,
+    dtype: Annotated[str | None, _flag("dtype", "Type the matmuls read", "bf16|fp8|…", completion.precisions)] = None,
+    stack: Annotated[str | None, _flag("stack", "Training software", "NAME|PATH", completion.stacks)] = None,
+    price: Annotated[str | None, _flag("price", "Rent of one accelerator, e.g. 2.50USD/GPU/h", "PRICE")] = None,
+) -> None:
+    """The flags, as the table of `explore.short_form` has them."""
+
+
+def with_best_plan(case: Case) -> Case:
+    """A case of flags with the best plan of its search, or else the nearest to fit; keys that --set gives are held."""
+    from costmodel.documents.assumed import Assumed
+    from costmodel.documents.variation import vary
+    from costmodel.explore.search.search import search
+    from costmodel.report.suggest import plan_settings
+
+    found = search(case, 1, workers=1)
+    rows = found.best or found.tally.closest.rows or found.tally.nearest.rows
+    if not rows and case.scenario.plan is not None:  # of which the answer says why it is not valid
+        return case
+    if not rows:
+        hint = "costmodel search with the same flags and --why-not says why"
+        raise fail("C004", "no plan of the search is valid", Place(case.file), hint)
+    settings = plan_settings(found.setting_of(rows[0].variant), rows[0])
+    planned = vary(case, [f"{path}={value}" for path, value in settings.items()])
+    words = " · ".join(f"{path.removeprefix('plan.')} {value}" for path, value in settings.items())
+    which = "the best" if found.best else "the nearest to fit"
+    origin = f"{which} of {found.tally.candidates:,} plans of costmodel search; --set plan.tp=… sets another"
+    asked = replace(case.asked, assumed=(*case.asked.assumed, Assumed("plan", words, origin)))
+    return replace(planned, assignments=case.assignments, asked=asked)
+
+
+def write_scenario(case: Case, path: Path) -> Case:
+    """The case, written as a scenario to a file, which it says."""
+    from costmodel.exchange.scenario_text import scenario_text
+    from costmodel.report.head import title
+
+    written(path, scenario_text(case, path, title(case)))
+    remark = f"wrote {path}: costmodel search {path}"
+    return replace(case, asked=replace(case.asked, remarks=(*case.asked.remarks, remark)))

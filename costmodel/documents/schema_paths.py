@@ -1,0 +1,99 @@
+"""What the JSON Schema of a document says at a path: a key, the values it takes, examples of quantities."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+Location = tuple[int | str, ...]
+
+
+@functools.cache
+def _schema(kind: type[BaseModel]) -> dict[str, Any]:
+    return TypeAdapter(kind).json_schema(by_alias=True)
+
+
+def schema_tree(kind: type[BaseModel]) -> dict[str, Any]:
+    """The JSON Schema of a kind of document, its own keys at the top."""
+    return resolved(kind, _schema(kind))
+
+
+def resolved(kind: type[BaseModel], node: dict[str, Any]) -> dict[str, Any]:
+    """What a node of the schema stands for: behind references, of several the mapping or the list."""
+    definitions = _schema(kind).get("$defs", {})
+    while "$ref" in node:
+        node = definitions[node["$ref"].rsplit("/", 1)[-1]]
+    for choice in node.get("anyOf", []) + node.get("oneOf", []):
+        inner = resolved(kind, choice)
+        if "properties" in inner or "items" in inner or "additionalProperties" in inner:
+            return inner
+    return node
+
+
+def schema_at(kind: type[BaseModel], location: Location) -> dict[str, Any]:
+    """The JSON Schema of what stands at a location."""
+    node = resolved(kind, _schema(kind))
+    for part in location:
+        inner = inner_node(node, part)
+        node = node if inner is None else resolved(kind, inner)
+    return node
+
+
+def inner_node(node: dict[str, Any], part: int | str) -> dict[str, Any] | None:
+    """What a schema says of a key or of an item; nothing where it has none."""
+    if "items" in node and str(part).isdecimal():
+        return dict(node["items"])
+    inner = node.get("properties", {}).get(part, node.get("additionalProperties"))
+    return inner if isinstance(inner, dict) else None
+
+
+def key_of(kind: type[BaseModel], path: str) -> dict[str, Any] | None:
+    """The JSON Schema of a key by its path in a document of that kind, of any item where a list has no number behind
+    it; nothing where there is none.
+    """
+    node: dict[str, Any] | None = _schema(kind)
+    for part in path.split("."):
+        if node is None:
+            return None
+        here = resolved(kind, node)
+        if "items" in here and not part.isdecimal():
+            here = resolved(kind, here["items"])
+        node = inner_node(here, part)
+    return node
+
+
+def choices_of(kind: type[BaseModel], path: str) -> list[str]:
+    """The values a key can take where they are few and named: true and false, those of a choice, or lists of one."""
+    kinds = _kinds(kind, path)
+    if any(inner.get("type") == "boolean" for inner in kinds):
+        return ["true", "false"]
+    listed = [f"[{value}]" for inner in kinds for value in inner.get("items", {}).get("enum", [])]
+    return [str(value) for inner in kinds for value in inner.get("enum", [])] + listed
+
+
+def examples_of(kind: type[BaseModel], path: str) -> list[str] | None:
+    """Quantities as they may be written for a key, those of that key first; nothing where no number may stand."""
+    kinds = _kinds(kind, path)
+    if not any("examples" in inner or inner.get("type") in ("integer", "number") for inner in kinds):
+        return None
+    return [str(sample) for inner in (key_of(kind, path) or {}, *kinds) for sample in inner.get("examples", [])]
+
+
+def _kinds(kind: type[BaseModel], path: str) -> list[dict[str, Any]]:
+    """The JSON Schema of everything that may stand at a key."""
+    node = key_of(kind, path) or {}
+    return list(node.get("anyOf", [node]))
+
+
+def item_at(kind: type[BaseModel], location: Location) -> dict[str, Any]:
+    """The JSON Schema of an item of the list at a location."""
+    return resolved(kind, inner_node(schema_at(kind, location), "0") or {})
+
+
+def holders_of(kind: type[BaseModel], name: str) -> list[str]:
+    """The keys at the top of a document that hold a key of this name; not those that name another document."""
+    top = schema_at(kind, ()).get("properties", {})
+    own = [key for key, node in top.items() if "oneOf" not in node]
+    return [key for key in own if name in resolved(kind, top[key]).get("properties", {})]

@@ -1,0 +1,1 @@
+"""The whole run around the steps: interruptions, checkpoints, goodput, energy, cost."""

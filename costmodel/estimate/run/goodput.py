@@ -1,0 +1,138 @@
+"""Share of the wall time that is useful: interruptions, checkpoints, restarts, preemptions, planned stops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.run import Spot
+from costmodel.equation import Number, known_as, term
+from costmodel.equations.counting import divided, repeated
+from costmodel.equations.run.checkpoints import best_interval, checkpoint_goodput, steps_between_checkpoints
+from costmodel.equations.run.elasticity import elastic_goodput
+from costmodel.equations.run.goodput import noticed_goodput, planned_share, run_goodput
+from costmodel.equations.run.reliability import mean_time_between_interruptions
+from costmodel.equations.run.two_level_checkpoints import two_level_goodput
+from costmodel.estimate.block import Block
+from costmodel.estimate.run.checkpoint import Checkpoint
+from costmodel.estimate.run_inputs import RunInputs
+from costmodel.estimate.setting import Setting
+
+Ends = Literal["low", "", "high"]  # of the band of what interrupts and of what a restart takes
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """What repeats between two checkpoints: seconds, and saves to memory for each one to storage."""
+
+    interval: Number
+    memory_interval: Number
+    saves: Number
+
+
+def between_failures(setting: Setting, run: RunInputs, ends: Ends = "") -> Number:
+    """Mean time between interruptions of the job that lose work: by failures, and by preemptions without notice."""
+    rates = run.failures
+    node = {"low": rates.node_low, "": rates.node, "high": rates.node_high}[ends]
+    job = {"low": rates.job_low, "": rates.job, "high": rates.job_high}[ends]
+    return mean_time_between_interruptions(setting.case.scenario.cluster.nodes, node, job)
+
+
+def between_preemptions(setting: Setting, spot: Spot) -> Number:
+    """Mean time between preemptions of one node of the job."""
+    with term("preemption"):
+        return divided(spot.preempted_every, setting.case.scenario.cluster.nodes)
+
+
+def between_both(first: Number, other: Number) -> Number:
+    """Mean time between interruptions of two kinds together."""
+    return mean_time_between_interruptions(1.0, divided(1.0, first), divided(1.0, other))
+
+
+def mtbf(setting: Setting, run: RunInputs, ends: Ends = "") -> Number:
+    """Mean time between interruptions of the job, of whatever kind."""
+    between = between_failures(setting, run, ends)
+    if run.spot is not None:
+        between = between_both(between, between_preemptions(setting, run.spot))
+    return known_as("mtbf", between)
+
+
+def restart_time(run: RunInputs, loading: Number, ends: Ends = "") -> Number:
+    """From an interruption until training goes on."""
+    parts = run.restart
+    start = {"low": parts.start_low, "": parts.start, "high": parts.start_high}[ends]
+    with term("restart"):
+        return known_as("restart_time", start + parts.detect + parts.warm_up + loading)
+
+
+def cycle(setting: Setting, run: RunInputs, saved: Checkpoint, time: Number) -> Cycle:
+    """Intervals between checkpoints, in whole steps, as stated or best for the interruptions that lose work."""
+    asked, soft = run.checkpoint, run.failures.soft
+    between = between_failures(setting, run)
+    if run.spot is not None:
+        surprised = between_both(between, between_preemptions(setting, run.spot))
+        between = np.where(_noticed(run.spot, saved), between, surprised)
+    memory = asked.mode == "memory"
+    hard = divided(between, 1.0 - soft) if memory else between
+    wanted = best_interval(saved.blocking, hard, saved.background, asked.interference)
+    if asked.steps is not None:
+        interval = repeated(asked.steps, time)
+    else:
+        wanted = wanted if asked.interval is None else asked.interval
+        interval = repeated(steps_between_checkpoints(wanted, time), time)
+        if asked.interval is None:  # rounding may not let a write last into the next
+            interval = np.where(period_left(run, saved, interval) < 0, interval + time, interval)
+    if not memory:
+        return Cycle(interval, interval, np.asarray(1.0))
+    near = interval if asked.memory_interval is None else asked.memory_interval
+    if asked.memory_interval is None and soft > 0:
+        near = best_interval(saved.blocking, divided(between, soft), 0.0, 0.0)
+    near = repeated(steps_between_checkpoints(np.minimum(near, interval), time), time)
+    return Cycle(interval, near, steps_between_checkpoints(interval, near))
+
+
+def period_left(run: RunInputs, saved: Checkpoint, interval: Number) -> Number:
+    """Time from the end of a write until the next begins; negative where they overlap."""
+    taken = repeated(run.checkpoint.interference, saved.background)
+    return interval + saved.blocking + taken - saved.background
+
+
+def _with_failures(run: RunInputs, block: Block, saved: Checkpoint, at: Cycle, between: Number, start: Ends) -> Number:
+    """Useful share of the time with interruptions so far apart."""
+    restart = restart_time(run, saved.load, start)
+    if run.elastic is not None:
+        return elastic_goodput(run.elastic.repair, block.whole_replicas, run.elastic.regroup, between)
+    if run.checkpoint.mode == "memory":
+        near = restart_time(run, saved.copy, start)
+        soft = run.failures.soft
+        return two_level_goodput(
+            at.memory_interval, saved.blocking, near, at.saves, 0.0, restart, saved.background, between, soft
+        )
+    share = run.checkpoint.interference
+    return checkpoint_goodput(at.interval, saved.blocking, restart, between, saved.background, share)
+
+
+def _noticed(spot: Spot, saved: Checkpoint) -> NDArray[np.bool_]:
+    """Whether a checkpoint can be saved between the notice of a preemption and the end."""
+    return np.asarray(saved.blocking + saved.background <= spot.notice)
+
+
+def goodput(
+    setting: Setting, run: RunInputs, block: Block, saved: Checkpoint, at: Cycle, ends: Ends = "", start: Ends = ""
+) -> Number:
+    """Useful share of the wall time of the whole run, at the ends of what interrupts it and of what a restart takes."""
+    between = between_failures(setting, run, ends)
+    useful = _with_failures(run, block, saved, at, between, start)
+    if run.spot is not None:
+        preempted = between_preemptions(setting, run.spot)
+        save, restart = saved.blocking + saved.background, restart_time(run, saved.load, start)
+        noticed = repeated(useful, noticed_goodput(save, restart, preempted))
+        surprised = _with_failures(run, block, saved, at, between_both(between, preempted), start)
+        useful = np.where(_noticed(run.spot, saved), noticed, surprised)
+    planned: Number = 0.0
+    if run.planned is not None:
+        planned = planned_share(1.0, run.planned.stop, run.planned.every)
+    return known_as("goodput", run_goodput(useful, run.evaluation, planned))

@@ -1,0 +1,176 @@
+"""The whole run of a block of plans: goodput, wall time, cost, energy and emissions around the time of a step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.equation import Number, known_as, term
+from costmodel.equations.counting import divided, repeated
+from costmodel.equations.economics import run_cost, tokens_per_step
+from costmodel.equations.run.energy import drawn_power, emissions, mean_power, run_energy
+from costmodel.equations.run.goodput import checkpoint_share, restart_share, steps_time, wall_time
+from costmodel.equations.run.reliability import expected_interruptions, spare_nodes
+from costmodel.equations.uncertainty import combined_error, end_spread, ninetieth_percentile, tenth_percentile
+from costmodel.estimate.block import Block
+from costmodel.estimate.run.checkpoint import Checkpoint, checkpoint
+from costmodel.estimate.run.goodput import Cycle, Ends, between_failures, cycle, goodput, mtbf, restart_time
+from costmodel.estimate.run_inputs import RunInputs
+from costmodel.estimate.setting import Setting
+
+COVERED = 0.99  # of the time
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A run, and what makes it up."""
+
+    saved: Checkpoint
+    at: Cycle
+    mtbf: Number
+    restart: Number
+    goodput: Number
+    steps: Number
+    useful: Number
+    interruptions: Number
+    columns: dict[str, Number]
+
+
+def steps_of(setting: Setting, run: RunInputs) -> Number:
+    """Optimizer steps of the run; not a number where neither they nor tokens are stated."""
+    tokens = setting.case.scenario.workload.tokens
+    if run.steps is not None:
+        return run.steps
+    if tokens is None:
+        return math.nan
+    with term("steps"):
+        return divided(tokens, tokens_per_step(setting.global_batch, setting.sequence))
+
+
+def fed(setting: Setting, run: RunInputs, time: Number) -> Number:
+    """Time of a step that waits for its data where the loader is slower."""
+    if math.isinf(run.loader):
+        return time
+    with term("data loader"):
+        return np.maximum(time, divided(tokens_per_step(setting.global_batch, setting.sequence), run.loader))
+
+
+def whole_run(setting: Setting, run: RunInputs, block: Block, time: Number, price: Number) -> Whole:
+    """The run around steps that take so long."""
+    each = fed(setting, run, time)
+    saved, between = checkpoint(setting, run, block), mtbf(setting, run)
+    at = cycle(setting, run, saved, each)
+    useful = goodput(setting, run, block, saved, at)
+    steps = steps_of(setting, run)
+    stepping = steps_time(steps, each, 1.0)
+    with np.errstate(divide="ignore"):  # a run that is interrupted too often never ends
+        wall = known_as("run_time", wall_time(stepping, useful))
+    restart = restart_time(run, saved.load)
+    columns: dict[str, Number] = {
+        "goodput": useful,
+        "mtbf": between,
+        "checkpoint_size": saved.nbytes,
+        "checkpoint_blocking": saved.blocking,
+        "checkpoint_write": saved.background if run.checkpoint.mode != "sync" else saved.blocking,
+        "checkpoint_interval": at.interval,
+        "checkpoint_host": saved.on_host,
+        "restart_time": restart,
+        "run_time": wall,
+        "run_cost": _cost(setting, run, wall, price),
+    }
+    still = standing(run, restart, between)
+    idle = still["restarts"] + still["planned stops"]
+    columns["energy"] = known_as("energy", energy(setting, run, wall, idle))
+    columns["emissions"] = emissions(columns["energy"], run.power.intensity)
+    return Whole(saved, at, between, restart, useful, steps, stepping, expected_interruptions(wall, between), columns)
+
+
+def _cost(setting: Setting, run: RunInputs, wall: Number, price: Number) -> Number:
+    """Rent of the job's nodes and of those that wait for one of them to fail."""
+    with term("rented"):
+        ranks = setting.ranks
+        if run.spares:
+            ranks = ranks + repeated(run.spares, setting.case.node.accelerators)
+    return run_cost(wall, ranks, price if run.spot is None else run.spot.price)
+
+
+def power(setting: Setting, run: RunInputs) -> Number:
+    """Power of an accelerator with its share of the node in training; not a number where none is known."""
+    node, part, asked = setting.case.node, setting.case.accelerator, run.power
+    if asked.draw is not None:
+        return asked.draw
+    if node.power is not None:
+        return drawn_power(node.power.max, asked.rated_share, node.built)
+    return math.nan if part.power is None else repeated(asked.over_part, part.power.max)
+
+
+def energy(setting: Setting, run: RunInputs, wall: Number, idle_time: Number) -> Number:
+    """Energy of the job and of its spare nodes, which idle."""
+    drawn, asked = power(setting, run), run.power
+    used = run_energy(wall, setting.ranks, mean_power(drawn, 1.0 - idle_time, asked.idle), asked.pue)
+    if run.spares:
+        with term("spare nodes"):
+            waiting = repeated(run.spares, setting.case.node.accelerators)
+            used = used + run_energy(wall, waiting, repeated(asked.idle, drawn), asked.pue)
+    return used
+
+
+def spares_wanted(setting: Setting, run: RunInputs, ends: Ends = "") -> Number:
+    """Spare nodes that cover the nodes in repair 99 % of the time; not a number where no repair time is known."""
+    if run.failures.repair is None:
+        return math.nan
+    with term("nodes in repair"):
+        down = expected_interruptions(run.failures.repair, between_failures(setting, run, ends))
+    return spare_nodes(down, COVERED)
+
+
+def standing(run: RunInputs, found_restart: Number, between: Number) -> dict[str, Number]:
+    """Shares of the wall time in which nothing trains: evaluation takes the machine, the rest leaves it idle."""
+    planned: Number = 0.0 if run.planned is None else divided(run.planned.stop, run.planned.every)
+    evaluation = repeated(run.evaluation, 1.0 - planned)
+    alone = repeated(1.0 - planned - evaluation, restart_share(found_restart, between))
+    return {"restarts": alone, "evaluation": evaluation, "planned stops": planned}
+
+
+def shares(run: RunInputs, found: Whole) -> dict[str, Number]:
+    """Where the wall time goes beside steps, of a run that restarts from storage; of others all that is lost."""
+    lost = 1.0 - found.goodput
+    parts = standing(run, found.restart, found.mtbf)
+    if run.elastic is not None or run.spot is not None or run.checkpoint.mode == "memory":
+        others = {name: parts[name] for name in ("evaluation", "planned stops")}
+        return {"failures and checkpoints": lost - others["evaluation"] - others["planned stops"], **others}
+    parts["checkpoints"] = checkpoint_share(
+        found.goodput, found.at.interval, found.saved.blocking, found.saved.background, run.checkpoint.interference
+    )
+    again = lost
+    for part in parts.values():
+        again = again - part
+    return {"work done again": again, **parts}
+
+
+PROPORTIONAL = ("run_time", "run_cost", "energy", "emissions")  # to the wall time
+
+
+def run_band(setting: Setting, run: RunInputs, block: Block, found: Whole, spread: Number) -> dict[str, Number]:
+    """Both ends of goodput and of all that follows from it, from the bands of failures, restarts and of the step.
+
+    The interval is the one for the expected rate: a run sets it before it knows.
+    """
+    columns: dict[str, Number] = {}
+    ends: dict[str, Number] = {}
+    others: tuple[tuple[str, Ends], ...] = (("low", "high"), ("high", "low"))
+    with term("band of the run"), np.errstate(divide="ignore", invalid="ignore"):
+        for end, other in others:
+            by_rate = goodput(setting, run, block, found.saved, found.at, ends=other)
+            by_start = goodput(setting, run, block, found.saved, found.at, start=other)
+            ends[end] = combined_error(end_spread(found.goodput, by_rate), end_spread(found.goodput, by_start))
+        columns["goodput_low"] = tenth_percentile(found.goodput, ends["low"])
+        columns["goodput_high"] = np.minimum(ninetieth_percentile(found.goodput, ends["high"]), 1.0)
+        slow, fast = combined_error(spread, ends["low"]), combined_error(spread, ends["high"])
+        for name in PROPORTIONAL:
+            columns[f"{name}_low"] = tenth_percentile(found.columns[name], fast)
+            columns[f"{name}_high"] = ninetieth_percentile(found.columns[name], slow)
+        columns["mtbf_low"], columns["mtbf_high"] = mtbf(setting, run, "high"), mtbf(setting, run, "low")
+    return columns

@@ -1,0 +1,109 @@
+"""The load of a scenario on each plan: how many sequences are in flight, and what binds first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.equation import Number
+from costmodel.equations.counting import divided, repeated
+from costmodel.equations.economics import share
+from costmodel.equations.serving.closed_loop import full_step_concurrency
+from costmodel.estimate.serving.inputs import ServingInputs
+from costmodel.estimate.serving.layout import Layout
+from costmodel.estimate.serving.memory import EngineMemoryUse
+from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, operating_point
+from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
+from costmodel.solvers import last_within
+
+LEAST = 1e-4  # sequences in flight of the emptiest engine that is looked at
+COMPUTE_BOUND = 0.95  # utilisation from which on it is time that is short, not tokens of a step
+
+Column = NDArray[np.float64]
+BINDING = ("budget", "cache", "sequences")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Sequences in flight at most: where steps are full, the pool, the engine's own limit."""
+
+    budget: Column
+    cache: Column
+    sequences: Column
+
+    @property
+    def least(self) -> Column:
+        """The one that binds."""
+        return np.maximum(np.minimum(np.minimum(self.budget, self.cache), self.sequences), LEAST)
+
+    def binding(self) -> NDArray[np.intp]:
+        """Which of them, by its place in BINDING."""
+        return np.asarray(np.argmin(np.stack([self.budget, self.cache, self.sequences]), axis=0))
+
+
+def bounds_of(inputs: ServingInputs, layout: Layout, memory: EngineMemoryUse) -> Bounds:
+    """What bounds the sequences in flight on each plan."""
+    load, rows = inputs.load, (len(layout),)
+    budget = full_step_concurrency(repeated(layout.pp, layout.budget), load.computed, load.output)
+    held = (budget, memory.requests_steady, repeated(layout.dp_attention, inputs.sequences))
+    return Bounds(*(np.broadcast_to(np.asarray(each, dtype=np.float64), rows) for each in held))
+
+
+@dataclass(frozen=True, eq=False)
+class Engines:
+    """Plans with what their operating points need."""
+
+    inputs: ServingInputs
+    layout: Layout
+    steps: Steps
+    bounds: Bounds
+
+    def point(self, concurrency: Number) -> OperatingPoint:
+        """Steps at so many sequences in flight of each replica."""
+        return operating_point(self.inputs, self.layout, concurrency, self.steps)
+
+    def rate(self, concurrency: Number) -> Number:
+        """Requests a second of each replica that keep so many in flight."""
+        return replica_rate(self.inputs, self.point(concurrency))
+
+    def state(self, concurrency: Number) -> SteadyState:
+        """What users see with so many in flight."""
+        point = self.point(concurrency)
+        return steady_state(self.inputs, point, replica_rate(self.inputs, point))
+
+    def greatest(self, over: Callable[[Column], Number]) -> Column:
+        """Most sequences in flight, up to the bounds, at which a load is not over what it may be, 1.
+
+        Both are looked for by their logarithms.
+        """
+        least, most = np.full(len(self.layout), np.log(LEAST)), np.log(self.bounds.least)
+        with np.errstate(all="ignore"):
+            return np.exp(last_within(lambda log: np.log(over(np.exp(log))), least, most))
+
+
+def of_each(inputs: ServingInputs, layout: Layout, amount: float) -> Column:
+    """Of a load of the whole fleet what one replica gets."""
+    return np.asarray(divided(amount, layout.replicas), dtype=np.float64)
+
+
+def in_flight(engines: Engines) -> Column:
+    """Sequences in flight of one replica under the scenario's load, as many as the bounds allow."""
+    inputs, layout = engines.inputs, engines.layout
+    workload = inputs.case.scenario.workload
+    if workload.rate is not None:
+        arriving = of_each(inputs, layout, workload.rate)
+        return engines.greatest(lambda many: share(engines.rate(many), arriving))
+    if workload.concurrency is not None:
+        return np.minimum(of_each(inputs, layout, workload.concurrency), engines.bounds.least)
+    assert workload.users is not None
+    users, thinking = of_each(inputs, layout, workload.users), float(workload.think_time or 0.0)
+
+    def busy(many: Column) -> Number:
+        state = engines.state(many)
+        answer = state.ttft + repeated(inputs.load.output - 1.0, state.tpot)
+        return share(repeated(state.rate, thinking + answer), users)
+
+    return engines.greatest(busy)

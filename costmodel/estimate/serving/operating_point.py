@@ -1,0 +1,131 @@
+"""What a step takes at so many sequences in flight: the three constants that the steady state is made of.
+
+Everything follows from the sequences in flight b: by Little's law a step carries b s / o tokens of prompts, so that its
+mean time is D(b) + γ b s / o and the rate b over o times that. A given rate is found by halving.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from costmodel.equation import Number, known_as, term
+from costmodel.equations.counting import divided, repeated
+from costmodel.equations.economics import share
+from costmodel.equations.serving.engine_collectives import pipelined_prompt_share
+from costmodel.equations.serving.first_token import prompt_room
+from costmodel.equations.serving.kv_cache import mean_context
+from costmodel.equations.serving.steady_state import request_work, step_intercept, time_slope
+from costmodel.estimate.serving.inputs import ServingInputs
+from costmodel.estimate.serving.layout import Layout
+from costmodel.estimate.serving.step import Batch, StepTime, step_time
+
+FEWEST = 2.0  # sequences of a micro-batch that the slope is taken at, where fewer are in flight
+
+
+class Steps(Protocol):
+    """Times of a step of one micro-batch, as exact or as quick as wanted."""
+
+    @property
+    def one(self) -> Number:
+        """Of a single sequence."""
+
+    def decode(self, decodes: Number) -> Number:
+        """Of so many sequences."""
+
+    def mixed(self, decodes: Number, tokens: Number) -> Number:
+        """The same with so many tokens of prompts beside them."""
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """Steps of a replica with so many sequences in flight."""
+
+    concurrency: Number
+    decode: Number  # time at these sequences, two of a micro-batch at least
+    mixed: Number  # the same with tokens of prompts beside them
+    room: Number  # tokens of prompts that a step has room for; of all micro-batches of a pipeline
+    alpha: Number
+    beta: Number
+    gamma: Number  # by which a prompt token delays each user
+    whole: Number  # what it takes in all stages
+    work: Number
+
+    @property
+    def step(self) -> Number:
+        """A step without prompts, of a linear engine: α + β b."""
+        return self.alpha + repeated(self.beta, self.concurrency)
+
+
+@dataclass(frozen=True)
+class ExactSteps:
+    """Steps out of the equations themselves."""
+
+    inputs: ServingInputs
+    layout: Layout
+
+    @functools.cached_property
+    def one(self) -> Number:
+        """Time of a step of a single sequence."""
+        with term("one sequence"):
+            return self.breakdown(np.ones(len(self.layout))).total
+
+    def breakdown(self, decodes: Number) -> StepTime:
+        """A step of so many sequences by what it is spent on."""
+        return step_time(self.inputs, self.layout, Batch(decodes, context_of(self.inputs)))
+
+    def decode(self, decodes: Number) -> Number:
+        """Time of a step of so many sequences."""
+        with term("decode"):
+            return self.breakdown(decodes).total
+
+    def mixed(self, decodes: Number, tokens: Number) -> Number:
+        """The same with so many tokens of prompts beside them."""
+        with term("with prompts"):
+            prompts = share(tokens, self.inputs.load.computed)
+            return step_time(self.inputs, self.layout, Batch(decodes, context_of(self.inputs), tokens, prompts)).total
+
+
+def context_of(inputs: ServingInputs) -> Number:
+    """Tokens that a sequence in flight holds, on average."""
+    load = inputs.load
+    return mean_context(load.prompt, load.output, load.output_spread)
+
+
+def micro_batch(layout: Layout, concurrency: Number) -> Number:
+    """Sequences of a micro-batch at which steps are looked at."""
+    return np.maximum(divided(concurrency, layout.pp), FEWEST)
+
+
+def operating_point(inputs: ServingInputs, layout: Layout, concurrency: Number, steps: Steps) -> OperatingPoint:
+    """Steps at so many sequences in flight."""
+    load, micro = inputs.load, micro_batch(layout, concurrency)
+    decode = steps.decode(micro)
+    with term("room"):
+        each = prompt_room(layout.budget, divided(concurrency, layout.pp))
+        room = repeated(layout.pp, each)
+    with term("carried"):
+        prompts = np.maximum(divided(concurrency, load.output), 1.0)
+        carried = np.maximum(np.minimum(repeated(prompts, load.computed), each), 1.0)
+    mixed = steps.mixed(micro, carried)
+    many = repeated(layout.pp, micro)
+    beta = time_slope(decode, steps.one, many, layout.pp)
+    alpha = known_as("alpha", step_intercept(decode, beta, many))
+    whole = divided(mixed - decode, carried)
+    gamma = known_as("gamma", _of_a_token(inputs, layout, concurrency, carried, whole))
+    work = request_work(known_as("beta", beta), load.output, gamma, load.computed)
+    return OperatingPoint(concurrency, decode, mixed, room, alpha, beta, gamma, whole, work)
+
+
+def _of_a_token(inputs: ServingInputs, layout: Layout, concurrency: Number, carried: Number, whole: Number) -> Number:
+    """Time by which a prompt token delays each user: all of it, but where prompts fill a pipeline's stages."""
+    if np.all(layout.pp == 1):
+        return whole
+    with term("micro-batches with prompts"):
+        tokens = divided(repeated(concurrency, inputs.load.computed), inputs.load.output)
+        each = divided(divided(tokens, layout.pp), carried)
+        mixed = 1.0 - np.exp(-each)  # arrivals at random
+    return repeated(pipelined_prompt_share(layout.pp, mixed), whole)

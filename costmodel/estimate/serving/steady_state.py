@@ -1,0 +1,99 @@
+"""The steady state of continuous batching at an operating point: times per token and to the first token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.equation import Number, term
+from costmodel.equations.counting import divided, repeated
+from costmodel.equations.economics import rate as rate_of
+from costmodel.equations.serving.first_token import (
+    first_token_tail,
+    first_token_variance,
+    gate_wait,
+    later_prompt_tokens,
+    own_prompt_time,
+    prompt_service_time,
+    prompt_steps,
+)
+from costmodel.equations.serving.percentiles import lognormal_percentile, normal_quantile
+from costmodel.equations.serving.queues import queue_wait, queue_wait_variance
+from costmodel.equations.serving.steady_state import (
+    clustering_delay,
+    engine_utilisation,
+    mean_step_time,
+    mixed_step_time,
+    requests_in_flight,
+)
+from costmodel.estimate.serving.inputs import ServingInputs
+from costmodel.estimate.serving.operating_point import OperatingPoint
+
+TAIL = 0.01  # share of requests beyond the p99
+
+
+@dataclass(frozen=True)
+class SteadyState:
+    """What users of one replica see at a load."""
+
+    rate: Number
+    mean_step: Number
+    utilisation: Number
+    tpot: Number
+    ttft: Number
+    ttft_p99: Number
+    worst_gap: Number
+    in_flight: Number
+
+
+def replica_rate(inputs: ServingInputs, point: OperatingPoint) -> Number:
+    """Requests a second that keep so many sequences in flight, by Little's law."""
+    load = inputs.load
+    with term("mean step"):
+        tokens = divided(repeated(point.concurrency, load.computed), load.output)
+        step = mixed_step_time(point.alpha, point.beta, point.concurrency, point.gamma, tokens)
+    return rate_of(point.concurrency, repeated(load.output, step))
+
+
+def steady_state(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> SteadyState:
+    """Requests at random at a rate of one replica, whose operating point this is."""
+    load = inputs.load
+    prompt, output, spread = load.computed, load.output, load.prompt_spread
+    alpha, beta, gamma, step = point.alpha, point.beta, point.gamma, point.step
+    utilisation = engine_utilisation(rate, point.work)
+    with term("prompts"):
+        prompts = engine_utilisation(rate, repeated(prompt, gamma))
+    mean = mean_step_time(alpha, utilisation)
+    tpot = mean + clustering_delay(beta, gamma, prompt, output, prompts, utilisation)
+    ttft, p99 = _first_token(inputs, point, rate, prompts, spread)
+    with term("worst gap"):
+        gap = mixed_step_time(alpha, beta, point.concurrency, gamma, point.room)
+    with term("in flight"):
+        flying = requests_in_flight(rate, output, tpot)
+    return SteadyState(rate, mean, utilisation, tpot, ttft, p99, np.maximum(gap, step), flying)
+
+
+def _first_token(
+    inputs: ServingInputs, point: OperatingPoint, rate: Number, prompts: Number, spread: Number
+) -> tuple[Number, Number]:
+    """Time to the first token: its mean, and what one request in a hundred exceeds."""
+    prompt, gamma, step, room = inputs.load.computed, point.gamma, point.step, point.room
+    service = prompt_service_time(prompt, gamma, step, room)
+    with term("full steps"):
+        busy = engine_utilisation(rate, service)
+    line, gate = queue_wait(service, busy, spread), gate_wait(step, prompts)
+    wait = line + gate
+    steps = prompt_steps(prompt, room, busy)
+    later = later_prompt_tokens(rate, prompt, wait, prompts, room)
+    with term("other stages"):
+        passing = repeated(prompt, point.whole - gamma)  # while each of them serves others
+    ttft = wait + own_prompt_time(steps, step, gamma, prompt, later) + passing
+    queued = queue_wait_variance(service, busy, spread)
+    variance = first_token_variance(queued, wait, repeated(later, gamma), gate, service, spread)
+    with term("alone"):
+        own = own_prompt_time(steps, step, gamma, prompt, 0.0) + passing
+    with term("one prompt"):
+        one = mixed_step_time(point.alpha, point.beta, point.concurrency, gamma, np.minimum(prompt, room))
+    far = lognormal_percentile(step, ttft, variance, normal_quantile(TAIL))
+    return ttft, np.maximum(far, first_token_tail(own, line, busy, one, TAIL))

@@ -1,0 +1,75 @@
+"""Steps out of a table: what search and the halving of a load look at many thousand times.
+
+Everything but attention and the head takes its time by the rows of a step alone, attention in proportion to sequences
+and to tokens. So a table over rows for each way of cutting the model gives any step to a few parts in ten thousand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.equation import Number
+from costmodel.equations.counting import repeated
+from costmodel.equations.economics import share
+from costmodel.estimate.serving.inputs import ServingInputs
+from costmodel.estimate.serving.layout import Layout
+from costmodel.estimate.serving.operating_point import context_of
+from costmodel.estimate.serving.step import decode_time, head_time, prompt_time, rows_time
+from costmodel.solvers import Curves, Line
+
+LARGEST = 262_144.0  # rows of a step
+PROMPT = 1024.0  # tokens at which the proportion of prompt attention is taken
+
+
+@dataclass(frozen=True)
+class StepTable:
+    """Times of steps of each way to cut the model, and the way that each plan has."""
+
+    computed: Number
+    rows: Curves
+    head: Curves
+    decoding: Line
+    prompts: Line
+    one: Number
+
+    def decode(self, decodes: Number) -> Number:
+        """Time of a step of so many sequences."""
+        return self.rows.at(decodes) + self.head.at(decodes) + self.decoding.at(decodes)
+
+    def mixed(self, decodes: Number, tokens: Number) -> Number:
+        """The same with so many tokens of prompts beside them."""
+        drawn = decodes + share(tokens, self.computed)
+        beside = self.decoding.at(decodes) + self.prompts.at(tokens)
+        return self.rows.at(decodes + tokens) + self.head.at(drawn) + beside
+
+
+def step_table(inputs: ServingInputs, layout: Layout) -> StepTable:
+    """The table of some plans."""
+    columns = np.stack([layout.tp, layout.pp, layout.ep, layout.dp_attention])
+    _, first, which = np.unique(columns, axis=1, return_index=True, return_inverse=True)
+    cuts, context = layout.at(first), context_of(inputs)
+    which = which.reshape(-1)
+
+    def line(one: Number, two: Number, step: float) -> Line:
+        return Line.through(np.broadcast_to(one, len(cuts)), np.broadcast_to(two, len(cuts)), step, which)
+
+    def curves(of_rows: str) -> Curves:
+        grid = Curves.points(LARGEST)
+        spread = cuts.at(np.repeat(np.arange(len(cuts)), len(grid)))
+        time = rows_time if of_rows == "rows" else head_time
+        found = np.broadcast_to(np.asarray(time(inputs, spread, np.tile(grid, len(cuts))).total), len(spread))
+        return Curves(found.reshape(len(cuts), len(grid)), which)
+
+    decoding = [decode_time(inputs, cuts, count, context).total for count in (1.0, 2.0)]
+    prompts = [prompt_time(inputs, cuts, count).total for count in (PROMPT, repeated(2.0, PROMPT))]
+    table = StepTable(
+        computed=inputs.load.computed,
+        rows=curves("rows"),
+        head=curves("head"),
+        decoding=line(decoding[0], decoding[1], 1.0),
+        prompts=line(prompts[0], prompts[1], PROMPT),
+        one=0.0,
+    )
+    return replace(table, one=table.decode(np.ones(len(layout))))

@@ -1,0 +1,76 @@
+"""What came of reading a foreign text: the document, the origin of every value, and what was lost on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from costmodel.errors import Fault, Place
+
+OriginKind = Literal["file", "derived", "default", "class", "assumed"]
+LossKind = Literal["ignored", "approximated", "cannot be said"]
+
+
+class Origin(NamedTuple):
+    """Where a value of a document is from.
+
+    file: written at `place`. derived: computed from what is written there. default: left out, so the default of the
+    format. class: fixed by the code that the format configures. assumed: nothing says it.
+    """
+
+    kind: OriginKind
+    text: str
+    place: Place | None = None
+
+    def __str__(self) -> str:
+        spot = f"{self.place.file}:{self.place.line}" if self.place is not None and self.place.line else ""
+        return f"{spot}  {self.text}".strip()
+
+
+class Value(NamedTuple):
+    """A value on its way into a document, with its origin."""
+
+    value: Any
+    origin: Origin
+
+    @property
+    def place(self) -> Place | None:
+        """Where the file says it, if it does."""
+        return self.origin.place
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a document of ours does not say.
+
+    ignored: it costs nothing. approximated: said nearly. cannot be said: left out although it costs something.
+    `parameters` counts what the real model holds more than the document, fewer if negative.
+    """
+
+    kind: LossKind
+    sentence: str
+    place: Place | None = None
+    parameters: float = 0.0
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A document, or a part of one, read from a foreign format.
+
+    Its keys and values remember the place of the foreign text they are from, so that a fault in them is shown there.
+    facts: what the text says that is no key of the document, such as accelerators. missing: what it should say and
+    does not, each with another way to say it; the keys that hang on it are left out.
+    """
+
+    format: str
+    document: dict[Any, Any]
+    origins: dict[str, Origin]
+    losses: tuple[Loss, ...] = ()
+    warnings: tuple[Fault, ...] = ()
+    facts: dict[str, Value] = field(default_factory=dict)
+    missing: tuple[Fault, ...] = ()
+
+    @property
+    def unsaid_parameters(self) -> float:
+        """Parameters of the real model that the document does not count."""
+        return sum(loss.parameters for loss in self.losses)

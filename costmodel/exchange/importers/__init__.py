@@ -1,0 +1,1 @@
+"""From a foreign text to a document: one room or module per format."""

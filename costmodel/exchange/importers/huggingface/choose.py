@@ -1,0 +1,164 @@
+"""Which family a config.json is of, and where in it the text model stands."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from costmodel.documents.reading import Mapping, key_at
+from costmodel.documents.suggestions import nearest
+from costmodel.errors import CostModelError, Fault, Place, fail
+from costmodel.exchange.imported import Loss
+from costmodel.exchange.importers.huggingface.families import FAMILIES
+from costmodel.exchange.importers.huggingface.families.multimodal import WRAPPERS, Wrapper
+from costmodel.exchange.importers.huggingface.families.refused import class_stem, reason
+from costmodel.exchange.importers.huggingface.family import Family
+from costmodel.exchange.importers.huggingface.ignored import OTHER_PARTS
+from costmodel.exchange.words import shown
+
+_TIED = "tie_word_embeddings"
+_SLIP = 0.9  # likeness of a name that is meant to be another
+_KNOWN = [name for family in FAMILIES for name in family.classes]
+
+
+class Choice(NamedTuple):
+    """A family, the mapping that it reads, and what of the file is left out."""
+
+    family: Family
+    tree: Mapping
+    losses: tuple[Loss, ...]
+    outer: frozenset[str]
+
+
+class _Named(NamedTuple):
+    """How a mapping names its model: the first of its architectures, and its model type."""
+
+    architecture: str
+    model_type: str
+    place: Place
+
+
+def choose(tree: Any, file: str) -> Choice:
+    """The family of a file, or a fault that names class and key."""
+    if not isinstance(tree, Mapping):
+        raise fail("X001", "a config.json is a mapping of keys to values", Place(file, 1, 1))
+    named = _named(tree, file)
+    wrapper = next((one for one in WRAPPERS if _around(one, named)), None)
+    if wrapper is None:
+        return Choice(_family(named), tree, (), frozenset())
+    return _inside(wrapper, tree, named, file)
+
+
+def _named(tree: Mapping, file: str) -> _Named:
+    """The names in a mapping; at least one of the two has to be there."""
+    listed, model_type = tree.get("architectures"), tree.get("model_type")
+    places = {str(key): key.at for key in tree if str(key) in ("architectures", "model_type")}
+    place = places.get("architectures") or places.get("model_type") or Place(file, 1, 1)
+    first = listed[0] if isinstance(listed, list) and listed else None
+    wrong = [Fault("D006", "architectures is a list of class names", places["architectures"])] if _odd(listed) else []
+    if model_type is not None and not isinstance(model_type, str):
+        wrong.append(Fault("D006", f"model_type is text, not {shown(model_type)}", places["model_type"]))
+    if wrong:
+        raise CostModelError(*wrong)
+    if first is None and not model_type:
+        hint = "a config.json of transformers has architectures and model_type"
+        raise fail("X001", "neither architectures nor model_type stands in the file", Place(file, 1, 1), hint)
+    return _Named(shown(first or "").strip("'"), shown(model_type or "").strip("'"), place)
+
+
+def _odd(listed: Any) -> bool:
+    return listed is not None and not (isinstance(listed, list) and all(isinstance(name, str) for name in listed))
+
+
+def _around(wrapper: Wrapper, named: _Named) -> bool:
+    """Whether a file is of that wrapper: its class decides, where it names one."""
+    if named.architecture:
+        return named.architecture in wrapper.classes
+    return named.model_type in wrapper.types
+
+
+def _family(named: _Named) -> Family:
+    """The family of a class; of several that share one, that of the model type. Without a class, by the type alone."""
+    if named.architecture:
+        of_class = [family for family in FAMILIES if named.architecture in family.classes]
+        of_both = [family for family in of_class if named.model_type in family.types]
+        if of_class:
+            return (of_both or of_class)[0]
+    else:
+        of_type = [family for family in FAMILIES if named.model_type in family.types]
+        if of_type:
+            return of_type[0]
+    raise CostModelError(_unknown(named))
+
+
+def _unknown(named: _Named) -> Fault:
+    """A fault for a class or type that no table has: refused for a reason, of another task, or not known."""
+    name = named.architecture or f"model type {shown(named.model_type)}"
+    why = reason(named.model_type, named.architecture)
+    if why:
+        return Fault("X003", f"{name}: the model document cannot say {why}", named.place, "nothing was written")
+    close = nearest(named.architecture, _KNOWN, cutoff=_SLIP) if named.architecture else ""
+    if close:
+        return Fault("X003", f"{name} is not a class that is known here", named.place, f"did you mean {close}?")
+    stem = class_stem(named.architecture)
+    other = next((known for known in _KNOWN if class_stem(known) == stem), "") if stem else ""
+    if other:
+        hint = f"with {other} in its place the language model of that kind is read"
+        return Fault("X003", f"{name} is not a language model that predicts the next token", named.place, hint)
+    hint = "its code is not in the table; write a model document instead"
+    return Fault("X003", f"{name} is not a class that is known here", named.place, hint)
+
+
+def _inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str) -> Choice:
+    """The text model of a multimodal file, with the option that ties its tables as the wrapper reads it."""
+    key = next((key for key in wrapper.keys if isinstance(tree.get(key), Mapping)), "")
+    if not key and not wrapper.flat:
+        raise fail("X002", f"{wrapper.keys[0]} is missing: it says the text model", named.place)
+    inner = tree[key] if key else tree
+    by_type = {kind: family for family in FAMILIES for kind in family.types}
+    if key and (inner.get("architectures") or inner.get("model_type")):
+        family = _inner_family(wrapper, _named(inner, file))
+    elif wrapper.inner:
+        family = by_type[wrapper.inner]
+    else:
+        raise fail("X002", f"{key} says neither architectures nor model_type", named.place)
+    parts = [part for part in tree if part != key and OTHER_PARTS.fullmatch(str(part)) and tree[part]]
+    losses = [
+        Loss("cannot be said", f"{part}: only the text model is read", part.place)
+        for part in parts
+        if isinstance(tree[part], Mapping)
+    ]
+    if not losses:
+        name = named.architecture or named.model_type
+        losses = [Loss("cannot be said", f"what {name} has beside its text model", named.place)]
+    return Choice(family, _tied_as_outer(wrapper, tree, inner, family), tuple(losses), frozenset(map(str, parts)))
+
+
+def _inner_family(wrapper: Wrapper, named: _Named) -> Family:
+    """The family of a text model inside a wrapper; a class without its head still names it by its type."""
+    by_type = [family for family in FAMILIES if named.model_type in family.types]
+    if by_type and named.architecture not in _KNOWN:
+        return by_type[0]
+    if named.model_type and not by_type and named.architecture in _KNOWN:
+        return _family(named)
+    return _family(named)
+
+
+def _tied_as_outer(wrapper: Wrapper, tree: Mapping, inner: Mapping, family: Family) -> Mapping:
+    """The mapping of the text model, with the outer option in the place of its own where that one counts."""
+    if inner is tree or wrapper.ties == "inner":
+        return inner
+    outer_key = next((key for key in tree if key == _TIED), None)
+    own_key = next((key for key in inner if key == _TIED), None)
+    outer = tree.get(_TIED, wrapper.tied)
+    tied_source = family.fields["tied"]
+    own = inner.get(_TIED, getattr(tied_source, "default", False))
+    if wrapper.ties == "either" and own is True and outer is not True:
+        return inner
+    if outer_key is None and outer == own and own_key is not None:
+        return inner
+    changed = Mapping((key, value) for key, value in inner.items() if key != _TIED)
+    changed.place = inner.place
+    place = outer_key.place if outer_key is not None else tree.place
+    at = outer_key.at if outer_key is not None else tree.place
+    changed[key_at(_TIED, place, at)] = outer
+    return changed

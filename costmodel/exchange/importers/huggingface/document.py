@@ -1,0 +1,57 @@
+"""The model document of a config, and a bound from below for its parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costmodel.exchange.imported import Origin, Value
+from costmodel.exchange.importers.huggingface.config import Config
+from costmodel.exchange.importers.huggingface.family import Half
+from costmodel.exchange.layer_kinds import gathered
+
+_TOP = ("vocab", "hidden", "positions", "max_sequence")
+
+
+def model(config: Config, name: str, title: str) -> dict[str, Any]:
+    """The model as nested mappings whose leaves are values with origins."""
+    made = Origin("file", "the file itself", config.place)
+    tree: dict[str, Any] = {
+        "schema": Value("costmodel/model/v1", made),
+        "name": Value(name, made),
+        "title": Value(title, made),
+        **{key: config[key] for key in _TOP},
+    }
+    if config["position_rows"].value is not None:
+        tree["position_rows"] = config["position_rows"]
+    if config.flag("embedding_norm"):
+        tree["embedding_norm"] = config["embedding_norm"]
+    tree |= {"tied": config["tied"], "norm": config["norm"]}
+    marks = config.family.layers(config)
+    tree["layers"], losses = gathered(
+        marks, lambda mark: config.family.build(config, mark), config["layer_count"].origin
+    )
+    config.losses.extend(losses)
+    if config["prediction_depth"].value is not None and marks:
+        last = {"count": Value(1, made), **config.family.build(config, marks[-1])}
+        tree["prediction"] = {"depth": config["prediction_depth"], "layer": last}
+    source = {"title": Value(f"config.json of {title}", made), "where": Value(config.file, made)}
+    return tree | {"source": Value("config", made), "sources": {"config": source}}
+
+
+def least_parameters(tree: dict[str, Any]) -> float:
+    """Parameters of the tables and of the feed-forward matrices alone: a bound from below for what losses weigh."""
+    hidden = tree["hidden"].value
+    found = tree["vocab"].value * hidden * (1 if tree["tied"].value else 2)
+    for kind in tree["layers"]:
+        found += kind["count"].value * _feed_matrices(hidden, kind)
+    return float(found)
+
+
+def _feed_matrices(hidden: int, kind: Half) -> float:
+    experts = kind.get("experts", {})
+    parts = [(1, kind.get("mlp")), (1, experts.get("shared")), (experts["count"].value if experts else 0, experts)]
+    found = 0.0
+    for times, part in parts:
+        if part:
+            found += times * (3 if part["gated"].value else 2) * hidden * part["ffn_hidden"].value
+    return found

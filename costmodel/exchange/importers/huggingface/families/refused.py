@@ -1,0 +1,89 @@
+"""Model types that the model document cannot say, and why. Once it can, an entry moves to a table of families."""
+
+from __future__ import annotations
+
+_LINEAR = "layers of linear attention"
+_RECURRENT = "recurrent layers"
+_SPARSE = "attention to the tokens that an indexer picks"
+_GATED = "a gate on the output of attention"
+_ENCODER = "an encoder, not a decoder alone"
+_ENCODER_DECODER = "attention to an encoder"
+_MAMBA_1 = "Mamba-1 mixers; the document's state space is Mamba-2"
+_CONVOLUTION = "layers of short convolutions"
+_STREAMS = "several residual streams"
+_LOOPS = "layers that run several times"
+_SOUND = "tokens of sound in several tables"
+
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "bailing_hybrid", "kimi_linear", "lara_mini", "minimax", "olmo_hybrid", "qwen3_5", "qwen3_5_moe",
+            "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next", "qwen4_exp", "qwen4_exp_text",
+        ),
+        _LINEAR,
+    ),
+    **dict.fromkeys(("recurrent_gemma", "rwkv", "xlstm"), _RECURRENT),
+    **dict.fromkeys(
+        ("axk2", "deepseek_v32", "deepseek_v4", "dots3_note", "dots3_note_text", "glm_moe_dsa", "hy_v4",
+         "minimax_m3_vl_text"),
+        _SPARSE,
+    ),
+    **dict.fromkeys(("afmoe", "beam", "laguna"), _GATED),
+    **dict.fromkeys(("falcon_mamba", "jamba", "mamba"), _MAMBA_1),
+    **dict.fromkeys(("lfm2", "lfm2_moe", "lfm3", "zaya"), _CONVOLUTION),
+    **dict.fromkeys(("inkling2_text", "inkling_text"), "convolutions and relative positions inside attention"),
+    **dict.fromkeys(("dory", "hrm_text", "inkling2_loop_text"), _LOOPS),
+    **dict.fromkeys(
+        (
+            "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "marian", "mbart", "mvp", "pegasus", "plbart",
+            "prophetnet", "t5", "trocr", "whisper",
+        ),
+        _ENCODER_DECODER,
+    ),
+    **dict.fromkeys(
+        (
+            "bert", "bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie", "git",
+            "megatron-bert", "rembert", "roberta", "roberta-prelayernorm", "roc_bert", "roformer", "xlm", "xlm-roberta",
+            "xlm-roberta-xl", "xmod",
+        ),
+        _ENCODER,
+    ),
+    **dict.fromkeys(("moshi", "musicgen", "musicgen_melody"), _SOUND),
+    **dict.fromkeys(
+        ("gemma4", "gemma4_assistant", "gemma4_text", "gemma4_unified", "gemma4_unified_assistant",
+         "gemma4_unified_text"),
+        "layers of heads of two widths, whose keys may serve as values",
+    ),
+    **dict.fromkeys(("gemma3n", "gemma3n_text"), f"{_STREAMS} and a table for every layer"),
+    **dict.fromkeys(("falcon_h1",), "attention beside a state space in one layer"),
+    **dict.fromkeys(("zamba", "zamba2"), "layers that share their weights"),
+    "apertus1p5_text": "a vocabulary for input and another for output",
+    "blt": "patches of bytes in place of tokens",
+    "cohere_compass_text": "a model of embeddings, not of language",
+    "cpmant": "a bias on the scores that is learned for every distance",
+    "diffllama": "attention as the difference of two",
+    "doge": "experts that are looked up one by one",
+    "jetmoe": "experts in place of the heads of attention",
+    "longcat_flash": "two halves of attention in a layer, and experts that do nothing",
+    "mimo_v2_flash": "heads whose values have another width than their keys",
+    "mllama": "layers of attention to an image",
+    "modernbert-decoder": "a matrix between the last layer and the head",
+    "moss_transcribe_diarize": "speech alone as input",
+    "reformer": "attention by hashing",
+    "xlnet": "relative positions with weights of their own",
+}  # fmt: skip
+
+
+def class_stem(name: str) -> str:
+    """A class name without what it is for, in small letters: deepseekv3 of DeepseekV3ForCausalLM."""
+    for ending in ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "Model"):
+        name = name.removesuffix(ending)
+    return name.split("For")[0].replace("_", "").replace("-", "").lower()
+
+
+def reason(model_type: str, class_name: str) -> str:
+    """Why a model of that type, or of that class, is refused; nothing where it is not known to be."""
+    if model_type in REFUSED:
+        return REFUSED[model_type]
+    stem = class_stem(class_name)
+    return next((why for kind, why in REFUSED.items() if kind.replace("_", "").replace("-", "") == stem), "")

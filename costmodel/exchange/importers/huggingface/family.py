@@ -1,0 +1,180 @@
+"""Families of models in transformers, as a table: which option of a configuration class says what of a model.
+
+A field is one fact about a model, by our own name for it. A family says for each field where its value is: an option
+of the configuration class, a fact of the class' code, or a rule over other fields. Families build on one another
+(`like`), so that a family lists only where it differs. Adding a family is adding an entry to families/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from costmodel.exchange.imported import Loss
+from costmodel.exchange.options import Fact, Option, Rule
+
+if TYPE_CHECKING:
+    from costmodel.exchange.importers.huggingface.config import Config
+
+TRANSFORMERS = "5.24.0"  # the version whose classes these tables describe
+Kind = Literal["count", "flag", "word", "list", "figure", "width"]
+Source = Option | Fact | Rule
+Half = dict[str, Any]
+
+
+class Field(NamedTuple):
+    """What a field holds, and the key of the model document that it fills; none where only rules read it."""
+
+    kind: Kind
+    key: str = ""
+    optional: bool = False
+
+
+_ATTENTION, _LATENT, _STATE = "layers.attention", "layers.latent", "layers.state_space"
+_MLP, _EXPERTS = "layers.mlp", "layers.experts"
+
+FIELDS: dict[str, Field] = {
+    # the model
+    "vocab": Field("count", "vocab"),
+    "hidden": Field("count", "hidden"),
+    "layer_count": Field("count", "layers.count"),
+    "max_sequence": Field("count", "max_sequence"),
+    "position_rows": Field("count", "position_rows", optional=True),
+    "positions": Field("word", "positions"),
+    "norm": Field("word", "norm"),
+    "norms": Field("count", "layers.norms"),
+    "tied": Field("flag", "tied"),
+    "embedding_norm": Field("flag", "embedding_norm"),
+    "parallel": Field("flag", "layers.parallel"),
+    "prediction_depth": Field("count", "prediction.depth", optional=True),
+    # attention
+    "heads": Field("count", f"{_ATTENTION}.heads"),
+    "kv_heads": Field("count", f"{_ATTENTION}.kv_heads"),
+    "head_dim": Field("count", f"{_ATTENTION}.head_dim"),
+    "window": Field("count", f"{_ATTENTION}.window", optional=True),
+    "biases": Field("flag", f"{_ATTENTION}.biases"),
+    "output_bias": Field("flag", f"{_ATTENTION}.output_bias"),
+    "qk_norm": Field("flag", f"{_ATTENTION}.qk_norm"),
+    "qk_norm_whole": Field("flag", f"{_ATTENTION}.qk_norm_whole"),
+    "sinks": Field("flag", f"{_ATTENTION}.sinks"),
+    "query_rank": Field("count", f"{_LATENT}.query_rank", optional=True),
+    "kv_rank": Field("count", f"{_LATENT}.kv_rank"),
+    "nope_dim": Field("count", f"{_LATENT}.nope_dim"),
+    "rope_dim": Field("count", f"{_LATENT}.rope_dim"),
+    "value_dim": Field("count", f"{_LATENT}.value_dim"),
+    # state space
+    "state_heads": Field("count", f"{_STATE}.heads"),
+    "state_head_dim": Field("count", f"{_STATE}.head_dim"),
+    "state_groups": Field("count", f"{_STATE}.groups"),
+    "state_size": Field("count", f"{_STATE}.state"),
+    "state_conv": Field("count", f"{_STATE}.conv"),
+    "state_chunk": Field("count", f"{_STATE}.chunk"),
+    # feed-forward
+    "ffn_hidden": Field("count", f"{_MLP}.ffn_hidden"),
+    "gated": Field("flag", f"{_MLP}.gated"),
+    "mlp_biases": Field("flag", f"{_MLP}.biases"),
+    "experts": Field("count", f"{_EXPERTS}.count", optional=True),
+    "top_k": Field("count", f"{_EXPERTS}.top_k"),
+    "expert_hidden": Field("count", f"{_EXPERTS}.ffn_hidden"),
+    "expert_biases": Field("flag", f"{_EXPERTS}.biases"),
+    "router_bias": Field("flag", f"{_EXPERTS}.router_bias"),
+    "shared_hidden": Field("count", f"{_EXPERTS}.shared.ffn_hidden", optional=True),
+    "shared_gate": Field("flag", f"{_EXPERTS}.shared_gate"),
+    "groups": Field("count", f"{_EXPERTS}.groups", optional=True),
+    "group_limit": Field("count", f"{_EXPERTS}.group_limit", optional=True),
+    # read by rules alone: which layers are of which kind
+    "layer_types": Field("list", optional=True),
+    "mlp_types": Field("list", optional=True),
+    "numbered_layers": Field("list", optional=True),
+    "leading_dense": Field("figure", optional=True),
+    "sparse_step": Field("count"),
+    "window_pattern": Field("figure", optional=True),
+    "leading_pattern": Field("count"),
+    "window_from": Field("figure", optional=True),
+    "windowed": Field("flag"),
+    # read by rules alone: other ways to say the above
+    "shared_experts": Field("figure", optional=True),
+    "expansion": Field("figure", optional=True),
+    "routing_method": Field("word", optional=True),
+    "written_head_dim": Field("width", optional=True),
+    "pattern": Field("word", optional=True),
+    "both_halves": Field("count"),
+    "query_groups": Field("count"),
+    "block_types": Field("list", optional=True),
+    "alibi": Field("flag"),
+    "falcon_kv_heads": Field("count"),
+    "falcon_norms": Field("count", optional=True),
+    "last_norm": Field("flag"),
+    "head_bias": Field("flag"),
+    "last_sparse": Field("figure", optional=True),
+    "rms_epsilon": Field("figure", optional=True),
+    "post_norms": Field("flag"),
+    "multi_query": Field("flag"),
+    "new_decoder": Field("flag"),
+    "parallel_attention": Field("flag"),
+}
+# Keys of the model document that no config.json says.
+UNSAID = {
+    "schema": "fixed", "name": "from the file", "title": "from the file", "source": "the file itself",
+    "sources": "the file itself", "check": "the file was read", "note": "free text", "published": "not in the file",
+    "layers.leading": "from the order of the layers", "layers.latent.heads": "as of attention",
+    "layers.experts.gated": "as of the MLP",
+    "layers.experts.shared.gated": "as of the MLP", "layers.experts.shared.biases": "as of the MLP",
+    "prediction.layer": "as the last layer",
+}  # fmt: skip
+
+
+class Refusal(NamedTuple):
+    """An option that no document of ours can say once it has another value than these.
+
+    A harmless value of '=hidden' is the value of that field. Absent, an option is harmless.
+    """
+
+    name: str
+    harmless: tuple[Any, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family: the names by which files call it, and where each field of its models is said.
+
+    layers: the kind of every layer in turn, as a mark; half: what a layer of that mark consists of. losses: what its
+    models have that no key of ours says. code: whose code fixes the facts. quiet: its options that cost nothing.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    configuration: str
+    fields: dict[str, Source]
+    layers: Callable[[Config], Sequence[Hashable]]
+    build: Callable[[Config, Any], Half]
+    types: tuple[str, ...] = ()
+    losses: tuple[Callable[[Config], Loss | None], ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    quiet: tuple[str, ...] = ()
+    code: str = f"transformers {TRANSFORMERS}"
+
+    @property
+    def options(self) -> dict[str, Option]:
+        """The fields that options of its configuration class say."""
+        return {name: source for name, source in self.fields.items() if isinstance(source, Option)}
+
+    def like(
+        self, name: str, classes: tuple[str, ...], configuration: str, *, without: tuple[str, ...] = (), **changes: Any
+    ) -> Family:
+        """Another family that differs from this one in fields, by their names, or in other respects.
+
+        A plain value for a field that is an option here is the option's other default; elsewhere it is a fact.
+        """
+        fields = {key: source for key, source in self.fields.items() if key not in without}
+        for key in [key for key in changes if key in FIELDS]:
+            fields[key] = _changed(fields.get(key), changes.pop(key))
+        return replace(self, name=name, classes=classes, configuration=configuration, fields=fields, **changes)
+
+
+def _changed(source: Source | None, given: Any) -> Source:
+    if isinstance(given, Option | Fact | Rule):
+        return given
+    return replace(source, default=given) if isinstance(source, Option) else Fact(given)

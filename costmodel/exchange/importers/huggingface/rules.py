@@ -1,0 +1,124 @@
+"""Rules that several families share: values computed from other fields, and what models have that we cannot say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from costmodel.exchange.imported import Loss, Origin, Value
+from costmodel.exchange.importers.huggingface.config import Config
+from costmodel.exchange.options import Rule
+
+
+def same(name: str) -> Rule:
+    """The value of another field."""
+    return Rule(f"as {name}", lambda config: config[name])
+
+
+def times(name: str, factor: int) -> Rule:
+    """A multiple of another field."""
+    text = f"{factor} x {name}"
+    return Rule(text, lambda config: config.derived(factor * config.number(name), text, name))
+
+
+def product(*names: str) -> Rule:
+    """Several fields multiplied; nothing where one of them is absent or 0."""
+    text = " x ".join(names)
+
+    def multiplied(config: Config) -> Value | None:
+        found = 1.0
+        for name in names:
+            value = config[name].value
+            found *= value if isinstance(value, int | float) else 0
+        return config.derived(int(found), text, *names) if found else None
+
+    return Rule(text, multiplied)
+
+
+def assumed(value: int, why: str) -> Rule:
+    """A value that nothing says."""
+    return Rule(f"{value}: {why}", lambda config: Value(value, Origin("assumed", why)))
+
+
+def negated(name: str) -> Rule:
+    """The opposite of a flag."""
+    return Rule(f"not {name}", lambda config: config.derived(not config.flag(name), f"not {name}", name))
+
+
+def one_if(name: str, otherwise: str) -> Rule:
+    """1 where a flag is true, else another field."""
+    text = f"1 with {name}, else {otherwise}"
+    return Rule(text, lambda config: config.derived(1, text, name) if config.flag(name) else config[otherwise])
+
+
+def _hidden_by_heads(config: Config) -> Value:
+    hidden, heads = config.number("hidden"), config.number("heads")
+    if hidden % heads and config.sound("hidden", "heads"):
+        sentence = f"hidden size {hidden} is not a multiple of {heads} heads"
+        config.refuse("X005", sentence, config["heads"].place, "the file has to say head_dim, or other sizes")
+    return config.derived(max(1, hidden // heads), "hidden size / heads", "hidden", "heads")
+
+
+HIDDEN_BY_HEADS = Rule("hidden size / heads", _hidden_by_heads)
+SHARED_WIDTH = product("shared_experts", "expert_hidden")
+ALIBI_OR_ROTARY = Rule(
+    "alibi where it is switched on, else rotary",
+    lambda config: config.derived("alibi" if config.flag("alibi") else "rotary", "by alibi", "alibi"),
+)
+TWO_MORE_ROWS = Rule(
+    "max_sequence + 2",
+    lambda config: config.derived(config.number("max_sequence") + 2, "max_sequence + 2", "max_sequence"),
+)
+PARALLEL_NORMS = Rule(
+    "1 if both halves are parallel, else 2",
+    lambda config: config.derived(1 if config.flag("parallel") else 2, "by parallel", "parallel"),
+)
+
+POST_NORMS = Rule(
+    "4 with a normalisation behind each half, else 2",
+    lambda config: config.derived(4 if config.flag("post_norms") else 2, "by post_norms", "post_norms"),
+)
+
+LossOf = Callable[[Config], Loss | None]
+
+
+def unsaid(
+    sentence: str, parameters: Callable[[Config], float], when: Callable[[Config], bool] | None = None
+) -> LossOf:
+    """Parameters of a family's models that no key of ours counts, or that ours counts and they lack (negative)."""
+
+    def lost(config: Config) -> Loss | None:
+        if when is not None and not when(config):
+            return None
+        return Loss("approximated", sentence, None, float(parameters(config)))
+
+    return lost
+
+
+def per_layer(count: Callable[[Config], float]) -> Callable[[Config], float]:
+    """So much in every layer."""
+    return lambda config: config.number("layer_count") * count(config)
+
+
+HEAD_BIAS = unsaid("the output head has a bias", lambda config: config.number("vocab"))
+HEAD_BIAS_IF_ANY = unsaid(
+    "the output head has a bias", lambda config: config.number("vocab"), lambda config: config.flag("head_bias")
+)
+NO_NORM_WEIGHTS = unsaid(
+    "normalisations have no weights",
+    lambda config: -(config.number("norms") * config.number("layer_count") + 1) * config.number("hidden"),
+)
+NO_LAST_NORM = unsaid("no normalisation stands before the head", lambda config: -2 * config.number("hidden"))
+SINUSOIDS = unsaid("positions are sines added to the embedding, without parameters", lambda config: 0)
+CHUNKS = unsaid("attention in chunks is said as a window of a chunk: a query sees half as much", lambda config: 0)
+
+
+def _latent_biases(config: Config) -> float:
+    down = config.number("query_rank") + config.number("kv_rank") + config.number("rope_dim")
+    return down + config.number("hidden")
+
+
+LATENT_BIASES = unsaid(
+    "the matrices down to the latent vectors and the output have biases",
+    per_layer(_latent_biases),
+    lambda config: config.flag("biases"),
+)

@@ -1,0 +1,114 @@
+"""Options of Megatron-LM to a part of a scenario: model, workload, plan, stack and what is assumed.
+
+The options stand in a shell script, in YAML, or among the arguments that the program prints at the head of a log.
+Nothing runs. Every value has its origin: a line of the text, or the default of the version of Megatron-LM named.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costmodel.documents.faults import validate
+from costmodel.documents.model import Model
+from costmodel.documents.plan import Plan
+from costmodel.documents.suggestions import nearest
+from costmodel.errors import CostModelError, Fault, Place
+from costmodel.exchange.imported import Imported, Origin, Value
+from costmodel.exchange.importers.megatron.costs import COSTS, OTHER_MODELS, REFUSED
+from costmodel.exchange.importers.megatron.flags import Flags
+from costmodel.exchange.importers.megatron.model import model
+from costmodel.exchange.importers.megatron.plan import plan
+from costmodel.exchange.importers.megatron.quiet import WITHOUT_COST
+from costmodel.exchange.importers.megatron.stated import KNOWN, read_statement
+from costmodel.exchange.importers.megatron.workload import accelerators, dropped, stack, workload
+from costmodel.exchange.placing import placed
+from costmodel.exchange.words import document_name, shown
+
+_MOST_UNKNOWN = 12
+_SLIP = 0.9  # likeness of a name that is meant to be another
+
+
+def read_options(
+    text: str, file: str, *, world: int | None = None, vocab: int | None = None, title: str = "model"
+) -> Imported:
+    """What a text of Megatron-LM options says of a scenario.
+
+    `world` is the number of accelerators and `vocab` the vocabulary, where the caller knows better than the text; a
+    model has no name in it, so that `title` is its title. What neither says is in `missing`, and the keys that hang on
+    it are left out.
+    """
+    flags = Flags(read_statement(text, file), file)
+    facts = accelerators(flags)
+    if world is not None:
+        facts = {"accelerators": Value(world, Origin("assumed", "given beside the text"))}
+    _refuse(flags)
+    laid_out = plan(flags, facts.get("accelerators"))
+    name, assume = stack(flags)
+    tree: dict[str, Any] = {
+        "model": _model(flags, vocab, title),
+        "workload": workload(flags, laid_out.get("dp")),
+        "stack": name,
+        "plan": laid_out,
+    }
+    if assume:
+        tree["assume"] = assume
+    dropped(flags)
+    _losses(flags)
+    warnings = [*flags.warnings, *_unknown(flags)]
+    if flags.faults:
+        raise CostModelError(*flags.faults, *flags.missing)
+    document, origins = placed(tree, Place(file))
+    validate(Plan, document["plan"], file)
+    if "vocab" in tree["model"]:
+        validate(Model, document["model"], file)
+    kind = f"{flags.statement.form} of Megatron-LM"
+    losses, missing = tuple(flags.losses), tuple(flags.missing)
+    return Imported(kind, document, origins, losses, tuple(warnings), facts, missing)
+
+
+def _model(flags: Flags, vocab: int | None, title: str) -> dict[str, Any]:
+    """The model with what a document needs to have: a name, which the caller may change, and its source."""
+    given = {} if vocab is None else {"vocab": Value(vocab, Origin("assumed", "given beside the text"))}
+    made = Origin("file", "the text itself", Place(flags.file))
+    source = {"title": Value("Options of Megatron-LM", made), "where": Value(flags.file, made)}
+    said = model(flags)
+    if given:
+        flags.missing = [fault for fault in flags.missing if not fault.sentence.startswith("the vocabulary")]
+    named = {"name": Value(document_name(title), made), "title": Value(title, made)}
+    head = {"schema": Value("costmodel/model/v1", made), **named}
+    return head | said | given | {"source": Value("options", made), "sources": {"options": source}}
+
+
+def _refuse(flags: Flags) -> None:
+    program = flags.statement.program
+    if program in OTHER_MODELS:
+        flags.refuse("X003", f"{program} trains {OTHER_MODELS[program]}", None, "no document says such a model")
+    for name, what in REFUSED.items():
+        stated = flags.stated.get(name)
+        if stated is not None and [word.text for word in stated.words] != ["0"]:
+            flags.refuse("X003", f"--{name}: {what}", stated.place, "no document says it; nothing was written")
+
+
+def _losses(flags: Flags) -> None:
+    """What is stated and stands in no key of ours: at no cost, at a little, or at one that is not ours to say."""
+    for word in flags.statement.stray:
+        flags.lose("ignored", f"{word.doubt.sentence if word.doubt else shown(word.text)}: read as nothing")
+    for name, stated in flags.stated.items():
+        texts = [word.text for word in stated.words]
+        if name in COSTS and not (len(texts) == 1 and texts[0] in COSTS[name].harmless):
+            flags.lose(COSTS[name].kind, f"--{name}: {COSTS[name].sentence}", name)
+        elif name in WITHOUT_COST:
+            flags.lose("ignored", f"--{name}", name)
+
+
+def _unknown(flags: Flags) -> list[Fault]:
+    """One warning that lists the options that Megatron-LM does not have."""
+    unknown = [stated for name, stated in flags.stated.items() if name not in KNOWN]
+    if not unknown:
+        return []
+    names = [f"--{shown(stated.name)[1:-1]}" for stated in unknown[:_MOST_UNKNOWN]]
+    more = f" and {len(unknown) - _MOST_UNKNOWN} more" if len(unknown) > _MOST_UNKNOWN else ""
+    meant = {name: nearest(name.lstrip("-"), sorted(KNOWN), cutoff=_SLIP) for name in names}
+    hints = [f"did you mean --{close} for {name}?" for name, close in meant.items() if close]
+    sentence = f"options that Megatron-LM does not have: {', '.join(names)}{more}"
+    return [Fault("X007", sentence, unknown[0].place, " ".join(hints) or "they are left out")]

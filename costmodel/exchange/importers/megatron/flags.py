@@ -1,0 +1,233 @@
+"""The options of one text under the table: values by name, each with its origin, and every fault on the way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from costmodel.errors import Fault, Place
+from costmodel.exchange.arithmetic import evaluated
+from costmodel.exchange.imported import Loss, Origin, Value
+from costmodel.exchange.importers.megatron.stated import Stated, Statement
+from costmodel.exchange.importers.megatron.table import OPTIONS, VERSION, Option
+from costmodel.exchange.shell import Doubt
+from costmodel.exchange.words import shown
+
+LARGEST = 10**15  # samples are counted too
+_ITEMS = re.compile(r"[^\s,'\"\[\]()]+")
+_MOST_LAYERS = 10_000
+
+
+class Flags:
+    """The values of one text.
+
+    A fault is kept and a harmless value goes on in its place, so that all faults of a text are found at once.
+    """
+
+    def __init__(self, statement: Statement, file: str) -> None:
+        self.statement, self.file = statement, file
+        self.faults: list[Fault] = []
+        self.missing: list[Fault] = []
+        self.warnings: list[Fault] = []
+        self.losses: list[Loss] = list(statement.losses)
+        self.stated: dict[str, Stated] = {}
+        for option in statement.options:
+            self._state(option)
+        self._values: dict[str, Value] = {}
+        self._unsound: set[str] = set()
+
+    def _state(self, option: Stated) -> None:
+        """The last of an option's places counts; a loss says where another value stood."""
+        before = self.stated.get(option.name)
+        self.stated[option.name] = option
+        if before is None or option.name not in OPTIONS:
+            return
+        if [word.text for word in before.words] != [word.text for word in option.words]:
+            sentence = f"--{option.name} of line {before.place.line}: that of line {option.place.line} counts"
+            self.losses.append(Loss("ignored", sentence, before.place))
+
+    def __getitem__(self, name: str) -> Value:
+        """The value of an option; None where it is left out and has no default."""
+        if name not in self._values:
+            self._values[name] = self._read(name, OPTIONS[name])
+        return self._values[name]
+
+    def given(self, name: str) -> bool:
+        """Whether the text states an option."""
+        return name in self.stated
+
+    def on(self, name: str) -> bool:
+        """Whether a flag is given."""
+        return bool(self[name].value)
+
+    def sound(self, *names: str) -> bool:
+        """Whether the text says these options without a fault, so that rules over them can be checked."""
+        for name in names:
+            self[name]  # reading it finds its faults
+        return self._unsound.isdisjoint(names)
+
+    def number(self, name: str, otherwise: int = 0) -> int:
+        """The count of an option."""
+        value = self[name].value
+        return otherwise if value is None else int(value)
+
+    def first(self, *names: str) -> Value:
+        """The first of several options that has a value."""
+        return next((self[name] for name in names if self[name].value is not None), self[names[0]])
+
+    def derived(self, value: Any, text: str, *names: str) -> Value:
+        """A value computed from options, with the place of the first that the text states."""
+        places = (self[name].place for name in names)
+        return Value(value, Origin("derived", text, next((place for place in places if place is not None), None)))
+
+    def fixed(self, value: Any, text: str) -> Value:
+        """A value that is so in the code of Megatron-LM."""
+        return Value(value, Origin("class", f"{text}, {VERSION}"))
+
+    def refuse(self, code: str, sentence: str, place: Place | None = None, hint: str = "") -> None:
+        """A fault; without a place of its own it is the text's."""
+        fault = Fault(code, sentence, place or Place(self.file), hint)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    def need(self, sentence: str, hint: str, place: Place | None = None) -> None:
+        """Something that the text does not say and that another way of saying it can give."""
+        self.missing.append(Fault("X002", sentence, place or Place(self.file), hint))
+
+    def need_option(self, names: tuple[str, ...]) -> None:
+        """A fault for an option that has no default and stands nowhere, or says 0."""
+        if not self.sound(*names):
+            return
+        place = self.first(*names).place
+        sentence = f"--{names[0]} is 0" if place else f"--{names[0]} is needed and stands nowhere"
+        self.refuse("X002", sentence, place, "write it into the text")
+
+    def lose(self, kind: Any, sentence: str, name: str = "", parameters: float = 0.0) -> None:
+        """Something that a scenario does not say."""
+        place = self.stated[name].place if name in self.stated else None
+        loss = Loss(kind, sentence, place, parameters)
+        if loss not in self.losses:
+            self.losses.append(loss)
+
+    # --- reading one option
+
+    def _read(self, name: str, option: Option) -> Value:
+        stated = self.stated.get(name)
+        if stated is None:
+            default = False if option.kind == "flag" else option.default
+            return Value(default, Origin("default", f"--{name}: default of {VERSION}"))
+        if option.old:
+            sentence = f"--{name} is of an older Megatron-LM"
+            self.warnings.append(Fault("X006", sentence, stated.place, f"today {option.old} says it"))
+        doubt = stated.doubt or next((word.doubt for word in stated.words if word.doubt), None)
+        if doubt is not None:
+            self._doubtful(name, stated, doubt)
+            return Value(_HARMLESS[option.kind], Origin("file", f"--{name}", stated.place))
+        faults = len(self.faults)
+        value = self._checked(name, option, stated)
+        if len(self.faults) > faults:
+            self._unsound.add(name)
+        return Value(value, Origin("file", f"--{name}", stated.place))
+
+    def _doubtful(self, name: str, stated: Stated, doubt: Doubt) -> None:
+        self._unsound.add(name)
+        if doubt.kind in ("unset", "argument"):
+            self.refuse("X002", f"--{name} is {doubt.sentence}", stated.place, "write its value into the text")
+            return
+        hint = "write its value into the text, or give the arguments that the program prints at the head of its log"
+        self.refuse("X008", f"--{name} hangs on {doubt.sentence}: nothing is run here", stated.place, hint)
+
+    def _checked(self, name: str, option: Option, stated: Stated) -> Any:
+        texts = [word.text for word in stated.words]
+        if option.kind == "flag":
+            if texts:
+                self.refuse("X005", f"--{name} takes no value, and {shown(texts[0])} stands behind it", stated.place)
+            return True
+        if not texts:
+            self.refuse("X005", f"no value stands behind --{name}", stated.place)
+            return _HARMLESS[option.kind]
+        if option.kind in ("words", "ramp", "window"):
+            items = _ITEMS.findall(" ".join(texts))
+            return self._items(name, option, stated, items)
+        if len(texts) > 1 and option.kind != "pattern":
+            self.refuse("X005", f"--{name} takes one value, not {len(texts)}", stated.place)
+        read = _READERS[option.kind]
+        text = texts[0] if option.kind != "pattern" else "".join(texts)
+        value = read(text)
+        if value is None and text.lower() not in ("none", "null"):
+            self.refuse("X005", f"--{name} is {shown(text[:80])}, not {_WANTED[option.kind]}", stated.place)
+            return _HARMLESS[option.kind]
+        if option.choices and value not in (None, *option.choices):
+            choices = ", ".join(option.choices)
+            self.refuse("X005", f"--{name} {shown(text[:80])} is none of {choices}", stated.place)
+            return option.default or option.choices[0]
+        return value
+
+    def _items(self, name: str, option: Option, stated: Stated, items: list[str]) -> tuple[Any, ...] | None:
+        if option.kind == "words":
+            wrong = [item for item in items if option.choices and item not in option.choices]
+            if wrong:
+                choices = ", ".join(option.choices)
+                self.refuse("X005", f"--{name} {shown(wrong[0][:80])} is none of {choices}", stated.place)
+            return tuple(item for item in items if item not in wrong)
+        wanted = 3 if option.kind == "ramp" else 2
+        numbers = tuple(_whole(item) for item in items)
+        if len(numbers) != wanted or None in numbers:
+            self.refuse("X005", f"--{name} takes {wanted} whole numbers", stated.place)
+            return None
+        return numbers
+
+
+def _whole(text: str) -> int | None:
+    digits = text.removeprefix("-")
+    found = int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
+    return found if found is not None and abs(found) <= LARGEST else None
+
+
+def _count(text: str) -> int | None:
+    found = _whole(text)
+    return found if found is not None and found >= 0 else None
+
+
+def _figure(text: str) -> float | None:
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if abs(found) < LARGEST else None
+
+
+def _pattern(text: str) -> Any:
+    """One in so many layers, or a list with an entry for each."""
+    try:
+        found = evaluated(text)
+    except ValueError:
+        return None
+    entries = found if isinstance(found, list) else [found]
+    sound = 0 < len(entries) <= _MOST_LAYERS and all(isinstance(entry, int) for entry in entries)
+    return found if sound and (isinstance(found, list) or found > 0) else None
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "count": _count,
+    "figure": _figure,
+    "word": lambda text: None if text.lower() in ("none", "null") else text,
+    "pattern": _pattern,
+}
+_WANTED = {
+    "count": "a whole number",
+    "figure": "a number",
+    "word": "a word",
+    "pattern": "a whole number or a list such as [0]*3+[1]*58",
+}
+_HARMLESS: dict[str, Any] = {
+    "flag": False,
+    "count": None,
+    "figure": None,
+    "word": None,
+    "words": None,
+    "pattern": None,
+    "window": None,
+    "ramp": None,
+}

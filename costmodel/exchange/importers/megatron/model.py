@@ -1,0 +1,318 @@
+"""The model of a text of Megatron-LM options: its layers one by one, then gathered into kinds."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from costmodel.exchange.imported import Origin, Value
+from costmodel.exchange.importers.megatron.flags import Flags
+from costmodel.exchange.layer_kinds import gathered
+
+_ROUNDED = 64  # what the width of a gated MLP is rounded down to where it is left out
+_ROWS = 128  # what stacks of Megatron-LM pad the vocabulary to, times tp
+_EXPANSION = 2  # inner width of a state-space mixer over the stream's, where its heads are left out
+_PATTERN = re.compile(r"[-M*E+|]+(/[-M*E+]+)*")
+_HALVES = {"M": "state space", "*": "attention", "+": "attention", "-": "mlp", "E": "experts"}
+
+
+class Mark(NamedTuple):
+    """What tells one layer from another."""
+
+    halves: tuple[str, ...]
+    windowed: bool = False
+
+
+def model(flags: Flags) -> dict[str, Any]:
+    """The model as nested mappings whose leaves are values with origins; without a vocabulary where none is known."""
+    marks = _hybrid(flags) if _pattern(flags) else _layers(flags)
+    tree: dict[str, Any] = {}
+    vocabulary = _vocabulary(flags)
+    if vocabulary is not None:
+        tree["vocab"] = vocabulary
+    tree |= {
+        "hidden": _required(flags, "hidden-size"),
+        "positions": _positions(flags),
+        "max_sequence": _required(flags, "max-position-embeddings"),
+        "tied": _tied(flags),
+        "norm": _norm(flags),
+    }
+    count = _pattern(flags) or flags.first("num-layers", "encoder-num-layers")
+    tree["layers"], losses = gathered(marks, lambda mark: _layer(flags, mark), count.origin)
+    flags.losses.extend(losses)
+    depth = flags["mtp-num-layers"]
+    if depth.value and marks:
+        tree["prediction"] = {
+            "depth": depth,
+            "layer": {"count": flags.fixed(1, "one layer"), **_layer(flags, marks[-1])},
+        }
+    return tree
+
+
+def _required(flags: Flags, *names: str) -> Value:
+    """An option that has no default."""
+    value = flags.first(*names)
+    if not value.value:
+        flags.need_option(names)
+        return value._replace(value=1)
+    return value
+
+
+def _tied(flags: Flags) -> Value:
+    untied = flags["untie-embeddings-and-output-weights"]
+    return Value(not untied.value, untied.origin)
+
+
+def _norm(flags: Flags) -> Value:
+    kind = flags["normalization"]
+    return kind._replace(value="rmsnorm" if kind.value == "RMSNorm" else "layernorm")
+
+
+def _positions(flags: Flags) -> Value:
+    kind = flags["position-embedding-type"]
+    old = flags["use-rotary-position-embeddings"]
+    without = flags["no-position-embedding"]  # beside rope, where it says nothing more
+    if old.value:
+        return old._replace(value="rotary")
+    if without.value and kind.value != "rope":
+        sentence = "--no-position-embedding goes with --position-embedding-type rope alone"
+        flags.refuse("X005", sentence, without.place, "--position-embedding-type none means no positions")
+    if kind.value == "relative":
+        flags.refuse("X003", "--position-embedding-type relative: a table of distances", kind.place)
+    if kind.value == "none":
+        flags.lose("approximated", "no positions at all are said as rotary ones, which cost next to nothing")
+    return kind._replace(value="learned" if kind.value == "learned_absolute" else "rotary")
+
+
+# --- the vocabulary
+
+
+def _vocabulary(flags: Flags) -> Value | None:
+    """Rows as released; what Megatron-LM pads beyond a multiple of 128 times tp is a loss."""
+    padded = flags["padded-vocab-size"]
+    if padded.value:
+        return padded
+    size = flags["vocab-size"]
+    if not size.value:
+        tokenizer = flags.statement.named("tokenizer-type")
+        words = f"{tokenizer}, whose file is not here, says it" if tokenizer else "no option says it"
+        flags.need(
+            f"the vocabulary is not known: {words}", "--vocab 32000, for example, or write --vocab-size into the text"
+        )
+        return None
+    multiple = flags.number("make-vocab-size-divisible-by", _ROWS) or _ROWS
+    tp = flags.number("tensor-model-parallel-size", 1) or 1
+    unpadded = flags.on("no-pad-vocab-size") or flags.on("disable-pad-vocab-size")
+    rows = size.value if unpadded else _padded(size.value, multiple * tp)
+    ours = _padded(size.value, _ROWS * tp)
+    if rows != ours:
+        tables = 1 if _tied(flags).value else 2
+        sentence = f"the vocabulary is padded to {rows:,} rows, here to {ours:,}"
+        name = "make-vocab-size-divisible-by"
+        flags.lose("approximated", sentence, name, (rows - ours) * tables * flags.number("hidden-size"))
+    return size
+
+
+def _padded(rows: int, multiple: int) -> int:
+    return -(-rows // multiple) * multiple
+
+
+# --- layers
+
+
+def _layers(flags: Flags) -> list[Mark]:
+    """One mark for each layer of a model in which every layer has attention and an MLP or experts."""
+    count = int(_required(flags, "num-layers", "encoder-num-layers").value)
+    if count > 10_000:
+        flags.refuse("X005", f"--num-layers {count:,} is more than 10,000", flags["num-layers"].place)
+        count = 1
+    sparse = _listed(flags, "moe-layer-freq", count, every=True) if flags["num-experts"].value else [False] * count
+    windowed = _windows(flags, count)
+    feeds = ("experts" if entry else "mlp" for entry in sparse)
+    return [Mark(("attention", feed), window) for feed, window in zip(feeds, windowed, strict=True)]
+
+
+def _windows(flags: Flags, count: int) -> list[bool]:
+    if flags["window-size"].value is None:
+        return [False] * count
+    if flags["window-attn-skip-freq"].value is None:
+        return [True] * count
+    return _listed(flags, "window-attn-skip-freq", count, every=False)
+
+
+def _listed(flags: Flags, name: str, count: int, every: bool) -> list[bool]:
+    """A pattern of layers; a number n names every n-th, counted from the first, or all but every n-th."""
+    pattern = flags[name]
+    if not isinstance(pattern.value, list):
+        often = int(pattern.value or 1)
+        if every:
+            return [index % often == 0 for index in range(count)]
+        return [(index + 1) % often != 0 for index in range(count)]
+    if len(pattern.value) != count:
+        sentence = f"--{name} has {len(pattern.value)} entries for {count} layers"
+        flags.refuse("X005", sentence, pattern.place)
+        return [bool(pattern.value[0])] * count
+    return [bool(entry) for entry in pattern.value]
+
+
+def _pattern(flags: Flags) -> Value | None:
+    """--hybrid-layer-pattern, if the text has one."""
+    value = flags.first("hybrid-layer-pattern", "hybrid-override-pattern")
+    return value if value.value else None
+
+
+def _hybrid(flags: Flags) -> list[Mark]:
+    """One mark for each letter: a layer that is a mixer or a feed-forward half alone."""
+    pattern = _pattern(flags)
+    assert pattern is not None
+    text = pattern.value
+    if not _PATTERN.fullmatch(text) or len(text) > 10_000:
+        sentence = f"--hybrid-layer-pattern {text[:80]} has layers other than M, *, +, - and E"
+        flags.refuse("X003", sentence, pattern.place, "no document says these layers; nothing was written")
+        return [Mark(("attention", "mlp"))]
+    main, *depths = text.split("/")
+    if depths or flags["mtp-num-layers"].value:
+        flags.refuse("X003", "prediction modules of a hybrid model have several layers each", pattern.place)
+    return [Mark((_HALVES[letter],)) for letter in main if letter != "|"]
+
+
+def _layer(flags: Flags, mark: Mark) -> dict[str, Any]:
+    layer: dict[str, Any] = {}
+    if len(mark.halves) == 1:
+        layer["norms"] = flags.fixed(1, "a norm in front of the only half")
+    for half in mark.halves:
+        if half == "attention":
+            layer |= _latent(flags) if flags.on("multi-latent-attention") else _attention(flags, mark.windowed)
+        elif half == "state space":
+            layer["state_space"] = _state_space(flags)
+        elif half == "mlp":
+            layer["mlp"] = _mlp(flags, _ffn(flags))
+        else:
+            layer["experts"] = _experts(flags)
+    return layer
+
+
+def _attention(flags: Flags, windowed: bool) -> dict[str, Any]:
+    heads = _required(flags, "num-attention-heads")
+    hidden = flags.number("hidden-size", 1)
+    width = flags["kv-channels"]
+    if width.value is None:
+        if hidden % heads.value and flags["hidden-size"].value:
+            sentence = f"--num-attention-heads {heads.value} do not divide --hidden-size {hidden}"
+            flags.refuse("X005", sentence, heads.place, "or --kv-channels says the width of a head")
+        names = ("hidden-size", "num-attention-heads")
+        width = flags.derived(max(1, hidden // heads.value), "hidden size over heads", *names)
+    groups = flags["num-query-groups"] if flags.on("group-query-attention") else None
+    kv_heads = groups or flags.derived(heads.value, "as heads: no --group-query-attention", "num-attention-heads")
+    if flags.given("num-query-groups") and groups is None:
+        sentence = "--num-query-groups means nothing without --group-query-attention"
+        flags.lose("ignored", sentence, "num-query-groups")
+    entry = {"heads": heads, "kv_heads": kv_heads, "head_dim": width, **_attention_biases(flags)}
+    if flags.on("qk-layernorm"):
+        entry["qk_norm"] = flags["qk-layernorm"]
+    if flags["softmax-type"].value == "learnable":
+        entry["sinks"] = flags.derived(True, "--softmax-type learnable", "softmax-type")
+    window = flags["window-size"]
+    if windowed and window.value is not None and window.value[0] >= 0:
+        entry["window"] = flags.derived(window.value[0] + 1, "tokens before, and the one itself", "window-size")
+    return {"attention": entry}
+
+
+def _biased(flags: Flags) -> Value:
+    """Biases in all linear maps, which are on unless the text switches them off."""
+    off = flags["disable-bias-linear"]
+    return Value(not off.value, off.origin)
+
+
+def _attention_biases(flags: Flags) -> dict[str, Value]:
+    every = _biased(flags)
+    if every.value:
+        return {"biases": every, "output_bias": every}
+    return {"biases": flags["add-qkv-bias"]} if flags.on("add-qkv-bias") else {}
+
+
+def _latent(flags: Flags) -> dict[str, Any]:
+    if flags.on("group-query-attention"):
+        sentence = "--group-query-attention and --multi-latent-attention exclude each other"
+        flags.refuse("X005", sentence, flags["group-query-attention"].place)
+    layers = flags.number("num-layers")
+    if _biased(flags).value:
+        sentence = "the output projection of latent attention has a bias, without --disable-bias-linear"
+        flags.lose("cannot be said", sentence, "multi-latent-attention", flags.number("hidden-size") * layers)
+    if not flags.on("qk-layernorm"):
+        sentence = "no norms on the compressed vectors, without --qk-layernorm: here they are counted"
+        widths = flags.number("kv-lora-rank") + flags.number("q-lora-rank")
+        flags.lose("approximated", sentence, "multi-latent-attention", -widths * layers)
+    if flags.given("kv-channels"):
+        flags.lose("ignored", "--kv-channels means nothing beside --multi-latent-attention", "kv-channels")
+    entry = {"heads": _required(flags, "num-attention-heads")}
+    if flags["q-lora-rank"].value:
+        entry["query_rank"] = flags["q-lora-rank"]
+    entry |= {"kv_rank": flags["kv-lora-rank"], "nope_dim": flags["qk-head-dim"]}
+    entry |= {"rope_dim": flags["qk-pos-emb-head-dim"], "value_dim": flags["v-head-dim"]}
+    return {"latent": entry}
+
+
+def _state_space(flags: Flags) -> dict[str, Value]:
+    width = flags["mamba-head-dim"]
+    heads = flags["mamba-num-heads"]
+    if not heads.value:
+        found = _EXPANSION * flags.number("hidden-size", 1) // max(1, width.value or 1)
+        heads = flags.derived(max(1, found), "twice the hidden size over the width of a head", "hidden-size")
+    return {
+        "heads": heads,
+        "head_dim": width,
+        "groups": flags["mamba-num-groups"],
+        "state": flags["mamba-state-dim"],
+        "conv": flags.fixed(4, "taps of the convolution in mamba_mixer.py"),
+        "chunk": flags.fixed(128, "chunk size in mamba_mixer.py"),
+    }
+
+
+def _gated(flags: Flags) -> Value:
+    gates = [name for name in ("swiglu", "quick-geglu") if flags.on(name)]
+    squared = flags.on("squared-relu")
+    if len(gates) + squared > 1:
+        sentence = "of --swiglu, --quick-geglu and --squared-relu at most one can stand"
+        flags.refuse("X005", sentence, flags[gates[0]].place)
+    name = gates[0] if gates else "squared-relu" if squared else "swiglu"
+    return Value(bool(gates), flags[name].origin)
+
+
+def _ffn(flags: Flags) -> Value:
+    width = flags["ffn-hidden-size"]
+    if width.value:
+        return width
+    hidden = flags.number("hidden-size", 1)
+    if flags.on("swiglu"):
+        found = int((4 * hidden * 2 / 3) / _ROUNDED) * _ROUNDED
+        return flags.derived(
+            max(1, found), "two thirds of 4 times the hidden size, down to a multiple of 64", "hidden-size"
+        )
+    return flags.derived(4 * hidden, "4 times the hidden size", "hidden-size")
+
+
+def _mlp(flags: Flags, width: Value) -> dict[str, Value]:
+    entry = {"ffn_hidden": width, "gated": _gated(flags)}
+    return entry | ({"biases": _biased(flags)} if _biased(flags).value else {})
+
+
+def _experts(flags: Flags) -> dict[str, Any]:
+    width = flags["moe-ffn-hidden-size"]
+    if not width.value:
+        width = _ffn(flags)._replace(origin=Origin("derived", "as --ffn-hidden-size", flags["ffn-hidden-size"].place))
+    count, top = flags["num-experts"], flags["moe-router-topk"]
+    if not count.value:
+        flags.refuse("X002", "--num-experts is needed for layers of experts", count.place, "write it into the text")
+        count = count._replace(value=top.value)
+    entry: dict[str, Any] = {"count": count, "top_k": top, **_mlp(flags, width)}
+    if flags.on("moe-router-enable-expert-bias"):
+        entry["router_bias"] = flags["moe-router-enable-expert-bias"]
+    if flags["moe-shared-expert-intermediate-size"].value:
+        entry["shared"] = _mlp(flags, flags["moe-shared-expert-intermediate-size"])
+    if flags.on("moe-shared-expert-gate"):
+        entry["shared_gate"] = flags["moe-shared-expert-gate"]
+    groups, limit = flags["moe-router-num-groups"], flags["moe-router-group-topk"]
+    if groups.value and limit.value and groups.value > 1:
+        entry |= {"groups": groups, "group_limit": limit}
+    return entry

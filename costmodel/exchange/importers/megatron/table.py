@@ -1,0 +1,206 @@
+"""Options of Megatron-LM that a scenario says something of: kind, default, and the keys of ours they fill.
+
+Names and defaults are those of megatron/training/arguments.py and of the configuration classes behind it, at VERSION.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+VERSION = "Megatron-LM d98e8a64dd (2026-08-22)"
+
+Kind = Literal["flag", "count", "figure", "word", "words", "pattern", "window", "ramp"]
+
+
+class Option(NamedTuple):
+    """One option.
+
+    fills: keys of ours, their paths between blanks. default: what stands where it is left out; a flag is off.
+    old: what says it today, for an option that Megatron-LM has no more, or calls old.
+    """
+
+    kind: Kind
+    fills: str = ""
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    old: str = ""
+
+
+_LAYER = "model.layers"
+_ATTENTION = "model.layers.attention"
+_LATENT = "model.layers.latent"
+_EXPERTS = "model.layers.experts"
+
+_MODEL = {
+    "num-layers": Option("count", f"{_LAYER}.count"),
+    "encoder-num-layers": Option("count", f"{_LAYER}.count"),
+    "hidden-size": Option("count", "model.hidden"),
+    "ffn-hidden-size": Option("count", f"{_LAYER}.mlp.ffn_hidden"),
+    "num-attention-heads": Option("count", f"{_ATTENTION}.heads {_LATENT}.heads"),
+    "kv-channels": Option("count", f"{_ATTENTION}.head_dim"),
+    "group-query-attention": Option("flag", f"{_ATTENTION}.kv_heads"),
+    "num-query-groups": Option("count", f"{_ATTENTION}.kv_heads", 1),
+    "multi-latent-attention": Option("flag", _LATENT),
+    "q-lora-rank": Option("count", f"{_LATENT}.query_rank"),
+    "kv-lora-rank": Option("count", f"{_LATENT}.kv_rank", 32),
+    "qk-head-dim": Option("count", f"{_LATENT}.nope_dim", 128),
+    "qk-pos-emb-head-dim": Option("count", f"{_LATENT}.rope_dim", 64),
+    "v-head-dim": Option("count", f"{_LATENT}.value_dim", 128),
+    "qk-layernorm": Option("flag", f"{_ATTENTION}.qk_norm"),
+    "softmax-type": Option("word", f"{_ATTENTION}.sinks", "vanilla", ("vanilla", "off-by-one", "learnable")),
+    "window-size": Option("window", f"{_ATTENTION}.window"),
+    "window-attn-skip-freq": Option("pattern", f"{_ATTENTION}.window"),
+    "disable-bias-linear": Option("flag", f"{_ATTENTION}.biases {_ATTENTION}.output_bias {_LAYER}.mlp.biases"),
+    "add-qkv-bias": Option("flag", f"{_ATTENTION}.biases"),
+    "swiglu": Option("flag", f"{_LAYER}.mlp.gated {_EXPERTS}.gated"),
+    "squared-relu": Option("flag", f"{_LAYER}.mlp.gated {_EXPERTS}.gated"),
+    "quick-geglu": Option("flag", f"{_LAYER}.mlp.gated {_EXPERTS}.gated"),
+    "normalization": Option("word", "model.norm", "LayerNorm", ("LayerNorm", "RMSNorm")),
+    "position-embedding-type": Option(
+        "word", "model.positions", "learned_absolute", ("learned_absolute", "rope", "yarn", "mrope", "relative", "none")
+    ),
+    "use-rotary-position-embeddings": Option("flag", "model.positions", old="--position-embedding-type rope"),
+    "no-position-embedding": Option("flag", old="--position-embedding-type"),
+    "max-position-embeddings": Option("count", "model.max_sequence"),
+    "untie-embeddings-and-output-weights": Option("flag", "model.tied"),
+    "vocab-size": Option("count", "model.vocab"),
+    "padded-vocab-size": Option("count", "model.vocab"),
+    "no-pad-vocab-size": Option("flag", "model.vocab"),
+    "disable-pad-vocab-size": Option("flag", "model.vocab"),
+    "make-vocab-size-divisible-by": Option("count", "model.vocab", 128),
+    "num-experts": Option("count", f"{_EXPERTS}.count"),
+    "moe-router-topk": Option("count", f"{_EXPERTS}.top_k", 2),
+    "moe-ffn-hidden-size": Option("count", f"{_EXPERTS}.ffn_hidden"),
+    "moe-shared-expert-intermediate-size": Option("count", f"{_EXPERTS}.shared"),
+    "moe-shared-expert-gate": Option("flag", f"{_EXPERTS}.shared_gate"),
+    "moe-layer-freq": Option("pattern", f"{_LAYER}.experts {_LAYER}.leading", "1"),
+    "moe-router-num-groups": Option("count", f"{_EXPERTS}.groups"),
+    "moe-router-group-topk": Option("count", f"{_EXPERTS}.group_limit"),
+    "moe-router-enable-expert-bias": Option("flag", f"{_EXPERTS}.router_bias"),
+    "mtp-num-layers": Option("count", "model.prediction"),
+    "hybrid-layer-pattern": Option("word", f"{_LAYER}.state_space"),
+    "hybrid-override-pattern": Option("word", f"{_LAYER}.state_space", old="--hybrid-layer-pattern"),
+    "mamba-state-dim": Option("count", f"{_LAYER}.state_space.state", 128),
+    "mamba-head-dim": Option("count", f"{_LAYER}.state_space.head_dim", 64),
+    "mamba-num-groups": Option("count", f"{_LAYER}.state_space.groups", 8),
+    "mamba-num-heads": Option("count", f"{_LAYER}.state_space.heads"),
+}
+
+_MODULES = ("core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts")
+_MORE_MODULES = ("gdn_norm_out", "gdp_in_proj", "gdp_qkv", "mhc")
+_STRATEGIES = ("no_shard", "optim", "optim_grads", "optim_grads_params")
+
+_PLAN = {
+    "tensor-model-parallel-size": Option("count", "plan.tp", 1),
+    "model-parallel-size": Option("count", "plan.tp", old="--tensor-model-parallel-size"),
+    "pipeline-model-parallel-size": Option("count", "plan.pp", 1),
+    "context-parallel-size": Option("count", "plan.cp", 1),
+    "expert-model-parallel-size": Option("count", "plan.ep", 1),
+    "expert-tensor-parallel-size": Option("count", "plan.etp"),
+    "world-size": Option("count"),
+    "num-layers-per-virtual-pipeline-stage": Option("count", "plan.vpp plan.schedule"),
+    "num-virtual-stages-per-pipeline-rank": Option("count", "plan.vpp plan.schedule"),
+    "virtual-pipeline-model-parallel-size": Option("count", "plan.vpp plan.schedule"),
+    "pipeline-model-parallel-layout": Option("word", "plan.vpp plan.split"),
+    "decoder-first-pipeline-num-layers": Option("count", "plan.first_stage_layers"),
+    "decoder-last-pipeline-num-layers": Option("count", "plan.last_stage_layers"),
+    "account-for-embedding-in-pipeline-split": Option("flag", "plan.split"),
+    "account-for-loss-in-pipeline-split": Option("flag", "plan.split"),
+    "sequence-parallel": Option("flag", "plan.sequence_parallel"),
+    "cp-comm-type": Option("words", "plan.cp_type", ("p2p",), ("p2p", "all_gather", "allgather", "a2a", "a2a+p2p")),
+    "use-tp-pp-dp-mapping": Option("flag", "plan.order"),
+    "micro-batch-size": Option("count", "plan.micro_batch"),
+    "batch-size": Option("count", "plan.micro_batch", old="--micro-batch-size"),
+    "use-distributed-optimizer": Option("flag", "plan.zero"),
+    "use-megatron-fsdp": Option("flag", "plan.zero"),
+    "data-parallel-sharding-strategy": Option("word", "plan.zero", "optim_grads_params", _STRATEGIES),
+    "use-torch-fsdp2": Option("flag", "plan.zero stack"),
+    "torch-fsdp2-no-reshard-after-forward": Option("flag", "plan.zero"),
+    "num-distributed-optimizer-instances": Option("count", "plan.dp_replicate", 1),
+    "recompute-granularity": Option("word", "plan.recompute", None, ("full", "selective")),
+    "recompute-activations": Option("flag", "plan.recompute"),
+    "checkpoint-activations": Option("flag", "plan.recompute", old="--recompute-granularity and --recompute-method"),
+    "activations-checkpoint-method": Option(
+        "word", "plan.recompute plan.recompute_method", None, ("uniform", "block"), old="--recompute-method"
+    ),
+    "activations-checkpoint-num-layers": Option("count", "plan.recompute_layers", old="--recompute-num-layers"),
+    "moe-layer-recompute": Option("flag", "plan.recompute_modules", old="--recompute-modules moe"),
+    "recompute-method": Option("word", "plan.recompute_method", None, ("uniform", "block")),
+    "recompute-num-layers": Option("count", "plan.recompute_layers"),
+    "recompute-modules": Option("words", "plan.recompute_modules", None, _MODULES + _MORE_MODULES),
+    "optimizer-cpu-offload": Option("flag", "plan.offload plan.offload_to"),
+    "cpu-offloading-num-layers": Option("count", "plan.offload plan.offload_layers"),
+    "fine-grained-activation-offloading": Option("flag", "plan.offload"),
+}
+
+_NARROW = ("tensorwise", "delayed", "mxfp8", "blockwise", "custom")
+_OPTIMIZERS = ("adam", "sgd", "muon", "dist_muon", "lion", "soap", "adaptive_muon")
+_MOMENTS = ("fp32", "fp16", "bf16", "fp8")
+
+_WORKLOAD = {
+    "seq-length": Option("count", "workload.sequence"),
+    "encoder-seq-length": Option("count", "workload.sequence"),
+    "global-batch-size": Option("count", "workload.global_batch"),
+    "rampup-batch-size": Option("ramp"),
+    "step-batch-size-schedule": Option("words"),
+    "train-iters": Option("count", "workload.tokens"),
+    "train-samples": Option("count", "workload.tokens"),
+    "bf16": Option("flag", "workload.precision"),
+    "fp16": Option("flag", "workload.precision"),
+    "fp8-format": Option("word", "workload.precision", None, ("e4m3", "hybrid")),
+    "fp8-recipe": Option("word", "workload.precision", "delayed", _NARROW),
+    "fp4-format": Option("word", "workload.precision", None, ("e2m1",)),
+    "fp4-recipe": Option("word", "workload.precision", "nvfp4", ("nvfp4", "custom")),
+    "grad-reduce-in-bf16": Option("flag", "workload.gradients"),
+    "accumulate-allreduce-grads-in-fp32": Option("flag", "workload.gradients"),
+    "optimizer": Option("word", "workload.optimizer", "adam", _OPTIMIZERS),
+    "use-precision-aware-optimizer": Option("flag", "workload.optimizer"),
+    "main-grads-dtype": Option("word", "workload.gradients", "fp32", ("fp32", "bf16")),
+    "exp-avg-dtype": Option("word", "workload.optimizer", "fp32", _MOMENTS),
+    "exp-avg-sq-dtype": Option("word", "workload.optimizer", "fp32", _MOMENTS),
+}
+
+_STACK = {
+    "overlap-grad-reduce": Option("flag", "stack assume.overlap.dp"),
+    "overlap-param-gather": Option("flag", "stack assume.overlap.weights"),
+    "tp-comm-overlap": Option("flag", "stack assume.overlap.tp"),
+    "moe-token-dispatcher-type": Option(
+        "word", "assume.experts.deduplicated", "allgather", ("allgather", "alltoall", "flex")
+    ),
+    "moe-expert-capacity-factor": Option("figure", "assume.experts.capacity"),
+    "hidden-dropout": Option("figure", "", "0.1"),
+    "attention-dropout": Option("figure", "", "0.1"),
+}
+
+OPTIONS: dict[str, Option] = _MODEL | _PLAN | _WORKLOAD | _STACK
+
+# Keys of ours that no option fills, with the reason.
+NOT_SAID = {
+    "plan.dp": "it follows from the accelerators, which the launcher says",
+    "model.schema": "ours",
+    "model.name": "a name is for the reader of the file to give",
+    "model.title": "as the name",
+    "model.source": "ours",
+    "model.sources": "ours",
+    "model.note": "ours",
+    "model.check": "ours",
+    "model.published": "no parameters are counted in a script",
+    "model.embedding_norm": "no model of Megatron-LM has one",
+    "model.position_rows": "as many as --max-position-embeddings",
+    "model.prediction.layer": "the last layer once more",
+    "model.prediction.depth": "--mtp-num-layers, with the layer",
+    "model.layers.norms": "two in every layer, one where only one half is there",
+    "model.layers.parallel": "no model of Megatron-LM has parallel halves",
+    "model.layers.attention.qk_norm_whole": "--qk-layernorm normalises head by head",
+    "model.layers.state_space.conv": "4 in its code",
+    "model.layers.state_space.chunk": "128 in its code",
+    "model.layers.mlp": "a layer that has no experts",
+    "model.layers.attention": "a layer that has no latent attention",
+    "model.layers.experts.biases": "as those of the MLP, --disable-bias-linear",
+    "model.layers.experts.shared.ffn_hidden": "--moe-shared-expert-intermediate-size, the whole width",
+    "model.layers.experts.shared.gated": "as that of the experts",
+    "model.layers.experts.shared.biases": "as those of the MLP",
+    "plan.offload_to": "the host is the only place",
+    "workload.kind": "ours",
+    "workload.tuning": "adapters are matters of Megatron-Bridge",
+}

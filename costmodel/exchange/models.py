@@ -1,0 +1,75 @@
+"""Models of other people's formats, where a scenario or a command names one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+
+from costmodel.documents.assumed import Assumed
+from costmodel.documents.foreign import FILE, Foreign
+from costmodel.errors import CostModelError
+from costmodel.exchange.formats import detected
+from costmodel.exchange.imported import Imported, Loss
+from costmodel.exchange.importers.huggingface import read_config
+from costmodel.exchange.words import shown
+
+_HUB = "models--"  # how the cache of the hub names the folder of a model
+_FIXED = {"schema", "name", "title", "source", "sources"}  # keys that say where a document is from
+
+
+def read_model(text: str, file: str) -> Foreign:
+    """The model that a file states, with what its format or its class adds."""
+    found = imported_model(text, file)
+    return Foreign(found.format, found.document, tuple(_assumed(found)), tuple(_remarks(found)))
+
+
+def imported_model(text: str, file: str) -> Imported:
+    """The model document of a file; a fault names the format where it is another one."""
+    try:
+        return read_config(text, file, name_of(file))
+    except CostModelError as error:
+        if {fault.code for fault in error.faults} == {"X001"}:
+            detected(text, file)
+        raise
+
+
+def name_of(file: str) -> str:
+    """What a file's path calls its model: its folder, or the file where that has a name of its own; else nothing.
+
+    >>> name_of("qwen3-8b/config.json"), name_of("mine.json"), name_of("config.json")
+    ('qwen3-8b', 'mine', '')
+    >>> name_of("hub/models--Qwen--Qwen3-8B/snapshots/895c/config.json")
+    'Qwen3-8B'
+    """
+    path = PurePath(file)
+    cached = [part.rpartition("--")[2] for part in path.parts if part.startswith(_HUB)]
+    name = path.stem if path.name != FILE else (cached or [path.parent.name])[-1]
+    return shown(re.sub(r"\s+", " ", name)).strip("'")
+
+
+def _assumed(found: Imported) -> list[Assumed]:
+    """Values of the model that the text leaves out."""
+    return [
+        Assumed(f"model.{path}", shown(_leaf(found.document, path)).strip("'"), origin.text)
+        for kind in ("assumed", "default", "class")
+        for path, origin in found.origins.items()
+        if origin.kind == kind and path.split(".")[0] not in _FIXED
+    ]
+
+
+def _leaf(tree: object, path: str) -> object:
+    for part in path.split("."):
+        tree = tree[int(part)] if isinstance(tree, list) else tree[part]  # type: ignore[index]
+    return tree
+
+
+def _remarks(found: Imported) -> list[str]:
+    """Losses that change an answer, and warnings."""
+    weighty = [loss for loss in found.losses if loss.kind != "ignored"]
+    return [*map(worded, weighty), *(f"{fault.code}: {fault.sentence}" for fault in found.warnings)]
+
+
+def worded(loss: Loss) -> str:
+    """A loss with its kind, and the parameters that it leaves out."""
+    more = f" ({loss.parameters:+,.0f} parameters)" if loss.parameters else ""
+    return f"{loss.kind}: {loss.sentence}{more}"

@@ -1,0 +1,60 @@
+"""Options of a foreign format as a table: how each is spelt, what stands where it is left out, since which version.
+
+A table is data. The reader of its format walks it, `explain` can print it, and tests hold it complete both ways: every
+option of the format is in it, and every key of ours is filled by one or named as one that the format does not say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from costmodel.exchange.imported import Value
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A value computed from others; `text` says how, for the origin and for the table when it is printed."""
+
+    text: str
+    apply: Callable[[Any], Value | None] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A value that no option changes: it is fixed in the code that the format configures."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option.
+
+    names: its spellings, today's first. default: what stands where the file leaves it out. null: the rule for a value
+    of null, written or by default; without one, null means that there is no such thing. old: the last version of a
+    spelling that is not today's. was: earlier defaults, each with the version before which it held.
+    """
+
+    names: tuple[str, ...]
+    default: Any = None
+    null: Rule | None = None
+    since: str = ""
+    old: Mapping[str, str] = field(default_factory=dict)
+    was: tuple[tuple[str, Any], ...] = ()
+
+
+def option(*names: str, default: Any = None, null: Rule | None = None, **more: Any) -> Option:
+    """An option by its spellings."""
+    return Option(names, default, null, **more)
+
+
+def version(text: Any) -> tuple[int, ...]:
+    """A version as numbers to compare: (4, 31, 0) of '4.31.0.dev0'; () of what is none."""
+    numbers = []
+    for part in str(text).split(".")[:3]:
+        if not part.isascii() or not part.isdigit() or len(part) > 9:
+            break
+        numbers.append(int(part))
+    return tuple(numbers)

@@ -1,0 +1,234 @@
+"""Goes through a script's commands in their order, as far as its text decides which of them come about."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from costmodel.errors import Place, fail
+from costmodel.exchange.shell.conditions import holds
+from costmodel.exchange.shell.parts import Literal, Reader, Token
+from costmodel.exchange.shell.tree import Case, Chain, Function, Group, If, Loop, Node, Simple, parsed
+from costmodel.exchange.shell.values import Doubt, Field, Piece, Variables
+
+MOST_COMMANDS = 20_000
+DEEPEST = 16  # functions in functions
+_ARGUMENTS = ("@", *map(str, range(1, 10)))  # of a function
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=")
+_DECLARING = frozenset({"export", "local", "declare", "readonly", "typeset"})
+_DIRECTIVE = re.compile(r"^#SBATCH[ \t]+([^#\n]*)", re.MULTILINE)
+_TESTS = frozenset({"[", "[[", "test"})
+
+
+class Word(NamedTuple):
+    """One word of a command; where there is a doubt, its text is not to be relied on."""
+
+    text: str
+    place: Place
+    doubt: Doubt | None = None
+
+
+class Command(NamedTuple):
+    """A command and its arguments; a doubt of its own where the script may not come by, or more than once."""
+
+    words: tuple[Word, ...]
+    doubt: Doubt | None = None
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a script does, in order; what its #SBATCH lines say; the words of the variables that it leaves behind.
+
+    `without_arguments`: whether a condition asks for the script's arguments, of which none are known.
+    """
+
+    commands: tuple[Command, ...]
+    directives: tuple[Word, ...]
+    variables: dict[str, tuple[Word, ...]]
+    without_arguments: bool = False
+
+
+def read_script(text: str, file: str) -> Script:
+    """The commands of a shell script."""
+    text = text.removeprefix("\ufeff")
+    reader = Reader(text, file)
+    walk = _Walk(reader)
+    walk.nodes(parsed(reader), None)
+    directives = []
+    for found in _DIRECTIVE.finditer(text):
+        for part in re.finditer(r"\S+", found.group(1)):
+            place = reader.lines.place(found.start(1) + part.start(), width=len(part.group()))
+            directives.append(Word(part.group(), place))
+    held = {name: tuple(map(walk.word, walk.variables.words(name))) for name in walk.variables.held}
+    return Script(tuple(walk.commands), tuple(directives), held, walk.without_arguments)
+
+
+class _Walk:
+    """The state of a script on the way through it."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.lines = reader.lines
+        self.variables = Variables(reader.lines)
+        self.functions: dict[str, Node] = {}
+        self.commands: list[Command] = []
+        self.depth = 0
+        self.without_arguments = False
+
+    def word(self, entry: Field) -> Word:
+        text = "".join(piece.text for piece in entry)
+        at = next((piece.at for piece in entry if piece.text or piece.doubt), entry[0].at if entry else 0)
+        doubt = next((piece.doubt for piece in entry if piece.doubt), None)
+        return Word(text, self.lines.place(at, width=len(text)), doubt)
+
+    def line(self, at: int) -> int:
+        return self.lines.place(at).line
+
+    def nodes(self, nodes: Sequence[Node], doubt: Doubt | None) -> bool | None:
+        """Whether the last of them succeeds, as far as that is known."""
+        outcome: bool | None = True
+        for node in nodes:
+            outcome = self.node(node, doubt)
+        return outcome
+
+    def node(self, node: Node, doubt: Doubt | None) -> bool | None:
+        if isinstance(node, Simple):
+            return self.simple(node, doubt)
+        if isinstance(node, Chain):
+            return self.chain(node, doubt)
+        if isinstance(node, If):
+            self.conditional(node, doubt)
+        elif isinstance(node, Case):
+            self.case(node, doubt)
+        elif isinstance(node, Loop):
+            self.loop(node, doubt)
+        elif isinstance(node, Function):
+            self.functions[node.name] = node.body
+        else:
+            self.group(node, doubt)
+        return True
+
+    def group(self, node: Group, doubt: Doubt | None) -> None:
+        before = dict(self.variables.held)
+        self.nodes(node.body, doubt)
+        if node.own:
+            self.variables.held = before
+
+    def chain(self, node: Chain, doubt: Doubt | None) -> bool | None:
+        outcome: bool | None = True
+        for sign, link in node.links:
+            if outcome is {"&&": False, "||": True}.get(sign, ...):
+                continue
+            unsure = doubt if outcome is not None else doubt or self.undecided(node.at)
+            outcome = self.node(link, unsure)
+            if node.turned and not sign:
+                outcome = None if outcome is None else not outcome
+        return outcome
+
+    def undecided(self, at: int) -> Doubt:
+        return Doubt("branch", f"a condition on line {self.line(at)}, which the text does not decide")
+
+    def conditional(self, node: If, doubt: Doubt | None) -> None:
+        """Every branch that may come about, up to the first that must."""
+        for condition, body in node.branches:
+            outcome = self.nodes(condition, doubt)
+            if outcome is None:
+                doubt = doubt or self.undecided(node.at)
+            if outcome is not False:
+                self.nodes(body, doubt)
+            if outcome:
+                return
+
+    def case(self, node: Case, doubt: Doubt | None) -> None:
+        subject = self.joined(node.word)
+        for patterns, body in node.arms:
+            words = [self.joined(pattern) for pattern in patterns]
+            if subject.doubt or any(word.doubt for word in words):
+                self.nodes(body, doubt or self.undecided(node.at))
+            elif any(fnmatch.fnmatchcase(subject.text, word.text) for word in words):
+                self.nodes(body, doubt)
+                return
+
+    def joined(self, token: Token) -> Word:
+        """A word that is not split."""
+        return self.word(tuple(piece for entry in self.variables.expanded(token.parts, split=False) for piece in entry))
+
+    def loop(self, node: Loop, doubt: Doubt | None) -> None:
+        if node.condition and self.nodes(node.condition, doubt) is False:
+            return
+        doubt = doubt or Doubt("branch", f"a loop on line {self.line(node.at)}")
+        if node.name:
+            self.variables.assign(node.name, [(Piece("", node.at, True, doubt),)], False, False, None)
+        self.nodes(node.body, doubt)
+
+    # --- simple commands
+
+    def simple(self, node: Simple, doubt: Doubt | None) -> bool | None:
+        words = list(node.words)
+        if words[0].plain in _DECLARING:
+            words = [word for word in words[1:] if self.assigns(word)]
+        assigned = 0
+        while assigned < len(words) and self.assigns(words[assigned]):
+            assigned += 1
+        if assigned == len(words):
+            for word in words:
+                self.assign(word, doubt)
+            return True
+        if words[assigned].plain in _TESTS:
+            return holds([self.plain_word(word) for word in words[assigned + 1 :]])
+        if words[assigned].plain in (":", "true", "false"):
+            self.variables.expanded(tuple(part for word in words[assigned:] for part in word.parts))
+            return words[assigned].plain != "false"
+        self.called([entry for word in words[assigned:] for entry in self.variables.expanded(word.parts)], doubt)
+        return True
+
+    @staticmethod
+    def assigns(word: Token) -> bool:
+        first = word.parts[0] if word.parts else None
+        return isinstance(first, Literal) and not first.quoted and _ASSIGNED.match(first.text) is not None
+
+    def plain_word(self, token: Token) -> Word:
+        """A word of a test, in which variables that are not set, and arguments of the script, are nothing."""
+        if token.sign:
+            return Word(token.sign, self.lines.place(token.at))
+        word = self.joined(token)
+        kind = word.doubt.kind if word.doubt is not None else ""
+        self.without_arguments |= kind == "argument"
+        return word._replace(doubt=None) if kind in ("unset", "argument") else word
+
+    def assign(self, word: Token, doubt: Doubt | None) -> None:
+        first = word.parts[0]
+        assert isinstance(first, Literal)
+        found = _ASSIGNED.match(first.text)
+        assert found is not None
+        name, add = found.group(1), bool(found.group(2))
+        if word.items is not None:
+            fields = [entry for item in word.items for entry in self.variables.expanded(item)]
+        else:
+            rest = first._replace(text=first.text[found.end() :], at=first.at + found.end())
+            value = self.variables.expanded((rest, *word.parts[1:]), split=False)
+            fields = [tuple(piece for entry in value for piece in entry if piece.text or piece.doubt)]
+        self.variables.assign(name, fields, add, word.items is not None, doubt)
+
+    def called(self, fields: list[Field], doubt: Doubt | None) -> None:
+        """A command, or the commands of a function."""
+        words = tuple(map(self.word, fields))
+        body = self.functions.get(words[0].text) if words else None
+        if body is None:
+            if len(self.commands) == MOST_COMMANDS:
+                raise fail("X010", f"over {MOST_COMMANDS:,} commands", words[0].place)
+            self.commands.append(Command(words, doubt))
+            return
+        if self.depth == DEEPEST:
+            raise fail("X008", f"{words[0].text} calls itself: only running would tell what it does", words[0].place)
+        self.depth += 1
+        held = self.variables.held
+        before = {name: held.pop(name) for name in _ARGUMENTS if name in held}
+        held["@"] = fields[1:]
+        held |= {str(index): [entry] for index, entry in enumerate(fields[1:10], 1)}
+        self.node(body, doubt)
+        self.variables.held = {name: value for name, value in self.variables.held.items() if name not in _ARGUMENTS}
+        self.variables.held |= before
+        self.depth -= 1

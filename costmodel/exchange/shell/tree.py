@@ -1,0 +1,236 @@
+"""Words of a shell script to its commands: simple ones, and those that hold others, such as if, for and case."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from costmodel.errors import CostModelError, fail
+from costmodel.exchange.shell.parts import DEEPEST, Reader, Token
+
+_ENDS = frozenset({"then", "elif", "else", "fi", "do", "done", "esac", "}"})
+
+
+class Simple(NamedTuple):
+    """Words in a row: assignments, a command and its arguments."""
+
+    words: tuple[Token, ...]
+    at: int
+
+
+class Chain(NamedTuple):
+    """Commands between && and ||, each with the sign before it; `turned` where a ! turns the first around."""
+
+    links: tuple[tuple[str, Node], ...]
+    turned: bool
+    at: int
+
+
+class If(NamedTuple):
+    """Branches, each with its condition; the last has none where an else stands."""
+
+    branches: tuple[tuple[tuple[Node, ...], tuple[Node, ...]], ...]
+    at: int
+
+
+class Loop(NamedTuple):
+    """for, while and until; `name` is the variable of a for, `condition` that of a while."""
+
+    name: str
+    condition: tuple[Node, ...]
+    body: tuple[Node, ...]
+    at: int
+
+
+class Case(NamedTuple):
+    """A word and arms, each with its patterns."""
+
+    word: Token
+    arms: tuple[tuple[tuple[Token, ...], tuple[Node, ...]], ...]
+    at: int
+
+
+class Group(NamedTuple):
+    """Commands in brackets or braces; a group of its own leaves no variables behind."""
+
+    body: tuple[Node, ...]
+    own: bool
+    at: int
+
+
+class Function(NamedTuple):
+    """A function, whose commands count where it is called."""
+
+    name: str
+    body: Node
+    at: int
+
+
+Node = Simple | Chain | If | Loop | Case | Group | Function
+
+
+def parsed(reader: Reader) -> tuple[Node, ...]:
+    """The commands of a script."""
+    parser = _Parser(reader)
+    nodes = parser.nodes()
+    if parser.now.is_word or parser.now.sign:
+        raise parser.broken("no command begins like this")
+    return nodes
+
+
+class _Parser:
+    """Holds the token at hand."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader, self.depth = reader, 0
+        self.now = reader.token()
+
+    def step(self) -> Token:
+        """The token at hand; the next takes its place."""
+        token, self.now = self.now, self.reader.token()
+        return token
+
+    def broken(self, sentence: str) -> CostModelError:
+        return self.reader.broken(sentence, self.now.at)
+
+    def wanted(self, word: str) -> None:
+        self.past_lines()
+        if word not in (self.now.plain, self.now.sign):
+            raise self.broken(f"{word!r} is wanted here")
+        self.step()
+
+    def past_lines(self) -> None:
+        while self.now.sign in ("\n", ";"):
+            self.step()
+
+    def nodes(self, *ends: str) -> tuple[Node, ...]:
+        """Commands up to a word that ends them."""
+        found = list[Node]()
+        while True:
+            while self.now.sign in ("\n", ";", "&", "|"):
+                self.step()
+            ended = self.now.plain in _ENDS or self.now.sign in (*ends, ")")
+            if ended or not (self.now.is_word or self.now.sign):
+                return tuple(found)
+            found.append(self.chain())
+
+    def chain(self) -> Node:
+        start, links, sign = self.now.at, list[tuple[str, Node]](), ""
+        turned = self.now.plain == "!"
+        if turned:
+            self.step()
+        while True:
+            links.append((sign, self.command()))
+            if self.now.sign not in ("&&", "||"):
+                break
+            sign = self.step().sign
+            while self.now.sign == "\n":
+                self.step()
+        return links[0][1] if len(links) == 1 and not turned else Chain(tuple(links), turned, start)
+
+    def command(self) -> Node:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise fail("X010", f"nested more than {DEEPEST} deep", self.reader.lines.place(self.now.at))
+        word = self.now.plain
+        if word == "if":
+            node: Node = self.conditional()
+        elif word in ("for", "select", "while", "until"):
+            node = self.loop(word)
+        elif word == "case":
+            node = self.case()
+        elif word in ("{", "function") or self.now.sign == "(":
+            node = self.group() if word != "function" else self.named_function()
+        else:
+            node = self.test() if word == "[[" else self.simple()
+        self.depth -= 1
+        return node
+
+    def conditional(self) -> If:
+        start, branches = self.step().at, []
+        while True:
+            condition = self.nodes()
+            self.wanted("then")
+            branches.append((condition, self.nodes()))
+            if self.now.plain != "elif":
+                break
+            self.step()
+        if self.now.plain == "else":
+            self.step()
+            branches.append(((), self.nodes()))
+        self.wanted("fi")
+        return If(tuple(branches), start)
+
+    def loop(self, kind: str) -> Loop:
+        start, name, condition = self.step().at, "", tuple[Node, ...]()
+        if kind in ("for", "select"):
+            name = self.now.plain
+            while self.now.plain != "do" and (self.now.is_word or self.now.sign):
+                self.step()
+        else:
+            condition = self.nodes()
+        self.wanted("do")
+        body = self.nodes()
+        self.wanted("done")
+        return Loop(name, condition if kind == "while" else (), body, start)
+
+    def case(self) -> Case:
+        start, word = self.step().at, self.step()
+        arms: list[tuple[tuple[Token, ...], tuple[Node, ...]]] = []
+        self.wanted("in")
+        while True:
+            self.past_lines()
+            if self.now.plain == "esac":
+                self.step()
+                return Case(word, tuple(arms), start)
+            arms.append(self.arm())
+
+    def arm(self) -> tuple[tuple[Token, ...], tuple[Node, ...]]:
+        if self.now.sign == "(":
+            self.step()
+        patterns = []
+        while self.now.is_word:
+            patterns.append(self.step())
+            if self.now.sign == "|":
+                self.step()
+        self.wanted(")")
+        body = self.nodes(";;")
+        if self.now.sign == ";;":
+            self.step()
+        return tuple(patterns), body
+
+    def group(self) -> Group:
+        opening = self.step()
+        body = self.nodes()
+        self.wanted(")" if opening.sign else "}")
+        return Group(body, bool(opening.sign), opening.at)
+
+    def named_function(self) -> Function:
+        start = self.step().at
+        name = self.step().plain
+        return self.function(name, start)
+
+    def function(self, name: str, start: int) -> Function:
+        if self.now.sign == "(":
+            self.step()
+            self.wanted(")")
+        self.past_lines()
+        return Function(name, self.command(), start)
+
+    def test(self) -> Simple:
+        """[[ … ]], in which signs are words."""
+        words = [self.step()]
+        while words[-1].plain != "]]":
+            if not (self.now.is_word or self.now.sign):
+                raise self.broken("']]' is wanted here")
+            words.append(self.step())
+        return Simple(tuple(words), words[0].at)
+
+    def simple(self) -> Node:
+        start, words = self.now.at, list[Token]()
+        while self.now.is_word:
+            words.append(self.step())
+            if len(words) == 1 and self.now.sign == "(" and words[0].plain:
+                return self.function(words[0].plain, start)
+        if not words:
+            raise self.broken("no command begins like this")
+        return Simple(tuple(words), start)

@@ -1,0 +1,197 @@
+"""Values of a shell script's variables and words, as far as its text decides them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from costmodel.errors import fail
+from costmodel.exchange.arithmetic import LONGEST, evaluated
+from costmodel.exchange.places import Lines
+from costmodel.exchange.shell.parts import Code, Part, Sum, Variable
+from costmodel.exchange.shell.parts import Literal as Letters
+
+MOST_LETTERS = 2**20  # of all words that variables were put into
+_EACH = 16  # letters that a piece counts besides its own
+_BLANK = re.compile(r"\s+")
+_NAME = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?")
+
+
+class Doubt(NamedTuple):
+    """Why the text does not decide a word.
+
+    unset: a variable that it sets nowhere, and that a shell takes from its surroundings. argument: one of the script.
+    code: only running would tell. branch: it stands where the script may not come by, or more than once.
+    """
+
+    kind: Literal["unset", "argument", "code", "branch"]
+    sentence: str
+
+
+class Piece(NamedTuple):
+    """Letters of a word, where they stand in the text, and the doubt in them."""
+
+    text: str
+    at: int
+    quoted: bool
+    doubt: Doubt | None = None
+
+
+Field = tuple[Piece, ...]  # one word, in pieces
+
+
+@dataclass
+class Variables:
+    """What the script has assigned so far; every variable is a list of words, most of one."""
+
+    lines: Lines
+    held: dict[str, list[Field]] = field(default_factory=dict)
+    letters: int = 0
+
+    def assign(self, name: str, fields: list[Field], add: bool, is_list: bool, doubt: Doubt | None) -> None:
+        """NAME=, NAME+= or NAME=(…)."""
+        before = self.held.get(name, [])
+        if doubt is not None:
+            self.held[name] = _perhaps(before, fields, add, is_list, doubt)
+        elif not add or not before:
+            self.held[name] = fields
+        elif is_list:
+            self.held[name] = before + fields
+        else:
+            self.held[name] = [before[0] + (fields[0] if fields else ()), *before[1:]]
+        self.count(self.held[name])
+
+    def count(self, fields: list[Field]) -> None:
+        """A fault where variables inside variables grow without end."""
+        self.letters += sum(len(piece.text) + _EACH for entry in fields for piece in entry)
+        if self.letters > MOST_LETTERS:
+            at = fields[0][0].at if fields and fields[0] else 0
+            sentence = f"variables of variables make over {MOST_LETTERS:,} letters"
+            raise fail("X010", sentence, self.lines.place(at))
+
+    def expanded(self, parts: tuple[Part, ...], split: bool = True) -> list[Field]:
+        """The words that one written word comes to; an assigned value is not split at blanks."""
+        built: list[list[Piece]] = []
+        fresh = True  # whether the next letter begins a word
+        for part in parts:
+            for index, entry in enumerate(self.entries(part)):
+                fresh = fresh or index > 0
+                for piece in _split(entry) if split else (entry,):
+                    if piece is None:
+                        fresh = True
+                    elif fresh:
+                        built.append(list(piece))
+                        fresh = False
+                    else:
+                        built[-1].extend(piece)
+        fields = [tuple(entry) for entry in built if entry]
+        self.count(fields)
+        return fields
+
+    def words(self, name: str) -> list[Field]:
+        """What a variable holds, split as where it stands in a command."""
+        return self.expanded((Variable(name, "@", "", (), 0, False),))
+
+    def entries(self, part: Part) -> list[Field]:
+        """What one part comes to: one word, or as many as a list holds."""
+        if isinstance(part, Letters):
+            return [(Piece(part.text, part.at, part.quoted),)]
+        if isinstance(part, Code):
+            return [(Piece("", part.at, part.quoted, Doubt("code", part.sentence)),)]
+        if isinstance(part, Sum):
+            return [(self.summed(part),)]
+        return self.looked_up(part)
+
+    def looked_up(self, part: Variable) -> list[Field]:
+        """What a variable holds where it is named, without the quotes it was assigned with."""
+        held = self.held.get(part.name)
+        empty = held is None or not any(piece.text or piece.doubt for entry in held for piece in entry)
+        if part.operator in (":-", "-", ":=", "=") and empty:
+            other = self.other(part)
+            if part.operator in (":=", "="):
+                self.assign(part.name, other, add=False, is_list=False, doubt=None)
+            return other
+        if part.operator in (":+", "+"):
+            return [] if empty else self.other(part)
+        if held is None:
+            return [(_unheld(part),)]
+        if part.entry not in ("@", "*") and part.name not in ("@", "*"):
+            index = int(part.entry or 0)
+            held = held[index : index + 1]
+        return [tuple(piece._replace(quoted=part.quoted) for piece in entry) for entry in held]
+
+    def other(self, part: Variable) -> list[Field]:
+        """What stands for a variable, with quotes of its own."""
+        fields = self.expanded(part.other, split=False)
+        return [tuple(piece._replace(quoted=piece.quoted or part.quoted) for piece in entry) for entry in fields]
+
+    def summed(self, part: Sum) -> Piece:
+        """$((…)) of whole numbers."""
+        if len(part.text) > LONGEST:
+            return Piece("", part.at, part.quoted, Doubt("code", "what $((…)) comes to"))
+        numbers, doubt = dict[str, int](), None
+        for name in sorted(set(_NAME.findall(part.text))):
+            pieces = [piece for entry in self.looked_up(Variable(name, "", "", (), part.at, True)) for piece in entry]
+            doubt = doubt or next((piece.doubt for piece in pieces if piece.doubt), None)
+            try:
+                numbers[name] = int("".join(piece.text for piece in pieces)[:20] or 0)
+            except ValueError:
+                doubt = doubt or Doubt("code", f"what $((…)) comes to, in which {name} is no number")
+        try:
+            found = evaluated(_NAME.sub(r"\1", part.text), numbers) if doubt is None else ""
+        except ValueError:
+            found, doubt = "", Doubt("code", "what $((…)) comes to")
+        return Piece(str(found), part.at, part.quoted, doubt)
+
+
+def _unheld(part: Variable) -> Piece:
+    """A variable that the script does not set."""
+    if part.name == "#":
+        return Piece("0", part.at, part.quoted, Doubt("argument", "the number of the script's arguments"))
+    if part.name in "?$!-":
+        return Piece("", part.at, part.quoted, Doubt("code", f"${part.name}"))
+    if part.name.isdigit() or part.name in "@*":
+        return Piece("", part.at, part.quoted, Doubt("argument", f"${part.name}, an argument of the script"))
+    return Piece("", part.at, part.quoted, Doubt("unset", f"${part.name}, which the text does not set"))
+
+
+def _perhaps(before: list[Field], fields: list[Field], add: bool, is_list: bool, doubt: Doubt) -> list[Field]:
+    """A variable after an assignment that perhaps came about: what it then holds besides what it held is in doubt.
+
+    So is what it held and then holds no more.
+    """
+    held = {(piece.text, piece.at) for entry in before for piece in entry}
+    then = {(piece.text, piece.at) for entry in fields for piece in entry}
+    found = [
+        tuple(piece if add or (piece.text, piece.at) in then else _doubted(piece, doubt) for piece in entry)
+        for entry in before
+    ]
+    fresh = (tuple(_doubted(p, doubt) for p in entry if (p.text, p.at) not in held) for entry in fields)
+    found += [entry for entry in fresh if entry]
+    if not found:
+        return [(Piece("", 0, True, doubt),)]
+    return found if is_list else [tuple(piece for entry in found for piece in entry)]
+
+
+def _doubted(piece: Piece, doubt: Doubt) -> Piece:
+    return piece if piece.doubt else piece._replace(doubt=doubt)
+
+
+def _split(entry: Field) -> list[tuple[Piece, ...] | None]:
+    """The pieces of a word, with a None wherever blanks without quotes part them."""
+    found: list[tuple[Piece, ...] | None] = []
+    for piece in entry:
+        whole = piece.doubt if not piece.text else not _BLANK.search(piece.text)
+        if piece.quoted or whole:
+            found.append((piece,))
+            continue
+        at = 0
+        for blank in _BLANK.finditer(piece.text):
+            if blank.start() > at:
+                found.append((Piece(piece.text[at : blank.start()], piece.at + at, False, piece.doubt),))
+            found.append(None)
+            at = blank.end()
+        if at < len(piece.text):
+            found.append((Piece(piece.text[at:], piece.at + at, False, piece.doubt),))
+    return found

@@ -1,0 +1,206 @@
+"""Which single cause would explain a measured step: the value that each figure would need, and how far off that is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from costmodel.documents.case import Case
+from costmodel.documents.plan import Plan
+from costmodel.equations.run.diagnosis import cause_distance, implied_slowdown
+from costmodel.equations.uncertainty import ninetieth_percentile, tenth_percentile
+from costmodel.estimate.plan import Answer
+from costmodel.explore.diagnose.causes import Cause, causes
+from costmodel.explore.diagnose.measured import Measured
+from costmodel.explore.diagnose.prediction import Prediction, with_figure
+
+MOST = 99.0  # a figure is not taken to be off by more than a hundred times
+NEAR = 1e-3  # share of the gap that may be left
+ROUNDS = 14
+TERM_SPREAD = 0.05  # of a term of a profile about its prediction, beside what is known of the step
+DUST = 0.004  # share of a step below which nobody reads a profile
+AGAINST = 3.0  # standard deviations from which a term speaks against a cause
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A cause with the value that closes the gap; none where no value does, and then how much of it the last explains.
+
+    distance: of the value from what is expected, in standard deviations; misfit: of the measured terms from those that
+    the cause would give; against: the term that it moves to where it is not, its measured time and
+    the one that it should have.
+    """
+
+    cause: Cause
+    value: float | None
+    explains: float
+    distance: float = math.inf
+    misfit: float = 0.0
+    against: tuple[str, float, float] | None = None
+
+    @property
+    def score(self) -> float:
+        """What causes are ranked by: both deviations together."""
+        return math.hypot(self.distance, self.misfit)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Where the value is expected, P10 to P90."""
+        cause = self.cause
+        if cause.way == "share":
+            return max(cause.expected - 1.28 * cause.spread, 0.0), min(cause.expected + 1.28 * cause.spread, 1.0)
+        if cause.unit == "s" and cause.way == "added":
+            return 0.0, cause.part
+        ends = tenth_percentile(cause.expected, cause.spread), ninetieth_percentile(cause.expected, cause.spread)
+        return float(ends[0]), float(ends[1])
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A measured step beside its prediction and band, and what would explain the gap, the likeliest first."""
+
+    answer: Answer
+    measured: Measured
+    base: Prediction
+    low: float
+    high: float
+    explained: tuple[Explanation, ...] = ()
+    impossible: tuple[Explanation, ...] = ()
+
+    @property
+    def inside(self) -> bool:
+        """Whether the measured step lies in the band."""
+        return self.low <= self.measured.step <= self.high
+
+    @property
+    def over(self) -> dict[str, float]:
+        """Measured terms that are longer or shorter than predicted by more than dust, and by how much."""
+        apart = {name: time - self.base.terms[name] for name, time in self.measured.terms.items()}
+        return {name: time for name, time in apart.items() if abs(time) > DUST * self.base.step}
+
+    @property
+    def gap(self) -> float:
+        """By how much the measured step is longer."""
+        return self.measured.step - self.base.step
+
+
+def diagnose(answer: Answer, base: Prediction, measured: Measured) -> Diagnosis:
+    """The causes of a measured step outside the band of its prediction; none of one inside."""
+    row = answer.evaluation.costs.row()
+    found = Diagnosis(answer, measured, base, row["step_time_low"], row["step_time_high"])
+    if found.inside:
+        return found
+    tried = [_explained(answer, base, measured, cause) for cause in causes(answer, base)]
+    able = sorted((one for one in tried if one.value is not None), key=lambda one: (one.score, one.cause.name))
+    unable = tuple(one for one in tried if one.value is None)
+    return Diagnosis(answer, measured, base, found.low, found.high, tuple(able), unable)
+
+
+def _explained(answer: Answer, base: Prediction, measured: Measured, cause: Cause) -> Explanation:
+    gap = measured.step - base.step
+    if cause.way == "added":
+        return _added(base, measured, cause, gap)
+    value, last = _solved(answer.setting.case, answer.plan, base, cause, gap)
+    if value is None:
+        return Explanation(cause, None, last.step - base.step)
+    return _scored(base, measured, cause, value, last)
+
+
+def _added(base: Prediction, measured: Measured, cause: Cause, gap: float) -> Explanation:
+    """Of time that comes on top of the step: a part's slow-down, or seconds."""
+    if gap < 0:
+        return Explanation(cause, None, 0.0)
+    last = base.with_added(cause.term, gap)
+    if cause.unit == "s":
+        distance = float(cause_distance(measured.step, base.step, cause.spread))
+        return _scored(base, measured, cause, gap, last, distance)
+    return _scored(base, measured, cause, float(implied_slowdown(cause.part, gap)), last)
+
+
+def _solved(case: Case, plan: Plan, base: Prediction, cause: Cause, gap: float) -> tuple[float | None, Prediction]:
+    """The value at which the step is as long as measured, by false position; nothing where none is, and the last."""
+    worse = gap > 0
+    end = _last(cause, worse=worse)
+    seen: dict[float, Prediction] = {0.0: base}
+
+    def left(turned: float) -> float:
+        if turned not in seen:
+            found = with_figure(case, plan, cause.path, _value(cause, turned))
+            if found is None:
+                return math.nan
+            seen[turned] = found
+        return seen[turned].step - base.step - gap
+
+    low, over = _bracket(left, end, gap)
+    if over is None:
+        return None, seen[low]
+    turned = _false_position(left, low, over, gap)
+    return _value(cause, turned), seen[turned]
+
+
+def _bracket(left: Callable[[float], float], end: float, gap: float) -> tuple[float, float | None]:
+    """Two turns of a figure between which the gap is closed; the second is nothing where it is not."""
+    low, turned = 0.0, math.copysign(min(abs(end), 0.25), end)
+    while True:
+        still = left(turned)
+        if math.isnan(still):
+            return low, None
+        if still * gap >= 0:
+            return low, turned
+        low = turned
+        if turned == end:
+            return low, None
+        turned = math.copysign(min(abs(turned) * 4, abs(end)), end)
+
+
+def _false_position(left: Callable[[float], float], low: float, high: float, gap: float) -> float:
+    """Where a bracketed function is nothing: false position, the end that stays halved (Illinois)."""
+    at_low, at_high = left(low), left(high)
+    turned = high
+    for _ in range(ROUNDS):
+        if abs(left(turned)) <= NEAR * abs(gap) or at_high == at_low:
+            break
+        turned = high - at_high * (high - low) / (at_high - at_low)
+        now = left(turned)
+        if now * at_high < 0:
+            low, at_low = high, at_high
+        else:
+            at_low /= 2
+        high, at_high = turned, now
+    return turned
+
+
+def _last(cause: Cause, *, worse: bool) -> float:
+    """How far a figure can be turned: a share to nothing or all, another a hundred times, or to a twentieth."""
+    if cause.way == "share":
+        return 1.0 if worse else 1 - 1 / cause.expected
+    return MOST if worse else -0.95
+
+
+def _value(cause: Cause, turned: float) -> float:
+    """A figure so much worse than expected."""
+    if cause.way == "share":
+        return min(max(cause.expected * (1 - turned), 0.0), 1.0)
+    return cause.expected * (1 + turned) if cause.way == "grows" else cause.expected / (1 + turned)
+
+
+def _scored(
+    base: Prediction, measured: Measured, cause: Cause, value: float, last: Prediction, distance: float | None = None
+) -> Explanation:
+    """How far the value is from what is expected, and the measured terms from those that it gives."""
+    if distance is None and cause.way == "share":
+        distance = abs(value - cause.expected) / cause.spread
+    elif distance is None:
+        distance = float(cause_distance(value, cause.expected, cause.spread))
+    off = {name: _off(measured, last, name) for name in measured.terms}
+    moved = [name for name in off if abs(last.terms[name] - base.terms[name]) > DUST * base.step]
+    worst = max(moved, key=lambda name: off[name], default="")
+    against = (worst, measured.terms[worst], last.terms[worst]) if worst and off[worst] > AGAINST else None
+    return Explanation(cause, value, last.step - base.step, distance, math.hypot(*off.values()), against)
+
+
+def _off(measured: Measured, last: Prediction, name: str) -> float:
+    """Standard deviations of a measured term from what a cause gives."""
+    spread = math.hypot(TERM_SPREAD * last.terms[name], DUST * last.step)
+    return abs(measured.terms[name] - last.terms[name]) / spread

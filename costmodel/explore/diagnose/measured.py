@@ -1,0 +1,123 @@
+"""What was measured of a step: its time, by whatever figure states it, and single terms of a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from costmodel.documents.files import file_text
+from costmodel.documents.reading import COMMAND_LINE
+from costmodel.documents.suggestions import nearest
+from costmodel.equations.economics import tokens_per_step, work_time
+from costmodel.errors import Place, fail
+from costmodel.estimate.costs import number
+from costmodel.estimate.evaluate import TERM_COLUMNS
+from costmodel.estimate.setting import Setting
+from costmodel.estimate.shapes.flop import work_of_step
+from costmodel.estimate.time.step import EXPOSED
+from costmodel.explore.diagnose.prediction import Prediction
+from costmodel.parsing import UnitError, parse
+
+# Of an axis, its communication whether hidden or not, beside the part that is exposed.
+COMMUNICATION = tuple(f"{axis}_time" for axis in EXPOSED)
+TERMS = (*TERM_COLUMNS.values(), *COMMUNICATION)
+WHOLE = {"step_time": "s", "tokens_per_s": "token/s", "mfu": "1"}
+OPTIONS = {"step_time": "--step", "tokens_per_s": "--tokens-per-s", "mfu": "--mfu"}
+AGREE = 0.04  # a share by which figures of one step may differ: an MFU of two digits is known to 3 %
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measured step in seconds, by the figures that state it, and its terms."""
+
+    step: float
+    stated: dict[str, float]
+    terms: dict[str, float] = field(default_factory=dict)
+
+
+def measured(
+    setting: Setting, base: Prediction, whole: Mapping[str, str], terms: Sequence[str], table: str = ""
+) -> Measured:
+    """What the options and a table say, or a fault where they say nothing, or not the same."""
+    figures = {name: _parsed(name, text, OPTIONS[name]) for name, text in whole.items() if text}
+    parts = dict(_term(text) for text in terms)
+    if table:
+        for name, value in _of_table(table):
+            (figures if name in WHOLE else parts)[name] = value
+    if not figures:
+        hint = "add --step 18.9s, --mfu 40% or --tokens-per-s 450k"
+        raise fail("C023", "nothing says how long the step was measured to take", None, hint)
+    steps = {name: _as_step(setting, base, name, value) for name, value in figures.items()}
+    low, high = min(steps.values()), max(steps.values())
+    if low <= 0:
+        raise fail("C023", "a measured step takes more than no time", None, "for example --step 18.9s")
+    if high > low * (1 + AGREE):
+        said = ", ".join(f"{name} means a step of {value:.4g} s" for name, value in steps.items())
+        hint = "leave out what is of another run, batch or FLOP convention (assume.flop_convention)"
+        raise fail("C023", f"the figures are not of one step: {said}", None, hint)
+    step = steps.get("step_time", next(iter(steps.values())))
+    return Measured(step, figures, parts)
+
+
+def _as_step(setting: Setting, base: Prediction, name: str, value: float) -> float:
+    """The time of a step that a figure states."""
+    if name == "step_time":
+        return value
+    if value <= 0:
+        return 0.0
+    if name == "tokens_per_s":
+        return float(tokens_per_step(setting.global_batch, setting.sequence)) / value
+    flop = work_of_step(setting, base.block).model
+    return number(work_time(flop, value * setting.mfu_peak, setting.ranks))
+
+
+def _parsed(name: str, text: str, where: str) -> float:
+    try:
+        value = _quantity(name, text)
+    except UnitError as error:
+        written = f"{where} {text}"
+        place = Place(COMMAND_LINE, 0, len(where) + 2, "", written, max(1, len(text)))
+        raise fail("C023", str(error), place, "for example --step 18.9s, --term dp_exposed=0.5s") from None
+    if not 0 <= value < 1e12 or (name == "mfu" and value > 1):
+        raise fail("C023", f"{text} is no {name.replace('_', ' ')}", None, "for example --step 18.9s or --mfu 40%")
+    return value
+
+
+def _quantity(name: str, text: str) -> float:
+    """A figure in SI; of tokens a second the unit may be left out."""
+    bare = name == "tokens_per_s" and "/" not in text
+    return parse(f"{text} token/s" if bare else text, WHOLE.get(name, "s"))
+
+
+def _term(text: str) -> tuple[str, float]:
+    name, separator, value = (part.strip() for part in text.partition("="))
+    if not separator or not value:
+        raise fail("C023", f"'{text}' is not term=time", None, "for example --term dp_exposed=0.5s")
+    return _known(name), _parsed(name, value, "--term")
+
+
+def _known(name: str) -> str:
+    if name not in TERMS:
+        close = nearest(name, TERMS)
+        hint = f"did you mean '{close}'?" if close else f"one of {', '.join(TERMS)}"
+        raise fail("C023", f"'{name[:60]}' is no term of a step", None, hint)
+    return name
+
+
+def _of_table(path: str) -> list[tuple[str, float]]:
+    """Lines of name,value: a term with its time, step_time, tokens_per_s or mfu; the first line may be a heading."""
+    found = []
+    for number_of_line, line in enumerate(file_text(path).splitlines(), 1):
+        name, separator, value = (part.strip() for part in line.partition(","))
+        if not line.strip() or line.startswith("#") or (number_of_line == 1 and value in ("time", "value")):
+            continue
+        place = Place(path, number_of_line, 1, "", line, max(1, len(line)))
+        if not separator:
+            raise fail("C023", f"'{line[:60]}' is not name,value", place, "for example dp_exposed,0.5 s")
+        if name not in (*TERMS, *WHOLE):
+            raise fail("C023", f"'{name[:60]}' is no term of a step", place, f"one of {', '.join((*WHOLE, *TERMS))}")
+        try:
+            found.append((name, _quantity(name, value)))
+        except UnitError as error:
+            raise fail("C023", str(error), place, "for example dp_exposed,0.5 s") from None
+    return found

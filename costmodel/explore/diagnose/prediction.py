@@ -1,0 +1,62 @@
+"""The terms of a step as a profile would show them, for a scenario and for changes of one of its figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from costmodel.documents.case import Case
+from costmodel.documents.plan import Plan
+from costmodel.errors import CostModelError
+from costmodel.estimate.block import Block
+from costmodel.estimate.costs import number
+from costmodel.estimate.evaluate import TERM_COLUMNS, Evaluation, evaluate
+from costmodel.estimate.plan import plan_block
+from costmodel.estimate.setting import Setting, setting_of
+from costmodel.estimate.time.step import EXPOSED
+from costmodel.explore.compare.leaves import changed
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A step in seconds and its terms: those that add up to it, and the communication of each axis, hidden or not."""
+
+    block: Block
+    step: float
+    terms: dict[str, float]
+
+    def with_added(self, term: str, time: float) -> Prediction:
+        """The same with time more in one term; in none where the term is nothing."""
+        terms = {**self.terms, term: self.terms[term] + time} if term else self.terms
+        return replace(self, step=self.step + time, terms=terms)
+
+
+def predicted(setting: Setting, plan: Plan) -> Prediction:
+    """The step of a plan."""
+    block, _ = plan_block(setting, plan)
+    return of_evaluation(evaluate(setting, block))
+
+
+def of_evaluation(evaluation: Evaluation) -> Prediction:
+    """The step of a plan that is evaluated."""
+    costs, terms = evaluation.costs.row(), dict[str, float]()
+    for column in TERM_COLUMNS.values():
+        terms[column] = costs[column]
+    for axis in EXPOSED:
+        of_axis = [number(item.total_time) for item in evaluation.step.transfers if item.axis == axis]
+        terms[f"{axis}_time"] = sum(of_axis)
+    return Prediction(evaluation.block, costs["step_time"], terms)
+
+
+def with_figure(case: Case, plan: Plan, path: str, value: float) -> Prediction | None:
+    """The step with one figure changed; nothing where that value may not stand there."""
+    try:
+        other: Any = changed(case, path, value)
+        with np.errstate(all="ignore"):
+            found = predicted(setting_of(other), plan)
+    except (CostModelError, ValidationError):
+        return None
+    return found if np.isfinite(found.step) else None

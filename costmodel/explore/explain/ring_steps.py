@@ -1,0 +1,56 @@
+"""A ring all-reduce step by step: which rank sends which chunk to which, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from costmodel.documents.library import read
+from costmodel.equations.collectives import ring_time
+from costmodel.equations.run.ring_chunks import ring_chunk
+
+Half = Literal["scatter", "gather"]
+HALVES: tuple[Half, ...] = ("scatter", "gather")
+USUAL = "nvlink4"
+
+
+@dataclass(frozen=True)
+class RingStep:
+    """A step of a ring: the chunk that each rank sends to the next one, and when it starts."""
+
+    half: Half
+    number: int
+    chunks: tuple[int, ...]
+    starts: float
+
+
+@dataclass(frozen=True)
+class Ring:
+    """All steps of an all-reduce, and the time of it."""
+
+    ranks: int
+    message: float
+    bandwidth: float
+    latency: float
+    each: float
+    steps: tuple[RingStep, ...]
+    total: float
+
+
+def usual_bandwidth() -> float:
+    """The rate of the links where none is stated."""
+    bandwidth: float = read("fabric", USUAL).bandwidth
+    return bandwidth
+
+
+def ring(ranks: int, message: float, bandwidth: float, latency: float) -> Ring:
+    """The steps of an all-reduce over a ring of so many ranks."""
+    size = float(ranks)
+    total = float(ring_time(message, size, bandwidth, latency, operation="all_reduce"))
+    each = total / (2 * (ranks - 1))
+    steps: list[RingStep] = []
+    for half in HALVES:
+        for number in range(ranks - 1):
+            sent = (ring_chunk(float(rank), float(number), size, half=half) for rank in range(ranks))
+            steps.append(RingStep(half, number, tuple(int(chunk) for chunk in sent), each * len(steps)))
+    return Ring(ranks, message, bandwidth, latency, each, tuple(steps), total)

@@ -1,0 +1,72 @@
+"""What would move the goodput of a run: each change tried on the same steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from costmodel.estimate.costs import number
+from costmodel.estimate.plan import Answer
+from costmodel.estimate.price import price_per_accelerator
+from costmodel.estimate.run.whole_run import Whole, whole_run
+from costmodel.estimate.run_inputs import RunInputs
+from costmodel.units import show, show_time
+
+
+@dataclass(frozen=True)
+class Lever:
+    """A change, what to set for it, and the goodput with it."""
+
+    words: str
+    settings: tuple[str, ...]
+    goodput: float
+
+
+def levers(answer: Answer) -> list[Lever]:
+    """Single changes, the one that helps most first."""
+    run = answer.setting.run
+    assert run is not None
+    found = [
+        Lever(words, settings, number(_tried(answer, changed).goodput))
+        for words, settings, changed in _changes(run, answer)
+    ]
+    return sorted(found, key=lambda lever: -lever.goodput)
+
+
+def at_best_interval(answer: Answer) -> Whole:
+    """The run with the best interval instead of the stated one."""
+    assert answer.setting.run is not None
+    return _tried(answer, _best(answer.setting.run))
+
+
+def _best(run: RunInputs) -> RunInputs:
+    return replace(run, checkpoint=replace(run.checkpoint, interval=None, steps=None, memory_interval=None))
+
+
+def _tried(answer: Answer, run: RunInputs) -> Whole:
+    evaluation, setting = answer.evaluation, answer.setting
+    return whole_run(setting, run, evaluation.block, evaluation.step.total, price_per_accelerator(setting.case))
+
+
+def _changes(run: RunInputs, answer: Answer) -> Iterator[tuple[str, tuple[str, ...], RunInputs]]:
+    """Changes that a run can make, each with how to set it."""
+    saved = answer.evaluation.run
+    assert saved is not None
+    if run.checkpoint.interval is not None or run.checkpoint.steps is not None:
+        yield "the best interval", ("run.checkpoint.interval=best", "run.checkpoint.steps=null"), _best(run)
+    half = run.restart.start / 2
+    faster = replace(run.restart, start=half)
+    yield f"a start of {show_time(half)}", (f"run.restart.start={half:.4g} s",), replace(run, restart=faster)
+    write = number(saved.saved.nbytes) / number(saved.columns["checkpoint_write"])
+    store = replace(run.checkpoint, write=2 * write)
+    setting = (f"run.checkpoint.storage.write={2 * write / 1e9:.4g} GB/s",)
+    yield f"a store that writes {show(2 * write, 'B/s')}", setting, replace(run, checkpoint=store)
+    modes = {"sync": "async", "async": "memory"}
+    if run.elastic is None and run.checkpoint.mode in modes:
+        mode = modes[run.checkpoint.mode]
+        other = replace(_best(run).checkpoint, mode=mode)  # type: ignore[arg-type]
+        yield f"mode {mode}", (f"run.checkpoint.mode={mode}",), replace(run, checkpoint=other)
+    rates = run.failures
+    fewer = replace(rates, node=rates.node / 2)
+    setting = (f"run.failures.rate={rates.node * 43.2e6:.4g} /1000 node-days",)
+    yield "half the failures of nodes", setting, replace(run, failures=fewer)

@@ -1,0 +1,1 @@
+"""Questions about serving that need more than one evaluation."""

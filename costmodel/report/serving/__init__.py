@@ -1,0 +1,1 @@
+"""Answers about serving, for people and for programs."""

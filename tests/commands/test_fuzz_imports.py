@@ -1,0 +1,51 @@
+"""Hostile files through the command line: a document or faults, soon; nothing written on a fault, no crash.
+
+The suite tries a few; `pytest tests/commands/test_fuzz_imports.py --fuzz 10000` tries as many as asked.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exchange.test_fuzz import broken_texts, broken_trees
+from exchange.test_fuzz_scripts import broken as broken_scripts
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+ENOUGH = 30  # cases when --fuzz does not say
+PATIENCE = 2.0  # seconds a case may work
+
+
+def test_hostile_files_end_with_a_document_or_faults(run: Any, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    asked, found = request.config.getoption("--fuzz"), {0: 0, 2: 0}
+    config, mine = tmp_path / "config.json", tmp_path / "mine.yaml"
+
+    @settings(
+        max_examples=asked or ENOUGH,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )
+    @given(text=broken_trees() | broken_texts() | broken_scripts(), more=st.sampled_from([(), ("--node", "dgx-h100")]))
+    def trial(text: str, more: tuple[str, ...]) -> None:
+        config.write_bytes(text.encode("utf-8", "surrogatepass"))
+        started = time.process_time()
+        ran = run("import", config.name, *more, "-o", mine.name, cwd=tmp_path)
+        assert time.process_time() - started < PATIENCE
+        found[ran.code] += 1
+        assert {path.name for path in tmp_path.iterdir()} == {config.name, *([mine.name] if ran.code == 0 else [])}
+        if ran.code:
+            assert (ran.out, ran.err[:6]) == ("", "error[")
+            assert "Traceback" not in ran.err
+        else:
+            verb = "memory" if "parameters" in ran.out and not more else "estimate"
+            assert run(verb, mine.name, cwd=tmp_path).code in (0, 1)
+            mine.unlink()
+
+    trial()
+    assert min(found.values()) > 0

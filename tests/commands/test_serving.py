@@ -1,0 +1,234 @@
+"""The commands on scenarios that serve: exit codes, forms, faults, and what each wing leaves alone."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.documents.serving.limits import ServingLimits
+from costmodel.documents.serving.results import RESULTS
+from costmodel.estimate.serving.results import COLUMNS, machine_name
+
+NAME = "serve-llama-3.1-70b"
+Faults = Callable[[Any], list[Any]]
+
+
+def told(run: Any, *args: str) -> Any:
+    """The answer as JSON."""
+    return json.loads(run(*args, "--json").out)
+
+
+def test_estimate_says_times_rates_and_what_binds(run: Any) -> None:
+    ran = run("estimate", NAME)
+    assert (ran.code, ran.err) == (0, "")
+    for words in ("first token", "per token", "within limits", "cache pool", "prompts between", "Bound by"):
+        assert words in ran.out
+
+
+def test_every_result_is_a_column_with_a_limit(run: Any) -> None:
+    found = told(run, "estimate", NAME)
+    plan = found["plans"][0]
+    columns = {column["name"]: column for column in found["columns"]}
+    assert {machine_name(name) for name in COLUMNS} == set(columns)
+    assert set(columns) <= set(plan)
+    bounded = {"memory_share" if key == "memory" else key for key in ServingLimits.model_fields}
+    assert bounded == set(RESULTS)
+
+
+def test_csv_has_a_row_of_the_plan(run: Any) -> None:
+    (row,) = csv.DictReader(io.StringIO(run("estimate", NAME, "--format", "csv").out))
+    assert float(row["tpot_s"]) == told(run, "estimate", NAME)["plans"][0]["tpot_s"]
+    assert row["binds"] == "cache"
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "words"),
+    [
+        (["workload.rate=20 /s"], "S003", "requests/s on 2 replicas, at most"),
+        (["workload.rate=20 /s", "stack.budget=512"], "S004", "GPUs) answer it"),
+        (["workload.rate=20 /s", "stack.sequences=256"], "S005", "replicas"),
+        (["workload.rate=10 /s"], "S001", "tpot"),
+        (["limits.ttft_p99.at_most=300 ms"], "S002", "ttft_p99"),
+        (["model=llama-3.1-405b"], "M001", "GiB that the engine may use"),
+        (["plan.tp=6"], "L051", "tp must divide the heads"),
+        (["plan.replicas=3"], "L050", "more accelerators"),
+    ],
+)
+def test_the_answer_is_no_with_a_code_and_a_reason(run: Any, settings: list[str], code: str, words: str) -> None:
+    options = [part for setting in settings for part in ("--set", setting)]
+    ran = run("estimate", NAME, *options)
+    assert ran.code == 1
+    assert f"✗ {code} " in ran.out
+    assert words in ran.out
+    assert code in [item["code"] for item in told(run, "estimate", NAME, *options)["refused"]]
+
+
+@pytest.mark.parametrize(
+    ("setting", "code", "words"),
+    [
+        ("workload.concurrency=64", "D006", "rate and concurrency are given"),
+        ("workload.traffic=burst", "D006", "traffic belongs to a concurrency"),
+        ("workload.shared_prefix=4096", "D006", "nothing would be left"),
+        ("workload.global_batch=64", "D003", "unknown key 'global_batch'"),
+        ("plan.zero=1", "D003", "unknown key 'zero'"),
+        ("workload.rate=20", "D007", "has no unit"),
+        ("workload.rate=20 token/s", "D007", "tokens"),
+        ("stack=megatron-core", "D010", "training software"),
+        ("workload.precision=nvfp4", "D016", "cannot multiply"),
+        ("stack=lightllm", "D009", "no stack"),
+    ],
+)
+def test_what_cannot_be_read_is_a_fault(run: Any, faults: Faults, setting: str, code: str, words: str) -> None:
+    (found,) = faults(run("estimate", NAME, "--set", setting))
+    assert found.code == code
+    assert words in found.sentence
+
+
+def test_memory_and_comm_have_their_rows(run: Any) -> None:
+    (ledger,) = told(run, "memory", NAME)["ledger"]
+    assert set(ledger) == {f"{line}_bytes" for line in ("weights", "activations", "runtime", "cache")}
+    transfers = told(run, "comm", NAME)["transfers"]
+    assert [(item["of"], item["operation"], item["count"]) for item in transfers] == [
+        ("step", "all_reduce", 160.0),
+        ("prompt", "all_reduce", 160.0),
+    ]
+    assert transfers[1]["message_bytes"] == 2048 * 8192 * 2
+    assert "need no communication" in run("comm", NAME).out
+
+
+def test_the_interview_case_of_tensor_parallelism(run: Any) -> None:
+    """tp 4, 32 sequences of 100 tokens, hidden 4,096, 32 layers: 26.2 MB 64 times, of which a rank sends 2.52 GB."""
+    settings = ["model=llama-3.1-8b", "plan.tp=4", "plan.replicas=1", "cluster.nodes=1"]
+    load = "workload={kind: serving, prompt: 3200, output: 100, rate: 0.01 /s}"
+    options = [part for setting in (*settings, load) for part in ("--set", setting)]
+    prompt = told(run, "comm", NAME, *options)["transfers"][1]
+    assert (prompt["message_bytes"], prompt["count"]) == (26_214_400, 64)
+    assert prompt["volume_bytes"] == pytest.approx(2.517e9, rel=1e-3)
+
+
+def test_search_ranks_what_keeps_the_limits_first(run: Any) -> None:
+    found = told(run, "search", NAME)
+    broken = [bool(plan["broken"]) for plan in found["plans"]]
+    assert broken == sorted(broken)
+    rates = [plan["rate_within_slo_per_s"] for plan in found["plans"] if not plan["broken"]]
+    assert rates == sorted(rates, reverse=True)
+    assert (found["plans"][0]["tp"], found["plans"][0]["pp"]) == (8, 1)
+    assert found["yours"]["rank"] == 1 + [plan["budget"] for plan in found["plans"]].index(8192)
+    assert sum(item["plans"] for item in found["refused"]) + found["kept"] == found["candidates"]
+
+
+def test_search_gives_the_figures_of_estimate(run: Any) -> None:
+    best = told(run, "search", NAME, "--top", "1")["plans"][0]
+    options = ["--set", f"plan.tp={best['tp']}", "--set", f"stack.budget={best['budget']}"]
+    alone = told(run, "estimate", NAME, *options)["plans"][0]
+    same = {name for name, value in alone.items() if name in best and isinstance(value, float)}
+    assert {"tpot_s", "ttft_p99_s", "rate_within_slo_per_s", "cost_within_limits_usd"} <= same
+    assert {name: best[name] for name in same} == pytest.approx({name: alone[name] for name in same}, rel=1e-6)
+
+
+def test_search_says_no_where_no_plan_keeps_the_limits(run: Any) -> None:
+    ran = run("search", NAME, "--set", "limits.tpot.at_most=5 ms")
+    assert ran.code == 1
+    assert "0 keep all limits" in ran.out
+    assert "Nearest: costmodel estimate" in ran.out
+
+
+def test_search_holds_what_the_command_line_sets(run: Any) -> None:
+    found = told(run, "search", NAME, "--set", "plan.tp=4", "--top", "100")
+    assert {plan["tp"] for plan in found["plans"]} == {4}
+
+
+def test_replicas_for_a_rate_with_headroom(run: Any) -> None:
+    found = told(run, "search", NAME, "--set", "assume.headroom=20 %", "--top", "1")["plans"][0]
+    each = found["rate_within_slo_per_s"] / found["replicas"]
+    assert found["replicas_needed"] == -(-8 * 1.2 // each)
+    assert found["gpus_needed"] == 8 * found["replicas_needed"]
+
+
+def test_sweep_over_the_budget(run: Any) -> None:
+    points = told(run, "sweep", NAME, "--over", "stack.budget=512,8192")["points"]
+    assert [point["stack.budget"] for point in points] == ["512", "8192"]
+    assert points[0]["worst_gap_s"] < points[1]["worst_gap_s"]
+    assert [point["works"] for point in points] == [False, True]
+
+
+def test_scale_takes_as_many_replicas_as_the_rate_needs(run: Any) -> None:
+    sizes = told(run, "scale", NAME, "--rate", "4,9,18")["sizes"]
+    assert [size["replicas"] for size in sizes] == [1, 3, 5]
+    assert all(size["works"] for size in sizes)
+
+
+def test_solve_finds_the_rate_that_keeps_a_limit(run: Any) -> None:
+    found = told(run, "solve", NAME, "--vary", "workload.rate", "--for", "ttft_p99<=500 ms")
+    (stretch,) = found["ranges"]
+    assert stretch["at_high"]["ttft_p99_s"] == pytest.approx(0.5, rel=1e-3)
+    assert stretch["at_high"]["ttft_p99_s"] <= 0.5
+    limit = told(run, "estimate", NAME, "--set", "limits.ttft_p99.at_most=500 ms")["plans"][0]
+    assert float(stretch["high"].split()[0]) == pytest.approx(limit["rate_within_slo_per_s"], rel=1e-3)
+
+
+def test_check_holds_the_limits_with_their_lines(run: Any) -> None:
+    assert run("check", NAME).code == 0
+    ran = run("check", NAME, "--set", "workload.rate=12 /s")
+    assert ran.code == 1
+    assert "tpot" in ran.out
+    assert "serve-llama-3.1-70b.yaml:31" in ran.out
+
+
+def test_diff_says_what_moved(run: Any) -> None:
+    ran = run("diff", NAME, "--set", "workload.cache=fp8")
+    assert "workload.cache  bf16 → fp8" in ran.out
+    assert "+100.0 %  better" in ran.out
+
+
+def test_explain_traces_results_to_the_documents(run: Any) -> None:
+    ran = run("explain", NAME, "tpot")
+    assert "mean_step_time" in ran.out
+    assert "workload.prompt.mean" in ran.out
+    tree = told(run, "explain", NAME, "kv_bytes_per_token")
+    assert tree["value"] == 327_680
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("search", NAME, "--pareto", "tpot,gpus"),
+        ("sweep", NAME, "--over", "plan.tp=4,8", "--best"),
+        ("scale", NAME, "--ranks", "8..16"),
+        ("scale", "quickstart", "--rate", "1..2"),
+        ("check", NAME, "--against", "nothing.json"),
+        ("pipeline", NAME),
+        ("sensitivity", NAME),
+    ],
+)
+def test_options_of_the_other_wing_are_refused(run: Any, faults: Faults, args: tuple[str, ...]) -> None:
+    assert {found.code for found in faults(run(*args))} <= {"C030", "C010"}
+
+
+@pytest.mark.parametrize("command", ["estimate", "memory", "comm", "search", "check"])
+def test_answers_fit_80_columns_but_for_commands(run: Any, command: str) -> None:
+    ran = run(command, NAME, "--no-color", screen=True, env={"COLUMNS": "80", "NO_COLOR": "1"})
+    assert [line for line in ran.out.splitlines() if len(line) > 80 and "costmodel " not in line] == []
+
+
+def _modules(*args: str) -> set[str]:
+    code = (
+        "import sys; from costmodel.commands.app import main\ntry: main()\nexcept SystemExit: pass\nprint(*sys.modules)"
+    )
+    command = [sys.executable, "-c", code, *args]
+    root = Path(__file__).resolve().parents[2]
+    out = subprocess.run(command, capture_output=True, text=True, cwd=root, check=True).stdout
+    return set(out.splitlines()[-1].split())
+
+
+def test_training_imports_nothing_of_serving() -> None:
+    loaded = {name for name in _modules("estimate", "quickstart") if name.startswith("costmodel.")}
+    assert {name for name in loaded if ".serving" in name} == set()

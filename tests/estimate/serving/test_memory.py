@@ -1,0 +1,122 @@
+"""Weights, pool and cache against the start-up logs of vLLM (llm-d-planner), published counts, and algebra."""
+
+from __future__ import annotations
+
+import pytest
+
+from costmodel.estimate.serving.cache import admitted_cache, sequence_cache
+
+from .cases import costs, inputs, one, predicted
+
+GIB = 2.0**30
+ONE = ("plan.replicas=1", "workload.rate=0.01 /s")
+LOGGED = (*ONE, "model=llama-3.1-8b", "stack.memory.share=0.95")
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("llama-2-13b", 819_200),
+        ("llama-3.1-8b", 131_072),
+        ("llama-3.1-70b", 327_680),
+        ("llama-3.1-405b", 516_096),
+        ("deepseek-v3", 70_272),
+    ],
+)
+def test_cache_of_a_token(model: str, expected: float) -> None:
+    assert costs(*ONE, f"model={model}")["kv_bytes_per_token"] == expected
+
+
+def test_one_sequence_of_llama_13b_takes_1_7_gb() -> None:
+    """vLLM's first post says up to 1.7 GB."""
+    assert float(sequence_cache(inputs("model=llama-13b"), 1.0, 2048.0)) == pytest.approx(1.68e9, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("tp", "weights", "pool", "tokens"),
+    [(1, 14.99, 58.11, 476_016), (2, 7.51, 63.8, None), (4, 3.77, 67.4, None)],
+)
+def test_8b_on_h100_as_vllm_logs_it(tp: int, weights: float, pool: float, tokens: float | None) -> None:
+    answer = predicted(*LOGGED, f"plan.tp={tp}")
+    assert one(answer.evaluation.memory.weights) / GIB == pytest.approx(weights, rel=0.03)
+    assert answer.costs["cache_pool"] / GIB == pytest.approx(pool, rel=0.01 if tp > 1 else 0.005)
+    assert answer.costs["memory_peak"] / GIB == pytest.approx(75.23, rel=1e-3)
+    if tokens is not None:
+        assert answer.costs["cache_pool_tokens"] == pytest.approx(tokens, rel=0.005)
+
+
+def test_an_fp8_cache_doubles_the_tokens_and_not_the_bytes() -> None:
+    wide, narrow = (costs(*LOGGED, "plan.tp=1", f"workload.cache={kind}") for kind in ("bf16", "fp8"))
+    assert narrow["cache_pool"] == wide["cache_pool"]
+    assert narrow["cache_pool_tokens"] == pytest.approx(952_032, rel=0.005)
+    assert narrow["cache_pool_tokens"] / wide["cache_pool_tokens"] == pytest.approx(2.0, rel=1e-4)
+
+
+def test_fp8_weights_leave_more_to_the_cache() -> None:
+    assert costs(*LOGGED, "plan.tp=1", "workload.weights=fp8")["cache_pool"] / GIB == pytest.approx(64.6, rel=0.03)
+
+
+@pytest.mark.parametrize("context", [2048, 32_768])
+def test_the_pool_does_not_depend_on_the_context(context: int) -> None:
+    wanted = ("model=qwen-2.5-7b", "plan.tp=1", "stack.memory.share=0.95")
+    found = costs(*ONE, *wanted, "workload.prompt=1024", "workload.output=256", f"workload.context={context}")
+    assert found["cache_pool"] / GIB == pytest.approx(58.53, rel=0.005)
+    assert found["cache_pool_tokens"] == pytest.approx(1_096_000, rel=0.005)
+    assert found["concurrency_worst"] == pytest.approx(found["cache_pool_tokens"] / context)
+
+
+def test_a_release_alone_moves_the_pool() -> None:
+    """Qwen3 14B under vLLM 0.16 and 0.17: 41.94 and 45.34 GiB, activations 5.64 and 2.23."""
+    wanted = ("model=qwen-3-14b", "plan.tp=1", "stack.memory.share=0.95")
+    old, new = (predicted(*ONE, f"stack={stack}", *wanted) for stack in ("vllm-0.16", "vllm"))
+    assert old.costs["cache_pool"] / GIB == pytest.approx(41.94, rel=0.01)
+    assert new.costs["cache_pool"] / GIB == pytest.approx(45.34, rel=0.01)
+    peaks = [one(each.evaluation.memory.activations) / GIB for each in (old, new)]
+    assert peaks == pytest.approx([5.64, 2.23], rel=0.02)
+
+
+def test_405b_needs_two_nodes_or_fp8() -> None:
+    model = "model=llama-3.1-405b"
+    single = predicted(*ONE, model)
+    assert single.broken == ("M001",)
+    assert 8 * one(single.evaluation.memory.weights) == pytest.approx(811.7e9, rel=2e-3)
+    two = predicted(*ONE, model, "plan.pp=2")
+    assert "M001" not in two.broken
+    assert one(two.evaluation.memory.weights) / GIB == pytest.approx(47.2, rel=0.02)
+    assert "M001" not in predicted(*ONE, model, "workload.weights=fp8").broken
+
+
+def test_key_heads_repeat_beyond_their_number() -> None:
+    found = inputs()
+    per_rank = [float(sequence_cache(found, tp, 1.0)) for tp in (8.0, 16.0)]
+    assert per_rank == [40_960.0, 40_960.0]
+
+
+def test_data_parallel_attention_keeps_each_latent_once() -> None:
+    """DeepSeek-V3 in fp8 on 8 H200: eight copies of the cache under tp 8, one under dp_attention 8.
+
+    Counting attention's weights alone the gain is 6.4; here the tables, dense layers and shared experts that each group
+    holds whole take their part too.
+    """
+    machine = ("model=deepseek-v3", "cluster.node=dgx-h200", "cluster.nodes=1", "workload.precision=fp8-block")
+    whole = predicted(*ONE, *machine, "plan.tp=8")
+    apart = predicted(*ONE, *machine, "plan.tp=1", "plan.dp_attention=8", "plan.ep=8")
+    gain = apart.costs["cache_pool_tokens"] / whole.costs["cache_pool_tokens"]
+    assert gain == pytest.approx(8 * apart.costs["cache_pool"] / whole.costs["cache_pool"], rel=1e-3)
+    assert 5 < gain < 6.5
+    assert whole.costs["cache_pool_tokens"] == pytest.approx(703_000, rel=0.05)
+
+
+def test_windows_of_gpt_oss() -> None:
+    """32 requests of 8,192 tokens: 6.09 GiB in the long run, 12.0 GiB as admitted."""
+    found = inputs("model=gpt-oss-20b", "workload.context=8192")
+    assert 32 * float(sequence_cache(found, 1.0, 8192.0)) / GIB == pytest.approx(6.09, rel=1e-3)
+    assert 32 * float(admitted_cache(found, 1.0, 8192.0)) / GIB == pytest.approx(12.0, rel=3e-3)
+
+
+def test_sglang_shares_what_is_free_before_loading() -> None:
+    """Its rule leaves more than vLLM's share to activations and graphs: 55.7 and 50.3 GiB of an 8B by default."""
+    wanted = (*ONE, "model=llama-3.1-8b", "plan.tp=1")
+    ours, theirs = (costs(f"stack={stack}", *wanted)["cache_pool"] / GIB for stack in ("vllm", "sglang"))
+    assert ours == pytest.approx(55.7, rel=0.01)
+    assert theirs == pytest.approx(50.3, rel=0.02)

@@ -1,0 +1,77 @@
+"""Published configurations, keys that matter alone, and reading them as the tests do."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+from costmodel.documents.faults import validate
+from costmodel.documents.model import Model
+from costmodel.errors import CostModelError, Fault
+from costmodel.estimate.shapes.work import model_parameters
+from costmodel.exchange.imported import Imported
+from costmodel.exchange.importers.huggingface import read_config
+
+FILE = "config.json"
+_NAS = (
+    "8:2.625 8:5.25x5 -:2.625x2 8:5.25x3 -:3.28125 8:5.25x30 -:1.3125 -:2.625x2 -:1.3125 -:5.25 -:1.3125 -:2.625 "
+    "-:1.3125x3 8:5.25 -:1.3125 -:1.0x2 -:1.3125 -:1.0x3 -:1.3125x2 -:0.5x2 -:1.0x2 -:0.5x2 -:1.0 -:0.5x2 8:5.25x9"
+)
+
+
+@functools.cache
+def configs() -> dict[str, dict[str, Any]]:
+    """By name; Nemotron-Super's 80 blocks from a short form: heads in a group, width of the MLP, times."""
+    found: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("configs.json").read_text("utf-8"))
+    found["nemotron-super-49b"] = {
+        "architectures": ["DeciLMForCausalLM"], "model_type": "nemotron-nas", "hidden_size": 8192,
+        "num_attention_heads": 64, "num_hidden_layers": 80, "vocab_size": 128256, "max_position_embeddings": 131072,
+        "attention_bias": False, "mlp_bias": False, "tie_word_embeddings": False, "block_configs": blocks(_NAS),
+    }  # fmt: skip
+    return found
+
+
+def blocks(short: str) -> list[dict[str, Any]]:
+    """block_configs of a short form."""
+    found: list[dict[str, Any]] = []
+    for part in short.split():
+        group, rest = part.split(":")
+        wide, _, times = rest.partition("x")
+        attention = {"no_op": group == "-", "n_heads_in_group": None if group == "-" else int(group)}
+        found += [{"attention": attention, "ffn": {"no_op": False, "ffn_mult": float(wide)}}] * int(times or 1)
+    return found
+
+
+def read(config: dict[str, Any] | str, **more: Any) -> Imported:
+    """What the reader makes of a configuration."""
+    text = config if isinstance(config, str) else json.dumps(config, indent=1)
+    return read_config(text, FILE, **more)
+
+
+def model(found: Imported) -> Model:
+    """The document as the scenario reader would have it."""
+    return validate(Model, found.document, FILE)
+
+
+def parameters(found: Imported) -> float:
+    """What the document counts and what it leaves out."""
+    return float(model_parameters(model(found))) + found.unsaid_parameters
+
+
+def faults(config: dict[str, Any] | str) -> tuple[Fault, ...]:
+    """Why a configuration is refused."""
+    try:
+        read(config)
+    except CostModelError as error:
+        return error.faults
+    raise AssertionError("it was read")
+
+
+def shape(document: Model) -> dict[str, Any]:
+    """A model without what says where it is from, its kinds of layers in no order."""
+    beside = {"schema_", "name", "title", "source", "sources", "check", "note", "published"}
+    found = document.model_dump(exclude=beside)
+    found["layers"] = sorted(map(repr, found["layers"]))
+    return found

@@ -1,0 +1,71 @@
+"""Which format a text is of."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from costmodel.errors import CostModelError
+from costmodel.exchange.formats import FORMATS, detected, scores
+
+from .published import configs
+from .scripts import DEEPSEEK, LINE_70B, LLAMA_8B, MIXTRAL, PLAIN
+
+OTHERS = {
+    "JSON of DeepSpeed 0.19": '{"train_batch_size": 64, "gradient_accumulation_steps": 3, '
+    '"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 3, "overlap_comm": true}}',
+    "YAML of accelerate 1.15": "distributed_type: FSDP\nmixed_precision: 'bf16'\nnum_processes: 2\nfsdp_config:\n"
+    "  fsdp_sharding_strategy: FULL_SHARD\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n",
+    "configuration of torchtitan": "[training]\nlocal_batch_size = 8\nseq_len = 8192\n[parallelism]\n"
+    "data_parallel_shard_degree = -1\ntensor_parallel_degree = 8\n",
+    "YAML of axolotl 0.19": "base_model: Qwen/Qwen3-8B\ndp_shard_size: 2\nsequence_len: 8192\nmicro_batch_size: 1\n",
+    "YAML of LLaMA-Factory 0.9.5": "model_name_or_path: a/b\nfinetuning_type: full\ncutoff_len: 4096\nbf16: true\n"
+    "per_device_train_batch_size: 1\ntensor_model_parallel_size: 1\npipeline_model_parallel_size: 4\n"
+    "expert_model_parallel_size: 2\nuse_distributed_optimizer: true\n",
+    "YAML of torchtune 0.6": "model: {_component_: a.b}\nbatch_size: 2\noptimizer_in_bwd: false\ndtype: bf16\n",
+    "YAML of nanotron 0.4": "parallelism: {dp: 4, pp: 1, pp_engine: 1f1b, tp: 2}\n"
+    "tokens: {batch_accumulation_per_replica: 1, micro_batch_size: 3, sequence_length: 4096}\n",
+    "YAML of MaxText": 'base_config: "base.yml"\nmodel_name: "llama3-70b"\nper_device_batch_size: 4\n'
+    'ici_fsdp_parallelism: 8\nremat_policy: "full"\n',
+}
+
+
+@pytest.mark.parametrize("name", sorted(configs()))
+def test_every_published_config_is_one_of_transformers(name: str) -> None:
+    assert detected(json.dumps(configs()[name], indent=1), "a.json").name == "config.json of transformers"
+
+
+@pytest.mark.parametrize("text", [LLAMA_8B, MIXTRAL, DEEPSEEK, LINE_70B, PLAIN])
+def test_every_script_is_one_of_megatron(text: str) -> None:
+    assert detected(text, "a.sh").name == "options of Megatron-LM"
+
+
+@pytest.mark.parametrize("name", sorted(OTHERS))
+def test_a_format_that_is_not_read_is_named(name: str) -> None:
+    with pytest.raises(CostModelError) as raised:
+        detected(OTHERS[name], "a")
+    (fault,) = raised.value.faults
+    assert (fault.code, fault.sentence) == ("X001", f"this is {name}, which is not read")
+
+
+def test_every_format_that_is_told_apart_has_an_example_here() -> None:
+    assert {entry.name for entry in FORMATS if not entry.read} == set(OTHERS)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "hello", "a: 1", "{}", '{"a": "architectures"}', "x" * 10**6, "micro_batch_size: 1"]
+)
+def test_a_text_of_no_format_is_refused_with_the_nearest(text: str) -> None:
+    with pytest.raises(CostModelError) as raised:
+        detected(text, "a")
+    (fault,) = raised.value.faults
+    assert fault.code == "X001"
+    if text.startswith("micro"):
+        assert fault.hint.startswith("the nearest, by the keys that stand here: ")
+        assert fault.hint.count("(1)") == 3
+
+
+def test_scores_begin_with_the_highest() -> None:
+    points = [score for _, score in scores(LLAMA_8B)]
+    assert points == sorted(points, reverse=True)

@@ -1,0 +1,70 @@
+"""Pages of words of serving are complete, and their figures are those of the equations and documents."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from costmodel.documents.case import load_any
+from costmodel.documents.library import bibliography, serving_words
+from costmodel.documents.serving.case import serving
+from costmodel.equation import EQUATIONS
+from costmodel.equations.serving.decode_step import compute_bound_batch, fastest_user_rate
+from costmodel.equations.serving.speculation import accepted_tokens, dense_verify_ratio, speculation_speedup
+from costmodel.estimate.serving.codes import REFUSALS
+from costmodel.estimate.serving.inputs import inputs_of
+from costmodel.estimate.serving.layout import Layout
+from costmodel.estimate.serving.step import Batch, step_time
+from costmodel.explore.explain.pages import page
+
+LOAD = "workload={kind: serving, prompt: 100, output: 100, rate: 1 /s}"
+
+
+def test_words_are_sorted_and_no_name_is_used_twice() -> None:
+    assert list(serving_words()) == sorted(serving_words())
+    names = [name for word, entry in serving_words().items() for name in (word, *entry.get("also", ()))]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("word", serving_words())
+def test_an_entry_is_complete(word: str) -> None:
+    entry = serving_words()[word]
+    assert set(entry) - {"also"} == {"title", "text", "equations", "source"}
+    assert [name for name in entry["equations"] if name not in EQUATIONS] == []
+    assert [key.split()[0] for key in entry["source"].split(";") if key.split()[0] not in bibliography()] == []
+    for name in (word, *entry.get("also", ())):
+        assert entry["text"] in page(name).text
+
+
+@pytest.mark.parametrize("code", REFUSALS)
+def test_every_code_has_a_page(code: str) -> None:
+    assert REFUSALS[code].meaning in page(code).text or code in ("M001", "T001")
+
+
+def test_one_user_gets_no_more_than_bandwidth_allows() -> None:
+    assert float(fastest_user_rate(70.55e9, 1.0, 3.35e12)) == pytest.approx(47.5, abs=0.05)
+    assert "47.5" in page("bandwidth_bound").text
+
+
+@pytest.mark.parametrize(("node", "share"), [("dgx-a100", 0.77), ("dgx-h100", 0.69)])
+def test_efficiency_of_tensor_parallelism(node: str, share: float) -> None:
+    """A 7B at tp 4, 3,200 prompt tokens, nothing hidden: the claim of 80 to 90 % is of an older balance."""
+    case = serving(load_any("serve-llama-3.1-70b", ["model=llama-2-7b", f"cluster.node={node}", LOAD]))
+    one = np.ones(1)
+    layout = Layout(4 * one, one, one, one, one, 8192 * one)
+    step = step_time(inputs_of(case), layout, Batch(0 * one, 1.0, 3200 * one, 32 * one))
+    beside = np.asarray(step.matmul + step.attention + step.memory_bound)
+    found = float((beside / (beside + step.tp))[0])
+    assert found == pytest.approx(share, abs=0.01)
+    assert f"{share * 100:.0f} %" in page("tp_efficiency").text
+
+
+def test_speculation_gains_at_small_batches_and_loses_at_large_ones() -> None:
+    accepted = float(accepted_tokens(0.8, 4.0))
+    bound = float(compute_bound_batch(2.0, 989.4e12, 3.35e12))
+    gain = [
+        float(speculation_speedup(accepted, float(dense_verify_ratio(batch, 4.0, bound)), 4.0, 0.05))
+        for batch in (1.0, 256.0)
+    ]
+    assert gain[0] == pytest.approx(2.8, abs=0.01)
+    assert gain[1] < 1

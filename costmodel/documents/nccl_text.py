@@ -54,6 +54,7 @@ _SIGNS: dict[str, tuple[bool, bool, int]] = {
     "alltoallv": (False, False, 1),
     "hypercube": (False, False, 0),
 }
+_OTHER_RATE = ("hypercube", "alltoallv")  # tests whose algbw is not that of the size
 _ROUNDED = 0.0051  # figures are printed to hundredths
 
 
@@ -65,7 +66,7 @@ class _Run:
     inferred: str = ""
     ranks: set[int] = field(default_factory=set)
     hosts: set[str] = field(default_factory=set)
-    device: str = ""
+    devices: list[str] = field(default_factory=list)  # each once
     launched: int = 0
     columns: list[str] = field(default_factory=list)
     refused: bool | None = None
@@ -140,7 +141,8 @@ def _heard(run: _Run, line: str) -> None:
     if rank:
         run.ranks.add(int(rank[1]))
         run.hosts.add(rank[2])
-        run.device = run.device or rank[3]
+        device = " ".join(rank[3].split())
+        run.devices += [device] if device not in run.devices else []
     if HEADER.match(line):
         run.columns = line.lstrip("# ").split()
 
@@ -161,7 +163,7 @@ def _result(run: _Run, line: str, place: Place) -> Iterator[Row]:
         return
     ranks = len(run.ranks) or run.launched
     written = {
-        "gpu": run.device,
+        "gpu": next(iter(run.devices), ""),
         "op": OPERATIONS[run.operation or run.inferred],
         "gpus": str(ranks),
         "nodes": str(len(run.hosts) or 1),
@@ -173,7 +175,17 @@ def _result(run: _Run, line: str, place: Place) -> Iterator[Row]:
     if time <= 0:
         sentence = f"a time of {said(cells[at])} µs is out of range"
         raise fail("D008", sentence, _within(place, cells[at]), "run more iterations (-n)")
+    if (run.operation or run.inferred) not in _OTHER_RATE and "algbw" in names[at:]:
+        _check_rate(size / time / 1e3, cells[at + names[at:].index("algbw")], place)
     yield Row(place, written, {**numbers, "time_us": time})
+
+
+def _check_rate(found: float, algbw: str, place: Place) -> None:
+    """A fault where size and time give another rate than the one that stands there."""
+    rate = _number(algbw, place)
+    if abs(found - rate) > _ROUNDED + 0.05 * rate:
+        sentence = f"size and time give {found:.2f} GB/s, and {algbw} stands there as algbw"
+        raise fail("D015", sentence, place, "columns or units were changed; run the test again")
 
 
 def _usable(run: _Run, place: Place, lines: list[str]) -> None:
@@ -186,6 +198,9 @@ def _usable(run: _Run, place: Place, lines: list[str]) -> None:
         raise fail("D015", "the header names no column 'time'", place, hint)
     if not (run.ranks or run.launched):
         raise fail("D015", "nothing says how many ranks took part", place, "keep the lines '#  Rank 0 …' above it")
+    if len(run.devices) > 1:
+        sentence = f"the ranks are on unlike devices: {', '.join(map(said, run.devices[:3]))}"
+        raise fail("D015", sentence, place, "a fit is of one device; run the test on those of one kind")
     run.inferred = "" if run.operation else _inferred(run, lines)
     if not (run.operation or run.inferred):
         hint = "keep the line that started it, or name the file after it, for example all_reduce_perf.txt"

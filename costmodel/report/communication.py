@@ -11,6 +11,7 @@ from costmodel.estimate.costs import number
 from costmodel.estimate.plan import Answer
 from costmodel.estimate.traffic.groups import Transfer
 from costmodel.report.layout import Grid, Line
+from costmodel.report.machine import is_sent
 from costmodel.report.plan import following, problems, refusal, titled
 from costmodel.report.theme import DIM, HEAD, styled
 from costmodel.units import show, show_time, significant
@@ -20,7 +21,7 @@ def communication(answer: Answer) -> list[Line]:
     """Who talks over what, in nccl-tests' columns; where the terminal is narrow, algbw goes first, then the link."""
     if answer.refused:
         return refusal(answer)
-    rows = [_transfer(answer, item) for item in answer.evaluation.step.transfers if _talks(item)]
+    rows = [_transfer(answer, item) for item in answer.evaluation.step.transfers if is_sent(item)]
     if not rows:
         silent = styled("Nothing is sent: one rank in every group.")
         return [*titled(answer), Text(), silent, *problems(answer), Text(), following(answer, "memory")]
@@ -37,10 +38,6 @@ def communication(answer: Answer) -> list[Line]:
     costs = answer.evaluation.costs.row()
     most = max(("tp_exposed", "dp_exposed", "cp_exposed", "ep_exposed", "pp_exposed"), key=lambda name: costs[name])
     return [*lines, *problems(answer), Text(), following(answer, "explain", most)]
-
-
-def _talks(transfer: Transfer) -> bool:
-    return number(transfer.count) > 0 and number(transfer.group.ranks) >= 2 and number(transfer.time) > 0
 
 
 def _transfer(answer: Answer, transfer: Transfer) -> tuple[str, ...]:

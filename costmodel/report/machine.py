@@ -195,9 +195,14 @@ def memory(answer: Answer) -> dict[str, Any]:
 def communication(answer: Answer) -> dict[str, Any]:
     """One plan with its transfers."""
     result = estimate(answer)
-    transfers = () if answer.refused else answer.evaluation.step.transfers
+    transfers = () if answer.refused else filter(is_sent, answer.evaluation.step.transfers)
     result["transfers"] = rows_of(answer, map(_transfer, transfers))
     return result
+
+
+def is_sent(transfer: Transfer) -> bool:
+    """Whether several ranks take part, and it takes time."""
+    return all((number(transfer.count) > 0, number(transfer.group.ranks) >= 2, number(transfer.time) > 0))
 
 
 def _transfer(transfer: Transfer) -> dict[str, Any]:

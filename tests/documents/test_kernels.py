@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,13 @@ OLD = """$ mpirun -np 1 ./build/reduce_scatter_perf -b 8M -e 8M -g 4
 #        (B)    (elements)                     (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
 node: NCCL INFO Launch mode Parallel
      8388608        524288   float     sum    84.10   99.75   74.81  2e-07    83.90   99.98   74.99  2e-07
+"""
+FAST = """# nThread 1 nGpus 8
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
+# Collective test starting: all_reduce_perf
+
+  1000000000     250000000     float     sum      -1   5000.0  200.00  350.00       0   5000.0  200.00  350.00       0
 """
 STAMPED = NOW.replace("#wrong\n", "#wrong timestamp\n").replace("N/A\n", "N/A 2026-01-02 03:04:05\n")
 
@@ -200,6 +208,14 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
         "how many ranks",
         ":",
     ),
+    "text of two devices": (NOW.replace("H100 80GB HBM3", "A100-SXM4-40GB", 1), "D015", "unlike devices", ":12:1"),
+    "text in other units": (FAST.replace("5000.0", "5.0000"), "D015", "and 200.00 stands there as algbw", ":6:1"),
+    "text of exchanged columns": (
+        FAST.replace("algbw   busbw", "busbw   algbw", 1),
+        "D015",
+        "stands there as algbw",
+        ":6:1",
+    ),
     "text of the host's clock": (NOW.replace("   time ", "cputime"), "D015", "no column 'time'", ":12:1"),
 }
 
@@ -258,6 +274,14 @@ def test_nccl_tests_out_of_a_log_or_a_page_are_read(tmp_path: Path, prefix: str,
     assert [row.written for row in found.rows] == [row.written for row in plain.rows]
     assert [row.cells for row in found.rows] == [row.cells for row in plain.rows]
     assert [row.place.line for row in found.rows] == [row.place.line for row in plain.rows]
+
+
+@pytest.mark.parametrize("blank", ["\t", "\u00a0", " "])
+def test_nccl_tests_with_other_blanks_are_read(tmp_path: Path, blank: str) -> None:
+    """As a page or an editor makes them of several."""
+    plain = read_timings(written(tmp_path, NOW))
+    found = read_timings(written(tmp_path, re.sub(r"(?<=\S) +", blank, NOW)))
+    assert [row.written for row in found.rows] == [row.written for row in plain.rows]
 
 
 def _counted_up(prefix: str, number: int) -> str:

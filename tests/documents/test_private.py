@@ -125,6 +125,16 @@ def test_a_table_elsewhere_is_not_quoted(table: str, command: str, apart: tuple[
     assert "--> ../there/t.csv" in ran.err
 
 
+def test_runs_elsewhere_of_which_none_is_modelled_are_not_quoted(apart: tuple[Path, Path], run: Any) -> None:
+    here, there = apart
+    header = "layers,hidden,heads,seq_len,gpus,global_batch,accelerator,step_time_s\n"
+    (there / "t.csv").write_text(f"{header}32,4096,32,4096,8,64,{SECRET},1\n", "utf-8")
+    ran = run("calibrate", "../there/t.csv", cwd=here)
+    assert ran.code == 2
+    assert SECRET not in ran.err + ran.out
+    assert "none of 1 runs is modelled" in ran.err
+
+
 def test_a_baseline_and_a_result_elsewhere_are_not_quoted(apart: tuple[Path, Path], run: Any) -> None:
     here, there = apart
     (there / "b.json").write_text(json.dumps({"schema": "costmodel/baseline/v1", SECRET: 1}), "utf-8")

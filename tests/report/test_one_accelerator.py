@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,3 +76,15 @@ def test_a_search_on_a_part_of_each_node_keeps_inside_the_domain(accelerators: i
     found = json.loads(run("search", "quickstart", *options, "--top", "1000", "--json").out)
     assert found["plans"]
     assert max(plan["tp"] for plan in found["plans"]) <= accelerators
+
+
+def test_programs_get_no_transfers_of_one_and_compare_them_with_those_of_several(run: Any, tmp_path: Path) -> None:
+    """A stored result says that nothing is sent: what several send is then more, and what one sends the same."""
+    stored = run("comm", "quickstart", *SET, "--json").out
+    assert json.loads(stored)["transfers"] == []
+    (tmp_path / "one.json").write_text(stored, "utf-8")
+    assert json.loads(run("diff", "one.json", "quickstart", *SET, "--json", cwd=tmp_path).out)["same"] is True
+    moved = json.loads(run("diff", "one.json", "quickstart", "--json", cwd=tmp_path).out)["figures"]
+    sent = [row for row in moved if "tp all-gather" in row["name"]]
+    assert sent
+    assert all(row["before"] == 0 < row["after"] for row in sent)

@@ -10,7 +10,7 @@ from typing import Any
 from costmodel.documents.belief import Belief
 from costmodel.documents.case import Case
 from costmodel.documents.efficiency import Efficiency
-from costmodel.documents.folders import is_checkout, is_shipped
+from costmodel.documents.folders import is_checkout, is_near, is_shipped
 from costmodel.documents.kernels import read_runs, stem
 from costmodel.documents.library import UNMEASURED
 from costmodel.documents.rewriting import Changes, document_text, place_of, rewritten
@@ -66,9 +66,10 @@ def sharpened(
     grouping = leave_out or FAMILY
     runs, left = timed(rows, shelf, grouping)
     if not runs:
-        first = f"{left[0].run}: {left[0].why}" if left else "the tables have no rows"
+        first = "; the tables have no rows" if not left else f"; {left[0].run}: {left[0].why}"
+        first = first if all(map(is_near, tables)) else ""  # it repeats words of the table
         hint = f"costmodel validate {' '.join(tables)} --by reason says why of each"
-        raise fail("C005", f"none of {len(rows)} runs is modelled; {first}", Place("command line"), hint)
+        raise fail("C005", f"none of {len(rows)} runs is modelled{first}", Place("command line"), hint)
     if not afresh:
         runs = [replace(run, case=_with_its_own(run.case, shelf)) for run in runs]
     beliefs = believed(shelf) if afresh else own([run.case for run in runs], shelf)

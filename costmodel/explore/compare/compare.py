@@ -31,6 +31,7 @@ class Side:
     refused: tuple[str, ...] = ()
     assumed: Mapping[str, str] = field(default_factory=dict)  # of values that nobody wrote
     facts: Facts | None = None  # what was computed
+    parts: tuple[str, ...] = (MEMORY, TRAFFIC)  # of which figures are known, those that are not there being 0
 
 
 @dataclass(frozen=True)
@@ -77,20 +78,15 @@ class Difference:
 def compare(before: Side, after: Side) -> Difference:
     """What changed from one side to the other."""
     moves = moved(before.figures, after.figures)
-    missing = [part for part in (MEMORY, TRAFFIC) for side in (before, after) if not _has(side, part)]
+    missing = [part for part in (MEMORY, TRAFFIC) if part not in before.parts or part not in after.parts]
     known = [move for move in moves if not any(move.name.startswith(part) for part in missing)]
     return Difference(before, after, tuple(_inputs(before, after)), tuple(known))
 
 
-def _has(side: Side, part: str) -> bool:
-    """Whether a side holds figures of that part; a result stored by estimate has no ledger, for one."""
-    return any(name.startswith(part) for name in side.figures)
-
-
 def moved(before: Mapping[str, float], after: Mapping[str, float]) -> list[Moved]:
-    """Figures that differ, those of one side alone too."""
-    names = dict.fromkeys((*after, *before))
-    pairs = [Moved(name, before.get(name), after.get(name)) for name in names]
+    """Figures that differ, those of one side alone too; what is not sent takes no time."""
+    none = {name: 0.0 if name.startswith(TRAFFIC) else None for name in (*after, *before)}
+    pairs = [Moved(name, before.get(name, least), after.get(name, least)) for name, least in none.items()]
     return [pair for pair in pairs if not _equal(pair.before, pair.after)]
 
 
@@ -150,7 +146,8 @@ def side(name: str, answer: Answer) -> Side:
     held = {} if answer.refused else figures(answer)
     assumed = {item.path: item.value for item in answer.assumed}
     documents, facts = named_documents(answer.setting.case), facts_of(answer.setting.case)
-    return Side(name, values, held, documents, answer.refused, assumed, facts)
+    parts = () if answer.refused else (MEMORY, TRAFFIC)
+    return Side(name, values, held, documents, answer.refused, assumed, facts, parts)
 
 
 def named_documents(case: LoadedScenario) -> dict[str, str]:

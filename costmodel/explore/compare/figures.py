@@ -44,7 +44,12 @@ def figures(answer: Answer) -> dict[str, float]:
         name = f"{TRAFFIC}{transfer.group.name} {transfer.operation}".replace("_", "-")
         for key, value in ((f"{name}.time_s", transfer.total_time), (f"{name}.volume_bytes", transfer.volume)):
             found[key] = found.get(key, 0.0) + number(value)
-    return {name: value for name, value in found.items() if math.isfinite(value)}
+    return {name: value for name, value in found.items() if math.isfinite(value) and not _is_silent(name, value)}
+
+
+def _is_silent(name: str, value: float) -> bool:
+    """Whether a figure is of a transfer that does not take place."""
+    return name.startswith(TRAFFIC) and value == 0
 
 
 def unit_of(name: str) -> str:

@@ -41,7 +41,8 @@ def _stored(name: str, case: Case, result: Mapping[str, Any], rank: int) -> Side
     held = {key: float(plan[key]) for key in NAMES if _is_number(plan.get(key))}
     held |= _ledger(_rows(result, "ledger")) | _transfers(_rows(result, "transfers"))
     assumed = {str(item.get("path")): str(item.get("value")) for item in _rows(result, "assumed")}
-    return Side(name, values, held, digests, assumed=assumed, facts=_facts(case, plan))
+    parts = tuple(part for part, key in ((MEMORY, "ledger"), (TRAFFIC, "transfers")) if key in result)
+    return Side(name, values, held, digests, assumed=assumed, facts=_facts(case, plan), parts=parts)
 
 
 def _facts(case: Case, plan: Mapping[str, Any]) -> Facts:

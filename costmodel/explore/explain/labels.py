@@ -213,6 +213,7 @@ _TRANSFER = re.compile(rf"({'|'.join(_GROUPS)}) ([a-z][a-z-]*) (time|volume)")
 _STATES = re.compile(r"zero (\d), dp (\d+)")
 _LEFT_OUT = re.compile(r"(\w+) left out")
 _ERROR = re.compile(r"(in_sample|held_out|in_use)(?:_(median|p90|bias))?")
+_SIDE = re.compile(r"(before|after)_(name|model|cluster|nodes|gpus|sequence|global_batch)")
 _UNIT = re.compile(r"(.+)_(?:bytes|s|usd|us)")
 
 
@@ -236,6 +237,8 @@ def _put_together(label: str) -> Iterator[tuple[str, str]]:
         yield f"errors on the runs of each {found[1]} under constants fitted without it", found[1]
     if label.rstrip("0123456789").strip() in LABELS and label[-1:].isdigit():
         yield LABELS[label.rstrip("0123456789").strip()]
+    if found := _SIDE.fullmatch(label):
+        yield f"the {found[2]} of {'A' if found[1] == 'before' else 'B'}, the two that are compared", found[2]
     if found := _ERROR.fullmatch(label):
         meaning, see = LABELS[found[2] or found[1].replace("_", " ")]
         yield f"{LABELS[found[1].replace('_', ' ')][0]}: {meaning}" if found[2] else meaning, see

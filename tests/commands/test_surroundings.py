@@ -189,7 +189,7 @@ def test_places_that_cannot_be_written(option: str, run: Any, tmp_path: Path) ->
     for place in (f"{LONG}.json", "file/x.json", "/proc/none/x.json", "\0.json"):
         ran = run(*command, option, place, cwd=tmp_path)
         assert (ran.code, ran.out) == (2, "")
-        assert ran.err.startswith(("error[C0", "error[D001]", "Usage"))
+        assert ran.err.startswith(("error[C0", "error[D001]", "error: Invalid value"))
     assert os.listdir(tmp_path) == ["file"]
 
 

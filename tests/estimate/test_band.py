@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from costmodel.documents.efficiency import Fitted
-from costmodel.documents.library import UNMEASURED, names, read
+from costmodel.documents.library import UNMEASURED, read
 from costmodel.documents.stack import Spread
 from costmodel.errors import CostModelError
 from costmodel.estimate.band import MEMORY_KINDS, banded, memory_band, residual, time_spread
@@ -21,7 +21,7 @@ from costmodel.estimate.plan import Answer
 from costmodel.estimate.setting import Setting
 from costmodel.estimate.time.step import EXPOSED, TERMS
 
-from .cases import ask, case, setting
+from .cases import TRAINING_STACKS, ask, case, setting
 
 SPREADS = [name for name, field in Spread.model_fields.items() if field.annotation is float]
 NOTHING = Fitted(median=0.0, p90=0.0)
@@ -71,7 +71,7 @@ def width(given: Answer, name: str = "step_time") -> float:
     return row[f"{name}_high"] / row[f"{name}_low"]
 
 
-@pytest.mark.parametrize("stack", names("stack"))
+@pytest.mark.parametrize("stack", TRAINING_STACKS)
 def test_a_band_holds_its_value(stack: str) -> None:
     row = ask(priced(stack), tp=2, pp=2).evaluation.costs.row()
     for name in (each for each in BANDED if each in OF_STEP):

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from costmodel.documents.case import load
-from costmodel.documents.library import names
 from costmodel.estimate.block import SIZES, Block, Structure
 from costmodel.estimate.evaluate import evaluate
 from costmodel.estimate.legality.checks import CHECKS, OF_A_SEARCH, legal, refusals
 from costmodel.estimate.legality.rules import REFUSALS, REMARKS
 from costmodel.estimate.plan import predict
 from costmodel.explore.search.search import search
-from estimate.cases import ask, costs, machine, mixed, model, one, setting
+from estimate.cases import TRAINING_STACKS, ask, costs, machine, mixed, model, one, setting
 
 SMALL = model()
 NO_SP = {"sequence_parallel": False}
@@ -156,9 +155,9 @@ def test_each_reason(code: str, case: dict[str, Any], broken: dict[str, Any], so
 
 def test_every_reason_has_a_case_and_a_meaning() -> None:
     codes = [check.code for check in CHECKS]
-    assert {*codes} == {*CASES, "L010", "L012"}
+    assert {*codes} == {*CASES, "L010", "L012", "R003"}  # R003: test_run.py
     assert len(codes) == len({*codes})
-    assert {*codes, "L044", "M001", "M002", "M003", "T001"} == {*REFUSALS}  # L044: of a search alone
+    assert {*codes, "L044", "M001", "M002", "M003", "R001", "R002", "T001"} == {*REFUSALS}  # L044: of a search alone
     assert all(rule.title and rule.meaning.endswith(".") for rule in {**REFUSALS, **REMARKS}.values())
 
 
@@ -254,7 +253,7 @@ def test_a_check_reads_no_size_that_it_does_not_need(check: Any, more: dict[str,
             assert np.array_equal(*told)
 
 
-@pytest.mark.parametrize("stack", names("stack"))
+@pytest.mark.parametrize("stack", TRAINING_STACKS)
 def test_on_one_rank_a_search_keeps_the_stages_that_differ(stack: str) -> None:
     """FSDP's lets go of copies under stage 3, DeepSpeed has fewer gradients from stage 2 on; elsewhere all are one."""
     asked = machine(1, SMALL, stack=stack)

@@ -7,12 +7,12 @@ from typing import Any, get_args
 import pytest
 
 from costmodel.choices import Schedule
-from costmodel.documents.library import names, read
+from costmodel.documents.library import read
 from costmodel.documents.plan import Plan
 from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, PLAIN
 from costmodel.explore.explain.pipelines import clock
 from costmodel.explore.explain.timeline import events
-from estimate.cases import ask, costs, model, one, setting, written_out
+from estimate.cases import TRAINING_STACKS, ask, costs, model, one, setting, written_out
 
 LATER: list[Any] = [name for name in get_args(Schedule) if name not in PLAIN]
 SHAPE = model(layers=16, vocab=8192)
@@ -84,7 +84,7 @@ def test_a_synchronous_optimizer_costs_a_folded_pipeline_its_zero() -> None:
 
 @pytest.mark.parametrize("schedule", LATER)
 def test_some_stack_offers_it(schedule: str) -> None:
-    assert any(schedule in read("stack", name).schedules for name in names("stack"))
+    assert any(schedule in read("stack", name).schedules for name in TRAINING_STACKS)
 
 
 FEWEST = {"zb-h1": 4, "zb-h2": 7, "zb-v": 7, "v-half": 8, "v-min": 8, "dualpipev": 8, "dualpipe": 8, "chimera": 4}

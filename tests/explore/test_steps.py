@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from estimate.cases import case, mixed, written_out
+from estimate.cases import TRAINING_STACKS, case, mixed, written_out
 
 from costmodel.commands.output import written_together
 from costmodel.documents import folders
@@ -352,7 +352,7 @@ def test_a_stack_has_no_value_tuned_to_it_alone(leaf: str, untuned: float) -> No
     """Each says nothing of a constant, or what all of its constant say."""
     held = {name for belief in BELIEFS if belief.leaf == leaf for name in belief.documents}
     group, _, key = leaf.partition(".")
-    for name in set(names("stack")) - held:
+    for name in set(TRAINING_STACKS) - held:
         assert getattr(getattr(read("stack", name), group), key, untuned) == untuned, name
 
 
@@ -402,7 +402,7 @@ def test_three_runs_of_one_s_own() -> None:
     assert list(own(cases, SHELF)) == [part.belief for part in found.fit.constants]
 
 
-@pytest.mark.parametrize("stack", names("stack"))
+@pytest.mark.parametrize("stack", TRAINING_STACKS)
 def test_runs_of_any_stack_sharpen_what_there_is_of_it(stack: str) -> None:
     """A program that is compiled whole launches nothing that could be sharpened."""
     told = {belief.name for belief in own([load("quickstart", [f"stack={stack}"])], SHELF)}

@@ -75,8 +75,11 @@ def figures(text: str) -> set[str]:
     return {figure.rstrip(".,") for figure in re.findall(r"\d[\d,.]*", text)}
 
 
+OF_THE_RUN = {"R001", "R002", "R003"}  # broken in tests/estimate/test_run.py
+
+
 def test_every_reason_is_broken_here() -> None:
-    assert {*BROKEN} == {*REFUSALS} - {"L010", "L044"}, "which are of a search"
+    assert {*BROKEN} == {*REFUSALS} - {"L010", "L044"} - OF_THE_RUN, "the first two are of a search"
 
 
 @pytest.mark.parametrize("broken", EACH)

@@ -75,12 +75,16 @@ def _codes() -> Iterator[str]:
     groups = {"Reasons to reject a plan": REFUSALS, "Remarks": REMARKS, "Rows that validate skips": REASONS}
     for title, rules in groups.items():
         yield from (f"## {title}", "")
-        yield from _table(("code", "title", "meaning"), [(code, rule.title, rule.meaning) for code, rule in rules.items()])
+        yield from _table(
+            ("code", "title", "meaning"), [(code, rule.title, rule.meaning) for code, rule in rules.items()]
+        )
 
 
 def _vocabulary() -> Iterator[str]:
     yield from ("The arguments of the equations and the keys of a plan. `u` is any unit.", "")
-    yield from _table(("word", "meaning", "unit"), [(w, entry["meaning"], entry["unit"]) for w, entry in glossary().items()])
+    yield from _table(
+        ("word", "meaning", "unit"), [(w, entry["meaning"], entry["unit"]) for w, entry in glossary().items()]
+    )
 
 
 def _equations() -> Iterator[str]:

@@ -48,7 +48,7 @@ def pages() -> dict[str, str]:
 
 def _cell(text: object) -> str:
     """Text that keeps to one cell of a table."""
-    return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;")
+    return " ".join(str(text).split()).replace("|", "\\|")
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:

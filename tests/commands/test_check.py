@@ -25,6 +25,7 @@ Faults = Callable[[Any], list[Any]]
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "llama-3-70b-512"
 BASELINE = ROOT / "tests" / "baseline.json"
+GUIDE = ROOT / "docs" / "guide" / "ci.md"
 SHIPPED = sorted(
     f"scenarios/{path.name}" for path in (ROOT / "scenarios").glob("*.yaml") if load_any(str(path)).kind == "training"
 )
@@ -287,9 +288,9 @@ def test_the_comment_folds_what_moved(run: Any, tmp_path: Path) -> None:
 # ── The documented way ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def steps_of_the_readme() -> list[str]:
-    """The commands that the workflow in the README would run after installing."""
-    text = (ROOT / "README.md").read_text("utf-8")
+def steps_of_the_workflow() -> list[str]:
+    """The commands that the workflow of docs/guide/ci.md would run after installing."""
+    text = GUIDE.read_text("utf-8")
     block = next(part for part in re.findall(r"(?ms)^```yaml\n(.*?)^```$", text) if "runs-on" in part)
     steps = re.findall(r"(?m)^ +- run: (.*)$", block)
     assert steps[0].startswith("pip install ")
@@ -317,13 +318,13 @@ def repository(tmp_path: Path) -> tuple[Path, Path]:
     return folder, shell
 
 
-def test_the_workflow_of_the_readme(repository: tuple[Path, Path]) -> None:
+def test_the_workflow_of_the_guide(repository: tuple[Path, Path]) -> None:
     folder, shell = repository
-    readme = (ROOT / "README.md").read_text("utf-8").replace("\n", " ")
+    guide = GUIDE.read_text("utf-8").replace("\n", " ")
     update = "costmodel check scenarios/*.yaml --against baseline.json --update"
-    assert update in readme
+    assert update in guide
     assert as_runner(update, folder, shell).returncode == 0
-    summary, annotate = steps_of_the_readme()
+    summary, annotate = steps_of_the_workflow()
     assert as_runner(summary, folder, shell).returncode == 0
     assert as_runner(annotate, folder, shell).returncode == 0
     held = folder / "scenarios" / "held.yaml"
@@ -336,16 +337,16 @@ def test_the_workflow_of_the_readme(repository: tuple[Path, Path]) -> None:
 
 
 def test_the_hook(repository: tuple[Path, Path]) -> None:
-    """What pre-commit would run: the entry, the arguments of the README, the files that match."""
+    """What pre-commit would run: the entry, the arguments of the guide, the files that match."""
     folder, shell = repository
     hook = dict(re.findall(r"(?m)^[- ] (\w+): (.*)$", (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8")))
     files = [
         path for path in ("scenarios/held.yaml", "scenarios/models/x.yaml", "a.yaml") if re.search(hook["files"], path)
     ]
     assert files == ["scenarios/held.yaml"]
-    readme = (ROOT / "README.md").read_text("utf-8")
-    assert f"- id: {hook['id']}" in readme
-    args = re.search(r"args: \[(.*)\]", readme)
+    guide = GUIDE.read_text("utf-8")
+    assert f"- id: {hook['id']}" in guide
+    args = re.search(r"args: \[(.*)\]", guide)
     assert args is not None
     command = " ".join([hook["entry"], *args[1].split(", "), *files])
     assert as_runner(f"{command} --update", folder, shell).returncode == 0

@@ -1,6 +1,6 @@
 """What a transcript says a command prints is what it prints.
 
-A transcript is a console block of the README, or a text file beside this one:
+A transcript is a console block of the README or of a page in docs/, or a text file beside this one:
 
     $ costmodel explain busbw | what follows is the output, up to the next line that begins with "$ "
 
@@ -43,7 +43,12 @@ class Transcript:
     expected: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.file.name}:{self.line}"
+        return f"{shown(self.file)}:{self.line}"
+
+
+def shown(file: Path) -> str:
+    """A file as seen from the root of the checkout."""
+    return file.relative_to(ROOT).as_posix() if file.is_relative_to(ROOT) else file.name
 
 
 def transcripts_in(file: Path, text: str) -> list[Transcript]:
@@ -128,7 +133,7 @@ def rewritten(file: Path, text: str, run: Any) -> str:
     return "\n".join(lines) + "\n"
 
 
-FILES = [ROOT / "README.md", *sorted(FOLDER.glob("*.txt"))]
+FILES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(FOLDER.glob("*.txt"))]
 TRANSCRIPTS = [found for file in FILES for found in transcripts_in(file, file.read_text("utf-8"))]
 
 
@@ -146,7 +151,7 @@ def test_transcript(transcript: Transcript, run: Any, request: pytest.FixtureReq
         assert normal(transcript.expected) == printed, f"{transcript}: --update-transcripts writes it again"
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", FILES, ids=shown)
 def test_update(file: Path, run: Any, request: pytest.FixtureRequest) -> None:
     if not request.config.getoption("--update-transcripts"):
         pytest.skip("only with --update-transcripts")

@@ -1,0 +1,36 @@
+"""The generated pages of docs/reference are those that the program would write now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from costmodel.commands.reference import pages, write
+from costmodel.equation import EQUATIONS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = pages()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_is_fresh(name: str) -> None:
+    assert (ROOT / name).read_text("utf-8") == PAGES[name], "python -m costmodel.commands.reference writes it again"
+
+
+def test_no_page_is_left_over() -> None:
+    assert {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/reference").iterdir()} == set(PAGES)
+
+
+def test_pages_name_what_is_asked_for() -> None:
+    assert "| L002 | layers not divisible by pp × vpp |" in PAGES["docs/reference/codes.md"]
+    assert "\n## search\n" in PAGES["docs/reference/commands.md"]
+    assert "`h100-sxm`" in PAGES["docs/reference/hardware.md"]
+    headings = PAGES["docs/reference/equations.md"].splitlines()
+    ours = [item.name for item in EQUATIONS.values() if item.function.__module__.startswith("costmodel.equations.")]
+    assert [name for name in ours if f"### {name}" not in headings] == []
+
+
+def test_pages_are_written_beneath_a_folder(tmp_path: Path) -> None:
+    write(tmp_path)
+    assert {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.md")} == set(PAGES)

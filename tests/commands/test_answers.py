@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import stat
 from collections.abc import Callable
@@ -54,8 +55,9 @@ def test_in_words(name: str, run: Any) -> None:
 
 def test_explain_alone_says_what_is_worth_asking(run: Any) -> None:
     """By kind, each strategy and equation once, and not what equations call their inputs."""
-    kinds = {line.split()[0]: line.split(maxsplit=1)[1] for line in run("explain").out.splitlines() if "  " in line}
-    assert list(kinds)[:4] == ["results", "memory", "strategies", "codes"]
+    kinds = dict(re.split(" {2,}", line, maxsplit=1) for line in run("explain").out.splitlines() if "  " in line)
+    serving = ["results of serving", "words of serving"]
+    assert list(kinds)[:6] == ["results", "memory", *serving, "strategies", "codes"]
     assert kinds["equations.tiles"] == "tiled_rows, peak_of_heads, tail_slowdown, page_writing_time"
     told = [word for known in kinds.values() for word in known.split(", ")]
     assert len(told) == len(set(told))

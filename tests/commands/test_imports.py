@@ -74,8 +74,12 @@ def test_a_scenario_of_the_config_differs_from_that_of_its_twin_in_nothing_that_
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(configs()[name]), "utf-8")
     job = ("--node", "dgx-h100", "--gpus", "256", "--sequence", "1024", "--batch", "256", "--json")
-    ours = json.loads(run("search", "--model", "config.json", *job, cwd=tmp_path).out)["plans"]
-    assert ours == json.loads(run("search", "--model", READABLE[name][1], *job, cwd=tmp_path).out)["plans"]
+
+    def plans(model: str) -> list[dict[str, Any]]:
+        found = json.loads(run("search", "--model", model, *job, cwd=tmp_path).out)["plans"]
+        return [{**plan, "model": ""} for plan in found]
+
+    assert plans("config.json") == plans(READABLE[name][1])
 
 
 @pytest.mark.parametrize("name", sorted(set(configs()) - set(READABLE)))
@@ -105,6 +109,8 @@ def test_a_model_written_is_the_model_read(folder: Path, run: Any) -> None:
     assert run("import", "config.json", "-o", "mine.yaml", cwd=folder).code == 0
     before, after = run("memory", "config.json", "--json", cwd=folder), run("memory", "mine.yaml", "--json", cwd=folder)
     figures = [{**json.loads(ran.out), "model": "", "read_from": [], "library_model": ""} for ran in (before, after)]
+    for found in figures:
+        found["recipes"] = [{**recipe, "model": ""} for recipe in found["recipes"]]
     assert figures[0] == figures[1]
 
 

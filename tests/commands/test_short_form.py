@@ -35,8 +35,8 @@ assume: {price: 3 USD/GPU/h}
 
 
 def plans(ran: Any) -> Any:
-    """The plans of an answer as values, whoever states the price."""
-    return [{**plan, "price_source": ""} for plan in json.loads(ran.out)["plans"]]
+    """The plans of an answer as values, whoever states the price and whatever a file calls its model."""
+    return [{**plan, "price_source": "", "model": ""} for plan in json.loads(ran.out)["plans"]]
 
 
 def flags(**given: Any) -> Any:
@@ -214,7 +214,7 @@ def test_a_flag_without_effect_is_said_to_have_none(given: tuple[str, ...], path
 
 def test_gpus_are_counted_in_the_node_that_counts(run: Any) -> None:
     answer = json.loads(run("search", "quickstart", "--gpus", "64", "--set", "cluster.node=gb200-nvl72", "--json").out)
-    assert answer["facts"]["ranks"] == 64
+    assert answer["facts"]["gpus"] == 64
 
 
 def test_a_model_is_weighed_on_a_machine(run: Any) -> None:

@@ -239,7 +239,7 @@ def test_power_slows_state_spaces_whatever_attention_kernel_the_stack_has(stack:
 def test_adding_to_gradients_can_wait_as_the_gradients_can() -> None:
     """Of the first matrix 2 × 4 bytes an element, at the rate of any stream."""
     asked = setting("llama-3-8b")
-    matrix = next(iter(matmuls(asked, shard(asked.model, asked.model.layers[0], 1.0))))
+    matrix = next(iter(matmuls(asked.model, shard(asked.model, asked.model.layers[0], 1.0))))
     wide, narrow = (linear(replace(asked, gradient=width), 4096.0, matrix) for width in (4.0, 2.0))
     seconds = 2 * 2 * matrix.n * matrix.k / asked.memory_bandwidth / asked.memory_share
     assert wide.deferred - narrow.deferred == pytest.approx(seconds)

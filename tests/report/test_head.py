@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from costmodel.documents.case import load
+from costmodel.documents.case import load, load_any
 from costmodel.documents.library import names
 from costmodel.estimate.facts import facts_of
 from costmodel.report.head import fact_fields, head_lines, head_of, title
@@ -120,7 +120,7 @@ def test_the_title_stands_where_nothing_was_set() -> None:
     assert title(load(NAME, ("title=Mine", "cluster.nodes=32"))) == "Mine"
 
 
-@pytest.mark.parametrize("name", names("scenario"))
+@pytest.mark.parametrize("name", [name for name in names("scenario") if load_any(name).kind == "training"])
 def test_a_head_is_two_lines_of_80_columns(name: str) -> None:
     lines = head_lines(facts_of(load(name)))
     assert len(lines) == 2

@@ -193,13 +193,13 @@ def worth_asking() -> dict[str, list[str]]:
     """What to ask `explain` about, by kind: each strategy once, without bands and what equations call their inputs."""
     rooms: dict[str, list[str]] = {}
     for name, equation in EQUATIONS.items():
-        if name not in COLUMNS:
+        if name not in COLUMNS and name not in SERVING_RESULTS:
             rooms.setdefault(equation.room, []).append(name)
     return {
         "results": [name for name in COLUMNS if not name.endswith(("_low", "_high"))],
         "memory": [name for name in LINES if name not in COLUMNS],
         "results of serving": [name for name in SERVING_RESULTS if name not in COLUMNS],
-        "words of serving": list(serving_words()),
+        "words of serving": [word for word in serving_words() if word not in SERVING_RESULTS],
         "strategies": list(strategies()),
         "codes": [*FAULT_CODES, *sorted({**REFUSALS, **SERVING_REFUSALS, **REMARKS, **REASONS})],
         **rooms,

@@ -63,7 +63,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[st
 
 def _commands() -> Iterator[str]:
     program: Any = typer.main.get_command(app)
-    context = typer.Context(program, info_name="costmodel")
+    context = typer.Context(program, info_name="costmodel", **program.context_settings)
     for name, command in program.commands.items():
         inner = typer.Context(command, info_name=name, parent=context)
         yield from (f"## {name}", "", "```text", inspect.cleandoc(command.help or ""), "```", "")

@@ -114,7 +114,7 @@ FAULT_CODES = {
     "unmeasured.yaml, which stands in for parts that were never measured.",
     "D020": "A result or a baseline carries a digest of all that it says, and this one says something else: it was "
     "changed, or cut short, after it was written. What was kept is written again by the command that wrote it.",
-    "X001": "The text is of no format that is read here. The kind is told by its content, by keys that a format knows.",
+    "X001": "The text is of no format that is read here. A format is recognised by its content: its own keys.",
     "X002": "A value that is needed stands nowhere, neither in the file nor as a default of its format. Give the "
     "option that says it.",
     "X003": "The file says something that a document of this program cannot say and that would make a count wrong: an "

@@ -25,6 +25,7 @@ ScenariosArgument = Annotated[
         autocompletion=completion.scenarios,
     ),
 ]
+_WITHIN = "1 %"
 AgainstOption = Annotated[
     Path | None, typer.Option("--against", metavar="FILE", help="Baseline to compare with", show_default=False)
 ]
@@ -37,7 +38,7 @@ def check(
     update: Annotated[bool, typer.Option("--update", help="Write today's figures into the baseline")] = False,
     within: Annotated[
         str, typer.Option("--within", metavar="SHARE", help="How much a watched result may worsen")
-    ] = "1 %",
+    ] = _WITHIN,
     exact: Annotated[bool, typer.Option("--exact", help="No figure may move at all, for better or worse")] = False,
     assignments: SetOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what is kept too")] = False,
@@ -67,6 +68,7 @@ def check(
 
         cases = [load_any(name, assignments or ()) for name in scenarios]
         refused = [("--against", against is not None), ("--update", update), ("--exact", exact)]
+        refused += [("--within", within != _WITHIN)]
         return serving.check(cases, verbose=verbose, refused=refused)
     baseline = _baseline(against, update=update)
     holding = Holding(None if update else baseline, _share(within), exact)

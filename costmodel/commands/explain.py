@@ -17,11 +17,15 @@ from costmodel.report.reply import Reply
 RanksOption = Annotated[
     int | None, typer.Option("--ranks", min=2, max=64, help="Of ring-all-reduce, step by step", show_default=False)
 ]
-MessageOption = Annotated[str, typer.Option("--message", metavar="BYTES", help="Of that, the buffer of a rank")]
+MessageOption = Annotated[
+    str, typer.Option("--message", metavar="BYTES", help="Of that, the buffer of a rank", show_default="1 GB")
+]
 BandwidthOption = Annotated[
     str, typer.Option("--bandwidth", metavar="RATE", help="Of that, a rank's link one way", show_default=False)
 ]
-LatencyOption = Annotated[str, typer.Option("--latency", metavar="TIME", help="Of that, of each step")]
+LatencyOption = Annotated[
+    str, typer.Option("--latency", metavar="TIME", help="Of that, of each step", show_default="0 s")
+]
 _WHAT = Annotated[
     str | None,
     typer.Argument(
@@ -45,9 +49,9 @@ def explain(
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     depth: Annotated[int, typer.Option("--depth", min=1, max=50, help="How far down the tree")] = 3,
     ranks: RanksOption = None,
-    message: MessageOption = "1 GB",
+    message: MessageOption = "",
     bandwidth: BandwidthOption = "",
-    latency: LatencyOption = "0 s",
+    latency: LatencyOption = "",
 ) -> Reply:
     """Why a figure is what it is: equation, inputs, units and source of each; or what a word or code means.
 
@@ -69,7 +73,7 @@ def explain(
     from costmodel.report import tree
 
     what = question.scenario or ""
-    if ranks is not None:
+    if ranks is not None or message or bandwidth or latency:
         return _ring(what, ranks, message, bandwidth, latency)
     if question.is_flags and not _is_scenario(what):
         figure = " ".join(filter(None, (what, quantity, *(more or ())))) or "step_time"
@@ -89,16 +93,18 @@ def explain(
     return Reply(lambda: tree.page(about), lambda: tree.page_json(about))
 
 
-def _ring(word: str | None, ranks: int, message: str, bandwidth: str, latency: str) -> Reply:
+def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, latency: str) -> Reply:
     """An all-reduce over a ring of so many ranks, step by step."""
     from costmodel.explore.explain.ring_steps import ring, usual_bandwidth
     from costmodel.parsing import UnitError, parse
     from costmodel.report import ring_steps
 
-    if word not in ("ring-all-reduce", "ring_time", "ring_chunk"):
-        raise fail("C003", "--ranks is for ring-all-reduce", None, "costmodel explain ring-all-reduce --ranks 4")
+    if ranks is None or word not in ("ring-all-reduce", "ring_time", "ring_chunk"):
+        sentence = "--ranks, with --message, --bandwidth and --latency beside it, is for ring-all-reduce"
+        raise fail("C003", sentence, None, "costmodel explain ring-all-reduce --ranks 4")
     try:
-        sizes = parse(message, "B"), parse(bandwidth, "B/s") if bandwidth else usual_bandwidth(), parse(latency, "s")
+        rate = parse(bandwidth, "B/s") if bandwidth else usual_bandwidth()
+        sizes = parse(message or "1 GB", "B"), rate, parse(latency or "0 s", "s")
     except UnitError as error:
         raise fail("C003", str(error), None, '--message "1 GB" --bandwidth "50 GB/s" --latency "5 us"') from None
     if not (0 < sizes[0] < 1e18 and 0 < sizes[1] < 1e18 and 0 <= sizes[2] < 1e6):

@@ -111,6 +111,7 @@ def search(
     if case.kind == "serving":
         given = [("--pareto", bool(pareto)), ("--over", bool(over)), ("--into", into is not None)]
         given += [("--keep", keep is Keep.ALL), ("--resume", resume), ("--engine", engine != "local")]
+        given += [("--workers", workers is not None), ("--wait", bool(wait))]
         return _serving(case, top or TOP, why_not=why_not, given=given)
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.search.refusals import examples

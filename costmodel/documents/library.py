@@ -162,7 +162,7 @@ def _part(kind: str, name: str) -> str:
     """The accelerator that a spelling of its name means, or the node that stands for its own."""
     from costmodel.documents.spelling import accelerator_named  # it reads documents
 
-    with contextlib.suppress(CostModelError):  # of documents that nobody asked about
+    with contextlib.suppress(CostModelError):  # of documents that are not asked about
         part = accelerator_named(re.sub(r"^\d+ ?[x×] ?", "", name))
         if kind == "accelerator" or not part:
             return part

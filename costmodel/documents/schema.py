@@ -47,7 +47,7 @@ def _text(top: str) -> str:
 
 
 def _one_of(kinds: dict[str, list[type[BaseModel]]]) -> dict[str, object]:
-    """One of the kinds, told apart by the key `schema` where a kind has one form."""
+    """One of the kinds, distinguished by the key `schema` where a kind has one form."""
     models = [model for alike in kinds.values() for model in alike]
     wanted = [(model, "validation") for model in models]
     references, definitions = models_json_schema(wanted, by_alias=True)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """What a job has of its nodes where it uses some of their accelerators: scale-up domain, interfaces, host links.
 
 One rule: what belongs to an accelerator stays with it, its links inside the domain, the interfaces next to it and its
-link to the host; those of idle accelerators help nobody. What belongs to the node, the host's memory, its drives and
+link to the host; those of idle accelerators carry nothing. What belongs to the node, the host's memory, its drives and
 the rent, is shared by the accelerators in use.
 """
 

@@ -40,7 +40,7 @@ _OF_FAMILIES = frozenset(
     for name in option.names
 )
 
-# Keys of the formats that are told apart here and not read: of the versions named in each name.
+# Keys of the formats that are recognised here and not read: of the versions named in each name.
 FORMATS = (
     Format(CONFIG, _words("architectures model_type transformers_version"), _OF_FAMILIES, True),
     Format(

@@ -125,10 +125,10 @@ class _Reader:
             if len(self.faults) == _MOST_FAULTS:
                 raise CostModelError(*self.faults)
         lines.setdefault(name, place.line)
-        begun = self.at
+        value_start = self.at
         value = self.value(inner)
-        width = self.at - begun if not isinstance(value, dict | list) else 1
-        built[key_at(name, place, self.lines.place(begun, inner, width))] = value
+        width = self.at - value_start if not isinstance(value, dict | list) else 1
+        built[key_at(name, place, self.lines.place(value_start, inner, width))] = value
 
     def items(self, path: str) -> Items:
         built = Items()

@@ -201,6 +201,9 @@ def test_explain_traces_results_to_the_documents(run: Any) -> None:
     "args",
     [
         ("search", NAME, "--pareto", "tpot,gpus"),
+        ("search", NAME, "--workers", "2"),
+        ("search", NAME, "--wait", "5 s"),
+        ("check", NAME, "--within", "2 %"),
         ("sweep", NAME, "--over", "plan.tp=4,8", "--best"),
         ("scale", NAME, "--ranks", "8..16"),
         ("scale", "quickstart", "--rate", "1..2"),

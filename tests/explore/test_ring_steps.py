@@ -40,3 +40,5 @@ def test_the_command_takes_sizes_with_their_units(run: Any, faults: Any) -> None
         assert [fault.code for fault in faults(run(*asked, *wrong))] == ["C003"]
     assert [fault.code for fault in faults(run("explain", "gpipe", "--ranks", "4"))] == ["C003"]
     assert run("explain", "ring-all-reduce", "--ranks", "1").code == 2
+    for option in (("--message", "2 GB"), ("--bandwidth", "50 GB/s"), ("--latency", "5 us")):
+        assert run("explain", "ring_time", *option).code == 2, "without --ranks they have no effect"

@@ -32,7 +32,7 @@ def balanced_shares(total: float, speeds: Parts, fixed: Parts, caps: Parts) -> P
 def whole_shares(total: int, speeds: Parts, fixed: Parts, caps: Parts, least: int) -> NDArray[np.int64]:
     """Whole shares that sum to the total, with the earliest last end: layers of stages, micro-batches of replicas.
 
-    Part i would end its j-th item at c + j/s. Handing out one item at a time to whoever would end it first takes the
+    Part i would end its j-th item at c + j/s. Each next item goes to the part that would end it first; that takes the
     earliest of all these ends, so they are sorted and the first are taken; `least` items of each part come before
     all others, and none lies beyond a cap. Without room for the total every part is at its cap.
 

@@ -13,31 +13,31 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from costmodel.documents import foreign
+from costmodel.documents.reader import foreign_readers
 
 if TYPE_CHECKING:
-    from costmodel.documents.case import load
-    from costmodel.estimate.plan import predict
-    from costmodel.explore.face import explain, search
+    from costmodel.documents.reader.resolved_scenario import load
+    from costmodel.estimate.training.predict import predict
+    from costmodel.explore.api import explain, search
 
 __version__ = "0.1.0"
 __all__ = ["explain", "load", "predict", "search"]
 
 _ROOMS = {
-    "load": "costmodel.documents.case",
-    "predict": "costmodel.estimate.plan",
-    "search": "costmodel.explore.face",
-    "explain": "costmodel.explore.face",
+    "load": "costmodel.documents.reader.resolved_scenario",
+    "predict": "costmodel.estimate.training.predict",
+    "search": "costmodel.explore.api",
+    "explain": "costmodel.explore.api",
 }
 
 
-def _config(text: str, file: str) -> foreign.Foreign:
+def _config(text: str, file: str) -> foreign_readers.Foreign:
     """A config.json as a model; its reader is loaded once a scenario names such a file."""
-    read: foreign.ReadForeign = import_module("costmodel.exchange.models").read_model
+    read: foreign_readers.ReadForeign = import_module("costmodel.exchange.models").read_model
     return read(text, file)
 
 
-foreign.register("model", _config)
+foreign_readers.register("model", _config)
 
 
 def __getattr__(name: str) -> Any:

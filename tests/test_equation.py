@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equation import (
+from costmodel.ground.equation import (
     EQUATIONS,
     Combined,
     Leaf,
@@ -27,8 +27,8 @@ from costmodel.equation import (
     trace,
     tracing,
 )
-from costmodel.errors import Place
-from costmodel.units import Figure
+from costmodel.ground.errors import Place
+from costmodel.ground.units import Figure
 
 PLACE = Place("fabric.yaml", 4, 12, "bandwidth")
 

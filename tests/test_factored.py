@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.factored import BATCH, CUT, LAYOUT, STAGE, Factored, Plans
+from costmodel.ground.shared_columns import BATCH, CUT, LAYOUT, STAGE, Factored, Plans
 
 # of a dozen plans, two cuts with one and two stages, these with one and two chunks, and two micro-batches each
 OF_PLAN = {

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel import solvers
-from costmodel.solvers import Curves, Line, fixed_point, greatest_within, last_within
+from costmodel.ground import solvers
+from costmodel.ground.solvers import Curves, Line, fixed_point, greatest_within, last_within
 
 
 def test_examples_run() -> None:

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-from costmodel import counts, parsing, units
-from costmodel.counts import KINDS, words_of
-from costmodel.documents.base import figure
-from costmodel.errors import Place
-from costmodel.parsing import UnitError, example, measured, parse, parse_unit
-from costmodel.units import Figure, Total, gib, show, show_time, significant
+from costmodel.documents.schemas.base import figure
+from costmodel.ground import counts, parsing, units
+from costmodel.ground.counts import KINDS, words_of
+from costmodel.ground.errors import Place
+from costmodel.ground.parsing import UnitError, example, measured, parse, parse_unit
+from costmodel.ground.units import Figure, Total, gib, show, show_time, significant
 
 COUNTED = ("token", "node", "stage GPU", "token/GPU/s", "USD/node/s", "USD/Mtoken", "B/GPU/interface/s")
 UNITS = ("B", "B/s", "FLOP", "FLOP/s", "FLOP/B", "s", "J", "J/s", "USD", "USD/GPU/s", "1", "1/s")

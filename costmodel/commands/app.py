@@ -17,8 +17,8 @@ from costmodel.commands.diff import diff
 from costmodel.commands.documents import init, list_documents, schema, show
 from costmodel.commands.estimate import comm, estimate, memory
 from costmodel.commands.evidence import validate
+from costmodel.commands.exit_codes import guarded
 from costmodel.commands.explain import explain
-from costmodel.commands.guard import guarded
 from costmodel.commands.help_text import Command, Group
 from costmodel.commands.imports import import_file
 from costmodel.commands.measure import measure
@@ -27,7 +27,7 @@ from costmodel.commands.run import run
 from costmodel.commands.search import search
 from costmodel.commands.shared import NoColorOption
 from costmodel.commands.vary import scale, sensitivity, solve, sweep
-from costmodel.report.theme import colour
+from costmodel.report.terminal.style.theme import colour
 
 app = typer.Typer(
     name="costmodel",

@@ -12,8 +12,8 @@ from costmodel.commands import completion
 from costmodel.commands.evidence import WhereOption, chosen_values, named_once
 from costmodel.commands.output import written_together
 from costmodel.commands.shared import VerboseOption, answering
-from costmodel.errors import fail
-from costmodel.report.reply import Reply
+from costmodel.ground.errors import fail
+from costmodel.report.terminal.style.answer import Reply
 
 FilesArgument = Annotated[
     list[str],
@@ -103,10 +103,10 @@ def calibrate(
 
     Next: costmodel show h100-sxm --fitted
     """
-    from costmodel.documents.kernels import of_runs
-    from costmodel.explore.calibrate.calibrate import calibrated
-    from costmodel.explore.calibrate.renewal import decided, renewed
-    from costmodel.report import calibration
+    from costmodel.evidence.calibrate.calibrate import calibrated
+    from costmodel.evidence.calibrate.write_back import decided, renewed
+    from costmodel.exchange.tables.kernel_table import of_runs
+    from costmodel.report.terminal.evidence import calibration
 
     named_once(files)
     runs = of_runs(files[0])
@@ -140,15 +140,15 @@ def _suited(file: str, held: str, of_kernels: Mapping[str, bool], of_runs: Mappi
 def _runs(
     files: list[str], leave_out: LeftOut | None, where: dict[str, list[str]], *, afresh: bool, write: bool
 ) -> Reply:
-    from costmodel.explore.calibrate.sharpened import sharpened, texts
-    from costmodel.report import steps
+    from costmodel.evidence.calibrate.refine_from_runs import sharpened, texts
+    from costmodel.report.terminal.plan import step_times
 
     found = sharpened(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)
     documents = texts(found) if write else {}
     written_together(documents, folder=True)
     return Reply(
-        lambda: steps.sharpening(found, documents),
-        lambda: steps.sharpening_json(found, documents),
+        lambda: step_times.sharpening(found, documents),
+        lambda: step_times.sharpening_json(found, documents),
         yes=not (write and found.why),
         rows="constants",
     )

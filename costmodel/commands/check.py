@@ -10,11 +10,11 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.output import written
 from costmodel.commands.shared import SetOption, answering_in
-from costmodel.errors import CostModelError, Place, fail
-from costmodel.report.reply import Reply
+from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
-    from costmodel.documents.baseline import Baseline
+    from costmodel.documents.schemas.baseline import Baseline
 
 ScenariosArgument = Annotated[
     list[str],
@@ -58,10 +58,10 @@ def check(
 
     Next: costmodel diff A B
     """
-    from costmodel.documents.case import load_any
+    from costmodel.documents.reader.resolved_scenario import load_any
     from costmodel.explore.compare.check import Holding, renewed
     from costmodel.explore.compare.check import check as run
-    from costmodel.report import check as report
+    from costmodel.report.terminal.compare import check as report
 
     if any(_serves(name) for name in scenarios):
         from costmodel.commands import serving
@@ -90,7 +90,7 @@ def check(
 
 def _serves(name: str) -> bool:
     """Whether a scenario serves; what cannot be read is said by the check itself."""
-    from costmodel.documents.case import load_any
+    from costmodel.documents.reader.resolved_scenario import load_any
 
     try:
         return name != "-" and load_any(name).kind == "serving"
@@ -100,7 +100,7 @@ def _serves(name: str) -> bool:
 
 def _baseline(path: Path | None, *, update: bool) -> Baseline | None:
     """The baseline to compare with; one that is still to be written may be missing."""
-    from costmodel.documents.baseline import read_baseline
+    from costmodel.documents.schemas.baseline import read_baseline
 
     if path is None:
         if update:
@@ -115,7 +115,7 @@ def _baseline(path: Path | None, *, update: bool) -> Baseline | None:
 
 
 def _share(text: str) -> float:
-    from costmodel.parsing import UnitError, parse
+    from costmodel.ground.parsing import UnitError, parse
 
     try:
         share = parse(text, "1")

@@ -8,7 +8,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.shared import SetOption, answering
-from costmodel.report.reply import Reply
+from costmodel.report.terminal.style.answer import Reply
 
 
 @answering
@@ -54,7 +54,7 @@ def collective(
     """
     from costmodel.explore.collective import collective as answer_of
     from costmodel.explore.short_form import DEFAULT_NODE, Flags
-    from costmodel.report import collective as report
+    from costmodel.report.terminal.plan import collective as report
 
     machine = DEFAULT_NODE if gpu is None and node is None else node
     alone = () if gpus is not None else ("cluster.nodes=1",)

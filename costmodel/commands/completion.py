@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from glob import escape, iglob
 from typing import get_args
 
-from costmodel.choices import Schedule
-from costmodel.documents.folders import FOLDER_OF, SUFFIXES, names, plural
+from costmodel.documents.reader.folders import FOLDER_OF, SUFFIXES, names, plural
+from costmodel.ground.choices import Schedule
 
 
 def _beginning(known: Iterable[str], incomplete: str) -> list[str]:
@@ -42,14 +42,14 @@ def shelves(incomplete: str) -> list[str]:
 
 def keys(incomplete: str) -> list[str]:
     """Keys of a scenario and of the documents it names."""
-    from costmodel.documents.keys import all_keys
+    from costmodel.documents.keys.key_list import all_keys
 
     return _beginning((key.path for key in all_keys()), incomplete)
 
 
 def assignments(incomplete: str) -> list[str]:
     """path=value of --set: paths, and behind the sign values."""
-    from costmodel.documents.keys import values_of
+    from costmodel.documents.keys.key_list import values_of
 
     path, sign, _ = incomplete.partition("=")
     return _beginning((f"{path}={value}" for value in values_of(path)), incomplete) if sign else keys(incomplete)
@@ -82,7 +82,7 @@ def stacks(incomplete: str) -> list[str]:
 
 def precisions(incomplete: str) -> list[str]:
     """Types of the matmuls."""
-    from costmodel.documents.precision import Precision
+    from costmodel.documents.schemas.precision import Precision
 
     return _beginning(get_args(Precision), incomplete)
 
@@ -108,7 +108,7 @@ def quantities(incomplete: str) -> list[str]:
 
 def pairs(incomplete: str) -> list[str]:
     """Two results with a comma between."""
-    from costmodel.estimate.costs import COLUMNS
+    from costmodel.estimate.shared.results import COLUMNS
 
     first, comma, _ = incomplete.partition(",")
     ranked = [name for name, column in COLUMNS.items() if column.better != "neither"]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from costmodel.commands.shared import ScenarioArgument, SetOption, answering
-from costmodel.report.reply import Reply
+from costmodel.report.terminal.style.answer import Reply
 
 StepOption = Annotated[
     str, typer.Option("--step", metavar="TIME", help="Measured time of a step, e.g. 18.9s", show_default=False)
@@ -50,18 +50,18 @@ def diagnose(
 
     Next: costmodel sensitivity SCENARIO
     """
-    from costmodel.documents.case import load
-    from costmodel.estimate.plan import predict
+    from costmodel.documents.reader.resolved_scenario import load
+    from costmodel.estimate.training.predict import predict
     from costmodel.explore.diagnose.diagnose import diagnose as explained
     from costmodel.explore.diagnose.measured import measured
     from costmodel.explore.diagnose.prediction import of_evaluation
-    from costmodel.report import diagnose as report
-    from costmodel.report import machine
-    from costmodel.report.plan import refusal
+    from costmodel.report.machine import json_answer
+    from costmodel.report.terminal.compare import diagnose as report
+    from costmodel.report.terminal.plan.plan_lines import refusal
 
     asked = predict(load(scenario, assignments or ()))
     if asked.refused:
-        return Reply(lambda: refusal(asked), lambda: machine.estimate(asked), "refused", yes=False)
+        return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), "refused", yes=False)
     base = of_evaluation(asked.evaluation)
     given = measured(asked.setting, base, {"step_time": step, "mfu": mfu, "tokens_per_s": tokens}, terms or [], table)
     found = explained(asked, base, given)

@@ -8,8 +8,8 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.shared import SetOption, answering
-from costmodel.errors import CostModelError, Place, fail
-from costmodel.report.reply import Reply
+from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.report.terminal.style.answer import Reply
 
 BeforeArgument = Annotated[
     str,
@@ -60,8 +60,8 @@ def diff(
     Next: costmodel check SCENARIO --against BASELINE
     """
     from costmodel.explore.compare.compare import compare
-    from costmodel.explore.compare.stored import side_of
-    from costmodel.report import compare as report
+    from costmodel.explore.compare.comparison_sides import side_of
+    from costmodel.report.terminal.compare import compare as report
 
     if not (after or plans or assignments):
         raise fail("C013", "there is nothing to compare with", None, "name another scenario, or add --set or --plans")
@@ -70,7 +70,7 @@ def diff(
     first, second = _ranks(plans)
     if _serves(before):
         from costmodel.commands import serving
-        from costmodel.documents.case import load_any
+        from costmodel.documents.reader.resolved_scenario import load_any
 
         serving.without("diff", [("--plans", bool(plans))])
         sides = load_any(before), load_any(after or before, assignments or ())
@@ -85,7 +85,7 @@ def diff(
 
 def _serves(name: str) -> bool:
     """Whether a scenario serves; what cannot be read is said by the comparison itself."""
-    from costmodel.documents.case import load_any
+    from costmodel.documents.reader.resolved_scenario import load_any
 
     try:
         return name != "-" and load_any(name).kind == "serving"

@@ -9,8 +9,8 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.shared import answering
-from costmodel.errors import Place, fail
-from costmodel.report.reply import Reply
+from costmodel.ground.errors import Place, fail
+from costmodel.report.terminal.style.answer import Reply
 
 
 class Shelf(StrEnum):
@@ -92,8 +92,8 @@ _SHELVES = {word: shelf for shelf, words in _WORDS.items() for word in words.spl
 
 def _shelf(word: str) -> Shelf:
     """The group of documents that a word names, one or several."""
-    from costmodel.documents.suggestions import nearest
-    from costmodel.errors import fail
+    from costmodel.documents.keys.suggestions import nearest
+    from costmodel.ground.errors import fail
 
     if word.lower() in _SHELVES:
         return _SHELVES[word.lower()]
@@ -134,8 +134,8 @@ def list_documents(
 
     Next: costmodel show NAME
     """
-    from costmodel.documents.library import by_maker, title_of
-    from costmodel.report import documents as report
+    from costmodel.documents.reader.library import by_maker, title_of
+    from costmodel.report.terminal.documents import documents as report
 
     asked = None if shelf is None else _shelf(shelf)
     if asked is Shelf.KEYS:
@@ -149,8 +149,8 @@ def list_documents(
 
 def _keys(prefix: str) -> Reply:
     """Every key that --set takes and that begins so."""
-    from costmodel.documents.keys import keys_of
-    from costmodel.report import documents as report
+    from costmodel.documents.keys.key_list import keys_of
+    from costmodel.report.terminal.documents import documents as report
 
     found = keys_of(prefix)
     return Reply(lambda: report.keys(found), lambda: report.keys_json(found), "keys")
@@ -175,8 +175,8 @@ def show(
 
     Next: costmodel estimate mine.yaml
     """
-    from costmodel.documents.library import text_of
-    from costmodel.report import documents as report
+    from costmodel.documents.reader.library import text_of
+    from costmodel.report.terminal.documents import documents as report
 
     found = text_of(name, fitted=fitted)
     return Reply(lambda: report.documents(found), lambda: report.documents_json(found))
@@ -195,8 +195,8 @@ def init() -> Reply:
 
     Next: costmodel search mine.yaml
     """
-    from costmodel.documents.library import text_of
-    from costmodel.report import documents as report
+    from costmodel.documents.reader.library import text_of
+    from costmodel.report.terminal.documents import documents as report
 
     ((kind, file, text),) = text_of(_START)
     _, _, rest = text.partition("\n")  # the first line leads to the schema beside the shipped file
@@ -218,8 +218,8 @@ def schema(
 
     Next: costmodel init > mine.yaml
     """
-    from costmodel.documents.schema import schema_of
-    from costmodel.report import documents as report
+    from costmodel.documents.keys.json_schema import schema_of
+    from costmodel.report.terminal.documents import documents as report
 
     told = schema_of(kind)
     return Reply(lambda: report.schema(told), lambda: told)

@@ -10,20 +10,20 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.shared import VerboseOption, answering
 from costmodel.commands.short_form import Question, asking
-from costmodel.report.reply import Reply
+from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
-    from costmodel.documents.case import LoadedScenario
-    from costmodel.estimate.plan import Answer
-    from costmodel.estimate.serving.plan import ServingAnswer
+    from costmodel.documents.reader.resolved_scenario import LoadedScenario
+    from costmodel.estimate.serving.predict_serving import ServingAnswer
+    from costmodel.estimate.training.predict import Answer
 
 # Everything heavy is imported by the command that needs it, so that --help is quick.
 
 
 def predicted(case: LoadedScenario) -> Answer:
     """The training scenario's own plan, evaluated."""
-    from costmodel.documents.case import training
-    from costmodel.estimate.plan import predict
+    from costmodel.documents.reader.resolved_scenario import training
+    from costmodel.estimate.training.predict import predict
 
     return predict(training(case))
 
@@ -52,12 +52,12 @@ def estimate(question: Question, verbose: VerboseOption = False) -> Reply:
         from costmodel.commands import serving
 
         return serving.estimate(case, verbose=verbose)
-    from costmodel.report import estimate as report
-    from costmodel.report import machine
+    from costmodel.report.machine import json_answer
+    from costmodel.report.terminal.plan import estimate as report
 
     asked = predicted(case)
     said = report.estimate
-    return Reply(lambda: said(asked, verbose=verbose), lambda: machine.estimate(asked), "plans", yes=works(asked))
+    return Reply(lambda: said(asked, verbose=verbose), lambda: json_answer.estimate(asked), "plans", yes=works(asked))
 
 
 _SCENARIO_OR_MODEL = Annotated[
@@ -84,8 +84,9 @@ def memory(question: Question, verbose: VerboseOption = False) -> Reply:
 
     Next: costmodel explain SCENARIO memory_peak
     """
-    from costmodel.explore.explain.alone import is_model
-    from costmodel.report import ledger, machine
+    from costmodel.explore.explain.model_memory import is_model
+    from costmodel.report.machine import json_answer
+    from costmodel.report.terminal.plan import memory_breakdown
 
     if question.scenario is not None and is_model(question.scenario):
         if question.is_plain:
@@ -97,17 +98,18 @@ def memory(question: Question, verbose: VerboseOption = False) -> Reply:
 
         return serving.memory(case, verbose=verbose)
     asked = predicted(case)
-    said = ledger.memory
-    return Reply(lambda: said(asked, verbose=verbose), lambda: machine.memory(asked), "ledger", yes=works(asked))
+    said = memory_breakdown.memory
+    return Reply(lambda: said(asked, verbose=verbose), lambda: json_answer.memory(asked), "ledger", yes=works(asked))
 
 
 def _model_memory(model: str, *, verbose: bool) -> Reply:
     """A model alone."""
-    from costmodel.explore.explain.alone import alone
-    from costmodel.report import ledger, machine
+    from costmodel.explore.explain.model_memory import alone
+    from costmodel.report.machine import json_answer
+    from costmodel.report.terminal.plan import memory_breakdown
 
-    facts, lines = alone(model), ledger.model_memory
-    return Reply(lambda: lines(facts, verbose=verbose), lambda: machine.model_memory(facts), "recipes")
+    facts, lines = alone(model), memory_breakdown.model_memory
+    return Reply(lambda: lines(facts, verbose=verbose), lambda: json_answer.model_memory(facts), "recipes")
 
 
 @answering
@@ -123,7 +125,8 @@ def comm(question: Question) -> Reply:
 
     Next: costmodel explain SCENARIO tp_exposed
     """
-    from costmodel.report import communication, machine
+    from costmodel.report.machine import json_answer
+    from costmodel.report.terminal.plan import communication
 
     case = question.loaded()
     if case.kind == "serving":
@@ -132,4 +135,4 @@ def comm(question: Question) -> Reply:
         return serving.comm(case)
     asked = predicted(case)
     said = communication.communication
-    return Reply(lambda: said(asked), lambda: machine.communication(asked), "transfers", yes=works(asked))
+    return Reply(lambda: said(asked), lambda: json_answer.communication(asked), "transfers", yes=works(asked))

@@ -11,11 +11,11 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.shared import answering
-from costmodel.errors import Place, fail
-from costmodel.report.reply import Reply
+from costmodel.ground.errors import Place, fail
+from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
-    from costmodel.explore.validate.validate import Validated
+    from costmodel.evidence.validate.validate import Validated
 
 
 class Asked(StrEnum):
@@ -95,8 +95,8 @@ def validate(
 
     Next: costmodel show korthikanti-2022
     """
-    from costmodel.explore.validate.validate import validated
-    from costmodel.report import evidence
+    from costmodel.evidence.validate.validate import validated
+    from costmodel.report.terminal.evidence import evidence
 
     kinds: dict[Asked, Literal["time", "memory"]] = {
         Asked.TIME: "time", Asked.MEMORY: "memory", Asked.REGRET: "time"
@@ -114,8 +114,8 @@ def validate(
 
 
 def _regret(found: list[Validated], by: Grouping | None, worst: int) -> Reply:
-    from costmodel.explore.validate.regret import sweeps
-    from costmodel.report import regret
+    from costmodel.evidence.validate.regret import sweeps
+    from costmodel.report.terminal.evidence import regret
 
     made = sweeps(found)
     return Reply(

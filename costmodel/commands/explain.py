@@ -11,8 +11,8 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.shared import answering
 from costmodel.commands.short_form import Question, asking
-from costmodel.errors import fail
-from costmodel.report.reply import Reply
+from costmodel.ground.errors import fail
+from costmodel.report.terminal.style.answer import Reply
 
 RanksOption = Annotated[
     int | None, typer.Option("--ranks", min=2, max=64, help="Of ring-all-reduce, step by step", show_default=False)
@@ -70,7 +70,7 @@ def explain(
     """
     from costmodel.explore.explain.labels import meaning_of
     from costmodel.explore.explain.pages import page
-    from costmodel.report import tree
+    from costmodel.report.terminal.documents import tree
 
     what = question.scenario or ""
     if ranks is not None or message or bandwidth or latency:
@@ -96,8 +96,8 @@ def explain(
 def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, latency: str) -> Reply:
     """An all-reduce over a ring of so many ranks, step by step."""
     from costmodel.explore.explain.ring_steps import ring, usual_bandwidth
-    from costmodel.parsing import UnitError, parse
-    from costmodel.report import ring_steps
+    from costmodel.ground.parsing import UnitError, parse
+    from costmodel.report.terminal.plan import ring_steps
 
     if ranks is None or word not in ("ring-all-reduce", "ring_time", "ring_chunk"):
         sentence = "--ranks, with --message, --bandwidth and --latency beside it, is for ring-all-reduce"
@@ -117,29 +117,30 @@ def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, lat
 
 def _plan(question: Question) -> Reply:
     """The scenario's plan beside its neighbours."""
-    from costmodel.estimate.plan import predict
+    from costmodel.estimate.training.predict import predict
     from costmodel.explore.explain.neighbours import neighbours
-    from costmodel.report import machine
-    from costmodel.report import neighbours as report
-    from costmodel.report.plan import refusal
+    from costmodel.report.machine import json_answer
+    from costmodel.report.terminal.plan import neighbours as report
+    from costmodel.report.terminal.plan.plan_lines import refusal
 
     asked = predict(question.case())
     if asked.refused:
-        return Reply(lambda: refusal(asked), lambda: machine.estimate(asked), "refused", yes=False)
+        return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), "refused", yes=False)
     others = neighbours(asked)
     return Reply(lambda: report.plan(asked, others), lambda: report.plan_json(asked, others), "neighbours")
 
 
 def _figure(question: Question, quantity: str, depth: int) -> Reply:
     """A figure of a scenario's plan, as a tree of equations."""
-    from costmodel.documents.case import training
-    from costmodel.estimate.plan import predict
+    from costmodel.documents.reader.resolved_scenario import training
+    from costmodel.estimate.training.predict import predict
+    from costmodel.explore.api import explain as explain_figure
     from costmodel.explore.explain.explain import quantities
     from costmodel.explore.explain.labels import meaning_of
     from costmodel.explore.explain.pages import all_words
-    from costmodel.explore.face import explain as explain_figure
-    from costmodel.report import machine, tree
-    from costmodel.report.plan import refusal
+    from costmodel.report.machine import json_answer
+    from costmodel.report.terminal.documents import tree
+    from costmodel.report.terminal.plan.plan_lines import refusal
 
     loaded = question.loaded()
     if loaded.kind == "serving":
@@ -152,7 +153,7 @@ def _figure(question: Question, quantity: str, depth: int) -> Reply:
     case = training(loaded)
     asked = predict(case)
     if asked.refused:
-        return Reply(lambda: refusal(asked), lambda: machine.estimate(asked), yes=False)
+        return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), yes=False)
     node = explain_figure(case, quantity)
     return Reply(lambda: tree.tree(case, node, depth), lambda: tree.tree_json(case, node))
 
@@ -166,6 +167,6 @@ def _asked_of_a_scenario(what: str, quantity: str) -> bool:
 
 def _is_scenario(what: str) -> bool:
     """Whether a word names a scenario, or a file that may hold one."""
-    from costmodel.documents.folders import SUFFIXES, names
+    from costmodel.documents.reader.folders import SUFFIXES, names
 
     return what == "-" or what in names("scenario") or what.endswith(SUFFIXES)

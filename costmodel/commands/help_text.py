@@ -12,8 +12,8 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from costmodel.commands.output import printed
-from costmodel.report.layout import Grid, Line, laid, typed
-from costmodel.report.theme import BAD, DIM, HEAD, styled, terminal_width
+from costmodel.report.terminal.style.layout import Grid, Line, laid, typed
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled, terminal_width
 
 _PIPED = 80  # columns of help that no terminal shows
 _MOST_NAMES = 0.45  # share of a line beyond which names stand above what they mean

@@ -8,7 +8,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.shared import answering
-from costmodel.report.reply import Filed, Reply
+from costmodel.report.terminal.style.answer import Filed, Reply
 
 
 @answering
@@ -49,17 +49,17 @@ def import_file(
 
     Next: costmodel estimate mine.yaml
     """
-    from costmodel.explore.imports import Beside
-    from costmodel.explore.imports import import_file as read
-    from costmodel.report import imports as report
-    from costmodel.report import machine
+    from costmodel.explore.import_file import Beside
+    from costmodel.explore.import_file import import_file as read
+    from costmodel.report.machine import json_answer
+    from costmodel.report.terminal.documents import imports as report
 
     read_file = read(file, Beside(node, nodes, vocab, partial))
     found = read_file.found
     lost = bool(found.warnings) or any(loss.kind == "cannot be said" for loss in found.losses)
     return Reply(
         lambda: report.document(read_file),
-        lambda: report.as_json(read_file, machine.plain(found.document)),
+        lambda: report.as_json(read_file, json_answer.plain(found.document)),
         yes=not (strict and lost),
         filed=Filed(read_file.text_of, lambda path: report.summary(read_file, path)),
     )

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from costmodel.commands.guard import Exit
+from costmodel.commands.exit_codes import Exit
 from costmodel.commands.shared import answering
-from costmodel.report.reply import Reply
-from costmodel.report.theme import DIM, console
+from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.theme import DIM, console
 
 
 class Kind(StrEnum):
@@ -62,13 +62,13 @@ def measure(
 
     Next: costmodel calibrate mine.csv --write
     """
-    from costmodel.commands.watching import stoppable
-    from costmodel.explore.measure.collectives import measured_collectives
-    from costmodel.explore.measure.measure import measured, named
-    from costmodel.explore.measure.operators import BRIEF, WHOLE, Session
-    from costmodel.explore.measure.predicted import with_predictions
-    from costmodel.explore.measure.stopwatch import device as found_device
-    from costmodel.report import measured as report
+    from costmodel.commands.progress import stoppable
+    from costmodel.evidence.measure.layers_beside_kernels import with_predictions
+    from costmodel.evidence.measure.measure import measured, named
+    from costmodel.evidence.measure.operators import BRIEF, WHOLE, Session
+    from costmodel.evidence.measure.stopwatch import device as found_device
+    from costmodel.evidence.measure.time_collectives import measured_collectives
+    from costmodel.report.terminal.evidence import measured as report
 
     here = found_device(device.value if device else None)
 

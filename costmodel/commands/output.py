@@ -12,8 +12,8 @@ from typing import TextIO
 
 from rich.text import Text
 
-from costmodel.errors import Place, fail
-from costmodel.report.theme import console
+from costmodel.ground.errors import Place, fail
+from costmodel.report.terminal.style.theme import console
 
 _OTHER_FORMATS = {".parquet", ".html", ".xlsx", ".pdf"}
 

@@ -10,7 +10,7 @@ from costmodel.commands import completion
 from costmodel.commands.estimate import works
 from costmodel.commands.shared import answering
 from costmodel.commands.short_form import Question, asking
-from costmodel.report.reply import Reply
+from costmodel.report.terminal.style.answer import Reply
 
 
 @answering
@@ -39,7 +39,7 @@ def pipeline(
     Next: costmodel explain SCENARIO bubble
     """
     from costmodel.explore.explain.pipelines import named, pipelines
-    from costmodel.report import pipeline as report
+    from costmodel.report.terminal.plan import pipeline as report
 
     schedules = named(schedule)
     found = pipelines(question.case(), schedules)

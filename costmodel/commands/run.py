@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costmodel.commands.estimate import works
 from costmodel.commands.shared import ScenarioArgument, SetOption, VerboseOption, answering
-from costmodel.report.reply import Reply
+from costmodel.report.terminal.style.answer import Reply
 
 
 @answering
@@ -20,10 +20,10 @@ def run(scenario: ScenarioArgument, assignments: SetOption = None, verbose: Verb
 
     Next: costmodel explain SCENARIO goodput --set run={}
     """
-    from costmodel.documents.case import load
-    from costmodel.documents.variation import vary
-    from costmodel.estimate.plan import predict
-    from costmodel.report import run as report
+    from costmodel.documents.reader.override_case import vary
+    from costmodel.documents.reader.resolved_scenario import load
+    from costmodel.estimate.training.predict import predict
+    from costmodel.report.terminal.plan import run as report
 
     case = load(scenario, assignments or ())
     asked = predict(case if case.scenario.run is not None else vary(case, ["run={}"]))

@@ -13,11 +13,11 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.shared import answering
 from costmodel.commands.short_form import Question, asking
-from costmodel.errors import Place, fail
-from costmodel.report.reply import Reply
+from costmodel.ground.errors import Place, fail
+from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
-    from costmodel.documents.case import Case, LoadedScenario
+    from costmodel.documents.reader.resolved_scenario import Case, LoadedScenario
     from costmodel.explore.search.ranges import Axis
     from costmodel.explore.search.search import Found
     from costmodel.explore.search.stream import How
@@ -105,7 +105,7 @@ def search(
 
     Next: costmodel estimate SCENARIO --set plan.tp=…
     """
-    from costmodel.documents.case import training
+    from costmodel.documents.reader.resolved_scenario import training
 
     case = question.loaded(planned=False)
     if case.kind == "serving":
@@ -116,7 +116,8 @@ def search(
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.search.refusals import examples
     from costmodel.explore.search.stream import How
-    from costmodel.report import machine, ranking
+    from costmodel.report.machine import json_answer
+    from costmodel.report.terminal.search import ranking
 
     if into is None and (resume or keep is Keep.ALL):
         raise fail("C021", f"{'--resume' if resume else '--keep all'} needs a folder", None, "add --into FOLDER")
@@ -125,7 +126,7 @@ def search(
     shown = examples(found) if why_not else None
     rows = "refused" if why_not else "pareto.plans" if pareto else "plans"
     count = top or (FRONT if pareto else TOP)
-    lines, result = lambda: ranking.search(found, count, shown), lambda: machine.search(found, shown)
+    lines, result = lambda: ranking.search(found, count, shown), lambda: json_answer.search(found, shown)
     return Reply(lines, result, rows, yes=bool(found.best), stopped=found.stopped)
 
 
@@ -140,10 +141,10 @@ def _serving(case: LoadedScenario, top: int, *, why_not: bool, given: Sequence[t
 def _found(case: Case, how: How, top: int, pareto: str, over: Sequence[Axis]) -> Found:
     """The search itself, watched and ready to be stopped."""
     from costmodel.commands.output import printed
-    from costmodel.commands.watching import metered, stoppable
+    from costmodel.commands.progress import metered, stoppable
     from costmodel.explore.search.search import search
-    from costmodel.report.progress import of_search
-    from costmodel.report.theme import styled
+    from costmodel.report.terminal.style.progress import of_search
+    from costmodel.report.terminal.style.theme import styled
 
     objective = case.scenario.objective
     with stoppable() as stop, metered() as show:
@@ -158,7 +159,7 @@ def _found(case: Case, how: How, top: int, pareto: str, over: Sequence[Axis]) ->
 def _seconds(text: str) -> float:
     """How long to wait, in seconds."""
     from costmodel.explore.search.engine import WAIT
-    from costmodel.parsing import UnitError, parse
+    from costmodel.ground.parsing import UnitError, parse
 
     try:
         seconds = parse(text, "s") if text else WAIT

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from costmodel.documents.case import LoadedScenario
-from costmodel.documents.serving.case import serving
-from costmodel.errors import fail
-from costmodel.estimate.serving.plan import ServingAnswer, predict
-from costmodel.report.reply import Reply
-from costmodel.report.serving import communication as communication_report
-from costmodel.report.serving import estimate as estimate_report
-from costmodel.report.serving import machine
-from costmodel.report.serving import memory as memory_report
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.reader.serving_scenario import serving
+from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
+from costmodel.ground.errors import fail
+from costmodel.report.machine import serving_json
+from costmodel.report.terminal.serving import serving_communication as communication_report
+from costmodel.report.terminal.serving import serving_estimate as estimate_report
+from costmodel.report.terminal.serving import serving_memory as memory_report
+from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.explore.search.ranges import Axis
@@ -27,38 +27,38 @@ def _works(answer: ServingAnswer) -> bool:
 def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
     """The answer of `estimate`."""
     asked, said = predict(serving(case)), estimate_report.estimate
-    return Reply(lambda: said(asked, verbose=verbose), lambda: machine.estimate(asked), "plans", yes=_works(asked))
+    return Reply(lambda: said(asked, verbose=verbose), lambda: serving_json.estimate(asked), "plans", yes=_works(asked))
 
 
 def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
     """The answer of `memory`."""
     asked, said = predict(serving(case)), memory_report.memory
-    return Reply(lambda: said(asked, verbose=verbose), lambda: machine.memory(asked), "ledger", yes=_works(asked))
+    return Reply(lambda: said(asked, verbose=verbose), lambda: serving_json.memory(asked), "ledger", yes=_works(asked))
 
 
 def comm(case: LoadedScenario) -> Reply:
     """The answer of `comm`."""
     asked, said = predict(serving(case)), communication_report.communication
-    return Reply(lambda: said(asked), lambda: machine.communication(asked), "transfers", yes=_works(asked))
+    return Reply(lambda: said(asked), lambda: serving_json.communication(asked), "transfers", yes=_works(asked))
 
 
 def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
     """The answer of `explain` about a figure of the scenario's plan."""
-    from costmodel.explore.serving.explain import explain as explain_figure
-    from costmodel.report.serving import tree
+    from costmodel.explore.serving.explain_serving import explain as explain_figure
+    from costmodel.report.terminal.serving import serving_tree
 
     asked = predict(serving(case))
     if asked.refused:
-        return Reply(lambda: estimate_report.estimate(asked), lambda: machine.estimate(asked), yes=False)
+        return Reply(lambda: estimate_report.estimate(asked), lambda: serving_json.estimate(asked), yes=False)
     node = explain_figure(asked.inputs, quantity)
-    return Reply(lambda: tree.tree(asked, node, depth), lambda: tree.tree_json(asked, node))
+    return Reply(lambda: serving_tree.tree(asked, node, depth), lambda: serving_tree.tree_json(asked, node))
 
 
 def search(case: LoadedScenario, top: int, *, why_not: bool) -> Reply:
     """The answer of `search`."""
-    from costmodel.estimate.serving.inputs import inputs_of
-    from costmodel.explore.serving.search import search as search_space
-    from costmodel.report.serving import search as report
+    from costmodel.estimate.serving.serving_inputs import inputs_of
+    from costmodel.explore.serving.search_layouts import search as search_space
+    from costmodel.report.terminal.serving import serving_search as report
 
     found = search_space(inputs_of(serving(case)), top)
     rows = "refused" if why_not else "plans"
@@ -75,8 +75,8 @@ def without(command: str, given: Sequence[tuple[str, bool]]) -> None:
 
 def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
     """The answer of `sweep`."""
-    from costmodel.explore.serving.vary import sweep as run
-    from costmodel.report.serving import vary as report
+    from costmodel.explore.serving.vary_serving import sweep as run
+    from costmodel.report.terminal.serving import serving_vary as report
 
     without("sweep", refused)
     found = run(serving(case), axes, show)
@@ -91,8 +91,8 @@ def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Seq
 def scale(case: LoadedScenario, rates: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
     """The answer of `scale`: as many replicas as each rate needs."""
     from costmodel.explore.search.ranges import values_of
-    from costmodel.explore.serving.vary import by_rate
-    from costmodel.report.serving import vary as report
+    from costmodel.explore.serving.vary_serving import by_rate
+    from costmodel.report.terminal.serving import serving_vary as report
 
     without("scale", refused)
     if not rates:
@@ -106,8 +106,8 @@ def scale(case: LoadedScenario, rates: str, *, refused: Sequence[tuple[str, bool
 
 def solve(case: LoadedScenario, vary: str, wanted: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
     """The answer of `solve`."""
-    from costmodel.explore.serving.vary import solve as run
-    from costmodel.report.serving import vary as report
+    from costmodel.explore.serving.vary_serving import solve as run
+    from costmodel.report.terminal.serving import serving_vary as report
 
     without("solve", refused)
     found = run(serving(case), vary, wanted)
@@ -116,8 +116,8 @@ def solve(case: LoadedScenario, vary: str, wanted: str, *, refused: Sequence[tup
 
 def check(cases: Sequence[LoadedScenario], *, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
     """The answer of `check`."""
-    from costmodel.explore.serving.compare import check as run
-    from costmodel.report.serving import compare as report
+    from costmodel.explore.serving.compare_serving import check as run
+    from costmodel.report.terminal.serving import serving_compare as report
 
     without("check", refused)
     found = run([serving(case) for case in cases])
@@ -128,8 +128,8 @@ def check(cases: Sequence[LoadedScenario], *, verbose: bool, refused: Sequence[t
 def diff(before: LoadedScenario, after: LoadedScenario, title: str, *, exit_code: bool) -> Reply:
     """The answer of `diff`."""
     from costmodel.explore.compare.compare import compare
-    from costmodel.explore.serving.compare import side
-    from costmodel.report.serving import compare as report
+    from costmodel.explore.serving.compare_serving import side
+    from costmodel.report.terminal.serving import serving_compare as report
 
     found = compare(side(before.name, serving(before)), side(after.name, serving(after)))
     yes = found.same or not exit_code

@@ -13,13 +13,13 @@ from typing import Annotated, Any, get_args
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.guard import Exit
+from costmodel.commands.exit_codes import Exit
 from costmodel.commands.output import allowed, printed, written
-from costmodel.errors import CostModelError, fail
-from costmodel.report.github import of_faults
-from costmodel.report.layout import laid
-from costmodel.report.reply import Filed, Reply
-from costmodel.report.theme import colour, harmless, terminal_width
+from costmodel.ground.errors import CostModelError, fail
+from costmodel.report.machine.github import of_faults
+from costmodel.report.terminal.style.answer import Filed, Reply
+from costmodel.report.terminal.style.layout import laid
+from costmodel.report.terminal.style.theme import colour, harmless, terminal_width
 
 
 class Format(StrEnum):
@@ -125,7 +125,7 @@ def _file(reply: Reply, filed: Filed, path: Path) -> None:
 
 def _form(reply: Reply, form: str) -> str | bytes:
     """The reply in a form for programs; nothing where people read it."""
-    from costmodel.report import formats, parquet
+    from costmodel.report.machine import formats, parquet
 
     if form == Format.JSON:
         return formats.json_text(reply.result())

@@ -14,11 +14,11 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.output import allowed, written
 from costmodel.commands.shared import SetOption
-from costmodel.errors import Place, fail
-from costmodel.report.reply import Reply
+from costmodel.ground.errors import Place, fail
+from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
-    from costmodel.documents.case import Case, LoadedScenario
+    from costmodel.documents.reader.resolved_scenario import Case, LoadedScenario
 
 # Everything heavy is imported by the command that needs it, so that --help is quick.
 
@@ -64,13 +64,13 @@ class Question:
 
     def case(self, *, planned: bool = True) -> Case:
         """The training scenario loaded; one in flags alone has the best plan of its search where a plan is needed."""
-        from costmodel.documents.case import training
+        from costmodel.documents.reader.resolved_scenario import training
 
         return training(self.loaded(planned=planned))
 
     def loaded(self, *, planned: bool = True) -> LoadedScenario:
         """The scenario loaded, whatever its workload; flags and --write are of training."""
-        from costmodel.documents.case import load_any, training
+        from costmodel.documents.reader.resolved_scenario import load_any, training
 
         if self.write is not None:
             allowed(self.write, force=False)
@@ -153,10 +153,10 @@ def _flags(
 
 def with_best_plan(case: Case) -> Case:
     """A case of flags with the best plan of its search, or else the nearest to fit; keys that --set gives are held."""
-    from costmodel.documents.assumed import Assumed
-    from costmodel.documents.variation import vary
+    from costmodel.documents.reader.override_case import vary
+    from costmodel.documents.schemas.default_values import Assumed
     from costmodel.explore.search.search import search
-    from costmodel.report.suggest import plan_settings
+    from costmodel.report.terminal.plan.next_commands import plan_settings
 
     found = search(case, 1, workers=1)
     rows = found.best or found.tally.closest.rows or found.tally.nearest.rows
@@ -176,8 +176,8 @@ def with_best_plan(case: Case) -> Case:
 
 def write_scenario(case: Case, path: Path) -> Case:
     """The case, written as a scenario to a file, which it says."""
-    from costmodel.exchange.scenario_text import scenario_text
-    from costmodel.report.head import title
+    from costmodel.exchange.writing.scenario_text import scenario_text
+    from costmodel.report.terminal.style.head import title
 
     written(path, scenario_text(case, path, title(case)))
     remark = f"wrote {path}: costmodel search {path}"

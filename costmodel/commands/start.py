@@ -6,8 +6,8 @@ import contextlib
 import os
 from typing import NoReturn
 
-from costmodel.commands.surroundings import check_memory, open_streams, surroundings, without_leftovers
-from costmodel.errors import CostModelError
+from costmodel.commands.environment_errors import check_memory, open_streams, surroundings, without_leftovers
+from costmodel.ground.errors import CostModelError
 
 
 def main() -> NoReturn:

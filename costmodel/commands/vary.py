@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from costmodel.commands.shared import ScenarioArgument, SetOption, answering, answering_in
-from costmodel.errors import fail
-from costmodel.report.reply import Reply
+from costmodel.ground.errors import fail
+from costmodel.report.terminal.style.answer import Reply
 
 BestOption = Annotated[
     bool, typer.Option("--best", help="The best plan each time, with what --set gives the plan, instead of its own")
@@ -48,11 +48,11 @@ def sweep(
 
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
-    from costmodel.commands.watching import paced
-    from costmodel.documents.case import load_any, training
+    from costmodel.commands.progress import paced
+    from costmodel.documents.reader.resolved_scenario import load_any, training
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.vary.sweep import sweep as run
-    from costmodel.report import vary as report
+    from costmodel.report.terminal.vary import vary as report
 
     varied, case = axes(over), load_any(scenario, assignments or ())
     if case.kind == "serving":
@@ -97,10 +97,10 @@ def scale(
 
     Next: costmodel search SCENARIO --set cluster.nodes=…
     """
-    from costmodel.commands.watching import paced
-    from costmodel.documents.case import load_any, training
+    from costmodel.commands.progress import paced
+    from costmodel.documents.reader.resolved_scenario import load_any, training
     from costmodel.explore.vary.scale import scale as run
-    from costmodel.report import vary as report
+    from costmodel.report.terminal.vary import vary as report
 
     case = load_any(scenario, assignments or ())
     if case.kind == "serving":
@@ -136,10 +136,10 @@ def sensitivity(
 
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
-    from costmodel.documents.case import load
+    from costmodel.documents.reader.resolved_scenario import load
     from costmodel.explore.vary.sensitivity import sensitivity as run
     from costmodel.explore.vary.sweep import shown
-    from costmodel.report import sensitivity as report
+    from costmodel.report.terminal.vary import sensitivity as report
 
     found = run(load(scenario, assignments or ()), shown(of)[0])
     return Reply(lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found), "figures")
@@ -167,10 +167,10 @@ def solve(
 
     Next: costmodel estimate SCENARIO --set PATH=VALUE
     """
-    from costmodel.commands.watching import paced
-    from costmodel.documents.case import load_any, training
+    from costmodel.commands.progress import paced
+    from costmodel.documents.reader.resolved_scenario import load_any, training
     from costmodel.explore.vary.solve import solve as run
-    from costmodel.report import solve as report
+    from costmodel.report.terminal.vary import solve as report
 
     case = load_any(scenario, assignments or ())
     if case.kind == "serving":

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from costmodel.errors import Place, fail
 from costmodel.exchange.importers.huggingface.families import FAMILIES
 from costmodel.exchange.importers.megatron.table import OPTIONS
-from costmodel.exchange.options import Option
+from costmodel.exchange.values.option_table import Option
+from costmodel.ground.errors import Place, fail
 
 OWN = 10  # what a key counts that no other format has
 _FEWEST = 15  # score of a text that is of a format

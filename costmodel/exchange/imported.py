@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from costmodel.errors import Fault, Place
+from costmodel.ground.errors import Fault, Place
 
 OriginKind = Literal["file", "derived", "default", "class", "assumed"]
 LossKind = Literal["ignored", "approximated", "cannot be said"]

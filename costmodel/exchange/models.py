@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from costmodel.documents.assumed import Assumed
-from costmodel.documents.foreign import FILE, Foreign
-from costmodel.errors import CostModelError
+from costmodel.documents.reader.foreign_readers import FILE, Foreign
+from costmodel.documents.schemas.default_values import Assumed
 from costmodel.exchange.formats import detected
 from costmodel.exchange.imported import Imported, Loss
 from costmodel.exchange.importers.huggingface import read_config
-from costmodel.exchange.words import shown
+from costmodel.exchange.values.foreign_values import shown
+from costmodel.ground.errors import CostModelError
 
 _HUB = "models--"  # how the cache of the hub names the folder of a model
 _FIXED = {"schema", "name", "title", "source", "sources"}  # keys that say where a document is from

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.documents.case import Case
-from costmodel.documents.reading import COMMAND_LINE
-from costmodel.equations.collectives import Operation, algorithm_bandwidth, bus_bandwidth
-from costmodel.equations.uncertainty import ninetieth_percentile, tenth_percentile
-from costmodel.errors import Place, fail
-from costmodel.estimate.band import residual
-from costmodel.estimate.setting import Setting, setting_of
-from costmodel.estimate.traffic.collectives import algorithm_times, collective_time, inside_time, send_time
-from costmodel.estimate.traffic.groups import Group, group
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.text.yaml_tree import COMMAND_LINE
+from costmodel.equations.network.collectives import Operation, algorithm_bandwidth, bus_bandwidth
+from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
+from costmodel.estimate.machine.collective_time import algorithm_times, collective_time, inside_time, send_time
+from costmodel.estimate.machine.process_groups import Group, group
+from costmodel.estimate.training.error_band import residual
+from costmodel.estimate.training.training_inputs import Setting, setting_of
 from costmodel.explore.short_form import Flags, case_of_flags
-from costmodel.parsing import UnitError, parse
+from costmodel.ground.errors import Place, fail
+from costmodel.ground.parsing import UnitError, parse
 
 FRAME = "quickstart"  # whose model and workload a collective does not depend on
 OPERATIONS: dict[str, Operation] = {

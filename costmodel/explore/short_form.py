@@ -12,20 +12,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from costmodel.documents.assumed import Asked, Assumed
-from costmodel.documents.case import Case, case_from, scenario_tree
-from costmodel.documents.hardware import Accelerator, Node
-from costmodel.documents.library import Reader, find
-from costmodel.documents.overrides import Assignment, path_of
-from costmodel.documents.paths import at, place_at
-from costmodel.documents.reading import COMMAND_LINE, Mapping, Text, assigned, copied, key_at
-from costmodel.documents.shelf import Shelf
-from costmodel.documents.spelling import accelerator_named
-from costmodel.errors import Place, fail
-from costmodel.estimate.shapes.work import model_parameters
-from costmodel.explore.explain.alone import RECIPES
-from costmodel.explore.validate.machines import stand_of
-from costmodel.units import counted
+from costmodel.documents.keys.overrides import Assignment, path_of
+from costmodel.documents.keys.paths import at, place_at
+from costmodel.documents.reader.accelerator_aliases import accelerator_named
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.library import Reader, find
+from costmodel.documents.reader.resolved_scenario import Case, case_from, scenario_tree
+from costmodel.documents.schemas.default_values import Asked, Assumed
+from costmodel.documents.schemas.hardware import Accelerator, Node
+from costmodel.documents.text.yaml_tree import COMMAND_LINE, Mapping, Text, assigned, copied, key_at
+from costmodel.estimate.training.shards import model_parameters
+from costmodel.evidence.validate.machines import stand_of
+from costmodel.explore.explain.model_memory import RECIPES
+from costmodel.ground.errors import Place, fail
+from costmodel.ground.units import counted
 
 # The key of the scenario that each flag sets; --gpu and --gpus say what a cluster is made of.
 KEYS = {

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 import costmodel
-from costmodel.documents.library import find
-from costmodel.documents.seal import sealed
-from costmodel.errors import FAULT_CODES
-from costmodel.estimate.legality.rules import REFUSALS, REMARKS
+from costmodel.documents.reader.library import find
+from costmodel.documents.text.digest import sealed
+from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
+from costmodel.ground.errors import FAULT_CODES
 
 Faults = Callable[[Any], list[Any]]
 

@@ -15,11 +15,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from costmodel.documents.case import load_any
-from costmodel.equation import EQUATIONS, Number, equation
-from costmodel.estimate.costs import BAND_ENDS, COLUMNS, machine_name
-from costmodel.estimate.time import kernels
-from costmodel.estimate.time import step as training
+from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS, machine_name
+from costmodel.estimate.training.time import layer_kernels
+from costmodel.estimate.training.time import step as training
+from costmodel.ground.equation import EQUATIONS, Number, equation
 
 Faults = Callable[[Any], list[Any]]
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,7 +70,7 @@ def test_a_changed_equation_is_caught_and_named(run: Any, monkeypatch: pytest.Mo
         return 1.05 * nbytes / (share * bandwidth)
 
     EQUATIONS["stream_time"] = was
-    for module in (kernels, training):
+    for module in (layer_kernels, training):
         monkeypatch.setattr(module, "stream_time", stream_time)
     ran = run("check", NAME, "--against", "tests/baseline.json", "--exact")
     assert (ran.code, ran.err) == (1, "")

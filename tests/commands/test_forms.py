@@ -19,9 +19,9 @@ from rich.cells import cell_len
 
 from costmodel.commands.documents import Kind
 from costmodel.commands.shared import answering
-from costmodel.documents.library import FOLDERS
-from costmodel.report.formats import csv_text
-from costmodel.report.reply import Reply
+from costmodel.documents.reader.library import FOLDERS
+from costmodel.report.machine.formats import csv_text
+from costmodel.report.terminal.style.answer import Reply
 
 Faults = Callable[[Any], list[Any]]
 ROOT = Path(__file__).resolve().parents[2]
@@ -462,8 +462,8 @@ def test_paths_are_completed_too(run: Any, tmp_path: Path) -> None:
 def test_completion_of_names_reads_no_document() -> None:
     code = "import sys; from costmodel.commands import completion as c; c.documents(''); print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
-    assert "costmodel.documents.folders" in ran.stdout.split()
-    assert not {"numpy", "ruamel.yaml", "costmodel.documents.library"} & set(ran.stdout.split())
+    assert "costmodel.documents.reader.folders" in ran.stdout.split()
+    assert not {"numpy", "ruamel.yaml", "costmodel.documents.reader.library"} & set(ran.stdout.split())
 
 
 @pytest.mark.parametrize(("pp", "stages"), [(1, ["first"]), (2, ["first", "last"]), (4, ["first", "middle", "last"])])

@@ -12,9 +12,9 @@ import pytest
 from exchange.published import configs
 from exchange.scripts import DEEPSEEK, LLAMA_8B, MIXTRAL
 
-from costmodel.documents.library import read
-from costmodel.exchange.twins import shape, twin_of
-from costmodel.explore.imports import Beside, import_file
+from costmodel.documents.reader.library import read
+from costmodel.exchange.writing.equal_model import shape, twin_of
+from costmodel.explore.import_file import Beside, import_file
 
 Faults = Callable[[Any], Any]
 EXAMPLE = "scenarios/examples/qwen3-8b"

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from costmodel.errors import CostModelError
 from costmodel.explore.explain.labels import LABELS
 from costmodel.explore.explain.pages import page
-from costmodel.report.layout import Grid
+from costmodel.ground.errors import CostModelError
+from costmodel.report.terminal.style.layout import Grid
 
 COMMANDS = """
 estimate quickstart -v

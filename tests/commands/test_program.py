@@ -143,7 +143,7 @@ def crash(*_: object, **__: object) -> None:
 
 
 def test_a_crash_is_ours(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("costmodel.documents.library.find", crash)
+    monkeypatch.setattr("costmodel.documents.reader.library.find", crash)
     ran = run("estimate", NAME)
     assert (ran.code, ran.out) == (3, "")
     assert "error[bug]: ZeroDivisionError: division� by zero" in ran.err

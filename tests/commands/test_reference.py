@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from costmodel.commands.reference import pages, write
-from costmodel.equation import EQUATIONS
+from costmodel.ground.equation import EQUATIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = pages()

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.serving.limits import ServingLimits
-from costmodel.documents.serving.results import RESULTS
-from costmodel.estimate.serving.results import COLUMNS, machine_name
+from costmodel.documents.schemas.serving.serving_limits import ServingLimits
+from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 
 NAME = "serve-llama-3.1-70b"
 Faults = Callable[[Any], list[Any]]

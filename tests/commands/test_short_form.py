@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.base import Document
-from costmodel.documents.library import read
-from costmodel.documents.paths import at
-from costmodel.documents.scenario import Scenario
-from costmodel.documents.schema_paths import key_of
-from costmodel.estimate.shapes.work import model_parameters
+from costmodel.documents.keys.paths import at
+from costmodel.documents.keys.schema_paths import key_of
+from costmodel.documents.reader.library import read
+from costmodel.documents.schemas.base import Document
+from costmodel.documents.schemas.scenario import Scenario
+from costmodel.estimate.training.shards import model_parameters
 from costmodel.explore.short_form import KEYS, Flags, case_of_flags
 
 Faults = Callable[[Any], Any]

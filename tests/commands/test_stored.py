@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from costmodel.documents.seal import digest_of, is_sealed, sealed
+from costmodel.documents.text.digest import digest_of, is_sealed, sealed
 
 NAME = "quickstart"
 Faults = Callable[[Any], list[Any]]

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.commands.surroundings import is_completing, without_leftovers
+from costmodel.commands.environment_errors import is_completing, without_leftovers
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "quickstart"
@@ -53,7 +53,7 @@ def test_what_the_system_refuses(what: str, run: Any, faults: Faults, monkeypatc
     def refuse(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("costmodel.documents.library.find", refuse)
+    monkeypatch.setattr("costmodel.documents.reader.library.find", refuse)
     for command in (("estimate", NAME), ("search", NAME, "--json"), ("check", NAME)):
         (fault,) = faults(run(*command))
         assert fault.code == "C022"
@@ -66,7 +66,7 @@ def test_a_bug_is_still_a_bug(run: Any, monkeypatch: pytest.MonkeyPatch) -> None
         def crash(*_: object, error: Exception = error) -> None:
             raise error
 
-        monkeypatch.setattr("costmodel.documents.library.find", crash)
+        monkeypatch.setattr("costmodel.documents.reader.library.find", crash)
         assert run("estimate", NAME).code == 3
 
 

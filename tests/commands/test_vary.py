@@ -16,8 +16,8 @@ from typing import Any, get_args
 
 import pytest
 
-from costmodel.choices import ContextParallel, Zero
-from costmodel.estimate.block import SIZES
+from costmodel.estimate.shared.plan_batch import SIZES
+from costmodel.ground.choices import ContextParallel, Zero
 
 Faults = Callable[[Any], list[Any]]
 NAME = "llama-3-70b-512"
@@ -206,7 +206,7 @@ def test_a_size_is_an_estimate(weak: bool, run: Any) -> None:
 
 
 def test_terms_that_scale_watches_are_the_whole_step(run: Any) -> None:
-    from costmodel.estimate.evaluate import TERM_COLUMNS
+    from costmodel.estimate.training.evaluate_plans import TERM_COLUMNS
 
     plan = estimated(run)
     assert sum(plan[f"{term}_s"] for term in TERM_COLUMNS.values()) == pytest.approx(plan["step_time_s"], rel=1e-9)
@@ -271,7 +271,7 @@ def test_hardware_is_turned_by_a_tenth(run: Any) -> None:
 
 
 def test_fits_are_turned_by_their_error(run: Any) -> None:
-    from costmodel.documents.library import read
+    from costmodel.documents.reader.library import read
 
     fit = read("efficiency", "h100-sxm").matmul["bf16"]
     found = {item["path"]: item for item in told(run, "sensitivity", NAME)["figures"]}
@@ -519,7 +519,7 @@ def test_ctrl_c_ends_with_what_is_done(
     def pressing() -> Iterator[Callable[[], bool]]:
         yield lambda: next(pressed)
 
-    monkeypatch.setattr("costmodel.commands.watching.stoppable", pressing)
+    monkeypatch.setattr("costmodel.commands.progress.stoppable", pressing)
     pressed = iter((False, False, True))
     ran = run(*command, "--json")
     part = json.loads(ran.out)
@@ -550,7 +550,7 @@ def test_ctrl_c_ends_with_what_the_values_tried_tell(
     def pressing() -> Iterator[Callable[[], bool]]:
         yield lambda: next(pressed)
 
-    monkeypatch.setattr("costmodel.commands.watching.stoppable", pressing)
+    monkeypatch.setattr("costmodel.commands.progress.stoppable", pressing)
     pressed = iter((*itertools.repeat(False, done), True))
     ran = run(*asked, "--json")
     found = json.loads(ran.out)

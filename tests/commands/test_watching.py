@@ -31,7 +31,7 @@ NAME = "gpt-3-175b-1024"
 def test_a_line_on_a_terminal_that_goes_away(command: tuple[str, ...], line: str, answer: str) -> None:
     """Standard error is a terminal: count, rate and best so far; standard output holds the answer alone."""
     code = (
-        "import sys, runpy\nimport costmodel.explore.search.pieces as p, costmodel.commands.watching as w\n"
+        "import sys, runpy\nimport costmodel.explore.search.work_units as p, costmodel.commands.progress as w\n"
         "p.CANDIDATES_A_PIECE, w.AFTER = 64, 0.0\n"
         f"sys.argv = {['costmodel', *command]}\n"
         "runpy.run_module('costmodel', run_name='__main__')\n"

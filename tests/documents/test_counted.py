@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.case import load
-from costmodel.documents.counted import FromTokens
-from costmodel.documents.limits import Limits
-from costmodel.documents.results import RESULTS
-from costmodel.documents.scenario import Scenario
-from costmodel.documents.schema_paths import key_of
-from costmodel.documents.variation import vary
-from costmodel.errors import CostModelError
-from costmodel.estimate.plan import predict
-from costmodel.parsing import UnitError, parse
+from costmodel.documents.keys.schema_paths import key_of
+from costmodel.documents.reader.override_case import vary
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.schemas.count_kinds import FromTokens
+from costmodel.documents.schemas.limits import Limits
+from costmodel.documents.schemas.results import RESULTS
+from costmodel.documents.schemas.scenario import Scenario
+from costmodel.estimate.training.predict import predict
+from costmodel.ground.errors import CostModelError
+from costmodel.ground.parsing import UnitError, parse
 
 Faults = Callable[[Any], list[Any]]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.faults import validate
-from costmodel.documents.reading import parse
-from costmodel.documents.scenario import Scenario
-from costmodel.errors import FAULT_CODES, CostModelError, Fault
+from costmodel.documents.reader.validation_errors import validate
+from costmodel.documents.schemas.scenario import Scenario
+from costmodel.documents.text.yaml_tree import parse
+from costmodel.ground.errors import FAULT_CODES, CostModelError, Fault
 
 Faults = Callable[[Any], list[Any]]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.case import load
-from costmodel.documents.library import read
-from costmodel.documents.variation import vary
+from costmodel.documents.reader.library import read
+from costmodel.documents.reader.override_case import vary
+from costmodel.documents.reader.resolved_scenario import load
 
 Faults = Callable[[Any], Any]
 

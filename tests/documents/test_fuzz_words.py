@@ -17,10 +17,10 @@ import typer.main
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from costmodel.counts import KINDS, words_of
-from costmodel.documents.field_words import KEYS, VALUES
-from costmodel.documents.scenario import Scenario
-from costmodel.documents.schema_paths import key_of
+from costmodel.documents.keys.field_aliases import KEYS, VALUES
+from costmodel.documents.keys.schema_paths import key_of
+from costmodel.documents.schemas.scenario import Scenario
+from costmodel.ground.counts import KINDS, words_of
 
 from .test_fuzz import Tally, misbehaviour
 

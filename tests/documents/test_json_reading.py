@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from costmodel.documents import reading
-from costmodel.documents.json_reading import composed, fault_of, looks_like_json
-from costmodel.documents.reading import MAXIMUM_YAML, WORTH_KEEPING, parse, read_tree
-from costmodel.errors import CostModelError
+from costmodel.documents.text import yaml_tree
+from costmodel.documents.text.json_tree import composed, fault_of, looks_like_json
+from costmodel.documents.text.yaml_tree import MAXIMUM_YAML, WORTH_KEEPING, parse, read_tree
+from costmodel.ground.errors import CostModelError
 
 words = some.text(some.characters(min_codepoint=32, max_codepoint=0x24F, exclude_categories=("Cc", "Cf")), max_size=8)
 trees = some.recursive(
@@ -38,12 +38,12 @@ def placed(value: Any) -> Any:
 def by_yaml(text: str) -> Any:
     """The same by the YAML reader."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "looks_like_json", lambda text: False)
-        reading._composed.cache_clear()
+        patch.setattr(yaml_tree, "looks_like_json", lambda text: False)
+        yaml_tree._composed.cache_clear()
         try:
             return read_tree(text, "f")
         finally:
-            reading._composed.cache_clear()
+            yaml_tree._composed.cache_clear()
 
 
 @settings(deadline=None, max_examples=60)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.kernels import KINDS, of_runs, read_timings, told_kinds
-from costmodel.documents.nccl_text import OPERATIONS
-from costmodel.errors import CostModelError
+from costmodel.exchange.tables.kernel_table import KINDS, of_runs, read_timings, told_kinds
+from costmodel.exchange.tables.nccl_tests import OPERATIONS
+from costmodel.ground.errors import CostModelError
 
 GEMM = "gpu,dtype,m,n,k,time_us,src\nh100_sxm,bfloat16,8,4096,4096,11.5,x\n"
 CLUSTER = "op,gpu,link,gpus,nodes,bytes,time_us\nall_reduce,H100,x,16,2,1048576,90.5\n"

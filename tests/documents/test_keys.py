@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from costmodel.commands import completion
-from costmodel.documents.case import load
-from costmodel.documents.keys import all_keys, keys_of, values_of
-from costmodel.documents.paths import at
-from costmodel.estimate.plan import predict
+from costmodel.documents.keys.key_list import all_keys, keys_of, values_of
+from costmodel.documents.keys.paths import at
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.training.predict import predict
 
 KEYS = {key.path: key for key in all_keys()}
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.case import load
-from costmodel.documents.folders import plural
-from costmodel.documents.library import FOLDERS, find, names, read
-from costmodel.documents.reading import parse
-from costmodel.errors import CostModelError
-from costmodel.estimate.setting import setting_of
+from costmodel.documents.reader.folders import plural
+from costmodel.documents.reader.library import FOLDERS, find, names, read
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.text.yaml_tree import parse
+from costmodel.estimate.training.training_inputs import setting_of
+from costmodel.ground.errors import CostModelError
 
 Faults = Callable[[Any], list[Any]]
 
@@ -166,7 +166,7 @@ def test_a_file_one_may_not_read(
     def refused(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("costmodel.documents.files.open", refused, raising=False)
+    monkeypatch.setattr("costmodel.documents.text.files.open", refused, raising=False)
     (found,) = faults(run("estimate", "s.yaml", cwd=tmp_path))
     assert (found.code, found.sentence) == ("D001", "the file cannot be read: Permission denied")
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from costmodel.documents.case import Case, load
-from costmodel.documents.paths import at, changed
-from costmodel.documents.references import LEVELS, REFERENCES
-from costmodel.documents.scenario import Scenario
-from costmodel.explore.compare.leaves import holding, leaves
-from costmodel.units import Figure
+from costmodel.documents.keys.paths import at, changed
+from costmodel.documents.keys.references import LEVELS, REFERENCES
+from costmodel.documents.reader.resolved_scenario import Case, load
+from costmodel.documents.schemas.scenario import Scenario
+from costmodel.explore.compare.input_paths import holding, leaves
+from costmodel.ground.units import Figure
 
 SCHEMA = Scenario.model_json_schema()
 

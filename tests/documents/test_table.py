@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.files import file_text
-from costmodel.documents.kernels import of_runs
-from costmodel.documents.table import ALIASES, COLUMNS, MEMORIES, REQUIRED, TIMES, read_table
-from costmodel.errors import CostModelError
+from costmodel.documents.text.files import file_text
+from costmodel.exchange.tables.kernel_table import of_runs
+from costmodel.exchange.tables.run_table import ALIASES, COLUMNS, MEMORIES, REQUIRED, TIMES, read_table
+from costmodel.ground.errors import CostModelError
 
 pytestmark = pytest.mark.usefixtures("in_its_folder")
 

@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents import field_words, hub
-from costmodel.documents.case import load
-from costmodel.documents.field_words import KEYS, VALUES, meant_by
-from costmodel.documents.folders import names
-from costmodel.documents.hub import is_hub_name, nearest_shape, shape_of
-from costmodel.documents.library import read
-from costmodel.documents.overrides import full
-from costmodel.documents.scenario import Scenario
-from costmodel.documents.schema_paths import choices_of, key_of
-from costmodel.errors import CostModelError
+from costmodel.documents.keys import field_aliases
+from costmodel.documents.keys.field_aliases import KEYS, VALUES, meant_by
+from costmodel.documents.keys.overrides import full
+from costmodel.documents.keys.schema_paths import choices_of, key_of
+from costmodel.documents.reader import hub_names
+from costmodel.documents.reader.folders import names
+from costmodel.documents.reader.hub_names import is_hub_name, nearest_shape, shape_of
+from costmodel.documents.reader.library import read
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.schemas.scenario import Scenario
+from costmodel.ground.errors import CostModelError
 
 Faults = Callable[[Any], list[Any]]
 
@@ -34,7 +35,7 @@ plan: {tp: 4, pp: 1, micro_batch: 1}
 
 
 def test_docstring_examples_run() -> None:
-    assert all(doctest.testmod(module).failed == 0 for module in (field_words, hub))
+    assert all(doctest.testmod(module).failed == 0 for module in (field_aliases, hub_names))
 
 
 # --- names of the hub

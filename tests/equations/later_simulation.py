@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from costmodel.explore.explain.orders import BOTH_WAYS, FOLDED, Kind, order, stage_of
+from costmodel.explore.explain.schedule_order import BOTH_WAYS, FOLDED, Kind, order, stage_of
 
 Duration = Callable[[Kind, int, int], float]  # kind, rank, stage
 

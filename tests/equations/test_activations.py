@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from costmodel.equations.activations import (
+from costmodel.equations.layers.sequence_mixers import state_space_activations, state_space_width
+from costmodel.equations.memory.activations import (
     attention_activations,
     checkpoint_activations,
     head_activations,
@@ -17,8 +18,7 @@ from costmodel.equations.activations import (
     score_activations,
     stream_activations,
 )
-from costmodel.equations.mixers import state_space_activations, state_space_width
-from costmodel.equations.pipeline import in_flight
+from costmodel.equations.parallelism.pipeline import in_flight
 
 
 class Shape(NamedTuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from costmodel.equations.arithmetic import (
+from costmodel.equations.kernels.flop import (
     attention_flop,
     korthikanti_recompute_flop,
     matmul_flop,

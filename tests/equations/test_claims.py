@@ -8,13 +8,19 @@ import numpy as np
 import pytest
 from estimate.cases import ask, costs, model, one, setting
 
-from costmodel.equation import EQUATIONS
-from costmodel.equations.collectives import activation_message, ring_steps, ring_time, tree_all_reduce_time, wire_bytes
-from costmodel.equations.pipeline import bubble_of_ideal, bubble_of_total, pipeline_time
-from costmodel.equations.states import gradient_bytes, gradient_traffic, optimizer_bytes, weight_bytes
-from costmodel.estimate.plan import Answer
+from costmodel.equations.memory.states import gradient_bytes, gradient_traffic, optimizer_bytes, weight_bytes
+from costmodel.equations.network.collectives import (
+    activation_message,
+    ring_steps,
+    ring_time,
+    tree_all_reduce_time,
+    wire_bytes,
+)
+from costmodel.equations.parallelism.pipeline import bubble_of_ideal, bubble_of_total, pipeline_time
+from costmodel.estimate.training.predict import Answer
 from costmodel.explore.explain.pages import page
-from costmodel.report import tree
+from costmodel.ground.equation import EQUATIONS
+from costmodel.report.terminal.documents import tree
 
 # ── (a) ring all-reduce ──────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.equations.collectives import (
+from costmodel.equations.memory.states import gradient_traffic
+from costmodel.equations.network.collectives import (
     activation_message,
     algorithm_bandwidth,
     blended_time,
@@ -20,9 +21,14 @@ from costmodel.equations.collectives import (
     tree_all_reduce_time,
     wire_bytes,
 )
-from costmodel.equations.placement import domains_spanned, fewest_inside, first_inside, group_place, ranks_inside
-from costmodel.equations.states import gradient_traffic
-from costmodel.equations.topology import interface_bandwidth, two_level_time
+from costmodel.equations.network.group_placement import (
+    domains_spanned,
+    fewest_inside,
+    first_inside,
+    group_place,
+    ranks_inside,
+)
+from costmodel.equations.network.topology import interface_bandwidth, two_level_time
 
 OPERATIONS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "send")
 RINGS = ("all_reduce", "reduce_scatter", "all_gather")

@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.collectives import wire_bytes
-from costmodel.equations.context import exchange_buffer, heads_message, merge_traffic, ring_exposed_time
+from costmodel.equations.network.collectives import wire_bytes
+from costmodel.equations.parallelism.context_parallel import (
+    exchange_buffer,
+    heads_message,
+    merge_traffic,
+    ring_exposed_time,
+)
 
 
 def replayed(send: float, compute: float, cp: int) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.equations.arithmetic import six_n_flop
-from costmodel.equations.economics import (
+from costmodel.equations.kernels.flop import six_n_flop
+from costmodel.equations.run.economics import (
     communication_efficiency,
     compute_rate,
     flop_utilisation,

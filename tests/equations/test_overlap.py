@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.collectives import wire_bytes
-from costmodel.equations.overlap import bucket_bytes, bucket_count, exposed_sends, exposed_time, sends_of_rank
-from costmodel.equations.pipeline import pipeline_time
+from costmodel.equations.network.collectives import wire_bytes
+from costmodel.equations.network.overlap import bucket_bytes, bucket_count, exposed_sends, exposed_time, sends_of_rank
+from costmodel.equations.parallelism.pipeline import pipeline_time
 
 LLAMA_8B, BLOCK = 8030261248.0, 218_112_000.0
 MIB = 2.0**20

@@ -7,10 +7,15 @@ from math import prod
 
 import pytest
 
-from costmodel.documents.library import names, read
-from costmodel.documents.model import Attention, Experts, LatentAttention, Layers, Mlp, Model, StateSpace
-from costmodel.equations.parameters import attention_parameters, mlp_parameters, norm_parameters, table_parameters
-from costmodel.estimate.shapes.work import model_active_parameters, model_parameters, shard
+from costmodel.documents.reader.library import names, read
+from costmodel.documents.schemas.model import Attention, Experts, LatentAttention, Layers, Mlp, Model, StateSpace
+from costmodel.equations.layers.parameters import (
+    attention_parameters,
+    mlp_parameters,
+    norm_parameters,
+    table_parameters,
+)
+from costmodel.estimate.training.shards import model_active_parameters, model_parameters, shard
 
 MODELS: dict[str, Model] = {name: read("model", name) for name in names("model")}
 EXACT = [name for name, model in MODELS.items() if model.published and model.published.exact]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulation import durations, operations, peak_in_flight, step_time
 
-from costmodel.equations.pipeline import bubble_of_ideal, bubble_of_total, in_flight, pipeline_time
+from costmodel.equations.parallelism.pipeline import bubble_of_ideal, bubble_of_total, in_flight, pipeline_time
 
 SCHEDULES = ("gpipe", "1f1b", "interleaved")
 SAMPLES = 300

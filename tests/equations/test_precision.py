@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.equations.precision import linear_inputs, narrow_copy_bytes, quantise_traffic
-from costmodel.equations.states import gradient_bytes, optimizer_bytes, weight_bytes
-from costmodel.equations.traffic import matmul_bytes
+from costmodel.equations.kernels.low_precision import linear_inputs, narrow_copy_bytes, quantise_traffic
+from costmodel.equations.kernels.memory_traffic import matmul_bytes
+from costmodel.equations.memory.states import gradient_bytes, optimizer_bytes, weight_bytes
 
 
 def test_narrow_operands_halve_what_is_read_and_not_what_is_written() -> None:

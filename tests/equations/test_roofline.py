@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from costmodel.equations.arithmetic import matmul_flop
-from costmodel.equations.roofline import (
+from costmodel.equations.kernels.flop import matmul_flop
+from costmodel.equations.kernels.memory_traffic import matmul_bytes, optimizer_traffic
+from costmodel.equations.kernels.roofline import (
     attention_backward_time,
     attention_forward_time,
     attention_rate,
@@ -16,7 +17,6 @@ from costmodel.equations.roofline import (
     matmul_time,
     stream_time,
 )
-from costmodel.equations.traffic import matmul_bytes, optimizer_traffic
 
 PEAK, BANDWIDTH = 989.4e12, 3.35e12
 SHARP = 1e3  # an exponent at which the corner is a corner

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from later_simulation import Ran, complete, run
 
-from costmodel.choices import LaterSchedule
-from costmodel.equations.live import live_micro_batches
-from costmodel.equations.schedules import later_schedule_time
-from costmodel.explore.explain.orders import BOTH_WAYS, FOLDED
+from costmodel.equations.parallelism.pipeline_in_flight import live_micro_batches
+from costmodel.equations.parallelism.pipeline_schedules import later_schedule_time
+from costmodel.explore.explain.schedule_order import BOTH_WAYS, FOLDED
+from costmodel.ground.choices import LaterSchedule
 
 SCHEDULES: tuple[LaterSchedule, ...] = get_args(LaterSchedule)
 EXACT = 1e-9

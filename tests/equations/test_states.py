@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.equations.states import (
+from costmodel.equations.memory.states import (
     gathered_bytes,
     gradient_bytes,
     gradient_traffic,

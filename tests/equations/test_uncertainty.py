@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from costmodel.equations.uncertainty import (
+from costmodel.equations.run.uncertainty import (
     combined_error,
     ninetieth_percentile,
     residual_spread,

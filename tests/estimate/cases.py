@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from ruamel.yaml import YAML
 
-from costmodel.documents.case import Case, case_of
-from costmodel.documents.library import find, names, read
-from costmodel.documents.plan import Plan
-from costmodel.documents.scenario import Scenario
-from costmodel.documents.stack import Stack
-from costmodel.estimate.plan import Answer, answer
-from costmodel.estimate.setting import Setting, setting_of
+from costmodel.documents.reader.library import find, names, read
+from costmodel.documents.reader.resolved_scenario import Case, case_of
+from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Scenario
+from costmodel.documents.schemas.stack import Stack
+from costmodel.estimate.training.predict import Answer, answer
+from costmodel.estimate.training.training_inputs import Setting, setting_of
 
 FASTEST = 1e300
 TRAINING_STACKS = [name for name in names("stack") if isinstance(read("stack", name), Stack)]

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from costmodel.documents.plan import Plan
-from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.legality.checks import micro_batches
-from costmodel.estimate.plan import plan_block
-from costmodel.estimate.setting import Setting
-from costmodel.estimate.time.ranks import whole_time
+from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.training.constraints.plan_constraints import micro_batches
+from costmodel.estimate.training.evaluate_plans import evaluate
+from costmodel.estimate.training.parallelism.pipeline.pipeline_ranks import whole_time
+from costmodel.estimate.training.predict import plan_block
+from costmodel.estimate.training.training_inputs import Setting
 from estimate.cases import one
 
 Rows = Iterator[tuple[dict[str, float], dict[str, float]]]

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.efficiency import Fitted
-from costmodel.documents.library import UNMEASURED, read
-from costmodel.documents.stack import Spread
-from costmodel.errors import CostModelError
-from costmodel.estimate.band import MEMORY_KINDS, banded, memory_band, residual, time_spread
-from costmodel.estimate.block import SIZES, Block, Structure, one_row
-from costmodel.estimate.costs import BANDED, OF_STEP
-from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.memory.ledger import LINES
-from costmodel.estimate.plan import Answer
-from costmodel.estimate.setting import Setting
-from costmodel.estimate.time.step import EXPOSED, TERMS
+from costmodel.documents.reader.library import UNMEASURED, read
+from costmodel.documents.schemas.efficiency import Fitted
+from costmodel.documents.schemas.stack import Spread
+from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
+from costmodel.estimate.shared.results import BANDED, OF_STEP
+from costmodel.estimate.training.error_band import MEMORY_KINDS, banded, memory_band, residual, time_spread
+from costmodel.estimate.training.evaluate_plans import evaluate
+from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.estimate.training.predict import Answer
+from costmodel.estimate.training.time.step import EXPOSED, TERMS
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.errors import CostModelError
 
 from .cases import TRAINING_STACKS, ask, case, setting
 

@@ -9,11 +9,11 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from costmodel.choices import Order
-from costmodel.estimate.plan import plan_block
-from costmodel.estimate.setting import Setting
-from costmodel.estimate.traffic.collectives import collective_time, send_time
-from costmodel.estimate.traffic.groups import Group, Transfer, ends_of, group, groups
+from costmodel.estimate.machine.collective_time import collective_time, send_time
+from costmodel.estimate.machine.process_groups import Group, Transfer, ends_of, group, groups
+from costmodel.estimate.training.predict import plan_block
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.choices import Order
 from estimate.cases import (
     Plan,
     ask,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from costmodel.estimate.plan import plan_block
+from costmodel.estimate.training.predict import plan_block
 from costmodel.explore.search.search import search
-from costmodel.explore.search.space import grids
-from costmodel.report.ranking import table
+from costmodel.explore.search.search_space import grids
+from costmodel.report.terminal.search.ranking import table
 from estimate.cases import Plan, ask, costs, line, model, one, setting, without_network
 
 LONG = 32768

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.equation import trace
-from costmodel.estimate.band import banded
-from costmodel.estimate.block import SIZES, Block, Structure, one_row
-from costmodel.estimate.costs import BAND_ENDS, COLUMNS, OF_STEP, machine_name, number
-from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.legality.checks import micro_batches
-from costmodel.estimate.memory.ledger import LINES
-from costmodel.estimate.setting import Setting
+from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
+from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS, OF_STEP, machine_name, number
+from costmodel.estimate.training.constraints.plan_constraints import micro_batches
+from costmodel.estimate.training.error_band import banded
+from costmodel.estimate.training.evaluate_plans import evaluate
+from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.equation import trace
 from estimate.cases import model, setting
 
 STRUCTURES = [

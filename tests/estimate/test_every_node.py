@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.documents.case import load
-from costmodel.documents.library import names, read
-from costmodel.errors import CostModelError
-from costmodel.estimate.plan import answer, own_plan
-from costmodel.estimate.setting import setting_of
+from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.training.predict import answer, own_plan
+from costmodel.estimate.training.training_inputs import setting_of
+from costmodel.ground.errors import CostModelError
 
 LAYERS = 8_030_261_248 - 128_256 * 4096  # parameters that every token is multiplied by
 

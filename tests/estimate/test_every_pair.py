@@ -5,15 +5,15 @@ import math
 
 import pytest
 
-from costmodel.documents.case import case_of
-from costmodel.documents.library import names, read
-from costmodel.documents.plan import Plan
-from costmodel.documents.scenario import Scenario
-from costmodel.documents.shelf import Shelf
-from costmodel.errors import CostModelError
-from costmodel.estimate.costs import OF_STEP
-from costmodel.estimate.plan import answer
-from costmodel.estimate.setting import setting_of
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.resolved_scenario import case_of
+from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Scenario
+from costmodel.estimate.shared.results import OF_STEP
+from costmodel.estimate.training.predict import answer
+from costmodel.estimate.training.training_inputs import setting_of
+from costmodel.ground.errors import CostModelError
 from estimate.cases import TRAINING_STACKS
 
 NODES = ("dgx-a100", "dgx-h100", "hgx-mi300x")

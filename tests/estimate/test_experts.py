@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.equations.collectives import wire_bytes
-from costmodel.estimate.block import SIZES, Block, Structure, one_row
-from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.again import again_of
-from costmodel.estimate.shapes.mixers import Matmul
-from costmodel.estimate.shapes.work import shard
-from costmodel.estimate.time.expert_pass import expert_pass
-from costmodel.estimate.time.kernels import multiplied
-from costmodel.estimate.time.layer import layer_work
-from costmodel.estimate.traffic.collectives import collective_time
-from costmodel.estimate.traffic.expert import _reached, expert_groups
+from costmodel.equations.network.collectives import wire_bytes
+from costmodel.estimate.machine.collective_time import collective_time
+from costmodel.estimate.model.attention import Matmul
+from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
+from costmodel.estimate.training.evaluate_plans import evaluate
+from costmodel.estimate.training.parallelism.expert.expert_time import expert_pass
+from costmodel.estimate.training.parallelism.expert.expert_traffic import _reached, expert_groups
+from costmodel.estimate.training.recompute.recomputed_work import again_of
+from costmodel.estimate.training.shards import shard
+from costmodel.estimate.training.time.layer_kernels import multiplied
+from costmodel.estimate.training.time.layer_time import layer_work
+from costmodel.estimate.training.training_inputs import Setting
 from estimate.cases import ask, costs, line, mixed, model, one, setting, without_network, written_out
 
 EQUAL = pytest.approx

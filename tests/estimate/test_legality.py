@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.case import load
-from costmodel.estimate.block import SIZES, Block, Structure
-from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.legality.checks import CHECKS, OF_A_SEARCH, legal, refusals
-from costmodel.estimate.legality.rules import REFUSALS, REMARKS
-from costmodel.estimate.plan import predict
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
+from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
+from costmodel.estimate.training.constraints.plan_constraints import CHECKS, OF_A_SEARCH, legal, refusals
+from costmodel.estimate.training.evaluate_plans import evaluate
+from costmodel.estimate.training.predict import predict
 from costmodel.explore.search.search import search
 from estimate.cases import TRAINING_STACKS, ask, costs, machine, mixed, model, one, setting
 

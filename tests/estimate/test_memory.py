@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.library import read
-from costmodel.documents.model import Model
-from costmodel.estimate.evaluate import FITS, TIGHT, verdict
-from costmodel.estimate.memory.ledger import ALLOCATED, LINES, OF_BACKWARD, RESERVED
-from costmodel.estimate.plan import Answer
+from costmodel.documents.reader.library import read
+from costmodel.documents.schemas.model import Model
+from costmodel.estimate.training.evaluate_plans import FITS, TIGHT, verdict
+from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, OF_BACKWARD, RESERVED
+from costmodel.estimate.training.predict import Answer
 from estimate.cases import ask, line, machine, mixed, model, one, setting, written_out
 
 GIB = 2.0**30

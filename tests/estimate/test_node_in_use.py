@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.documents.case import Case, load
-from costmodel.documents.hardware import Fabric, Node
-from costmodel.documents.library import names, read
-from costmodel.equations.topology import domain_in_use, interfaces_in_use
-from costmodel.estimate.node_in_use import domain_of, interface_rate
-from costmodel.estimate.plan import predict
-from costmodel.estimate.setting import setting_of
+from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.resolved_scenario import Case, load
+from costmodel.documents.schemas.hardware import Fabric, Node
+from costmodel.equations.network.topology import domain_in_use, interfaces_in_use
+from costmodel.estimate.machine.node_in_use import domain_of, interface_rate
+from costmodel.estimate.training.predict import predict
+from costmodel.estimate.training.training_inputs import setting_of
 from estimate.cases import ask, document, line, model, one, setting
 
 USED = "cluster.node.accelerators"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from costmodel.equations.offload import host_update_time, host_update_traffic, link_time, offload_efficiency
-from costmodel.equations.states import gradient_traffic
+from costmodel.equations.memory.offload import host_update_time, host_update_traffic, link_time, offload_efficiency
+from costmodel.equations.memory.states import gradient_traffic
 from estimate.cases import FASTEST, ask, costs, line, model, setting, without_network, written_out
 
 SMALL = setting(model(), stack="deepspeed")

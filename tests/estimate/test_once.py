@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.case import load
-from costmodel.equation import trace
-from costmodel.estimate import block as blocks
-from costmodel.estimate.block import Structure, one_row
-from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.plan import plan_block
-from costmodel.estimate.setting import setting_of
-from costmodel.estimate.traffic.groups import groups
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.machine.process_groups import groups
+from costmodel.estimate.shared import plan_batch as blocks
+from costmodel.estimate.shared.plan_batch import Structure, one_row
+from costmodel.estimate.training.evaluate_plans import evaluate
+from costmodel.estimate.training.predict import plan_block
+from costmodel.estimate.training.training_inputs import setting_of
+from costmodel.ground.equation import trace
 from estimate.cases import mixed, model, setting
 
 SIZES = {"dp": 4.0, "tp": 2.0, "pp": 2.0, "vpp": 1.0, "micro_batch": 1.0}

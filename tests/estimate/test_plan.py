@@ -6,10 +6,10 @@ from dataclasses import fields, replace
 
 import pytest
 
-from costmodel.documents.plan import Plan
-from costmodel.estimate.block import SIZES, Structure
-from costmodel.estimate.plan import structure_of, written
-from costmodel.explore.search.space import grids
+from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.shared.plan_batch import SIZES, Structure
+from costmodel.estimate.training.predict import structure_of, written
+from costmodel.explore.search.search_space import grids
 from estimate.cases import model, setting
 
 SPACE = {

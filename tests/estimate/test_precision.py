@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.library import names, read
-from costmodel.documents.precision import RECIPES
-from costmodel.errors import CostModelError
-from costmodel.estimate.precision import Linear
-from costmodel.estimate.setting import Setting, setting_of
+from costmodel.documents.reader.library import names, read
+from costmodel.documents.schemas.precision import RECIPES
+from costmodel.estimate.machine.number_formats import Linear
+from costmodel.estimate.training.training_inputs import Setting, setting_of
+from costmodel.ground.errors import CostModelError
 from tests.estimate.cases import ask, case, costs, line, one, setting, written_out
 
 NARROW = [recipe.name for recipe in RECIPES.values() if recipe.narrow]

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.documents.case import load
-from costmodel.errors import CostModelError
-from costmodel.estimate.evaluate import lacking
-from costmodel.estimate.plan import Answer, predict
+from costmodel.documents.reader.resolved_scenario import load
 from costmodel.estimate.run.whole_run import shares, spares_wanted
+from costmodel.estimate.training.evaluate_plans import lacking
+from costmodel.estimate.training.predict import Answer, predict
+from costmodel.ground.errors import CostModelError
 
 NAME = "llama-3-70b-512"
 HOUR, DAY = 3600.0, 86400.0

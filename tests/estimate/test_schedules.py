@@ -6,12 +6,12 @@ from typing import Any, get_args
 
 import pytest
 
-from costmodel.choices import Schedule
-from costmodel.documents.library import read
-from costmodel.documents.plan import Plan
-from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED, PLAIN
+from costmodel.documents.reader.library import read
+from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, FOLDED, PLAIN
 from costmodel.explore.explain.pipelines import clock
 from costmodel.explore.explain.timeline import events
+from costmodel.ground.choices import Schedule
 from estimate.cases import TRAINING_STACKS, ask, costs, model, one, setting, written_out
 
 LATER: list[Any] = [name for name in get_args(Schedule) if name not in PLAIN]

@@ -8,17 +8,17 @@ from typing import Any, get_args
 
 import pytest
 
-from costmodel.choices import Schedule
-from costmodel.documents.library import strategies
-from costmodel.equations.algorithms import (
+from costmodel.documents.reader.library import strategies
+from costmodel.equations.network.collective_algorithms import (
     halving_doubling_time,
     network_reduce_time,
     switch_reduce_time,
     two_level_all_to_all_time,
 )
-from costmodel.equations.collectives import ring_time
-from costmodel.estimate.costs import BAND_ENDS, OF_STEP
-from costmodel.estimate.precision import Linear
+from costmodel.equations.network.collectives import ring_time
+from costmodel.estimate.machine.number_formats import Linear
+from costmodel.estimate.shared.results import BAND_ENDS, OF_STEP
+from costmodel.ground.choices import Schedule
 from estimate.cases import (
     adapted,
     ask,

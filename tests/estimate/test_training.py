@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.library import read
-from costmodel.equations.slowdown import part_slowdown
-from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.plan import Answer, answer
-from costmodel.estimate.setting import Setting, setting_of
-from costmodel.estimate.shapes.work import matmuls, shard
-from costmodel.estimate.time.kernels import linear
-from costmodel.explore.search.blocks import legal_blocks
-from costmodel.explore.search.space import grids, stem
+from costmodel.documents.reader.library import read
+from costmodel.equations.kernels.throttling import part_slowdown
+from costmodel.estimate.training.evaluate_plans import evaluate
+from costmodel.estimate.training.predict import Answer, answer
+from costmodel.estimate.training.shards import matmuls, shard
+from costmodel.estimate.training.time.layer_kernels import linear
+from costmodel.estimate.training.training_inputs import Setting, setting_of
+from costmodel.explore.search.plan_batches import legal_blocks
+from costmodel.explore.search.search_space import grids, stem
 from estimate.cases import ask, costs, model, one, setting, with_mixer, without_network, written_out
 
 TERMS = (

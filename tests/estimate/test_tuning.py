@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from costmodel.equations.adapters import packed_bytes
-from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.adapters import adapters, thin, trained_in
-from costmodel.estimate.shapes.work import model_parameters, shard
-from costmodel.report.choices import tuning_notes
-from costmodel.report.head import head_of
+from costmodel.equations.layers.lora import packed_bytes
+from costmodel.estimate.training.lora import adapters, thin, trained_in
+from costmodel.estimate.training.shards import model_parameters, shard
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.report.terminal.search.choices import tuning_notes
+from costmodel.report.terminal.style.head import head_of
 from estimate.cases import ask, costs, line, one, setting, written_out
 
 

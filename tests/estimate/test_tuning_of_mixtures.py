@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.library import find
-from costmodel.documents.tuning import adaptable
-from costmodel.equations.collectives import wire_bytes
-from costmodel.errors import CostModelError
-from costmodel.estimate.block import SIZES, Block, Structure, one_row
-from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.plan import Answer
-from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.adapters import adapters, between, routed_adapters, trained_in, trained_in_experts
-from costmodel.estimate.shapes.work import counted_kinds, shard
-from costmodel.estimate.time.kernels import layer_pass, stream
+from costmodel.documents.reader.library import find
+from costmodel.documents.schemas.tuning import adaptable
+from costmodel.equations.network.collectives import wire_bytes
+from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
+from costmodel.estimate.training.evaluate_plans import evaluate
+from costmodel.estimate.training.lora import adapters, between, routed_adapters, trained_in, trained_in_experts
+from costmodel.estimate.training.predict import Answer
+from costmodel.estimate.training.shards import counted_kinds, shard
+from costmodel.estimate.training.time.layer_kernels import layer_pass, stream
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.errors import CostModelError
 from estimate.cases import ask, costs, line, mixed, model, one, setting, written_out
 
 EQUAL = pytest.approx

@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from costmodel.documents.faults import validate
-from costmodel.documents.model import Model
-from costmodel.errors import CostModelError, Fault
-from costmodel.estimate.shapes.work import model_parameters
+from costmodel.documents.reader.validation_errors import validate
+from costmodel.documents.schemas.model import Model
+from costmodel.estimate.training.shards import model_parameters
 from costmodel.exchange.imported import Imported
 from costmodel.exchange.importers.huggingface import read_config
+from costmodel.ground.errors import CostModelError, Fault
 
 FILE = "config.json"
 _NAS = (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from costmodel.documents.faults import validate
-from costmodel.documents.model import Model
-from costmodel.errors import CostModelError, Fault
-from costmodel.estimate.shapes.work import model_parameters
+from costmodel.documents.reader.validation_errors import validate
+from costmodel.documents.schemas.model import Model
+from costmodel.estimate.training.shards import model_parameters
 from costmodel.exchange.imported import Imported
 from costmodel.exchange.importers.megatron import read_options
+from costmodel.ground.errors import CostModelError, Fault
 
 FILE = "train.sh"
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.documents.reading import parse
-from costmodel.exchange.document_text import document_text
+from costmodel.documents.text.yaml_tree import parse
 from costmodel.exchange.models import name_of
-from costmodel.exchange.words import document_name
+from costmodel.exchange.values.foreign_values import document_name
+from costmodel.exchange.writing.document_text import document_text
 
 _PRINTED = st.text("aZé東 0.:#-'\"[]{},&*!|>%@`?~\\", max_size=8)
 _NAMES = _PRINTED.filter(bool)

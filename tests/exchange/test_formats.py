@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from costmodel.errors import CostModelError
 from costmodel.exchange.formats import FORMATS, detected, scores
+from costmodel.ground.errors import CostModelError
 
 from .published import configs
 from .scripts import DEEPSEEK, LINE_70B, LLAMA_8B, MIXTRAL, PLAIN

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from verify.real.config_cases import families, named, small
 
-from costmodel.errors import FAULT_CODES, CostModelError
+from costmodel.ground.errors import FAULT_CODES, CostModelError
 
 from .published import FILE, configs, model, read
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from costmodel.errors import FAULT_CODES, CostModelError
 from costmodel.exchange.importers.megatron.table import OPTIONS
+from costmodel.ground.errors import FAULT_CODES, CostModelError
 
 from .scripts import DEEPSEEK, FILE, LINE_70B, LLAMA_8B, MIXTRAL, PLAIN, read
 from .test_megatron_arguments import REAL, printed

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from verify.make import reference
 
-from costmodel.documents.library import read as shipped
-from costmodel.estimate.shapes.work import model_active_parameters
+from costmodel.documents.reader.library import read as shipped
+from costmodel.estimate.training.shards import model_active_parameters
 from costmodel.exchange.imported import Imported
 
 from .published import FILE, configs, faults, model, parameters, read, shape

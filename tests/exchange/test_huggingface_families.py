@@ -9,15 +9,15 @@ import pytest
 from verify.make import reference
 from verify.real.config_cases import changed
 
-from costmodel.documents.model import Model
-from costmodel.documents.schema_paths import key_of
-from costmodel.errors import CostModelError
+from costmodel.documents.keys.schema_paths import key_of
+from costmodel.documents.schemas.model import Model
 from costmodel.exchange.importers.huggingface import knows
 from costmodel.exchange.importers.huggingface.families import FAMILIES
 from costmodel.exchange.importers.huggingface.families.multimodal import WRAPPERS
 from costmodel.exchange.importers.huggingface.families.refused import REFUSED
 from costmodel.exchange.importers.huggingface.family import FIELDS, UNSAID, Family
-from costmodel.exchange.options import Fact, Option, Rule
+from costmodel.exchange.values.option_table import Fact, Option, Rule
+from costmodel.ground.errors import CostModelError
 
 from .published import model, parameters, read
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.errors import CostModelError, Fault
-from costmodel.exchange.json_text import DEEPEST, LONGEST, MOST_LINES, MOST_VALUES, parse_json
+from costmodel.exchange.values.json_text import DEEPEST, LONGEST, MOST_LINES, MOST_VALUES, parse_json
+from costmodel.ground.errors import CostModelError, Fault
 
 FILE = "config.json"
 plain = st.text(st.characters(min_codepoint=32, blacklist_categories=["Cs", "Cc"]), max_size=8)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from costmodel.errors import Fault
 from costmodel.exchange.imported import Imported
+from costmodel.ground.errors import Fault
 
 from .scripts import DEEPSEEK, LINE_70B, LLAMA_8B, MIXTRAL, PLAIN, faults, model, parameters, read
 

@@ -8,14 +8,14 @@ import pytest
 from verify.make import reference
 from verify.real.megatron_cases import CASES, options
 
-from costmodel.documents.model import Model
-from costmodel.documents.plan import Plan
-from costmodel.documents.scenario import Training
-from costmodel.errors import CostModelError
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Training
 from costmodel.exchange.imported import Imported
 from costmodel.exchange.importers.megatron.costs import COSTS, REFUSED
 from costmodel.exchange.importers.megatron.quiet import WITHOUT_COST
 from costmodel.exchange.importers.megatron.table import NOT_SAID, OPTIONS
+from costmodel.ground.errors import CostModelError
 
 from .scripts import read
 
@@ -196,7 +196,7 @@ def _keys(schema: Any, path: str) -> list[str]:
 
 def _inner(annotation: Any) -> Any:
     """The document that an annotation holds, if one."""
-    from costmodel.documents.base import Document
+    from costmodel.documents.schemas.base import Document
 
     if isinstance(annotation, type):
         return annotation if issubclass(annotation, Document) else None

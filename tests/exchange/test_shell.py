@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from costmodel.errors import CostModelError, Fault
 from costmodel.exchange.shell import Script, Word, read_script
+from costmodel.ground.errors import CostModelError, Fault
 
 FILE = "train.sh"
 

@@ -14,10 +14,10 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from costmodel.documents.case import Case, load
-from costmodel.documents.plan import Plan
-from costmodel.estimate.plan import Answer, answer, written
-from costmodel.estimate.setting import setting_of
+from costmodel.documents.reader.resolved_scenario import Case, load
+from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.training.predict import Answer, answer, written
+from costmodel.estimate.training.training_inputs import setting_of
 from costmodel.explore.diagnose.causes import Cause, causes
 from costmodel.explore.diagnose.diagnose import Diagnosis, _value, diagnose
 from costmodel.explore.diagnose.measured import TERMS, Measured

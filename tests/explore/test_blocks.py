@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.case import load
-from costmodel.estimate.block import SIZES, Block, one_row
-from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.legality.checks import Mask
-from costmodel.estimate.setting import Setting, setting_of
-from costmodel.explore.search import blocks
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.shared.plan_batch import SIZES, Block, one_row
+from costmodel.estimate.training.constraints.plan_constraints import Mask
+from costmodel.estimate.training.evaluate_plans import evaluate
+from costmodel.estimate.training.training_inputs import Setting, setting_of
+from costmodel.explore.search import plan_batches
 from costmodel.explore.search.search import search
-from costmodel.explore.search.space import grids, stem
-from costmodel.factored import Factored
+from costmodel.explore.search.search_space import grids, stem
+from costmodel.ground.shared_columns import Factored
 
 DENSE = [
     "search.tp=[1,2,4,8]",
@@ -52,7 +52,7 @@ every_search = pytest.mark.parametrize("name", SEARCHES)
 
 @pytest.fixture(autouse=True)
 def _always_factored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "FEW", 1)
+    monkeypatch.setattr(plan_batches, "FEW", 1)
 
 
 def case(name: str) -> Any:
@@ -61,7 +61,7 @@ def case(name: str) -> Any:
 
 def found(asked: Setting) -> Iterator[tuple[Block, Mask]]:
     for grid in grids(asked):
-        yield from blocks.legal_blocks(asked, grid, stem(asked, grid, Counter()), Counter())
+        yield from plan_batches.legal_blocks(asked, grid, stem(asked, grid, Counter()), Counter())
 
 
 @every_search
@@ -110,14 +110,14 @@ def test_structures_that_allow_the_same_plans_share_them(name: str) -> None:
 @every_search
 def test_structures_of_a_grid_agree_in_what_micro_batches_are_asked_for(name: str) -> None:
     for grid in grids(setting_of(case(name))):
-        for check in blocks.LATE:
+        for check in plan_batches.LATE:
             assert len({tuple(getattr(each, choice) for choice in check.choices) for each in grid.structures}) == 1
 
 
 @every_search
 def test_it_makes_no_difference_to_the_answer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     factored = search(case(name), 20, workers=1)
-    monkeypatch.setattr(blocks, "FEW", 1 << 30)
+    monkeypatch.setattr(plan_batches, "FEW", 1 << 30)
     plain = search(case(name), 20, workers=1)
     assert factored.best == plain.best
     assert factored.tally == plain.tally

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.documents.kernels import read_timings
-from costmodel.documents.library import read
-from costmodel.documents.rewriting import document_text, rewritten
-from costmodel.equations.arithmetic import attention_flop, matmul_flop
-from costmodel.equations.collectives import wire_bytes
-from costmodel.equations.traffic import attention_traffic, matmul_bytes
-from costmodel.explore.calibrate.beside import beside, soundness
-from costmodel.explore.calibrate.calibrate import calibrated, calibration
-from costmodel.explore.calibrate.forms import ALL_REDUCE, ATTENTION, BACKWARD, COLLECTIVE, MATMUL, Form
-from costmodel.explore.calibrate.regression import DRAWS, error_of, fitted, held_out, second_half
-from costmodel.explore.calibrate.renewal import decided, renewed
+from costmodel.documents.reader.library import read
+from costmodel.documents.text.yaml_editor import document_text, rewritten
+from costmodel.equations.kernels.flop import attention_flop, matmul_flop
+from costmodel.equations.kernels.memory_traffic import attention_traffic, matmul_bytes
+from costmodel.equations.network.collectives import wire_bytes
+from costmodel.evidence.calibrate.calibrate import calibrated, calibration
+from costmodel.evidence.calibrate.fabric_check import beside, soundness
+from costmodel.evidence.calibrate.kernel_forms import ALL_REDUCE, ATTENTION, BACKWARD, COLLECTIVE, MATMUL, Form
+from costmodel.evidence.calibrate.regression import DRAWS, error_of, fitted, held_out, second_half
+from costmodel.evidence.calibrate.write_back import decided, renewed
+from costmodel.exchange.tables.kernel_table import read_timings
 
 from .measured import write
 

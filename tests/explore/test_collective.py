@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from costmodel.commands import completion
-from costmodel.equations.collectives import bus_bandwidth
+from costmodel.equations.network.collectives import bus_bandwidth
 from costmodel.explore.collective import OPERATIONS, collective
 from costmodel.explore.short_form import Flags
-from costmodel.report.collective import measuring
+from costmodel.report.terminal.plan.collective import measuring
 
 Faults = Callable[[Any], Any]
 H100 = Flags(node="dgx-h100", gpus=64)

@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.case import Case, load
-from costmodel.errors import CostModelError
+from costmodel.documents.reader.resolved_scenario import Case, load
 from costmodel.explore.search import engine as engines
+from costmodel.explore.search.accumulator import Wanted
 from costmodel.explore.search.engine import Engine, Stopped, engine, shared_out
-from costmodel.explore.search.pieces import Variants, candidates
 from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.search import Found, search
 from costmodel.explore.search.stream import How, results
-from costmodel.explore.search.tally import Wanted
+from costmodel.explore.search.work_units import Variants, candidates
+from costmodel.ground.errors import CostModelError
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "gpt-3-175b-1024"
@@ -38,7 +38,7 @@ def asked(*more: str) -> Case:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many pieces and a pool for them."""
-    monkeypatch.setattr("costmodel.explore.search.pieces.CANDIDATES_A_PIECE", 64)
+    monkeypatch.setattr("costmodel.explore.search.work_units.CANDIDATES_A_PIECE", 64)
     monkeypatch.setattr("costmodel.explore.search.stream.POOL_FROM", 0)
 
 

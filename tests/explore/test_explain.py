@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from estimate.cases import costs, mixed, setting
 
-from costmodel.documents.case import load
-from costmodel.documents.library import read
-from costmodel.documents.plan import Plan
-from costmodel.errors import CostModelError
-from costmodel.estimate.costs import COLUMNS, number
-from costmodel.estimate.evaluate import Evaluation
-from costmodel.estimate.memory.ledger import LINES, STAGES
-from costmodel.estimate.plan import Answer, answer, own_plan
-from costmodel.estimate.setting import Setting, setting_of
+from costmodel.documents.reader.library import read
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.shared.results import COLUMNS, number
+from costmodel.estimate.training.evaluate_plans import Evaluation
+from costmodel.estimate.training.memory.breakdown import LINES, STAGES
+from costmodel.estimate.training.predict import Answer, answer, own_plan
+from costmodel.estimate.training.training_inputs import Setting, setting_of
 from costmodel.explore.explain.explain import Node, explain, quantities, told, traced
-from costmodel.report import tree
-from costmodel.report.words import TIME_TERMS
-from costmodel.units import gib, show, show_time
+from costmodel.ground.errors import CostModelError
+from costmodel.ground.units import gib, show, show_time
+from costmodel.report.terminal.documents import tree
+from costmodel.report.terminal.style.formatting import TIME_TERMS
 
 SCENARIOS: dict[str, tuple[str, ...]] = {
     "llama-3-70b-512": ("run={}",),

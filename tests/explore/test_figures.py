@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.documents.case import load
-from costmodel.equation import Leaf
-from costmodel.estimate.costs import machine_name
-from costmodel.estimate.plan import predict
-from costmodel.explore.compare.figures import _of_inputs, figures, marks
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.shared.results import machine_name
+from costmodel.estimate.training.predict import predict
+from costmodel.explore.compare.plan_figures import _of_inputs, figures, marks
+from costmodel.ground.equation import Leaf
 
 NAME = "llama-3-70b-512"
 

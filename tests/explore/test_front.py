@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from estimate.cases import case
 
-from costmodel.documents.case import Case
-from costmodel.errors import CostModelError
-from costmodel.estimate.block import one_row
-from costmodel.estimate.costs import BAND_ENDS, COLUMNS, machine_name
-from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.legality.checks import CHECKS
-from costmodel.estimate.limits import unacceptable
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.estimate.shared.plan_batch import one_row
+from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS, machine_name
+from costmodel.estimate.training.constraints.plan_constraints import CHECKS
+from costmodel.estimate.training.evaluate_plans import evaluate
+from costmodel.estimate.training.limit_checks import unacceptable
 from costmodel.explore.search import rank
 from costmodel.explore.search.rank import Ranked, axes, sign
 from costmodel.explore.search.refusals import examples
 from costmodel.explore.search.search import search
+from costmodel.ground.errors import CostModelError
 
 SPACE: dict[str, list[Any]] = {
     "tp": [1, 2, 3, 8],
@@ -67,13 +67,13 @@ def test_the_front_does_not_change_the_ranking() -> None:
 @pytest.mark.parametrize("rows", [7, 1000])
 def test_the_front_does_not_depend_on_blocks(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = search(spaced(), 3, workers=1, pareto=PAIRS[3]).tally.front
-    monkeypatch.setattr("costmodel.explore.search.blocks.BLOCK_ROWS", rows)
+    monkeypatch.setattr("costmodel.explore.search.plan_batches.BLOCK_ROWS", rows)
     assert search(spaced(), 3, workers=1, pareto=PAIRS[3]).tally.front == expected
 
 
 def test_processes_find_the_same_front(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = search(spaced(), 3, workers=1, pareto=PAIRS[0]).tally.front
-    monkeypatch.setattr("costmodel.explore.search.pieces.CANDIDATES_A_PIECE", 16)
+    monkeypatch.setattr("costmodel.explore.search.work_units.CANDIDATES_A_PIECE", 16)
     monkeypatch.setattr("costmodel.explore.search.stream.POOL_FROM", 0)
     assert search(spaced(), 3, workers=2, pareto=PAIRS[0]).tally.front == expected
 

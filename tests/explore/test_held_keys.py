@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from estimate.cases import document, mixed
 
-from costmodel.documents.case import Case, load
-from costmodel.documents.overrides import value_text
-from costmodel.documents.plan import Plan, Space
+from costmodel.documents.keys.overrides import value_text
+from costmodel.documents.reader.resolved_scenario import Case, load
+from costmodel.documents.schemas.plan import Plan, Space
 from costmodel.explore.search.search import Found, search
 
 NAME = "llama-3-70b-512"

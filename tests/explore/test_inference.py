@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costmodel.documents.library import read
-from costmodel.equations.decoding import decode_attention_time
-from costmodel.equations.routing import drawing_share, load_variation, rank_variation
-from costmodel.equations.slowdown import slowest_part
-from costmodel.explore.calibrate.calibrate import calibrated
-from costmodel.explore.calibrate.inference import EXPERTS, expert_columns
-from costmodel.explore.calibrate.renewal import decided
+from costmodel.documents.reader.library import read
+from costmodel.equations.kernels.decode import decode_attention_time
+from costmodel.equations.kernels.throttling import slowest_part
+from costmodel.equations.layers.moe_routing import drawing_share, load_variation, rank_variation
+from costmodel.evidence.calibrate.calibrate import calibrated
+from costmodel.evidence.calibrate.inference_kernels import EXPERTS, expert_columns
+from costmodel.evidence.calibrate.write_back import decided
 
 NAMES = ("tokens", "hidden", "inter", "topk", "experts", "tp", "ep", "skew")
 LAYERS = [

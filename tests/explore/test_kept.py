@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.case import load
-from costmodel.errors import CostModelError
-from costmodel.estimate.plan import answer
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.training.predict import answer
 from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.search import Found, search
 from costmodel.explore.search.stream import How, Sight
+from costmodel.ground.errors import CostModelError
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "megatron-7.5b-512"
@@ -34,7 +34,7 @@ def found(how: How, *, size: int = 20, over: Any = OVER, pareto: str = "") -> Fo
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("costmodel.explore.search.pieces.CANDIDATES_A_PIECE", 64)
+    monkeypatch.setattr("costmodel.explore.search.work_units.CANDIDATES_A_PIECE", 64)
 
 
 def table(folder: Path) -> Any:
@@ -107,8 +107,8 @@ def started(folder: Path) -> subprocess.Popen[bytes]:
         *(word for item in SET for word in ("--set", item)),
     ]
     code = (
-        "import sys, runpy\nimport costmodel.explore.search.pieces as p, costmodel.explore.search.stream as s\n"
-        "import costmodel.explore.search.kept as k\n"
+        "import sys, runpy\nimport costmodel.explore.search.work_units as p, costmodel.explore.search.stream as s\n"
+        "import costmodel.explore.search.checkpoint as k\n"
         "p.CANDIDATES_A_PIECE, s.POOL_FROM, k.WRITE_EVERY = 64, 0, 0.0\n"
         f"sys.argv = {line!r}\n"
         "if __name__ == '__main__':\n    runpy.run_module('costmodel', run_name='__main__')\n"

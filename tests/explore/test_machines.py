@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.documents.cells import Row
-from costmodel.documents.library import names
-from costmodel.documents.shelf import Shelf
-from costmodel.documents.spelling import OTHER, accelerator_named
-from costmodel.documents.table import read_table
-from costmodel.explore.validate.fills import Filling
-from costmodel.explore.validate.machines import cluster_of, stand_of
-from costmodel.explore.validate.reasons import Refused
-from costmodel.explore.validate.rows import modelled
+from costmodel.documents.reader.accelerator_aliases import OTHER, accelerator_named
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.library import names
+from costmodel.evidence.validate.imputation import Filling
+from costmodel.evidence.validate.machines import cluster_of, stand_of
+from costmodel.evidence.validate.rows import modelled
+from costmodel.evidence.validate.skip_reasons import Refused
+from costmodel.exchange.tables.csv_cells import Row
+from costmodel.exchange.tables.run_table import read_table
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from costmodel.explore.measure import operators
-from costmodel.explore.measure.operators import Timing
-from costmodel.explore.measure.stopwatch import CACHE, COPIES_OVER_CACHE, MOST_COPIES, Device, copies
+from costmodel.evidence.measure import operators
+from costmodel.evidence.measure.operators import Timing
+from costmodel.evidence.measure.stopwatch import CACHE, COPIES_OVER_CACHE, MOST_COPIES, Device, copies
 
 with_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs the extra [measure]")
 GPU = Device("NVIDIA H100 80GB HBM3", "cuda", "580.1", "2.15.0")
@@ -124,7 +124,7 @@ def _table(path: Path, monkeypatch: pytest.MonkeyPatch, kind: str = "gpu") -> st
 @pytest.fixture
 def one_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of halves held out one draw is enough here."""
-    monkeypatch.setattr("costmodel.explore.calibrate.regression.DRAWS", 1)
+    monkeypatch.setattr("costmodel.evidence.calibrate.regression.DRAWS", 1)
 
 
 @pytest.mark.usefixtures("one_draw")

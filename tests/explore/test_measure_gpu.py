@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from costmodel.explore.measure import measure, predicted, stopwatch
-from costmodel.explore.measure.operators import BRIEF, Session, Timing, Trial
-from costmodel.explore.measure.stopwatch import Device, Stopped, Stopwatch
+from costmodel.evidence.measure import layers_beside_kernels, measure, stopwatch
+from costmodel.evidence.measure.operators import BRIEF, Session, Timing, Trial
+from costmodel.evidence.measure.stopwatch import Device, Stopped, Stopwatch
 
 H100 = Device("NVIDIA H100 80GB HBM3", "cuda", "580.1", "2.15.0")
 
@@ -219,7 +219,7 @@ def test_beside_a_layer_stands_what_is_predicted_of_it() -> None:
         block | {"kind": "processor"},
         {"op": "gelu", "gpu": H100.name},
     ]
-    told, *others = predicted.with_predictions(rows)
+    told, *others = layers_beside_kernels.with_predictions(rows)
     assert others == rows[1:]
     assert 2e3 < told["predicted_fwd_us"] < 6e3
     assert 1.9 < told["predicted_bwd_us"] / told["predicted_fwd_us"] < 2.05  # 2.2 with adding to gradients in fp32
@@ -227,5 +227,5 @@ def test_beside_a_layer_stands_what_is_predicted_of_it() -> None:
 
 def test_what_is_predicted_of_a_layer_is_of_one_part() -> None:
     """The same of 8 A100 and of 16, of which a step would wait for the slowest."""
-    few, many = (predicted._layer(node, 4096, 32, 4096) for node in ("a2-highgpu-8g", "a2-megagpu-16g"))
+    few, many = (layers_beside_kernels._layer(node, 4096, 32, 4096) for node in ("a2-highgpu-8g", "a2-megagpu-16g"))
     assert few.total == many.total

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.case import load
-from costmodel.errors import CostModelError
-from costmodel.estimate.plan import predict
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.training.predict import predict
 from costmodel.explore.explain.pipelines import SCHEDULES, Pipelines, named, pipelines
 from costmodel.explore.explain.timeline import events
+from costmodel.ground.errors import CostModelError
 
 NAME = "llama-3-70b-512"
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.table import read_table
-from costmodel.explore.validate.regret import Sweep, choice, choices, spearman, sweeps
-from costmodel.explore.validate.validate import GROUPINGS, Compared, Validated
+from costmodel.evidence.validate.regret import Sweep, choice, choices, spearman, sweeps
+from costmodel.evidence.validate.validate import GROUPINGS, Compared, Validated
+from costmodel.exchange.tables.run_table import read_table
 
 SHAPE = {
     "source": "own", "source_family": "own", "year": 2022, "framework": "Megatron-LM", "model_name": "GPT-22B",

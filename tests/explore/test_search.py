@@ -15,25 +15,25 @@ from estimate.cases import ask, case, mixed, model, one, setting
 from rich.text import Text
 from ruamel.yaml import YAML
 
-from costmodel.documents.case import Case, load
-from costmodel.documents.plan import Plan
-from costmodel.documents.variation import vary
-from costmodel.errors import CostModelError
-from costmodel.estimate.block import Block, Structure
-from costmodel.estimate.costs import Costs
-from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.legality.checks import CHECKS
-from costmodel.estimate.plan import Answer, answer, predict
-from costmodel.estimate.setting import setting_of
-from costmodel.explore.compare.chosen import plan_of
+from costmodel.documents.reader.override_case import vary
+from costmodel.documents.reader.resolved_scenario import Case, load
+from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.shared.plan_batch import Block, Structure
+from costmodel.estimate.shared.results import Costs
+from costmodel.estimate.training.constraints.plan_constraints import CHECKS
+from costmodel.estimate.training.evaluate_plans import evaluate
+from costmodel.estimate.training.predict import Answer, answer, predict
+from costmodel.estimate.training.training_inputs import setting_of
 from costmodel.explore.compare.compare import advantage
+from costmodel.explore.compare.select_plan import plan_of
 from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.rank import Ranked, Top
 from costmodel.explore.search.refusals import examples
 from costmodel.explore.search.search import Found, search
-from costmodel.explore.search.space import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
-from costmodel.report.ranking import search as ranking
-from costmodel.report.suggest import plan_settings
+from costmodel.explore.search.search_space import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
+from costmodel.ground.errors import CostModelError
+from costmodel.report.terminal.plan.next_commands import plan_settings
+from costmodel.report.terminal.search.ranking import search as ranking
 
 SPACE: dict[str, list[Any]] = {
     "tp": [1, 2, 3, 8],
@@ -426,7 +426,7 @@ def test_cost_as_objective_wants_a_price() -> None:
 
 
 def test_processes_find_the_same_bit_for_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("costmodel.explore.search.pieces.CANDIDATES_A_PIECE", 16)
+    monkeypatch.setattr("costmodel.explore.search.work_units.CANDIDATES_A_PIECE", 16)
     asked = spaced(plan={"tp": 8})
     alone = searched(asked, 20)
     monkeypatch.setattr("costmodel.explore.search.stream.POOL_FROM", 0)
@@ -438,7 +438,7 @@ def test_processes_find_the_same_bit_for_bit(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("rows", [1, 5, 64])
 def test_the_size_of_blocks_does_not_matter(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     whole = searched(spaced(), 20)
-    monkeypatch.setattr("costmodel.explore.search.blocks.BLOCK_ROWS", rows)
+    monkeypatch.setattr("costmodel.explore.search.plan_batches.BLOCK_ROWS", rows)
     cut = searched(spaced(), 20)
     assert [row.sizes for row in cut.best] == [row.sizes for row in whole.best]
     assert [row.score for row in cut.best] == pytest.approx([row.score for row in whole.best], rel=1e-12)

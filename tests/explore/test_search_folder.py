@@ -20,13 +20,13 @@ from typing import Any
 import pytest
 
 import costmodel
-from costmodel.documents.case import load
-from costmodel.errors import CostModelError, Place, fail
+from costmodel.documents.reader.resolved_scenario import load
 from costmodel.explore.search import lock
 from costmodel.explore.search.lock import locked
 from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.search import Found, search
 from costmodel.explore.search.stream import How
+from costmodel.ground.errors import CostModelError, Place, fail
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "quickstart"
@@ -42,8 +42,8 @@ class Crash(BaseException):
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("costmodel.explore.search.pieces.CANDIDATES_A_PIECE", 16)
-    monkeypatch.setattr("costmodel.explore.search.kept.WRITE_EVERY", 0.0)
+    monkeypatch.setattr("costmodel.explore.search.work_units.CANDIDATES_A_PIECE", 16)
+    monkeypatch.setattr("costmodel.explore.search.checkpoint.WRITE_EVERY", 0.0)
 
 
 def found(how: How, *more: str, over: Any = OVER) -> Found:

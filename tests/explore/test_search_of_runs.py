@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.case import load
-from costmodel.documents.plan import Plan
-from costmodel.errors import CostModelError
-from costmodel.estimate.plan import answer
-from costmodel.estimate.plan import written as written_structure
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.training.predict import answer
+from costmodel.estimate.training.predict import written as written_structure
 from costmodel.explore.search.search import search
+from costmodel.ground.errors import CostModelError
 
 NAME = "quickstart"
 RUN = ("run.failures={rate: 60 /1000 node-days, soft: {share: 75 %}}", "search.zero=[0,1,3]")

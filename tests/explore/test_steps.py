@@ -16,23 +16,23 @@ import pytest
 from estimate.cases import TRAINING_STACKS, case, mixed, written_out
 
 from costmodel.commands.output import written_together
-from costmodel.documents import folders
-from costmodel.documents.belief import Belief
-from costmodel.documents.case import load
-from costmodel.documents.cells import Row
-from costmodel.documents.library import FOLDERS, efficiency_of, find, names, read
-from costmodel.documents.schema_paths import key_of
-from costmodel.documents.shelf import Shelf
-from costmodel.documents.table import read_table
-from costmodel.errors import CostModelError
-from costmodel.estimate.costs import number
-from costmodel.estimate.plan import answer, own_plan
-from costmodel.estimate.setting import setting_of
-from costmodel.explore.calibrate.begun import beginning, changed
-from costmodel.explore.calibrate.beliefs import STEPS, believed, off_scale, on_scale, own, shipped, with_values
-from costmodel.explore.calibrate.problem import MOST, SCALE, Problem, Timed, timed
-from costmodel.explore.calibrate.sharpened import sharpened, texts
-from costmodel.explore.calibrate.steps import _untold, step_fit
+from costmodel.documents.keys.schema_paths import key_of
+from costmodel.documents.reader import folders
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.library import FOLDERS, efficiency_of, find, names, read
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.schemas.prior import Belief
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.predict import answer, own_plan
+from costmodel.estimate.training.training_inputs import setting_of
+from costmodel.evidence.calibrate.default_efficiency import beginning, changed
+from costmodel.evidence.calibrate.fit_from_runs import _untold, step_fit
+from costmodel.evidence.calibrate.priors import STEPS, believed, off_scale, on_scale, own, shipped, with_values
+from costmodel.evidence.calibrate.refine_from_runs import sharpened, texts
+from costmodel.evidence.calibrate.regression_problem import MOST, SCALE, Problem, Timed, timed
+from costmodel.exchange.tables.csv_cells import Row
+from costmodel.exchange.tables.run_table import read_table
+from costmodel.ground.errors import CostModelError
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent / "measured"

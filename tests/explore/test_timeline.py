@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from costmodel.choices import Schedule
-from costmodel.equations.pipeline import in_flight, pipeline_time
-from costmodel.estimate.shapes.schedules import FOLDED, LOOPED
+from costmodel.equations.parallelism.pipeline import in_flight, pipeline_time
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, LOOPED
 from costmodel.explore.explain.timeline import Event, Pass, Pipeline, events
+from costmodel.ground.choices import Schedule
 
 times = some.floats(0.1, 10.0)
 passes = some.builds(Pass, times, times)

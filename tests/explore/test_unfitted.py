@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.belief import Belief
-from costmodel.explore.calibrate.steps import Learned
-from costmodel.report.steps import known
+from costmodel.documents.schemas.prior import Belief
+from costmodel.evidence.calibrate.fit_from_runs import Learned
+from costmodel.report.terminal.plan.step_times import known
 
 pytestmark = pytest.mark.usefixtures("in_its_folder")
 

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.cells import Row
-from costmodel.documents.library import names, read
-from costmodel.documents.shelf import Shelf
-from costmodel.documents.table import COLUMNS, read_table
-from costmodel.estimate.shapes.work import model_parameters
-from costmodel.explore.validate.chosen_rows import MODULES
-from costmodel.explore.validate.fills import RULES
-from costmodel.explore.validate.launches import launch_says
-from costmodel.explore.validate.outcomes import FITS, measured, total_of
-from costmodel.explore.validate.reasons import REASONS, Refused
-from costmodel.explore.validate.rows import modelled
-from costmodel.explore.validate.validate import GROUPINGS, Compared, outcomes, score, scores, validated, worst
-from costmodel.explore.validate.words import precision_of, recompute_of
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.library import names, read
+from costmodel.estimate.training.shards import model_parameters
+from costmodel.evidence.validate.imputation import RULES
+from costmodel.evidence.validate.launch_defaults import launch_says
+from costmodel.evidence.validate.outcomes import FITS, measured, total_of
+from costmodel.evidence.validate.recompute_cells import MODULES
+from costmodel.evidence.validate.rows import modelled
+from costmodel.evidence.validate.skip_reasons import REASONS, Refused
+from costmodel.evidence.validate.spelling import precision_of, recompute_of
+from costmodel.evidence.validate.validate import GROUPINGS, Compared, outcomes, score, scores, validated, worst
+from costmodel.exchange.tables.csv_cells import Row
+from costmodel.exchange.tables.run_table import COLUMNS, read_table
 
 # Korthikanti et al. 2022 (arXiv 2205.05198), table 5: Megatron-LM 22B on 8 A100 of 80 GB, batch 4, tensor parallel 8:
 # 1.42 s a step with full recompute, 1.10 s with selective recompute and sequence parallelism.

@@ -14,7 +14,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 import costmodel.equations
-from costmodel.equation import EQUATIONS, Argument, Equation
+from costmodel.ground.equation import EQUATIONS, Argument, Equation
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "costmodel"

@@ -10,8 +10,8 @@ import numpy as np
 import pint
 import pytest
 
-from costmodel.equation import Equation
-from costmodel.parsing import parse_unit
+from costmodel.ground.equation import Equation
+from costmodel.ground.parsing import parse_unit
 
 from .catalogue import MODULES, choices, numbers, registered
 

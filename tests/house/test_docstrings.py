@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.equation import EQUATIONS, Equation, parse_contract
-from costmodel.parsing import parse_unit
+from costmodel.ground.equation import EQUATIONS, Equation, parse_contract
+from costmodel.ground.parsing import parse_unit
 
 from .catalogue import ALGORITHMS, MODULES, SOURCES, read_yaml, registered
 

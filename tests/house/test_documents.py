@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from costmodel.documents.base import Sourced
-from costmodel.documents.hardware import Peak
-from costmodel.documents.library import FOLDERS, read
-from costmodel.documents.schema import schemas
-from costmodel.errors import CostModelError
+from costmodel.documents.keys.json_schema import schemas
+from costmodel.documents.reader.library import FOLDERS, read
+from costmodel.documents.schemas.base import Sourced
+from costmodel.documents.schemas.hardware import Peak
+from costmodel.ground.errors import CostModelError
 
 from .catalogue import ROOT, SOURCES, read_yaml, relative
 
@@ -66,7 +66,7 @@ def test_no_kind_is_empty(kind: str) -> None:
 def test_document_validates_under_its_own_name(path: Path) -> None:
     assert path.suffix == ".yaml"
     kind = KINDS.get(relative(path.parent))
-    assert kind, f"{relative(path.parent)} is the folder of no kind in costmodel.documents.library.FOLDERS"
+    assert kind, f"{relative(path.parent)} is the folder of no kind in costmodel.documents.reader.library.FOLDERS"
     try:
         document = read(kind, str(path))
     except CostModelError as error:
@@ -115,8 +115,8 @@ def test_narrower_types_are_not_slower(path: Path) -> None:
 @pytest.mark.parametrize("name", ["hardware/schema.json", "scenarios/schema.json"])
 def test_schema_is_fresh(name: str) -> None:
     path = ROOT / name
-    assert path.is_file(), "write it: python -m costmodel.documents.schema"
-    assert path.read_text("utf-8") == schemas()[name], "it is stale: python -m costmodel.documents.schema"
+    assert path.is_file(), "write it: python -m costmodel.documents.keys.json_schema"
+    assert path.read_text("utf-8") == schemas()[name], "it is stale: python -m costmodel.documents.keys.json_schema"
 
 
 def test_schemas_name_every_kind() -> None:

@@ -15,7 +15,14 @@ Rule = Callable[[ast.Module], Iterator[Fault]]
 
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_ALLOWED = ("numpy", "typing", "__future__", "costmodel.choices", "costmodel.equation", "costmodel.equations")
+_ALLOWED = (
+    "numpy",
+    "typing",
+    "__future__",
+    "costmodel.ground.choices",
+    "costmodel.ground.equation",
+    "costmodel.equations",
+)
 _DECIDING = {"min", "max", "bool", "int", "float", "round", "any", "all", "sorted", "len", "range"}
 _PRODUCTS = (ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult)
 _PRODUCT_LIBRARIES = {"np", "numpy", "math", "operator"}
@@ -121,7 +128,7 @@ def branches(tree: ast.Module) -> Iterator[Fault]:
 
 
 def imports(tree: ast.Module) -> Iterator[Fault]:
-    """Only NumPy, typing, words of choices, costmodel.equation and sibling equations."""
+    """Only NumPy, typing, words of choices, costmodel.ground.equation and sibling equations."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules = [item.name for item in node.names]
@@ -225,7 +232,7 @@ PLANTED: list[tuple[Rule, str]] = [
     (branches, "def f(x, /, *rest):\n    return 1 if rest else x"),
     (imports, "import pandas"),
     (imports, "import math"),
-    (imports, "from costmodel.documents.model import Model"),
+    (imports, "from costmodel.documents.schemas.model import Model"),
     (imports, "from costmodel import documents"),
     (imports, "from costmodel.equation_parts import x"),
     (imports, "from ..documents import model"),
@@ -255,8 +262,11 @@ INNOCENT: list[tuple[Rule, str]] = [
     (branches, "def f(x, *, how):\n    y = 2 if how else 3\n    return x * y if y > 2 else np.where(x > 0, x, 0)"),
     (branches, "def f(x):\n    return np.maximum(x, 0) + abs(x)"),
     (imports, "from __future__ import annotations\nfrom typing import Literal\nimport numpy as np"),
-    (imports, "from numpy.typing import NDArray\nfrom costmodel.equation import Number, equation"),
-    (imports, "from costmodel.equations.overlap import f\nfrom costmodel.equations import roofline\nfrom .a import b"),
+    (imports, "from numpy.typing import NDArray\nfrom costmodel.ground.equation import Number, equation"),
+    (
+        imports,
+        "from costmodel.equations.network.overlap import f\nfrom costmodel.equations import roofline\nfrom .a import b",
+    ),
     (item_assignment, "def f(x):\n    y = x + 1\n    z = T['a']\n    return y + z"),
     (unused, "def f(x, *, how):\n    return x + T[how]"),
     (products, "def f(*a: float | None, **b: int) -> list[int] | None:\n    return g(*a, **b, c=[*a]) + 1 - 2"),

@@ -69,7 +69,7 @@ def test_an_empty_house_keeps_them(tmp_path: Path) -> None:
         ("documents", "import costmodel.exchange.inside"),
         ("exchange", "import costmodel.equations.inside"),
         ("report", "import costmodel.commands"),
-        ("units", "import costmodel.equation"),
+        ("units", "import costmodel.ground.equation"),
         ("estimate/memory", "import costmodel.estimate.time.inside"),
         ("estimate/legality", "import costmodel.estimate.traffic.inside"),
         ("explore/search", "import costmodel.explore.validate.inside"),

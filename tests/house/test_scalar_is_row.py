@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from costmodel.equation import Argument, Equation
+from costmodel.ground.equation import Argument, Equation
 
 from .catalogue import choices, numbers, registered
 from .test_docstrings import monotone_names

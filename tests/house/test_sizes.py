@@ -83,4 +83,6 @@ def test_planted_faults_are_caught() -> None:
     assert function_lines(ast.parse(long).body[0]) == 41  # type: ignore[arg-type]
     bare = "class A:\n    '''A.'''\n    def b(self): pass\ndef _c(): pass"
     assert list(undocumented(ast.parse(bare))) == ["b (line 3)"]
-    assert list(borrowed(ast.parse("from costmodel.units import _factor, parse\nfrom os import _exit"))) == ["_factor"]
+    assert list(borrowed(ast.parse("from costmodel.ground.units import _factor, parse\nfrom os import _exit"))) == [
+        "_factor"
+    ]

@@ -8,14 +8,14 @@ from typing import get_args
 
 import pytest
 
-from costmodel.documents.library import bibliography, strategies
-from costmodel.documents.precision import Precision
-from costmodel.documents.scenario import ExpertAssumption
-from costmodel.documents.stack import Overlap
-from costmodel.equation import EQUATIONS
-from costmodel.errors import CostModelError
-from costmodel.estimate.evaluate import FITS
+from costmodel.documents.reader.library import bibliography, strategies
+from costmodel.documents.schemas.precision import Precision
+from costmodel.documents.schemas.scenario import ExpertAssumption
+from costmodel.documents.schemas.stack import Overlap
+from costmodel.estimate.training.evaluate_plans import FITS
 from costmodel.explore.explain.pages import all_words, page
+from costmodel.ground.equation import EQUATIONS
+from costmodel.ground.errors import CostModelError
 
 KEYS = {"title", "what", "pays", "costs", "equations", "source"}
 every = pytest.mark.parametrize("word", strategies())

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.case import cases
-from costmodel.documents.library import bibliography, names, read
-from costmodel.explore.validate.outcomes import Quantity
-from costmodel.explore.validate.validate import DOCUMENTED, Compared, compared
+from costmodel.documents.reader.library import bibliography, names, read
+from costmodel.documents.reader.resolved_scenario import cases
+from costmodel.evidence.validate.outcomes import Quantity
+from costmodel.evidence.validate.validate import DOCUMENTED, Compared, compared
 
 TABLES = names("measured")
 every_table = pytest.mark.parametrize("table", TABLES)

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as some
 from rich.text import Text
 
-from costmodel.errors import CostModelError
-from costmodel.report.formats import csv_text, json_text, jsonl_text, markdown_text
-from costmodel.report.layout import Grid, drawn
-from costmodel.report.reply import Reply
-from costmodel.report.theme import HEAD, styled
+from costmodel.ground.errors import CostModelError
+from costmodel.report.machine.formats import csv_text, json_text, jsonl_text, markdown_text
+from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.layout import Grid, drawn
+from costmodel.report.terminal.style.theme import HEAD, styled
 
 
 def read(rows: list[dict[str, Any]], **more: Any) -> list[dict[str, str]]:

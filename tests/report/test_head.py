@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from costmodel.documents.case import load, load_any
-from costmodel.documents.library import names
-from costmodel.estimate.facts import facts_of
-from costmodel.report.head import fact_fields, head_lines, head_of, title
+from costmodel.documents.reader.library import names
+from costmodel.documents.reader.resolved_scenario import load, load_any
+from costmodel.estimate.training.answer_facts import facts_of
+from costmodel.report.terminal.style.head import fact_fields, head_lines, head_of, title
 
 NAME, TITLE = "llama-3-70b-512", "Llama 3 70B on 512 H100"
 CHANGED = ("cluster.nodes=32", "workload.sequence=16k", "workload.global_batch=256", "workload.optimizer=lion")

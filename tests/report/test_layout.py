@@ -8,8 +8,8 @@ from hypothesis import strategies as some
 from rich.cells import cell_len
 from rich.text import Text
 
-from costmodel.report.layout import NARROWEST, Grid, drawn, laid
-from costmodel.report.theme import DIM, HEAD
+from costmodel.report.terminal.style.layout import NARROWEST, Grid, drawn, laid
+from costmodel.report.terminal.style.theme import DIM, HEAD
 
 ROWS = [("a", "1", "22", "some words that go on"), ("bb", "333", "4", "few")]
 GRID = Grid(("name", "figure", "rate", "what it means"), ROWS, "lrrl", drop=("rate", "figure"))

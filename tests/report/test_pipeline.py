@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costmodel.explore.explain.timeline import Pass, Pipeline, events
-from costmodel.report.pipeline import CELLS, MOST_RANKS, cell_of, cells, timeline
+from costmodel.report.terminal.plan.pipeline import CELLS, MOST_RANKS, cell_of, cells, timeline
 
 DOUBLE = Pass(1.0, 2.0)
 

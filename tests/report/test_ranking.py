@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.report.ranking import headings
+from costmodel.report.terminal.search.ranking import headings
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ import pytest
 from estimate.cases import document, model
 from estimate.test_legality import CASES
 
-from costmodel.documents.case import load
-from costmodel.estimate.legality.rules import REFUSALS
-from costmodel.estimate.plan import Answer, predict
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.training.predict import Answer, predict
 from costmodel.explore.explain.fixes import remedies
-from costmodel.report.refusals import reason
+from costmodel.report.terminal.search.refusals import reason
 
 Broken = tuple[str, dict[str, Any], dict[str, Any]]
 SMALL = model()

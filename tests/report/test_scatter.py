@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from costmodel.report.scatter import HIGH, WIDE, Point, scatter
-from costmodel.units import significant
+from costmodel.ground.units import significant
+from costmodel.report.terminal.style.scatter import HIGH, WIDE, Point, scatter
 
 figures = some.floats(1e-6, 1e15)
 

@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from rich.cells import cell_len
 
-from costmodel.errors import Fault, Place
-from costmodel.report import theme
-from costmodel.report.faults import fault_lines
-from costmodel.report.formats import json_text as text
-from costmodel.report.machine import plain
-from costmodel.report.theme import bar, columns
+from costmodel.ground.errors import Fault, Place
+from costmodel.report.machine.formats import json_text as text
+from costmodel.report.machine.json_answer import plain
+from costmodel.report.terminal.documents.faults import fault_lines
+from costmodel.report.terminal.style import theme
+from costmodel.report.terminal.style.theme import bar, columns
 
 
 @given(share=some.floats(allow_nan=False), width=some.integers(1, 80))

@@ -19,11 +19,11 @@ from rich.text import Text
 
 from costmodel.commands import shared
 from costmodel.commands.app import app
-from costmodel.errors import Fault, Place
-from costmodel.report.faults import faults
-from costmodel.report.layout import Drawing, Grid, Line, laid, typed
-from costmodel.report.progress import Mark, Meter, fitting
-from costmodel.report.theme import FEW_COLOURS, PALETTE
+from costmodel.ground.errors import Fault, Place
+from costmodel.report.terminal.documents.faults import faults
+from costmodel.report.terminal.style.layout import Drawing, Grid, Line, laid, typed
+from costmodel.report.terminal.style.progress import Mark, Meter, fitting
+from costmodel.report.terminal.style.theme import FEW_COLOURS, PALETTE
 
 NAME = "llama-3-70b-512"
 WIDTHS = (40, 60, 77, 80, 100, 120)

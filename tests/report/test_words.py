@@ -7,12 +7,12 @@ import math
 
 import pytest
 
-from costmodel.report import words
-from costmodel.report.words import between, figure, is_held, percent, result
+from costmodel.report.terminal.style import formatting
+from costmodel.report.terminal.style.formatting import between, figure, is_held, percent, result
 
 
 def test_docstring_examples_run() -> None:
-    result = doctest.testmod(words)
+    result = doctest.testmod(formatting)
     assert result.attempted > 1
     assert result.failed == 0
 

@@ -21,18 +21,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from costmodel.documents.case import load
-from costmodel.estimate import evaluate as evaluation
-from costmodel.estimate.block import SIZES, Block
-from costmodel.estimate.setting import Setting
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.shared.plan_batch import SIZES, Block
+from costmodel.estimate.training import evaluate_plans as evaluation
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.explore.search import accumulator as searching
 from costmodel.explore.search import stream as streaming
-from costmodel.explore.search import tally as searching
-from costmodel.explore.search.blocks import legal_blocks
-from costmodel.explore.search.pieces import Piece, Variants, pieces
+from costmodel.explore.search.accumulator import Wanted
+from costmodel.explore.search.plan_batches import legal_blocks
 from costmodel.explore.search.search import search
-from costmodel.explore.search.space import stem
+from costmodel.explore.search.search_space import stem
 from costmodel.explore.search.stream import Task
-from costmodel.explore.search.tally import Wanted
+from costmodel.explore.search.work_units import Piece, Variants, pieces
 
 NATURAL = ("llama-3-70b-512", "gpt-3-175b-1024", "deepseek-v3-2048")
 ELEMENTS = 16_384  # of the bare operations: a few such arrays lie in a core's own cache

@@ -12,11 +12,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from costmodel.documents.case import Case, load
-from costmodel.estimate.plan import predict
+from costmodel.documents.reader.resolved_scenario import Case, load
+from costmodel.estimate.training.predict import predict
 from costmodel.explore.search.search import search
-from costmodel.report import estimate, run
-from costmodel.report.layout import laid
+from costmodel.report.terminal.plan import estimate, run
+from costmodel.report.terminal.style.layout import laid
 
 NAME, LARGE = "llama-3-70b-512", "speed"
 

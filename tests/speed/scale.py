@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from costmodel.documents.case import load
-from costmodel.explore.search.kept import MANIFEST, written_tally
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.explore.search.checkpoint import MANIFEST, written_tally
 from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.search import search
 from costmodel.explore.search.stream import How

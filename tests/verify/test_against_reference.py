@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from estimate import cases
 
-from costmodel.choices import LaterSchedule
-from costmodel.documents.library import names, read
-from costmodel.equations.activations import op_level_activations
-from costmodel.equations.collectives import wire_bytes
-from costmodel.equations.live import live_micro_batches
-from costmodel.equations.pipeline import in_flight, pipeline_time
-from costmodel.equations.schedules import later_schedule_time, zero_bubble_idle
-from costmodel.estimate.block import Structure, one_row
-from costmodel.estimate.memory.ledger import whole_activations
-from costmodel.estimate.shapes.work import model_active_parameters, model_parameters, shard
+from costmodel.documents.reader.library import names, read
+from costmodel.equations.memory.activations import op_level_activations
+from costmodel.equations.network.collectives import wire_bytes
+from costmodel.equations.parallelism.pipeline import in_flight, pipeline_time
+from costmodel.equations.parallelism.pipeline_in_flight import live_micro_batches
+from costmodel.equations.parallelism.pipeline_schedules import later_schedule_time, zero_bubble_idle
+from costmodel.estimate.shared.plan_batch import Structure, one_row
+from costmodel.estimate.training.memory.breakdown import whole_activations
+from costmodel.estimate.training.shards import model_active_parameters, model_parameters, shard
+from costmodel.ground.choices import LaterSchedule
 
 from .make import reference
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equation import Number, equation
-from costmodel.equations.run.order_statistics import BELOW, GRID
+from costmodel.equations.unequal.order_statistics import BELOW, GRID
+from costmodel.ground.equation import Number, equation
 
 
 @equation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equation import Number, equation
+from costmodel.ground.equation import Number, equation
 
 
 @equation

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equation import Number, equation
-from costmodel.equations.serving.percentiles import normal_quantile
+from costmodel.equations.serving.load.percentiles import normal_quantile
+from costmodel.ground.equation import Number, equation
 
 MOST_SPARES = 64  # up to which spare replicas are counted one by one
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from costmodel.equation import Number, known_as, term
-from costmodel.equations.counting import divided, repeated
-from costmodel.equations.offload import link_time
-from costmodel.equations.run.checkpoint_transfer import (
+from costmodel.equations.memory.offload import link_time
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.equations.run.failures.checkpoint_transfer import (
     checkpoint_bytes,
     checkpoint_load_time,
     checkpoint_write_time,
     checkpoint_writers,
 )
-from costmodel.estimate.block import Block
-from costmodel.estimate.run_inputs import RunInputs
-from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.adapters import trained_in, trained_in_experts
-from costmodel.estimate.shapes.work import counted_kinds, model_parameters, shard
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.run_inputs import RunInputs
+from costmodel.estimate.training.lora import trained_in, trained_in_experts
+from costmodel.estimate.training.shards import counted_kinds, model_parameters, shard
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.equation import Number, known_as, term
 
 COPIES = 4.0  # a node's own part and a peer's, of the last checkpoint and of the one that is being taken
 

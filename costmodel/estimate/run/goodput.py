@@ -8,18 +8,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.run import Spot
-from costmodel.equation import Number, known_as, term
-from costmodel.equations.counting import divided, repeated
-from costmodel.equations.run.checkpoints import best_interval, checkpoint_goodput, steps_between_checkpoints
-from costmodel.equations.run.elasticity import elastic_goodput
-from costmodel.equations.run.goodput import noticed_goodput, planned_share, run_goodput
-from costmodel.equations.run.reliability import mean_time_between_interruptions
-from costmodel.equations.run.two_level_checkpoints import two_level_goodput
-from costmodel.estimate.block import Block
+from costmodel.documents.schemas.run import Spot
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.equations.run.failures.checkpoints import best_interval, checkpoint_goodput, steps_between_checkpoints
+from costmodel.equations.run.failures.elasticity import elastic_goodput
+from costmodel.equations.run.failures.goodput import noticed_goodput, planned_share, run_goodput
+from costmodel.equations.run.failures.reliability import mean_time_between_interruptions
+from costmodel.equations.run.failures.two_level_checkpoints import two_level_goodput
 from costmodel.estimate.run.checkpoint import Checkpoint
-from costmodel.estimate.run_inputs import RunInputs
-from costmodel.estimate.setting import Setting
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.run_inputs import RunInputs
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.equation import Number, known_as, term
 
 Ends = Literal["low", "", "high"]  # of the band of what interrupts and of what a restart takes
 

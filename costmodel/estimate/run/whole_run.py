@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.equation import Number, known_as, term
-from costmodel.equations.counting import divided, repeated
-from costmodel.equations.economics import run_cost, tokens_per_step
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.equations.run.economics import run_cost, tokens_per_step
 from costmodel.equations.run.energy import drawn_power, emissions, mean_power, run_energy
-from costmodel.equations.run.goodput import checkpoint_share, restart_share, steps_time, wall_time
-from costmodel.equations.run.reliability import expected_interruptions, spare_nodes
-from costmodel.equations.uncertainty import combined_error, end_spread, ninetieth_percentile, tenth_percentile
-from costmodel.estimate.block import Block
+from costmodel.equations.run.failures.goodput import checkpoint_share, restart_share, steps_time, wall_time
+from costmodel.equations.run.failures.reliability import expected_interruptions, spare_nodes
+from costmodel.equations.run.uncertainty import combined_error, end_spread, ninetieth_percentile, tenth_percentile
 from costmodel.estimate.run.checkpoint import Checkpoint, checkpoint
 from costmodel.estimate.run.goodput import Cycle, Ends, between_failures, cycle, goodput, mtbf, restart_time
-from costmodel.estimate.run_inputs import RunInputs
-from costmodel.estimate.setting import Setting
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.run_inputs import RunInputs
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.equation import Number, known_as, term
 
 COVERED = 0.99  # of the time
 

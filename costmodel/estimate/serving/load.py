@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.equation import Number
-from costmodel.equations.counting import divided, repeated
-from costmodel.equations.economics import share
-from costmodel.equations.serving.closed_loop import full_step_concurrency
-from costmodel.estimate.serving.inputs import ServingInputs
-from costmodel.estimate.serving.layout import Layout
-from costmodel.estimate.serving.memory import EngineMemoryUse
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.equations.run.economics import share
+from costmodel.equations.serving.load.closed_loop import full_step_concurrency
+from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, operating_point
+from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
-from costmodel.solvers import last_within
+from costmodel.ground.equation import Number
+from costmodel.ground.solvers import last_within
 
 LEAST = 1e-4  # sequences in flight of the emptiest engine that is looked at
 COMPUTE_BOUND = 0.95  # utilisation from which on it is time that is short, not tokens of a step

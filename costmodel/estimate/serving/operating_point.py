@@ -12,16 +12,16 @@ from typing import Protocol
 
 import numpy as np
 
-from costmodel.equation import Number, known_as, term
-from costmodel.equations.counting import divided, repeated
-from costmodel.equations.economics import share
-from costmodel.equations.serving.engine_collectives import pipelined_prompt_share
-from costmodel.equations.serving.first_token import prompt_room
-from costmodel.equations.serving.kv_cache import mean_context
-from costmodel.equations.serving.steady_state import request_work, step_intercept, time_slope
-from costmodel.estimate.serving.inputs import ServingInputs
-from costmodel.estimate.serving.layout import Layout
-from costmodel.estimate.serving.step import Batch, StepTime, step_time
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.equations.run.economics import share
+from costmodel.equations.serving.load.first_token import prompt_room
+from costmodel.equations.serving.load.steady_state import request_work, step_intercept, time_slope
+from costmodel.equations.serving.memory.kv_cache import mean_context
+from costmodel.equations.serving.step.engine_collectives import pipelined_prompt_share
+from costmodel.estimate.serving.engine_step import Batch, StepTime, step_time
+from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.equation import Number, known_as, term
 
 FEWEST = 2.0  # sequences of a micro-batch that the slope is taken at, where fewer are in flight
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.equation import Number, term
-from costmodel.equations.counting import divided, repeated
-from costmodel.equations.economics import rate as rate_of
-from costmodel.equations.serving.first_token import (
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.equations.run.economics import rate as rate_of
+from costmodel.equations.serving.load.first_token import (
     first_token_tail,
     first_token_variance,
     gate_wait,
@@ -18,17 +17,18 @@ from costmodel.equations.serving.first_token import (
     prompt_service_time,
     prompt_steps,
 )
-from costmodel.equations.serving.percentiles import lognormal_percentile, normal_quantile
-from costmodel.equations.serving.queues import queue_wait, queue_wait_variance
-from costmodel.equations.serving.steady_state import (
+from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
+from costmodel.equations.serving.load.queues import queue_wait, queue_wait_variance
+from costmodel.equations.serving.load.steady_state import (
     clustering_delay,
     engine_utilisation,
     mean_step_time,
     mixed_step_time,
     requests_in_flight,
 )
-from costmodel.estimate.serving.inputs import ServingInputs
 from costmodel.estimate.serving.operating_point import OperatingPoint
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.equation import Number, term
 
 TAIL = 0.01  # share of requests beyond the p99
 

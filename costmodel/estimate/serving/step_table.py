@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.equation import Number
-from costmodel.equations.counting import repeated
-from costmodel.equations.economics import share
-from costmodel.estimate.serving.inputs import ServingInputs
-from costmodel.estimate.serving.layout import Layout
+from costmodel.equations.parallelism.counts import repeated
+from costmodel.equations.run.economics import share
+from costmodel.estimate.serving.engine_step import decode_time, head_time, prompt_time, rows_time
 from costmodel.estimate.serving.operating_point import context_of
-from costmodel.estimate.serving.step import decode_time, head_time, prompt_time, rows_time
-from costmodel.solvers import Curves, Line
+from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.equation import Number
+from costmodel.ground.solvers import Curves, Line
 
 LARGEST = 262_144.0  # rows of a step
 PROMPT = 1024.0  # tokens at which the proportion of prompt attention is taken

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from costmodel.errors import CostModelError, Place, fail
-from costmodel.exchange.places import Lines
+from costmodel.exchange.values.places import Lines
+from costmodel.ground.errors import CostModelError, Place, fail
 
 LONGEST = 4 * 2**20  # letters
 MOST_LINES = 50_000

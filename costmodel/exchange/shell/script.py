@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from costmodel.errors import Place, fail
 from costmodel.exchange.shell.conditions import holds
 from costmodel.exchange.shell.parts import Literal, Reader, Token
 from costmodel.exchange.shell.tree import Case, Chain, Function, Group, If, Loop, Node, Simple, parsed
 from costmodel.exchange.shell.values import Doubt, Field, Piece, Variables
+from costmodel.ground.errors import Place, fail
 
 MOST_COMMANDS = 20_000
 DEEPEST = 16  # functions in functions

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from costmodel.errors import CostModelError, fail
 from costmodel.exchange.shell.parts import DEEPEST, Reader, Token
+from costmodel.ground.errors import CostModelError, fail
 
 _ENDS = frozenset({"then", "elif", "else", "fi", "do", "done", "esac", "}"})
 

@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from costmodel.errors import fail
-from costmodel.exchange.arithmetic import LONGEST, evaluated
-from costmodel.exchange.places import Lines
 from costmodel.exchange.shell.parts import Code, Part, Sum, Variable
 from costmodel.exchange.shell.parts import Literal as Letters
+from costmodel.exchange.values.integer_expressions import LONGEST, evaluated
+from costmodel.exchange.values.places import Lines
+from costmodel.ground.errors import fail
 
 MOST_LETTERS = 2**20  # of all words that variables were put into
 _EACH = 16  # letters that a piece counts besides its own

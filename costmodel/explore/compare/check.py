@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Literal
 
 import costmodel
-from costmodel.documents.baseline import Baseline, Entry, Mark
-from costmodel.documents.case import Case, load
-from costmodel.documents.folders import SUFFIXES
-from costmodel.errors import CostModelError, Fault, Place, fail
-from costmodel.estimate.costs import COLUMNS, machine_name
-from costmodel.estimate.limits import Limit, written
-from costmodel.estimate.plan import Answer
-from costmodel.explore.compare.chosen import answered
+from costmodel.documents.reader.folders import SUFFIXES
+from costmodel.documents.reader.resolved_scenario import Case, load
+from costmodel.documents.schemas.baseline import Baseline, Entry, Mark
+from costmodel.estimate.shared.results import COLUMNS, machine_name
+from costmodel.estimate.training.limit_checks import Limit, written
+from costmodel.estimate.training.predict import Answer
 from costmodel.explore.compare.compare import Input, Moved, moved, named_documents
-from costmodel.explore.compare.figures import beneath, choices, figures, higher_is_better, marks
+from costmodel.explore.compare.plan_figures import beneath, choices, figures, higher_is_better, marks
+from costmodel.explore.compare.select_plan import answered
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 WATCHED = ("step_time", "memory_peak", "cost_per_mtoken")
 _NEAR = 1e-6  # checksums are sums of logarithms, rounded as finely

@@ -6,16 +6,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from costmodel.documents.case import LoadedScenario
-from costmodel.documents.references import REFERENCES
-from costmodel.errors import Place
-from costmodel.estimate.costs import machine_name
-from costmodel.estimate.facts import Facts, facts_of
-from costmodel.estimate.plan import Answer
-from costmodel.explore.compare.figures import MEMORY, TRAFFIC, choices, figures
-from costmodel.explore.compare.leaves import Value, leaves
+from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.estimate.shared.results import machine_name
+from costmodel.estimate.training.answer_facts import Facts, facts_of
+from costmodel.estimate.training.predict import Answer
+from costmodel.explore.compare.input_paths import Value, leaves
+from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, choices, figures
 from costmodel.explore.search.search import Found
-from costmodel.units import counted
+from costmodel.ground.errors import Place
+from costmodel.ground.units import counted
 
 SAME = 1e-9  # figures nearer than this are equal; platforms differ by less
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from costmodel.documents.library import read
-from costmodel.equations.uncertainty import combined_error, end_spread
-from costmodel.estimate.band import residual
-from costmodel.estimate.costs import number
-from costmodel.estimate.plan import Answer
+from costmodel.documents.reader.library import read
+from costmodel.equations.run.uncertainty import combined_error, end_spread
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.error_band import residual
+from costmodel.estimate.training.predict import Answer
 from costmodel.explore.diagnose.prediction import Prediction
 
 # How a figure makes a step longer: as it grows, as it falls, as a share that falls to nothing, or as time beside.

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from costmodel.documents.case import Case
-from costmodel.documents.plan import Plan
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.schemas.plan import Plan
 from costmodel.equations.run.diagnosis import cause_distance, implied_slowdown
-from costmodel.equations.uncertainty import ninetieth_percentile, tenth_percentile
-from costmodel.estimate.plan import Answer
+from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
+from costmodel.estimate.training.predict import Answer
 from costmodel.explore.diagnose.causes import Cause, causes
 from costmodel.explore.diagnose.measured import Measured
 from costmodel.explore.diagnose.prediction import Prediction, with_figure

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from costmodel.documents.files import file_text
-from costmodel.documents.reading import COMMAND_LINE
-from costmodel.documents.suggestions import nearest
-from costmodel.equations.economics import tokens_per_step, work_time
-from costmodel.errors import Place, fail
-from costmodel.estimate.costs import number
-from costmodel.estimate.evaluate import TERM_COLUMNS
-from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.flop import work_of_step
-from costmodel.estimate.time.step import EXPOSED
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.text.files import file_text
+from costmodel.documents.text.yaml_tree import COMMAND_LINE
+from costmodel.equations.run.economics import tokens_per_step, work_time
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.evaluate_plans import TERM_COLUMNS
+from costmodel.estimate.training.flop_count import work_of_step
+from costmodel.estimate.training.time.step import EXPOSED
+from costmodel.estimate.training.training_inputs import Setting
 from costmodel.explore.diagnose.prediction import Prediction
-from costmodel.parsing import UnitError, parse
+from costmodel.ground.errors import Place, fail
+from costmodel.ground.parsing import UnitError, parse
 
 # Of an axis, its communication whether hidden or not, beside the part that is exposed.
 COMMUNICATION = tuple(f"{axis}_time" for axis in EXPOSED)

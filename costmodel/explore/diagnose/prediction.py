@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from costmodel.documents.case import Case
-from costmodel.documents.plan import Plan
-from costmodel.errors import CostModelError
-from costmodel.estimate.block import Block
-from costmodel.estimate.costs import number
-from costmodel.estimate.evaluate import TERM_COLUMNS, Evaluation, evaluate
-from costmodel.estimate.plan import plan_block
-from costmodel.estimate.setting import Setting, setting_of
-from costmodel.estimate.time.step import EXPOSED
-from costmodel.explore.compare.leaves import changed
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate
+from costmodel.estimate.training.predict import plan_block
+from costmodel.estimate.training.time.step import EXPOSED
+from costmodel.estimate.training.training_inputs import Setting, setting_of
+from costmodel.explore.compare.input_paths import changed
+from costmodel.ground.errors import CostModelError
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.documents.library import Provenance, provenance
-from costmodel.documents.plan import Plan
-from costmodel.documents.results import Result
-from costmodel.documents.suggestions import alike
-from costmodel.equation import Combined, Equation, Leaf, Named, Origin, Step, leaf, origin_of, trace
-from costmodel.equations.counting import data_parallel_degree
-from costmodel.errors import Place, fail
-from costmodel.estimate.band import banded
-from costmodel.estimate.block import SIZES, Block
-from costmodel.estimate.costs import COLUMNS, number
-from costmodel.estimate.evaluate import TERM_COLUMNS, Evaluation, evaluate, lacking
-from costmodel.estimate.memory.ledger import LINES
-from costmodel.estimate.plan import plan_block
-from costmodel.estimate.setting import Setting
-from costmodel.units import Figure
+from costmodel.documents.keys.suggestions import alike
+from costmodel.documents.reader.library import Provenance, provenance
+from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.results import Result
+from costmodel.equations.parallelism.counts import data_parallel_degree
+from costmodel.estimate.shared.plan_batch import SIZES, Block
+from costmodel.estimate.shared.results import COLUMNS, number
+from costmodel.estimate.training.error_band import banded
+from costmodel.estimate.training.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate, lacking
+from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.estimate.training.predict import plan_block
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.equation import Combined, Equation, Leaf, Named, Origin, Step, leaf, origin_of, trace
+from costmodel.ground.errors import Place, fail
+from costmodel.ground.units import Figure
 
 _OPERATIONS = {"add": "sum", "subtract": "difference"}  # others are called as NumPy calls them
 

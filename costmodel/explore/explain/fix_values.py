@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, get_args
 
-from costmodel.choices import ContextParallel, Recompute, Schedule, Split, Zero
-from costmodel.estimate.block import SIZES
-from costmodel.estimate.costs import number
-from costmodel.estimate.plan import Answer
-from costmodel.estimate.setting import Setting
-from costmodel.estimate.shapes.split import layer_count
+from costmodel.estimate.shared.plan_batch import SIZES
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.parallelism.pipeline.layer_split import layer_count
+from costmodel.estimate.training.predict import Answer
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.choices import ContextParallel, Recompute, Schedule, Split, Zero
 
 _FAR = 64
 # Keys of the plan that make it smaller or faster.

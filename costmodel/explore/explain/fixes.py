@@ -9,20 +9,20 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from costmodel.documents.case import Case
-from costmodel.documents.overrides import value_text
-from costmodel.documents.paths import changed
-from costmodel.documents.plan import Plan
-from costmodel.documents.variation import vary
-from costmodel.errors import CostModelError
-from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.legality.checks import refusals
-from costmodel.estimate.limits import unacceptable
-from costmodel.estimate.plan import Answer, plan_block
-from costmodel.estimate.setting import Setting, setting_of
+from costmodel.documents.keys.overrides import value_text
+from costmodel.documents.keys.paths import changed
+from costmodel.documents.reader.override_case import vary
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.training.constraints.plan_constraints import refusals
+from costmodel.estimate.training.evaluate_plans import evaluate
+from costmodel.estimate.training.limit_checks import unacceptable
+from costmodel.estimate.training.predict import Answer, plan_block
+from costmodel.estimate.training.training_inputs import Setting, setting_of
 from costmodel.explore.explain.fix_values import LAYOUT, OF_RUN, OTHERS, paths, values
 from costmodel.explore.explain.host_figures import host_figures
 from costmodel.explore.search.changes import Remedy, of_money, of_quality
+from costmodel.ground.errors import CostModelError
 
 _MOST_VALUES, _MOST_PATHS, _MOST_OF_TIME, _MOST_NODES, _MOST_NODES_TRIED = 3, 3, 4, 2, 12
 _ON_HOST = "L043"

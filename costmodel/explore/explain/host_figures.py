@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from costmodel.documents.hardware import Node
-from costmodel.documents.library import names, read
-from costmodel.errors import CostModelError
-from costmodel.estimate.plan import Answer
-from costmodel.units import show
+from costmodel.documents.reader.library import names, read
+from costmodel.documents.schemas.hardware import Node
+from costmodel.estimate.training.predict import Answer
+from costmodel.ground.errors import CostModelError
+from costmodel.ground.units import show
 
 SOURCE = "own-figures"
 _GROUPS = {"memory": ("capacity", "bandwidth"), "drives": ("capacity", "read", "write")}

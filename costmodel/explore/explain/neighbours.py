@@ -8,12 +8,12 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from costmodel.choices import Recompute, Zero
-from costmodel.documents.plan import Plan
-from costmodel.errors import CostModelError
-from costmodel.estimate.block import SIZES
-from costmodel.estimate.evaluate import TERM_COLUMNS
-from costmodel.estimate.plan import Answer, answer
+from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.shared.plan_batch import SIZES
+from costmodel.estimate.training.evaluate_plans import TERM_COLUMNS
+from costmodel.estimate.training.predict import Answer, answer
+from costmodel.ground.choices import Recompute, Zero
+from costmodel.ground.errors import CostModelError
 
 LEAST = 0.002  # share of the step below which a term has not moved
 

@@ -9,25 +9,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import costmodel.equations
-from costmodel.documents.field_words import Meant, meant_by
-from costmodel.documents.folders import has
-from costmodel.documents.kernels import told_kinds
-from costmodel.documents.library import FOLDERS, bibliography, glossary, serving_words, strategies, title_of
-from costmodel.documents.overrides import full
-from costmodel.documents.scenario import Scenario
-from costmodel.documents.schema_paths import key_of
-from costmodel.documents.serving.results import RESULTS as SERVING_RESULTS
-from costmodel.documents.table import COLUMNS as MEASURED
-from costmodel.equation import EQUATIONS, Equation
-from costmodel.errors import FAULT_CODES
-from costmodel.estimate.costs import COLUMNS, machine_name
-from costmodel.estimate.legality.rules import REFUSALS, REMARKS
-from costmodel.estimate.memory.ledger import LINES
-from costmodel.estimate.serving.codes import REFUSALS as SERVING_REFUSALS
+from costmodel.documents.keys.field_aliases import Meant, meant_by
+from costmodel.documents.keys.overrides import full
+from costmodel.documents.keys.schema_paths import key_of
+from costmodel.documents.reader.folders import has
+from costmodel.documents.reader.library import FOLDERS, bibliography, glossary, serving_words, strategies, title_of
+from costmodel.documents.schemas.scenario import Scenario
+from costmodel.documents.schemas.serving.serving_results import RESULTS as SERVING_RESULTS
+from costmodel.estimate.serving.reason_codes import REFUSALS as SERVING_REFUSALS
+from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
+from costmodel.estimate.shared.results import COLUMNS, machine_name
+from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.evidence.validate.imputation import RULES
+from costmodel.evidence.validate.skip_reasons import REASONS
+from costmodel.exchange.tables.kernel_table import told_kinds
+from costmodel.exchange.tables.run_table import COLUMNS as MEASURED
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.explain.labels import LABELS, fit_page, meaning_of
-from costmodel.explore.validate.fills import RULES
-from costmodel.explore.validate.reasons import REASONS
+from costmodel.ground.equation import EQUATIONS, Equation
+from costmodel.ground.errors import FAULT_CODES
 
 SECTIONS = ("plan", "workload", "assume", "assume.overlap", "assume.experts", "run", "run.checkpoint", "run.restart")
 

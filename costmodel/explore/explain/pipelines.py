@@ -7,19 +7,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from costmodel.choices import Schedule
-from costmodel.documents.case import Case
-from costmodel.documents.plan import Plan
-from costmodel.errors import Place, fail
-from costmodel.estimate.costs import number
-from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.legality.checks import micro_batches
-from costmodel.estimate.plan import Answer, answer, own_plan, plan_block
-from costmodel.estimate.setting import Setting, setting_of
-from costmodel.estimate.shapes.schedules import FOLDED, LOOPED, live
-from costmodel.estimate.shapes.split import layer_count
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.constraints.plan_constraints import micro_batches
+from costmodel.estimate.training.evaluate_plans import evaluate
+from costmodel.estimate.training.parallelism.pipeline.layer_split import layer_count
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, LOOPED, live
+from costmodel.estimate.training.predict import Answer, answer, own_plan, plan_block
+from costmodel.estimate.training.training_inputs import Setting, setting_of
 from costmodel.explore.explain.timeline import Pass, Pipeline
-from costmodel.explore.search.space import chunk_counts
+from costmodel.explore.search.search_space import chunk_counts
+from costmodel.ground.choices import Schedule
+from costmodel.ground.errors import Place, fail
 
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 

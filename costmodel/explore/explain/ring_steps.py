@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from costmodel.documents.library import read
-from costmodel.equations.collectives import ring_time
-from costmodel.equations.run.ring_chunks import ring_chunk
+from costmodel.documents.reader.library import read
+from costmodel.equations.network.collectives import ring_time
+from costmodel.equations.network.ring_chunks import ring_chunk
 
 Half = Literal["scatter", "gather"]
 HALVES: tuple[Half, ...] = ("scatter", "gather")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from costmodel.estimate.costs import number
-from costmodel.estimate.plan import Answer
-from costmodel.estimate.price import price_per_accelerator
+from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.run.whole_run import Whole, whole_run
-from costmodel.estimate.run_inputs import RunInputs
-from costmodel.units import show, show_time
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.shared.run_inputs import RunInputs
+from costmodel.estimate.training.predict import Answer
+from costmodel.ground.units import show, show_time
 
 
 @dataclass(frozen=True)

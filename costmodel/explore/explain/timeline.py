@@ -9,9 +9,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from costmodel.choices import Schedule
-from costmodel.estimate.shapes.schedules import BOTH_WAYS, FOLDED
-from costmodel.explore.explain.orders import Kind, order, stage_of
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, FOLDED
+from costmodel.explore.explain.schedule_order import Kind, order, stage_of
+from costmodel.ground.choices import Schedule
 
 
 @dataclass(frozen=True)

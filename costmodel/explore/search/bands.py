@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.estimate.band import banded
-from costmodel.estimate.block import SIZES, Block
-from costmodel.estimate.costs import BAND_ENDS, COLUMNS
-from costmodel.estimate.evaluate import evaluate, over_peak
-from costmodel.estimate.legality.checks import remarks
-from costmodel.estimate.setting import Setting
+from costmodel.estimate.shared.plan_batch import SIZES, Block
+from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS
+from costmodel.estimate.training.constraints.plan_constraints import remarks
+from costmodel.estimate.training.error_band import banded
+from costmodel.estimate.training.evaluate_plans import evaluate, over_peak
+from costmodel.estimate.training.training_inputs import Setting
 from costmodel.explore.search.rank import Ranked
 
 

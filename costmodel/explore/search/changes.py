@@ -1,6 +1,6 @@
 """Changes of a scenario that make a plan smaller or faster, by what they cost the user: time, quality or money.
 
->>> from costmodel.documents.case import load
+>>> from costmodel.documents.reader.resolved_scenario import load
 >>> [change.settings for change in of_quality(load("quickstart"), smaller=True)][0]
 ('workload.gradients=bf16',)
 """
@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from costmodel.documents.case import Case
-from costmodel.documents.hardware import Accelerator, Node
-from costmodel.documents.library import names, read
-from costmodel.documents.optimizer import Optimizer
-from costmodel.documents.precision import RECIPES
-from costmodel.errors import CostModelError
-from costmodel.estimate.costs import number
-from costmodel.units import gib
+from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.schemas.hardware import Accelerator, Node
+from costmodel.documents.schemas.optimizer import Optimizer
+from costmodel.documents.schemas.precision import RECIPES
+from costmodel.estimate.shared.results import number
+from costmodel.ground.errors import CostModelError
+from costmodel.ground.units import gib
 
 Price = Literal["", "time", "quality", "money"]
 MOST_DOUBLINGS = 6

@@ -9,7 +9,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from costmodel.errors import CostModelError, fail
+from costmodel.ground.errors import CostModelError, fail
 
 ANSWER_WITHIN = 10  # seconds for a scheduler
 COUNT_EVERY = 1.0  # seconds between two counts of the workers

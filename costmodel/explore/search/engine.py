@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from costmodel.errors import fail
 from costmodel.explore.search.dask_workers import dask_workers
+from costmodel.ground.errors import fail
 
 LOOK_EVERY = 0.2  # seconds between looks at whether to stop
 LOSSES_IN_A_ROW = 3

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from costmodel.errors import CostModelError, Place, fail
-from costmodel.explore.search.whole_files import check_regular, usable
+from costmodel.explore.search.atomic_files import check_regular, usable
+from costmodel.ground.errors import CostModelError, Place, fail
 
 NAME = "_lock"  # readers of Parquet folders pass over names that begin so
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from costmodel.documents.overrides import full
-from costmodel.errors import CostModelError, Fault, Place, fail
+from costmodel.documents.keys.overrides import full
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 MOST_VALUES = 10_000
 _SET = "--set"

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.suggestions import nearest
-from costmodel.errors import fail
-from costmodel.estimate.block import SIZES, Block, Structure
-from costmodel.estimate.costs import COLUMNS, Costs, machine_name
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
+from costmodel.estimate.shared.results import COLUMNS, Costs, machine_name
+from costmodel.ground.errors import fail
 
 MOST_ON_A_FRONT = 4096
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.estimate.block import SIZES, Block, Structure
-from costmodel.estimate.evaluate import evaluate
-from costmodel.estimate.legality.checks import CHECKS
-from costmodel.estimate.limits import unacceptable
-from costmodel.estimate.setting import Setting
+from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
+from costmodel.estimate.training.constraints.plan_constraints import CHECKS
+from costmodel.estimate.training.evaluate_plans import evaluate
+from costmodel.estimate.training.limit_checks import unacceptable
+from costmodel.estimate.training.training_inputs import Setting
 from costmodel.explore.search.search import NO_PRECISION, Found
-from costmodel.explore.search.space import candidates, grids
+from costmodel.explore.search.search_space import candidates, grids
 
 
 @dataclass(frozen=True)

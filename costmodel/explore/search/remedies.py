@@ -8,19 +8,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from costmodel.documents.case import Case
-from costmodel.documents.overrides import value_text
-from costmodel.documents.plan import Plan
-from costmodel.documents.variation import vary
-from costmodel.errors import CostModelError
-from costmodel.estimate.block import SIZES, Structure
-from costmodel.estimate.costs import number
-from costmodel.estimate.setting import Setting, setting_of
-from costmodel.explore.search.blocks import legal_blocks
+from costmodel.documents.keys.overrides import value_text
+from costmodel.documents.reader.override_case import vary
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.shared.plan_batch import SIZES, Structure
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.training_inputs import Setting, setting_of
+from costmodel.explore.search.accumulator import Tally, Wanted, stretch
 from costmodel.explore.search.changes import Price, Remedy, of_money, of_quality, shipped_node
+from costmodel.explore.search.plan_batches import legal_blocks
 from costmodel.explore.search.rank import Ranked
-from costmodel.explore.search.space import Grid, grids, stem
-from costmodel.explore.search.tally import Tally, Wanted, stretch
+from costmodel.explore.search.search_space import Grid, grids, stem
+from costmodel.ground.errors import CostModelError
 
 _MOST_CANDIDATES = 100_000  # of a larger space one kind of structure is searched
 _MOST_VALUES, _MOST_TRIED, _MOST_NODES, _MOST_NODES_TRIED = 3, 24, 2, 12

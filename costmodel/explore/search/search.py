@@ -8,25 +8,25 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from costmodel.documents.case import Case
-from costmodel.documents.reading import COMMAND_LINE
-from costmodel.documents.variation import vary
-from costmodel.errors import CostModelError, Place, fail
-from costmodel.estimate.block import SIZES
-from costmodel.estimate.evaluate import lacking
-from costmodel.estimate.plan import Answer, answer
-from costmodel.estimate.price import price_of
-from costmodel.estimate.setting import Setting, setting_of
+from costmodel.documents.reader.override_case import vary
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.text.yaml_tree import COMMAND_LINE
+from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.shared.plan_batch import SIZES
+from costmodel.estimate.training.evaluate_plans import lacking
+from costmodel.estimate.training.predict import Answer, answer
+from costmodel.estimate.training.training_inputs import Setting, setting_of
+from costmodel.explore.search.accumulator import Tally, Wanted
 from costmodel.explore.search.bands import with_bands
 from costmodel.explore.search.changes import Remedy
+from costmodel.explore.search.checkpoint import Kept, asked_of, held
 from costmodel.explore.search.engine import Stopped
-from costmodel.explore.search.kept import Kept, asked_of, held
-from costmodel.explore.search.pieces import Variants, candidates
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.rank import Ranked, Top, axes
 from costmodel.explore.search.remedies import what_would_be_valid, what_would_work
 from costmodel.explore.search.stream import How, Sight, results
-from costmodel.explore.search.tally import Tally, Wanted
+from costmodel.explore.search.work_units import Variants, candidates
+from costmodel.ground.errors import CostModelError, Place, fail
 
 PRECISION = "workload.precision"
 NO_PRECISION = "L044"

@@ -16,14 +16,14 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from costmodel.estimate.facts import facts_of, row_facts
-from costmodel.estimate.setting import Setting
+from costmodel.estimate.training.answer_facts import facts_of, row_facts
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.explore.search.accumulator import Tally, Wanted, stretch
 from costmodel.explore.search.engine import WAIT, Engine, Stopped, engine, shared_out
-from costmodel.explore.search.parts import Parts
-from costmodel.explore.search.pieces import Piece, Variants, pieces
+from costmodel.explore.search.parquet_parts import Parts
 from costmodel.explore.search.rank import Ranked
-from costmodel.explore.search.space import stem
-from costmodel.explore.search.tally import Tally, Wanted, stretch
+from costmodel.explore.search.search_space import stem
+from costmodel.explore.search.work_units import Piece, Variants, pieces
 
 MOST_KEPT = 31 << 20  # bytes; glibc takes no larger size
 POOL_FROM = 1 << 22  # candidates; fewer are done before a pool has started

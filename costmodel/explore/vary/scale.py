@@ -7,18 +7,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from costmodel.documents.case import Case
-from costmodel.equations.economics import share
-from costmodel.errors import CostModelError, Fault, Place, fail
-from costmodel.estimate.costs import number
-from costmodel.estimate.evaluate import TERM_COLUMNS
-from costmodel.estimate.legality.checks import micro_batches
-from costmodel.explore.compare.chosen import by_search
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.equations.run.economics import share
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.constraints.plan_constraints import micro_batches
+from costmodel.estimate.training.evaluate_plans import TERM_COLUMNS
+from costmodel.explore.compare.select_plan import by_search
 from costmodel.explore.search.ranges import values_of
-from costmodel.explore.vary.pace import UNWATCHED, Pace
+from costmodel.explore.vary.progress import UNWATCHED, Pace
 from costmodel.explore.vary.sweep import Point, point, tried
-from costmodel.parsing import UnitError, parse
-from costmodel.units import counted
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.units import counted
 
 _MUCH = 0.2  # share of all that grew, from which a term is named
 _BEND = 0.95  # what a doubling must keep

@@ -9,16 +9,16 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from costmodel.documents.case import Case
-from costmodel.documents.efficiency import Fitted
-from costmodel.documents.paths import at
-from costmodel.errors import CostModelError, Place, fail
-from costmodel.estimate.block import Block
-from costmodel.estimate.evaluate import lacking
-from costmodel.estimate.plan import predict
-from costmodel.estimate.precision import by_best_matmul
-from costmodel.explore.compare.chosen import answered, planned
-from costmodel.explore.compare.leaves import changed, holding, leaves
+from costmodel.documents.keys.paths import at
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.schemas.efficiency import Fitted
+from costmodel.estimate.machine.number_formats import by_best_matmul
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.training.evaluate_plans import lacking
+from costmodel.estimate.training.predict import predict
+from costmodel.explore.compare.input_paths import changed, holding, leaves
+from costmodel.explore.compare.select_plan import answered, planned
+from costmodel.ground.errors import CostModelError, Place, fail
 
 TENTH = 0.10
 _ASIDE = ("model.", "workload.", "plan.", "cluster.node.power.", "cluster.node.price.", "cluster.nodes", "assume.price")

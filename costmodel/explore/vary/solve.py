@@ -10,24 +10,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from costmodel.documents.case import Case
-from costmodel.documents.overrides import full
-from costmodel.documents.scenario import Scenario
-from costmodel.documents.schema_paths import choices_of, examples_of
-from costmodel.documents.variation import vary as varied
-from costmodel.errors import CostModelError, Fault, Place, fail
-from costmodel.estimate.block import Block
-from costmodel.estimate.costs import COLUMNS
-from costmodel.estimate.evaluate import lacking
-from costmodel.estimate.price import Price
-from costmodel.estimate.setting import setting_of
-from costmodel.explore.compare.chosen import by_search
-from costmodel.explore.compare.leaves import Value, leaves
+from costmodel.documents.keys.overrides import full
+from costmodel.documents.keys.schema_paths import choices_of, examples_of
+from costmodel.documents.reader.override_case import vary as varied
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.schemas.scenario import Scenario
+from costmodel.estimate.machine.price import Price
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.results import COLUMNS
+from costmodel.estimate.training.evaluate_plans import lacking
+from costmodel.estimate.training.training_inputs import setting_of
+from costmodel.explore.compare.input_paths import Value, leaves
+from costmodel.explore.compare.select_plan import by_search
 from costmodel.explore.search.engine import Stopped
 from costmodel.explore.search.ranges import Span, axis, said_with, span
-from costmodel.explore.vary.pace import UNWATCHED, Pace
+from costmodel.explore.vary.progress import UNWATCHED, Pace
 from costmodel.explore.vary.sweep import Point, column, point, tried
-from costmodel.parsing import UnitError, in_ones, parse
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.parsing import UnitError, in_ones, parse
 
 _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
 _QUANTITY = re.compile(r"([-+0-9.,_eE]+?)\s*([^-+0-9.,_].*)?\Z")

@@ -7,19 +7,19 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from costmodel.documents.case import Case
-from costmodel.documents.variation import vary
-from costmodel.errors import CostModelError, Fault, fail
-from costmodel.estimate.block import Block
-from costmodel.estimate.evaluate import verdict
-from costmodel.estimate.facts import Facts, facts_of
-from costmodel.estimate.plan import Answer
-from costmodel.explore.compare.chosen import answered, by_search
-from costmodel.explore.compare.leaves import leaves
+from costmodel.documents.reader.override_case import vary
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.training.answer_facts import Facts, facts_of
+from costmodel.estimate.training.evaluate_plans import verdict
+from costmodel.estimate.training.predict import Answer
+from costmodel.explore.compare.input_paths import leaves
+from costmodel.explore.compare.select_plan import answered, by_search
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.search.ranges import Axis, said_with
 from costmodel.explore.search.rank import by_name
-from costmodel.explore.vary.pace import UNWATCHED, Pace
+from costmodel.explore.vary.progress import UNWATCHED, Pace
+from costmodel.ground.errors import CostModelError, Fault, fail
 
 MOST_POINTS = 100_000
 

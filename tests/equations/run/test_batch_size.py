@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from patience import patient
 
-from costmodel.equations.arithmetic import six_n_flop
-from costmodel.equations.run.batch_size import (
+from costmodel.equations.data_parallel.batch_size import (
     batch_step_time,
     best_batch,
     carried_batch,
@@ -22,6 +21,7 @@ from costmodel.equations.run.batch_size import (
     samples_for_batch,
     steps_for_batch,
 )
+from costmodel.equations.kernels.flop import six_n_flop
 
 batches = st.floats(1e3, 1e9)
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from patience import patient
 
-from costmodel.equations.counting import divided, repeated
-from costmodel.equations.offload import link_time
-from costmodel.equations.run.checkpoint_transfer import (
+from costmodel.equations.memory.offload import link_time
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.equations.run.failures.checkpoint_transfer import (
     checkpoint_bytes,
     checkpoint_load_time,
     checkpoint_write_time,

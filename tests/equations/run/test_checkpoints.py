@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from patience import patient
 from run_simulation import play_checkpoints
 
-from costmodel.equations.run.checkpoints import (
+from costmodel.equations.run.failures.checkpoints import (
     best_goodput,
     best_interval,
     checkpoint_goodput,
@@ -20,8 +20,8 @@ from costmodel.equations.run.checkpoints import (
     longest_restart,
     steps_between_checkpoints,
 )
-from costmodel.equations.run.goodput import checkpoint_share, noticed_goodput, restart_share
-from costmodel.equations.run.reliability import mean_time_between_interruptions, observed_failure_rate
+from costmodel.equations.run.failures.goodput import checkpoint_share, noticed_goodput, restart_share
+from costmodel.equations.run.failures.reliability import mean_time_between_interruptions, observed_failure_rate
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 M = 3.093 * HOUR  # 16,384 H100 of Llama 3: 419 interruptions in 54 days

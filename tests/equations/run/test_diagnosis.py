@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from patience import patient
 
-from costmodel.equations.economics import flop_utilisation
-from costmodel.equations.offload import link_time
-from costmodel.equations.overlap import exposed_time
+from costmodel.equations.memory.offload import link_time
+from costmodel.equations.network.overlap import exposed_time
 from costmodel.equations.run.diagnosis import (
     cause_distance,
     fixed_part,
@@ -17,6 +16,7 @@ from costmodel.equations.run.diagnosis import (
     implied_overlap,
     implied_slowdown,
 )
+from costmodel.equations.run.economics import flop_utilisation
 
 parts = st.floats(0.01, 10.0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from run_simulation import play_elastic
 
-from costmodel.equations.run.elasticity import (
+from costmodel.equations.run.failures.elasticity import (
     elastic_goodput,
     elastic_loss,
     elastic_slowdown,
@@ -13,7 +13,7 @@ from costmodel.equations.run.elasticity import (
     redundancy_allowed,
     restart_loss,
 )
-from costmodel.equations.run.goodput import wall_time
+from costmodel.equations.run.failures.goodput import wall_time
 
 M = 3.093 * 3600
 

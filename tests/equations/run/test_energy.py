@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from costmodel.equations.kernels.throttling import part_slowdown
 from costmodel.equations.run.energy import (
     capped_clock,
     clock_slowdown,
@@ -13,7 +14,6 @@ from costmodel.equations.run.energy import (
     mean_power,
     run_energy,
 )
-from costmodel.equations.slowdown import part_slowdown
 
 HOUR, KWH, MWH = 3600.0, 3.6e6, 3.6e9
 

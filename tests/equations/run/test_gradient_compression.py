@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from patience import patient
 
-from costmodel.equations.collectives import wire_bytes
-from costmodel.equations.offload import link_time
-from costmodel.equations.run.gradient_compression import (
+from costmodel.equations.data_parallel.gradient_compression import (
     break_even_bandwidth,
     compressed_wire,
     compression_saving,
@@ -20,7 +18,9 @@ from costmodel.equations.run.gradient_compression import (
     sparse_share,
     warmed_up_share,
 )
-from costmodel.equations.states import gradient_traffic
+from costmodel.equations.memory.offload import link_time
+from costmodel.equations.memory.states import gradient_traffic
+from costmodel.equations.network.collectives import wire_bytes
 
 GRADIENTS = 28e9  # 7 B in fp32
 

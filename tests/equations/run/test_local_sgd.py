@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from patience import patient
 
-from costmodel.equations.collectives import blended_time
-from costmodel.equations.counting import repeated
-from costmodel.equations.run.gradient_compression import compressed_wire, quantised_share
-from costmodel.equations.run.local_sgd import (
+from costmodel.equations.data_parallel.gradient_compression import compressed_wire, quantised_share
+from costmodel.equations.data_parallel.local_sgd import (
     inner_steps_needed,
     local_bandwidth,
     local_traffic_share,
     local_utilisation,
 )
-from costmodel.equations.states import optimizer_bytes
+from costmodel.equations.memory.states import optimizer_bytes
+from costmodel.equations.network.collectives import blended_time
+from costmodel.equations.parallelism.counts import repeated
 
 HOUR, GIGABIT = 3600.0, 1e9 / 8
 PARAMETERS, STEP = 1e9, 0.1  # Streaming DiLoCo: a model of 1 B, steps of 0.1 s

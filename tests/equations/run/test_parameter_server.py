@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from patience import patient
 
-from costmodel.equations.collectives import ring_time
-from costmodel.equations.run.parameter_server import central_server_time, parameter_server_time
+from costmodel.equations.data_parallel.parameter_server import central_server_time, parameter_server_time
+from costmodel.equations.network.collectives import ring_time
 
 
 def searched(workers: int, servers: int) -> float:

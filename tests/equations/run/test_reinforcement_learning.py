@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from run_simulation import decode_refilled, decode_together
 
-from costmodel.equations.counting import divided
-from costmodel.equations.offload import link_time
+from costmodel.equations.memory.offload import link_time
+from costmodel.equations.parallelism.counts import divided
 from costmodel.equations.run.reinforcement_learning import (
     expected_longest,
     generation_ranks,

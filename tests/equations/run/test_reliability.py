@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from patience import patient
 
-from costmodel.equations.run.reliability import (
+from costmodel.equations.run.failures.reliability import (
     expected_interruptions,
     mean_time_between_interruptions,
     observed_failure_rate,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.collectives import ring_steps, wire_bytes
-from costmodel.equations.run.ring_chunks import ring_chunk
+from costmodel.equations.network.collectives import ring_steps, wire_bytes
+from costmodel.equations.network.ring_chunks import ring_chunk
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8])

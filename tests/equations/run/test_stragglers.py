@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.run.order_statistics import expected_maximum
-from costmodel.equations.run.stragglers import jitter_slowdown, partial_wait_gain, partial_wait_slowdown
-from costmodel.equations.slowdown import slowest_part
+from costmodel.equations.kernels.throttling import slowest_part
+from costmodel.equations.unequal.order_statistics import expected_maximum
+from costmodel.equations.unequal.stragglers import jitter_slowdown, partial_wait_gain, partial_wait_slowdown
 
 
 def test_jitter_averages_out_and_a_spread_stays() -> None:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from patience import patient
 from run_simulation import play_two_levels
 
-from costmodel.equations.counting import divided
-from costmodel.equations.run.checkpoints import best_goodput, best_interval, checkpoint_goodput
-from costmodel.equations.run.two_level_checkpoints import two_level_goodput
+from costmodel.equations.parallelism.counts import divided
+from costmodel.equations.run.failures.checkpoints import best_goodput, best_interval, checkpoint_goodput
+from costmodel.equations.run.failures.two_level_checkpoints import two_level_goodput
 
 M = 3.093 * 3600
 Triple = tuple[float, float, float]

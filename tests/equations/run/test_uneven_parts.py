@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from patience import patient
 
-from costmodel.equations.counting import repeated
-from costmodel.equations.run import uneven_split
-from costmodel.equations.run.uneven_parts import balanced_share, balanced_time, equal_share_time, fixed_work
-from costmodel.equations.run.uneven_split import balanced_shares, whole_shares
+from costmodel.equations.parallelism.counts import repeated
+from costmodel.equations.unequal import uneven_split
+from costmodel.equations.unequal.uneven_parts import balanced_share, balanced_time, equal_share_time, fixed_work
+from costmodel.equations.unequal.uneven_split import balanced_shares, whole_shares
 
 speeds = st.lists(st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.12, 5.0]), min_size=1, max_size=4)
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from costmodel.equation import Number
-from costmodel.equations.arithmetic import attention_flop, matmul_flop
-from costmodel.equations.collectives import activation_message
-from costmodel.equations.counting import kv_heads_per_rank
-from costmodel.equations.roofline import matmul_time, stream_time
-from costmodel.equations.serving.engine_collectives import engine_all_reduce_time
-from costmodel.equations.serving.kv_cache import attention_cache_bytes
-from costmodel.equations.traffic import matmul_bytes
+from costmodel.equations.kernels.flop import attention_flop, matmul_flop
+from costmodel.equations.kernels.memory_traffic import matmul_bytes
+from costmodel.equations.kernels.roofline import matmul_time, stream_time
+from costmodel.equations.network.collectives import activation_message
+from costmodel.equations.parallelism.counts import kv_heads_per_rank
+from costmodel.equations.serving.memory.kv_cache import attention_cache_bytes
+from costmodel.equations.serving.step.engine_collectives import engine_all_reduce_time
+from costmodel.ground.equation import Number
 
 PEAK, BANDWIDTH = 989.4e12, 3.35e12
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.equation import Number
-from costmodel.equations.serving.first_token import (
+from costmodel.equations.serving.load.first_token import (
     first_token_tail,
     first_token_variance,
     gate_wait,
@@ -17,10 +16,10 @@ from costmodel.equations.serving.first_token import (
     prompt_service_time,
     prompt_steps,
 )
-from costmodel.equations.serving.percentiles import lognormal_percentile, normal_quantile
-from costmodel.equations.serving.queues import queue_wait, queue_wait_variance
-from costmodel.equations.serving.service_level import saturation_rate
-from costmodel.equations.serving.steady_state import (
+from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
+from costmodel.equations.serving.load.queues import queue_wait, queue_wait_variance
+from costmodel.equations.serving.load.service_level import saturation_rate
+from costmodel.equations.serving.load.steady_state import (
     clustering_delay,
     engine_utilisation,
     mean_step_time,
@@ -28,6 +27,7 @@ from costmodel.equations.serving.steady_state import (
     request_work,
     requests_in_flight,
 )
+from costmodel.ground.equation import Number
 
 from .engine_simulation import Engine
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.arithmetic import FLOP_PER_MAC
-from costmodel.equations.roofline import stream_time
-from costmodel.equations.serving.decode_step import (
+from costmodel.equations.kernels.flop import FLOP_PER_MAC
+from costmodel.equations.kernels.roofline import stream_time
+from costmodel.equations.serving.memory.kv_cache import attention_cache_bytes, latent_cache_bytes
+from costmodel.equations.serving.step.decode_step import (
     absorbed_attention_flop,
     compute_bound_batch,
     expert_layer_bytes,
@@ -15,7 +16,6 @@ from costmodel.equations.serving.decode_step import (
     experts_read,
     fastest_user_rate,
 )
-from costmodel.equations.serving.kv_cache import attention_cache_bytes, latent_cache_bytes
 
 H100 = (989.4e12, 3.35e12)
 

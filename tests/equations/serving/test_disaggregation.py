@@ -13,7 +13,7 @@ from costmodel.equations.serving.disaggregation import (
     exposed_transfer_time,
     prefill_decode_ratio,
 )
-from costmodel.equations.serving.kv_cache import attention_cache_bytes
+from costmodel.equations.serving.memory.kv_cache import attention_cache_bytes
 
 
 def test_nodes_of_deepseeks_day() -> None:

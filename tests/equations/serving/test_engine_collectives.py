@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.arithmetic import matmul_flop
-from costmodel.equations.collectives import (
+from costmodel.equations.kernels.flop import matmul_flop
+from costmodel.equations.kernels.roofline import stream_time
+from costmodel.equations.layers.experts import dispatch_bytes, routed_rows
+from costmodel.equations.network.collectives import (
     activation_message,
     algorithm_bandwidth,
     blended_time,
     group_latency,
     wire_bytes,
 )
-from costmodel.equations.economics import communication_efficiency
-from costmodel.equations.experts import dispatch_bytes, routed_rows
-from costmodel.equations.roofline import stream_time
-from costmodel.equations.serving.engine_collectives import engine_all_reduce_time, pipelined_token_time
-from costmodel.equations.serving.quantised_weights import scaled_element_bytes
+from costmodel.equations.run.economics import communication_efficiency
+from costmodel.equations.serving.step.engine_collectives import engine_all_reduce_time, pipelined_token_time
+from costmodel.equations.serving.step.quantised_weights import scaled_element_bytes
 
 FITTED = (4.15e-6, 0.11e-6, 263e9, 0.32e6)  # of an H100's, from the kernel tables of aiconfigurator 0.12
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.counting import repeated
-from costmodel.equations.roofline import host_bound_time, stream_time
-from costmodel.equations.serving.graphs import captured_batch, captured_sizes, engine_step_time
+from costmodel.equations.kernels.roofline import host_bound_time, stream_time
+from costmodel.equations.parallelism.counts import repeated
+from costmodel.equations.serving.step.graphs import captured_batch, captured_sizes, engine_step_time
 
 
 def sizes(largest: int) -> list[int]:

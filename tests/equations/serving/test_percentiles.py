@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.serving.percentiles import (
+from costmodel.equations.serving.load.percentiles import (
     lognormal_percentile,
     normal_quantile,
     normal_share,

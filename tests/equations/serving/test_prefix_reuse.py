@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.offload import link_time
-from costmodel.equations.serving.prefix_reuse import conversation_hit, hit_tokens, residency_time, scattered_hit
+from costmodel.equations.memory.offload import link_time
+from costmodel.equations.serving.memory.prefix_reuse import conversation_hit, hit_tokens, residency_time, scattered_hit
 
 
 @settings(max_examples=100, deadline=None)

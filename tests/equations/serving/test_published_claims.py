@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.equations.arithmetic import matmul_flop
-from costmodel.equations.counting import repeated
-from costmodel.equations.economics import flop_utilisation, work_time
-from costmodel.equations.roofline import stream_time
-from costmodel.equations.serving.steady_state import requests_in_flight
+from costmodel.equations.kernels.flop import matmul_flop
+from costmodel.equations.kernels.roofline import stream_time
+from costmodel.equations.parallelism.counts import repeated
+from costmodel.equations.run.economics import flop_utilisation, work_time
+from costmodel.equations.serving.load.steady_state import requests_in_flight
 
 
 def test_palm_540b_on_64_tpu_v4() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.equations.adapters import adapter_parameters, packed_bytes
-from costmodel.equations.parameters import mlp_parameters
-from costmodel.equations.serving.quantised_weights import mixed_weight_bytes, scaled_element_bytes
+from costmodel.equations.layers.lora import adapter_parameters, packed_bytes
+from costmodel.equations.layers.parameters import mlp_parameters
+from costmodel.equations.serving.step.quantised_weights import mixed_weight_bytes, scaled_element_bytes
 
 GIB = 2.0**30
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.serving.closed_loop import closed_loop_step_time
-from costmodel.equations.serving.service_level import saturation_rate
-from costmodel.equations.serving.steady_state import (
+from costmodel.equations.serving.load.closed_loop import closed_loop_step_time
+from costmodel.equations.serving.load.service_level import saturation_rate
+from costmodel.equations.serving.load.steady_state import (
     clustering_delay,
     engine_utilisation,
     interference_share,
@@ -22,7 +22,7 @@ from costmodel.equations.serving.steady_state import (
     step_intercept,
     time_slope,
 )
-from costmodel.solvers import fixed_point
+from costmodel.ground.solvers import fixed_point
 
 from .engine_simulation import Engine, serve
 from .steady import steady

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.documents.case import load_any
-from costmodel.documents.serving.case import ServingCase, serving
-from costmodel.estimate.serving.inputs import ServingInputs, inputs_of
-from costmodel.estimate.serving.plan import ServingAnswer, predict
+from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
+from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 
 SHIPPED = "serve-llama-3.1-70b"
 

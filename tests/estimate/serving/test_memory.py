@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.estimate.serving.cache import admitted_cache, sequence_cache
+from costmodel.estimate.serving.kv_cache import admitted_cache, sequence_cache
 
 from .cases import costs, inputs, one, predicted
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.documents.case import load
-from costmodel.equations.serving.closed_loop import closed_loop_step_time
-from costmodel.equations.serving.service_level import saturation_rate, token_limit_rate
-from costmodel.errors import CostModelError
-from costmodel.estimate.serving.evaluate import evaluate
-from costmodel.estimate.serving.layout import SIZES, Layout
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.equations.serving.load.closed_loop import closed_loop_step_time
+from costmodel.equations.serving.load.service_level import saturation_rate, token_limit_rate
+from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.operating_point import ExactSteps, operating_point
+from costmodel.estimate.serving.plan_columns import SIZES, Layout
 from costmodel.estimate.serving.steady_state import replica_rate
 from costmodel.estimate.serving.step_table import step_table
+from costmodel.ground.errors import CostModelError
 
 from .cases import SHIPPED, costs, inputs, predicted
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from costmodel.equations.arithmetic import matmul_flop
-from costmodel.equations.collectives import blended_time, group_latency, handled_bytes, wire_bytes
-from costmodel.equations.roofline import matmul_time
-from costmodel.equations.tiles import tiled_rows
-from costmodel.equations.traffic import matmul_bytes
+from costmodel.equations.kernels.flop import matmul_flop
+from costmodel.equations.kernels.memory_traffic import matmul_bytes
+from costmodel.equations.kernels.roofline import matmul_time
+from costmodel.equations.kernels.tiles import tiled_rows
+from costmodel.equations.network.collectives import blended_time, group_latency, handled_bytes, wire_bytes
 
 HERE = Path(__file__).parent
 NOISE = 0.03

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.documents.case import load_any
-from costmodel.documents.library import bibliography, serving_words
-from costmodel.documents.serving.case import serving
-from costmodel.equation import EQUATIONS
-from costmodel.equations.serving.decode_step import compute_bound_batch, fastest_user_rate
+from costmodel.documents.reader.library import bibliography, serving_words
+from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.serving_scenario import serving
 from costmodel.equations.serving.speculation import accepted_tokens, dense_verify_ratio, speculation_speedup
-from costmodel.estimate.serving.codes import REFUSALS
-from costmodel.estimate.serving.inputs import inputs_of
-from costmodel.estimate.serving.layout import Layout
-from costmodel.estimate.serving.step import Batch, step_time
+from costmodel.equations.serving.step.decode_step import compute_bound_batch, fastest_user_rate
+from costmodel.estimate.serving.engine_step import Batch, step_time
+from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.explain.pages import page
+from costmodel.ground.equation import EQUATIONS
 
 LOAD = "workload={kind: serving, prompt: 100, output: 100, rate: 1 /s}"
 

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from costmodel.errors import CostModelError
 from costmodel.exchange.importers.huggingface import read_config
+from costmodel.ground.errors import CostModelError
 
 from .config_parameters import _built, _parameters
 

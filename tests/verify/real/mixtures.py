@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costmodel.documents.model import Experts, LatentAttention, Layers, Model
+from costmodel.documents.schemas.model import Experts, LatentAttention, Layers, Model
 
 from .sizes import common, grouped, sizes, whole
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from costmodel.documents.library import names, read
-from costmodel.documents.model import Layers, Model
+from costmodel.documents.reader.library import names, read
+from costmodel.documents.schemas.model import Layers, Model
 
 from . import dense, mixtures
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costmodel.documents.model import Layers, Model
+from costmodel.documents.schemas.model import Layers, Model
 
 
 def whole(value: float) -> int:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from costmodel.documents.faults import validate
-from costmodel.documents.model import Model
-from costmodel.documents.reading import Mapping
-from costmodel.documents.suggestions import nearest
-from costmodel.errors import CostModelError, Fault, Place
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.reader.validation_errors import validate
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.imported import Imported, Loss
 from costmodel.exchange.importers.huggingface.choose import Choice, choose
 from costmodel.exchange.importers.huggingface.config import Config
@@ -26,9 +25,10 @@ from costmodel.exchange.importers.huggingface.ignored import (
     WITHOUT_COST,
     is_token,
 )
-from costmodel.exchange.json_text import parse_json
-from costmodel.exchange.placing import placed
-from costmodel.exchange.words import LONGEST_NAME, document_name, shown
+from costmodel.exchange.values.foreign_values import LONGEST_NAME, document_name, shown
+from costmodel.exchange.values.json_text import parse_json
+from costmodel.exchange.values.placed_values import placed
+from costmodel.ground.errors import CostModelError, Fault, Place
 
 WEIGHTY = 0.001  # share of all parameters that the document may leave out
 _MOST_UNKNOWN = 12

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from costmodel.documents.reading import Mapping, key_at
-from costmodel.documents.suggestions import nearest
-from costmodel.errors import CostModelError, Fault, Place, fail
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.text.yaml_tree import Mapping, key_at
 from costmodel.exchange.imported import Loss
 from costmodel.exchange.importers.huggingface.families import FAMILIES
 from costmodel.exchange.importers.huggingface.families.multimodal import WRAPPERS, Wrapper
 from costmodel.exchange.importers.huggingface.families.refused import class_stem, reason
 from costmodel.exchange.importers.huggingface.family import Family
 from costmodel.exchange.importers.huggingface.ignored import OTHER_PARTS
-from costmodel.exchange.words import shown
+from costmodel.exchange.values.foreign_values import shown
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 _TIED = "tie_word_embeddings"
 _SLIP = 0.9  # likeness of a name that is meant to be another

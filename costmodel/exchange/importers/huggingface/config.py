@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from costmodel.documents.reading import Mapping
-from costmodel.errors import Fault, Place
+from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.imported import Loss, Origin, Value
 from costmodel.exchange.importers.huggingface.family import FIELDS, Family, Kind, Source
-from costmodel.exchange.options import Fact, Option, Rule, version
-from costmodel.exchange.words import shown
+from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values.option_table import Fact, Option, Rule, version
+from costmodel.ground.errors import Fault, Place
 
 LARGEST = 10**12  # of any count
 _ABSENT = object()

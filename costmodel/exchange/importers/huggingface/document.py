@@ -7,7 +7,7 @@ from typing import Any
 from costmodel.exchange.imported import Origin, Value
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.family import Half
-from costmodel.exchange.layer_kinds import gathered
+from costmodel.exchange.values.layer_kinds import gathered
 
 _TOP = ("vocab", "hidden", "positions", "max_sequence")
 

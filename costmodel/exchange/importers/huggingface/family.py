@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from costmodel.exchange.imported import Loss
-from costmodel.exchange.options import Fact, Option, Rule
+from costmodel.exchange.values.option_table import Fact, Option, Rule
 
 if TYPE_CHECKING:
     from costmodel.exchange.importers.huggingface.config import Config

@@ -7,7 +7,7 @@ from typing import Any
 
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.halves import Feed, Mark, Mixer
-from costmodel.exchange.words import shown
+from costmodel.exchange.values.foreign_values import shown
 
 Mixers = Callable[[Config], list[Mixer]]
 Feeds = Callable[[Config], list[Feed]]

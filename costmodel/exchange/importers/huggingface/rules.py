@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from costmodel.exchange.imported import Loss, Origin, Value
 from costmodel.exchange.importers.huggingface.config import Config
-from costmodel.exchange.options import Rule
+from costmodel.exchange.values.option_table import Rule
 
 
 def same(name: str) -> Rule:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from costmodel.documents.faults import validate
-from costmodel.documents.model import Model
-from costmodel.documents.plan import Plan
-from costmodel.documents.suggestions import nearest
-from costmodel.errors import CostModelError, Fault, Place
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.reader.validation_errors import validate
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.plan import Plan
 from costmodel.exchange.imported import Imported, Origin, Value
 from costmodel.exchange.importers.megatron.costs import COSTS, OTHER_MODELS, REFUSED
 from costmodel.exchange.importers.megatron.flags import Flags
@@ -21,8 +20,9 @@ from costmodel.exchange.importers.megatron.plan import plan
 from costmodel.exchange.importers.megatron.quiet import WITHOUT_COST
 from costmodel.exchange.importers.megatron.stated import KNOWN, read_statement
 from costmodel.exchange.importers.megatron.workload import accelerators, dropped, stack, workload
-from costmodel.exchange.placing import placed
-from costmodel.exchange.words import document_name, shown
+from costmodel.exchange.values.foreign_values import document_name, shown
+from costmodel.exchange.values.placed_values import placed
+from costmodel.ground.errors import CostModelError, Fault, Place
 
 _MOST_UNKNOWN = 12
 _SLIP = 0.9  # likeness of a name that is meant to be another

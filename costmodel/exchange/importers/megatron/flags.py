@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from costmodel.errors import Fault, Place
-from costmodel.exchange.arithmetic import evaluated
 from costmodel.exchange.imported import Loss, Origin, Value
 from costmodel.exchange.importers.megatron.stated import Stated, Statement
 from costmodel.exchange.importers.megatron.table import OPTIONS, VERSION, Option
 from costmodel.exchange.shell import Doubt
-from costmodel.exchange.words import shown
+from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values.integer_expressions import evaluated
+from costmodel.ground.errors import Fault, Place
 
 LARGEST = 10**15  # samples are counted too
 _ITEMS = re.compile(r"[^\s,'\"\[\]()]+")

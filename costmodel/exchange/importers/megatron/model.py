@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from costmodel.exchange.imported import Origin, Value
 from costmodel.exchange.importers.megatron.flags import Flags
-from costmodel.exchange.layer_kinds import gathered
+from costmodel.exchange.values.layer_kinds import gathered
 
 _ROUNDED = 64  # what the width of a gated MLP is rounded down to where it is left out
 _ROWS = 128  # what stacks of Megatron-LM pad the vocabulary to, times tp

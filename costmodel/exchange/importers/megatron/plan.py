@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from costmodel.errors import Place
 from costmodel.exchange.imported import Value
 from costmodel.exchange.importers.megatron.flags import Flags
 from costmodel.exchange.importers.megatron.pipeline import pipeline
+from costmodel.ground.errors import Place
 
 _DEGREES = {
     "tp": "tensor-model-parallel-size",

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from costmodel.documents.reading import Mapping, parse
-from costmodel.errors import Place, fail
+from costmodel.documents.text.yaml_tree import Mapping, parse
 from costmodel.exchange.imported import Loss
 from costmodel.exchange.importers.megatron.costs import COSTS, REFUSED
 from costmodel.exchange.importers.megatron.quiet import WITHOUT_COST
 from costmodel.exchange.importers.megatron.table import OPTIONS
-from costmodel.exchange.places import Lines
 from costmodel.exchange.shell import Command, Doubt, Script, Word, read_script
+from costmodel.exchange.values.places import Lines
+from costmodel.ground.errors import Place, fail
 
 KNOWN = frozenset(OPTIONS) | frozenset(COSTS) | frozenset(REFUSED) | WITHOUT_COST
 _FEWEST = 3  # known options that make a text one of this format

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costmodel.exchange.importers.huggingface.families.llama import LLAMA
 from costmodel.exchange.importers.huggingface.patterns import by_type, dense, full_every, layers
-from costmodel.exchange.options import Fact, option
+from costmodel.exchange.values.option_table import Fact, option
 
 NO, YES = Fact(False), Fact(True)
 _SOFT_CAPS = ("attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar")

@@ -34,7 +34,7 @@ from costmodel.exchange.importers.huggingface.rules import (
     times,
     unsaid,
 )
-from costmodel.exchange.options import Fact, Rule, option
+from costmodel.exchange.values.option_table import Fact, Rule, option
 
 YES, NO = Fact(True), Fact(False)
 FOUR_HIDDEN = times("hidden", 4)

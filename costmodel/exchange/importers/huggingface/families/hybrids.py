@@ -18,8 +18,8 @@ from costmodel.exchange.importers.huggingface.patterns import (
     sparse,
 )
 from costmodel.exchange.importers.huggingface.rules import HIDDEN_BY_HEADS, assumed, same
-from costmodel.exchange.options import Fact, Rule, option
-from costmodel.exchange.words import shown
+from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values.option_table import Fact, Rule, option
 
 YES, NO = Fact(True), Fact(False)
 _MAMBA_QUIET = (

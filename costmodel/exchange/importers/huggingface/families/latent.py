@@ -12,7 +12,7 @@ from costmodel.exchange.importers.huggingface.patterns import (
     leading_dense,
 )
 from costmodel.exchange.importers.huggingface.rules import HIDDEN_BY_HEADS, LATENT_BIASES, SHARED_WIDTH, unsaid
-from costmodel.exchange.options import Fact, option
+from costmodel.exchange.values.option_table import Fact, option
 
 YES, NO = Fact(True), Fact(False)
 NO_HEADS = ("kv_heads", "head_dim")  # latent attention has widths of its own

@@ -23,7 +23,7 @@ from costmodel.exchange.importers.huggingface.rules import (
     same,
     unsaid,
 )
-from costmodel.exchange.options import Fact, option
+from costmodel.exchange.values.option_table import Fact, option
 
 YES, NO = Fact(True), Fact(False)
 ALTERNATING = layers(by_type(full_every), dense)

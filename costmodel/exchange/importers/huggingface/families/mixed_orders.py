@@ -25,7 +25,7 @@ from costmodel.exchange.importers.huggingface.patterns import (
     windowed,
 )
 from costmodel.exchange.importers.huggingface.rules import CHUNKS, SHARED_WIDTH, same
-from costmodel.exchange.options import Fact, Rule, option
+from costmodel.exchange.values.option_table import Fact, Rule, option
 
 YES, NO = Fact(True), Fact(False)
 

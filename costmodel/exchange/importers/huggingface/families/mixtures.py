@@ -29,7 +29,7 @@ from costmodel.exchange.importers.huggingface.rules import (
     SHARED_WIDTH,
     same,
 )
-from costmodel.exchange.options import Fact, option
+from costmodel.exchange.values.option_table import Fact, option
 
 YES, NO = Fact(True), Fact(False)
 AS_MLP = same("ffn_hidden")

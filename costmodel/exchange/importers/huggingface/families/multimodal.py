@@ -15,7 +15,7 @@ from costmodel.exchange.importers.huggingface.patterns import (
     windows_from,
 )
 from costmodel.exchange.importers.huggingface.rules import HIDDEN_BY_HEADS, same
-from costmodel.exchange.options import Fact, option
+from costmodel.exchange.values.option_table import Fact, option
 
 YES, NO = Fact(True), Fact(False)
 

@@ -23,8 +23,8 @@ from costmodel.exchange.importers.huggingface.patterns import (
     windows_from,
 )
 from costmodel.exchange.importers.huggingface.rules import same
-from costmodel.exchange.options import Fact, Option, Rule, option
-from costmodel.exchange.words import shown
+from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values.option_table import Fact, Option, Rule, option
 
 YES, NO = Fact(True), Fact(False)
 

@@ -1,0 +1,137 @@
+"""Around the program: exit codes, interrupts, closed streams, and who is told of what went wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from enum import IntEnum
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from rich.text import Text
+
+from costmodel.commands.environment_errors import is_completing, surroundings
+from costmodel.commands.output import discard, printed
+from costmodel.ground.errors import CostModelError
+from costmodel.report.terminal.documents.faults import faults
+from costmodel.report.terminal.style.theme import BAD, terminal_width, visible
+
+ISSUES = "https://github.com/costmodel/costmodel/issues"
+
+
+class Exit(IntEnum):
+    """What the exit code says."""
+
+    YES = 0
+    NO = 1
+    CANNOT = 2
+    BUG = 3
+    INTERRUPTED = 130
+
+
+def print_faults(error: CostModelError) -> None:
+    """Every fault on standard error."""
+    printed(faults(error.faults, terminal_width(stderr=True)), stderr=True)
+
+
+def interrupt(own: int, _signal: int, _frame: FrameType | None) -> NoReturn:
+    """Ctrl-C ends with 130, without a traceback and without waiting for workers that may never answer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.getpid() != own:  # a worker, which inherited this
+        os._exit(Exit.INTERRUPTED)
+    _leave(Exit.INTERRUPTED)
+
+
+def _leave(code: int) -> NoReturn:
+    """End now: processes that still work, and may never answer, end too."""
+    workers = _workers(os.getpid())
+    for worker in workers:
+        with contextlib.suppress(OSError):
+            os.kill(worker, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+    if workers:
+        os._exit(code)
+    raise SystemExit(code) from None
+
+
+def _unless_interrupted() -> None:
+    """What an interrupt breaks on its way is no fault of anybody's."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        raise SystemExit(Exit.INTERRUPTED)
+
+
+def _workers(own: int) -> set[int]:
+    """Processes this one started: as the system knows them where it tells, and as the pool does."""
+    found: set[int] = set()
+    with contextlib.suppress(OSError):
+        found.update(map(int, Path(f"/proc/{own}/task/{own}/children").read_text().split()))
+    pool = sys.modules.get("multiprocessing")
+    return found.union(child.pid for child in pool.active_children() if child.pid) if pool else found
+
+
+def _streams() -> None:
+    """A closed stream swallows what is written to it; a narrow encoding replaces what it cannot write."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def _meant(error: BaseException | None) -> int:
+    """The exit code that was on its way when a pipe was closed: that of what was being told, else yes."""
+    while error is not None:
+        code = getattr(error, "exit_code", None)
+        if isinstance(code, int):
+            return code
+        error = error.__context__
+    return Exit.YES
+
+
+def guarded(run: Callable[[], None]) -> NoReturn:
+    """Run the program; what cannot be used exits 2, a crash of ours 3, a closed pipe quietly."""
+    signal.signal(signal.SIGINT, functools.partial(interrupt, os.getpid()))
+    _streams()
+    try:
+        run()
+    except BrokenPipeError as error:
+        discard(sys.stdout)
+        raise SystemExit(_meant(error)) from None
+    except SystemExit as left:  # Typer and Rich turn a closed pipe into one
+        raise SystemExit(_meant(left) if isinstance(left.__context__, BrokenPipeError) else _said(left)) from None
+    except Exception as error:
+        _unless_interrupted()
+        if is_completing():  # nobody reads an error among completions
+            raise SystemExit(Exit.CANNOT) from None
+        _fail(error)
+    raise SystemExit(Exit.YES)
+
+
+def _said(left: SystemExit) -> Any:
+    """The exit code of the command; Typer leaves with 1 where it cannot complete, which is no answer."""
+    completion = is_completing() or any(word.endswith("-completion") for word in sys.argv[1:])
+    return Exit.CANNOT if completion and left.code == Exit.NO else left.code
+
+
+def _fail(error: Exception) -> NoReturn:
+    """Say what went wrong, and leave: with 2 where input or surroundings are at fault, with 3 where the program is."""
+    fault = error if isinstance(error, CostModelError) else surroundings(error)
+    if os.environ.get("COSTMODEL_DEBUG") == "1" and fault is not error:
+        traceback.print_exc()
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        discard(sys.stdout)
+    if fault is not None:
+        print_faults(fault)
+        _leave(Exit.CANNOT)
+    bug = Text(f"error[bug]: {type(error).__name__}: {visible(str(error))}", style=BAD)
+    ours = Text(f"This is our fault, not yours. COSTMODEL_DEBUG=1 shows where; please report it: {ISSUES}")
+    printed([bug, ours], stderr=True)
+    _leave(Exit.BUG)

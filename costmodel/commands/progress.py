@@ -1,0 +1,60 @@
+"""While a long command works: how far it is, on a terminal; the first Ctrl-C asks it to end with what it has."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from costmodel.explore.vary.progress import Pace
+from costmodel.report.terminal.style.progress import Mark, Meter
+from costmodel.report.terminal.style.theme import live_console
+
+AFTER = 0.5  # seconds before anything is shown
+
+
+@contextmanager
+def stoppable() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed; pressed again, it ends the program at once."""
+    asked = threading.Event()
+    before: Any = signal.getsignal(signal.SIGINT)
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        asked.set()
+
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def metered() -> Iterator[Callable[[Mark], None]]:
+    """Shows how far the work is, on standard error, if that is a terminal and it takes longer than half a second."""
+    if not sys.stderr.isatty():
+        yield lambda mark: None
+        return
+    began, meter = time.monotonic(), Meter(live_console())
+
+    def watch(mark: Mark) -> None:
+        if time.monotonic() - began >= AFTER:
+            meter.show(mark)
+
+    try:
+        yield watch
+    finally:
+        meter.close()
+
+
+@contextmanager
+def paced(what: str) -> Iterator[Pace]:
+    """A row of answers watched and ready to be stopped."""
+    with stoppable() as stop, metered() as show:
+        yield Pace(lambda done, total: show(Mark(done, total, done, f"{done:,} of {total:,} {what}")), stop)

@@ -1,0 +1,109 @@
+"""Plan keys that the command line sets: a search holds each of them, unless its space lists the key.
+
+What the scenario's file says under `plan:` is the user's own plan, which a search ranks among the others; what `--set
+plan.KEY=…` says is a constraint. `search:` goes before both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from costmodel.documents.keys.overrides import full, value_text
+from costmodel.documents.schemas.plan import Plan, Space
+
+_PRECISION = "workload.precision"
+_MODE_OF = {"recompute_modules": "selective", "recompute_layers": "full"}
+_ENDS = ("first_stage_layers", "last_stage_layers")
+
+
+@dataclass(frozen=True)
+class HeldKeys:
+    """What a search holds, the space that is left, and why it cannot hold the rest.
+
+    values: keys of the plan with the value that every plan of the search has.
+    conflicts: a sentence for each key that was set and is not held, or is held in part.
+    all_keys: whether the command line gave every key of the plan, one by one: then there is no plan to rank.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+    space: Space = field(default_factory=Space)
+    conflicts: tuple[str, ...] = ()
+    all_keys: bool = False
+
+
+def held_keys(plan: Plan | None, search: Space | None, precision: str, assignments: Iterable[str]) -> HeldKeys:
+    """What assignments of the command line hold in a search."""
+    space, paths = search or Space(), [full(text.partition("=")[0].strip()) for text in assignments]
+    chosen = _chosen(plan, paths)
+    listed = {key: there for key in chosen if (there := getattr(space, key)) is not None}
+    values = {key: value for key, value in chosen.items() if key not in listed}
+    apart = {key: there for key, there in listed.items() if there != [chosen[key]]}
+    conflicts = [_listed(f"plan.{key}", chosen[key], key, there) for key, there in apart.items()]
+    if _PRECISION in paths and space.precision is not None and space.precision != [precision]:
+        conflicts.append(_listed(_PRECISION, precision, "precision", space.precision))
+    update: dict[str, Any] = {key: [value] for key, value in values.items()}
+    for narrow in (_recompute, _ends):
+        conflicts += narrow(values, space, update)
+    all_keys = plan is not None and bool(chosen) and "plan" not in paths and plan.model_fields_set <= {*chosen}
+    return HeldKeys(values, space.model_copy(update=update), tuple(conflicts), all_keys)
+
+
+def _chosen(plan: Plan | None, paths: Iterable[str]) -> dict[str, Any]:
+    """Keys of the plan that assignments set to a value; null sets none."""
+    if plan is None:
+        return {}
+    named = {path.split(".")[1] for path in paths if path.startswith("plan.")}
+    whole = "plan" in paths
+    keys = (key for key in Plan.model_fields if key in plan.model_fields_set and (whole or key in named))
+    return {key: value for key in keys if (value := getattr(plan, key)) is not None}
+
+
+def _listed(path: str, value: Any, key: str, values: Iterable[Any]) -> str:
+    """Why a key that the space lists is not held."""
+    there = ", ".join(map(value_text, values))
+    held = f"--set search.{key}=[{value_text(value)}] holds it"
+    return f"{path}={value_text(value)} is not held, because search.{key} lists {there}; {held}"
+
+
+def _recompute(values: dict[str, Any], space: Space, update: dict[str, Any]) -> Iterator[str]:
+    """Named modules belong to selective recompute, a number of layers to full: the one holds the other."""
+    for key, mode in _MODE_OF.items():
+        other = values.get("recompute", mode) != mode
+        if key in values and other:
+            mode_set = _assignment(values, "recompute")
+            yield f"{_assignment(values, key)} cannot hold beside {mode_set}: it needs recompute {mode}"
+            del values[key]
+            update[key] = None
+        elif other and getattr(space, key) is not None:
+            yield f"search.{key} is not tried, because {_assignment(values, 'recompute')} is held"
+            update[key] = None
+        elif key in values and "recompute" not in values:
+            if space.recompute is None:
+                update["recompute"] = [mode]
+            elif space.recompute != [mode]:
+                modes, held = ", ".join(space.recompute), _assignment(values, key)
+                yield f"{held} is held for recompute {mode} alone, because search.recompute lists {modes}"
+
+
+def _ends(values: dict[str, Any], space: Space, update: dict[str, Any]) -> Iterator[str]:
+    """Stated layers of an end take the place of a split."""
+    ends = [key for key in _ENDS if key in values]
+    listed = [key for key in _ENDS if getattr(space, key) is not None]
+    if ends and "split" in values:
+        yield f"{_assignment(values, 'split')} cannot hold beside {_assignment(values, ends[0])}, which takes its place"
+        del values["split"]
+        update["split"] = []
+    elif ends and space.split is not None:
+        splits = ", ".join(space.split)
+        yield f"{_assignment(values, ends[0])} is not held for every plan, because search.split lists {splits}"
+    elif ends:
+        update["split"] = []
+    elif "split" in values and listed:
+        yield f"search.{listed[0]} is not tried, because {_assignment(values, 'split')} is held"
+        update |= dict.fromkeys(listed)
+
+
+def _assignment(values: dict[str, Any], key: str) -> str:
+    return f"plan.{key}={value_text(values[key])}"

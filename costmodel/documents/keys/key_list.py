@@ -1,0 +1,103 @@
+"""Every key that --set takes: its path, the values it takes, its default and what it means, from the schemas."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from costmodel.documents.keys.overrides import full, short
+from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.keys.schema_paths import choices_of, examples_of, key_of, resolved, schema_tree
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.reader.folders import names
+from costmodel.documents.schemas.scenario import Scenario
+from costmodel.documents.text.yaml_tree import COMMAND_LINE
+from costmodel.ground.errors import Place, fail
+
+_ABOUT = {"schema", "source", "sources", "check", "note"}  # keys that say where a document is from
+
+
+class Key(NamedTuple):
+    """A key by its path, the values it takes in words, its default in words, and its meaning."""
+
+    path: str
+    values: str
+    default: str
+    meaning: str
+
+
+@functools.cache
+def all_keys() -> tuple[Key, ...]:
+    """The keys of a scenario and of the documents it names, in the order of the schemas."""
+    return tuple(_inside("", schema_tree(Scenario)))
+
+
+def keys_of(prefix: str) -> list[Key]:
+    """The keys whose path begins with this; all for nothing.
+
+    >>> [key.path for key in keys_of("workload.s")], [key.values for key in keys_of("plan.zero")]
+    (['workload.sequence'], ['0 | 1 | 2 | 3'])
+    """
+    wanted = short(full(prefix)) if prefix else ""
+    found = [key for key in all_keys() if key.path.startswith(wanted)]
+    if not found:
+        close = nearest(prefix, [key.path for key in all_keys()])
+        hint = f"did you mean {close}?" if close else "costmodel list keys shows them all"
+        raise fail("C003", f"no key begins with '{prefix}'", Place(COMMAND_LINE), hint)
+    return found
+
+
+def values_of(path: str) -> list[str]:
+    """Values to complete for a key: names of documents, named choices, or quantities as examples."""
+    path = full(path)
+    if path in REFERENCES:
+        return names(REFERENCES[path].kind)
+    return choices_of(Scenario, path) or examples_of(Scenario, path) or []
+
+
+def _inside(path: str, node: dict[str, Any]) -> Iterator[Key]:
+    """The keys beneath a mapping; of a list of mappings those of its first item."""
+    for name, value in node.get("properties", {}).items():
+        inner = f"{path}.{name}" if path else name
+        if name in _ABOUT and path != "workload":
+            continue
+        held = resolved(Scenario, value)
+        item = resolved(Scenario, held["items"]) if "items" in held else {}
+        if inner in REFERENCES or not (held.get("properties") or item.get("properties")):
+            yield Key(short(inner), _words(inner), _default(value), value.get("description", ""))
+        if held.get("properties"):
+            yield from _inside(inner, held)
+        elif item.get("properties"):
+            yield from _inside(f"{inner}.0", item)
+
+
+def _words(path: str) -> str:
+    """What stands at a key, in a few words."""
+    if path in REFERENCES:
+        kind = REFERENCES[path].kind
+        return f"name of a{'n' if kind[0] in 'aeo' else ''} {kind}"
+    choices = choices_of(Scenario, path)
+    if choices:
+        listed = all(choice.startswith("[") for choice in choices)
+        return f"list of {', '.join(choice[1:-1] for choice in choices)}" if listed else " | ".join(choices)
+    if "items" in resolved(Scenario, key_of(Scenario, path) or {}):
+        return "list"
+    examples = examples_of(Scenario, path)
+    if examples is None:
+        return "text"
+    return f"e.g. {examples[0]}" if examples else "number"
+
+
+def _default(node: dict[str, Any]) -> str:
+    """The default of a key; nothing where it has none, or where others decide."""
+    default = node.get("default")
+    if default is None or isinstance(default, dict | list):
+        return ""
+    return (
+        str(default).lower()
+        if isinstance(default, bool)
+        else f"{default:g}"
+        if isinstance(default, float)
+        else str(default)
+    )

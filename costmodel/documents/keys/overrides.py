@@ -1,0 +1,178 @@
+"""Any leaf of a scenario, or of a document it names, set anew: --set path=value, and what measured runs change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from costmodel.documents.keys.paths import at
+from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.text.yaml_tree import COMMAND_LINE, Items, Mapping, assigned, copied, key_at
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
+
+# The tree of a named document: kind, name, where the name was written.
+Fetch = Callable[[str, str, Place | None], Any]
+
+# What one says, and where it stands.
+_SHORT = {"cluster.fabric": "cluster.node.scale_out.fabric", "cluster.accelerator": "cluster.node.accelerator"}
+
+# A node of which a job uses fewer accelerators still has the domain and the interfaces of all: its first number of
+# accelerators is kept. A domain or interfaces that are set too are those of the accelerators in use.
+_NODE, _USED, _BUILT = "cluster.node", "accelerators", "built_with"
+_OF_THE_NODE = {"cluster.node.scale_up.domain": "scale_up", "cluster.node.scale_out.nics": "scale_out"}
+
+
+def full(path: str) -> str:
+    """A path with its beginning written out where it was said in short."""
+    short = next((short for short in _SHORT if f"{path}.".startswith(f"{short}.")), "")
+    return _SHORT[short] + path.removeprefix(short) if short else path
+
+
+def short(path: str) -> str:
+    """A path as one would say it; `full` takes it back."""
+    for said, meant in _SHORT.items():
+        if f"{path}.".startswith(f"{meant}."):
+            return said + path.removeprefix(meant)
+    return path
+
+
+def value_text(value: Any) -> str:
+    """A value of a key as an assignment writes it.
+
+    >>> value_text(None), value_text(True), value_text(4.0), value_text(["optimizer", "parameters"])
+    ('null', 'true', '4', '[optimizer, parameters]')
+    """
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(value_text, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {value_text(inner)}' for key, inner in value.items())}}}"
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A value for a path, and where each of the two was written."""
+
+    path: str
+    at: Place
+    value: Any
+    place: Place
+
+
+def listed(changes: dict[str, Any]) -> list[Assignment]:
+    """The changes that a mapping of a document lists, by path."""
+    return [Assignment(full(key), key.place, value, key.at) for key, value in copied(changes).items()]
+
+
+def path_of(assignment: str | Assignment) -> str:
+    """The path that an assignment sets, in full."""
+    return assignment.path if isinstance(assignment, Assignment) else full(assignment.partition("=")[0].strip())
+
+
+def _spoken(text: str) -> Assignment:
+    path, separator, value = text.partition("=")
+    path = full(path.strip())
+    written = f"--set {text}"
+    if not separator or not path:
+        place = Place(COMMAND_LINE, 0, len("--set ") + 1, "", written, max(1, len(text)))
+        raise fail("C001", f"'{text}' is not path=value", place, "for example --set plan.tp=4")
+    place, tree = assigned(path, value)
+    return Assignment(path, Place(COMMAND_LINE, 0, len("--set ") + 1, path, written, len(path)), tree, place)
+
+
+def assign(tree: dict[Any, Any], assignments: Iterable[str | Assignment], fetch: Fetch) -> None:
+    """Put every assignment into the tree, or say everything that is wrong with them.
+
+    A document is exchanged before its leaves are set, whatever the order, so that no assignment is lost.
+    """
+    faults: list[Fault] = []
+    changes: list[Assignment] = []
+    for assignment in assignments:
+        try:
+            changes.append(_spoken(assignment) if isinstance(assignment, str) else assignment)
+        except CostModelError as error:
+            faults += error.faults
+    for change in sorted(changes, key=lambda change: change.path.count(".")):
+        try:
+            _assign(tree, change, fetch)
+        except CostModelError as error:
+            faults += error.faults
+    if faults:
+        raise CostModelError(*faults)
+    _count_for_those_in_use(tree, changes)
+
+
+def _count_for_those_in_use(tree: dict[Any, Any], changes: Iterable[Assignment]) -> None:
+    """Domain and interfaces that were set for a partly used node count for the accelerators in use."""
+    node, used = at(tree, _NODE), f"{_NODE}.{_USED}"
+    if not any(change.path == used for change in changes):
+        return
+    for change in changes:
+        group = at(node, _OF_THE_NODE.get(change.path, ""))
+        if isinstance(group, dict) and _USED not in group:
+            group[key_at(_USED, change.at, change.place)] = at(node, _USED)
+
+
+def _assign(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> None:
+    parts = change.path.split(".")
+    if not all(part.strip() for part in parts):
+        raise fail("C001", f"'{change.path}' names no key", change.at, "for example plan.tp")
+    here: Any = tree
+    for depth, part in enumerate(parts[:-1]):
+        here = _inward(here, part, ".".join(parts[: depth + 1]), parts[depth + 1], change.at, fetch)
+    if change.path == f"{_NODE}.{_USED}":
+        _keep_first(here, change.at)
+    _put(here, parts[-1], change.value, change.at, change.place)
+
+
+def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch: Fetch) -> Any:
+    """What a key of the path holds: a document written out where it was named, a new mapping where it was open."""
+    inner = here[_index(here, part, at)] if isinstance(here, list) else here.get(part)
+    reference = REFERENCES.get(so_far)
+    if reference is not None and part not in here:
+        inner = reference.usual or None
+    if isinstance(inner, str) and reference is not None and reference.inline:
+        inner = fetch(reference.kind, inner, getattr(inner, "place", None))
+    if inner is None:
+        inner = Mapping()
+        inner.place = at
+    if not isinstance(inner, dict | list):
+        raise fail("C001", f"'{so_far}' is a value and has no '{following}'", at, f"set '{so_far}' itself")
+    _put(here, part, inner, at, None)
+    return inner
+
+
+def _keep_first(node: Any, place: Place) -> None:
+    """Keep how many accelerators a node is built with, before a job is given others."""
+    if not isinstance(node, dict) or _USED not in node or _BUILT in node:
+        return
+    known = next(key for key in node if key == _USED)
+    node[key_at(_BUILT, getattr(known, "place", place), getattr(known, "at", place))] = node[_USED]
+
+
+def _put(here: Any, part: str, value: Any, at: Place, place: Place | None) -> None:
+    """Set a key or an item; with a place given, it was written there from now on."""
+    if isinstance(here, list):
+        index = _index(here, part, at)
+        here[index] = value
+        if isinstance(here, Items) and place is not None:
+            here.places[index] = place
+        return
+    known = next((key for key in here if key == part), None)
+    if known is None or place is not None:
+        key = key_at(part, at, place)
+        kept = [(key if old == part else old, old_value) for old, old_value in here.items()]
+        here.clear()
+        here.update(kept)
+        known = key
+    here[known] = value
+
+
+def _index(here: list[Any], part: str, at: Place) -> int:
+    if part.isascii() and part.isdigit() and len(part) < 10 and int(part) < len(here):
+        return int(part)
+    hint = f"it holds {len(here)}, counted from 0"
+    raise fail("C001", f"there is no item '{part}' in that list", at, hint)

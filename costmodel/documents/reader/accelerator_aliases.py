@@ -1,0 +1,101 @@
+"""How tables, drivers and people spell the accelerators that documents describe."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.hub_names import squeezed
+from costmodel.documents.schemas.hardware import Accelerator
+
+# Names that say nothing of the documents'.
+OTHER = {
+    "gh200480gb": "gh200-96",  # 480 and 120 GB are its processor's
+    "gh200120gb": "gh200-96",
+    "h203e": "h20-141",
+    "a6000ada": "rtx6000-ada",
+    "qrtx8000": "rtx8000",
+    "rtxproserver6000": "rtx-pro-6000-server",
+    "spark": "gb10",
+    "vr200": "rubin",
+    "r200": "rubin",
+    "mi200gcd": "mi250x-gcd",
+    "tpuv5litepod": "tpu-v5e",
+    "trillium": "tpu-v6e",
+    "ironwood": "tpu-v7",
+    "tpu7x": "tpu-v7",
+    "tpuv8t": "tpu-8t",
+    "trainium": "trn1",
+    "trainium1": "trn1",
+    "trainium2": "trn2",
+    "trainium3": "trn3",
+}
+USUAL = {"a100": 80, "gh200": 96, "h20": 96, "v100": 16}  # GB of a part sold with more than one size of memory
+_DROPPED = re.compile(  # words that tell no two parts apart
+    r"\b(nvidia|amd|intel|google|aws|cloud|geforce|quadro|instinct|habana|tesla|tensor core|gpu|[hd]gx|"
+    r"blackwell|grace|vera|workstation|edition|generation)\b|\brtx[ -]*(?=a\d)"
+)
+_BARE = re.compile(r"(?=\d{4})")  # a card named by its number alone
+_BETWEEN = " -_/:"
+_NAME = re.compile(r"(?P<part>[a-z\d-]+?)(?:-(?P<form>sxm|pcie|nvl|gcd)\d?)?(?:-(?P<memory>\d{2,3}))?")
+_BESIDE = re.compile(
+    r"\bsxm\d?\b|\bpcie\b|\bnvl\d*\b|\bgcd\b|\boam\b|\bhbm\de?\b|\bsuperchip\b|\btrillium\b|\bironwood\b|"
+    r"\b\d+ ?g(?:i?b)?\b|[^a-z0-9]"
+)
+_AS_SOLD = 0.12  # of a logarithm: how far the GB of a name lie from those of the datasheet, which may be GiB
+_FORM = re.compile(r"sxm|pcie|nvl(?!\d)|gcd")
+_MEMORY = re.compile(r"(?<!\d)(\d+) ?g(?:i?b)?\b")
+
+
+def accelerator_named(spelling: str, memory: float | None = None, shelf: Shelf | None = None) -> str:
+    """The accelerator that a spelling of its name means, by its GB where it names none; empty when there is none."""
+    shelf = shelf or Shelf()
+    said = _DROPPED.sub(" ", spelling.lower().replace("_", " ")).strip(_BETWEEN)
+    said = f"rtx{said}" if _BARE.match(said) else said
+    key = squeezed(said)
+    exact = _squeezed(shelf.names("accelerator")).get(key) or OTHER.get(key, "")
+    if exact and (memory is None or _apart(memory, exact, shelf) < _AS_SOLD):
+        return exact
+    return _nearest(said, memory, shelf) or exact
+
+
+@functools.lru_cache(maxsize=8)
+def _squeezed(known: frozenset[str]) -> dict[str, str]:
+    return {squeezed(name): name for name in sorted(known)}
+
+
+def _nearest(said: str, memory: float | None, shelf: Shelf) -> str:
+    """The part whose name the spelling begins with, of the form and memory it says; else as it is mostly sold."""
+    parts = {name: found for name in sorted(shelf.names("accelerator")) if (found := _NAME.fullmatch(name))}
+    begun = [found["part"] for found in parts.values() if re.match(_begins(found["part"]), said)]
+    if not begun:
+        return ""
+    part = max(begun, key=len)
+    behind = re.sub(_begins(part), " ", said, count=1)
+    if _BESIDE.sub("", behind):
+        return ""
+    form, named = _FORM.search(behind), _MEMORY.search(behind)
+    wanted = form[0] if form else "sxm"
+    of = {name: found for name, found in parts.items() if found["part"] == part}
+    fitting = {name: found for name, found in of.items() if (found["form"] or wanted) == wanted}
+    size = float(named[1]) if named else memory
+    if size is None and part in USUAL:
+        fitting = {name: found for name, found in fitting.items() if found["memory"] in (None, str(USUAL[part]))}
+    if size is None:
+        return min(fitting, default="")
+    apart = {name: _apart(size, name, shelf) for name in fitting}
+    nearest = min(apart, key=lambda name: apart[name], default="")
+    return nearest if nearest and apart[nearest] < _AS_SOLD else ""
+
+
+def _apart(gigabytes: float, name: str, shelf: Shelf) -> float:
+    """How far so many GB lie from an accelerator's memory, as a logarithm."""
+    accelerator: Accelerator = shelf.document("accelerator", name)
+    return abs(math.log(gigabytes * 1e9 / accelerator.memory.capacity))
+
+
+def _begins(part: str) -> str:
+    """The part's name, with or without signs in it, and behind it nothing of another name."""
+    return r"[\s_-]*".join(map(re.escape, part.replace("-", ""))) + r"(?![a-z0-9])|" + re.escape(part) + r"(?=sxm|pcie)"

@@ -1,0 +1,35 @@
+"""A reader for many scenarios: every named document is read and checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from costmodel.documents.reader.library import Reader, names
+from costmodel.ground.errors import Place
+
+
+@dataclass
+class Shelf(Reader):
+    """Reads named documents, and keeps them as long as it lives itself."""
+
+    kept: dict[tuple[str, str], Any] = field(default_factory=dict)
+    known: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def document(self, kind: str, reference: Any, place: Place | None = None) -> Any:
+        """A document by name, read at the first asking, or the one written out in place."""
+        if not isinstance(reference, str):
+            return reference
+        if (kind, reference) not in self.kept:
+            self.kept[kind, reference] = super().document(kind, reference, place)
+        return self.kept[kind, reference]
+
+    def has(self, kind: str, name: str) -> bool:
+        """Whether a document of that kind and name can be found."""
+        return name in self.names(kind)
+
+    def names(self, kind: str) -> frozenset[str]:
+        """The names of all documents of a kind that can be found."""
+        if kind not in self.known:
+            self.known[kind] = frozenset(names(kind))
+        return self.known[kind]

@@ -1,0 +1,153 @@
+"""Where documents lie, and the names of those that can be found; quick, because completion asks at every key.
+
+A name is looked for in the working folder, then in the folders of COSTMODEL_PATH, then among the shipped documents.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import filecmp
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from costmodel.ground.errors import Place, fail
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+_SHIPPED = (_PACKAGE / "_shipped" if (_PACKAGE / "_shipped").is_dir() else _PACKAGE.parent).resolve()
+
+_PROJECT = 'name = "llm-costmodel"'  # a line of its pyproject.toml
+
+_SHOWN = 60  # letters of a folder in a sentence
+NO_FILES = ("<stdin>", "-", "command line")
+SUFFIXES = (".yaml", ".yml", ".json")  # of files that a document can be read from
+
+FOLDER_OF = {
+    "accelerator": "hardware/accelerators",
+    "fabric": "hardware/fabrics",
+    "node": "hardware/nodes",
+    "efficiency": "hardware/efficiencies",
+    "belief": "hardware/beliefs",
+    "reliability": "hardware/reliability",
+    "practice": "hardware/practices",
+    "grid": "hardware/grids",
+    "model": "scenarios/models",
+    "stack": "scenarios/stacks",
+    "optimizer": "scenarios/optimizers",
+    "release": "scenarios/releases",
+    "scenario": "scenarios",
+    "measured": "scenarios/measured",
+}
+
+
+def plural(kind: str) -> str:
+    """A kind as `costmodel list` calls all documents of it."""
+    if kind in ("measured", "reliability"):
+        return kind
+    return f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+
+
+def roots() -> Iterator[Path]:
+    """Where documents are looked for, in order."""
+    with contextlib.suppress(OSError):  # the working folder may be gone
+        if os.access(here := Path.cwd(), os.R_OK | os.X_OK):
+            yield here
+    yield from (_entry(part) for part in os.environ.get("COSTMODEL_PATH", "").split(os.pathsep) if part)
+    yield _SHIPPED
+
+
+def _entry(part: str) -> Path:
+    """A folder of COSTMODEL_PATH. One that does not exist holds nothing; one that cannot be read is a fault, for the
+    answer would come from other documents without a word.
+    """
+    try:
+        os.scandir(part).close()
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        name, reason = f"{part[:_SHOWN]}{'…' * (len(part) > _SHOWN)}", getattr(error, "strerror", None) or error
+        hint = "take it out of COSTMODEL_PATH, or let it be read"
+        raise fail("C022", f"COSTMODEL_PATH names '{name}', which cannot be read: {reason}", None, hint) from None
+    return Path(part)
+
+
+def is_file(path: Path) -> bool:
+    """Whether a file is there; a fault where its folder does not let itself be read."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except PermissionError as error:
+        raise fail("C022", f"{path} cannot be read: {error.strerror}", None, "let the folder be read") from None
+    except (OSError, ValueError):
+        return False
+
+
+def is_shipped(path: Path) -> bool:
+    """Whether a file is one of those that come with the program."""
+    with contextlib.suppress(OSError):
+        return path.resolve().is_relative_to(_SHIPPED)
+    return False
+
+
+def is_near(file: str) -> bool:
+    """Whether the text of a file may be shown: one of the folders where documents are looked for, or a pipe, holds it;
+    a link is where it leads.
+    """
+    if file in NO_FILES:
+        return True
+    try:
+        path = Path(file)
+        return path.is_fifo() or any(path.resolve().is_relative_to(root.resolve()) for root in roots())
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or no path at all
+        return False
+
+
+def place_in(file: str, line: int = 0, column: int = 0, text: str = "", width: int = 1) -> Place:
+    """A place in a file; private where the text of the file may not be shown."""
+    return Place(file, line, column, "", text, width, private=not is_near(file))
+
+
+def is_checkout(folder: Path) -> bool:
+    """Whether a folder is the project's own, from which the program may be installed elsewhere."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return _PROJECT in (folder / "pyproject.toml").read_text("utf-8")
+    return False
+
+
+def as_named(path: Path) -> str:
+    """A file as one would name it: from the working folder, or from that of what is shipped; any other in full."""
+    with contextlib.suppress(OSError):
+        if path.is_relative_to(Path.cwd()):
+            return str(path.relative_to(Path.cwd()))
+    return str(path.relative_to(_SHIPPED) if path.is_relative_to(_SHIPPED) else path)
+
+
+def shown_file(named: str) -> Path:
+    """The file that `as_named` names so."""
+    path = Path(named)
+    shipped = _SHIPPED / path
+    return shipped if os.path.isfile(shipped) and not os.path.isfile(path) else path
+
+
+def instead_of_shipped(kind: str, path: Path) -> bool:
+    """Whether a file of one's own stands before another one of that name that comes with the program."""
+    shipped = _SHIPPED / FOLDER_OF[kind] / path.name
+    if path == shipped or not os.path.isfile(shipped) or is_shipped(path):
+        return False
+    return not filecmp.cmp(path, shipped, shallow=False)
+
+
+def places(kind: str, name: str) -> Iterator[Path]:
+    """Where a document of that name may stand, in order."""
+    return (root / FOLDER_OF[kind] / f"{name}.yaml" for root in roots())
+
+
+def names(kind: str) -> list[str]:
+    """The names of all documents of a kind that can be found."""
+    folder = FOLDER_OF[kind]
+    return sorted({path.stem for root in roots() for path in (root / folder).glob("*.yaml") if is_file(path)})
+
+
+def has(kind: str, name: str) -> bool:
+    """Whether a document of that kind and name can be found."""
+    return any(is_file(path) for path in places(kind, name))

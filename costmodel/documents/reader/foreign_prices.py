@@ -1,0 +1,76 @@
+"""Prices that belong to another machine: a price holds for the node and the accelerator that it was stated for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from costmodel.documents.keys.paths import at
+
+_SCENARIO, _NODE, _ACCELERATOR = "assume.price", "cluster.node.price", "cluster.node.accelerator"
+
+_EXCHANGED = "cluster.node"  # an exchanged node brings its own price, which is none for another accelerator
+
+
+@dataclass(frozen=True)
+class ForeignPrice:
+    """A price that was left out because the machine changed: as it was written, and what it was stated for."""
+
+    text: str
+    of: str
+
+
+def left_out(
+    before: dict[Any, Any], tree: dict[Any, Any], assigned: Iterable[str], accelerator_of: Callable[[str], str]
+) -> tuple[ForeignPrice, ...]:
+    """Remove from a changed tree each price that was stated for the machine before, unless it was itself assigned.
+
+    Args:
+        before: the scenario's tree as it was read
+        tree: the same with assignments put into it
+        assigned: their paths
+        accelerator_of: the accelerator of a node by the node's name
+    """
+    paths = [*assigned]
+    if not any(path.split(".")[0] == "cluster" for path in paths):
+        return ()
+    node, part = _machine(before, accelerator_of)
+    node_now, part_now = _machine(tree, accelerator_of)
+    if (node, part) == (node_now, part_now):
+        return ()
+    found = []
+    if not _covered(_SCENARIO, paths) and (text := _removed(tree.get("assume"), "price")):
+        found.append(ForeignPrice(text, node if node != node_now else part))
+    stated_for = part if node == node_now else accelerator_of(node_now)
+    if _ACCELERATOR in paths and stated_for != part_now and not _covered(_NODE, paths):
+        listed = at(tree, "cluster.node.price.hourly")
+        if _removed(at(tree, "cluster.node"), "price"):
+            found.append(ForeignPrice(f"{listed} of {node_now}", stated_for))
+    return tuple(found)
+
+
+def _covered(path: str, assigned: Iterable[str]) -> bool:
+    """Whether an assignment sets a leaf, a part of it, or what holds it."""
+    return any(f"{path}.".startswith(f"{one}.") or one.startswith(f"{path}.") for one in assigned if one != _EXCHANGED)
+
+
+def _removed(here: Any, key: str) -> str:
+    """What stood under a key, now removed; nothing where nothing stood."""
+    if not isinstance(here, dict) or here.get(key) is None:
+        return ""
+    held = here.pop(key)
+    return str(held) if isinstance(held, str) else "a price"
+
+
+def _machine(tree: dict[Any, Any], accelerator_of: Callable[[str], str]) -> tuple[str, str]:
+    """The names of a tree's node and of its accelerator."""
+    node = at(tree, "cluster.node")
+    if isinstance(node, str):
+        return str(node), accelerator_of(node)
+    return _name(at(tree, "cluster.node.name")), _name(at(tree, "cluster.node.accelerator"))
+
+
+def _name(named: Any) -> str:
+    """A document's name, whether it is named or written out."""
+    return str(at(named, "name") if isinstance(named, dict) else named)

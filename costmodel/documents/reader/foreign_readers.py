@@ -1,0 +1,63 @@
+"""Models in other people's formats, read where a document of ours is named.
+
+This floor does not know those formats. The package hands their readers in with `register`, by the kind of document
+that they give, so that every process has them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from costmodel.documents.schemas.default_values import Assumed
+
+FILE = "config.json"  # what a folder of a model holds
+_OURS = re.compile(r'"schema"\s*:\s*"costmodel/([\w-]+)/')
+_OF_TRANSFORMERS = re.compile(r'"(architectures|model_type|transformers_version)"\s*:')
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A document of ours made of a foreign text: format, tree, values that the text leaves out, losses and warnings."""
+
+    format: str
+    tree: Any
+    assumed: tuple[Assumed, ...] = ()
+    remarks: tuple[str, ...] = field(default=())
+
+
+ReadForeign = Callable[[str, str], Foreign]  # of a text and the name of its file
+_READERS: dict[str, ReadForeign] = {}
+
+
+def register(kind: str, reader: ReadForeign) -> None:
+    """Let a reader give documents of this kind."""
+    _READERS[kind] = reader
+
+
+def reader_of(kind: str, path: Path, text: str) -> ReadForeign | None:
+    """The reader of a file that is named where a document of this kind stands; nothing where the text is ours."""
+    return None if path.suffix != ".json" or _OURS.search(text) else _READERS.get(kind)
+
+
+def is_config(text: str) -> bool:
+    """Whether a text looks like a config.json of transformers."""
+    return _OF_TRANSFORMERS.search(text) is not None and _OURS.search(text) is None
+
+
+def kind_of_ours(text: str) -> str:
+    """The kind of document that a JSON text of ours is; nothing of another text.
+
+    >>> kind_of_ours('{"schema": "costmodel/model/v1"}')
+    'model'
+    """
+    found = _OURS.search(text)
+    return "" if found is None else found[1]
+
+
+def file_in(kind: str, path: Path) -> Path:
+    """The file that a path names: of a folder where a model is wanted, its config.json."""
+    return path / FILE if kind in _READERS and path.is_dir() else path

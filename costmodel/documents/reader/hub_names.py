@@ -1,0 +1,78 @@
+"""Models by their names on Hugging Face's hub: the shipped model of the same shape, without reading the hub."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Sequence
+
+from costmodel.documents.reader.folders import SUFFIXES
+
+_ADDRESS = re.compile(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/|hf:(?://)?")
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+# What a name ends with that leaves the shape as it is.
+_ENDINGS = re.compile(r"(?:[-_](?:instruct|chat|base|hf|it|pt|bf16|fp16|original|deduped))+\Z")
+# Names on the hub, without their owner, that are not those of the documents.
+_OTHERS = {
+    "bloom": "bloom-176b",
+    "bloom-7b1": "bloom-7.1b",
+    "deepseek-r1": "deepseek-v3",
+    "deepseek-r1-0528": "deepseek-v3",
+    "deepseek-v3-0324": "deepseek-v3",
+    "deepseek-v3.1": "deepseek-v3",
+    "gpt2": "gpt-2-small",
+    "llama-3.3-70b": "llama-3.1-70b",
+    "llama-4-maverick-17b-128e": "llama-4-maverick",
+    "llama-4-scout-17b-16e": "llama-4-scout",
+    "mistral-7b-instruct-v0.1": "mistral-7b",
+    "mistral-7b-v0.1": "mistral-7b",
+    "mixtral-8x22b-v0.3": "mixtral-8x22b",
+    "mixtral-8x7b-instruct-v0.1": "mixtral-8x7b",
+    "mixtral-8x7b-v0.1": "mixtral-8x7b",
+    "nemotron-h-56b-base-8k": "nemotron-h-56b",
+    "nemotron-h-8b-base-8k": "nemotron-h-8b",
+    "olmoe-1b-7b-0924": "olmoe-1b-7b",
+}
+_NEAR = 0.75
+
+
+def squeezed(name: str) -> str:
+    """A name without what is between its letters and figures."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether a name is written as on the hub, owner/name, and is no path of a file or folder here.
+
+    >>> is_hub_name("meta-llama/Llama-3.1-8B"), is_hub_name("./mine.yaml"), is_hub_name("llama-3.1-8b")
+    (True, False, False)
+    """
+    plain = _ADDRESS.sub("", name, count=1)
+    if not _NAME.fullmatch(plain) or (plain == name and name.endswith(SUFFIXES)):
+        return False
+    return plain != name or not os.path.isdir(name.split("/")[0])
+
+
+def shape_of(name: str, known: Sequence[str]) -> str:
+    """The shipped model of the shape that a name stands for, of any owner; empty where there is none.
+
+    >>> shape_of("Qwen/Qwen2.5-7B-Instruct", ["qwen-2.5-7b"]), shape_of("Qwen/Qwen2.5-Coder-7B", ["qwen-2.5-7b"])
+    ('qwen-2.5-7b', '')
+    """
+    last = name.rpartition("/")[2].lower().removeprefix("meta-")
+    for word in (last, _ENDINGS.sub("", last)):
+        if _OTHERS.get(word) in known:
+            return _OTHERS[word]
+        same = [model for model in known if squeezed(model) == squeezed(word)]
+        if same:
+            return same[0]
+    return ""
+
+
+def nearest_shape(name: str, known: Sequence[str]) -> str:
+    """The shipped model whose name looks most like one on the hub, or nothing."""
+    last = squeezed(_ENDINGS.sub("", name.rpartition("/")[2].lower()))
+    by_letters = {squeezed(model): model for model in known}
+    close = difflib.get_close_matches(last, by_letters, n=1, cutoff=_NEAR)
+    return by_letters[close[0]] if close else ""

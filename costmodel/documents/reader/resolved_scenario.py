@@ -1,0 +1,344 @@
+"""A scenario with everything it names.
+
+Every reference may also be written out in place; `--set` uses that to reach any leaf: a path that goes through a name
+writes the named document out first.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from pydantic import BaseModel
+
+from costmodel.documents.keys.held_keys import HeldKeys, held_keys
+from costmodel.documents.keys.overrides import Assignment, assign, listed, path_of
+from costmodel.documents.keys.paths import at, has_key, place_at
+from costmodel.documents.keys.references import LEVELS, REFERENCES, holder
+from costmodel.documents.reader.foreign_prices import ForeignPrice, left_out
+from costmodel.documents.reader.foreign_readers import Foreign
+from costmodel.documents.reader.library import UNMEASURED, Reader, efficiency_of
+from costmodel.documents.schemas.default_values import Asked
+from costmodel.documents.schemas.efficiency import Efficiency
+from costmodel.documents.schemas.hardware import Accelerator, Cluster, Fabric, Node
+from costmodel.documents.schemas.measurement import Measured, Run
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.optimizer import Optimizer
+from costmodel.documents.schemas.plan import Space
+from costmodel.documents.schemas.practice import Grid, Practice
+from costmodel.documents.schemas.reliability import Failures
+from costmodel.documents.schemas.scenario import Scenario
+from costmodel.documents.schemas.stack import Stack
+from costmodel.documents.text.digest import check_seal
+from costmodel.documents.text.yaml_tree import COMMAND_LINE, Mapping, copied
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
+
+_RESULT = "costmodel/result/"  # and the version: the schema of answers as --json writes them
+ACCELERATOR = ("cluster.node.accelerator", "cluster.node")  # where a scenario names it, or what holds it
+
+
+@dataclass(frozen=True)
+class LoadedScenario:
+    """What scenarios of every kind name, ready to be estimated."""
+
+    kind: ClassVar[str]
+    model: Model
+    node: Node
+    accelerator: Accelerator
+    scale_up: Fabric
+    scale_out: Fabric
+    host: Fabric | None
+    efficiency: Efficiency
+    network: Efficiency
+    common: Efficiency  # its residuals stand in where a fit has none
+    digests: dict[str, str] = field(default_factory=dict, kw_only=True)
+    trees: dict[str, Any] = field(default_factory=dict, kw_only=True)
+    tree: dict[str, Any] = field(default_factory=dict, kw_only=True)
+    name: str = field(default="", kw_only=True)  # as it was asked for, with what was changed on the way in
+    assignments: tuple[str, ...] = field(default=(), kw_only=True)
+    own: tuple[str, ...] = field(default=(), kw_only=True)  # files of the user that stand before shipped ones
+    foreign: dict[str, Foreign] = field(default_factory=dict, kw_only=True)  # files in other people's formats
+    asked: Asked = field(default_factory=Asked, kw_only=True)  # by flags, beside or instead of a scenario
+    hub: dict[str, str] = field(default_factory=dict, kw_only=True)  # shipped models by the names asked for
+    original: dict[str, Any] = field(default_factory=dict, kw_only=True)  # the tree before anything was set in it
+    changes: tuple[str | Assignment, ...] = field(default=(), kw_only=True)  # everything that was set in it
+    foreign_prices: tuple[ForeignPrice, ...] = field(default=(), kw_only=True)
+
+    @property
+    def title(self) -> str:
+        """The line at the head of every answer."""
+        raise NotImplementedError
+
+    @property
+    def cluster(self) -> Cluster:
+        """Where it runs."""
+        raise NotImplementedError
+
+    @property
+    def document(self) -> BaseModel:
+        """The scenario itself."""
+        raise NotImplementedError
+
+    @property
+    def stated_price(self) -> float | None:
+        """The rent of an accelerator that the scenario states."""
+        raise NotImplementedError
+
+    @property
+    def whole_tree(self) -> dict[str, Any]:
+        """The scenario with the model in place of the name of a foreign file, so that it needs no such file."""
+        named = self.tree.get("model")
+        read = next((foreign.tree for foreign in self.foreign.values()), None)
+        return {**self.tree, "model": read} if isinstance(named, str) and read is not None else self.tree
+
+    @property
+    def file(self) -> str:
+        """Where it was read; of one that was not, the command line or its title."""
+        if self.asked.words and not self.name:
+            return COMMAND_LINE
+        return next(iter(self.digests), self.name or self.title)
+
+    def place(self, *paths: str) -> Place | None:
+        """Where the scenario says the first of these leaves that it does say."""
+        return place_at(self.tree, *paths)
+
+
+@dataclass(frozen=True)
+class Case(LoadedScenario):
+    """A training scenario with every document it names."""
+
+    kind: ClassVar[str] = "training"
+    scenario: Scenario
+    stack: Stack
+    optimizer: Optimizer
+    reliability: Failures | None = field(default=None, kw_only=True)  # this and the two below of the whole run,
+    practice: Practice | None = field(default=None, kw_only=True)  # where the scenario asks about it
+    grid: Grid | None = field(default=None, kw_only=True)
+
+    @property
+    def document(self) -> Scenario:
+        """The scenario itself."""
+        return self.scenario
+
+    @functools.cached_property
+    def held(self) -> HeldKeys:
+        """What a search holds of the plan, because the command line set it."""
+        scenario = self.scenario
+        return held_keys(scenario.plan, scenario.search, scenario.workload.precision, self.assignments)
+
+    @property
+    def space(self) -> Space:
+        """The plans that a search tries: what `search` lists, within what is held."""
+        return self.held.space
+
+    @property
+    def title(self) -> str:
+        """The line at the head of every answer."""
+        return self.scenario.title
+
+    @property
+    def cluster(self) -> Cluster:
+        """Where it runs."""
+        return self.scenario.cluster
+
+    @property
+    def stated_price(self) -> float | None:
+        """The rent of an accelerator that the scenario states."""
+        return self.scenario.assume.price
+
+
+def scenario_tree(reader: Reader, name: str) -> tuple[Any, str]:
+    """The tree of a scenario by name, path or '-', or of the one that a result holds, and how its file is shown."""
+    tree, shown = reader.tree("scenario", name, piped=True)
+    schema = tree.get("schema") if isinstance(tree, dict) else None
+    if not isinstance(schema, str) or not schema.startswith(_RESULT):
+        return tree, shown
+    if schema != f"{_RESULT}v1":
+        place, hint = getattr(schema, "place", None) or Place(shown), "write it again with this version"
+        raise fail("D011", f"this is {schema}, and {_RESULT}v1 is read here", place, hint)
+    check_seal(tree, "result", shown, "write it again with --json")
+    inner = tree.get("scenario")
+    document = inner.get("document") if isinstance(inner, dict) else None
+    if not isinstance(document, dict):
+        place = tree.place if isinstance(tree, Mapping) else Place(shown)
+        raise fail("D004", "this result holds no scenario", place, "write it again with --json")
+    return document, shown
+
+
+def load(name: str, assignments: Iterable[str] = ()) -> Case:
+    """A training scenario by name, path or '-', with overrides, and every document it names.
+
+    Args:
+        name: as a command takes it
+        assignments: each path=value, as --set takes it
+
+    Raises:
+        CostModelError: with every fault that was found
+        TypeError: name is no text, or assignments are one
+
+    Example:
+        >>> load("quickstart", ["plan.tp=4"]).scenario.plan.tp
+        4.0
+    """
+    return training(load_any(name, assignments))
+
+
+def load_any(name: str, assignments: Iterable[str] = ()) -> LoadedScenario:
+    """The same for a scenario of any workload; its `kind` says which."""
+    if not isinstance(name, str) or isinstance(assignments, str):
+        raise TypeError("load takes the name of a scenario and a list of assignments: 'quickstart', ['plan.tp=4']")
+    reader, assignments = Reader(), tuple(assignments)
+    tree, shown = scenario_tree(reader, name)
+    return replace(any_from(reader, tree, shown, assignments), name=name, assignments=assignments)
+
+
+def training(loaded: LoadedScenario) -> Case:
+    """A scenario that trains, or a fault: the question is about training."""
+    if isinstance(loaded, Case):
+        return loaded
+    sentence = f"this question is about training, and the workload is {loaded.kind}"
+    raise fail("C030", sentence, loaded.place("workload.kind") or Place(loaded.file), UNDERSTOOD)
+
+
+UNDERSTOOD = "of serving: estimate, memory, comm, search, sweep, scale, solve, check, diff and explain"
+
+
+def case_from(reader: Reader, tree: dict[Any, Any], shown: str, assignments: Iterable[str | Assignment]) -> Case:
+    """The same as any_from, of a training scenario."""
+    return training(any_from(reader, tree, shown, assignments))
+
+
+def any_from(
+    reader: Reader, tree: dict[Any, Any], shown: str, assignments: Iterable[str | Assignment]
+) -> LoadedScenario:
+    """The case of a scenario's tree, with assignments put into it; else every fault of these, of the tree's keys and
+    of the documents that it names.
+    """
+    faults: list[Fault] = []
+    changes, original = tuple(assignments), copied(tree)
+    foreign: tuple[ForeignPrice, ...] = ()
+    try:
+        if isinstance(tree, dict):
+            assign(tree, changes, lambda kind, name, place: reader.tree(kind, name, place)[0])
+            foreign = left_out(original, tree, map(path_of, changes), _accelerator_of)
+    except CostModelError as error:
+        faults += error.faults
+    case: LoadedScenario | None = None
+    try:
+        case = _loaded(reader.checked("scenario", tree, shown), reader, tree)
+    except CostModelError as error:
+        faults += error.faults
+    if case is not None and not faults:
+        return replace(case, original=original, changes=changes, foreign_prices=foreign)
+    strange = not isinstance(tree, dict) or any(fault.code == "D011" for fault in faults)
+    raise CostModelError(*dict.fromkeys([*faults, *(() if strange else _of_names(reader, tree))]))
+
+
+def _loaded(scenario: Any, reader: Reader, tree: dict[str, Any]) -> LoadedScenario:
+    """A checked scenario of any workload; what serving needs is imported for serving alone."""
+    if isinstance(scenario, Scenario):
+        return case_of(scenario, reader, tree)
+    from costmodel.documents.reader.serving_scenario import serving_case_of
+
+    return serving_case_of(scenario, reader, tree)
+
+
+def _accelerator_of(node: str) -> str:
+    """The name of a node's accelerator; nothing where there is no such node."""
+    try:
+        held = Reader().document("node", node).accelerator
+    except CostModelError:
+        return ""
+    return held if isinstance(held, str) else held.name
+
+
+def _of_names(reader: Reader, tree: dict[Any, Any]) -> Iterator[Fault]:
+    """The faults of all documents that a tree names, though it has faults of its own, and of those that these name."""
+    trees: dict[str, Any] = {"": tree}
+    for path in itertools.chain(*LEVELS):
+        (above, key), kind = holder(path), REFERENCES[path].kind
+        named = at(trees.get(above), key)
+        if isinstance(named, str):
+            try:
+                reader.document(kind, named, place_at(trees[above], key))
+            except CostModelError as error:
+                yield from error.faults
+            named = reader.origin.get((kind, named))
+        trees[path] = named
+
+
+def cases(measured: Measured) -> list[tuple[Run, Case]]:
+    """Every run of a measured table with the case it was measured in, or the faults of all runs at once; a document is
+    named before it is changed.
+    """
+    found: list[tuple[Run, Case]] = []
+    faults: list[Fault] = []
+    for run in measured.runs:
+        changes = {change.path: change for change in (*listed(measured.set), *listed(run.set))}
+        inward = sorted(changes.values(), key=lambda change: change.path.count("."))
+        try:
+            found.append((run, case_from(Reader(), copied(measured.scenario), measured.name, inward)))
+        except CostModelError as error:
+            faults += error.faults
+    if faults:
+        raise CostModelError(*dict.fromkeys(faults))
+    return found
+
+
+def case_of(scenario: Scenario, reader: Reader | None = None, tree: dict[str, Any] | None = None) -> Case:
+    """A checked scenario with every document it names, and those that these name."""
+    held = named_documents(scenario, reader or Reader(), tree or {})
+    if not isinstance(held["stack"], Stack):
+        place = place_at(tree, "stack")
+        raise fail("D010", f"{held['stack'].name} serves models; training takes training software", place, _TRAINS)
+    return Case(scenario=scenario, **held)
+
+
+_TRAINS = "costmodel list stacks; workload.kind: serving for a scenario that serves"
+
+
+def named_documents(scenario: BaseModel, reader: Reader, tree: dict[str, Any]) -> dict[str, Any]:
+    """Every document that a scenario of any workload names, as the fields of what it is loaded into."""
+    documents: dict[str, Any] = {"": scenario}
+    trees: dict[str, Any] = {"": tree}
+    for level in LEVELS:
+        paths = [path for path in level if _has_place(path, documents)]
+        wanted = [_wanted(path, documents, trees) for path in paths]
+        for path, document, (kind, named, _) in zip(paths, reader.documents(*wanted), wanted, strict=True):
+            above, key = holder(path)
+            documents[path] = document
+            trees[path] = reader.origin[kind, named] if isinstance(named, str) else at(trees[above], key)
+        _in_place(paths, documents, trees)
+    held = {reference.held: documents[path] for path, reference in REFERENCES.items() if path in documents}
+    common = reader.document("efficiency", UNMEASURED)
+    further = {"digests": reader.digests, "trees": reader.trees, "tree": tree, "own": tuple(reader.own)}
+    return {**held, "common": common, "hub": dict(reader.hub), "foreign": dict(reader.foreign), **further}
+
+
+def _has_place(path: str, documents: dict[str, Any]) -> bool:
+    """Whether a scenario of its kind has the key that names a document: serving has no optimizer."""
+    above, key = holder(path)
+    return bool(REFERENCES[path].kind == "efficiency" or has_key(documents[above], key))
+
+
+def _wanted(path: str, documents: dict[str, Any], trees: dict[str, Any]) -> tuple[str, Any, Place | None]:
+    """The kind of a document, its name or itself, and where that stands; a fit that is not named follows."""
+    kind, (above, key) = REFERENCES[path].kind, holder(path)
+    named = efficiency_of(documents[above]) if kind == "efficiency" else at(documents[above], key)
+    return kind, named, place_at(trees[above], key, "name")
+
+
+def _in_place(paths: Iterable[str], documents: dict[str, Any], trees: dict[str, Any]) -> None:
+    """A fault for every link that is no such link; accelerators may also talk over their links to the host."""
+    faults = []
+    for path in paths:
+        (above, key), links, fabric = holder(path), REFERENCES[path].links, documents[path]
+        if links and fabric is not None and fabric.kind not in links:
+            hint = f"{key} takes one of kind {' or '.join(links)}; costmodel list fabrics"
+            place = place_at(trees[above], key)
+            faults.append(Fault("D010", f"{fabric.name} is a {fabric.kind} fabric", place, hint))
+    if faults:
+        raise CostModelError(*faults)

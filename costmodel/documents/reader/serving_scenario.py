@@ -1,0 +1,61 @@
+"""A serving scenario with every document it names, ready to be estimated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from costmodel.documents.keys.paths import place_at
+from costmodel.documents.reader.library import Reader
+from costmodel.documents.reader.resolved_scenario import UNDERSTOOD, LoadedScenario, named_documents
+from costmodel.documents.schemas.hardware import Cluster
+from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.documents.schemas.serving.serving_schema import ServingScenario
+from costmodel.ground.errors import Place, fail
+
+
+@dataclass(frozen=True)
+class ServingCase(LoadedScenario):
+    """A serving scenario with every document it names."""
+
+    kind: ClassVar[str] = "serving"
+    scenario: ServingScenario
+    stack: Engine
+
+    @property
+    def document(self) -> ServingScenario:
+        """The scenario itself."""
+        return self.scenario
+
+    @property
+    def title(self) -> str:
+        """The line at the head of every answer."""
+        return self.scenario.title
+
+    @property
+    def cluster(self) -> Cluster:
+        """Where it runs."""
+        return self.scenario.cluster
+
+    @property
+    def stated_price(self) -> float | None:
+        """The rent of an accelerator that the scenario states."""
+        return self.scenario.assume.price
+
+
+def serving_case_of(scenario: ServingScenario, reader: Reader, tree: dict[str, Any]) -> ServingCase:
+    """A checked scenario with every document it names, and those that these name."""
+    held = named_documents(scenario, reader, tree)
+    engine = held["stack"]
+    if not isinstance(engine, Engine):
+        sentence = f"{engine.name} is training software; a scenario that serves takes an engine"
+        raise fail("D010", sentence, place_at(tree, "stack"), "stack: vllm; costmodel list stacks shows them all")
+    return ServingCase(scenario=scenario, **held)
+
+
+def serving(loaded: LoadedScenario) -> ServingCase:
+    """A scenario that serves, or a fault: the question is about serving."""
+    if isinstance(loaded, ServingCase):
+        return loaded
+    sentence = f"this question is about serving, and the workload is {loaded.kind}"
+    raise fail("C030", sentence, loaded.place("workload.kind") or Place(loaded.file), UNDERSTOOD)

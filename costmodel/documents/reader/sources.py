@@ -1,0 +1,95 @@
+"""Where figures come from: bibliography, glossary, strategies, and the source of the group a figure stands in."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.text.yaml_tree import parse
+from costmodel.ground.errors import Fault, Place
+
+_EQUATIONS = Path(__file__).resolve().parents[2] / "equations"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a figure was written, and the source its group names."""
+
+    place: Place
+    source: str = ""
+    title: str = ""
+    check: str = ""
+    note: str = ""
+
+
+@functools.cache
+def _beside_the_equations(name: str) -> dict[str, Any]:
+    tree: dict[str, Any] = parse((_EQUATIONS / name).read_text(encoding="utf-8"), f"costmodel/equations/{name}")
+    return tree
+
+
+def bibliography() -> dict[str, Any]:
+    """The sources that equations and documents name, by key."""
+    return _beside_the_equations("sources.yaml")
+
+
+def glossary() -> dict[str, Any]:
+    """The words arguments and plans use, with meaning and unit."""
+    return _beside_the_equations("vocabulary.yaml")
+
+
+def strategies() -> dict[str, Any]:
+    """Ways to lay out and run a job: what each is, when it pays, what it costs."""
+    return _beside_the_equations("strategies.yaml")
+
+
+def serving_words() -> dict[str, Any]:
+    """Words of serving: what each means, with the equations behind it."""
+    return _beside_the_equations("serving_words.yaml")
+
+
+def provenance(trees: Mapping[str, Any], place: Place) -> Provenance:
+    """The source of the group a figure stands in: the nearest one upward in its document that names a source."""
+    here: Any = trees.get(place.file)
+    group: dict[str, Any] = {}
+    listed = dict(bibliography())
+    for part in (*place.path.split("."), ""):
+        if isinstance(here, dict):
+            group = here if "source" in here else group
+            listed.update(_own(here))
+        here = _inner(here, part)
+    key = str(group.get("source", ""))
+    entry = listed.get(key) or {}
+    check = str(group.get("check", "seen")) if key else ""
+    return Provenance(place, key, str(entry.get("title", "")), check, str(group.get("note", "")))
+
+
+def uncited(tree: Any, listed: frozenset[str] = frozenset()) -> Iterator[Fault]:
+    """A fault for every group whose source has no entry, in the document or in the bibliography."""
+    if isinstance(tree, dict):
+        listed = listed.union(_own(tree))
+        for key, value in tree.items():
+            if key == "source" and isinstance(value, str) and value not in listed and value not in bibliography():
+                close = nearest(value, sorted(listed), 0.6)
+                hint = f"did you mean '{close}'?" if close else f"add it: sources: {{{value}: {{title: …}}}}"
+                yield Fault("D013", f"the source '{value}' has no entry", getattr(value, "place", None), hint)
+            else:
+                yield from uncited(value, listed)
+    elif isinstance(tree, list):
+        for item in tree:
+            yield from uncited(item, listed)
+
+
+def _own(tree: dict[Any, Any]) -> dict[Any, Any]:
+    sources = tree.get("sources")
+    return sources if isinstance(sources, dict) else {}
+
+
+def _inner(here: Any, part: str) -> Any:
+    if isinstance(here, list) and part.isdigit() and int(part) < len(here):
+        return here[int(part)]
+    return here.get(part) if isinstance(here, dict) else None

@@ -1,0 +1,275 @@
+"""Trees to documents: every fault at its place, in words of ours, with the nearest name and a remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from costmodel.documents.keys.field_aliases import key_hint, value_meant
+from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.keys.schema_paths import Location, holders_of, item_at, schema_at
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.schemas.base import said
+from costmodel.documents.text.yaml_tree import COMMAND_LINE, Items, Mapping
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
+
+D = TypeVar("D", bound=BaseModel)
+
+_CODES = {
+    "extra_forbidden": "D003",
+    "missing": "D004",
+    "quantity_unit": "D007",
+    "quantity_range": "D008",
+    "literal_error": "D010",
+}
+_MAPPING = "a mapping of keys to values is wanted here"
+_WANTED = {
+    "string_type": "text is wanted here",
+    "list_type": "a list is wanted here",
+    **dict.fromkeys(("model_type", "dict_type", "is_instance_of"), _MAPPING),
+    "bool_type": "true or false is wanted here",
+    "bool_parsing": "true or false is wanted here",
+    "too_short": "the list is empty",
+    "string_pattern_mismatch": "a name is made of small letters, digits and . + -, and begins with a letter or digit",
+    "string_too_long": "a name has at most 64 letters",
+}
+_HINTS = {
+    "too_short": "leave the key out, or name at least one value",
+    "best_above_peak": "change both; without a measured rate best_matmul is {}",
+    "memory": "change both: usable is what a job can have of the capacity",
+}
+_ONE_KIND = ("cluster", "cluster.node", "cluster.node.accelerator", "accelerator")
+_MIXED = "a scenario has one kind of node with one kind of accelerator: a mixed cluster is not modelled"
+_EACH = "write a scenario for each kind, or take the slowest for all; costmodel sweep --over cluster.node=A,B compares"
+_OF_TRANSFORMERS = {"architectures", "model_type", "transformers_version"}
+_SCHEMA = re.compile(r"costmodel/([\w-]+)/v\d+")
+_MOST_GUESSED = 20  # of the first keys that are unknown, what was meant is looked for; it takes long
+
+
+def validate(kind: type[D], tree: Any, file: str, found: Sequence[Fault] = ()) -> D:
+    """The tree as a document, or every fault in it at once, those found while reading first."""
+    if not isinstance(tree, dict):
+        if found:
+            raise CostModelError(*found)
+        place = tree.places[0] if isinstance(tree, Items) and tree else getattr(tree, "place", Place(file, 1, 1))
+        raise fail("D006", "a document is a mapping of keys to values", place, "costmodel show llama-3-70b-512")
+    try:
+        document = kind.model_validate(tree)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=True)
+        faults = _Faults(kind, tree, file).of(details)
+        known = {_written_at(fault) for fault in found}
+        fresh = [fault for fault in faults if _written_at(fault) not in known]
+        raise CostModelError(*found, *dict.fromkeys(fresh)) from None
+    if found:
+        raise CostModelError(*found)
+    return document
+
+
+class _Faults:
+    """Words for what pydantic found in one tree."""
+
+    def __init__(self, kind: type[BaseModel], tree: Any, file: str) -> None:
+        self.kind, self.tree, self.file = kind, tree, file
+        self.guessed: dict[Location, str] = {}  # of the first keys that are unknown, the one that was meant
+        self.keys: dict[int, dict[Any, Any]] = {}  # of a mapping, the keys with their places
+
+    def of(self, details: Sequence[ErrorDetails]) -> list[Fault]:
+        located = [(detail, self.inside(detail)) for detail in details]
+        unknown = [(detail, where) for detail, where in located if _is(detail, "extra")]
+        unknown.sort(key=lambda item: _written_at(Fault("", "", self.spot(item[1], key=True))))
+        self.guessed = {where: self.meant(detail, where) for detail, where in unknown[:_MOST_GUESSED]}
+        mistyped = {(*where[:-1], close) for where, close in self.guessed.items()}
+        located = [(detail, where) for detail, where in located if not _is(detail, "missing") or where not in mistyped]
+        foreign = [where[:-1] for _, where in located if where[-1:] == ("schema",)]
+        faults = []
+        for detail, where in located:
+            if any(where[: len(prefix)] == prefix and where[-1] != "schema" for prefix in foreign):
+                continue
+            faults.append(self.fault(detail, where))
+        return sorted(faults, key=_written_at)
+
+    def fault(self, detail: ErrorDetails, where: Location) -> Fault:
+        kind, value = detail["type"], detail["input"]
+        if _is(detail, "extra"):
+            return self.unknown(detail, where)
+        if _is(detail, "missing"):
+            return self.missing(detail, where)
+        place = self.spot_of(detail, where)
+        if where[-1:] == ("schema",) and kind == "literal_error":
+            expected = str(detail["ctx"]["expected"]).strip("'")
+            return Fault("D011", *_of_another(expected, value, place))
+        if kind == "literal_error":
+            mappings = _mappings(schema_at(self.kind, detail["loc"]))
+            fault = _choice(str(detail["ctx"]["expected"]), value, place, mappings)
+            keys = [str(part) for part in where if isinstance(part, str)]
+            return replace(fault, hint=value_meant(keys[-1] if keys else "", said(value).strip("'")) or fault.hint)
+        if isinstance(value, list) and ".".join(map(str, where)) in _ONE_KIND:
+            return Fault("D006", _MIXED, place, _EACH)
+        sentence = _WANTED.get(kind, detail["msg"])
+        hint = _HINTS.get(kind, "")
+        if kind == "string_type" and value is not None and not isinstance(value, dict | list):
+            hint = f'write it in quotes: "{said(value)}"'
+        if kind == "list_type" and value is not None and not isinstance(value, dict):
+            hint = self.listed(detail, said(value).strip("'"))
+        if _WANTED.get(kind) == _MAPPING:
+            named = detail["loc"][-1:] == ("inline",)
+            hint = "or the name of a document" if named else self.mapped(detail, said(value).strip("'"))
+        if kind in _WANTED and kind.endswith("_type"):
+            sentence += f", not {said(value)}"
+        return Fault(_CODES.get(kind, "D006"), sentence, place, hint)
+
+    def mapped(self, detail: ErrorDetails, value: str) -> str:
+        """How a mapping is written where a value, or a list, stands."""
+        keys = self.known(detail["loc"])
+        if not keys or isinstance(detail["input"], list):
+            return f"its keys: {', '.join(keys)}" if keys else ""
+        return f"for example {{{keys[0]}: {value}}}; its keys: {', '.join(keys)}"
+
+    def listed(self, detail: ErrorDetails, value: str) -> str:
+        """How a list is written where a value stands alone."""
+        item = item_at(self.kind, detail["loc"])
+        if "properties" in item:
+            keys = ", ".join(f"{key}: …" for key in item.get("required", ()))
+            return f"each item is a mapping: [{{{keys}}}]"
+        inside = isinstance(detail["loc"][-1], int)
+        return f"each of them is a list: [[{value}]]" if inside else f"one value is a list too: [{value}]"
+
+    def unknown(self, detail: ErrorDetails, where: Location) -> Fault:
+        close = self.guessed.get(where, "")
+        known = self.known(detail["loc"][:-1]) if where in self.guessed else []
+        hint = f"did you mean '{close}'?" if close else "known: " + ", ".join(known) if known else ""
+        holders = holders_of(self.kind, str(where[-1]))
+        if holders:
+            hint = "it belongs to " + " or ".join(f"'{holder}'" for holder in holders)
+        slip = close.rstrip("s") == str(where[-1]).rstrip("s")
+        hint = hint if slip else self.foreign(detail, where) or hint
+        return Fault("D003", f"unknown key {said(where[-1])}", self.spot(where, key=True), hint)
+
+    def foreign(self, detail: ErrorDetails, where: Location) -> str:
+        """The hint for a key as other tools call it, alone or with the first of the keys in it."""
+        word, section = str(where[-1]), ".".join(map(str, where[:-1]))
+        held = detail["input"]
+        words = [f"{word}.{key}" for key in held] if isinstance(held, dict) else []
+        kind = self.kind.__name__.lower()
+        prefix = next((path for path, reference in REFERENCES.items() if reference.kind == kind), "")
+        return next(filter(None, (key_hint(each, section, prefix) for each in (*words[:1], word))), "")
+
+    def missing(self, detail: ErrorDetails, where: Location) -> Fault:
+        place = self.spot(where[:-1], key=True)
+        path = ".".join(map(str, where))
+        if where[-1] == "schema":
+            properties = schema_at(self.kind, detail["loc"][:-1]).get("properties", {})
+            hint = f"schema: {properties.get('schema', {}).get('const')}"
+            if isinstance(detail["input"], dict) and _OF_TRANSFORMERS & set(detail["input"]):
+                hint = "this is a config of transformers: costmodel estimate --model FILE, or model: FILE in a scenario"
+            return Fault("D011", f"the key '{path}' is missing", place, hint)
+        text = schema_at(self.kind, detail["loc"][:-1]).get("properties", {}).get(where[-1], {}).get("description", "")
+        return Fault("D004", f"the key '{path}' is missing", place, f"{where[-1]}: {text}" if text else "")
+
+    def known(self, location: Location) -> list[str]:
+        return list(schema_at(self.kind, location).get("properties", {}))
+
+    def meant(self, detail: ErrorDetails, where: Location) -> str:
+        """The key of that title, else of the nearest name."""
+        known = schema_at(self.kind, detail["loc"][:-1]).get("properties", {})
+        titled = {node.get("title"): key for key, node in known.items()}
+        return titled.get(where[-1]) or nearest(str(where[-1]), list(known))
+
+    def inside(self, detail: ErrorDetails) -> Location:
+        """The location without the tags pydantic adds for unions."""
+        kept: list[int | str] = []
+        here = self.tree
+        for position, part in enumerate(detail["loc"]):
+            last = position == len(detail["loc"]) - 1
+            if _has(here, part):
+                kept.append(part)
+                here = here[part]
+            elif last and (_is(detail, "missing") or part not in ("name", "inline")):
+                kept.append(part)
+        return tuple(kept)
+
+    def spot_of(self, detail: ErrorDetails, where: Location) -> Place:
+        """The place of a value; of keys that are at odds that of the one on the command line, else of the first."""
+        keys = detail.get("ctx", {}).get("keys", ())
+        places = [self.spot((*where, *key.split("."))) for key in keys] or [self.spot(where)]
+        return next((place for place in places if place.file == COMMAND_LINE), places[0])
+
+    def spot(self, where: Location, *, key: bool = False) -> Place:
+        """The place of a value, or of its key, or of the nearest parent that has one."""
+        plain = Place(self.file, 1, 1, ".".join(map(str, where)))  # of a tree that was never text
+        best = self.tree.place if isinstance(self.tree, Mapping) else plain
+        here = self.tree
+        for position, part in enumerate(where):
+            if not _has(here, part):
+                break
+            if isinstance(here, dict):
+                written = self.written(here)[part]
+                wants_key = key and position == len(where) - 1
+                inner = replace(best, path=f"{best.path}.{part}".removeprefix("."))
+                best = getattr(written, "place" if wants_key else "at", inner)
+            elif isinstance(here, Items):
+                best = here.places[int(part)]
+            here = here[part]
+        return best
+
+    def written(self, mapping: dict[Any, Any]) -> dict[Any, Any]:
+        """The keys of a mapping as they were written, by themselves."""
+        if id(mapping) not in self.keys:
+            self.keys[id(mapping)] = {key: key for key in mapping}
+        return self.keys[id(mapping)]
+
+
+def _written_at(fault: Fault) -> tuple[int, int]:
+    return (fault.place.line, fault.place.column) if fault.place else (0, 0)
+
+
+def _of_another(expected: str, value: Any, place: Place) -> tuple[str, Place, str]:
+    """Sentence, place and remedy where another schema is wanted: a scenario names the documents of other kinds."""
+    meant, wanted = (_SCHEMA.fullmatch(text) if isinstance(text, str) else None for text in (value, expected))
+    assert wanted is not None
+    if meant is None:
+        return f"{said(value)} is no schema", place, f"schema: {expected}"
+    sentence, kind = f"this is {value}, and {expected} is wanted here", meant[1]
+    if kind == wanted[1]:
+        return sentence, place, f"schema: {expected}"
+    keys = [path for path, reference in REFERENCES.items() if reference.kind == kind]
+    if wanted[1] == "scenario" and keys:
+        return sentence, place, f"costmodel init writes a scenario; in it {keys[0]} is such a file, by its path"
+    return sentence, place, f"costmodel show prints those that are shipped, costmodel schema {wanted[1]} what one holds"
+
+
+def _is(detail: ErrorDetails, start: str) -> bool:
+    return detail["type"].startswith(start)
+
+
+def _has(here: Any, part: int | str) -> bool:
+    if isinstance(here, list):
+        return isinstance(part, int) and part < len(here)
+    return isinstance(here, dict) and part in here
+
+
+def _mappings(node: dict[str, Any]) -> dict[str, str]:
+    """Words that a mapping takes which may stand in the place of a word, each as it is written there."""
+    keys = node.get("properties", {})
+    return {word: f"{{{key}: {word}}}" for key, inner in keys.items() for word in inner.get("enum", ())}
+
+
+def _choice(expected: str, value: Any, place: Place, mappings: dict[str, str]) -> Fault:
+    """A fault for what is none of the words expected; mappings may stand in their place, by a word that each holds."""
+    choices = expected.replace("'", "").replace(" or ", ", ").split(", ")
+    sentence = f"{said(value)} is not one of {expected}"
+    if len(choices) == 1:
+        only = f"{expected} or a mapping is" if mappings else f"{expected} is the only one"
+        sentence = f"{said(value)} is not a choice here; {only}"
+    if isinstance(value, dict | list):
+        return Fault("D006", f"one of {expected} is wanted here, not {said(value)}", place)
+    if isinstance(value, str) and value in choices:
+        return Fault("D010", sentence, place, f"write it without quotes: {value}")
+    close = nearest(str(value).lower(), [*choices, *mappings])
+    return Fault("D010", sentence, place, f"did you mean {mappings.get(close, repr(close))}?" if close else "")

@@ -1,0 +1,206 @@
+"""What every document shares: frozen, unknown keys refused, quantities with units, sources by name."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
+
+from costmodel.ground.choices import Zero
+from costmodel.ground.counts import words_of
+from costmodel.ground.errors import Place
+from costmodel.ground.parsing import UnitError, example, kinds_of, measured, parse
+from costmodel.ground.units import Figure
+
+
+class Document(BaseModel):
+    """A part of a document: frozen, and closed to keys it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=False)
+
+
+_LONGEST = 60
+_DIGITS = r"[0-9][0-9_,.]*([eE][-+]?[0-9]+)?"
+_ENDINGS = "k|K|M|G|B|T|Ki|Mi|Gi|(mi|bi|tri)llion|thousand"
+_HUGE = 1e300  # integers have no largest; floats do
+
+
+def said(value: Any) -> str:
+    """A value as a sentence can name it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    text = str(value) if isinstance(value, str) or abs(value) < _HUGE else "a number of hundreds of digits"
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return f"'{text}'" if isinstance(value, str) else text
+
+
+def figure(value: Any, unit: str, sample: str = "") -> Figure:
+    """A written number or quantity in SI base units, remembering where it was written."""
+    place: Place | None = getattr(value, "place", None)
+    sample, plain = sample or example(unit), measured(unit) == "1"
+    wanted = "number" if plain else "quantity"
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        words = {"wanted": wanted, "sample": sample, "given": said(value)}
+        raise PydanticCustomError("quantity_type", "a {wanted} is wanted here, not {given}; write e.g. {sample}", words)
+    if isinstance(value, str):
+        number = _parsed(value, unit, sample)
+    elif plain or isinstance(value, Figure):
+        number = float(value) if isinstance(value, float) or abs(value) < _HUGE else math.inf
+    else:
+        words = {"sample": sample, "given": said(value)}
+        raise PydanticCustomError("quantity_unit", "{given} has no unit; write e.g. {sample}", words)
+    if not math.isfinite(number):
+        raise PydanticCustomError("quantity_range", "a finite number is wanted here", {})
+    return Figure(number, place)
+
+
+def _parsed(text: str, unit: str, sample: str) -> float:
+    if len(text) > _LONGEST:
+        raise PydanticCustomError("quantity_unit", "this is not a quantity; write e.g. {sample}", {"sample": sample})
+    try:
+        return parse(text, unit)
+    except UnitError as error:
+        reason, exact = str(error), error.exact
+    if measured(unit) == "1" and not exact:
+        _, ending, spellings = reason.partition(": ") if reason.startswith("unknown unit") else ("", "", "")
+        reason = f"'{text}' is not a plain number{ending}{spellings}"
+    if not exact and "e.g." not in reason:
+        reason += f"; write e.g. {sample}"
+    raise PydanticCustomError("quantity_unit", "{reason}", {"reason": reason})
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a number of a document is: its unit, which may say what it counts, and its range.
+
+    Beside float in an Annotated type it reads the text, checks it, and describes it in the JSON Schema.
+    """
+
+    unit: str
+    low: float = 0.0
+    high: float = math.inf
+    above: bool = False
+    whole: bool = False
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.validate)
+
+    def __get_pydantic_json_schema__(self, _schema: CoreSchema, _handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        unit = measured(self.unit)
+        if unit != "1":
+            money = r"|^(\$|USD *)[0-9]" if unit.startswith("USD") else ""
+            return {
+                "type": "string",
+                "pattern": rf"^{_DIGITS} *[A-Za-zµμ{'/' if unit == '1/s' else ''}]{money}",
+                "examples": [example(self.unit)],
+            }
+        pattern = rf"^{_DIGITS} *({'%|' if self.unit == '1' and not self.whole else ''}{_ENDINGS})?{self._words()}$"
+        number = {"type": "integer" if self.whole else "number"}
+        return {"anyOf": [number, {"type": "string", "pattern": pattern}]}
+
+    def _words(self) -> str:
+        """A pattern of what may stand behind a number of them."""
+        words = "|".join(word for kind in kinds_of(self.unit) for word in words_of(kind))
+        return f"( *({words}))?" if words else ""
+
+    @property
+    def sample(self) -> str:
+        """How one is written, for messages."""
+        if measured(self.unit) != "1":
+            return f"'{example(self.unit)}'"
+        return "8" if self.whole else "0.81 or 81 %" if self.high == 1 else "1.5"
+
+    def validate(self, value: Any) -> Figure:
+        """The number that a value is, if it is such a quantity."""
+        number = figure(value, self.unit, self.sample)
+        low, high = self.low, self.high
+        if number < low or (self.above and number <= low) or number > high:
+            meant = "" if isinstance(value, str) or self.unit != "1" or high != 1 else _percent(number)
+            words = {"given": _bare(value), "bounds": self._bounds() + meant}
+            raise PydanticCustomError("quantity_range", "{given} is out of range: {bounds}", words)
+        if self.whole and not number.is_integer():
+            given = {"given": _bare(value)}
+            raise PydanticCustomError("quantity_range", "a whole number is wanted here, not {given}", given)
+        return number
+
+    def _bounds(self) -> str:
+        unit = measured(self.unit)
+        least = f"{'more than' if self.above else 'at least'} {_bound(self.low, unit)}"
+        return least if math.isinf(self.high) else f"{least} and at most {_bound(self.high, unit)}"
+
+
+def _bare(value: Any) -> str:
+    return said(value).strip("'")
+
+
+def _percent(number: float) -> str:
+    """What may have been meant by a share over one."""
+    return f"; if percent is meant, {number:g} %" if 1 < number <= 100 else ""
+
+
+def _bound(value: float, unit: str) -> str:
+    number = f"{value:g}".replace("e+", "e")
+    return number if unit == "1" or not value else f"{number} {unit}"
+
+
+Count = Annotated[float, Quantity("1", 1, 1e18, whole=True)]
+Multiple = Annotated[float, Quantity("1", 1, 1e18)]
+Positive = Annotated[float, Quantity("1", 0, 1e18, above=True)]
+NonNegative = Annotated[float, Quantity("1", 0, 1e18)]
+Share = Annotated[float, Quantity("1", 0, 1)]
+Portion = Annotated[float, Quantity("1", 0, 1, above=True)]
+Bytes = Annotated[float, Quantity("B", 0, 1e18)]
+Capacity = Annotated[float, Quantity("B/GPU", 0, 1e18, above=True)]
+Width = Annotated[float, Quantity("B/parameter", 0, 64, above=True)]
+ParameterBytes = Annotated[float, Quantity("B/parameter", 0, 1e18)]
+Rate = Annotated[float, Quantity("B/GPU/s", 1, 1e18)]
+FlopRate = Annotated[float, Quantity("FLOP/GPU/s", 1, 1e21)]
+Seconds = Annotated[float, Quantity("s", 0, 1e12)]
+Watts = Annotated[float, Quantity("J/s", 0, 1e9, above=True)]
+Price = Annotated[float, Quantity("USD/GPU/s", 0, 1e9)]
+
+
+def _no_truth_value(value: Any) -> Any:
+    """The same, if it is not true or false, which count as 1 and 0 otherwise."""
+    if isinstance(value, bool):
+        raise PydanticKnownError("literal_error", {"expected": "0, 1, 2 or 3"})
+    return value
+
+
+ZeroStage = Annotated[Zero, BeforeValidator(_no_truth_value)]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]*$", max_length=64)]
+Check = Literal["seen", "known"]
+
+
+class Source(Document):
+    """Where a group of facts was read."""
+
+    title: str = Field(description="Title of the source")
+    year: Count | None = Field(default=None, description="Year of publication")
+    authors: str | None = Field(default=None, description="Authors or publisher")
+    url: str | None = Field(default=None, description="Link")
+    where: str | None = Field(default=None, description="Table, page or file inside the source")
+
+
+class Sourced(Document):
+    """A group of facts with the key of its source, which shipped documents always name."""
+
+    source: str | None = Field(default=None, description="Key of the source under 'sources', or of the bibliography")
+    check: Check = Field(
+        default="seen", description="seen: read in that source; known: general knowledge, page not re-read"
+    )
+    note: str | None = Field(default=None, description="What a reader should know about these figures")
+
+
+def as_written(value: Any) -> str:
+    """Whether a reference is a name or a whole document."""
+    return "name" if isinstance(value, str) else "inline"

@@ -1,0 +1,48 @@
+"""What predictions were when somebody last looked: figures by scenario, to be held against those of today."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from costmodel.documents.reader.validation_errors import validate
+from costmodel.documents.schemas.base import Document
+from costmodel.documents.text.digest import check_seal
+from costmodel.documents.text.files import file_text
+from costmodel.documents.text.yaml_tree import read_tree
+
+
+class Mark(Document):
+    """What one equation was asked and what it said, condensed; equal inputs with another output mean it changed."""
+
+    calls: int = Field(description="How often it was called")
+    inputs: float = Field(description="Checksum of everything that went in")
+    output: float = Field(description="Checksum of everything that came out")
+
+
+class Entry(Document):
+    """One scenario as it was."""
+
+    title: str = Field(description="Title of the scenario")
+    plan: dict[str, str | float | bool] = Field(description="The plan that was evaluated")
+    documents: dict[str, str] = Field(description="Digests of the documents, by file")
+    figures: dict[str, float] = Field(description="Results and their terms, SI, unit as suffix")
+    equations: dict[str, Mark] = Field(default_factory=dict, description="Marks by equation")
+
+
+class Baseline(Document):
+    """Figures of scenarios to compare with."""
+
+    schema_: Literal["costmodel/baseline/v1"] = Field(alias="schema", description="Kind and version of this document")
+    costmodel: str = Field(description="Version that wrote it")
+    digest: str = Field(default="", description="Digest of all the rest; written with it")
+    scenarios: dict[str, Entry] = Field(description="What was predicted, by scenario")
+
+
+def read_baseline(path: str) -> Baseline:
+    """A baseline from its file, as `check --update` wrote it."""
+    tree, faults = read_tree(file_text(path), path)
+    baseline = validate(Baseline, tree, path, faults)
+    check_seal(tree, "baseline", path, "take it back from where it was kept, or write it anew with --update")
+    return baseline

@@ -1,0 +1,107 @@
+"""Counts of a document, each of its own kind: tokens are no nodes, and a batch in tokens is one of sequences."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import GetJsonSchemaHandler
+from pydantic_core import CoreSchema
+
+from costmodel.documents.schemas.base import Quantity
+from costmodel.ground.counts import kind_of
+from costmodel.ground.parsing import counted_in
+from costmodel.ground.units import Figure
+
+_MOST = 1e18
+
+
+def _count(kinds: str, low: float = 1) -> Quantity:
+    return Quantity(kinds, low, _MOST, whole=True)
+
+
+class InTokens(Figure):
+    """A number of tokens where sequences are wanted: how many they are, the length of a sequence says."""
+
+    __slots__ = ()
+
+
+class FromTokens(Figure):
+    """A number of sequences that was written as one of tokens."""
+
+    __slots__ = ("sequence", "tokens")
+    tokens: float
+    sequence: float
+
+    def __new__(cls, tokens: InTokens, sequence: float) -> FromTokens:
+        """The nearest whole number of sequences of that length."""
+        number = float.__new__(cls, float(round(tokens / sequence)))
+        number.place, number.tokens, number.sequence = tokens.place, float(tokens), float(sequence)
+        return number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FromTokens, (InTokens(self.tokens, self.place), self.sequence)
+
+
+class _Sequences(Quantity):
+    """A number of sequences, or of tokens."""
+
+    def validate(self, value: Any) -> Figure:
+        """The number, in what it was written in."""
+        if isinstance(value, FromTokens | InTokens):
+            return value
+        if isinstance(value, str) and counted_in(value) == "token":
+            tokens = _TOKENS.validate(value)
+            return InTokens(tokens, tokens.place)
+        return super().validate(value)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return Quantity("sequence token", self.low, self.high, whole=True).__get_pydantic_json_schema__(schema, handler)
+
+
+class _Rent(Quantity):
+    """The price of a node, or of each accelerator where its unit says so."""
+
+    def validate(self, value: Any) -> Figure:
+        if isinstance(value, str) and rented(value) == "accelerator":
+            return Quantity("USD/GPU/s", self.low, self.high).validate(value)
+        return super().validate(value)
+
+
+def rented(price: str) -> str:
+    """What the unit of a price says is rented, or nothing.
+
+    >>> rented("6.00 USD/GPU/h"), rented("98.32 USD/node/h"), rented("98.32 USD/h")
+    ('accelerator', 'node', '')
+    """
+    kinds = {kind_of(part.strip()) for part in price.split("/")[1:]}
+    return "accelerator" if "GPU" in kinds else "node" if "node" in kinds else ""
+
+
+_TOKENS = _count("token")
+Tokens = Annotated[float, _TOKENS]
+Sequences = Annotated[float, _Sequences("sequence", 1, _MOST, whole=True)]
+Gpus = Annotated[float, _count("GPU")]
+Replicas = Annotated[float, _count("replica GPU")]
+Stages = Annotated[float, _count("stage GPU")]
+Chunks = Annotated[float, _count("chunk")]
+Nodes = Annotated[float, _count("node")]
+Interfaces = Annotated[float, _count("interface")]
+Cores = Annotated[float, _count("core")]
+LayerCount = Annotated[float, _count("layer")]
+SomeLayers = Annotated[float, _count("layer", 0)]
+Heads = Annotated[float, _count("head")]
+Elements = Annotated[float, _count("element")]
+ExpertCount = Annotated[float, _count("expert")]
+Groups = Annotated[float, _count("group")]
+Modules = Annotated[float, _count("module")]
+Parameters = Annotated[float, _count("parameter")]
+SomeParameters = Annotated[float, Quantity("parameter", 0, _MOST, above=True)]
+Vocabulary = Annotated[float, _count("row token")]
+Operations = Annotated[float, _count("operation")]
+Communicators = Annotated[float, _count("communicator")]
+Measurements = Annotated[float, _count("measurement")]
+Rows = Annotated[float, Quantity("row", 0, _MOST)]
+PortRate = Annotated[float, Quantity("B/GPU/interface/s", 1, _MOST)]
+NodeRate = Annotated[float, Quantity("B/node/s", 1, _MOST)]
+NodeCapacity = Annotated[float, Quantity("B/node", 0, _MOST, above=True)]
+Rent = Annotated[float, _Rent("USD/node/s", 0, 1e9)]

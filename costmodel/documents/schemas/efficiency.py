@@ -1,0 +1,207 @@
+"""Fitted opinions about accelerators and fabrics, each with how well it describes what it was fitted on."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from costmodel.documents.schemas.base import (
+    Bytes,
+    Document,
+    FlopRate,
+    Name,
+    NonNegative,
+    Portion,
+    Positive,
+    Rate,
+    Seconds,
+    Share,
+    Source,
+    Sourced,
+    Watts,
+)
+from costmodel.documents.schemas.count_kinds import Measurements, Tokens
+
+
+class SourcedFit(Sourced):
+    """Constants with the source they were fitted on, which every fit needs."""
+
+    source: str = Field(description="Key of the source under 'sources', or of the bibliography")
+
+
+class Fitted(Document):
+    """How well a fit describes what it was fitted on."""
+
+    points: Measurements | None = Field(default=None, description="Measurements")
+    median: Share | None = Field(default=None, description="Median absolute error")
+    p90: Share | None = Field(default=None, description="90th percentile of the absolute error")
+    out_of: Literal["sample", "fit", "prior"] | None = Field(
+        default=None, description="sample: on what was held out; fit: on its own; prior: judged, not fitted"
+    )
+    range: str | None = Field(default=None, description="Shapes it was fitted on")
+
+
+class MatmulFit(SourcedFit):
+    """t = t0 + ((FLOP / (c P))^p + (bytes / (b W))^p)^(1/p)."""
+
+    compute_share: Portion = Field(description="c, share of the peak rate that large matmuls reach in isolation")
+    backward_share: Portion = Field(description="c of both backward products, which run a little faster than forward")
+    memory_share: Portion = Field(description="b, share of memory bandwidth")
+    start: Seconds = Field(description="t0, fixed time of a call")
+    exponent: Positive = Field(description="p, sharpness of the corner of the roofline")
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class KernelFit(SourcedFit):
+    """t = t0 + κ F / (a P) + S / (b W) + 2 C / W + w n m / U: one attention kernel alone, as an engine calls it.
+
+    κ by units out of rows; C are keys and values, n the tokens that are written into pages, m = min(1, k d / 512).
+    Where the units of the part are not known U is 1, and w of all of them.
+    """
+
+    forward_share: Portion = Field(description="a, share of the peak on causal FLOP, head dimension 128")
+    memory_share: Portion = Field(description="b, share of memory bandwidth that queries and result reach")
+    start: Seconds = Field(description="t0, fixed time of a call")
+    tile: Positive = Field(description="Query rows that a multiprocessor works at together; the last ones take longest")
+    write: Seconds = Field(
+        default=0.0, description="w, time in which a multiprocessor writes keys and values of a token into pages"
+    )
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class AttentionFit(SourcedFit):
+    """What fused attention kernels of one class reach, as a share of the bf16 peak on causal FLOP."""
+
+    forward_share: Portion = Field(description="Long sequences, head dimension 128")
+    backward_share: Portion = Field(description="Backward rate over forward rate")
+    half_sequence: Tokens = Field(description="Sequence at which half of the rate is reached")
+    narrow_heads: Portion = Field(description="Share of the rate that heads of 64 and less reach")
+    wide_heads: Portion = Field(description="Share of the rate that heads over 128 reach")
+    slowed: bool = Field(description="Whether power and clocks slow it down in a real step as they do matrix products")
+    alone: dict[str, KernelFit] = Field(
+        default_factory=dict, description="Kernels of the class as measured alone, by name; a step does not use them"
+    )
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class MemoryFit(SourcedFit):
+    """Streaming kernels."""
+
+    share: Portion = Field(description="Share of memory bandwidth that memory-bound kernels reach")
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class SustainedFit(SourcedFit):
+    """Power and clocks: what hours of work add to an isolated kernel."""
+
+    factor: Positive = Field(description="Tensor-core time in a real step over that of the isolated kernel")
+    narrow: Positive = Field(default=1.0, description="The factor of products in fp8 and narrower, over that one")
+    variation: Share = Field(
+        default=0.0, description="How far alike parts lie apart, one standard deviation; a step waits for the slowest"
+    )
+    power: Watts | None = Field(default=None, description="Sustained power of the part it was fitted on")
+    peak: FlopRate | None = Field(
+        default=None,
+        description="Its dense peak in 16 bits; a part slows down more with less power for its peak, less with more",
+    )
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class CollectiveFit(SourcedFit):
+    """t = α + w + c √(α w) inside a scale-up domain, α = start + hop (n − 1), w = handled bytes / bandwidth."""
+
+    start: Seconds = Field(description="Fixed time of a call")
+    hop: Seconds = Field(description="Added for each further rank")
+    bandwidth: Rate = Field(description="Wire rate that large messages reach, one way per rank")
+    link: Rate = Field(description="Rate of the links it was fitted on; other links scale it")
+    blend: Positive = Field(description="c, how softly latency and bandwidth regimes meet")
+    own: NonNegative = Field(default=0.0, description="Cost of a byte that a rank keeps over that of one it sends")
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class NetworkFit(SourcedFit):
+    """Collectives that leave the node."""
+
+    share: Portion = Field(description="Share of the interface rate that large collectives reach")
+    start: Seconds = Field(description="Fixed time of a call")
+    ring_hop: Seconds = Field(description="One step of a ring between nodes")
+    tree_hop: Seconds = Field(description="One level of a tree between nodes")
+    pair_share: Portion = Field(description="Share of the interface rate that one send reaches")
+    serial_share: Share = Field(
+        description="Share of the faster level's time that does not hide behind the slower level's"
+    )
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class HostFit(SourcedFit):
+    """Copies over links to hosts."""
+
+    share: Portion = Field(description="Share of a link that large copies reach where its fabric does not say")
+
+
+class DecodeFit(Sourced):
+    """t = t0 + S / (b W): attention of one new token for each sequence, which reads the cache."""
+
+    start: Seconds = Field(description="t0, fixed time of a call")
+    memory_share: Portion = Field(description="b, share of memory bandwidth")
+    absorbed_share: Portion = Field(description="Share of the peak that absorbed latent attention computes at")
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class PromptFit(Sourced):
+    """t = t0 + F / (a P) + S / (b W): attention of a prompt, as an engine calls it."""
+
+    start: Seconds = Field(description="t0, fixed time of a call")
+    forward_share: Portion = Field(description="a, share of the 16-bit peak on causal FLOP")
+    memory_share: Portion = Field(description="b, share of memory bandwidth of queries, keys, values and result")
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class OwnReduceFit(Sourced):
+    """t = a0 + a1 (n − 1) + min((n − 1) S, 2 (n − 1)/n S + S0) / B: an engine's own all-reduce of a small message."""
+
+    start: Seconds = Field(description="a0, fixed time of a call")
+    hop: Seconds = Field(description="a1, for each further rank")
+    bandwidth: Rate = Field(description="B, that large messages reach")
+    shot: Bytes = Field(description="S0, what the second step of the longer way costs, as bytes")
+    link: Rate = Field(description="Rate of the links it was fitted on; other links scale it")
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class FusedExpertsFit(Sourced):
+    """t = t0 + ((F / (c P))^1.5 + (S / (b W))^1.5)^(1/1.5): all routed experts of a layer in one fused call."""
+
+    start: Seconds = Field(description="t0, fixed time of a call")
+    compute_share: Portion = Field(description="c, share of the peak of the type that is multiplied in")
+    memory_share: Portion = Field(description="b, share of memory bandwidth")
+    fitted: Fitted | None = Field(default=None, description="Residual")
+
+
+class ServingFit(Document):
+    """Kernels of engines: attention of decode and of prompts, their all-reduce, fused experts."""
+
+    decode: DecodeFit = Field(description="Attention of decode")
+    prompt: PromptFit = Field(description="Attention of prompts")
+    all_reduce: OwnReduceFit | None = Field(default=None, description="Their own all-reduce; left out, NCCL's")
+    experts: dict[str, FusedExpertsFit] = Field(default_factory=dict, description="Fused experts by precision")
+
+
+class Efficiency(Document):
+    """Fitted opinions about one accelerator or one fabric, each with what it was fitted on."""
+
+    schema_: Literal["costmodel/efficiency/v1"] = Field(alias="schema", description="Kind and version of this document")
+    of: Name = Field(description="Accelerator or fabric; equals the file name")
+    matmul: dict[str, MatmulFit] = Field(default_factory=dict, description="By precision")
+    attention: dict[str, AttentionFit] = Field(
+        default_factory=dict, description="By kernel class: flash-1, flash-2, flash-3"
+    )
+    memory: MemoryFit | None = Field(default=None, description="Memory-bound kernels")
+    sustained: SustainedFit | None = Field(default=None, description="Power and clocks")
+    collectives: dict[str, CollectiveFit] = Field(
+        default_factory=dict, description="By operation, inside the scale-up domain"
+    )
+    network: NetworkFit | None = Field(default=None, description="Between nodes")
+    host: HostFit | None = Field(default=None, description="Between accelerator and host")
+    serving: ServingFit | None = Field(default=None, description="Kernels of serving engines")
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

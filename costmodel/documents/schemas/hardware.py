@@ -1,0 +1,287 @@
+"""Hardware facts: accelerator, fabric, node, cluster."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from costmodel.documents.schemas.base import (
+    Bytes,
+    Capacity,
+    Count,
+    Document,
+    FlopRate,
+    Name,
+    Positive,
+    Quantity,
+    Rate,
+    Seconds,
+    Source,
+    Sourced,
+    Watts,
+    as_written,
+)
+from costmodel.documents.schemas.count_kinds import (
+    Cores,
+    Gpus,
+    Interfaces,
+    NodeCapacity,
+    NodeRate,
+    Nodes,
+    PortRate,
+    Rent,
+    rented,
+)
+from costmodel.ground.units import show
+
+Hertz = Annotated[float, Quantity("1/s", 0, 1e12, above=True)]
+
+
+_ROUNDED = 0.01  # what is sold may be a rounded figure: a TPU v5p of 95 GiB has 95.74
+
+
+class Memory(Sourced):
+    """The accelerator's own memory."""
+
+    capacity: Capacity = Field(description="As sold")
+    usable: Capacity = Field(description="What the driver reports as total")
+    bandwidth: Rate = Field(description="Datasheet bandwidth, read and write together")
+    kind: str | None = Field(default=None, description="Memory technology")
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if self.usable > self.capacity and not math.isclose(self.usable, self.capacity, rel_tol=_ROUNDED):
+            raise PydanticCustomError("memory", "usable is more than the capacity", {"keys": ("usable", "capacity")})
+        return self
+
+
+class Peak(Sourced):
+    """Dense datasheet rates, no sparsity, accumulating in fp32 where the part distinguishes."""
+
+    fp32: FlopRate | None = Field(default=None, description="Vector fp32")
+    tf32: FlopRate | None = Field(default=None, description="Tensor tf32; for the reader alone")
+    bf16: FlopRate | None = Field(default=None, description="Tensor bf16")
+    fp16: FlopRate | None = Field(default=None, description="Tensor fp16")
+    fp8: FlopRate | None = Field(default=None, description="Tensor fp8")
+    fp4: FlopRate | None = Field(default=None, description="Tensor fp4")
+    int8: FlopRate | None = Field(default=None, description="Tensor int8; for the reader alone")
+
+    @property
+    def wide(self) -> FlopRate | None:
+        """In 16 bits: bf16, of a part without it fp16."""
+        return self.bf16 or self.fp16
+
+
+class Chip(Sourced):
+    """Inside the part."""
+
+    units: Cores | None = Field(default=None, description="SMs, CUs, cores or engines")
+    clock: Hertz | None = Field(default=None, description="Clock the peak is computed at; for the reader alone")
+    l2: Bytes | None = Field(default=None, description="Last-level cache on the die")
+
+
+class Operands(Sourced):
+    """How matrix products take their operands."""
+
+    transposed: bool = Field(
+        description="Whether fp8 operands with one scale a tensor are kept transposed too, to be read the other way"
+    )
+
+
+class Power(Sourced):
+    """Electrical power."""
+
+    max: Watts = Field(description="Sustained maximum")
+
+
+class FoundIn(Document):
+    """A node that stands for an accelerator's own."""
+
+    node: Name = Field(description="Node whose links and network it has")
+    fabric: Name | None = Field(default=None, description="Links inside the node; those of the node if left out")
+
+
+class Accelerator(Document):
+    """One GPU, TPU chip or other device, as its datasheet describes it."""
+
+    schema_: Literal["costmodel/accelerator/v1"] = Field(
+        alias="schema", description="Kind and version of this document"
+    )
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="Full name")
+    vendor: str = Field(description="Maker")
+    family: Name = Field(description="Architecture, for example hopper")
+    year: Count | None = Field(default=None, description="Year of introduction")
+    memory: Memory = Field(description="Device memory")
+    peak: Peak = Field(description="Dense peak rates")
+    chip: Chip | None = Field(default=None, description="Inside the part")
+    operands: Operands | None = Field(default=None, description="How matrix products take their operands")
+    power: Power | None = Field(default=None, description="Electrical power")
+    best_matmul: dict[str, FlopRate] = Field(
+        default_factory=dict, description="Best matmul rate measured over many shapes"
+    )
+    efficiency: Name | None = Field(
+        default=None, description="Efficiency document to use; the one of the same name if left out"
+    )
+    found_in: FoundIn | None = Field(
+        default=None, description="Node that stands for its own where a table of measured runs names none"
+    )
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        for name, best in self.best_matmul.items():
+            if best > (peak := getattr(self.peak, name, None) or math.inf):
+                keys = f"best_matmul.{name}", f"peak.{name}"
+                words = {"name": name, "best": show(best, "FLOP/s"), "peak": show(peak, "FLOP/s"), "keys": keys}
+                sentence = "best_matmul.{name}, {best}, is more than peak.{name}, {peak}"
+                raise PydanticCustomError("best_above_peak", sentence, words)
+        return self
+
+
+class Fabric(Sourced):
+    """A link technology: what one port or one accelerator's set of links carries, one way."""
+
+    schema_: Literal["costmodel/fabric/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="Full name")
+    kind: Literal["scale-up", "host", "scale-out"] = Field(
+        description="Inside a node or domain, to the host, or between nodes"
+    )
+    bandwidth: PortRate = Field(description="One way: of a port between nodes, else of all links of an accelerator")
+    copies: Rate | None = Field(default=None, description="What large copies to or from the host reach, measured")
+    latency: Seconds | None = Field(
+        default=None,
+        description="Of the wire and switch, one hop; a collective's is fitted; for the reader alone",
+    )
+    efficiency: Name | None = Field(
+        default=None, description="Efficiency document to use; the one of the same name if left out"
+    )
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+
+AcceleratorReference = Annotated[
+    Annotated[str, Tag("name")] | Annotated[Accelerator, Tag("inline")], Discriminator(as_written)
+]
+FabricReference = Annotated[Annotated[str, Tag("name")] | Annotated[Fabric, Tag("inline")], Discriminator(as_written)]
+
+
+class ScaleUp(Sourced):
+    """How the accelerators of a node, or of a larger domain, reach each other."""
+
+    fabric: FabricReference = Field(description="Link technology")
+    domain: Gpus = Field(description="Accelerators that reach each other without leaving the fabric")
+    accelerators: Gpus | None = Field(
+        default=None, description="Accelerators of a node that the domain counts; those it is built with if left out"
+    )
+    topology: Literal["switch", "mesh", "pairs", "torus", "none"] = Field(
+        default="switch", description="switch: any pair has the full rate; otherwise a pair has one link"
+    )
+    pair_bandwidth: Rate | None = Field(
+        default=None, description="What one pair gets where there is no switch, one way"
+    )
+
+
+class ScaleOut(Sourced):
+    """The network interfaces of one node that carry training traffic."""
+
+    fabric: FabricReference = Field(description="Network technology")
+    nics: Interfaces = Field(description="Interfaces in the node")
+    accelerators: Gpus | None = Field(
+        default=None, description="Accelerators that share them; those the node is built with if left out"
+    )
+    on_chip: bool = Field(
+        default=False, description="Whether the interfaces are part of the accelerators, not behind their host links"
+    )
+
+
+class ListPrice(Sourced):
+    """A price seen on a date; prices vary several times over for the same part."""
+
+    per: Literal["node", "accelerator"] = Field(
+        default="node",
+        description="node: rented whole, however few of its accelerators a job uses; accelerator: rented one by one",
+    )
+    hourly: Rent = Field(description="Of what is rented: 98.32 USD/h of the whole node, 6 USD/GPU/h of an accelerator")
+    sold: Literal["on demand", "capacity block"] = Field(
+        default="on demand", description="By the hour at any time, or reserved ahead for a stretch of days"
+    )
+    region: str | None = Field(default=None, description="Region of the cloud that the price is of")
+    date: str = Field(description="Date seen")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_what_is_rented(cls, given: Any) -> Any:
+        """The unit of the price says what is rented, and `per` must not contradict it."""
+        per, hourly = (given.get("per", "node"), given.get("hourly")) if isinstance(given, dict) else ("", None)
+        said = rented(hourly) if isinstance(hourly, str) else ""
+        if said and said != per:
+            sentence = "a price for each {said} does not fit per: {per}; write per: {said}, or another unit"
+            raise PydanticCustomError("price_per", sentence, {"said": said, "per": per})
+        return given
+
+
+class HostMemory(Sourced):
+    """The memory of a node's processors."""
+
+    capacity: NodeCapacity = Field(description="Of the whole node")
+    bandwidth: NodeRate = Field(description="Datasheet bandwidth of all channels, read and write together")
+
+
+class Drives(Sourced):
+    """Local drives of a node that training may use as memory."""
+
+    capacity: NodeCapacity = Field(description="Of the whole node")
+    read: NodeRate = Field(description="Sequential reads of all drives together")
+    write: NodeRate = Field(description="Sequential writes of all drives together")
+
+
+class Node(Document):
+    """One server, or one tray of a rack-scale domain."""
+
+    schema_: Literal["costmodel/node/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="Full name")
+    provider: str = Field(description="Maker or cloud")
+    accelerator: AcceleratorReference = Field(description="What computes")
+    accelerators: Gpus = Field(description="How many in the node; a job uses them all")
+    built_with: Gpus | None = Field(
+        default=None,
+        description="How many the node is built with, where a job uses fewer: domain and interfaces are of so many; "
+        "those in use share the host's memory, its drives and the price of the node",
+    )
+    scale_up: ScaleUp = Field(description="Links inside the node or domain")
+    scale_out: ScaleOut = Field(description="Links between nodes")
+    host: FabricReference | None = Field(default=None, description="Link of an accelerator to its host")
+    memory: HostMemory | None = Field(default=None, description="Memory of the processors; wanted by offload")
+    drives: Drives | None = Field(default=None, description="Local drives; wanted by offload to nvme")
+    power: Power | None = Field(default=None, description="Of the whole node; for the reader alone")
+    price: ListPrice | None = Field(default=None, description="List price")
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    @property
+    def built(self) -> float:
+        """Accelerators that the whole node has."""
+        return self.built_with or self.accelerators
+
+
+NodeReference = Annotated[Annotated[str, Tag("name")] | Annotated[Node, Tag("inline")], Discriminator(as_written)]
+
+
+class Cluster(Document):
+    """Equal nodes on one fabric, of full bisection bandwidth unless a pod is given."""
+
+    node: NodeReference = Field(description="Node, by name or written out")
+    nodes: Nodes = Field(description="How many")
+    pod: Nodes | None = Field(default=None, description="Nodes that reach each other at full rate; absent: all")
+    oversubscription: Positive = Field(
+        default=1.0, description="Rate inside a pod, or of a rail, over the rate between them"
+    )
+    rails: Literal["none", "optimised", "forwarded"] = Field(
+        default="none",
+        description="optimised: interface i of each node on leaf i, other traffic over the spine; forwarded: that "
+        "traffic goes through the domain to the right rail first",
+    )

@@ -1,0 +1,66 @@
+"""Runs somebody measured and published: one table a document, held against our predictions."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, InstanceOf
+
+from costmodel.documents.schemas.base import Bytes, Document, FlopRate, Name, Seconds, Share, Source
+
+# As it was read: keys and values that know where they stand, for the faults of what is made of them.
+Tree = InstanceOf[dict[str, Any]]
+
+
+class Cited(Document):
+    """Where the table stands."""
+
+    key: str = Field(description="Key of the source under 'sources', or of the bibliography")
+    where: str = Field(description="Table, figure or page")
+
+
+class Tolerance(Document):
+    """How far a prediction may be from the measurement."""
+
+    step_time: Share | None = Field(default=None, description="Of a step's time")
+    flop_rate: Share | None = Field(default=None, description="Of the model FLOP rate")
+    memory_states: Share | None = Field(default=None, description="Of weights, gradients and optimizer")
+    memory_allocated: Share | None = Field(default=None, description="Of allocated memory")
+    memory_reserved: Share | None = Field(default=None, description="Of reserved memory")
+    memory_peak: Share | None = Field(default=None, description="Of peak memory")
+
+
+class Results(Document):
+    """What was measured."""
+
+    step_time: Seconds | None = Field(default=None, description="Time of a step")
+    flop_rate: FlopRate | None = Field(default=None, description="Model FLOP a second of each accelerator")
+    memory_states: Bytes | None = Field(default=None, description="Memory between two steps")
+    memory_allocated: Bytes | None = Field(default=None, description="Peak memory that tensors hold")
+    memory_reserved: Bytes | None = Field(default=None, description="Peak memory that the caching allocator holds")
+    memory_peak: Bytes | None = Field(default=None, description="Peak memory as the driver shows it")
+
+
+class Run(Document):
+    """One row of the table."""
+
+    name: Name = Field(description="Short name of the row")
+    set: Tree = Field(default_factory=dict, description="What this run changes in the scenario, by path")
+    measured: Results = Field(description="What was measured")
+
+
+class Measured(Document):
+    """One published table of measured runs."""
+
+    schema_: Literal["costmodel/measured/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="One line")
+    source: Cited = Field(description="Where it was published")
+    note: str | None = Field(default=None, description="What a reader should know")
+    tolerance: Tolerance = Field(description="How far predictions may be off")
+    scenario: Tree = Field(description="The scenario the runs share")
+    set: Tree = Field(
+        default_factory=dict, description="What all runs change in the documents that the scenario names, by path"
+    )
+    runs: list[Run] = Field(min_length=1, description="The rows")
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

@@ -1,0 +1,220 @@
+"""Model shapes: a short list of layer kinds with counts."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from costmodel.documents.schemas.base import Count, Document, Name, Source, Sourced
+from costmodel.documents.schemas.count_kinds import (
+    Elements,
+    ExpertCount,
+    Groups,
+    Heads,
+    LayerCount,
+    Modules,
+    Parameters,
+    Tokens,
+    Vocabulary,
+)
+from costmodel.ground.choices import Norm
+
+
+class Attention(Document):
+    """Multi-head or grouped-query attention."""
+
+    heads: Heads = Field(description="Query heads")
+    kv_heads: Heads = Field(description="Key and value heads; equal to heads without grouping")
+    head_dim: Elements = Field(description="Width of a head")
+    biases: bool = Field(default=False, description="Biases on the query, key and value projections")
+    output_bias: bool = Field(default=False, description="Bias on the output projection")
+    qk_norm: bool = Field(default=False, description="Queries and keys normalised head by head before the scores")
+    qk_norm_whole: bool = Field(default=False, description="Queries and keys normalised over all their heads at once")
+    sinks: bool = Field(default=False, description="A learned score for every head that no token takes")
+    window: Tokens | None = Field(default=None, description="Tokens a query sees, its own the last; absent: all")
+
+
+class LatentAttention(Document):
+    """Multi-head latent attention: keys and values grow from one narrow vector a token."""
+
+    heads: Heads = Field(description="Heads")
+    query_rank: Elements | None = Field(
+        default=None, description="Width queries are compressed to; absent: they are not"
+    )
+    kv_rank: Elements = Field(description="Width keys and values are compressed to")
+    nope_dim: Elements = Field(description="Width of a head's query and key without positions")
+    rope_dim: Elements = Field(
+        description="Width of a head's query and key with rotary positions; one key for all heads"
+    )
+    value_dim: Elements = Field(description="Width of a head's value")
+
+
+class StateSpace(Document):
+    """A Mamba-2 mixer."""
+
+    heads: Heads = Field(description="Heads")
+    head_dim: Elements = Field(description="Width of a head")
+    groups: Groups = Field(description="Groups of heads that share input and output matrices of the state")
+    state: Elements = Field(description="Size of a state for each channel")
+    conv: Count = Field(description="Taps of the short convolution")
+    chunk: Tokens = Field(description="Tokens a kernel works on at once")
+
+
+class Mlp(Document):
+    """The feed-forward half of a layer."""
+
+    ffn_hidden: Elements = Field(description="Inner width")
+    gated: bool = Field(description="Three matrices (SwiGLU and its kin) instead of two")
+    biases: bool = Field(default=False, description="Biases on every matrix")
+
+
+class Experts(Document):
+    """A mixture of experts in the place of an MLP."""
+
+    count: ExpertCount = Field(description="Routed experts")
+    top_k: ExpertCount = Field(description="Routed experts a token goes to")
+    ffn_hidden: Elements = Field(description="Inner width of a routed expert")
+    gated: bool = Field(description="Three matrices (SwiGLU and its kin) instead of two")
+    biases: bool = Field(default=False, description="Biases on every matrix of an expert")
+    router_bias: bool = Field(default=False, description="A bias for every expert in the router")
+    shared: Mlp | None = Field(default=None, description="Shared experts as one MLP of their whole width")
+    shared_gate: bool = Field(default=False, description="A learned gate on the shared expert")
+    groups: Groups | None = Field(default=None, description="Equal groups of neighbouring experts; see group_limit")
+    group_limit: Groups | None = Field(
+        default=None, description="Most groups that the experts of a token lie in; absent: any"
+    )
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if (self.groups is None) != (self.group_limit is None):
+            keys = {"keys": ("groups", "group_limit")}
+            raise PydanticCustomError("groups", "groups and group_limit stand together or not at all", keys)
+        self._sensible_groups()
+        if self.top_k > self.count:
+            words = {"top_k": f"{self.top_k:g}", "count": f"{self.count:g}", "keys": ("top_k", "count")}
+            raise PydanticCustomError("top_k", "top_k {top_k} is more than the {count} experts there are", words)
+        return self
+
+    def _sensible_groups(self) -> None:
+        if self.groups is None or self.group_limit is None:
+            return
+        counts = {"groups": f"{self.groups:g}", "limit": f"{self.group_limit:g}", "count": f"{self.count:g}"}
+        if self.count % self.groups:
+            sentence = "{groups} groups do not divide the {count} experts"
+            raise PydanticCustomError("groups", sentence, counts | {"keys": ("groups", "count")})
+        if self.group_limit > self.groups:
+            sentence = "group_limit {limit} is more than the {groups} groups there are"
+            raise PydanticCustomError("groups", sentence, counts | {"keys": ("group_limit", "groups")})
+        within = self.group_limit * self.count / self.groups
+        if self.top_k > within:
+            found = counts | {"top_k": f"{self.top_k:g}", "within": f"{within:g}", "keys": ("top_k", "group_limit")}
+            sentence = "top_k {top_k} is more than the {within} experts of the {limit} groups a token may choose from"
+            raise PydanticCustomError("groups", sentence, found)
+
+
+class Layers(Document):
+    """So many layers of one kind."""
+
+    count: LayerCount = Field(description="How many layers")
+    leading: bool = Field(default=False, description="These come first; all other kinds are mixed evenly")
+    parallel: bool = Field(default=False, description="Both halves read the layer's input and are added in one go")
+    norms: Count = Field(
+        default=2.0, description="Normalisations of the stream: 1 if parallel halves share it, 4 with one behind each"
+    )
+    attention: Attention | None = Field(default=None, description="Attention half")
+    latent: LatentAttention | None = Field(default=None, description="Latent attention in its place")
+    state_space: StateSpace | None = Field(default=None, description="A state-space mixer in its place")
+    mlp: Mlp | None = Field(default=None, description="Feed-forward half")
+    experts: Experts | None = Field(default=None, description="Experts in its place")
+
+    @model_validator(mode="after")
+    def _halves(self) -> Self:
+        mixers = [half for half in (self.attention, self.latent, self.state_space) if half is not None]
+        feeds = [half for half in (self.mlp, self.experts) if half is not None]
+        if len(mixers) > 1 or len(feeds) > 1 or not (mixers or feeds):
+            raise PydanticCustomError(
+                "layer_halves",
+                "a layer has one of attention, latent and state_space, one of mlp and experts, or only one of all",
+                {},
+            )
+        return self
+
+    @property
+    def heads(self) -> float | None:
+        """Heads of the mixer, if there is one."""
+        mixer = self.attention or self.latent or self.state_space
+        return None if mixer is None else mixer.heads
+
+    @property
+    def dense(self) -> Mlp | None:
+        """What every token goes through in the feed-forward half: the MLP, or the shared experts."""
+        return self.experts.shared if self.experts is not None else self.mlp
+
+
+class Prediction(Document):
+    """Multi-token prediction: modules behind the last layer that guess tokens further ahead, in training only."""
+
+    depth: Modules = Field(description="Modules, each one token further ahead")
+    layer: Layers = Field(description="Layer of a module, count 1; two norms and a projection join it")
+
+    @model_validator(mode="after")
+    def _one_layer(self) -> Self:
+        if self.layer.count != 1:
+            words = {"count": f"{self.layer.count:g}", "keys": ("layer.count",)}
+            raise PydanticCustomError("one_layer", "a module has one layer, not {count}; depth says how many", words)
+        return self
+
+
+class Published(Sourced):
+    """A parameter count somebody published, to hold ours against."""
+
+    parameters: Parameters = Field(description="Exact or as rounded in the source")
+    exact: bool = Field(default=True, description="Exact to the digit, or a rounded headline figure")
+    active: Parameters | None = Field(default=None, description="Parameters a token meets, all tables included")
+    active_exact: bool = Field(default=True, description="That figure exact to the digit, or rounded")
+
+
+class Model(Sourced):
+    """The shape of a transformer."""
+
+    schema_: Literal["costmodel/model/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="Full name")
+    vocab: Vocabulary = Field(
+        description="Rows of the embedding as released, padding included; a stack may pad further"
+    )
+    hidden: Elements = Field(description="Width of the residual stream")
+    positions: Literal["learned", "rotary", "alibi"] = Field(
+        description="Learned embedding (counts parameters), rotary, or linear biases on the scores"
+    )
+    max_sequence: Tokens = Field(description="Longest sequence trained on; rows of a learned position embedding")
+    position_rows: Vocabulary | None = Field(
+        default=None, description="Rows of a learned position embedding if not as many"
+    )
+    embedding_norm: bool = Field(default=False, description="Normalisation between the embedding and the first layer")
+    tied: bool = Field(description="Whether embedding and head share one matrix")
+    norm: Norm = Field(description="Kind of normalisation")
+    layers: list[Layers] = Field(min_length=1, description="Layer kinds with counts")
+    prediction: Prediction | None = Field(default=None, description="Multi-token prediction; not in the count below")
+    published: Published | None = Field(default=None, description="Published parameter count")
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    @model_validator(mode="after")
+    def _one_leads(self) -> Self:
+        if any(kind.leading for kind in self.layers[1:]) or (self.layers[0].leading and len(self.layers) == 1):
+            raise PydanticCustomError(
+                "layer_order", "only the first of several kinds of layers may be leading, all others come behind it", {}
+            )
+        return self
+
+    @property
+    def kinds(self) -> list[Layers]:
+        """Every kind of layer, that of multi-token prediction too."""
+        return [*self.layers, *([] if self.prediction is None else [self.prediction.layer])]
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether any of the layers has experts."""
+        return any(kind.experts is not None for kind in self.layers)

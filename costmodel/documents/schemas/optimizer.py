@@ -1,0 +1,22 @@
+"""What an optimizer keeps for every parameter beside its master copy."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from costmodel.documents.schemas.base import Bytes, Name, ParameterBytes, Source, Sourced
+
+
+class Optimizer(Sourced):
+    """One optimizer: its states, not its arithmetic, decide memory and the time of its step."""
+
+    schema_: Literal["costmodel/optimizer/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="Full name")
+    moments: ParameterBytes = Field(description="Bytes of its states for a parameter, without the master copy")
+    root: Bytes | None = Field(
+        default=None, description="Root of its second moment, which a step that is not fused makes"
+    )
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

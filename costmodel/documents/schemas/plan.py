@@ -1,0 +1,127 @@
+"""One plan, and a space of plans: the same keys, with lists."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from costmodel.documents.schemas.base import Document, ZeroStage
+from costmodel.documents.schemas.count_kinds import Chunks, Gpus, LayerCount, Replicas, Sequences, SomeLayers, Stages
+from costmodel.documents.schemas.precision import Precision
+from costmodel.ground.choices import (
+    ContextParallel,
+    Method,
+    Module,
+    Offloaded,
+    Order,
+    Recompute,
+    Schedule,
+    Split,
+    Where,
+)
+
+
+class Plan(Document):
+    """How one job is laid out; what is left out follows from the rest or from the stack."""
+
+    dp: Replicas | None = Field(default=None, description="Data-parallel degree; derived from the rest when left out")
+    tp: Gpus = Field(default=1, description="Tensor-parallel degree")
+    pp: Stages = Field(default=1, description="Pipeline stages")
+    vpp: Chunks = Field(default=1, description="Model chunks per pipeline rank")
+    micro_batch: Sequences = Field(default=1, description="Sequences in a forward pass of one replica")
+    ep: Gpus = Field(default=1, description="Expert-parallel degree; the same ranks cut a second way, not more ranks")
+    etp: Gpus | None = Field(
+        default=None,
+        description="Expert-tensor-parallel degree: ranks that share each expert; left out, as of the stack",
+    )
+    cp: Gpus = Field(default=1, description="Context-parallel degree: ranks that share each sequence")
+    cp_type: ContextParallel | None = Field(
+        default=None, description="How they exchange keys and values: p2p a ring, all-gather, or a2a over the heads"
+    )
+    dp_replicate: Replicas = Field(
+        default=1, description="Replicas of the shards; dp / dp_replicate ranks share one copy"
+    )
+    zero: ZeroStage | None = Field(
+        default=None, description="What is sharded over dp: 1 optimizer, 2 + gradients, 3 + weights"
+    )
+    recompute: Recompute | None = Field(default=None, description="What is computed again in backward instead of kept")
+    recompute_modules: list[Module] | None = Field(
+        default=None, description="What selective recompute drops, by name; left out, what the stack drops"
+    )
+    recompute_layers: SomeLayers | None = Field(
+        default=None, description="Layers that full recompute reaches (block) or runs again at once (uniform)"
+    )
+    recompute_method: Method = Field(
+        default="block", description="block: the first layers of every model chunk; uniform: all, so many at once"
+    )
+    offload: list[Offloaded] = Field(default_factory=list, description="What lives on the host")
+    offload_to: Where = Field(default="cpu", description="Where offloaded optimizer and parameters live")
+    offload_layers: LayerCount | None = Field(
+        default=None, description="Layers of the model whose activations are offloaded; left out, all"
+    )
+    schedule: Schedule | None = Field(default=None, description="Pipeline schedule")
+    sequence_parallel: bool | None = Field(
+        default=None, description="Shard norms and dropout over tp along the sequence"
+    )
+    order: Order = Field(default="tp-cp-dp-pp", description="Placement of groups on the topology, innermost first")
+    split: Split | None = Field(
+        default=None,
+        description="How layers go to stages; left out: even, else one fewer at both ends, else at the last",
+    )
+    first_stage_layers: LayerCount | None = Field(
+        default=None, description="Layers of the first stage, instead of a split"
+    )
+    last_stage_layers: LayerCount | None = Field(
+        default=None, description="Layers of the last stage, instead of a split"
+    )
+
+
+class Space(Document):
+    """Lists of the plan's keys; one left out takes what --set gives the plan, or else every value that makes sense."""
+
+    dp: list[Replicas] | None = Field(default=None, min_length=1, description="Data-parallel degrees")
+    tp: list[Gpus] | None = Field(default=None, min_length=1, description="Tensor-parallel degrees")
+    pp: list[Stages] | None = Field(default=None, min_length=1, description="Pipeline stages")
+    vpp: list[Chunks] | None = Field(default=None, min_length=1, description="Model chunks per pipeline rank")
+    micro_batch: list[Sequences] | None = Field(default=None, min_length=1, description="Sequences in a forward pass")
+    ep: list[Gpus] | None = Field(default=None, min_length=1, description="Expert-parallel degrees")
+    etp: list[Gpus] | None = Field(default=None, min_length=1, description="Expert-tensor-parallel degrees; else 1")
+    cp: list[Gpus] | None = Field(
+        default=None, min_length=1, description="Context-parallel degrees; left out 1, or more from 16,384 tokens on"
+    )
+    cp_type: list[ContextParallel] | None = Field(default=None, min_length=1, description="Ways of context parallelism")
+    dp_replicate: list[Replicas] | None = Field(
+        default=None, min_length=1, description="Replicas of the shards; else 1"
+    )
+    zero: list[ZeroStage] | None = Field(default=None, min_length=1, description="Sharding stages")
+    recompute: list[Recompute] | None = Field(default=None, min_length=1, description="Recompute modes")
+    recompute_modules: list[list[Module]] | None = Field(
+        default=None, min_length=1, description="Sets of modules that selective recompute drops"
+    )
+    recompute_layers: list[SomeLayers] | None = Field(
+        default=None, min_length=1, description="Layers that full recompute reaches, of every model chunk"
+    )
+    recompute_method: list[Method] | None = Field(
+        default=None, min_length=1, description="Ways to count recompute_layers; else block"
+    )
+    offload: list[list[Offloaded]] | None = Field(
+        default=None, min_length=1, description="Sets of what lives on the host; [] for nothing"
+    )
+    offload_to: list[Where] | None = Field(
+        default=None, min_length=1, description="Where offloaded optimizer and parameters live; else cpu"
+    )
+    offload_layers: list[LayerCount] | None = Field(
+        default=None, min_length=1, description="Layers of the model whose activations are offloaded; else all"
+    )
+    schedule: list[Schedule] | None = Field(default=None, min_length=1, description="Pipeline schedules")
+    sequence_parallel: list[bool] | None = Field(default=None, min_length=1, description="With, without, or both")
+    precision: list[Precision] | None = Field(
+        default=None, min_length=1, description="Types to train in, instead of the workload's"
+    )
+    order: list[Order] | None = Field(default=None, min_length=1, description="Placements of groups, innermost first")
+    split: list[Split] | None = Field(default=None, min_length=1, description="Ways to split layers into stages")
+    first_stage_layers: list[LayerCount] | None = Field(
+        default=None, min_length=1, description="Layers of the first stage to try, beside the splits"
+    )
+    last_stage_layers: list[LayerCount] | None = Field(
+        default=None, min_length=1, description="Layers of the last stage to try; with those of the first, every pair"
+    )

@@ -1,0 +1,108 @@
+"""How a cluster is run where a scenario does not say: its store, its restarts, its power."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from costmodel.documents.schemas.base import (
+    Document,
+    Multiple,
+    Name,
+    Positive,
+    Quantity,
+    Seconds,
+    Share,
+    Source,
+    Sourced,
+    as_written,
+)
+
+CarbonIntensity = Annotated[float, Quantity("kg/J", 0, 1e-5)]
+StoreRate = Annotated[float, Quantity("B/node/s", 1, 1e18)]
+
+
+class NodeStorage(Sourced):
+    """What a shared store gives each node of a job that takes the whole cluster."""
+
+    write: StoreRate = Field(description="For each node")
+    read: StoreRate = Field(description="For each node")
+
+
+class CheckpointStop(Sourced):
+    """What stops training at an asynchronous checkpoint beside the copy to the host."""
+
+    overhead: Seconds = Field(description="To plan it and to agree that all have copied")
+
+
+class WriteInterference(Sourced):
+    """What a write in the background takes from training."""
+
+    share: Share = Field(description="Share of training speed while it lasts")
+
+
+class RestartTime(Sourced):
+    """From an interruption until training goes on, loading left out."""
+
+    time: Seconds = Field(description="Detection, new nodes, start of processes and communicators")
+    low: Seconds = Field(description="Low end of the band, P10")
+    high: Seconds = Field(description="High end of the band, P90")
+
+
+class NodeDraw(Sourced):
+    """Power that nodes draw in training."""
+
+    rated: Share = Field(description="Share of the rated power of the node")
+    part: Positive = Field(description="Multiple of the accelerators' power, where the node's rating is unknown")
+
+
+class IdleDraw(Sourced):
+    """Power that nodes draw while training stands still."""
+
+    share: Share = Field(description="Share of what they draw in training")
+
+
+class Cooling(Sourced):
+    """Power of the data centre beside that of its nodes."""
+
+    pue: Multiple = Field(description="Power of the data centre over that of its nodes")
+
+
+class StepVariation(Sourced):
+    """How steps of one job vary."""
+
+    tail: Multiple = Field(description="Ninetieth percentile of the time of a step over its median")
+
+
+class Practice(Document):
+    """How one cluster is run."""
+
+    schema_: Literal["costmodel/practice/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="Which cluster")
+    storage: NodeStorage = Field(description="Shared store")
+    stop: CheckpointStop = Field(description="Stop for an asynchronous checkpoint")
+    interference: WriteInterference = Field(description="Write in the background")
+    restart: RestartTime = Field(description="Restart")
+    draw: NodeDraw = Field(description="Power in training")
+    idle: IdleDraw = Field(description="Power while training stands still")
+    cooling: Cooling = Field(description="Power of the data centre")
+    steps: StepVariation = Field(description="How steps vary; for diagnose alone")
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+
+class Grid(Sourced):
+    """An electricity grid in a year."""
+
+    schema_: Literal["costmodel/grid/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="Place and year")
+    intensity: CarbonIntensity = Field(description="Carbon dioxide of its electricity, by location")
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+
+PracticeReference = Annotated[
+    Annotated[str, Tag("name")] | Annotated[Practice, Tag("inline")], Discriminator(as_written)
+]
+GridReference = Annotated[Annotated[str, Tag("name")] | Annotated[Grid, Tag("inline")], Discriminator(as_written)]

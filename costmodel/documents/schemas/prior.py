@@ -1,0 +1,76 @@
+"""Constants of real steps as they are believed before any run is looked at, and the documents that share each."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from costmodel.documents.schemas.base import Document, Name, Positive, Seconds, Source
+
+OfEfficiencies = Literal["sustained.factor", "sustained.narrow", "sustained.variation", "network.share"]
+OfStacks = Literal["overlap.dp", "overlap.tp", "launch.operation", "kernels.traffic_factor"]
+Leaf = Literal[OfEfficiencies, OfStacks]
+
+
+def kind_of(leaf: Leaf) -> str:
+    """The kind of documents that have such a leaf."""
+    return "efficiency" if leaf in get_args(OfEfficiencies) else "stack"
+
+
+def on_a_scale(value: float, *, share: bool) -> bool:
+    """Whether a value can be told by its logarithm, or a share by its log-odds: none or all of it cannot."""
+    return value > 0 and not (share and value >= 1)
+
+
+def _measured_in(value: Any) -> str:
+    return "time" if isinstance(value, str) and value.endswith("s") else "number"
+
+
+Believed = Annotated[Annotated[Positive, Tag("number")] | Annotated[Seconds, Tag("time")], Discriminator(_measured_in)]
+
+
+class Belief(Document):
+    """One number that leaves of several documents share: a value, and how far it may lie off."""
+
+    name: str = Field(description="What it is called")
+    documents: list[Name] = Field(min_length=1, description="Efficiencies or stacks that share it")
+    leaf: Leaf = Field(description="Group and key in each of them")
+    believed: Believed = Field(description="The value, of a constant that is like another over that one's")
+    spread: Positive = Field(
+        description="One standard deviation of the value's logarithm, of a share that of its log-odds"
+    )
+    share: bool = Field(default=False, description="Whether it lies between 0 and 1 and log-odds are its scale")
+    like: str = Field(default="", description="Constant it is believed to be so many times, instead of by itself")
+
+    @model_validator(mode="after")
+    def _on_its_scale(self) -> Self:
+        if not on_a_scale(self.believed, share=self.share):
+            raise PydanticCustomError("belief", "a share lies between 0 and 1, anything else above 0")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """Kind of the documents."""
+        return kind_of(self.leaf)
+
+    @property
+    def group(self) -> str:
+        """Where the leaf stands in each document."""
+        return self.leaf.partition(".")[0]
+
+    @property
+    def key(self) -> str:
+        """Its key there."""
+        return self.leaf.partition(".")[2]
+
+
+class Beliefs(Document):
+    """What is believed of the constants of real steps."""
+
+    schema_: Literal["costmodel/belief/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="One line")
+    constants: list[Belief] = Field(min_length=1, description="Each with its value and the documents that share it")
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

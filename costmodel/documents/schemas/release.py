@@ -1,0 +1,41 @@
+"""What the recipes and launch scripts of a software switch on, by release, for runs of which nobody said it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from costmodel.documents.schemas.base import Document, Name, Source, Sourced
+from costmodel.documents.schemas.precision import Precision
+
+Version = Annotated[str, Field(pattern=r"^\d\d\.\d\d(\.\d\d)?$")]
+
+
+class Launch(Document):
+    """What is so of runs of one model on some accelerators, in some releases."""
+
+    model: str = Field(default="", description="What the model's name begins with; left out, any")
+    accelerators: list[Name] = Field(default_factory=list, description="Accelerators; left out, any")
+    first: Version | None = Field(default=None, description="First release", examples=['"26.02"'])
+    last: Version | None = Field(default=None, description="Last release, its patches too", examples=['"26.02.01"'])
+    precision: Precision | None = Field(default=None, description="Precision of the layers; left out, any")
+    says: str = Field(description="What the cell of the run would say")
+
+
+class Launched(Sourced):
+    """Launches of one software; the first that fits a run is taken."""
+
+    software: str = Field(description="As the column framework names it; the release is the number behind")
+    features: list[Launch] = Field(default_factory=list, description="What an empty cell of features stands for")
+    recompute: list[Launch] = Field(default_factory=list, description="What an empty cell of recompute stands for")
+
+
+class Releases(Document):
+    """What launches switch on."""
+
+    schema_: Literal["costmodel/release/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="One line")
+    launches: list[Launched] = Field(min_length=1, description="By software, the first that fits before others")
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

@@ -1,0 +1,90 @@
+"""How often jobs on a cluster are interrupted, as published or as you know your own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from costmodel.documents.schemas.base import Check, Document, Name, Quantity, Seconds, Source, Sourced, as_written, said
+from costmodel.ground.parsing import example
+
+
+def _of_nodes(value: Any) -> Any:
+    """A rate for each node: its unit says so, lest one of the whole job be taken for it."""
+    if isinstance(value, str) and "node" not in value:
+        words = {"given": said(value), "sample": example("1/node/s")}
+        sentence = "{given} is no rate of nodes; write e.g. {sample}, and one of the whole job under job"
+        raise PydanticCustomError("quantity_unit", sentence, words)
+    return value
+
+
+_MOST = 1 / 3600  # an interruption an hour
+NodeRate = Annotated[float, Quantity("1/node/s", 0, _MOST), BeforeValidator(_of_nodes)]
+JobRate = Annotated[float, Quantity("run/s", 0, _MOST)]
+SoftShare = Annotated[float, Quantity("1", 0, 0.999)]
+
+
+class JobFailures(Sourced):
+    """Interruptions of a job that do not grow with its nodes: those by software."""
+
+    rate: JobRate = Field(description="Of a job")
+    low: JobRate | None = Field(default=None, description="Low end of the band; else the rate")
+    high: JobRate | None = Field(default=None, description="High end of the band; else the rate")
+
+
+class SoftFailures(Sourced):
+    """Interruptions that spare the memory of the hosts."""
+
+    share: SoftShare = Field(description="Share of all that a restart of processes on the same nodes cures")
+
+
+class Repair(Sourced):
+    """Time for which a failed node is missing."""
+
+    time: Seconds = Field(description="From the failure until the node can be used again")
+
+
+class Failures(Document):
+    """Interruptions of a job by its nodes, with the band of the rate."""
+
+    schema_: Literal["costmodel/reliability/v1"] = Field(
+        default="costmodel/reliability/v1", alias="schema", description="Kind and version of this document"
+    )
+    name: str = Field(default="", description="Name; of a document equal to the file name")
+    title: str = Field(default="", description="Which cluster")
+    rate: NodeRate = Field(description="Interruptions by one node", examples=["3.8 /1000 node-days"])
+    low: NodeRate | None = Field(default=None, description="Low end of the band, P10; else the rate")
+    high: NodeRate | None = Field(default=None, description="High end of the band, P90; else the rate")
+    job: JobFailures | None = Field(default=None, description="Those that do not grow with the nodes; left out, none")
+    soft: SoftFailures | None = Field(default=None, description="Those that spare host memory; left out, none")
+    repair: Repair | None = Field(default=None, description="Of a node; wanted for spare nodes")
+    source: str | None = Field(default=None, description="Key of the source of the rates")
+    check: Check = Field(default="seen", description="seen: read in that source; known: page not re-read")
+    note: str | None = Field(default=None, description="What a reader should know about these figures")
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        for rates, path in ((self, ""), (self.job, "job.")):
+            if rates is not None and rates.low is not None and rates.high is not None and rates.low > rates.high:
+                words = {"keys": (f"{path}low", f"{path}high")}
+                raise PydanticCustomError("band", "low is more than high", words)
+        return self
+
+
+class Reliability(Failures):
+    """Interruptions of jobs on one cluster, as somebody counted them."""
+
+    schema_: Literal["costmodel/reliability/v1"] = Field(
+        alias="schema", description="Kind and version of this document"
+    )
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="Which cluster")
+    source: str = Field(description="Key of the source of the rates")
+
+
+FailuresReference = Annotated[
+    Annotated[str, Tag("name")] | Annotated[Failures, Tag("inline")], Discriminator(as_written)
+]

@@ -1,0 +1,154 @@
+"""The whole run around a training job: how long, what interrupts it, how it is saved, what it draws and costs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.schemas.base import (
+    Document,
+    Multiple,
+    Price,
+    Quantity,
+    Rate,
+    Seconds,
+    Share,
+    Watts,
+)
+from costmodel.documents.schemas.practice import GridReference, PracticeReference
+from costmodel.documents.schemas.reliability import FailuresReference
+
+_SPAN = Quantity("s", 0, 1e9, above=True)
+TokenRate = Annotated[float, Quantity("token/s", 0, 1e18, above=True)]
+StoreRate = Annotated[float, Quantity("B/s", 1, 1e18)]
+Steps = Annotated[float, Quantity("step", 1, 1e18, whole=True)]
+Nodes = Annotated[float, Quantity("node", 0, 1e9, whole=True)]
+Mode = Literal["sync", "async", "memory"]
+
+
+def _interval(value: Any) -> Any:
+    """best, or useful time between two checkpoints."""
+    if value == "best":
+        return value
+    if isinstance(value, str) and value.split()[1:2] in (["step"], ["steps"]):
+        sentence = "an interval is a time or best; a number of steps is a key beside it, steps: {count}"
+        raise PydanticCustomError("quantity_unit", sentence, {"count": value.split()[0]})
+    return _SPAN.validate(value)
+
+
+Interval = Annotated[
+    Literal["best"] | float,
+    PlainValidator(_interval),
+    WithJsonSchema({"type": "string", "examples": ["best", "30 min"]}),
+]
+
+
+class Storage(Document):
+    """A shared store, as the whole job reaches it."""
+
+    write: StoreRate | None = Field(default=None, description="All writers together; left out, as the practice has it")
+    read: StoreRate | None = Field(default=None, description="All readers together; left out, as the practice has it")
+
+
+class Checkpointing(Document):
+    """How the states of training are saved."""
+
+    interval: Interval = Field(default="best", description="Useful time between checkpoints in storage, or best")
+    steps: Steps | None = Field(default=None, description="Steps between them, in the place of interval")
+    mode: Mode = Field(
+        default="async",
+        description="sync: training waits for the store; async: for the copy to the host; memory: copies in the "
+        "memory of other hosts more often, in storage besides",
+    )
+    memory_interval: Interval = Field(default="best", description="Useful time between copies in memory, or best")
+    storage: Storage = Field(default_factory=Storage, description="Shared store")
+    writer: Rate | None = Field(default=None, description="What one rank can write; left out, no bound")
+    block: Seconds | None = Field(
+        default=None, description="Stop for a checkpoint; left out, the copy over the host link and the practice's"
+    )
+    interference: Share | None = Field(
+        default=None, description="Share of training speed that a write in the background takes"
+    )
+    reads: Literal["once", "by-each-replica"] = Field(
+        default="once", description="Whether each byte is loaded once, or by each data-parallel replica"
+    )
+
+    @model_validator(mode="after")
+    def _one_interval(self) -> Self:
+        if self.steps is not None and self.interval != "best":
+            words = {"keys": ("interval", "steps")}
+            raise PydanticCustomError("limit", "interval and steps both say how often; leave one out", words)
+        return self
+
+
+class Restart(Document):
+    """From an interruption until training goes on, loading left out."""
+
+    detect: Seconds | None = Field(default=None, description="Until it is noticed, beside the start")
+    start: Seconds | None = Field(default=None, description="New nodes, processes, communicators")
+    warm_up: Seconds | None = Field(default=None, description="First steps and data loader, beside the start")
+
+
+class PlannedStops(Document):
+    """Stops for maintenance."""
+
+    every: Seconds = Field(description="Wall time from one to the next")
+    stop: Seconds = Field(description="For which each stops training")
+
+
+class Elastic(Document):
+    """Going on without the replica of a failed node until it is repaired."""
+
+    regroup: Seconds = Field(description="For which all replicas stop when one leaves or comes back")
+    repair: Seconds = Field(description="Until the replica is back")
+
+
+class Energy(Document):
+    """What the job draws, and from which grid."""
+
+    draw: Watts | None = Field(default=None, description="By each accelerator with its share of the node, in training")
+    idle: Share | None = Field(default=None, description="Share of that drawn while training stands still")
+    pue: Multiple | None = Field(default=None, description="Power of the data centre over that of its nodes")
+    grid: GridReference = Field(default=REFERENCES["run.power.grid"].usual, description="Grid, by name or written out")
+
+
+class Spot(Document):
+    """Nodes that can be taken away."""
+
+    price: Price = Field(description="Of one accelerator")
+    preempted_every: Seconds = Field(description="Mean time until one node is taken away")
+    notice: Seconds = Field(default=0.0, description="Between the notice and the end")
+
+
+class WholeRun(Document):
+    """What happens around the steps; each key left out is the practice's, and listed as assumed."""
+
+    steps: Steps | None = Field(default=None, description="Optimizer steps, in the place of workload.tokens")
+    failures: FailuresReference = Field(
+        default=REFERENCES["run.failures"].usual, description="What interrupts the job, by name or written out"
+    )
+    practice: PracticeReference = Field(
+        default=REFERENCES["run.practice"].usual, description="How the cluster is run, by name or written out"
+    )
+    checkpoint: Checkpointing = Field(default_factory=Checkpointing, description="How states are saved")
+    restart: Restart = Field(default_factory=Restart, description="What an interruption costs beside lost work")
+    spares: Nodes = Field(default=0.0, description="Nodes that wait for others to fail, and are paid for")
+    elastic: Elastic | None = Field(default=None, description="Going on with fewer replicas; left out, restarts")
+    evaluation: Share = Field(default=0.0, description="Share of the time that goes to evaluation")
+    planned: PlannedStops | None = Field(default=None, description="Planned stops; left out, none")
+    loader: TokenRate | None = Field(
+        default=None, description="Tokens a second that the data loader delivers; left out, no bound"
+    )
+    power: Energy = Field(default_factory=Energy, description="Energy and emissions")
+    spot: Spot | None = Field(default=None, description="Preemptible nodes; left out, none")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.elastic is not None and self.checkpoint.mode == "memory":
+            words = {"keys": ("elastic", "checkpoint.mode")}
+            sentence = "elastic goes on from the replicas left, so that checkpoints in memory have nothing to do"
+            raise PydanticCustomError("limit", sentence, words)
+        return self

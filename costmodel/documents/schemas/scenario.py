@@ -1,0 +1,190 @@
+"""A scenario: model, cluster, workload, software, plan or space of plans, assumptions, limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, ModelWrapValidatorHandler, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.schemas.base import Document, Multiple, Portion, Positive, Price, Seconds, Share, as_written
+from costmodel.documents.schemas.count_kinds import FromTokens, InTokens, Sequences, Tokens
+from costmodel.documents.schemas.hardware import Cluster
+from costmodel.documents.schemas.limits import Limits
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.optimizer import Optimizer
+from costmodel.documents.schemas.plan import Plan, Space
+from costmodel.documents.schemas.precision import Precision
+from costmodel.documents.schemas.run import WholeRun
+from costmodel.documents.schemas.stack import DispatchType, GradientType, Stack
+from costmodel.documents.schemas.tuning import Tuning
+
+ModelReference = Annotated[Annotated[str, Tag("name")] | Annotated[Model, Tag("inline")], Discriminator(as_written)]
+StackReference = Annotated[Annotated[str, Tag("name")] | Annotated[Stack, Tag("inline")], Discriminator(as_written)]
+
+OptimizerReference = Annotated[
+    Annotated[str, Tag("name")] | Annotated[Optimizer, Tag("inline")], Discriminator(as_written)
+]
+
+
+def _trained(value: Any) -> str:
+    return "full" if isinstance(value, str) else "adapters"
+
+
+Trained = Annotated[
+    Annotated[Literal["full"], Tag("full")] | Annotated[Tuning, Tag("adapters")], Discriminator(_trained)
+]
+
+FlopConvention = Literal["model-causal", "model-full", "6n", "palm", "megatron-2021", "korthikanti"]
+
+
+class Training(Document):
+    """A training workload."""
+
+    kind: Literal["training"] = Field(description="training")
+    sequence: Tokens = Field(description="Tokens in a sequence")
+    global_batch: Sequences = Field(description="Sequences in an optimizer step")
+    tokens: Tokens | None = Field(
+        default=None, examples=["15 T"], description="Tokens of the whole run; gives days and cost"
+    )
+    precision: Precision = Field(default="bf16", description="Type the matmuls read, and how they are scaled")
+    gradients: GradientType | None = Field(
+        default=None, description="Type gradients are accumulated and reduced in; else the stack's"
+    )
+    tuning: Trained = Field(default="full", description="full trains every weight; lora and qlora train adapters")
+    optimizer: OptimizerReference = Field(
+        default=REFERENCES["workload.optimizer"].usual, description="Optimizer, by name or written out"
+    )
+
+
+class OverlapAssumption(Document):
+    """Shares of a communication that can hide behind compute; left out, the stack's."""
+
+    tp: Share | None = Field(default=None, description="Tensor parallelism")
+    dp: Share | None = Field(default=None, description="Data parallelism")
+    weights: Share | None = Field(
+        default=None, description="Updated weights on their way back to all ranks; as dp if the stack says nothing"
+    )
+    pp: Share | None = Field(default=None, description="Sends between pipeline stages")
+    ep: Share | None = Field(default=None, description="Dispatch to experts and combine")
+    cp: Share | None = Field(default=None, description="Ring of keys and values behind attention")
+
+
+class ExpertAssumption(Document):
+    """How tokens spread over experts, and how they get there; left out, evenly, and as the stack does it."""
+
+    imbalance: Multiple | None = Field(default=None, description="Rows of the busiest rank's experts over the mean")
+    capacity: Positive | None = Field(
+        default=None, description="Capacity factor experts are padded to, tokens over it dropped; absent: dropless"
+    )
+    dispatch: DispatchType | None = Field(default=None, description="Type tokens are sent to their experts in")
+    shared_overlap: Share | None = Field(
+        default=None, description="Dispatch and combine that can hide behind shared experts, which run beside them"
+    )
+    deduplicated: bool | None = Field(
+        default=None, description="One copy of a token to a node, or rank, that holds several of its experts"
+    )
+    host: Seconds | None = Field(
+        default=None,
+        description="Host time to issue an operation of one expert; else that of any, where a stack loops over them",
+    )
+
+
+class Assumptions(Document):
+    """Opinions, each of which has a default that is spoken."""
+
+    overlap: OverlapAssumption = Field(default_factory=OverlapAssumption, description="What hides behind compute")
+    experts: ExpertAssumption = Field(default_factory=ExpertAssumption, description="Mixture of experts")
+    fragmentation: Share | None = Field(default=None, description="What the caching allocator adds; else the stack's")
+    price: Price | None = Field(
+        default=None, description="Of one accelerator of this node, and of no other; else the node's list price"
+    )
+    sustained: Positive | None = Field(
+        default=None, description="Slow-down of a real step over isolated kernels, on one part; else the fit's"
+    )
+    variation: Share | None = Field(
+        default=None, description="How far alike parts lie apart in speed, one standard deviation; else the fit's"
+    )
+    network_share: Portion | None = Field(
+        default=None, description="Share of the interface rate that collectives reach; else the fit's"
+    )
+    host_share: Portion | None = Field(
+        default=None, description="Share of the host link that large copies reach; else the fabric's"
+    )
+    mfu_peak: Literal["bf16", "fp16", "fp8", "fp4"] | None = Field(
+        default=None, description="Type whose peak the MFU is a share of; else that of the matmuls"
+    )
+    flop_convention: FlopConvention = Field(default="model-causal", description="Which FLOP the MFU counts")
+
+
+class Scenario(Document):
+    """Everything one question needs."""
+
+    schema_: Literal["costmodel/scenario/v1"] = Field(alias="schema", description="Kind and version of this document")
+    title: str = Field(description="One line for the reader of the file; answers say what was computed")
+    model: ModelReference = Field(description="Model, by name or written out")
+    cluster: Cluster = Field(description="Where it runs")
+    workload: Training = Field(description="What it does")
+    stack: StackReference = Field(default="megatron-core", description="Training software, by name or written out")
+    plan: Plan | None = Field(default=None, description="One plan")
+    search: Space | None = Field(default=None, description="The same keys with lists; left out, every legal plan")
+    assume: Assumptions = Field(default_factory=Assumptions, description="Opinions")
+    run: WholeRun | None = Field(
+        default=None, description="The whole run: failures, checkpoints, energy; left out, steps alone"
+    )
+    limits: Limits = Field(default_factory=Limits, description="What a plan must keep")
+    objective: Literal[
+        "step_time",
+        "tokens_per_s_per_gpu",
+        "cost_per_mtoken",
+        "goodput",
+        "run_time",
+        "run_cost",
+        "energy",
+        "emissions",
+    ] = Field(
+        default="tokens_per_s_per_gpu", description="What search orders by; goodput, energy and emissions want run"
+    )
+
+    @property
+    def from_tokens(self) -> list[tuple[str, FromTokens]]:
+        """Every batch that was written in tokens, with the key it stands at."""
+        batches = [("workload.global_batch", self.workload.global_batch)]
+        batches += [] if self.plan is None else [("plan.micro_batch", self.plan.micro_batch)]
+        batches += (
+            [] if self.search is None else [("search.micro_batch", item) for item in self.search.micro_batch or ()]
+        )
+        return [(path, batch) for path, batch in batches if isinstance(batch, FromTokens)]
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_sequences(cls, value: Any, read: ModelWrapValidatorHandler[Scenario]) -> Scenario:
+        """Batches that were written in tokens, as sequences of the workload's length."""
+        scenario = read(value)
+        workload, plan, search = scenario.workload, scenario.plan, scenario.search
+        changed: dict[str, Any] = {}
+        if isinstance(workload.global_batch, InTokens):
+            batch = _sequences(workload.global_batch, workload.sequence, "workload.global_batch")
+            changed["workload"] = workload.model_copy(update={"global_batch": batch})
+        if plan is not None and isinstance(plan.micro_batch, InTokens):
+            batch = _sequences(plan.micro_batch, workload.sequence, "plan.micro_batch")
+            changed["plan"] = plan.model_copy(update={"micro_batch": batch})
+        if search is not None and search.micro_batch is not None:
+            batches = [
+                _sequences(batch, workload.sequence, f"search.micro_batch.{index}")
+                for index, batch in enumerate(search.micro_batch)
+            ]
+            changed["search"] = search.model_copy(update={"micro_batch": batches})
+        return scenario.model_copy(update=changed) if changed else scenario
+
+
+def _sequences(batch: float, sequence: float, path: str) -> float:
+    """A batch in sequences; a fault for one in tokens that holds none."""
+    if not isinstance(batch, InTokens):
+        return batch
+    if batch < sequence:
+        sentence = "{tokens} tokens are less than a sequence of {sequence}; write e.g. '1 sequence'"
+        words = {"tokens": f"{batch:,.0f}", "sequence": f"{sequence:,.0f}", "keys": (path,)}
+        raise PydanticCustomError("quantity_unit", sentence, words)
+    return FromTokens(batch, sequence)

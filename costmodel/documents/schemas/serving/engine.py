@@ -1,0 +1,135 @@
+"""A serving engine as it runs by default: a stack, dated, since what it does changes with its releases."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from costmodel.documents.schemas.base import (
+    Bytes,
+    Count,
+    Document,
+    Name,
+    NonNegative,
+    Portion,
+    Positive,
+    Seconds,
+    Share,
+    Source,
+    Sourced,
+)
+from costmodel.documents.schemas.precision import Precision
+from costmodel.documents.schemas.serving.serving_workload import CacheType, WeightType
+from costmodel.ground.choices import AttentionKernel
+
+PoolDefinition = Literal["share-of-total", "share-of-free-before", "share-of-free-after"]
+
+
+class Release(Document):
+    """What a document describes."""
+
+    version: str = Field(description="Release, or a range of them")
+    date: str = Field(description="Month it was looked at")
+
+
+class EngineMemory(Sourced):
+    """How an engine divides the memory of a device between weights, a step, and the cache."""
+
+    definition: PoolDefinition = Field(
+        description="What share is a share of: the device, what is free before loading, what is free after a dry run"
+    )
+    share: Portion | None = Field(default=None, description="That share; left out, by the engine's rule of thumb")
+    driver: Bytes = Field(default=0.0, description="What nvidia-smi counts to the device and CUDA does not")
+    logit: Bytes = Field(description="Bytes that sampling holds for each entry of the vocabulary and sequence")
+    layer: Bytes = Field(description="Activations of a layer at the full budget, at least")
+    context: Bytes = Field(description="Context and libraries of a device alone")
+    group_context: Bytes = Field(description="The same of a device that talks to others")
+    graphs: Bytes = Field(default=0.0, description="Captured graphs, where they are inside the share")
+
+
+class ThumbRule(Sourced):
+    """The share that SGLang works out where none is written: 1 − what it leaves to activations and graphs."""
+
+    base: Bytes = Field(description="Whatever the plan")
+    chunk_token: Bytes = Field(description="For each token of a chunk of prompts")
+    rank: Bytes = Field(description="For each tensor-parallel rank and pipeline stage")
+    sequence: Bytes = Field(description="For each sequence of the largest captured batch")
+    graph_size: Bytes = Field(default=0.0, description="For each size that graphs of prompts are captured at")
+    graph_sizes: NonNegative = Field(default=0.0, description="Sizes that graphs of prompts are captured at")
+    large: Bytes = Field(description="Devices with more memory than this leave the least below")
+    least: Bytes = Field(description="What large devices leave at least")
+
+
+class EngineDefaults(Document):
+    """What an engine picks by the device; the first of several that fits counts."""
+
+    memory: Bytes = Field(default=0.0, description="Memory of the device, at least")
+    except_families: list[Name] = Field(default_factory=list, description="Architectures it does not count for")
+    budget: Count = Field(description="Tokens of a step at most")
+    sequences: Count = Field(description="Sequences of a step at most")
+    captured: Count = Field(description="Largest batch that a graph is captured for")
+
+
+class EngineHost(Sourced):
+    """What a step takes beside the device's own operations."""
+
+    step: Seconds = Field(description="Each step: scheduling, sampling, launching what is in no graph")
+    sequence: Seconds = Field(default=0.0, description="For each sequence of it")
+
+
+class EngineKernels(Sourced):
+    """Which kernels run."""
+
+    attention: AttentionKernel = Field(description="Class of the attention kernel of prompts")
+    operation: Seconds = Field(description="Fixed time of a pass over the residual stream: a norm, an activation")
+    own_all_reduce: Bytes = Field(default=0.0, description="Messages up to this take the engine's own all-reduce")
+
+
+class EngineBurst(Sourced):
+    """What benchmarks that start all their requests at once see of the front end and of that start."""
+
+    front: Seconds = Field(default=0.0, description="Of the front end, for each request")
+    share: Portion = Field(description="Share of requests that belong to the start")
+    rides: Positive = Field(default=1.0, description="Steps that a prompt takes there, over those of a steady stream")
+
+
+class EngineSpread(Sourced):
+    """How far real runs lie from what kernels explain; standard deviations, relative."""
+
+    tpot: Share = Field(description="Of the time per token of dense models")
+    experts: Share = Field(description="The same of models with experts")
+    ttft: Share = Field(description="Of the time to the first token")
+    pool: Share = Field(description="Of the cache's pool")
+
+
+class Engine(Document):
+    """One serving engine, as it runs by default."""
+
+    schema_: Literal["costmodel/stack/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="Full name and version")
+    kind: Literal["serving"] = Field(description="serving")
+    as_of: Release = Field(description="Releases it describes")
+    memory: EngineMemory = Field(description="How memory is divided")
+    thumb_rule: ThumbRule | None = Field(default=None, description="The share where memory.share is left out")
+    defaults: list[EngineDefaults] = Field(min_length=1, description="What it picks by the device")
+    budget: Count | None = Field(default=None, description="Tokens of a step at most, instead of the default")
+    sequences: Count | None = Field(default=None, description="Sequences of a step at most, instead of the default")
+    block: Count = Field(description="Tokens of a block of the cache")
+    prefix_cache: bool = Field(description="Whether beginnings that prompts share are computed once")
+    graphs: bool = Field(default=True, description="Whether decoding replays captured graphs, padded to their sizes")
+    vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this, which tp must divide")
+    precisions: list[Precision] = Field(min_length=1, description="Types that it multiplies in")
+    weights: list[WeightType] = Field(min_length=1, description="Types that it keeps weights in")
+    caches: list[CacheType] = Field(min_length=1, description="Types that it keeps keys and values in")
+    kernels: EngineKernels = Field(description="Which kernels run")
+    host: EngineHost = Field(description="Host time")
+    burst: EngineBurst = Field(description="The start of benchmarks")
+    spread: EngineSpread = Field(description="Error beyond that of the kernels, for the band of an answer")
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    def picked(self, memory: float, family: str) -> EngineDefaults:
+        """What it picks on a device; the last of its list where none fits."""
+        fitting = (each for each in self.defaults if memory >= each.memory and family not in each.except_families)
+        return next(fitting, self.defaults[-1])

@@ -1,0 +1,85 @@
+"""Bounds a serving plan must keep, on any result."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pydantic import Field
+
+from costmodel.documents.schemas.base import Document, NonNegative
+from costmodel.documents.schemas.limits import (
+    Bound,
+    BytesLimit,
+    GpuTokenRateLimit,
+    ShareLimit,
+    TimeLimit,
+    TokenPriceLimit,
+    TokenRateLimit,
+)
+from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.documents.schemas.serving.serving_workload import RequestRate
+
+B = TypeVar("B", bound=Document)
+
+
+class CountLimit(Bound[NonNegative]):
+    """Bounds on a number of requests, tokens, replicas or accelerators."""
+
+
+class RequestRateLimit(Bound[RequestRate]):
+    """Bounds on a rate of requests."""
+
+
+def _bounded(kind: type[B], result: str) -> B:
+    """A result that nothing bounds until a scenario does."""
+    meaning = RESULTS[result].meaning
+    field: B = Field(default_factory=kind, description=meaning[0].upper() + meaning[1:], title=result)
+    return field
+
+
+class ServingLimits(Document):
+    """What a plan must keep: service-level limits, and any other."""
+
+    ttft: TimeLimit = _bounded(TimeLimit, "ttft")
+    ttft_p99: TimeLimit = _bounded(TimeLimit, "ttft_p99")
+    tpot: TimeLimit = _bounded(TimeLimit, "tpot")
+    worst_gap: TimeLimit = _bounded(TimeLimit, "worst_gap")
+    latency: TimeLimit = _bounded(TimeLimit, "latency")
+    requests_per_s: RequestRateLimit = _bounded(RequestRateLimit, "requests_per_s")
+    output_tokens_per_s: TokenRateLimit = _bounded(TokenRateLimit, "output_tokens_per_s")
+    total_tokens_per_s: TokenRateLimit = _bounded(TokenRateLimit, "total_tokens_per_s")
+    tokens_per_s_per_user: TokenRateLimit = _bounded(TokenRateLimit, "tokens_per_s_per_user")
+    tokens_per_s_per_gpu: GpuTokenRateLimit = _bounded(GpuTokenRateLimit, "tokens_per_s_per_gpu")
+    concurrency: CountLimit = _bounded(CountLimit, "concurrency")
+    utilisation: ShareLimit = _bounded(ShareLimit, "utilisation")
+    saturation_per_s: RequestRateLimit = _bounded(RequestRateLimit, "saturation_per_s")
+    rate_within_slo_per_s: RequestRateLimit = _bounded(RequestRateLimit, "rate_within_slo_per_s")
+    tokens_per_gpu_within_limits: GpuTokenRateLimit = _bounded(GpuTokenRateLimit, "tokens_per_gpu_within_limits")
+    cost_within_limits: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_within_limits")
+    replicas_needed: CountLimit = _bounded(CountLimit, "replicas_needed")
+    gpus_needed: CountLimit = _bounded(CountLimit, "gpus_needed")
+    replicas: CountLimit = _bounded(CountLimit, "replicas")
+    gpus: CountLimit = _bounded(CountLimit, "gpus")
+    interference_share: ShareLimit = _bounded(ShareLimit, "interference_share")
+    prefix_hit: ShareLimit = _bounded(ShareLimit, "prefix_hit")
+    matmul: TimeLimit = _bounded(TimeLimit, "matmul")
+    attention: TimeLimit = _bounded(TimeLimit, "attention")
+    memory_bound: TimeLimit = _bounded(TimeLimit, "memory_bound")
+    tp_exposed: TimeLimit = _bounded(TimeLimit, "tp_exposed")
+    ep_exposed: TimeLimit = _bounded(TimeLimit, "ep_exposed")
+    pp_exposed: TimeLimit = _bounded(TimeLimit, "pp_exposed")
+    host_time: TimeLimit = _bounded(TimeLimit, "host_time")
+    prompts_between: TimeLimit = _bounded(TimeLimit, "prompts_between")
+    cache_pool: BytesLimit = _bounded(BytesLimit, "cache_pool")
+    cache_pool_tokens: CountLimit = _bounded(CountLimit, "cache_pool_tokens")
+    kv_bytes_per_token: BytesLimit = _bounded(BytesLimit, "kv_bytes_per_token")
+    concurrency_worst: CountLimit = _bounded(CountLimit, "concurrency_worst")
+    concurrency_steady: CountLimit = _bounded(CountLimit, "concurrency_steady")
+    memory_peak: BytesLimit = _bounded(BytesLimit, "memory_peak")
+    memory: ShareLimit = _bounded(ShareLimit, "memory_share")
+    cost_per_minput: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_minput")
+    cost_per_moutput: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_moutput")
+    cost_per_mtoken: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_mtoken")
+
+
+SERVICE_LEVEL = ("ttft", "ttft_p99", "tpot", "worst_gap", "latency")  # at_most on these bounds the rate

@@ -1,0 +1,63 @@
+"""A serving scenario: model, cluster, workload, engine, plan or space of plans, assumptions, limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from costmodel.documents.schemas.base import Document, Multiple, Portion, Price, Share, as_written
+from costmodel.documents.schemas.hardware import Cluster
+from costmodel.documents.schemas.scenario import ModelReference
+from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.documents.schemas.serving.serving_limits import ServingLimits
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan, ServingSpace
+from costmodel.documents.schemas.serving.serving_workload import Serving
+
+EngineReference = Annotated[Annotated[str, Tag("name")] | Annotated[Engine, Tag("inline")], Discriminator(as_written)]
+
+
+class ExpertLoad(Document):
+    """How tokens spread over experts; left out, evenly."""
+
+    imbalance: Multiple | None = Field(default=None, description="Rows of the busiest rank's experts over the mean")
+
+
+class ServingAssumptions(Document):
+    """Assumptions; every default used is reported in the answer."""
+
+    experts: ExpertLoad = Field(default_factory=ExpertLoad, description="Mixture of experts")
+    price: Price | None = Field(default=None, description="Of one accelerator; else the node's list price")
+    headroom: Share | None = Field(default=None, description="Over the rate, for the number of replicas; else none")
+    network_share: Portion | None = Field(
+        default=None, description="Share of the interface rate that collectives reach; else the fit's"
+    )
+
+
+Objective = Literal[
+    "rate_within_slo_per_s",
+    "tokens_per_gpu_within_limits",
+    "cost_within_limits",
+    "gpus_needed",
+    "tpot",
+    "ttft",
+    "ttft_p99",
+]
+
+
+class ServingScenario(Document):
+    """Everything one question about serving needs."""
+
+    schema_: Literal["costmodel/scenario/v1"] = Field(alias="schema", description="Kind and version of this document")
+    title: str = Field(description="One line, shown at the head of every answer")
+    model: ModelReference = Field(description="Model, by name or written out")
+    cluster: Cluster = Field(description="Where it runs")
+    workload: Serving = Field(description="What it is asked to do")
+    stack: EngineReference = Field(default="vllm", description="Engine, by name or written out")
+    plan: ServingPlan | None = Field(default=None, description="One plan")
+    search: ServingSpace | None = Field(
+        default=None, description="The same keys with lists; left out, every valid plan"
+    )
+    assume: ServingAssumptions = Field(default_factory=ServingAssumptions, description="Assumptions")
+    limits: ServingLimits = Field(default_factory=ServingLimits, description="What a plan must keep")
+    objective: Objective = Field(default="rate_within_slo_per_s", description="What search orders by")

@@ -1,0 +1,97 @@
+"""What an engine is asked to do: lengths of prompts and answers, how requests come, and in which types it works."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from costmodel.documents.schemas.base import Document, NonNegative, Quantity, Seconds
+from costmodel.documents.schemas.precision import Precision
+from costmodel.ground.units import Figure
+
+WeightType = Literal["bf16", "fp16", "fp8", "fp8-block", "int8", "int4-g128", "nvfp4", "mxfp4"]
+CacheType = Literal["bf16", "fp16", "fp8"]
+Traffic = Literal["steady", "burst"]
+
+RequestRate = Annotated[float, Quantity("request/s", 0, 1e9, above=True)]
+Tokens = Annotated[float, Quantity("token", 1, 1e18, whole=True)]
+FewTokens = Annotated[float, Quantity("token", 0, 1e18, whole=True)]
+Requests = Annotated[float, Quantity("request", 1, 1e12, whole=True)]
+Users = Annotated[float, Quantity("user", 1, 1e12, whole=True)]
+
+LOADS = ("rate", "concurrency", "users")
+
+
+class Lengths(Document):
+    """Lengths that differ from request to request."""
+
+    mean: Tokens = Field(description="Tokens, on average")
+    spread: NonNegative = Field(default=0.0, description="Standard deviation over the mean; lengths are log-normal")
+
+
+def _length(value: Any) -> str:
+    return "spread" if isinstance(value, dict) else "same"
+
+
+Length = Annotated[Annotated[Tokens, Tag("same")] | Annotated[Lengths, Tag("spread")], Discriminator(_length)]
+
+
+class Serving(Document):
+    """A serving workload."""
+
+    kind: Literal["serving"] = Field(description="serving")
+    prompt: Length = Field(description="Tokens of a prompt: a number, or mean and spread")
+    output: Length = Field(description="Tokens of an answer: a number, or mean and spread")
+    rate: RequestRate | None = Field(default=None, description="Requests that arrive, at random, at all replicas")
+    concurrency: Requests | None = Field(
+        default=None, description="Requests in flight on all replicas, each followed by the next: a benchmark"
+    )
+    users: Users | None = Field(default=None, description="Users of all replicas, each of whom thinks between requests")
+    think_time: Seconds | None = Field(default=None, description="Time between an answer and the user's next request")
+    traffic: Traffic | None = Field(
+        default=None,
+        description="Of a concurrency: steady, or burst where all start at once as benchmarks do; else steady",
+    )
+    shared_prefix: FewTokens = Field(default=0.0, description="Tokens that all prompts begin with")
+    context: Tokens | None = Field(
+        default=None, description="Tokens of the longest request that is allowed; else the mean prompt and answer"
+    )
+    precision: Precision = Field(default="bf16", description="Type the matrix products of the layers read")
+    weights: WeightType | None = Field(
+        default=None, description="Type the weights of the layers are kept in; else that of the products"
+    )
+    cache: CacheType = Field(default="bf16", description="Type of keys and values in the cache")
+
+    @model_validator(mode="after")
+    def _one_load(self) -> Self:
+        given = [name for name in LOADS if getattr(self, name) is not None]
+        if len(given) != 1:
+            said = f"{' and '.join(given)} are given" if given else "no load is given"
+            sentence = "{said}; a load is one of rate, concurrency and users, and the others follow from it"
+            raise PydanticCustomError("load", sentence, {"said": said, "keys": tuple(given)})
+        return self
+
+    @model_validator(mode="after")
+    def _load_and_its_keys(self) -> Self:
+        if (self.users is None) != (self.think_time is None):
+            keys = {"keys": ("think_time", "users")}
+            raise PydanticCustomError("load", "users and think_time stand together: users think between requests", keys)
+        if self.traffic is not None and self.concurrency is None:
+            sentence = "traffic belongs to a concurrency; requests of a rate or of users come at random"
+            raise PydanticCustomError("load", sentence, {"keys": ("traffic",)})
+        if self.shared_prefix >= self.mean("prompt"):
+            words = {"keys": ("shared_prefix", "prompt")}
+            raise PydanticCustomError("load", "shared_prefix is as long as the prompt: nothing would be left", words)
+        return self
+
+    def mean(self, name: Literal["prompt", "output"]) -> float:
+        """Tokens of a prompt or an answer, on average."""
+        length = getattr(self, name)
+        return length.mean if isinstance(length, Lengths) else length
+
+    def spread(self, name: Literal["prompt", "output"]) -> float:
+        """Their standard deviation over the mean."""
+        length = getattr(self, name)
+        return length.spread if isinstance(length, Lengths) else Figure(0.0)

@@ -1,0 +1,260 @@
+"""What the training software does: neither hardware nor plan, and the home of much of the error."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from costmodel.documents.schemas.base import (
+    Bytes,
+    Count,
+    Document,
+    Name,
+    NonNegative,
+    ParameterBytes,
+    Positive,
+    Seconds,
+    Share,
+    Source,
+    Sourced,
+    Width,
+    ZeroStage,
+)
+from costmodel.documents.schemas.count_kinds import Communicators, Operations, Rows, SomeParameters
+from costmodel.documents.schemas.precision import Narrow
+from costmodel.ground.choices import (
+    AttentionKernel,
+    ContextParallel,
+    Method,
+    Module,
+    Offloaded,
+    Recompute,
+    Schedule,
+    Where,
+)
+
+GradientType = Literal["fp32", "bf16", "fp16"]
+DispatchType = Literal["bf16", "fp8"]
+
+
+class States(Sourced):
+    """Bytes a parameter costs, before any sharding."""
+
+    weights: Width = Field(description="The copy the optimizer's shard or the layer keeps for good")
+    compute: Width = Field(description="A weight as the matmuls read it and the network gathers it")
+    master: ParameterBytes = Field(description="fp32 copy the optimizer updates, where the kept weight is not it")
+    sharded_master: bool = Field(
+        description="The kept weight is the optimizer's, always sharded, and matmuls read a copy"
+    )
+    cast: bool = Field(
+        default=False, description="Matmuls read 16-bit copies of the kept weights that autocast holds until the loss"
+    )
+    gradient_copies: bool = Field(
+        default=False, description="Gradients are kept in 16 bits and in fp32; of the shard only, if summed in 16 bits"
+    )
+    step_gradient: ParameterBytes | None = Field(
+        default=None, description="Gradient in fp32 that a step makes for each parameter it updates, for a moment"
+    )
+    step_roots: NonNegative | None = Field(
+        default=None,
+        description="Tensors as large as the root of the second moment that a step holds of all parameters it updates",
+    )
+
+
+class LowPrecision(Sourced):
+    """How linear maps in fp8 or narrower are trained."""
+
+    recipes: list[Narrow] = Field(min_length=1, description="Recipes it offers; its default first")
+    cached: bool = Field(description="Whether converted weights and their transposes are kept for the whole step")
+    primary: bool = Field(description="Whether they stand in for the 16-bit weights, which are then not kept")
+    gather: list[Narrow] = Field(description="Recipes whose weights of the layers cross the network in the narrow type")
+    exchanged: bool = Field(
+        default=False,
+        description="Whether inputs that sequence parallelism gathers travel in the narrow type",
+    )
+    saved: bool = Field(description="Whether inputs of linear maps are kept for backward in the narrow type")
+    gates: bool = Field(
+        default=False, description="Whether inputs of gated activation functions are kept in the narrow type too"
+    )
+
+
+class Kernels(Sourced):
+    """Which kernels run."""
+
+    attention: AttentionKernel = Field(description="Class of the attention kernel")
+    dropout: bool = Field(description="Dropout after attention and MLP, with the masks kept")
+    traffic_factor: Positive = Field(description="Memory-bound bytes over what fully fused kernels must read and write")
+    selective: Literal["core-attention", "op-level"] = Field(description="What selective recompute drops")
+    full: Literal["whole", "early-stop"] = Field(
+        default="whole", description="Where full recompute of a layer ends: early-stop leaves out its last matmul"
+    )
+    inputs: Literal["dropped", "kept"] = Field(
+        default="dropped", description="Inputs gathered for sequence parallelism: dropped and gathered again, or kept"
+    )
+    streams: Literal["fused", "separate"] = Field(
+        default="fused", description="Norms and cross entropy in single passes, or in the kernels of 2021"
+    )
+
+
+class Overlap(Sourced):
+    """Share of a communication that can hide behind compute."""
+
+    tp: Share = Field(description="Tensor-parallel all-gather and reduce-scatter behind their matmuls")
+    dp: Share = Field(description="Gradient and weight traffic behind one micro-batch's backward and forward")
+    weights: Share | None = Field(
+        default=None, description="Updated weights on their way back behind the next forward; as dp if left out"
+    )
+    ahead: bool = Field(
+        default=True,
+        description="Whether backward gathers a layer's weights beside the gradients of the one before, not after them",
+    )
+    pp: Share = Field(description="Steady-state sends between stages")
+    cp: Share = Field(default=1.0, description="Ring of keys and values behind attention")
+
+
+class Launch(Sourced):
+    """Host time."""
+
+    operation: Seconds = Field(description="Host time to issue one operation")
+    operations: Operations = Field(
+        description="Operations a layer issues forward; backward issues twice as many, recompute again"
+    )
+
+
+class Runtime(Sourced):
+    """Memory that no tensor of the model holds."""
+
+    context: Bytes = Field(description="Driver context, loaded kernels, library workspaces")
+    communicators: Communicators = Field(description="Communicators a rank opens")
+    communicator: Bytes = Field(description="Buffers of one communicator")
+    fragmentation: Share = Field(description="What the caching allocator reserves beyond what is allocated")
+
+
+class ExpertKernels(Sourced):
+    """How a mixture of experts runs: grouped matmuls, and how tokens get to their experts and back."""
+
+    half_rows: Rows = Field(description="Rows of an expert at which its matmuls reach half of their rate")
+    looped: bool = Field(description="Whether the host issues one expert after another; else one kernel takes all")
+    cut_as_tp: bool = Field(
+        default=False,
+        description="Whether each expert is cut over as many ranks as tp where a plan says no etp, else one",
+    )
+    permute: NonNegative = Field(description="Bytes of ordering tokens by expert, over reading and writing each once")
+    deduplicated: bool = Field(description="One copy of a token to a node, or rank, that holds several of its experts")
+    dispatch: DispatchType = Field(description="Type tokens are sent to their experts in")
+    inside_share: Share = Field(description="Share of the link inside a domain that dispatch and combine reach")
+    across_share: Share = Field(description="Share of the network interface that they reach")
+    start: Seconds = Field(description="Fixed time of a dispatch or combine")
+    overlap: Share = Field(description="Dispatch and combine that can hide behind the compute of their layer")
+    overlap_in: list[Schedule] | None = Field(
+        default=None, description="Pipeline schedules in which they hide; left out, all"
+    )
+    shared_overlap: Share = Field(default=0.0, description="Dispatch and combine that can hide behind shared experts")
+    occupied: Share = Field(default=0.0, description="Share of the device's compute that they take while they hide")
+    tp_overlap: Share = Field(description="Tensor-parallel traffic of such a model that can hide behind its matmuls")
+
+
+class Offloading(Sourced):
+    """What can live on the host, and how its traffic is scheduled."""
+
+    of: list[Offloaded] = Field(min_length=1, description="What can be kept on the host")
+    to: list[Where] = Field(min_length=1, description="Where optimizer and parameters can be kept: cpu, nvme")
+    gradients: bool = Field(
+        description="With the optimizer, gradients are kept there too, and cross the link whenever they are reduced"
+    )
+    overlap: Share = Field(description="Share of the traffic over the host link that can hide behind compute")
+
+
+class Buckets(Sourced):
+    """How gradients and weights are grouped for the network, and what the loss keeps."""
+
+    size: Bytes = Field(description="Bytes of gradients in a bucket")
+    per_rank: Bytes = Field(description="Bytes of gradients for each data-parallel rank, if that is larger")
+    counted: bool = Field(
+        default=False, description="Whether both are of fp32 numbers, and buckets of narrower ones hold as many"
+    )
+    live: NonNegative = Field(description="Buckets held beside the gradients themselves")
+    prefetch: NonNegative = Field(description="Sharded units gathered ahead of the one in use")
+    gathered: SomeParameters | None = Field(
+        default=None,
+        examples=["1 G"],
+        description="Parameters gathered at a time under stage 3, of a larger matrix all; whole layers if left out",
+    )
+    loss: Bytes = Field(description="Bytes kept per logit")
+
+
+class Spread(Sourced):
+    """How far real runs lie from what kernels and counts explain; standard deviations, relative."""
+
+    step: Share = Field(description="Of the step: releases, flags and settings that nobody recorded")
+    narrow: Share = Field(description="Of matrix products in fp8 and narrower, beyond that of their kernels")
+    experts: Share = Field(description="Of the step of a model with experts: how tokens are ordered, sent and dropped")
+    launch: Share = Field(description="Of the time the device waits for the host")
+    overlap: Share = Field(description="Of the shares of communication that hide, as a part of the communication")
+    memory: Share = Field(description="Of all memory: releases, flags and uses that no line of the ledger holds")
+    states: Share = Field(description="Of weights, gradients, optimizer states and buffers")
+    activations: Share = Field(description="Of activations, recompute and logits")
+    allocator: Share = Field(description="Of fragmentation, context and communicators")
+
+
+class Stack(Document):
+    """One training software, as it runs by default."""
+
+    schema_: Literal["costmodel/stack/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="Full name and version")
+    gradients: GradientType = Field(description="Type gradients are accumulated in")
+    reduced: GradientType | None = Field(
+        default=None, description="Type gradients are reduced over the network in; left out, as they are accumulated"
+    )
+    whole_sums: bool = Field(
+        default=False, description="Whether zero 1 and 2 all-reduce gradients and drop what other ranks keep"
+    )
+    zero: list[ZeroStage] = Field(min_length=1, description="Sharding stages it offers, its default first")
+    pipelined_zero: list[ZeroStage] | None = Field(
+        default=None, min_length=1, description="Those it offers in a pipeline, its default there first; left out, all"
+    )
+    recompute: list[Recompute] = Field(min_length=1, description="Recompute modes it offers, its default first")
+    recompute_modules: list[Module] = Field(
+        default_factory=list, description="What selective recompute can drop by name; absent: not chosen by name"
+    )
+    recompute_methods: list[Method] = Field(
+        default_factory=list, description="Full recompute of some layers: block, uniform; absent: of all or none"
+    )
+    offload: Offloading | None = Field(default=None, description="Host and drives as memory; absent: never used")
+    schedules: list[Schedule] = Field(
+        min_length=1, description="Pipeline schedules it offers; the first is taken of a measured run that names none"
+    )
+    post_validation: bool = Field(
+        default=False, description="Whether stages step on their own and check the gradient norm afterwards"
+    )
+    split_sends: bool = Field(
+        default=False,
+        description="Whether tp ranks that all hold the same send a part each to the next stage, which gathers it",
+    )
+    split_adapters: bool = Field(
+        default=False,
+        description="Whether tp cuts both matrices of an adapter; else only the one that meets what is cut",
+    )
+    context_parallel: list[ContextParallel] = Field(
+        default_factory=list, description="Ways of context parallelism it offers, its default first; left out, none"
+    )
+    sequence_parallel: bool = Field(description="Whether tensor parallelism comes with sequence parallelism by default")
+    vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this times tp")
+    states: States = Field(description="Bytes per parameter")
+    kernels: Kernels = Field(description="Which kernels run")
+    low_precision: LowPrecision | None = Field(
+        default=None, description="Linear maps in fp8 and narrower; absent: it has none"
+    )
+    overlap: Overlap = Field(description="What hides behind compute")
+    launch: Launch = Field(description="Host time")
+    runtime: Runtime = Field(description="Memory beside the model's tensors")
+    experts: ExpertKernels | None = Field(default=None, description="Mixture of experts; absent: not offered")
+    buckets: Buckets = Field(description="Grouping of traffic, and the loss")
+    spread: Spread = Field(description="Error beyond that of the kernels, for the band of an answer")
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    def zero_with(self, pp: float) -> list[ZeroStage]:
+        """Sharding stages it offers with so many pipeline stages, its default first."""
+        return self.zero if pp == 1 else self.pipelined_zero or self.zero

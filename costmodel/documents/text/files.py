@@ -1,0 +1,63 @@
+"""The text of a file, or of standard input: no larger than wanted, and UTF-8.
+
+A YAML text is held to a small size, since its reader takes long and makes much of every word; a table is not.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+import unicodedata
+from typing import TextIO
+
+from costmodel.documents.text.yaml_tree import MAXIMUM_BYTES
+from costmodel.ground.errors import Place, fail
+
+LARGEST_TABLE = 256_000_000  # bytes
+_UNSEEN = {"Cc", "Cf", "Zl", "Zp"}  # letters that control, turn round or end a line
+_HINTS: dict[type[Exception], str] = {
+    IsADirectoryError: "it is a folder; name a file in it",
+    FileNotFoundError: "name a file that is there",
+    PermissionError: "it may not be read by you",
+}
+
+
+def file_text(path: str, place: Place | None = None, *, largest: int = MAXIMUM_BYTES) -> str:
+    """The text of a file, or of standard input, of so many bytes at most."""
+    shown = Place("<stdin>" if path == "-" else path)
+    if any(unicodedata.category(letter) in _UNSEEN for letter in path):
+        raise fail("D001", "the name of the file holds characters that do not print", shown, "rename the file")
+    try:
+        if path != "-":
+            with open(path, "rb") as file:
+                data = file.read(largest + 1)
+        elif sys.stdin is None:
+            raise fail("D001", "there is no standard input", shown)
+        else:
+            data = _read(sys.stdin, largest)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        named = f"'{path}'" if place else "the file"
+        hint = _HINTS.get(type(error), "name a file that can be read")
+        raise fail("D001", f"{named} cannot be read: {reason}", place or shown, hint) from None
+    if len(data) > largest:
+        raise fail("D001", f"the file is over {largest / 1e6:.0f} MB", shown)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = len(data[data.rfind(b"\n", 0, error.start) + 1 : error.start].decode("utf-8", "replace")) + 1
+        place = Place(shown.file, line, column)
+        raise fail("D001", "the file is not UTF-8 text", place, "save it as UTF-8") from None
+
+
+def digest(text: str) -> str:
+    """Twelve letters that tell one text from another."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@functools.lru_cache(maxsize=1)
+def _read(stream: TextIO, largest: int) -> bytes:
+    """What stands in standard input, which can be read only once."""
+    return stream.buffer.read(largest + 1) or b""  # nothing comes from a stream that does not wait

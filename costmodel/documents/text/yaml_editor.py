@@ -1,0 +1,118 @@
+"""Documents changed in place: keys replaced or added, everything else, comments and order too, as it was written."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+
+from costmodel.documents.reader.folders import FOLDER_OF
+from costmodel.documents.reader.library import find
+from costmodel.documents.text.files import file_text
+
+OWN = "calibrate-"  # how the keys of sources begin that were made of tables of one's own
+_WIDTH = 120
+Changes = Mapping[tuple[str, ...], Mapping[str, Any]]
+
+
+def _yaml() -> YAML:
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = _WIDTH
+    return yaml
+
+
+def rewritten(text: str, changes: Changes, dropped: tuple[str, ...] = (), nowhere: str = "") -> str:
+    """The text with the entries at these paths changed: a key of an entry is replaced, added, or with None removed.
+
+    Before that, the parts that are dropped go, and from every entry the key that is to be nowhere. Sources made by
+    costmodel that nothing cites any more go, too.
+    """
+    yaml = _yaml()
+    tree = yaml.load(text)
+    for name in dropped:
+        tree.pop(name, None)
+    for entry in list(_entries(tree)):
+        _remove(entry, nowhere)
+    for path, values in changes.items():
+        _change(_entry(tree, path), values)
+    cited = {entry.get("source") for entry in _entries(tree)}
+    for name in [name for name in tree.get("sources", ()) if name.startswith(OWN) and name not in cited]:
+        _remove(tree["sources"], name)
+    written = io.StringIO()
+    yaml.dump(tree, written)
+    return written.getvalue()
+
+
+def _entries(tree: Any) -> Iterator[Any]:
+    """Every mapping in a tree."""
+    if isinstance(tree, Mapping):
+        yield tree
+        for part in tree.values():
+            yield from _entries(part)
+
+
+def _change(entry: Any, values: Mapping[str, Any]) -> None:
+    """An entry with these values: a mapping inside it keeps its comments and loses the keys it no longer has."""
+    for name, value in values.items():
+        if value is None:
+            _remove(entry, name)
+        elif isinstance(value, Mapping):
+            _set(entry, name, entry.get(name) or CommentedMap(), list(values))
+            gone = {known: None for known in entry[name] if known not in value}
+            _change(entry[name], {**value, **gone})
+        else:
+            _set(entry, name, value, list(values))
+
+
+def _remove(entry: Any, name: str) -> None:
+    """Without a key; the comment that stood behind it, often the heading of what follows, stays."""
+    if name not in entry:
+        return
+    position = list(entry).index(name)
+    holder, key = _tail(entry, name)
+    comment = holder.ca.items.pop(key, None)
+    entry.pop(name)
+    if comment and position:
+        holder, key = _tail(entry, list(entry)[position - 1])
+        holder.ca.items.setdefault(key, comment)
+
+
+def _tail(entry: Any, name: str) -> tuple[Any, str]:
+    """The mapping and key of the last line of what stands under a key."""
+    while isinstance(entry[name], Mapping) and entry[name]:
+        entry, name = entry[name], list(entry[name])[-1]
+    return entry, name
+
+
+def _set(entry: Any, name: str, value: Any, order: list[str]) -> None:
+    """A key where it stands, or a new one behind those it follows."""
+    if name in entry:
+        entry[name] = value
+        return
+    before = [known for known in order[: order.index(name)] if known in entry]
+    entry.insert(list(entry).index(before[-1]) + 1 if before else 0, name, value)
+
+
+def _entry(tree: Any, path: tuple[str, ...]) -> Any:
+    """The mapping at a path; made where there is none, before the sources so that they stay last."""
+    for name in path:
+        if name not in tree:
+            before = list(tree).index("sources") if "sources" in tree else len(tree)
+            tree.insert(before, name, CommentedMap())
+        tree = tree[name]
+    return tree
+
+
+def document_text(kind: str, name: str) -> str:
+    """The text of a document as it is found by its name."""
+    return file_text(str(find(kind, name)))
+
+
+def place_of(kind: str, name: str) -> Path:
+    """The file in the working folder that goes before every other document of that name."""
+    return Path(FOLDER_OF[kind]) / f"{name}.yaml"

@@ -1,0 +1,68 @@
+"""Gradients summed on servers instead of in a ring."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.ground.equation import Number, equation
+
+
+@equation
+def parameter_server_time(message: Number, workers: Number, servers: Number, bandwidth: Number) -> Number:
+    """Least time to sum gradients of n machines on themselves and k further machines.
+
+    t = 2 n (n − 1) / (n² + k n − 2 k) S/B, with k = n at most: that of an all-reduce for k = 0, S/B for k = n
+
+    Args:
+        message: bytes of the gradients of one machine, S [B]
+        workers: machines that compute, n [1]
+        servers: further machines that only sum, k [1]
+        bandwidth: of one machine, one way, B [B/s]
+
+    Returns:
+        time, t [s]
+
+    Example:
+        >>> round(float(parameter_server_time(1e9, 32.0, 16.0, 1e9)), 4)
+        1.3191
+
+    Holds: one full duplex interface for each machine; gradients are summed within the machine first; the processor
+        of a server adds as fast as they arrive, about three times as many bytes through its memory;
+        no estimate calls it
+
+    Source:
+        jiang-2020; composition
+
+    Monotone: increasing in message; decreasing in servers, bandwidth
+    """
+    further = np.minimum(servers, workers)
+    balance = workers**2 + further * np.maximum(workers - 2, 0.0)
+    return 2 * workers * (workers - 1) / balance * message / bandwidth
+
+
+@equation
+def central_server_time(message: Number, workers: Number, bandwidth: Number) -> Number:
+    """Time to sum gradients on one server, whose interface all workers share.
+
+    n S / B
+
+    Args:
+        message: bytes of the gradients of one worker, S [B]
+        workers: machines that compute, n [1]
+        bandwidth: of the server, one way, B [B/s]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> central_server_time(1e9, 32.0, 1e9)
+        32.0
+
+    Holds: full duplex, results go out as sums come in; reliable senders, for incast loses packets; no estimate calls it
+
+    Source:
+        jiang-2020; composition
+
+    Monotone: increasing in message, workers; decreasing in bandwidth
+    """
+    return workers * message / bandwidth

@@ -1,0 +1,346 @@
+"""Bytes each operation moves through the accelerator's memory."""
+
+from __future__ import annotations
+
+from costmodel.ground.equation import Number, equation
+
+
+@equation
+def matmul_bytes(m: Number, n: Number, k: Number, operand: Number, element: Number) -> Number:
+    """Bytes of a matrix product that reads both operands and writes the result once, whatever the type of either.
+
+    o (m k + k n) + e m n
+
+    Args:
+        m: rows of the result [1]
+        n: columns of the result [1]
+        k: inner dimension [1]
+        operand: bytes of an operand's element, of a narrow type with its share of the scales, o [B]
+        element: bytes of an element of the result, e [B]
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> matmul_bytes(4096.0, 4096.0, 4096.0, 2.0, 2.0)
+        100663296.0
+        >>> matmul_bytes(4096.0, 4096.0, 4096.0, 1.0, 2.0)
+        67108864.0
+
+    Source:
+        williams-2009; scaling-book; transformer-engine
+
+    Monotone: increasing in m, n, k, operand, element
+    """
+    return operand * (m * k + k * n) + element * m * n
+
+
+@equation
+def accumulated_bytes(n: Number, k: Number, gradient: Number) -> Number:
+    """Bytes of adding a weight-gradient product to the gradient that it finds.
+
+    2 g k n
+
+    Args:
+        n: columns of the weight [1]
+        k: rows of the weight [1]
+        gradient: bytes of an accumulated gradient, g, read and written [B]
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> accumulated_bytes(3.0, 5.0, 4.0)
+        120.0
+
+    Source:
+        megatron-lm gradient_accumulation_fusion; training-runs-fit
+
+    Holds:
+        adding comes at the end of a product's tiles, which end together, or in a pass of its own: nothing hides it
+
+    Pitfall:
+        it grows with weights, not tokens: with fp8 products of 2,048 tokens it takes as long as the product itself
+
+    Monotone: increasing in n, k, gradient
+    """
+    return 2 * gradient * k * n
+
+
+@equation
+def norm_traffic(
+    tokens: Number,
+    hidden: Number,
+    norms: Number,
+    additions: Number,
+    element: Number,
+    *,
+    dropout: bool,
+    fused: bool,
+    backward: bool,
+) -> Number:
+    """Bytes of the norms and the residual additions of a layer of two halves.
+
+    forward 2 e h (n + r + 1) per token (a norm reads and writes, an addition reads and writes the stream, and both
+    halves' outputs are read), backward e h (3 n + 2 r + 2) (a norm reads two and writes); dropout adds e h and 5 e h;
+    a norm that is not fused moves 3.1 e h and 9.75 e h
+
+    Args:
+        tokens: tokens [1]
+        hidden: width of the residual stream, h [1]
+        norms: normalisations of the stream in a layer, n [1]
+        additions: residual additions, r; one where the halves are parallel [1]
+        element: bytes of a 16-bit element, e [B]
+        dropout: bias and dropout fused into each residual addition, masks of one byte
+        fused: a norm in a single pass each way; else as measured of the kernels of 2021 to 2023
+        backward: the backward pass
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> norm_traffic(1.0, 8192.0, 2.0, 2.0, 2.0, dropout=False, fused=True, backward=False)
+        163840.0
+
+    Source:
+        count of reads and writes; korthikanti-2022 table 4; training-operators layernorm on A100
+
+    Monotone: increasing in tokens, hidden, norms, additions, element
+    """
+    masked = 0.0 if not dropout else 5.0 if backward else 1.0  # masks of one byte, and the branch read and written back
+    each = (3.0 if backward else 2.0) if fused else (9.75 if backward else 3.1)
+    return (each * norms + 2 * additions + 2 + masked) * element * tokens * hidden
+
+
+@equation
+def head_norm_traffic(
+    tokens: Number, heads: Number, kv_heads: Number, head_dim: Number, element: Number, *, backward: bool
+) -> Number:
+    """Bytes of normalising queries and keys head by head.
+
+    forward 2 e (a + k) d per token, backward 3 e (a + k) d
+
+    Args:
+        tokens: tokens [1]
+        heads: query heads, a [1]
+        kv_heads: key heads, k [1]
+        head_dim: width of a head, d [1]
+        element: bytes of an element, e [B]
+        backward: the backward pass
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> head_norm_traffic(1.0, 64.0, 8.0, 128.0, 2.0, backward=False)
+        36864.0
+
+    Holds:
+        fused kernels
+
+    Source:
+        count of reads and writes
+
+    Monotone: increasing in tokens, heads, kv_heads, head_dim, element
+    """
+    return (3.0 if backward else 2.0) * element * tokens * (heads + kv_heads) * head_dim
+
+
+@equation
+def mlp_traffic(tokens: Number, ffn_hidden: Number, element: Number, *, gated: bool, backward: bool) -> Number:
+    """Bytes of the MLP's activation function.
+
+    gated 3 e f per token forward and 5 e f backward, otherwise 2 e f and 3 e f
+
+    Args:
+        tokens: tokens [1]
+        ffn_hidden: inner width, f [1]
+        element: bytes of an element, e [B]
+        gated: SwiGLU and its kin instead of GELU
+        backward: the backward pass
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> mlp_traffic(1.0, 28672.0, 2.0, gated=True, backward=False)
+        172032.0
+
+    Source:
+        count of reads and writes
+
+    Monotone: increasing in tokens, ffn_hidden, element
+    """
+    forward_passes, backward_passes = (3.0, 5.0) if gated else (2.0, 3.0)
+    return (backward_passes if backward else forward_passes) * element * tokens * ffn_hidden
+
+
+@equation
+def rotary_traffic(tokens: Number, heads: Number, kv_heads: Number, head_dim: Number, element: Number) -> Number:
+    """Bytes of rotating queries and keys; backward rotates back and moves as many.
+
+    2 e (a + k) d per token
+
+    Args:
+        tokens: tokens [1]
+        heads: query heads, a [1]
+        kv_heads: key heads, k [1]
+        head_dim: width of a head, d [1]
+        element: bytes of an element, e [B]
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> rotary_traffic(1.0, 64.0, 8.0, 128.0, 2.0)
+        36864.0
+
+    Source:
+        count of reads and writes
+
+    Monotone: increasing in tokens, heads, kv_heads, head_dim, element
+    """
+    return 2 * element * tokens * (heads + kv_heads) * head_dim
+
+
+@equation
+def score_traffic(micro_batch: Number, sequence: Number, heads: Number, element: Number, *, backward: bool) -> Number:
+    """Bytes of an unfused softmax with mask and dropout.
+
+    3 e b a s² forward, 4 e b a s² backward
+
+    Args:
+        micro_batch: sequences, b [1]
+        sequence: tokens in a sequence, s [1]
+        heads: query heads, a [1]
+        element: bytes of an element, e [B]
+        backward: the backward pass
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> score_traffic(1.0, 2048.0, 12.0, 2.0, backward=False)
+        301989888.0
+
+    Holds:
+        attention that writes the scores out; fused kernels do not
+
+    Source:
+        training-runs-fit
+
+    Monotone: increasing in micro_batch, sequence, heads, element
+    """
+    return (4.0 if backward else 3.0) * element * micro_batch * heads * sequence * sequence
+
+
+@equation
+def loss_traffic(tokens: Number, vocab: Number, element: Number, *, fused: bool) -> Number:
+    """Bytes of the cross entropy over logits, forward and backward.
+
+    10 e V per token, 18 e V where its parts are separate kernels
+
+    Args:
+        tokens: tokens [1]
+        vocab: logits of a rank, V [1]
+        element: bytes of an element, e [B]
+        fused: few passes over the logits; else as measured of the vocabulary-parallel kernels of 2021 to 2023
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> loss_traffic(1.0, 1000.0, 2.0, fused=True)
+        20000.0
+
+    Source:
+        training-runs-fit; training-operators parallel cross entropy on A100
+
+    Monotone: increasing in tokens, vocab, element
+    """
+    return (10.0 if fused else 18.0) * element * tokens * vocab
+
+
+@equation
+def embedding_traffic(tokens: Number, hidden: Number, element: Number) -> Number:
+    """Bytes of looking tokens up, forward; the backward adds as many again into the gradient.
+
+    2 e h per token
+
+    Args:
+        tokens: tokens [1]
+        hidden: width of the residual stream, h [1]
+        element: bytes of an element, e [B]
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> embedding_traffic(1.0, 8192.0, 2.0)
+        32768.0
+
+    Source:
+        count of reads and writes; composition
+
+    Monotone: increasing in tokens, hidden, element
+    """
+    return 2 * element * tokens * hidden
+
+
+@equation
+def optimizer_traffic(updated: Number, held: Number, moments: Number, element: Number) -> Number:
+    """Bytes of an optimizer step: the shard that is updated, and clearing and norm of what is held.
+
+    (2 (w + s) + 1.5 w) per parameter updated (master and moments read and written, gradient read, 16-bit copy
+    written), 2 w per parameter held
+
+    Args:
+        updated: parameters this rank updates [1]
+        held: parameters whose gradients this rank holds [1]
+        moments: bytes of the optimizer's states for a parameter, s [B]
+        element: bytes of an fp32 number, w [B]
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> optimizer_traffic(100.0, 0.0, 8.0, 4.0)
+        3000.0
+
+    Source:
+        kingma-2015; training-runs-fit
+
+    Monotone: increasing in updated, held, moments, element
+    """
+    return updated * (2 * moments + 3.5 * element) + 2 * held * element
+
+
+@equation
+def attention_traffic(
+    micro_batch: Number, sequence: Number, heads: Number, kv_heads: Number, head_dim: Number, element: Number
+) -> Number:
+    """Bytes of fused attention, forward: queries, keys and values read once, the result written.
+
+    2 e b s d (a + k)
+
+    Args:
+        micro_batch: sequences, b [1]
+        sequence: tokens of each, s [1]
+        heads: query heads, a [1]
+        kv_heads: key and value heads, k [1]
+        head_dim: width of a head, d [1]
+        element: bytes of an element, e [B]
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> attention_traffic(1.0, 4096.0, 32.0, 8.0, 128.0, 2.0) / 1e6
+        83.88608
+
+    Source:
+        dao-2022
+
+    Monotone: increasing in micro_batch, sequence, heads, kv_heads, head_dim, element
+    """
+    return 2 * element * micro_batch * sequence * head_dim * (heads + kv_heads)

@@ -1,0 +1,167 @@
+"""Low-rank adapters on frozen weights: their parameters, what frozen weights take and what they spare."""
+
+from __future__ import annotations
+
+from costmodel.ground.equation import Number, equation
+
+
+@equation
+def adapter_parameters(rank: Number, n: Number, k: Number) -> Number:
+    """Parameters of the two thin matrices beside one weight matrix.
+
+    r (n + k)
+
+    Args:
+        rank: inner width of the adapter, r [1]
+        n: outputs of the matrix it adapts, as the rank holds it, n [1]
+        k: inputs of it, k [1]
+
+    Returns:
+        parameters [1]
+
+    Example:
+        >>> 2 * 32 * adapter_parameters(8.0, 4096.0, 4096.0)
+        4194304.0
+
+    Source:
+        hu-2021 §4
+
+    Monotone: increasing in rank, n, k
+    """
+    return rank * (n + k)
+
+
+@equation
+def packed_bytes(parameters: Number, packed: Number, scale: Number, group: Number, groups: Number) -> Number:
+    """Weights in 4-bit NormalFloat with a scale for each group, and these scales with fp32 scales of their own.
+
+    (q + s / g + 4 s / (g G)) Ψ: 4.127 bits for q = 0.5, s = 1, g = 64, G = 256
+
+    Args:
+        parameters: weights, Ψ [1]
+        packed: bytes of a packed weight alone, q [B]
+        scale: bytes of a scale, s; its own scale takes four times as much [B]
+        group: weights that share a scale, g [1]
+        groups: scales that share a scale of their own, G [1]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> round(packed_bytes(65e9, 0.5, 1.0, 64.0, 256.0) / 1e9, 1)
+        33.5
+
+    Source:
+        dettmers-2023 §3
+
+    Monotone: increasing in parameters, packed, scale; decreasing in group, groups
+    """
+    return (packed + scale / group + 4 * scale / (group * groups)) * parameters
+
+
+@equation
+def dequantise_traffic(parameters: Number, packed: Number, compute: Number) -> Number:
+    """Bytes of turning packed weights back into what the matmuls read.
+
+    (q + c) Ψ
+
+    Args:
+        parameters: weights, Ψ [1]
+        packed: bytes of a packed weight with its share of the scales, q [B]
+        compute: bytes of a weight as the matmuls read it, c [B]
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> dequantise_traffic(1e9, 0.5, 2.0) / 1e9
+        2.5
+
+    Source:
+        dettmers-2023; count of reads and writes
+
+    Monotone: increasing in parameters, packed, compute
+    """
+    return (packed + compute) * parameters
+
+
+@equation
+def frozen_flop(forward: Number) -> Number:
+    """Work of a training step in weights that get no gradient: forward, and the gradient of the input.
+
+    2 F, so 4 N D where training all of it takes 6 N D
+
+    Args:
+        forward: forward work, F [FLOP]
+
+    Returns:
+        work [FLOP]
+
+    Example:
+        >>> frozen_flop(2.0 * 7e9)
+        28000000000.0
+
+    Source:
+        hu-2021; composition
+
+    Pitfall:
+        6 N D counts a weight gradient that is never computed, and makes the MFU of LoRA half as high again
+
+    Monotone: increasing in forward
+    """
+    return 2 * forward
+
+
+@equation
+def adapter_traffic(tokens: Number, width: Number, element: Number) -> Number:
+    """Bytes of adding an adapter's result to that of the matrix beside it.
+
+    3 e w per token: both read, the sum written
+
+    Args:
+        tokens: tokens [1]
+        width: outputs of the matrix forward, its inputs backward, w [1]
+        element: bytes of an element, e [B]
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> adapter_traffic(1.0, 4096.0, 2.0)
+        24576.0
+
+    Holds:
+        not fused into the products
+
+    Source:
+        count of reads and writes
+
+    Monotone: increasing in tokens, width, element
+    """
+    return 3 * element * width * tokens
+
+
+@equation
+def adapter_activations(tokens: Number, rank: Number, element: Number) -> Number:
+    """Results between the two thin matrices of an adapter.
+
+    e r per token
+
+    Args:
+        tokens: tokens of a micro-batch [1]
+        rank: inner width of an adapter, r [1]
+        element: bytes of an element, e [B]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> adapter_activations(7.0, 16.0, 2.0)
+        224.0
+
+    Source:
+        count of tensors
+
+    Monotone: increasing in tokens, rank, element
+    """
+    return element * rank * tokens

@@ -1,0 +1,175 @@
+"""States and activations on the host or its drives: bytes over the link, and the update there."""
+
+from __future__ import annotations
+
+from costmodel.equations.kernels.flop import FLOP_PER_MAC
+from costmodel.ground.equation import Number, equation
+
+
+@equation
+def link_time(nbytes: Number, link: Number, share: Number) -> Number:
+    """Time of bytes over the link to the host, or to its drives, one way.
+
+    S / (η B)
+
+    Args:
+        nbytes: bytes of one rank, S [B]
+        link: rate of the link, one way, B [B/s]
+        share: share of it that large copies reach, η [1]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> round(link_time(2.0075e9, 55e9, 1.0), 4)
+        0.0365
+
+    Holds:
+        large pinned buffers; no other rank on the same link
+
+    Source:
+        ren-2021; ml-engineering
+
+    Monotone: increasing in nbytes; decreasing in link, share
+    """
+    return nbytes / (share * link)
+
+
+@equation
+def host_update_traffic(parameters: Number, gradient: Number, state: Number, compute: Number) -> Number:
+    """Bytes of an optimizer step through the host's memory.
+
+    (g + 2 s + c) Ψ: gradients read, states read and written, the 16-bit copy written
+
+    Args:
+        parameters: parameters updated, Ψ [1]
+        gradient: bytes of a gradient, g [B]
+        state: bytes of master copy and moments, s [B]
+        compute: bytes of a weight as the matmuls read it, c [B]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> host_update_traffic(1.0, 4.0, 12.0, 2.0)
+        30.0
+
+    Source:
+        ren-2021; composition
+
+    Monotone: increasing in parameters, gradient, state, compute
+    """
+    return (gradient + 2 * state + compute) * parameters
+
+
+@equation
+def host_update_time(nbytes: Number, ranks: Number, bandwidth: Number) -> Number:
+    """Time of the optimizer step of all ranks of a node on their one host.
+
+    n S / B
+
+    Args:
+        nbytes: bytes of one rank through the host's memory, S [B]
+        ranks: accelerators of the node, n [1]
+        bandwidth: of the host's memory, B [B/s]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> round(host_update_time(30 * 8.03e9 / 8, 8.0, 300e9), 2)
+        0.8
+
+    Holds:
+        vectorised Adam on enough cores to fill the memory's bandwidth
+
+    Source:
+        ren-2021
+
+    Monotone: increasing in nbytes, ranks; decreasing in bandwidth
+    """
+    return ranks * nbytes / bandwidth
+
+
+@equation
+def offload_intensity(sequence: Number, micro_batch: Number, nbytes: Number) -> Number:
+    """FLOP for each byte that a parameter sends over the link in a step of one micro-batch, with full recompute.
+
+    8 s b / S: s b for weights and gradients (8 B), a quarter of it for optimizer states (32 B)
+
+    Args:
+        sequence: tokens in a sequence, s [1]
+        micro_batch: sequences in a forward pass, b [1]
+        nbytes: bytes of a parameter over the link, both ways, S [B]
+
+    Returns:
+        intensity [FLOP/B]
+
+    Example:
+        >>> offload_intensity(1024.0, 1.0, 8.0), offload_intensity(1024.0, 1.0, 32.0)
+        (1024.0, 256.0)
+
+    Holds: 8 FLOP a token and parameter: forward twice, backward twice as much; for reference, no estimate calls it
+
+    Source:
+        rajbhandari-2021 §4
+
+    Monotone: increasing in sequence, micro_batch; decreasing in nbytes
+    """
+    return 4 * FLOP_PER_MAC * sequence * micro_batch / nbytes
+
+
+@equation
+def checkpoint_intensity(hidden: Number, count: Number, element: Number) -> Number:
+    """FLOP for each byte of activation checkpoints over the link.
+
+    48 h c / e: 24 h c of 16-bit checkpoints
+
+    Args:
+        hidden: width of the residual stream, h [1]
+        count: layers for each checkpoint, c [1]
+        element: bytes of an element, e [B]
+
+    Returns:
+        intensity [FLOP/B]
+
+    Example:
+        >>> checkpoint_intensity(8192.0, 1.0, 2.0) / 8192
+        24.0
+
+    Holds: layers of 12 h² parameters; for reference, no estimate calls it
+
+    Source:
+        rajbhandari-2021 §4
+
+    Monotone: increasing in hidden, count; decreasing in element
+    """
+    return 24 * FLOP_PER_MAC * hidden * count / element
+
+
+@equation
+def offload_efficiency(intensity: Number, bandwidth: Number, peak: Number) -> Number:
+    """Share of the time a rank computes when its bytes over the link hide behind nothing.
+
+    i B / (i B + P)
+
+    Args:
+        intensity: FLOP for each byte over the link, i [FLOP/B]
+        bandwidth: of the link, for one rank, B [B/s]
+        peak: rate the rank would reach without, P [FLOP/s]
+
+    Returns:
+        share [1]
+
+    Example:
+        >>> round(offload_efficiency(1024.0, 68.36e9, 70e12), 2)
+        0.5
+
+    Source:
+        rajbhandari-2021 §4
+
+    Holds: for reference, no estimate calls it
+
+    Monotone: increasing in intensity, bandwidth; decreasing in peak
+    """
+    return intensity * bandwidth / (intensity * bandwidth + peak)

@@ -1,0 +1,306 @@
+"""Bytes of weights, gradients and optimizer states by precision and sharding stage."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from costmodel.ground.choices import Zero
+from costmodel.ground.equation import Number, equation
+
+
+@equation
+def weight_bytes(
+    parameters: Number, weight: Number, compute: Number, dp: Number, *, zero: Zero, sharded_master: bool
+) -> Number:
+    """Weights a rank keeps for the whole step.
+
+    zero 3: w Ψ / N; otherwise w Ψ, or w Ψ / N + c Ψ where only the 16-bit copy is whole
+
+    Args:
+        parameters: parameters of the rank before sharding over dp, Ψ [1]
+        weight: bytes of a kept weight, w [B]
+        compute: bytes of a weight as the matmuls read it, c [B]
+        dp: data-parallel degree, N [1]
+        zero: sharding stage
+        sharded_master: the kept weight is the optimizer's, always sharded, and the matmuls read a copy (FSDP)
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> weight_bytes(7.5e9, 2.0, 2.0, 64.0, zero=3, sharded_master=False) / 1e9
+        0.234375
+
+    Source:
+        rajbhandari-2020 table 1; zhao-2023
+
+    Pitfall:
+        weights are not the states: 70 B are 140 GB in bf16 but 1120 GB to train (16 B a parameter), 17.5 GB a rank
+        under zero 3 at N = 64, before activations and gathered layers
+
+    Monotone: increasing in parameters, weight
+    """
+    if zero == 3:
+        return weight * parameters / dp
+    if sharded_master and zero > 0:
+        return weight * parameters / dp + compute * parameters
+    return weight * parameters
+
+
+@equation
+def gradient_bytes(parameters: Number, gradient: Number, dp: Number, *, zero: Zero) -> Number:
+    """Gradients a rank keeps until the optimizer step.
+
+    g Ψ, from stage 2 on g Ψ / N
+
+    Args:
+        parameters: parameters of the rank before sharding over dp, Ψ [1]
+        gradient: bytes of an accumulated gradient, g [B]
+        dp: data-parallel degree, N [1]
+        zero: sharding stage
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> gradient_bytes(7.5e9, 2.0, 64.0, zero=2) / 1e9
+        0.234375
+
+    Holds:
+        Megatron's distributed optimizer keeps the whole buffer and counts as stage 1
+
+    Source:
+        rajbhandari-2020 table 1; megatron-lm dist_optimizer.md
+
+    Monotone: increasing in parameters, gradient
+    """
+    return gradient * parameters / (dp if zero >= 2 else 1.0)
+
+
+@equation
+def gradient_copy_bytes(parameters: Number, gradient: Number, dp: Number, *, of: Literal["all", "shard"]) -> Number:
+    """The same gradients in the other width, where the optimizer keeps both.
+
+    all: g Ψ / 2, those of backward in 16 bits beside their fp32 sum; shard: 2 g Ψ / N, in fp32 for the update
+
+    Args:
+        parameters: parameters of the rank before sharding over dp, Ψ [1]
+        gradient: bytes of an accumulated gradient, g [B]
+        dp: data-parallel degree, N [1]
+        of: what is kept twice
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> gradient_copy_bytes(1e9, 4.0, 8.0, of="all") / 1e9, gradient_copy_bytes(1e9, 2.0, 8.0, of="shard") / 1e9
+        (2.0, 0.5)
+
+    Source:
+        deepspeed runtime/bf16_optimizer.py, runtime/zero/stage_1_and_2.py
+
+    Monotone: increasing in parameters, gradient
+    """
+    return gradient * parameters / 2 if of == "all" else 2 * gradient * parameters / dp
+
+
+@equation
+def optimizer_bytes(parameters: Number, master: Number, moments: Number, dp: Number, *, zero: Zero) -> Number:
+    """Master weights and moments a rank keeps.
+
+    (w + s) Ψ, from stage 1 on (w + s) Ψ / N
+
+    Args:
+        parameters: parameters of the rank before sharding over dp, Ψ [1]
+        master: bytes of the master copy, w; 0 where the kept weight is it [B]
+        moments: bytes of the optimizer's states for a parameter, s [B]
+        dp: data-parallel degree, N [1]
+        zero: sharding stage
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> optimizer_bytes(7.5e9, 4.0, 8.0, 64.0, zero=1) / 1e9
+        1.40625
+
+    Source:
+        rajbhandari-2020 table 1
+
+    Pitfall:
+        "zero 1 saves 4×, zero 2 8×" are limits at N → ∞ of 2 + 2 + 12 bytes: 3.82× and 7.21× at N = 64, 2.91× and
+        4.27× at N = 8; with fp32 gradients (2 + 4 + 12) zero 1 never reaches 3×
+
+    Monotone: increasing in parameters, master, moments
+    """
+    return (master + moments) * parameters / (dp if zero >= 1 else 1.0)
+
+
+@equation
+def gathered_bytes(unit: Number, compute: Number, gradient: Number, prefetch: Number) -> Number:
+    """Unsharded units in flight under stage 3: weights in use and prefetched, gradients being reduced.
+
+    (1 + q) c P + 2 g P
+
+    Args:
+        unit: parameters of one unit, P [1]
+        compute: bytes of a gathered weight, c [B]
+        gradient: bytes of a gradient on the wire, g [B]
+        prefetch: units gathered ahead, q [1]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> gathered_bytes(855654400.0, 2.0, 2.0, 1.0) / 1e9
+        6.8452352
+
+    Source:
+        zhao-2023; torchtitan fsdp.md
+
+    Monotone: increasing in unit, compute, gradient, prefetch
+    """
+    return (1 + prefetch) * compute * unit + 2 * gradient * unit
+
+
+@equation
+def matrices_bytes(unit: Number, matrix: Number, compute: Number, gradient: Number) -> Number:
+    """Weights that are whole under a stage 3 that gathers nothing ahead, and the gradient of the largest of them.
+
+    c P + g M
+
+    Args:
+        unit: parameters that are whole at a time, P [1]
+        matrix: parameters of the largest matrix, M [1]
+        compute: bytes of a gathered weight, c [B]
+        gradient: bytes of a gradient on the wire, g [B]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> matrices_bytes(1677721600.0, 1677721600.0, 2.0, 2.0) / 1e9
+        6.7108864
+
+    Source:
+        deepspeed
+
+    Pitfall:
+        the copy that is reduced is counted apart: in its bucket, or on one rank as the gradient that is kept
+
+    Monotone: increasing in unit, matrix, compute, gradient
+    """
+    return compute * unit + gradient * matrix
+
+
+@equation
+def gradient_traffic(parameters: Number, gradient: Number) -> Number:
+    """Gradients handed to the network once, as one buffer.
+
+    g Ψ
+
+    Args:
+        parameters: parameters of the rank before sharding over dp, Ψ [1]
+        gradient: bytes of a gradient on the wire, g [B]
+
+    Returns:
+        buffer [B]
+
+    Example:
+        >>> gradient_traffic(8.03e9, 2.0)
+        16060000000.0
+
+    Source:
+        li-2020; rajbhandari-2020 §7
+
+    Pitfall:
+        "DDP 2×, FSDP 3× the model" is bytes sent a rank, times (N − 1)/N, of bf16 weights and gradients in one
+        micro-batch; fp32 gradients make both 8 bytes a parameter, more micro-batches repeat FSDP's gathers
+
+    Monotone: increasing in parameters, gradient
+    """
+    return gradient * parameters
+
+
+@equation
+def update_bytes(updated: Number, step_gradient: Number, roots: Number, root: Number, of_backward: Number) -> Number:
+    """What the optimizer's step holds for a moment, beyond what backward held, which is gone by then.
+
+    max((g + n r) Ψ − A, 0)
+
+    Args:
+        updated: parameters that the rank updates, Ψ [1]
+        step_gradient: bytes of the gradient that the step makes of each, g [B]
+        roots: tensors as large as the root of the second moment that it holds of all, n [1]
+        root: bytes of that root, r [B]
+        of_backward: activations, logits and gathered weights of backward, A [B]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> round(float(update_bytes(1.8e9, 4.0, 2.0, 4.0, 4e9)) / 1e9, 1)
+        17.6
+
+    Source:
+        internevo hybrid_zero_optim.py, fsdp_optimizer.py; torch-2.0 optim/adamw.py
+
+    Pitfall:
+        a step that is fused works in place; one by lists of tensors holds the root for all of them
+
+    Monotone: increasing in updated, step_gradient, roots, root; decreasing in of_backward
+    """
+    return np.maximum((step_gradient + roots * root) * updated - of_backward, 0.0)
+
+
+@equation
+def overhead_bytes(context: Number, communicators: Number, communicator: Number) -> Number:
+    """Memory that no tensor holds: driver context, libraries, communicators.
+
+    context + n × communicator
+
+    Args:
+        context: driver context, loaded kernels, workspaces [B]
+        communicators: communicators a rank opens, n [1]
+        communicator: buffers of one [B]
+
+    Returns:
+        bytes outside the caching allocator [B]
+
+    Example:
+        >>> overhead_bytes(2.0**30, 4.0, 4e8) / 2**30
+        2.4901161193847656
+
+    Source:
+        ml-engineering; aiconfigurator
+
+    Monotone: increasing in context, communicators, communicator
+    """
+    return context + communicators * communicator
+
+
+@equation
+def reserved_bytes(allocated: Number, fragmentation: Number) -> Number:
+    """What the caching allocator holds back beyond what tensors use.
+
+    φ × allocated
+
+    Args:
+        allocated: bytes tensors use at the peak [B]
+        fragmentation: share held back, φ [1]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> reserved_bytes(40e9, 0.05)
+        2000000000.0
+
+    Source:
+        composition
+
+    Monotone: increasing in allocated, fragmentation
+    """
+    return fragmentation * allocated

@@ -1,0 +1,330 @@
+"""Collectives: bytes on the wire, time by algorithm, groups on a topology, nccl-tests' bandwidths."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from costmodel.ground.equation import Number, equation
+
+Operation = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "send"]
+
+
+@equation
+def wire_bytes(message: Number, ranks: Number, *, operation: Operation) -> Number:
+    """Bytes one rank sends in a bandwidth-optimal collective.
+
+    all-reduce 2 (n − 1)/n S; reduce-scatter, all-gather, all-to-all (n − 1)/n S; broadcast, send S
+
+    Args:
+        message: the full buffer, S, as nccl-tests counts it [B]
+        ranks: ranks in the group, n [1]
+        operation: which collective
+
+    Returns:
+        bytes sent by a rank [B]
+
+    Example:
+        >>> wire_bytes(1e9, 8.0, operation="all_reduce")
+        1750000000.0
+
+    Source:
+        thakur-2005; nccl-tests PERFORMANCE.md
+
+    Pitfall:
+        "a ring moves O(n) bytes" is wrong: a rank sends 2 (n − 1)/n S, under 2 S however large the group
+
+    Monotone: increasing in message, ranks
+    """
+    share = (ranks - 1) / ranks
+    if operation == "all_reduce":
+        return 2 * share * message
+    if operation in ("broadcast", "send"):
+        return message * np.minimum(ranks - 1, 1)
+    return share * message
+
+
+@equation
+def ring_steps(ranks: Number, *, operation: Operation) -> Number:
+    """Steps of a ring, each of which waits for a neighbour.
+
+    all-reduce 2 (n − 1), otherwise n − 1; a send is one
+
+    Args:
+        ranks: ranks in the group, n [1]
+        operation: which collective
+
+    Returns:
+        steps in sequence [1]
+
+    Example:
+        >>> ring_steps(64.0, operation="all_reduce")
+        126.0
+
+    Source:
+        thakur-2005
+
+    Monotone: increasing in ranks
+    """
+    if operation == "send":
+        return np.minimum(ranks - 1, 1)
+    return (2.0 if operation == "all_reduce" else 1.0) * (ranks - 1)
+
+
+@equation
+def ring_time(message: Number, ranks: Number, bandwidth: Number, latency: Number, *, operation: Operation) -> Number:
+    """Time of a ring collective: latency grows with the group, bytes per rank do not.
+
+    all-reduce 2 (n − 1) (α + S / (n B)); reduce-scatter, all-gather (n − 1) (α + S / (n B))
+
+    Args:
+        message: the full buffer, S [B]
+        ranks: ranks in the group, n [1]
+        bandwidth: of one rank, one way, B [B/s]
+        latency: of one step, α [s]
+        operation: which collective
+
+    Returns:
+        from first send to last receive [s]
+
+    Example:
+        >>> round(ring_time(1e9, 8.0, 360e9, 5e-6, operation="all_reduce"), 7)
+        0.0049311
+
+    Source:
+        thakur-2005 §4; nccl-tests PERFORMANCE.md
+
+    Pitfall:
+        "the latency of ring all-reduce is O(log n)" is wrong: 2 (n − 1) steps follow each other; trees take log₂ n
+
+    Monotone: increasing in message, ranks, latency; decreasing in bandwidth
+    """
+    return (
+        ring_steps(ranks, operation=operation) * latency + wire_bytes(message, ranks, operation=operation) / bandwidth
+    )
+
+
+@equation
+def tree_all_reduce_time(message: Number, ranks: Number, bandwidth: Number, latency: Number) -> Number:
+    """Time of a pipelined double binary tree: latency grows with the logarithm of the group.
+
+    2 log₂ n α + 2 S / B
+
+    Args:
+        message: the full buffer, S [B]
+        ranks: ranks in the group, n [1]
+        bandwidth: of one rank, one way, B [B/s]
+        latency: of one level, α [s]
+
+    Returns:
+        from first send to last receive [s]
+
+    Example:
+        >>> round(float(tree_all_reduce_time(1e6, 64.0, 40e9, 5e-6)) * 1e6, 1)
+        110.0
+
+    Holds:
+        messages long enough to be cut into a pipeline
+
+    Source:
+        sanders-2009; nccl-2.30 tuning.cc
+
+    Monotone: increasing in message, ranks, latency; decreasing in bandwidth
+    """
+    return np.where(ranks > 1, 2 * np.log2(ranks) * latency + 2 * message / bandwidth, 0.0)
+
+
+@equation
+def broadcast_time(message: Number, ranks: Number, bandwidth: Number, latency: Number, pieces: Number) -> Number:
+    """Time of a broadcast down a pipelined chain.
+
+    (n − 2 + k) (α + S / (k B))
+
+    Args:
+        message: bytes every rank ends with, S [B]
+        ranks: ranks in the group, n [1]
+        bandwidth: of one rank, one way, B [B/s]
+        latency: of one hop, α [s]
+        pieces: pieces the message is cut into, k [1]
+
+    Returns:
+        from first send to last receive [s]
+
+    Example:
+        >>> round(float(broadcast_time(1e9, 8.0, 100e9, 5e-6, 64.0)) * 1e3, 2)
+        11.29
+
+    Source:
+        thakur-2005
+
+    Holds: for reference, no estimate calls it
+
+    Monotone: increasing in message, ranks, latency; decreasing in bandwidth
+    """
+    return np.where(ranks > 1, (ranks - 2 + pieces) * (latency + message / (pieces * bandwidth)), 0.0)
+
+
+@equation
+def group_latency(ranks: Number, start: Number, hop: Number) -> Number:
+    """Fixed time of a collective inside a scale-up domain.
+
+    α = a₀ + a₁ (n − 1), nothing for a group of one
+
+    Args:
+        ranks: ranks in the group, n [1]
+        start: of a call, a₀ [s]
+        hop: for each further rank, a₁ [s]
+
+    Returns:
+        latency, α [s]
+
+    Example:
+        >>> round(float(group_latency(8.0, 8.2e-6, 1.8e-6)) * 1e6, 1)
+        20.8
+
+    Source:
+        kernel-fit
+
+    Monotone: increasing in ranks, start, hop
+    """
+    return np.where(ranks > 1, start + hop * (ranks - 1), 0.0)
+
+
+@equation
+def blended_time(latency: Number, wire: Number, bandwidth: Number, blend: Number) -> Number:
+    """Time of a collective whose latency and bandwidth regimes meet softly, as measured.
+
+    α + w + c √(α w), w = wire bytes / B
+
+    Args:
+        latency: fixed time, α [s]
+        wire: bytes a rank sends [B]
+        bandwidth: wire rate that large messages reach, B [B/s]
+        blend: softness of the corner, c [1]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> round(float(blended_time(20.8e-6, 2 * 7 / 8 * 2**20, 232e9, 1.4)) * 1e6, 1)
+        46.7
+
+    Source:
+        kernel-fit
+
+    Monotone: increasing in latency, wire, blend; decreasing in bandwidth
+    """
+    transfer = wire / bandwidth
+    return latency + transfer + blend * np.sqrt(latency * transfer)
+
+
+@equation
+def handled_bytes(wire: Number, ranks: Number, own: Number) -> Number:
+    """Bytes a rank sends, and the part of the buffer that it keeps, which is copied or added up all the same.
+
+    w (1 + κ / (n − 1)): of n parts n − 1 are sent and one stays
+
+    Args:
+        wire: bytes a rank sends, w [B]
+        ranks: ranks in the group, n [1]
+        own: what a kept byte costs over a sent one, κ [1]
+
+    Returns:
+        bytes that take time [B]
+
+    Example:
+        >>> float(handled_bytes(1.5e9, 4.0, 0.6))
+        1800000000.0
+
+    Source:
+        kernel-fit
+
+    Pitfall:
+        one bandwidth for groups of every size is off by a third between 2 and 8 GPUs; the part that stays explains it
+
+    Monotone: increasing in wire, own; decreasing in ranks
+    """
+    return wire * (1 + own / np.maximum(ranks - 1, 1))
+
+
+@equation
+def algorithm_bandwidth(message: Number, time: Number) -> Number:
+    """Bytes of the buffer over time, as nccl-tests prints algbw.
+
+    S / t
+
+    Args:
+        message: the full buffer, S [B]
+        time: of the collective, t [s]
+
+    Returns:
+        algbw [B/s]
+
+    Example:
+        >>> algorithm_bandwidth(1e9, 0.01)
+        100000000000.0
+
+    Source:
+        nccl-tests PERFORMANCE.md
+
+    Monotone: increasing in message; decreasing in time
+    """
+    return message / time
+
+
+@equation
+def bus_bandwidth(message: Number, ranks: Number, time: Number, *, operation: Operation) -> Number:
+    """Rate a link must have carried, as nccl-tests prints busbw; comparable across group sizes.
+
+    wire bytes / t
+
+    Args:
+        message: the full buffer, S [B]
+        ranks: ranks in the group, n [1]
+        time: of the collective, t [s]
+        operation: which collective
+
+    Returns:
+        busbw [B/s]
+
+    Example:
+        >>> round(bus_bandwidth(2.0**32, 8.0, 32.136e-3, operation="all_reduce") / 1e9, 2)
+        233.89
+
+    Source:
+        nccl-tests PERFORMANCE.md
+
+    Monotone: increasing in message, ranks; decreasing in time
+    """
+    return wire_bytes(message, ranks, operation=operation) / time
+
+
+@equation
+def activation_message(tokens: Number, hidden: Number, element: Number) -> Number:
+    """Activations of a micro-batch at a layer's boundary: what tensor and pipeline parallelism exchange.
+
+    e h per token
+
+    Args:
+        tokens: tokens of a micro-batch [1]
+        hidden: width of the residual stream, h [1]
+        element: bytes of an element, e [B]
+
+    Returns:
+        buffer [B]
+
+    Example:
+        >>> activation_message(3200.0, 4096.0, 2.0) / 1e6
+        26.2144
+
+    Source:
+        korthikanti-2022 §4.2
+
+    Pitfall:
+        two all-reduces a layer are the forward pass alone: four with backward, six with full recompute; and the buffer
+        is not what crosses the wire, 2 (t − 1)/t of it does: 1.5 times at t = 4
+
+    Monotone: increasing in tokens, hidden, element
+    """
+    return element * hidden * tokens

@@ -1,0 +1,173 @@
+"""Groups of ranks laid over scale-up domains: how many they reach across, and who shares one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.equations.parallelism.counts import common_divisor
+from costmodel.ground.equation import Number, equation
+
+
+@equation
+def group_place(period: Number, width: Number, domain: Number) -> Number:
+    """Place in its domain where that group begins which reaches across the most domains.
+
+    D − 1 − (gcd(P, D) − w)⁺
+
+    Args:
+        period: ranks after which the same comes again, of a group of n ranks every s it is n s, P [1]
+        width: groups that begin side by side, w [1]
+        domain: accelerators in a scale-up domain, D [1]
+
+    Returns:
+        place of its first member in its domain, from 0 [1]
+
+    Example:
+        >>> float(group_place(6.0, 1.0, 8.0))
+        6.0
+
+    Source:
+        composition
+
+    Holds: all ranks of all domains taken; then by enumeration
+
+    Pitfall: of 6 ranks on nodes of 8 every second group has two in one node and four in the next
+    """
+    place: Number = domain - 1 - np.maximum(common_divisor(period, domain) - width, 0)
+    return place
+
+
+@equation
+def domains_spanned(ranks: Number, stride: Number, domain: Number, place: Number) -> Number:
+    """Scale-up domains a group reaches across.
+
+    min(⌊(f + (n − 1) s) / D⌋ + 1, n), at least 1
+
+    Args:
+        ranks: ranks in the group, n [1]
+        stride: distance of neighbours of the group in the order of ranks, s [1]
+        domain: accelerators in a scale-up domain, D [1]
+        place: of its first member in its domain, from 0, f [1]
+
+    Returns:
+        domains, k [1]
+
+    Example:
+        >>> float(domains_spanned(16.0, 4.0, 8.0, 3.0))
+        8.0
+        >>> float(domains_spanned(6.0, 1.0, 8.0, 6.0))
+        2.0
+
+    Source:
+        megatron-lm parallel_state.py; composition
+
+    Monotone: increasing in ranks, place
+    """
+    domains: Number = np.maximum(np.minimum(np.floor((place + (ranks - 1) * stride) / domain) + 1, ranks), 1)
+    return domains
+
+
+@equation
+def first_inside(stride: Number, domain: Number, place: Number) -> Number:
+    """Members of a long group in the domain where it begins.
+
+    ⌊(D − 1 − f) / s⌋ + 1
+
+    Args:
+        stride: distance of neighbours of the group in the order of ranks, s [1]
+        domain: accelerators in a scale-up domain, D [1]
+        place: of its first member in its domain, from 0, f [1]
+
+    Returns:
+        members, h [1]
+
+    Example:
+        >>> float(first_inside(1.0, 8.0, 6.0))
+        2.0
+
+    Source:
+        composition
+    """
+    return np.floor((domain - 1 - place) / stride) + 1
+
+
+@equation
+def ranks_inside(ranks: Number, stride: Number, domain: Number, first: Number, domains: Number) -> Number:
+    """Members of a group in the domain that holds the most of them.
+
+    n in one domain; else min(⌈D / s⌉, max(h, n − h))
+
+    Args:
+        ranks: ranks in the group, n [1]
+        stride: distance of neighbours of the group in the order of ranks, s [1]
+        domain: accelerators in a scale-up domain, D [1]
+        first: members in the domain where it begins, h [1]
+        domains: domains the group reaches across [1]
+
+    Returns:
+        members in one domain [1]
+
+    Example:
+        >>> float(ranks_inside(16.0, 4.0, 8.0, 2.0, 8.0))
+        2.0
+        >>> float(ranks_inside(6.0, 1.0, 8.0, 2.0, 2.0))
+        4.0
+
+    Source:
+        megatron-lm parallel_state.py; composition
+    """
+    most = np.minimum(np.ceil(domain / stride), np.maximum(first, ranks - first))
+    return np.where(domains > 1, most, ranks)
+
+
+@equation
+def domains_filled(ranks: Number, inside: Number) -> Number:
+    """Scale-up domains that so many ranks fill.
+
+    ⌈n / g⌉
+
+    Args:
+        ranks: ranks in the group, n [1]
+        inside: members in one domain, g [1]
+
+    Returns:
+        domains, k [1]
+
+    Example:
+        >>> float(domains_filled(16.0, 2.0))
+        8.0
+
+    Source:
+        composition
+
+    Monotone: increasing in ranks; decreasing in inside
+    """
+    return np.ceil(ranks / inside)
+
+
+@equation
+def fewest_inside(ranks: Number, first: Number, domains: Number, inside: Number) -> Number:
+    """Members of a group in the domain that holds the fewest, whose interfaces carry the most each.
+
+    n in one domain; else min(h, n − h − (k − 2) g), at least 1
+
+    Args:
+        ranks: ranks in the group, n [1]
+        first: members in the domain where it begins, h [1]
+        domains: domains the group reaches across, k [1]
+        inside: members in a full domain, g [1]
+
+    Returns:
+        members, g where every domain is full [1]
+
+    Example:
+        >>> float(fewest_inside(14.0, 2.0, 3.0, 8.0))
+        2.0
+        >>> float(fewest_inside(12.0, 8.0, 2.0, 8.0))
+        4.0
+
+    Source:
+        composition
+    """
+    fewest = np.maximum(np.minimum(first, ranks - first - (domains - 2) * inside), 1)
+    return np.where(domains > 1, fewest, ranks)

@@ -1,0 +1,348 @@
+"""Counting: so many of a thing, a thing in so many parts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.ground.equation import Number, equation
+
+
+@equation
+def repeated(count: Number, amount: Number) -> Number:
+    """So many times one amount.
+
+    n x
+
+    Args:
+        count: how many, n [1]
+        amount: of one, x [u]
+
+    Returns:
+        of all [u]
+
+    Example:
+        >>> repeated(80.0, 2.5)
+        200.0
+
+    Source:
+        composition
+
+    Monotone: increasing in count, amount
+    """
+    return count * amount
+
+
+@equation
+def divided(amount: Number, parts: Number) -> Number:
+    """One of several equal parts.
+
+    x / n
+
+    Args:
+        amount: the whole, x [u]
+        parts: equal parts, n [1]
+
+    Returns:
+        one part [u]
+
+    Example:
+        >>> divided(28672.0, 8.0)
+        3584.0
+
+    Source:
+        composition
+
+    Monotone: increasing in amount; decreasing in parts
+    """
+    return amount / parts
+
+
+@equation
+def tokens_in_micro_batch(micro_batch: Number, sequence: Number) -> Number:
+    """Tokens one replica forwards at a time.
+
+    b s
+
+    Args:
+        micro_batch: sequences in a forward pass, b [1]
+        sequence: tokens in a sequence, s [1]
+
+    Returns:
+        tokens [1]
+
+    Example:
+        >>> tokens_in_micro_batch(2.0, 8192.0)
+        16384.0
+
+    Source:
+        composition
+
+    Monotone: increasing in micro_batch, sequence
+    """
+    return micro_batch * sequence
+
+
+@equation
+def world_size(nodes: Number, accelerators: Number) -> Number:
+    """Ranks of a job that takes the whole cluster.
+
+    N = nodes × accelerators
+
+    Args:
+        nodes: nodes in the cluster [1]
+        accelerators: accelerators in a node [1]
+
+    Returns:
+        ranks, N [1]
+
+    Example:
+        >>> world_size(64.0, 8.0)
+        512.0
+
+    Source:
+        composition
+
+    Monotone: increasing in nodes, accelerators
+    """
+    return nodes * accelerators
+
+
+@equation
+def data_parallel_degree(ranks: Number, tp: Number, cp: Number, pp: Number) -> Number:
+    """Replicas that are left when a replica takes tp × cp × pp ranks.
+
+    dp = N / (tp cp pp)
+
+    Args:
+        ranks: ranks of the job, N [1]
+        tp: tensor-parallel degree [1]
+        cp: context-parallel degree [1]
+        pp: pipeline stages [1]
+
+    Returns:
+        data-parallel degree, dp [1]
+
+    Example:
+        >>> data_parallel_degree(512.0, 8.0, 1.0, 4.0)
+        16.0
+
+    Source:
+        megatron-lm parallel_state.py
+
+    Monotone: increasing in ranks; decreasing in tp, cp, pp
+    """
+    return ranks / (tp * cp * pp)
+
+
+@equation
+def world_ranks(dp: Number, tp: Number, cp: Number, pp: Number) -> Number:
+    """Ranks a layout takes.
+
+    dp tp cp pp
+
+    Args:
+        dp: data-parallel degree [1]
+        tp: tensor-parallel degree [1]
+        cp: context-parallel degree [1]
+        pp: pipeline stages [1]
+
+    Returns:
+        ranks [1]
+
+    Example:
+        >>> world_ranks(8.0, 8.0, 16.0, 16.0)
+        16384.0
+
+    Source:
+        megatron-lm parallel_state.py
+
+    Monotone: increasing in dp, tp, cp, pp
+    """
+    return dp * tp * cp * pp
+
+
+@equation
+def shard_degree(dp: Number, cp: Number, dp_replicate: Number) -> Number:
+    """Ranks over which zero shards: everyone who holds the same weights, less the replicas of hybrid sharding.
+
+    dp_shard cp = dp cp / dp_replicate
+
+    Args:
+        dp: data-parallel degree [1]
+        cp: context-parallel degree [1]
+        dp_replicate: replicas of the shards [1]
+
+    Returns:
+        ranks that share one copy [1]
+
+    Example:
+        >>> shard_degree(128.0, 2.0, 4.0)
+        64.0
+
+    Source:
+        torchtitan parallel_dims.py; megatron-lm parallel_state.py; zhao-2023 §3.2
+
+    Pitfall:
+        context parallelism splits activations and no weights, so its ranks shard weights and reduce gradients like
+        replicas
+
+    Monotone: increasing in dp, cp; decreasing in dp_replicate
+    """
+    return dp * cp / dp_replicate
+
+
+@equation
+def micro_batches_per_step(global_batch: Number, dp: Number, micro_batch: Number) -> Number:
+    """Forward passes of one replica in an optimizer step.
+
+    m = B / (dp b)
+
+    Args:
+        global_batch: sequences in a step, B [1]
+        dp: data-parallel degree [1]
+        micro_batch: sequences in a forward pass, b [1]
+
+    Returns:
+        micro-batches, m [1]
+
+    Example:
+        >>> micro_batches_per_step(1024.0, 16.0, 1.0)
+        64.0
+
+    Source:
+        composition
+
+    Monotone: increasing in global_batch; decreasing in dp, micro_batch
+    """
+    return global_batch / (dp * micro_batch)
+
+
+@equation
+def layers_per_stage(layers: Number, pp: Number) -> Number:
+    """Layers one pipeline rank holds when the split is even.
+
+    L / pp
+
+    Args:
+        layers: layers of the model, L [1]
+        pp: pipeline stages [1]
+
+    Returns:
+        layers of a rank, in all its chunks [1]
+
+    Example:
+        >>> layers_per_stage(80.0, 4.0)
+        20.0
+
+    Source:
+        narayanan-2021 §2.2
+
+    Monotone: increasing in layers; decreasing in pp
+    """
+    return layers / pp
+
+
+@equation
+def kv_heads_per_rank(kv_heads: Number, tp: Number) -> Number:
+    """Key and value heads a tensor-parallel rank holds; they repeat once tp exceeds them.
+
+    max(k / tp, 1)
+
+    Args:
+        kv_heads: key and value heads, k [1]
+        tp: tensor-parallel degree [1]
+
+    Returns:
+        heads of a rank [1]
+
+    Example:
+        >>> float(kv_heads_per_rank(8.0, 16.0))
+        1.0
+
+    Source:
+        megatron-lm attention.py
+
+    Monotone: increasing in kv_heads; decreasing in tp
+    """
+    return np.maximum(kv_heads / tp, 1.0)
+
+
+@equation
+def padded_vocab(vocab: Number, multiple: Number, tp: Number) -> Number:
+    """Vocabulary after padding, so that every rank holds an equal, aligned slice.
+
+    ⌈V / (q tp)⌉ q tp
+
+    Args:
+        vocab: entries, V [1]
+        multiple: alignment of a rank's slice, q [1]
+        tp: tensor-parallel degree [1]
+
+    Returns:
+        entries after padding [1]
+
+    Example:
+        >>> float(padded_vocab(50257.0, 128.0, 8.0))
+        51200.0
+
+    Source:
+        megatron-lm --make-vocab-size-divisible-by
+
+    Monotone: increasing in vocab
+    """
+    return np.ceil(vocab / (multiple * tp)) * (multiple * tp)
+
+
+@equation
+def remainder(amount: Number, parts: Number) -> Number:
+    """What is left over when a whole is cut into so many equal parts.
+
+    x mod n
+
+    Args:
+        amount: the whole, x [1]
+        parts: parts, n [1]
+
+    Returns:
+        rest [1]
+
+    Example:
+        >>> float(remainder(80.0, 12.0))
+        8.0
+
+    Source:
+        composition
+    """
+    return np.mod(amount, parts)
+
+
+@equation
+def common_divisor(amount: Number, parts: Number) -> Number:
+    """Greatest whole number that divides both.
+
+    gcd(x, n)
+
+    Args:
+        amount: one, whole, x [1]
+        parts: the other, whole, n [1]
+
+    Returns:
+        divisor [1]
+
+    Example:
+        >>> float(common_divisor(12.0, 8.0))
+        4.0
+
+    Source:
+        composition
+
+    Holds: parts up to 20; of greater ones 1 where five of Euclid's steps are not enough
+    """
+    one, rest = _euclid(*_euclid(*_euclid(*_euclid(*_euclid(parts, np.mod(amount, parts))))))
+    return np.where(rest > 0, 1.0, one)
+
+
+def _euclid(one: Number, rest: Number) -> tuple[Number, Number]:
+    """The smaller of two numbers, and what it leaves of the greater; the greatest divisor, once nothing is left."""
+    found = rest > 0
+    return np.where(found, rest, one), np.where(found, np.mod(one, np.maximum(rest, 1)), 0 * one)

@@ -1,0 +1,180 @@
+"""Going on with fewer replicas until a repair, or with work done twice, instead of restarting."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.ground.equation import Number, equation
+
+
+@equation
+def restart_loss(restart: Number, interval: Number, background: Number) -> Number:
+    """Time that an interruption costs a job that restarts from its last checkpoint, with a spare node at hand.
+
+    R + τ/2 + w
+
+    Args:
+        restart: from the interruption until training goes on, R [s]
+        interval: useful work between two checkpoints, τ [s]
+        background: until a checkpoint can be used, w [s]
+
+    Returns:
+        time of the whole job [s]
+
+    Example:
+        >>> restart_loss(600.0, 1116.0, 0.0)
+        1158.0
+
+    Holds: first order: interruptions far apart compared with all three; no estimate calls it
+
+    Source:
+        young-1974; composition
+
+    Monotone: increasing in restart, interval, background
+    """
+    return restart + interval / 2 + background
+
+
+@equation
+def elastic_loss(repair: Number, dp: Number, regroup: Number) -> Number:
+    """Time of the whole job that an interruption costs when one replica leaves until it is repaired.
+
+    t/d + g
+
+    Args:
+        repair: until the replica is back, t [s]
+        dp: replicas, d [1]
+        regroup: for which all replicas stop to leave one out and to take it back, g [s]
+
+    Returns:
+        time of the whole job [s]
+
+    Example:
+        >>> elastic_loss(3600.0, 16.0, 60.0)
+        285.0
+
+    Holds: the replicas left take over the batch, so that steps grow by d/(d − 1); that needs a divisible batch;
+        no estimate calls it
+
+    Source:
+        composition
+
+    Pitfall:
+        only dp can shrink: with one replica, or with all ranks in one tensor and pipeline group, nothing can leave
+
+    Monotone: increasing in repair, regroup; decreasing in dp
+    """
+    return repair / dp + regroup
+
+
+@equation
+def longest_elastic_repair(restart_loss: Number, dp: Number, regroup: Number) -> Number:
+    """Repair time up to which going on without a replica costs less than a restart; negative where it never does.
+
+    t = d (L − g)
+
+    Args:
+        restart_loss: time that a restart costs the whole job, L [s]
+        dp: replicas, d [1]
+        regroup: for which all replicas stop to leave one out and to take it back, g [s]
+
+    Returns:
+        time, t [s]
+
+    Example:
+        >>> longest_elastic_repair(1158.0, 16.0, 60.0) / 3600
+        4.88
+
+    Holds: no estimate calls it
+
+    Source:
+        composition
+
+    Monotone: increasing in restart_loss; decreasing in regroup
+    """
+    return dp * (restart_loss - regroup)
+
+
+@equation
+def elastic_slowdown(dp: Number, down: Number) -> Number:
+    """Step time with some replicas gone over that with all, the batch being kept.
+
+    d / (d − x)
+
+    Args:
+        dp: replicas, d [1]
+        down: replicas that are gone, x, fewer than all; counted as d − 1 at most [1]
+
+    Returns:
+        slow-down [1]
+
+    Example:
+        >>> float(elastic_slowdown(16.0, 1.0))
+        1.0666666666666667
+
+    Holds: steps bound by the work of the replicas, which share it evenly; no estimate calls it
+
+    Source:
+        composition
+
+    Monotone: increasing in down
+    """
+    return dp / np.maximum(dp - down, 1.0)
+
+
+@equation
+def elastic_goodput(repair: Number, dp: Number, regroup: Number, mtbf: Number) -> Number:
+    """Useful share of a run that goes on with the replicas left while others are repaired.
+
+    (1 − t/(d M)) e^(−g/M), at least 0
+
+    Args:
+        repair: until a replica is back, t [s]
+        dp: replicas, d [1]
+        regroup: for which all replicas stop at an interruption, g [s]
+        mtbf: mean time between interruptions of the job, M [s]
+
+    Returns:
+        goodput [1]
+
+    Example:
+        >>> round(float(elastic_goodput(3600.0, 16.0, 60.0, 11134.8)), 4)
+        0.9745
+
+    Holds: within 0.5 % of runs played out until half of the replicas are gone in the mean; states survive in those left
+
+    Source:
+        composition
+
+    Monotone: increasing in mtbf; decreasing in repair, regroup
+    """
+    return np.maximum(1 - repair / (dp * mtbf), 0.0) * np.exp(-regroup / mtbf)
+
+
+@equation
+def redundancy_allowed(goodput: Number) -> Number:
+    """Extra time a step may take for work done twice, if that saves all that interruptions cost.
+
+    ρ = 1/E − 1: steps of (1 + ρ) T without loss against T/E
+
+    Args:
+        goodput: with checkpoints and restarts instead, E [1]
+
+    Returns:
+        extra time over the time of a step, ρ [1]
+
+    Example:
+        >>> round(redundancy_allowed(0.8525), 3)
+        0.173
+
+    Holds: no interruption costs anything once work is done twice; no estimate calls it
+
+    Source:
+        thorpe-2023; composition
+
+    Pitfall:
+        as a share of speed the same bound is 1 − E: 17.3 % more time for a step is 14.7 % less speed
+
+    Monotone: decreasing in goodput
+    """
+    return 1 / goodput - 1

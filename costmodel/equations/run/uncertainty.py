@@ -1,0 +1,171 @@
+"""How far an answer may be off: spreads of its terms, of their sum, and the percentiles they leave.
+
+A spread is a standard deviation of the logarithm: of small errors the relative standard deviation.
+Errors of one kind are taken as fully correlated, so that their parts add; kinds are independent, so that squares add.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.ground.equation import Number, equation
+
+# Of a standard normal distribution: where 75, 90 and 95 % lie below.
+QUARTER, TENTH, TWENTIETH = 0.67449, 1.28155, 1.64485
+
+
+@equation
+def residual_spread(median_error: Number, tail_error: Number) -> Number:
+    """Spread of an error whose absolute value has a known median and 90th percentile.
+
+    √(((ε₅₀ / 0.674)² + (ε₉₀ / 1.645)²) / 2)
+
+    Args:
+        median_error: residual: median of |predicted / measured − 1|, ε₅₀ [1]
+        tail_error: residual: 90th percentile of the same, ε₉₀ [1]
+
+    Returns:
+        spread [1]
+
+    Example:
+        >>> round(float(residual_spread(0.067449, 0.164485)), 6)
+        0.1
+
+    Holds: errors near log-normal; heavier tails weigh as much as the middle
+    Source:
+        jcgm-100 §4.3.5
+
+    Monotone: increasing in median_error, tail_error
+    """
+    return np.sqrt(((median_error / QUARTER) ** 2 + (tail_error / TWENTIETH) ** 2) / 2)
+
+
+@equation
+def term_error(spread: Number, amount: Number) -> Number:
+    """Standard deviation that the spread of a term is in a sum.
+
+    σ x
+
+    Args:
+        spread: uncertainty of the term, relative, σ [1]
+        amount: the term, x [u]
+
+    Returns:
+        standard deviation of the sum by this term alone [u]
+
+    Example:
+        >>> term_error(0.125, 12.0)
+        1.5
+
+    Holds: first order: a term's error does not change what the others hide; terms of one kind are wrong together
+        (r = 1), so that their errors are summed
+    Source:
+        jcgm-100 §5.1.3, §5.2.2
+
+    Monotone: increasing in spread, amount
+    """
+    return spread * amount
+
+
+@equation
+def combined_error(error: Number, other_error: Number) -> Number:
+    """Standard deviation by two independent kinds of error.
+
+    √(u₁² + u₂²)
+
+    Args:
+        error: by the first kind, u₁ [u]
+        other_error: by the second kind, u₂ [u]
+
+    Returns:
+        standard deviation by both together [u]
+
+    Example:
+        >>> round(float(combined_error(0.03, 0.04)), 6)
+        0.05
+
+    Holds: kinds that were fitted on different measurements, so that one says nothing about another; matrix products
+        of the same m and other n and k, whose residuals have a within-class correlation of -0.1 to 0.1 on six GPUs
+    Source:
+        jcgm-100 §5.1.2; kernel-fit
+
+    Monotone: increasing in error, other_error
+    """
+    return (error**2 + other_error**2) ** 0.5
+
+
+@equation
+def tenth_percentile(amount: Number, spread: Number) -> Number:
+    """Value that one result in ten lies below.
+
+    x e^(−1.28 σ)
+
+    Args:
+        amount: the prediction, taken as the median, x [u]
+        spread: uncertainty, standard deviation of the logarithm, σ [1]
+
+    Returns:
+        P10 [u]
+
+    Example:
+        >>> round(float(tenth_percentile(16.0, 0.1)), 2)
+        14.08
+
+    Holds: log-normal errors: factors multiply, and no time is negative
+    Source:
+        limpert-2001
+
+    Monotone: increasing in amount; decreasing in spread
+    """
+    return amount * np.exp(-TENTH * spread)
+
+
+@equation
+def ninetieth_percentile(amount: Number, spread: Number) -> Number:
+    """Value that one result in ten lies above.
+
+    x e^(1.28 σ)
+
+    Args:
+        amount: the prediction, taken as the median, x [u]
+        spread: uncertainty, standard deviation of the logarithm, σ [1]
+
+    Returns:
+        P90 [u]
+
+    Example:
+        >>> round(float(ninetieth_percentile(16.0, 0.1)), 2)
+        18.19
+
+    Holds: log-normal errors: factors multiply, and no time is negative
+    Source:
+        limpert-2001
+
+    Monotone: increasing in amount, spread
+    """
+    return amount * np.exp(TENTH * spread)
+
+
+@equation
+def end_spread(amount: Number, end: Number) -> Number:
+    """Spread whose tenth or ninetieth percentile is the end of a band.
+
+    |ln(x₁/x)| / 1.28
+
+    Args:
+        amount: the prediction, taken as the median, x [u]
+        end: value at one end of the band, x₁ [u]
+
+    Returns:
+        spread [1]
+
+    Example:
+        >>> round(float(end_spread(16.0, float(ninetieth_percentile(16.0, 0.1)))), 6)
+        0.1
+
+    Holds: values above 0; each end has a spread of its own where the band is not even
+
+    Source:
+        limpert-2001
+    """
+    return np.abs(np.log(end / amount)) / TENTH

@@ -1,0 +1,147 @@
+"""Offline batches and rollouts: all requests are there at the start, and the batch shrinks as they end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.equations.serving.load.percentiles import normal_quantile
+from costmodel.ground.equation import Number, equation
+
+EULER_MASCHERONI = 0.5772156649
+
+
+@equation
+def offline_time(
+    base_time: Number,
+    steps: Number,
+    sequence_time: Number,
+    output_tokens: Number,
+    prompt_token_time: Number,
+    prompt_tokens: Number,
+) -> Number:
+    """Time of a batch of requests, from the first step to the last: each token and each step counts once.
+
+    α n + β T_o + γ T_s
+
+    Args:
+        base_time: fixed time of a step, α [s]
+        steps: steps, n: the longest answer where all run together, refilled_steps where they take turns [1]
+        sequence_time: time each sequence adds to a step, β [s]
+        output_tokens: generated tokens of all requests, T_o [1]
+        prompt_token_time: time each prompt token adds, γ [s]
+        prompt_tokens: prompt tokens that are computed, those of several samples of one prompt once, T_s [1]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> round(offline_time(10e-3, 32000.0, 50e-6, 512 * 8000.0, 0.0, 0.0), 1)
+        524.8
+
+    Holds:
+        no estimate calls it
+
+    Source:
+        exact
+
+    Pitfall:
+        the throughput of a full batch is not that of a rollout: here the fixed part of steps is 61 % of the time, and
+        most steps run with a small rest of the batch
+
+    Monotone: increasing in base_time, steps, sequence_time, output_tokens, prompt_token_time, prompt_tokens
+    """
+    return base_time * steps + sequence_time * output_tokens + prompt_token_time * prompt_tokens
+
+
+@equation
+def refilled_steps(requests: Number, concurrency: Number, output: Number, longest: Number) -> Number:
+    """Steps of a batch larger than what runs at once, where each answer that ends makes room for the next.
+
+    max(N − c, 0) o / c + L: all that waits passes at full width, then the longest runs out
+
+    Args:
+        requests: requests, N [1]
+        concurrency: sequences that run at once, c [1]
+        output: tokens of an answer, on average, o [1]
+        longest: tokens of the longest of c answers, L [1]
+
+    Returns:
+        steps [1]
+
+    Example:
+        >>> float(refilled_steps(2048.0, 512.0, 8000.0, 32000.0))
+        56000.0
+
+    Holds:
+        exact for answers of one length whose number is a multiple of c; for exponential ones by their lack of memory;
+        no estimate calls it
+
+    Source:
+        exact; composition
+
+    Monotone: increasing in requests, output, longest
+    """
+    return np.maximum(requests - concurrency, 0.0) * output / concurrency + longest
+
+
+@equation
+def longest_output(output: Number, variation: Number, requests: Number) -> Number:
+    """Tokens of the longest of many answers whose lengths are log-normal, as a typical batch has it.
+
+    o e^(σ z − σ²/2), σ² = ln(1 + v²), z what e^(−0.577) / N of a normal variable exceed; at least o
+
+    Args:
+        output: tokens of an answer, on average, o [1]
+        variation: of the answers, standard deviation over mean, v [1]
+        requests: answers, N [1]
+
+    Returns:
+        tokens, not cut at a limit [1]
+
+    Example:
+        >>> round(float(longest_output(8000.0, 1.0, 512.0)))
+        72459
+
+    Holds:
+        the mean of the largest logarithm; the mean of the longest itself is up to a fifth more; no estimate calls it
+
+    Source:
+        gumbel-1958; limpert-2001
+
+    Monotone: increasing in output, requests
+    """
+    spread = np.sqrt(np.log1p(variation**2))
+    far = normal_quantile(np.exp(-EULER_MASCHERONI) / requests)
+    return output * np.maximum(np.exp(spread * far - spread**2 / 2), 1.0)
+
+
+@equation
+def static_batch_use(sequences: Number) -> Number:
+    """Share of a static batch's places that still work, on average, when it runs until its longest answer ends.
+
+    1 / H_b, H_b = 1 + 1/2 + … + 1/b ≈ ln b + 0.577 + 1/(2 b) − 1/(12 b²)
+
+    Args:
+        sequences: sequences of the batch, b [1]
+
+    Returns:
+        share [1]
+
+    Example:
+        >>> round(float(static_batch_use(8.0)), 3)
+        0.368
+
+    Holds:
+        answers whose lengths are exponential; the series to 1 % from b = 1 on; no estimate calls it
+
+    Source:
+        exact; yu-2022
+
+    Pitfall:
+        this, and reserved caches, are most of what the first numbers of paged engines were set against; every engine of
+        today refills its batch
+
+    Monotone: decreasing in sequences
+    """
+    harmonic = np.log(sequences) + EULER_MASCHERONI + 1 / (2 * sequences) - 1 / (12 * sequences**2)
+    return 1 / harmonic

@@ -1,0 +1,176 @@
+"""Closed loops: a fixed number of users, each of whom sends a request as soon as the last one is answered."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.ground.equation import Number, equation
+
+
+@equation
+def closed_loop_step_time(
+    base_time: Number,
+    sequence_time: Number,
+    prompt_token_time: Number,
+    concurrency: Number,
+    prompt: Number,
+    output: Number,
+) -> Number:
+    """Mean time of a step where so many users each send a request as soon as the last one is answered.
+
+    α + β c + γ c s / o
+
+    Args:
+        base_time: fixed time of a step, α [s]
+        sequence_time: time each sequence adds, β [s]
+        prompt_token_time: time each prompt token adds, γ [s]
+        concurrency: requests that are being decoded, c [1]
+        prompt: tokens of the prompt that are computed, on average, s [1]
+        output: tokens that are generated, on average, o [1]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> round(closed_loop_step_time(9.98e-3, 60.7e-6, 47.8e-6, 42.24, 2048.0, 512.0) * 1e3, 1)
+        20.6
+
+    Holds:
+        prompts that take little of a request's time; the open loop at the rate this gives has the same step. The time
+        per token is less where users are few, for a user's own prompt never delays it: interfered_token_time;
+        no estimate calls it
+
+    Source:
+        little-1961; composition
+
+    Monotone: increasing in base_time, sequence_time, prompt_token_time, concurrency, prompt; decreasing in output
+    """
+    return base_time + concurrency * (sequence_time + prompt_token_time * prompt / output)
+
+
+@equation
+def interfered_token_time(step: Number, mixed_step: Number, concurrency: Number, output: Number) -> Number:
+    """Time per token of one of c users, where the others' prompts ride in some steps, whose time need not be linear.
+
+    D + min(f, 1) (X − D), f = (c − 1) / o prompts a step
+
+    Args:
+        step: a step without prompts, D [s]
+        mixed_step: a step that carries one prompt, or f of them where f is more, X [s]
+        concurrency: requests in flight, the user's own counted, c [1]
+        output: tokens that are generated, on average, o [1]
+
+    Returns:
+        time per token [s]
+
+    Example:
+        >>> round(float(interfered_token_time(15.65e-3, 15.65e-3 + 125.2e-3, 64.0, 922.0)) * 1e3, 1)
+        24.2
+
+    Holds:
+        prompts that fit into a step
+
+    Source:
+        agrawal-2024; serving-fit
+
+    Monotone: increasing in concurrency; decreasing in output
+    """
+    prompts = np.maximum(concurrency - 1, 0.0) / output
+    return step + np.minimum(prompts, 1.0) * np.maximum(mixed_step - step, 0.0)
+
+
+@equation
+def full_step_concurrency(token_budget: Number, prompt: Number, output: Number) -> Number:
+    """Requests that are being decoded when every step is full; more users than that wait in line.
+
+    M o / (s + o): of the tokens of a step, as many are decoded as of the tokens of a request
+
+    Args:
+        token_budget: tokens of a step at most, M [1]
+        prompt: tokens of the prompt that are computed, on average, s [1]
+        output: tokens that are generated, on average, o [1]
+
+    Returns:
+        requests [1]
+
+    Example:
+        >>> round(full_step_concurrency(512.0, 2048.0, 512.0), 1)
+        102.4
+
+    Source:
+        little-1961; exact
+
+    Monotone: increasing in token_budget, output; decreasing in prompt
+    """
+    return token_budget * output / (prompt + output)
+
+
+@equation
+def surplus_wait(users: Number, concurrency: Number, request_rate: Number) -> Number:
+    """Time that a request waits in line because there are more users than an engine decodes at once.
+
+    max(c − b, 0) / λ
+
+    Args:
+        users: users, c [1]
+        concurrency: requests that are being decoded at most: by steps, by the cache, by the engine's limit, b [1]
+        request_rate: requests a second that the engine answers meanwhile, λ [1/s]
+
+    Returns:
+        wait [s]
+
+    Example:
+        >>> round(float(surplus_wait(136.0, 102.4, 5.589)), 2)
+        6.01
+
+    Source:
+        little-1961
+
+    Monotone: increasing in users; decreasing in concurrency, request_rate
+    """
+    return np.maximum(users - concurrency, 0.0) / request_rate
+
+
+@equation
+def burst_first_token_time(
+    host: Number,
+    host_each: Number,
+    users: Number,
+    step: Number,
+    mixed_step: Number,
+    steps: Number,
+    prompt_time: Number,
+    burst_share: Number,
+) -> Number:
+    """Mean time to the first token in a benchmark that starts all its users at once and keeps their number.
+
+    h + v c + D / 2 + a X + t_p ρ (c + 1) / 2: half a step, the steps a prompt rides, and the start, when half of all
+    prompts are ahead, spread over 1/ρ rounds
+
+    Args:
+        host: fixed time of the front end, h [s]
+        host_each: of the front end for each request in flight, v [s]
+        users: users, c [1]
+        step: a step without prompts, D [s]
+        mixed_step: a step that carries one prompt, X [s]
+        steps: mixed steps that a prompt rides, a [1]
+        prompt_time: of one prompt at the full budget, t_p [s]
+        burst_share: share of a user's requests that are the first, ρ: one in R rounds, 0 of a steady loop [1]
+
+    Returns:
+        time to the first token [s]
+
+    Example:
+        >>> round(burst_first_token_time(0.0, 0.0, 64.0, 0.016, 0.14, 1.0, 0.125, 0.1), 3)
+        0.554
+
+    Source:
+        serving-fit; composition
+
+    Pitfall:
+        it is another quantity than that of a steady stream of requests: never set one beside the other
+
+    Monotone: increasing in host, host_each, users, step, mixed_step, steps, prompt_time, burst_share
+    """
+    start = prompt_time * burst_share * (users + 1) / 2
+    return host + host_each * users + step / 2 + steps * mixed_step + start

@@ -1,0 +1,144 @@
+"""Log-normal times: what only a share exceeds, and the share that keeps a limit."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.ground.equation import Number, equation
+
+SECOND = 1.0  # stands for a time that is not finite, in the rows where it is not used
+
+
+@equation
+def normal_quantile(tail_share: Number) -> Number:
+    """Standard deviations above the mean that a share of a normal variable exceeds.
+
+    z = t − (c₀ + c₁ t + c₂ t²) / (1 + d₁ t + d₂ t² + d₃ t³), t = √(−2 ln p); −z(1 − p) for p over one half
+
+    Args:
+        tail_share: share beyond, p [1]
+
+    Returns:
+        standard deviations, z [1]
+
+    Example:
+        >>> [round(float(normal_quantile(share)), 3) for share in (0.01, 0.1, 0.9)]
+        [2.327, 1.282, -1.282]
+
+    Holds:
+        to 0.00045
+
+    Source:
+        abramowitz-1964 26.2.23
+
+    Monotone: decreasing in tail_share
+    """
+    lesser = np.minimum(tail_share, 1 - tail_share)
+    root = np.sqrt(-2 * np.log(np.maximum(lesser, 1e-300)))
+    upper = 2.515517 + root * (0.802853 + root * 0.010328)
+    lower = 1 + root * (1.432788 + root * (0.189269 + root * 0.001308))
+    deviations: Number = np.where(tail_share > 0.5, -1.0, 1.0) * (root - upper / lower)
+    return deviations
+
+
+@equation
+def normal_share(deviations: Number) -> Number:
+    """Share of a normal variable that lies below so many standard deviations over its mean.
+
+    Φ(z) = 1 − φ(z) (b₁ u + b₂ u² + b₃ u³ + b₄ u⁴ + b₅ u⁵), u = 1 / (1 + 0.2316419 z); 1 − Φ(−z) below 0
+
+    Args:
+        deviations: standard deviations over the mean, z [1]
+
+    Returns:
+        share [1]
+
+    Example:
+        >>> [round(float(normal_share(z)), 4) for z in (0.0, 1.0, -2.326)]
+        [0.5, 0.8413, 0.01]
+
+    Holds:
+        to 1e-7
+
+    Source:
+        abramowitz-1964 26.2.17
+
+    Monotone: increasing in deviations
+    """
+    size = np.minimum(np.abs(deviations), 38.0)
+    u = 1 / (1 + 0.2316419 * size)
+    sum_of_powers = u * (0.319381530 + u * (-0.356563782 + u * (1.781477937 + u * (-1.821255978 + u * 1.330274429))))
+    beyond: Number = np.exp(-(size**2) / 2) / np.sqrt(2 * np.pi) * sum_of_powers
+    return np.where(deviations > 0, 1 - beyond, beyond)
+
+
+@equation
+def lognormal_percentile(fastest: Number, mean: Number, variance: Number, deviations: Number) -> Number:
+    """Time that so many standard deviations lead to, of a time that is log-normal above the fastest one.
+
+    l + m e^(z σ − σ²/2), m = mean − l, σ² = ln(1 + variance / m²); ∞ where the mean is
+
+    Args:
+        fastest: time that no request is under, l [s]
+        mean: mean time [s]
+        variance: of the time [s·s]
+        deviations: standard deviations over the mean of a normal variable, z; 2.326 for p99, 0 for the median [1]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> round(float(lognormal_percentile(0.01, 0.18, 0.01, 2.326)), 3)
+        0.531
+
+    Source:
+        limpert-2001
+
+    Monotone: increasing in deviations
+    """
+    finite, floor, above, spread = _shape(fastest, mean, variance)
+    grown = np.exp(np.minimum(deviations * spread - spread**2 / 2, 700.0))
+    return np.where(finite, 1.0, np.inf) * (floor + above * grown)
+
+
+@equation
+def share_within(limit: Number, fastest: Number, mean: Number, variance: Number) -> Number:
+    """Share of requests that keep a limit, of a time that is log-normal above the fastest one.
+
+    Φ((ln((T − l) / m) + σ²/2) / σ), m = mean − l, σ² = ln(1 + variance / m²); 0 where T ≤ l or the mean is ∞
+
+    Args:
+        limit: time that is allowed, T [s]
+        fastest: time that no request is under, l [s]
+        mean: mean time [s]
+        variance: of the time [s·s]
+
+    Returns:
+        share [1]
+
+    Example:
+        >>> round(float(share_within(0.531, 0.01, 0.18, 0.01)), 3)
+        0.99
+
+    Holds:
+        no estimate calls it
+
+    Source:
+        limpert-2001; zhong-2024
+
+    Monotone: increasing in limit
+    """
+    finite, floor, above, spread = _shape(fastest, mean, variance)
+    room = np.log(np.maximum((limit - floor) / above, 1e-300)) + spread**2 / 2
+    return np.where(finite & (limit > floor), normal_share(room / spread), 0.0)
+
+
+def _shape(fastest: Number, mean: Number, variance: Number) -> tuple[NDArray[np.bool_], Number, Number, Number]:
+    """Whether mean and variance are finite; the fastest time, the mean above it, the deviation of its logarithm."""
+    finite: NDArray[np.bool_] = np.isfinite(mean) & np.isfinite(variance)
+    floor = np.where(finite, fastest, SECOND)
+    above = np.where(finite, np.maximum(mean - floor, 1e-9 * np.abs(mean)), SECOND)
+    relative = np.where(finite, variance, SECOND * SECOND) / above**2
+    spread: Number = np.sqrt(np.log1p(np.maximum(relative, 1e-12)))
+    return finite, floor, above, spread

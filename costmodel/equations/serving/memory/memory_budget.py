@@ -1,0 +1,323 @@
+"""The pool that engines give to the cache: three definitions of one share, and what fits into the pool."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.equations.serving.memory.kv_cache import block_tokens, block_waste, mean_context
+from costmodel.ground.equation import Number, equation
+
+
+@equation
+def pool_of_total(
+    memory: Number, memory_fraction: Number, weight_memory: Number, activation_memory: Number, runtime_memory: Number
+) -> Number:
+    """Cache of an engine whose share is of the whole device: vLLM's gpu_memory_utilization.
+
+    u T − W − A − R; below 0 by what is missing
+
+    Args:
+        memory: memory of the device as its driver reports it, T [B]
+        memory_fraction: share that the engine claims, u [1]
+        weight_memory: weights of the rank, W [B]
+        activation_memory: peak of a step at its full budget, A [B]
+        runtime_memory: what no tensor holds: context, communicators, since vLLM 0.21 also graphs, R [B]
+
+    Returns:
+        pool of a rank [B]
+
+    Example:
+        >>> round(pool_of_total(79.19, 0.95, 14.99, 1.89, 0.25), 2)
+        58.1
+
+    Source:
+        vllm-engine v1/worker/gpu_worker.py; llm-d-planner
+
+    Pitfall:
+        the driver of an H100 reports 79.19 GiB, nvidia-smi 79.65, the datasheet 80; the same share of another engine
+        is another pool
+
+    Monotone: increasing in memory, memory_fraction; decreasing in weight_memory, activation_memory, runtime_memory
+    """
+    return memory_fraction * memory - weight_memory - activation_memory - runtime_memory
+
+
+@equation
+def pool_of_free_before(free_before: Number, free_after: Number, memory_fraction: Number) -> Number:
+    """Cache of an engine whose share is of what was free before it loaded: SGLang's mem_fraction_static.
+
+    F₁ − (1 − f) F₀: weights and pool together take f of F₀
+
+    Args:
+        free_before: free before loading, F₀ [B]
+        free_after: free after loading, F₁ [B]
+        memory_fraction: share for weights and pool, f [1]
+
+    Returns:
+        pool of a rank [B]
+
+    Example:
+        >>> round(pool_of_free_before(78.68, 78.68 - 14.99, 0.83), 2)
+        50.31
+
+    Source:
+        sglang srt/model_executor/model_runner.py
+
+    Monotone: increasing in free_after, memory_fraction; decreasing in free_before
+    """
+    return free_after - (1 - memory_fraction) * free_before
+
+
+@equation
+def pool_of_free_after(memory: Number, used: Number, memory_fraction: Number) -> Number:
+    """Cache of an engine whose share is of what is left: TensorRT-LLM's free_gpu_memory_fraction.
+
+    f (T − U)
+
+    Args:
+        memory: memory of the device, T [B]
+        used: weights and the peak of a dry run, U [B]
+        memory_fraction: share of the rest, f [1]
+
+    Returns:
+        pool of a rank [B]
+
+    Example:
+        >>> round(pool_of_free_after(79.19, 17.5, 0.9), 2)
+        55.52
+
+    Source:
+        tensorrt-llm _torch/pyexecutor/_util.py
+
+    Monotone: increasing in memory; decreasing in used
+    """
+    return memory_fraction * (memory - used)
+
+
+@equation
+def activation_peak(sequences: Number, vocab: Number, kept: Number, layer_peak: Number) -> Number:
+    """Activations of an engine's largest step: of the sampler or of a layer, whichever is more.
+
+    max(κ S V, A)
+
+    Args:
+        sequences: sequences of a step at most, each with a row of logits, S [1]
+        vocab: entries of the vocabulary, V [1]
+        kept: bytes kept per logit, κ: 15.5 of vLLM from 0.17 on, 38.9 before [B]
+        layer_peak: peak of a layer at the step's full budget, A [B]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> round(float(activation_peak(1024.0, 128256.0, 15.5, 0.75 * 2**30)) / 2**30, 2)
+        1.9
+
+    Holds:
+        dense models to 4 % in the median and 12 % at worst; mixtures take 15 % more; of a pipeline the last stage
+
+    Source:
+        llm-d-planner; serving-fit
+
+    Pitfall:
+        the limit on sequences costs memory: 1,024 of them with a vocabulary of 128,256 take 1.9 GiB
+
+    Monotone: increasing in sequences, vocab, kept, layer_peak
+    """
+    return np.maximum(kept * sequences * vocab, layer_peak)
+
+
+@equation
+def layer_peak_bytes(token_budget: Number, hidden: Number, ffn_hidden: Number, element: Number) -> Number:
+    """Activations of one layer that are alive together at a step's full budget.
+
+    3 e M (h + f)
+
+    Args:
+        token_budget: tokens of a step at most, M [1]
+        hidden: width of the residual stream, h [1]
+        ffn_hidden: inner width of the MLP on a rank, f [1]
+        element: bytes of an element, e [B]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> round(layer_peak_bytes(8192.0, 4096.0, 14336.0, 2.0) / 2**30, 2)
+        0.84
+
+    Holds:
+        gate, up and their product beside the stream, its norm and the result
+
+    Source:
+        count of tensors; serving-fit
+
+    Monotone: increasing in token_budget, hidden, ffn_hidden, element
+    """
+    return 3 * element * token_budget * (hidden + ffn_hidden)
+
+
+@equation
+def reserve_bytes(
+    reserve_base: Number,
+    chunk: Number,
+    per_chunk_token: Number,
+    ranks: Number,
+    per_rank: Number,
+    sequences: Number,
+    per_sequence: Number,
+    graph_sizes: Number,
+    per_graph_size: Number,
+) -> Number:
+    """Memory that SGLang's rule of thumb leaves to activations and graphs.
+
+    R = R₀ + c x_c + n x_n + b x_b + g x_g
+
+    Args:
+        reserve_base: whatever the plan, R₀: 512 MiB [B]
+        chunk: tokens of a chunk of prompts, 2,048 at least, c [1]
+        per_chunk_token: for each of them, x_c: 1.5 MiB [B]
+        ranks: tensor-parallel ranks times pipeline stages, n [1]
+        per_rank: for each rank, x_n: 128 MiB [B]
+        sequences: largest batch of a captured graph, b [1]
+        per_sequence: for each of its sequences, x_b: 2 MiB, and 3 to 4.5 for each rank of data-parallel attention [B]
+        graph_sizes: sizes that graphs of prompts are captured at, in releases that have them, g [1]
+        per_graph_size: for each of them, x_g: 8 MiB [B]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> mib = 2.0**20
+        >>> reserve_bytes(512 * mib, 8192.0, 1.5 * mib, 8.0, 128 * mib, 512.0, 2 * mib, 58.0, 8 * mib) / mib
+        15312.0
+
+    Source:
+        sglang srt/server_args.py
+
+    Pitfall:
+        these numbers change with the release, and none of them is measured on the device
+
+    Monotone: increasing in reserve_base, chunk, per_chunk_token, ranks, per_rank, sequences, per_sequence, graph_sizes
+    """
+    graphs = sequences * per_sequence + graph_sizes * per_graph_size
+    return reserve_base + chunk * per_chunk_token + ranks * per_rank + graphs
+
+
+@equation
+def static_fraction(memory: Number, reserve: Number, least: Number, extra: Number) -> Number:
+    """Share for weights and cache that SGLang sets where the user sets none.
+
+    1 − (max(R, R_min) + X) / T
+
+    Args:
+        memory: memory of the device, T [B]
+        reserve: what the rule of thumb leaves, R [B]
+        least: what it leaves at least, R_min: 10 GiB on devices of more than 60 GiB, else 0 [B]
+        extra: on top of it, X: 2 GiB for a draft head, 6 GiB for a draft model, else 0 [B]
+
+    Returns:
+        share [1]
+
+    Example:
+        >>> round(float(static_fraction(81559.0, 15312.0, 10240.0, 0.0)), 3)
+        0.812
+
+    Source:
+        sglang srt/server_args.py
+
+    Monotone: increasing in memory; decreasing in reserve, least, extra
+    """
+    return 1 - (np.maximum(reserve, least) + extra) / memory
+
+
+@equation
+def pool_tokens(pool: Number, per_token: Number, block: Number) -> Number:
+    """Tokens that a pool holds, in whole blocks.
+
+    q ⌊S / (c q)⌋
+
+    Args:
+        pool: bytes of the pool, S [B]
+        per_token: bytes of a token over all layers of a rank, c [B]
+        block: tokens of a block, q [1]
+
+    Returns:
+        tokens [1]
+
+    Example:
+        >>> float(pool_tokens(3.81 * 2**30, 131072.0, 16.0))
+        31200.0
+
+    Source:
+        kwon-2023 §4; vllm-engine v1/core/kv_cache_utils.py
+
+    Pitfall:
+        the pool does not depend on the longest sequence that is allowed
+
+    Monotone: increasing in pool; decreasing in per_token
+    """
+    return block * np.floor(pool / (per_token * block))
+
+
+@equation
+def worst_concurrency(pool_held: Number, longest: Number, block: Number) -> Number:
+    """Requests of the longest kind that fit at once: what vLLM prints as its maximum concurrency.
+
+    N / (q ⌈n_max / q⌉)
+
+    Args:
+        pool_held: tokens that the pool holds, N [1]
+        longest: tokens of the longest request, prompt and answer, n_max [1]
+        block: tokens of a block, q [1]
+
+    Returns:
+        requests [1]
+
+    Example:
+        >>> round(float(worst_concurrency(16 * 1952.0, 20000.0, 16.0)), 2)
+        1.56
+
+    Source:
+        vllm-engine v1/core/kv_cache_utils.py
+
+    Pitfall:
+        it is no limit on requests: most are shorter, and hold half of their answer; resident_requests counts those
+
+    Monotone: increasing in pool_held; decreasing in longest
+    """
+    return pool_held / block_tokens(longest, block)
+
+
+@equation
+def resident_requests(pool_held: Number, prompt: Number, output: Number, variation: Number, block: Number) -> Number:
+    """Requests whose mean need fills the pool.
+
+    N / (s + o (1 + v²) / 2 + (q − 1) / 2)
+
+    Args:
+        pool_held: tokens that the pool holds, N [1]
+        prompt: tokens that are given, on average, s [1]
+        output: tokens that are generated, on average, o [1]
+        variation: of the generated tokens, standard deviation over mean, v [1]
+        block: tokens of a block, q [1]
+
+    Returns:
+        requests [1]
+
+    Example:
+        >>> round(resident_requests(1372810.0, 2048.0, 512.0, 0.0, 16.0))
+        594
+
+    Holds:
+        no estimate calls it
+
+    Source:
+        kwon-2023; composition
+
+    Pitfall:
+        needs vary, so that an engine preempts before the mean fills the pool; 90 % of it is a safe place to stay
+
+    Monotone: increasing in pool_held; decreasing in prompt, output, variation, block
+    """
+    return pool_held / (mean_context(prompt, output, variation) + block_waste(block))

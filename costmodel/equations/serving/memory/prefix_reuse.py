@@ -1,0 +1,126 @@
+"""Prompts that are in the cache already: whole blocks, conversations, how long a prefix stays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.ground.equation import Number, equation
+
+
+@equation
+def hit_tokens(shared_tokens: Number, prompt: Number, block: Number) -> Number:
+    """Tokens of a prompt that an engine finds in its cache.
+
+    q min(⌊h / q⌋, ⌊(s − 1) / q⌋): whole blocks, and the last token is computed in any case
+
+    Args:
+        shared_tokens: tokens the prompt begins with that were seen before, h [1]
+        prompt: tokens of the prompt, s [1]
+        block: tokens of a block, q [1]
+
+    Returns:
+        tokens [1]
+
+    Example:
+        >>> [float(hit_tokens(shared, 4000.0, 16.0)) for shared in (1000.0, 4000.0)]
+        [992.0, 3984.0]
+
+    Source:
+        vllm-engine v1/core/kv_cache_manager.py
+
+    Pitfall:
+        a benchmark of random prompts shares nothing: a prediction with a prefix is then off by a multiple
+
+    Monotone: increasing in shared_tokens, prompt
+    """
+    return block * np.minimum(np.floor(shared_tokens / block), np.floor((prompt - 1) / block))
+
+
+@equation
+def conversation_hit(turns: Number, prompt: Number, output: Number) -> Number:
+    """Share of a prompt that repeats the conversation so far, when every turn adds as much.
+
+    n (u + o) / (n (u + o) + u): n / (n + 1) where answers are short
+
+    Args:
+        turns: turns before this one, n [1]
+        prompt: tokens that a user adds in a turn, u [1]
+        output: tokens of an answer, o; 0 where answers are not sent again or not kept [1]
+
+    Returns:
+        share [1]
+
+    Example:
+        >>> [round(conversation_hit(turns, 1000.0, 0.0), 3) for turns in (0.0, 1.0, 2.0, 3.0)]
+        [0.0, 0.5, 0.667, 0.75]
+
+    Holds:
+        everything is kept: no turn comes later than residency_time; no estimate calls it
+
+    Source:
+        mooncake; exact
+
+    Monotone: increasing in turns, output
+    """
+    earlier = turns * (prompt + output)
+    return earlier / (earlier + prompt)
+
+
+@equation
+def residency_time(pool_held: Number, request_rate: Number, tokens: Number) -> Number:
+    """Time that an unused prefix stays in the cache before newer tokens push it out.
+
+    N / (λ n)
+
+    Args:
+        pool_held: tokens that the pool holds, N [1]
+        request_rate: requests a second of one replica, λ [1/s]
+        tokens: tokens that a request adds, what it finds in the cache not counted, n [1]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> round(residency_time(476016.0, 4.0, 1280.0))
+        93
+
+    Holds:
+        the least recently used goes first; no estimate calls it
+
+    Source:
+        little-1961; composition
+
+    Pitfall:
+        a hit rate that is given hides that the pool may be too small for it: a later turn finds nothing
+
+    Monotone: increasing in pool_held; decreasing in request_rate, tokens
+    """
+    return pool_held / (request_rate * tokens)
+
+
+@equation
+def scattered_hit(hit_share: Number, replicas: Number) -> Number:
+    """Share of prompts found in the cache where a router sends requests to any of several replicas.
+
+    h / r
+
+    Args:
+        hit_share: share that is found where a conversation stays on its replica, h [1]
+        replicas: replicas, r [1]
+
+    Returns:
+        share [1]
+
+    Example:
+        >>> scattered_hit(0.5, 4.0)
+        0.125
+
+    Holds:
+        the last turn alone is looked for; what all requests share is found on every replica; no estimate calls it
+
+    Source:
+        composition
+
+    Monotone: increasing in hit_share; decreasing in replicas
+    """
+    return hit_share / replicas

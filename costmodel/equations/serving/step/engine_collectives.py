@@ -1,0 +1,114 @@
+"""Communication of an engine's step: its own all-reduce, and the way of a token through pipeline stages."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.ground.equation import Number, equation
+
+
+@equation
+def engine_all_reduce_time(
+    message: Number, ranks: Number, start: Number, hop: Number, bandwidth: Number, shot: Number
+) -> Number:
+    """Time of an engine's own all-reduce: each rank reads all buffers whole, or reduces its share and gathers the rest.
+
+    a₀ + a₁ (n − 1) + min((n − 1) S, 2 (n − 1)/n S + S₀) / B; nothing for a group of one
+
+    Args:
+        message: the full buffer, S [B]
+        ranks: ranks in the group, n [1]
+        start: of a call, a₀ [s]
+        hop: for each further rank, a₁ [s]
+        bandwidth: that large messages reach, B [B/s]
+        shot: what the second step of the longer way costs, as bytes, S₀ [B]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> fitted = (8.0, 4.15e-6, 0.11e-6, 263e9, 0.32e6)
+        >>> [round(float(engine_all_reduce_time(message, *fitted)) * 1e6, 1) for message in (16384.0, 2.0**20)]
+        [5.4, 13.1]
+
+    Holds:
+        messages up to some MB inside one NVLink domain; else engines call NCCL
+
+    Source:
+        vllm-engine csrc/custom_all_reduce.cuh; kernel-fit
+
+    Pitfall:
+        a ring with the fixed time of training makes decode twice as slow as it is
+
+    Monotone: increasing in message, ranks, start, hop, shot; decreasing in bandwidth
+    """
+    peers = ranks - 1
+    moved = np.minimum(peers * message, 2 * peers / ranks * message + shot)
+    return np.where(ranks > 1, start + hop * peers + moved / bandwidth, 0.0)
+
+
+@equation
+def pipelined_token_time(stage_time: Number, send: Number, pp: Number, micro_batches: Number) -> Number:
+    """Time per token of a user whose token passes all pipeline stages before its next one starts.
+
+    max(p t + (p − 1) h, m t): the user waits for every stage, or its stage for the other micro-batches
+
+    Args:
+        stage_time: step of one stage with one micro-batch, t [s]
+        send: to the next stage, h [s]
+        pp: pipeline stages, p [1]
+        micro_batches: groups of sequences that are in flight, m; p of them keep every stage busy [1]
+
+    Returns:
+        time per token [s]
+
+    Example:
+        >>> [round(float(pipelined_token_time(6.23e-3, 0.0, 8.0, groups)) * 1e3, 1) for groups in (1.0, 8.0, 16.0)]
+        [49.8, 49.8, 99.7]
+
+    Holds:
+        stages alike; the ids of new tokens go back to the first stage in no time; no estimate calls it
+
+    Source:
+        pope-2023; composition
+
+    Pitfall:
+        stages divide memory and multiply throughput, never the time per token
+
+    Monotone: increasing in stage_time, send, pp, micro_batches
+    """
+    return np.maximum(pp * stage_time + (pp - 1) * send, micro_batches * stage_time)
+
+
+@equation
+def pipelined_prompt_share(pp: Number, mixed_share: Number) -> Number:
+    """Time by which a prompt delays each token of a pipeline, over what it takes in all stages.
+
+    (1 − (1 − φ)^p) / (p φ): stages move in step, so that one micro-batch with a prompt holds up all of them; where
+    every one has a prompt each delays the others by its own stage alone, 1/p
+
+    Args:
+        pp: pipeline stages, with a micro-batch in each, p [1]
+        mixed_share: share of micro-batches that carry prompts, φ [1]
+
+    Returns:
+        share [1]
+
+    Example:
+        >>> [round(float(pipelined_prompt_share(4.0, share)), 3) for share in (1e-6, 0.5, 1.0)]
+        [1.0, 0.469, 0.25]
+
+    Holds:
+        prompts of one length, spread over micro-batches at random; tokens of decode take little beside them
+
+    Source:
+        composition
+
+    Pitfall:
+        a pipeline is no cure for prompts between tokens: until prompts fill it, each of them delays all users as it
+        would on one device
+
+    Monotone: decreasing in pp, mixed_share
+    """
+    busy = np.maximum(mixed_share, 1e-9)
+    return (1 - (1 - busy) ** pp) / (pp * busy)

@@ -1,1 +1,0 @@
-"""Which plans make sense, and the named reason why not."""

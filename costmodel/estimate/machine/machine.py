@@ -1,0 +1,51 @@
+"""Accelerators on their links, as groups of ranks see them: what training and serving share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.schemas.efficiency import CollectiveFit, NetworkFit
+from costmodel.equations.network.collectives import Operation
+from costmodel.equations.parallelism.counts import world_size
+from costmodel.estimate.machine.node_in_use import domain_of
+from costmodel.ground.equation import Number
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """The cluster of a loaded scenario, with the fits of its collectives."""
+
+    case: LoadedScenario
+    collectives: dict[str, CollectiveFit]
+    network: NetworkFit
+    network_share: float
+
+    @property
+    def ranks(self) -> Number:
+        """Accelerators of the whole cluster; a job takes them all."""
+        return world_size(self.case.cluster.nodes, self.case.node.accelerators)
+
+    @property
+    def usable(self) -> float:
+        """Bytes of an accelerator's memory that programs may use."""
+        return self.case.accelerator.memory.usable
+
+    @property
+    def domain(self) -> Number:
+        """Accelerators of a scale-up domain that the job has."""
+        return domain_of(self.case, self.ranks)
+
+    @property
+    def pair_bandwidth(self) -> float:
+        """What one pair of the domain gets; with a switch, all."""
+        return self.case.node.scale_up.pair_bandwidth or self.case.scale_up.bandwidth
+
+    @property
+    def host_bandwidth(self) -> float:
+        """The link to the host, over which accelerators without a common fabric talk."""
+        return (self.case.host or self.case.scale_up).bandwidth
+
+    def collective(self, operation: Operation) -> CollectiveFit:
+        """The fit of a collective inside the scale-up domain; a send is fitted by all-gather."""
+        return self.collectives.get(operation, self.collectives["all_gather"])

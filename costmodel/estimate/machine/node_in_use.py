@@ -1,0 +1,69 @@
+"""What a job has of its nodes where it uses some of their accelerators: scale-up domain, interfaces, host links.
+
+One rule: what belongs to an accelerator stays with it, its links inside the domain, the interfaces next to it and its
+link to the host; those of idle accelerators carry nothing. What belongs to the node, the host's memory, its drives and
+the rent, is shared by the accelerators in use.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import replace
+
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.equations.network.topology import behind_host_link, domain_in_use, interface_bandwidth, interfaces_in_use
+from costmodel.ground.equation import Number, term
+from costmodel.ground.units import Figure
+
+
+def domain_of(case: LoadedScenario, ranks: Number) -> Number:
+    """Accelerators of a scale-up domain that the job has; of a rack of nodes as many of each rack if it can."""
+    node = case.node
+    whole: Number = node.scale_up.domain
+    counted = node.scale_up.accelerators or node.built
+    if node.accelerators != counted:
+        with term("domain"):
+            whole = domain_in_use(whole, node.accelerators, counted)
+    size = float(whole)
+    taken = _taken(size, int(node.accelerators), int(ranks))
+    if taken == size:
+        return whole
+    place = getattr(node.scale_up.domain, "place", None)
+    return Figure(taken, place and replace(place, path=f"{place.path}: those of {size:g} that the job takes"))
+
+
+@functools.lru_cache(maxsize=64)
+def _taken(domain: float, each: int, ranks: int) -> float:
+    """Ranks that a job has in a domain: a part of a node that divides its accelerators; of a rack whole nodes."""
+    if domain <= each:
+        return float(math.gcd(int(domain), each))
+    nodes = range(each, int(min(domain, ranks)) + 1, each)
+    taken = max(count for count in nodes if math.gcd(count, ranks) == count)
+    return domain if taken != ranks and taken + taken <= domain else float(taken)
+
+
+def interface_rate(case: LoadedScenario, share: float) -> Number:
+    """Network rate of one accelerator: of the interfaces next to those in use, as far as its host link carries it."""
+    nics, port, host = _interfaces(case), case.scale_out.bandwidth, case.host
+    rate = interface_bandwidth(nics, port, case.node.accelerators, share)
+    if host is None or case.node.scale_out.on_chip or nics <= case.node.accelerators:
+        return rate
+    with term("host link"):
+        return behind_host_link(rate, port, host.bandwidth, share)
+
+
+def _interfaces(case: LoadedScenario) -> Number:
+    """Interfaces of a node that the job sends over."""
+    node = case.node
+    sharing = node.scale_out.accelerators or node.built
+    if node.accelerators == sharing:
+        return node.scale_out.nics
+    with term("interfaces"):
+        return interfaces_in_use(node.scale_out.nics, node.accelerators, sharing)
+
+
+def held_by_host_link(case: LoadedScenario) -> bool:
+    """Whether the interfaces of an accelerator together carry more than its link to the host."""
+    carried = interface_bandwidth(_interfaces(case), case.scale_out.bandwidth, case.node.accelerators, 1.0)
+    return bool(interface_rate(case, 1.0) < carried)

@@ -1,0 +1,81 @@
+"""Which types a case multiplies in: the layers' linear maps, all other products, and who lacks what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.documents.reader.library import UNMEASURED
+from costmodel.documents.reader.resolved_scenario import ACCELERATOR, Case
+from costmodel.documents.schemas.efficiency import MatmulFit
+from costmodel.documents.schemas.hardware import Accelerator
+from costmodel.documents.schemas.precision import RECIPES, Recipe
+from costmodel.equations.kernels.roofline import best_matmul_share
+from costmodel.equations.run.economics import share
+from costmodel.ground.errors import fail
+from costmodel.ground.units import Figure
+
+
+@dataclass(frozen=True)
+class Linear:
+    """What the linear maps of the layers run in, their rate, and their sustained factor over that of the rest."""
+
+    recipe: Recipe
+    fit: MatmulFit
+    peak: float
+    sustained: float
+
+
+def linear_of(case: Case) -> Linear:
+    """The recipe of a case with the numbers of its type."""
+    recipe, sustained = _recipe(case), case.efficiency.sustained
+    peak: float = getattr(case.accelerator.peak, recipe.type)
+    return Linear(recipe, matmul_fit(case, recipe.fit, recipe.type), peak, sustained.narrow if sustained else 1.0)
+
+
+def _recipe(case: Case) -> Recipe:
+    """The recipe of a case; without transposed copies where neither its scales nor the accelerator need them."""
+    recipe, operands = RECIPES[case.scenario.workload.precision], case.accelerator.operands
+    if recipe.single is None or operands is None or operands.transposed:
+        return recipe
+    return recipe.model_copy(update={"quantised": recipe.single.quantised, "copies": recipe.single.copies})
+
+
+def matmul_fit(case: Case, key: str, kind: str) -> MatmulFit:
+    """The fit of a type; a part never fitted takes its share from its best measured matmul, if there is one."""
+    fit = case.efficiency.matmul[key]
+    if not by_best_matmul(case, kind):
+        return fit
+    return fit.model_copy(update=best_shares(fit, case.accelerator, kind))
+
+
+def best_shares(fit: MatmulFit, part: Accelerator, kind: str) -> dict[str, Figure]:
+    """The shares that a part's best measured matmul of a type gives, backward over forward as a fit has it."""
+    best, peak = part.best_matmul[kind], getattr(part.peak, kind)
+    gains = {"compute_share": 1.0, "backward_share": share(fit.backward_share, fit.compute_share)}
+    place = getattr(best, "place", None)
+    return {name: Figure(float(best_matmul_share(best, peak, gain)), place) for name, gain in gains.items()}
+
+
+def by_best_matmul(case: Case, kind: str) -> bool:
+    """Whether the best measured matmul of a type stands in for the share of a fit."""
+    return case.efficiency.of == UNMEASURED and kind in case.accelerator.best_matmul
+
+
+def possible(case: Case, recipe: Recipe) -> None:
+    """A fault for a precision that the accelerator or the stack lacks."""
+    chip, stack = case.accelerator, case.stack
+    if not _runs(chip, recipe):
+        has = [other.name for other in RECIPES.values() if _runs(chip, other)]
+        place = case.place("workload.precision", *ACCELERATOR)
+        hint = f"workload.precision of it: {', '.join(has)}" if has else "it needs a peak in bf16 or fp16"
+        raise fail("D016", f"{chip.name} cannot multiply in {recipe.name}", place, hint)
+    if recipe.narrow and (stack.low_precision is None or recipe.name not in stack.low_precision.recipes):
+        offered = ", ".join(stack.low_precision.recipes if stack.low_precision else ()) or "bf16 and fp16 only"
+        place = case.place("workload.precision", "stack")
+        raise fail("D016", f"the stack {stack.name} does not train in {recipe.name}", place, f"it offers {offered}")
+
+
+def _runs(chip: Accelerator, recipe: Recipe) -> bool:
+    """Whether the accelerator has the type and that of the other products, and scales blocks where the recipe does."""
+    has = all(getattr(chip.peak, kind) is not None for kind in (recipe.type, recipe.wide))
+    return has and (not recipe.families or chip.family in recipe.families)

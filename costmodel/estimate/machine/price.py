@@ -1,0 +1,70 @@
+"""What an accelerator costs by the hour, and who says so: the scenario, or the node's price list."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from costmodel.documents.reader.foreign_prices import ForeignPrice
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.schemas.hardware import ListPrice, Node
+from costmodel.equations.parallelism.counts import divided
+from costmodel.ground.equation import Number, term
+from costmodel.ground.errors import Place
+
+
+@dataclass(frozen=True)
+class Price:
+    """The rent of one accelerator in use, and where it is from.
+
+    each: USD a second; not a number where no price is known
+    listed: the node's price list, where that is what counts; none where the scenario states the price
+    place: where the price was written
+    foreign: prices that were left out, since they are of another machine
+    stated: its source in the words of a stored result
+    """
+
+    each: float
+    node: str
+    accelerators: float
+    built: float
+    listed: ListPrice | None = None
+    place: Place | None = None
+    foreign: tuple[ForeignPrice, ...] = ()
+    stated: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a price."""
+        return not math.isnan(self.each)
+
+
+def price_of(case: LoadedScenario) -> Price:
+    """The price that a case counts with."""
+    node, written = case.node, case.stated_price
+    listed = list_price(node) if written is None else None
+    first = written if listed is None else listed.hourly
+    foreign = case.foreign_prices if written is None else ()
+    each, place = float(price_per_accelerator(case)), getattr(first, "place", None)
+    return Price(each, node.name, float(node.accelerators), float(node.built), listed, place, foreign)
+
+
+def list_price(node: Node) -> ListPrice | None:
+    """The list price of a node; none where the node has more accelerators than the price is of."""
+    return None if node.accelerators > node.built else node.price
+
+
+def price_per_accelerator(case: LoadedScenario) -> Number:
+    """Rent of one accelerator in use, written or listed; not a number when neither is known.
+
+    A node that is rented whole is paid for whole, however few of its accelerators the job uses.
+    """
+    written, listed = case.stated_price, list_price(case.node)
+    if written is not None:
+        return written
+    if listed is None:
+        return math.nan
+    if listed.per == "accelerator":
+        return listed.hourly
+    with term("list price"):
+        return divided(listed.hourly, case.node.accelerators)

@@ -1,0 +1,199 @@
+"""Groups of ranks as a plan places them on the topology, and what they send each other."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.equations.network.collectives import Operation, wire_bytes
+from costmodel.equations.network.group_placement import (
+    domains_filled,
+    domains_spanned,
+    fewest_inside,
+    first_inside,
+    group_place,
+    ranks_inside,
+)
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.estimate.machine.machine import Machine
+from costmodel.estimate.shared.memoize import once
+from costmodel.estimate.shared.plan_batch import Block, Structure, alone
+from costmodel.estimate.shared.time_breakdown import largest
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import weight_copies
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.equation import Number, term
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ranks that talk to each other, as they lie on the topology: in the fullest domain inside, in another fewest."""
+
+    name: str
+    ranks: Number
+    stride: Number
+    inside: Number
+    fewest: Number
+    domains: Number
+    extent: Number
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One kind of collective a rank takes part in, and how often in a step."""
+
+    group: Group
+    operation: Operation
+    message: Number
+    time: Number
+    count: Number
+
+    @property
+    def axis(self) -> str:
+        """The parallelism it belongs to: tp, cp, ep, dp or pp."""
+        return AXES.get(self.group.name, self.group.name)
+
+    @functools.cached_property
+    def total_time(self) -> Number:
+        """Time of all of them, hidden or not."""
+        return repeated(self.count, self.time)
+
+    @functools.cached_property
+    def volume(self) -> Number:
+        """Bytes a rank sends for all of them."""
+        return repeated(self.count, wire_bytes(self.message, self.group.ranks, operation=self.operation))
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One kind of collective of a layer and micro-batch: how often forward, backward, and again."""
+
+    group: Group
+    operation: Operation
+    message: Number
+    time: Number
+    forward: Number
+    backward: Number
+    again: Number
+
+    def of_step(self, layers: Number, repeats: Number) -> Transfer:
+        """All of a step: for each layer and micro-batch, of which recompute reaches this share."""
+        each = self.forward + self.backward + repeated(repeats, self.again)
+        count = np.where(self.group.ranks > 1, repeated(each, layers), 0.0)
+        return Transfer(self.group, self.operation, self.message, self.time, count)
+
+
+AXES = {"embedding": "dp", "replicas": "dp", "ends": "tp", "etp": "ep", "edp": "dp"}
+
+
+def group(setting: Machine, name: str, ranks: Number, stride: Number) -> Group:
+    """A group whose neighbours lie `stride` ranks apart; behind the last of them the next groups begin."""
+    with term(f"{name} group"):
+        extent = repeated(ranks, stride)
+        return _laid(setting, name, ranks, stride, group_place(extent, stride, setting.domain), extent)
+
+
+def ends_of(setting: Setting, pp: Group) -> Group:
+    """The first and the last of each group of a pipeline, which share the embedding."""
+    with term("embedding group"):
+        ranks = np.where(pp.ranks > 1, 2.0, 1.0)
+        apart = np.maximum(repeated(pp.stride, pp.ranks - 1), 1.0)
+        place = group_place(pp.extent, pp.stride, setting.domain)
+        return _laid(setting, "embedding", ranks, apart, place, repeated(ranks, apart))
+
+
+def _laid(setting: Machine, name: str, ranks: Number, stride: Number, place: Number, extent: Number) -> Group:
+    domains = domains_spanned(ranks, stride, setting.domain, place)
+    first = first_inside(stride, setting.domain, place)
+    inside = ranks_inside(ranks, stride, setting.domain, first, domains)
+    fewest = fewest_inside(ranks, first, domains, inside)
+    return Group(name, ranks, stride, inside, fewest, domains, extent)
+
+
+def joined(setting: Machine, name: str, one: Group, other: Group) -> Group:
+    """The group of two axes together: one run of ranks where one follows the other, else the ranks of each anywhere."""
+    with term(f"{name} group"):
+        ranks, inside = repeated(one.ranks, other.ranks), repeated(one.inside, other.inside)
+        extent = np.maximum(one.extent, other.extent)
+        stride = np.minimum(one.stride, other.stride)
+        apart = np.maximum(one.stride, other.stride)
+        run = np.where(one.stride <= other.stride, one.extent, other.extent) == apart
+        domains = largest(domains_filled(ranks, inside), one.domains, other.domains)
+        domains = np.minimum(domains, divided(setting.ranks, setting.domain))
+        fewest = fewest_inside(ranks, inside, domains, inside)
+    whole = group(setting, name, ranks, stride)
+    return Group(
+        name,
+        ranks,
+        stride,
+        np.where(run, whole.inside, inside),
+        np.where(run, whole.fewest, fewest),
+        np.where(run, whole.domains, domains),
+        extent,
+    )
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of a plan; dp is who shards and reduces gradients: data and context parallel, without the replicas."""
+
+    tp: Group
+    cp: Group
+    dp: Group
+    replicas: Group
+    pp: Group
+
+
+def strides(block: Block) -> dict[str, Number]:
+    """How far apart neighbours of each axis lie, innermost first as the plan's order says."""
+    placed: dict[str, Number] = {}
+    stride: Number = 1.0
+    with term("placement"):
+        for name in block.structure.order.split("-"):
+            placed[name] = stride
+            stride = repeated(stride, getattr(block, name))
+    return placed
+
+
+def mirrored(setting: Setting, block: Block, holders: Group) -> Group:
+    """Those who hold the same weights: where a pipeline runs both ways, the ranks of the mirrored stage as well."""
+    if weight_copies(block.structure.schedule) == 1:
+        return holders
+    with term("mirrored stages"):
+        apart = divided(repeated(block.pp, strides(block)["pp"]), 2.0)
+        pair = group(setting, "mirrored", np.where(block.pp > 1, 2.0, 1.0), apart)
+    return joined(setting, holders.name, holders, pair)
+
+
+def context_group(setting: Setting, block: Block) -> Group:
+    """The ranks that share each sequence."""
+    return group(setting, "cp", block.cp, strides(block)["cp"])
+
+
+@once("order")
+def groups(setting: Setting, block: Block) -> Groups:
+    """Groups placed on the topology innermost first, as the plan's order says; shards lie inside their replicas."""
+    lie = strides(block)
+    with term("placement"):
+        shards = divided(block.dp, block.dp_replicate)
+        replica_stride = repeated(lie["dp"], shards)
+    cp = group(setting, "cp", block.cp, lie["cp"])
+    data = group(setting, "dp", shards, lie["dp"])
+    return Groups(
+        group(setting, "tp", block.tp, lie["tp"]),
+        cp,
+        data if alone(block.cp) else joined(setting, "dp", cp, data),
+        group(setting, "replicas", block.dp_replicate, replica_stride),
+        group(setting, "pp", block.pp, lie["pp"]),
+    )
+
+
+def as_layers_see(block: Block) -> Block:
+    """The plans with their order reset where cp = ep = etp = 1, and what layers exchange cannot depend on it.
+
+    Structures that differ in it alone then share that work.
+    """
+    if not (alone(block.cp) and alone(block.ep) and alone(block.etp)):
+        return block
+    return block.under(replace(block.structure, order=Structure.order))

@@ -1,0 +1,79 @@
+"""Routed experts as one rank holds them: parameters, work, bytes, and what it takes to send tokens to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.documents.schemas.model import Experts, Layers
+from costmodel.equations.kernels.flop import matmul_flop
+from costmodel.equations.layers.experts import dispatched_activations, routed_rows, router_parameters
+from costmodel.equations.layers.parameters import mlp_parameters
+from costmodel.equations.memory.activations import mlp_activations
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.estimate.model.attention import Matmul
+from costmodel.ground.equation import Number, term
+
+
+@dataclass(frozen=True)
+class Routed:
+    """The routed experts of one layer on one rank: so many, of that width."""
+
+    of: Experts
+    local: Number
+    etp: Number
+    ffn_hidden: Number
+    parameters: Number
+
+
+def expert_parameters(hidden: Number, experts: Experts) -> Number:
+    """Parameters of one routed expert."""
+    return mlp_parameters(hidden, experts.ffn_hidden, gated=experts.gated, biases=experts.biases)
+
+
+def routing_parameters(hidden: Number, experts: Experts) -> Number:
+    """Parameters of the router, and of the shared expert's gate."""
+    with term("router"):
+        found = router_parameters(hidden, experts.count, biases=experts.router_bias)
+    return found + hidden if experts.shared_gate else found
+
+
+def routed(hidden: Number, kind: Layers, ep: Number, etp: Number) -> Routed | None:
+    """The routed experts of a layer cut over ep ranks, each over etp."""
+    experts = kind.experts
+    if experts is None:
+        return None
+    local, width = divided(experts.count, ep), divided(experts.ffn_hidden, etp)
+    with term("experts"):
+        each = mlp_parameters(hidden, width, gated=experts.gated, biases=experts.biases)
+        return Routed(experts, local, etp, width, repeated(local, each))
+
+
+def expert_matmuls(hidden: Number, experts: Experts, ffn_hidden: Number) -> tuple[Matmul, Matmul]:
+    """The weight matrices of one routed expert of that width."""
+    up = repeated(2.0, ffn_hidden) if experts.gated else ffn_hidden
+    return Matmul("experts up", up, hidden), Matmul("experts down", hidden, ffn_hidden)
+
+
+def expert_flop(hidden: Number, experts: Experts, tokens: Number) -> Number:
+    """Forward work of the routed experts on so many tokens, each in top_k of them."""
+    rows = repeated(experts.top_k, tokens)
+    with term("experts"):
+        up, down = expert_matmuls(hidden, experts, experts.ffn_hidden)
+        return matmul_flop(rows, up.n, up.k) + matmul_flop(rows, down.n, down.k)
+
+
+def rows_of(part: Routed, tokens: Number, load: Number) -> Number:
+    """Rows that the experts of a rank work on."""
+    return routed_rows(tokens, part.of.top_k, part.etp, load)
+
+
+def expert_activations(hidden: Number, part: Routed, rows: Number, element: Number) -> Number:
+    """What the routed experts of a rank keep for backward."""
+    with term("experts"):
+        inputs = dispatched_activations(rows, hidden, part.of.count, element)
+        return inputs + mlp_activations(rows, part.ffn_hidden, element, gated=part.of.gated)
+
+
+def looped(part: Routed) -> Number:
+    """Experts that the host deals with one by one; a single expert of a layer is an MLP."""
+    return part.local if part.of.count > 1 else 0.0

@@ -1,0 +1,52 @@
+"""Which rows of serving plans make no sense, by the code of the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.equations.parallelism.counts import padded_vocab, repeated
+from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.shared.masks import leaves_rest
+from costmodel.estimate.training.parallelism.pipeline.layer_split import layer_count
+
+Mask = NDArray[np.bool_]
+
+
+def invalid(inputs: ServingInputs, layout: Layout) -> Iterator[tuple[str, Mask]]:
+    """Rows that make no sense, by the reason."""
+    model, tp = inputs.model, layout.tp
+    yield "L050", np.asarray(repeated(layout.replicas, layout.ranks) > inputs.ranks)
+    mixers = [kind.attention or kind.latent or kind.state_space for kind in model.layers if kind.heads is not None]
+    yield "L051", _any(layout, (leaves_rest(mixer.heads, tp) for mixer in mixers if mixer))
+    heads = [kind.attention.kv_heads for kind in model.layers if kind.attention is not None]
+    yield "L052", _any(layout, (leaves_rest(each, tp) & leaves_rest(tp, each) for each in heads))
+    vocab = padded_vocab(model.vocab, inputs.engine.vocab_multiple, 1.0)
+    yield "L053", leaves_rest(vocab, tp)
+    widths = [kind.dense.ffn_hidden for kind in model.layers if kind.dense is not None]
+    yield "L054", _any(layout, (leaves_rest(width, tp) for width in widths))
+    yield "L055", np.asarray(layout.pp > layer_count(model))
+    yield from _experts(inputs, layout)
+
+
+def _experts(inputs: ServingInputs, layout: Layout) -> Iterator[tuple[str, Mask]]:
+    found = [kind.experts for kind in inputs.model.layers if kind.experts is not None]
+    if not found:
+        yield "L057", np.asarray((layout.ep > 1) | (layout.dp_attention > 1))
+        return
+    ranks = layout.stage_ranks
+    wrong = leaves_rest(ranks, layout.ep)
+    for experts in found:
+        parts = repeated(layout.ep, experts.ffn_hidden)
+        wrong = wrong | leaves_rest(experts.count, layout.ep) | leaves_rest(parts, ranks)
+    yield "L056", wrong
+
+
+def _any(layout: Layout, masks: Iterator[Mask]) -> Mask:
+    found: Mask = np.zeros(len(layout), dtype=bool)
+    for mask in masks:
+        found = found | mask
+    return found

@@ -1,0 +1,153 @@
+"""Memory of an engine's fullest accelerator: weights, a step, the runtime, and the pool that is left for the cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.equations.layers.parameters import norm_parameters, table_parameters
+from costmodel.equations.parallelism.counts import divided, padded_vocab, repeated
+from costmodel.equations.serving.memory.kv_cache import block_tokens, block_waste, mean_context
+from costmodel.equations.serving.memory.memory_budget import (
+    activation_peak,
+    layer_peak_bytes,
+    pool_of_free_after,
+    pool_of_free_before,
+    pool_of_total,
+    pool_tokens,
+    reserve_bytes,
+    static_fraction,
+    worst_concurrency,
+)
+from costmodel.equations.serving.step.quantised_weights import mixed_weight_bytes
+from costmodel.estimate.serving.kv_cache import admitted_cache, sequence_cache, token_cache
+from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.training.parallelism.pipeline.layer_split import layer_count
+from costmodel.estimate.training.shards import matmuls, shard
+from costmodel.ground.equation import Number, term
+
+
+@dataclass(frozen=True)
+class EngineMemoryUse:
+    """Bytes of the fullest accelerator of a replica, and what the pools of all its accelerators hold."""
+
+    total: Number  # of the device, as CUDA reports it
+    fraction: Number  # that the engine claims of it
+    weights: Number
+    activations: Number
+    runtime: Number
+    pool: Number
+    requests_worst: Number = 0.0
+    requests_steady: Number = 0.0
+    tokens: Number = 0.0
+    one_request: Number = 0.0  # bytes set aside for the longest request on the fullest accelerator
+    per_token: Number = 0.0
+
+    @property
+    def asked(self) -> Number:
+        """All of it."""
+        return self.weights + self.activations + self.runtime + np.maximum(self.pool, 0.0)
+
+
+def stage_share(inputs: ServingInputs, layout: Layout) -> Number:
+    """Share of the layers that the fullest stage has."""
+    layers = layer_count(inputs.model)
+    with term("layers of the fullest stage"):
+        return divided(np.ceil(divided(layers, layout.pp)), layers)
+
+
+def vocab_rows(inputs: ServingInputs, tp: Number) -> Number:
+    """Rows of the embedding, or of the head, on one rank."""
+    return divided(padded_vocab(inputs.model.vocab, inputs.engine.vocab_multiple, tp), tp)
+
+
+def weight_memory(inputs: ServingInputs, layout: Layout) -> tuple[Number, Number]:
+    """Weights of the fullest accelerator: of its layers, and of the end beside them."""
+    model, types = inputs.model, inputs.types
+    layers: Number = 0.0
+    for kind in model.layers:
+        part = shard(model, kind, layout.tp, layout.stage_ranks)
+        with term("narrow weights"):
+            narrow: Number = part.routed_parameters
+            for matrix in matmuls(model, part):
+                if matrix.name != "router":
+                    narrow = narrow + repeated(matrix.split, table_parameters(matrix.n, matrix.k))
+        held = mixed_weight_bytes(part.parameters + part.routed_parameters, narrow, types.weight, types.wide)
+        layers = layers + repeated(kind.count, held)
+    with term("embedding"):
+        table = repeated(table_parameters(vocab_rows(inputs, layout.tp), model.hidden), types.wide)
+        last = repeated(norm_parameters(model.hidden, norm=model.norm), types.wide)
+    alone = table if model.tied else table + table
+    ends = np.where(layout.pp == 1, alone, table) + last
+    return repeated(stage_share(inputs, layout), layers), ends
+
+
+def memory_use(inputs: ServingInputs, layout: Layout) -> EngineMemoryUse:
+    """Where the memory of the fullest accelerator goes."""
+    engine, model = inputs.engine, inputs.model
+    layers, ends = weight_memory(inputs, layout)
+    weights = layers + ends
+    total = inputs.usable - engine.memory.driver
+    widest = max((kind.dense.ffn_hidden for kind in model.layers if kind.dense is not None), default=model.hidden)
+    with term("activations"):
+        inner = divided(widest, layout.tp)
+        layer = np.maximum(layer_peak_bytes(layout.budget, model.hidden, inner, inputs.types.wide), engine.memory.layer)
+        activations = activation_peak(inputs.sequences, model.vocab, engine.memory.logit, layer)
+    runtime = np.where(layout.ranks > 1, engine.memory.group_context, engine.memory.context) + engine.memory.graphs
+    fraction, pool, activations = _pool(inputs, layout, total, weights, activations, runtime)
+    return _held(inputs, layout, EngineMemoryUse(total, fraction, weights, activations, runtime, pool))
+
+
+def _pool(
+    inputs: ServingInputs, layout: Layout, total: Number, weights: Number, activations: Number, runtime: Number
+) -> tuple[Number, Number, Number]:
+    """The share an engine claims, what that leaves to the cache, and to a step, by its own definition."""
+    memory, rule = inputs.engine.memory, inputs.engine.thumb_rule
+    if memory.definition == "share-of-total":
+        share = memory.share if memory.share is not None else 1.0
+        return share, pool_of_total(total, share, weights, activations, runtime), activations
+    if memory.definition == "share-of-free-after":
+        share = memory.share if memory.share is not None else 1.0
+        return share, pool_of_free_after(total, weights + activations + runtime, share), activations
+    share_of_free: Number = memory.share if memory.share is not None else 1.0
+    if memory.share is None and rule is not None:
+        captured = inputs.engine.picked(
+            inputs.case.accelerator.memory.capacity, inputs.case.accelerator.family
+        ).captured
+        ranks = repeated(layout.tp, layout.pp)
+        each = (rule.chunk_token, ranks, rule.rank, captured, rule.sequence, rule.graph_sizes, rule.graph_size)
+        reserve = reserve_bytes(rule.base, layout.budget, *each)
+        least = rule.least if inputs.usable > rule.large else 0.0
+        share_of_free = static_fraction(inputs.usable, reserve, least, 0.0)
+    free = total - runtime
+    pool = pool_of_free_before(free, free - weights, share_of_free)
+    left = free - weights - np.maximum(pool, 0.0)
+    return share_of_free, pool, left
+
+
+def _held(inputs: ServingInputs, layout: Layout, use: EngineMemoryUse) -> EngineMemoryUse:
+    """What the pools of one replica hold; groups of attention hold apart, ranks of one group alike."""
+    load, block, stages = inputs.load, inputs.engine.block, stage_share(inputs, layout)
+    pool = np.maximum(use.pool, 0.0)
+    shared: Number = 0.0
+    if np.any(load.hit):
+        with term("shared beginning"):
+            shared = repeated(stages, sequence_cache(inputs, layout.tp, load.hit))
+    with term("a mean request"):
+        context = mean_context(load.computed, load.output, load.output_spread) + block_waste(block)
+        mean = repeated(stages, sequence_cache(inputs, layout.tp, context))
+    with term("the longest request"):
+        worst = repeated(stages, admitted_cache(inputs, layout.tp, layout.budget))
+        longest = block_tokens(load.longest, block)
+    with term("pool"):
+        tokens = pool_tokens(pool, divided(worst, longest), block)
+    return replace(
+        use,
+        requests_worst=repeated(layout.dp_attention, worst_concurrency(tokens, load.longest, block)),
+        requests_steady=repeated(layout.dp_attention, divided(np.maximum(pool - shared, 0.0), mean)),
+        tokens=repeated(layout.dp_attention, tokens),
+        one_request=worst,
+        per_token=token_cache(inputs),
+    )

@@ -1,0 +1,209 @@
+"""Time of one step of a replica through all its stages: decoding alone, or with tokens of prompts beside it.
+
+Of a pipeline the sequences of a step are those of one micro-batch, of which there are as many as stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from costmodel.documents.schemas.model import Layers
+from costmodel.equations.kernels.memory_traffic import embedding_traffic, mlp_traffic, norm_traffic
+from costmodel.equations.kernels.roofline import stream_time
+from costmodel.equations.network.collectives import activation_message
+from costmodel.equations.network.topology import carried_over
+from costmodel.equations.parallelism.counts import repeated
+from costmodel.equations.serving.step.engine_collectives import engine_all_reduce_time
+from costmodel.estimate.machine.collective_time import collective_time, send_time
+from costmodel.estimate.machine.links import link_of
+from costmodel.estimate.machine.process_groups import Group, group
+from costmodel.estimate.model.attention import Matmul, mixer_traffic
+from costmodel.estimate.serving.attention_time import decode_attention, prompt_attention
+from costmodel.estimate.serving.engine_memory import vocab_rows
+from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer
+from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.quantised_products import product
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.training.shards import Shard, additions, matmuls, shard
+from costmodel.ground.equation import Number, known_as, term
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Seconds of a step by what they are spent on."""
+
+    matmul: Number = 0.0
+    attention: Number = 0.0
+    memory_bound: Number = 0.0
+    tp: Number = 0.0
+    ep: Number = 0.0
+    pp: Number = 0.0
+    host: Number = 0.0
+
+    def __add__(self, other: StepTime) -> StepTime:
+        return StepTime(*(getattr(self, name) + getattr(other, name) for name in STEP_TERMS))
+
+    def times(self, count: Number) -> StepTime:
+        """So many of them."""
+        return StepTime(*(repeated(count, getattr(self, name)) for name in STEP_TERMS))
+
+    @property
+    def total(self) -> Number:
+        """All of it."""
+        total: Number = 0.0
+        for name in STEP_TERMS:
+            total = total + known_as(name, getattr(self, name))
+        return total
+
+
+STEP_TERMS = tuple(field.name for field in fields(StepTime))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a step carries: sequences that decode, tokens of prompts, and how many prompts these are."""
+
+    decodes: Number
+    context: Number
+    tokens: Number = 0.0
+    prompts: Number = 0.0
+
+    @property
+    def prompted(self) -> bool:
+        """Whether any of the steps carries prompts."""
+        return bool(np.any(self.tokens))
+
+    @property
+    def rows(self) -> Number:
+        """Rows of its matrix products."""
+        return self.decodes + self.tokens
+
+
+def step_time(inputs: ServingInputs, layout: Layout, batch: Batch) -> StepTime:
+    """Time of a step through all layers, the head, the sends between stages, and the host."""
+    total = rows_time(inputs, layout, batch.rows) + decode_time(inputs, layout, batch.decodes, batch.context)
+    if batch.prompted:
+        total = total + prompt_time(inputs, layout, batch.tokens)
+    return total + head_time(inputs, layout, batch.decodes + batch.prompts)
+
+
+def rows_time(inputs: ServingInputs, layout: Layout, rows: Number) -> StepTime:
+    """What takes its time by the rows of a step: everything but attention and the head."""
+    tp = group(inputs, "tp", layout.tp, 1.0)
+    total = StepTime()
+    for kind in inputs.model.layers:
+        with term("layer"):
+            layer = _layer(inputs, layout, kind, tp, rows)
+        total = total + layer.times(kind.count)
+    return total + _ends(inputs, layout, rows)
+
+
+def _layer(inputs: ServingInputs, layout: Layout, kind: Layers, tp: Group, rows: Number) -> StepTime:
+    part, own = shard(inputs.model, kind, layout.tp, layout.stage_ranks), layout.own(rows)
+    maps: Number = 0.0
+    for matrix in matmuls(inputs.model, part):
+        with term(matrix.name):
+            maps = maps + product(inputs, own, matrix, narrow=matrix.name != "router")
+    exchanged: Number = 0.0
+    if kind.experts is not None:
+        maps = maps + expert_layer(inputs, layout, kind.experts, rows)
+        exchanged = expert_exchange(inputs, layout, rows)
+    with term("tp all-reduce"):
+        message = activation_message(own, inputs.model.hidden, inputs.types.wide)
+        reduced = repeated(reductions(layout, kind), all_reduce(inputs, tp, message))
+    return StepTime(matmul=maps, memory_bound=_passes(inputs, part, own), tp=reduced, ep=exchanged)
+
+
+def decode_time(inputs: ServingInputs, layout: Layout, decodes: Number, context: Number) -> StepTime:
+    """What takes its time by the sequences of a step: attention over their cache, and the host."""
+    host = inputs.engine.host
+    with term("host"):
+        spent = host.step + repeated(host.sequence, decodes)
+    return StepTime(
+        attention=_attention(inputs, layout, lambda part: decode_attention(inputs, layout, part, decodes, context)),
+        host=spent,
+    )
+
+
+def prompt_time(inputs: ServingInputs, layout: Layout, tokens: Number) -> StepTime:
+    """Attention of tokens of prompts beside what their rows take."""
+    with term("prompts"):
+        return StepTime(
+            attention=_attention(inputs, layout, lambda part: prompt_attention(inputs, layout, part, tokens))
+        )
+
+
+def _attention(inputs: ServingInputs, layout: Layout, of_layer: Callable[[Shard], Number]) -> Number:
+    total: Number = 0.0
+    with term("attention"):
+        for kind in inputs.model.layers:
+            part = shard(inputs.model, kind, layout.tp, layout.stage_ranks)
+            if part.mixer is not None:
+                total = total + repeated(kind.count, of_layer(part))
+    return total
+
+
+def head_time(inputs: ServingInputs, layout: Layout, rows: Number) -> StepTime:
+    """The head for the rows that a token is drawn from: one of each sequence and each prompt."""
+    with term("head"):
+        table = Matmul("head", vocab_rows(inputs, layout.tp), inputs.model.hidden)
+        return StepTime(matmul=product(inputs, layout.own(rows), table, narrow=False))
+
+
+def reductions(layout: Layout, kind: Layers) -> Number:
+    """All-reduces of a layer: behind attention, and behind the MLP; experts over groups of attention exchange tokens
+    instead.
+    """
+    halves = (kind.heads is not None) + (kind.mlp is not None or kind.experts is not None)
+    count = 1.0 if kind.parallel else float(halves)
+    if kind.experts is None or kind.parallel:
+        return count
+    return np.where(layout.dp_attention > 1, count - 1.0, count)
+
+
+def all_reduce(inputs: ServingInputs, tp: Group, message: Number) -> Number:
+    """The engine's own for small messages inside a domain, else NCCL's; nothing for one rank."""
+    alone = tp.ranks <= 1
+    if np.all(alone):
+        return 0.0
+    with term("nccl"):
+        nccl = collective_time(inputs, message, tp, "all_reduce")
+    fit, most = inputs.kernels.all_reduce, inputs.engine.kernels.own_all_reduce
+    if fit is None or not most:
+        return np.where(alone, 0.0, nccl)
+    rate = carried_over(fit.bandwidth, link_of(inputs, tp.inside), fit.link)
+    own = engine_all_reduce_time(message, tp.ranks, fit.start, fit.hop, rate, fit.shot)
+    return np.where((message <= most) & (tp.domains <= 1), own, np.where(alone, 0.0, nccl))
+
+
+def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
+    """Norms, residual additions, activation function and rotation, with what each call takes at least."""
+    kind, model, element = part.kind, inputs.model, inputs.types.wide
+    calls = kind.norms + (1.0 if part.mixer is not None else 0.0) + (1.0 if kind.dense is not None else 0.0)
+    with term("memory-bound"):
+        nbytes = norm_traffic(
+            rows, model.hidden, kind.norms, additions(kind), element, dropout=False, fused=True, backward=False
+        )
+        if kind.dense is not None:
+            nbytes = nbytes + mlp_traffic(rows, part.ffn_hidden, element, gated=kind.dense.gated, backward=False)
+        if part.mixer is not None:
+            nbytes = nbytes + mixer_traffic(model, kind, part.mixer, rows, element, backward=False)
+        moved = stream_time(nbytes, inputs.memory_bandwidth, inputs.memory_share)
+        return repeated(calls, inputs.engine.kernels.operation) + moved
+
+
+def _ends(inputs: ServingInputs, layout: Layout, rows: Number) -> StepTime:
+    """Lookup, and sends between stages."""
+    with term("embedding"):
+        nbytes = embedding_traffic(layout.own(rows), inputs.model.hidden, inputs.types.wide)
+        lookup = stream_time(nbytes, inputs.memory_bandwidth, inputs.memory_share)
+    if np.all(layout.pp == 1):
+        return StepTime(memory_bound=lookup)
+    with term("pp send"):
+        stages = group(inputs, "pp", layout.pp, layout.stage_ranks)
+        message = activation_message(layout.own(rows), inputs.model.hidden, inputs.types.wide)
+        sent = repeated(layout.pp - 1.0, send_time(inputs, message, stages))
+    return StepTime(memory_bound=lookup, pp=np.where(layout.pp > 1, sent, 0.0))

@@ -1,0 +1,235 @@
+"""A serving scenario and columns of plans become columns of results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.schemas.serving.serving_limits import SERVICE_LEVEL
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.equations.run.economics import rate as rate_of
+from costmodel.equations.run.economics import share, token_cost
+from costmodel.equations.serving.load.steady_state import interference_share
+from costmodel.equations.serving.serving_economics import output_cost, prompt_cost, replicas_needed
+from costmodel.estimate.machine.price import price_per_accelerator
+from costmodel.estimate.serving.concurrency import closed_loop
+from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
+from costmodel.estimate.serving.engine_step import StepTime
+from costmodel.estimate.serving.load import (
+    BINDING,
+    COMPUTE_BOUND,
+    LEAST,
+    Bounds,
+    Column,
+    Engines,
+    bounds_of,
+    in_flight,
+    of_each,
+)
+from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, micro_batch
+from costmodel.estimate.serving.plan_columns import SIZES, Layout
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
+from costmodel.estimate.serving.step_table import StepTable, step_table
+from costmodel.estimate.shared.results import Costs
+from costmodel.estimate.training.limit_checks import Limit, written
+from costmodel.ground.equation import Number, term, untraced
+
+
+@dataclass(frozen=True)
+class ServingEvaluation:
+    """Results of some plans, with the memory, the operating point and the steady state they came from."""
+
+    layout: Layout
+    results: Costs
+    memory: EngineMemoryUse
+    bounds: Bounds
+    point: OperatingPoint
+    state: SteadyState
+    most: SteadyState  # at saturation
+    overloaded: NDArray[np.bool_]
+
+
+def evaluate(inputs: ServingInputs, layout: Layout) -> ServingEvaluation:
+    """Memory, times, rates and cost of every plan under the scenario's load."""
+    memory = memory_use(inputs, layout)
+    bounds = bounds_of(inputs, layout, memory)
+    exact = ExactSteps(inputs, layout)
+    engines = Engines(inputs, layout, exact, bounds)
+    quick = Engines(inputs, *_plain(inputs, layout), bounds)
+    many = in_flight(quick)
+    point = engines.point(many)
+    with term("saturation"):
+        top = engines.point(bounds.least)
+        most = steady_state(inputs, top, replica_rate(inputs, top))
+    state = _state(inputs, layout, point, most.rate)
+    with term("within limits"):
+        within = _within_limits(quick, engines)
+    decode = exact.breakdown(micro_batch(layout, many))
+    columns = _times(inputs, layout, decode, state)
+    columns |= {
+        "saturation_per_s": repeated(layout.replicas, most.rate),
+        "rate_within_slo_per_s": repeated(layout.replicas, within),
+    }
+    columns |= _within(inputs, layout, within)
+    columns |= _held(inputs, layout, memory)
+    columns |= _money(inputs, layout, point, state)
+    over = _overloaded(inputs, layout, most)
+    return ServingEvaluation(layout, Costs(columns, len(layout)), memory, bounds, point, state, most, over)
+
+
+def _state(inputs: ServingInputs, layout: Layout, point: OperatingPoint, answered: Number) -> SteadyState:
+    """What users see under the scenario's kind of load."""
+    workload = inputs.case.scenario.workload
+    if workload.rate is not None:
+        with term("of a replica"):
+            arriving = divided(workload.rate, layout.replicas)
+        return steady_state(inputs, point, np.minimum(arriving, answered))
+    if workload.users is not None:
+        return steady_state(inputs, point, replica_rate(inputs, point))
+    assert workload.concurrency is not None
+    users = of_each(inputs, layout, workload.concurrency)
+    return closed_loop(inputs, layout, point, users, burst=workload.traffic == "burst")
+
+
+def _overloaded(inputs: ServingInputs, layout: Layout, most: SteadyState) -> NDArray[np.bool_]:
+    """Plans on which more arrives than they can answer; a closed loop waits instead."""
+    arriving = inputs.case.scenario.workload.rate
+    if arriving is None:
+        return np.zeros(len(layout), dtype=bool)
+    return np.asarray(of_each(inputs, layout, arriving) > most.rate)
+
+
+def _times(inputs: ServingInputs, layout: Layout, decode: StepTime, state: SteadyState) -> dict[str, Number]:
+    """Times of a request, what a token's time goes into, and what all replicas get done."""
+    load = inputs.load
+    rate = repeated(layout.replicas, state.rate)
+    with term("latency"):
+        latency = state.ttft + repeated(load.output - 1.0, state.tpot)
+    output = repeated(load.output, rate)
+    gpus = repeated(layout.replicas, layout.ranks)
+    between = np.maximum(state.tpot - decode.total, 0.0)
+    return {
+        "ttft": state.ttft,
+        "ttft_p99": state.ttft_p99,
+        "tpot": state.tpot,
+        "worst_gap": state.worst_gap,
+        "latency": latency,
+        "requests_per_s": rate,
+        "output_tokens_per_s": output,
+        "total_tokens_per_s": repeated(load.output + load.prompt, rate),
+        "tokens_per_s_per_user": rate_of(1.0, state.tpot),
+        "tokens_per_s_per_gpu": divided(output, gpus),
+        "concurrency": state.in_flight,
+        "utilisation": state.utilisation,
+        "replicas": layout.replicas,
+        "gpus": gpus,
+        "interference_share": np.maximum(interference_share(decode.total, state.tpot), 0.0),
+        "prefix_hit": share(load.hit, load.prompt),
+        "matmul": decode.matmul,
+        "attention": decode.attention,
+        "memory_bound": decode.memory_bound,
+        "tp_exposed": decode.tp,
+        "ep_exposed": decode.ep,
+        "pp_exposed": decode.pp,
+        "host_time": decode.host,
+        "prompts_between": between,
+    }
+
+
+def _within(inputs: ServingInputs, layout: Layout, within: Number) -> dict[str, Number]:
+    """What plans are worth at the rate up to which they keep the limits, and how many replicas the load needs."""
+    load, price, headroom = inputs.load, price_per_accelerator(inputs.case), inputs.case.scenario.assume.headroom
+    with term("within limits"):
+        tokens = repeated(load.output, within)
+    with np.errstate(divide="ignore"):
+        cost = token_cost(1e6, layout.ranks, price, tokens)
+    found: dict[str, Number] = {
+        "tokens_per_gpu_within_limits": divided(tokens, layout.ranks),
+        "cost_within_limits": cost,
+    }
+    arriving = inputs.case.scenario.workload.rate
+    if arriving is None:
+        return found | {"replicas_needed": np.nan, "gpus_needed": np.nan}
+    with np.errstate(divide="ignore"):  # no number of replicas keeps limits that one without load breaks
+        needed = replicas_needed(arriving, headroom or 0.0, within)
+    return found | {"replicas_needed": needed, "gpus_needed": repeated(needed, layout.ranks)}
+
+
+def _held(inputs: ServingInputs, layout: Layout, memory: EngineMemoryUse) -> dict[str, Number]:
+    """What the memory holds."""
+    usable = repeated(memory.fraction, memory.total)
+    with term("least"):
+        least = memory.weights + memory.activations + memory.runtime + memory.one_request
+        if inputs.engine.memory.definition != "share-of-total":
+            least, usable = memory.one_request, np.maximum(memory.pool, 1.0)
+    return {
+        "cache_pool": np.maximum(memory.pool, 0.0),
+        "cache_pool_tokens": memory.tokens,
+        "kv_bytes_per_token": memory.per_token,
+        "concurrency_worst": memory.requests_worst,
+        "concurrency_steady": memory.requests_steady,
+        "memory_peak": memory.asked,
+        "memory_share": share(least, usable),
+    }
+
+
+def _money(inputs: ServingInputs, layout: Layout, point: OperatingPoint, state: SteadyState) -> dict[str, Number]:
+    """Rent at this load, which pays for idle time too."""
+    load, price, ranks = inputs.load, price_per_accelerator(inputs.case), layout.ranks
+    output = repeated(load.output, state.rate)
+    every = token_cost(1e6, ranks, price, output)
+    prompts = prompt_cost(1e6, ranks, price, point.gamma)
+    return {
+        "cost_per_minput": repeated(share(load.computed, load.prompt), prompts),
+        "cost_per_moutput": output_cost(1e6, ranks, price, point.alpha, point.beta, point.concurrency),
+        "cost_per_mtoken": every,
+    }
+
+
+def service_limits(inputs: ServingInputs) -> list[Limit]:
+    """The limits of a scenario that a higher rate can break."""
+    return [
+        limit
+        for limit in written(inputs.case.scenario.limits)
+        if limit.kind == "at_most" and limit.column in SERVICE_LEVEL
+    ]
+
+
+def _plain(inputs: ServingInputs, layout: Layout) -> tuple[Layout, StepTable]:
+    """The plans as columns that no trace follows, and the table of their steps: to look for a load with."""
+    with untraced():
+        bare = Layout(*(np.asarray(getattr(layout, name)).view(np.ndarray) for name in SIZES))
+        return bare, step_table(inputs, bare)
+
+
+def _within_limits(quick: Engines, engines: Engines) -> Number:
+    """Requests a second of one replica up to which the service-level limits hold; 0 where none does."""
+    inputs, limits = quick.inputs, service_limits(quick.inputs)
+
+    def over(many: Column) -> Column:
+        """The result that is nearest to its limit, or beyond it, over that limit."""
+        state = quick.state(many)
+        found = np.zeros(len(quick.layout))
+        for limit in limits:
+            value = getattr(state, limit.column, None)
+            if value is None:
+                value = state.ttft + repeated(inputs.load.output - 1.0, state.tpot)
+            found = np.maximum(found, np.asarray(share(value, limit.value)))
+        return found
+
+    if not limits:
+        return engines.rate(engines.bounds.least)
+    with untraced(), np.errstate(all="ignore"):
+        ever = over(np.full(len(quick.layout), LEAST)) <= 1
+        many = quick.greatest(over)
+    return np.where(ever, engines.rate(many), 0.0)
+
+
+def binding(evaluation: ServingEvaluation, row: int = 0) -> str:
+    """What binds at saturation: the token budget, the cache, sequences, or time itself."""
+    busy = float(np.broadcast_to(np.asarray(evaluation.most.utilisation), (len(evaluation.layout),))[row])
+    named = BINDING[int(evaluation.bounds.binding()[row])]
+    return "compute" if named == "budget" and busy >= COMPUTE_BOUND else named

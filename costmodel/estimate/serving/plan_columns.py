@@ -1,0 +1,50 @@
+"""Serving plans as columns: one row a plan."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.ground.equation import Number
+
+Rows = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Equal-length float columns; `share` is of the load, that of one replica."""
+
+    tp: Rows
+    pp: Rows
+    ep: Rows
+    dp_attention: Rows
+    replicas: Rows
+    budget: Rows
+
+    def __len__(self) -> int:
+        return len(self.tp)
+
+    @functools.cached_property
+    def stage_ranks(self) -> Number:
+        """Accelerators of one pipeline stage of a replica, which share its experts."""
+        return repeated(self.tp, self.dp_attention)
+
+    @functools.cached_property
+    def ranks(self) -> Number:
+        """Accelerators of a replica."""
+        return repeated(self.pp, self.stage_ranks)
+
+    def at(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Layout:
+        """Some of the rows."""
+        return Layout(*(getattr(self, name)[rows] for name in SIZES))
+
+    def own(self, tokens: Number) -> Number:
+        """Of the tokens, or sequences, of a step those of one group of attention."""
+        return divided(tokens, self.dp_attention)
+
+
+SIZES = tuple(field.name for field in fields(Layout))

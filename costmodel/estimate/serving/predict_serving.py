@@ -1,0 +1,117 @@
+"""One plan of a serving scenario: checked, evaluated, with its band and what was assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.documents.schemas.serving.serving_results import BANDED
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.estimate.serving.constraints import invalid
+from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, binding, evaluate
+from costmodel.estimate.serving.load import COMPUTE_BOUND
+from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
+from costmodel.estimate.shared.assumptions import Assumed
+from costmodel.estimate.shared.results import Costs
+from costmodel.estimate.training.limit_checks import written
+from costmodel.ground.equation import Number
+from costmodel.ground.errors import Place, fail
+
+QUANTILE = 1.2816  # standard deviations from the median to P10 and P90
+
+
+@dataclass(frozen=True)
+class ServingAnswer:
+    """One plan, evaluated, with what was assumed and what speaks against it."""
+
+    inputs: ServingInputs
+    plan: ServingPlan
+    evaluation: ServingEvaluation
+    costs: dict[str, float]
+    assumed: tuple[Assumed, ...]
+    refused: tuple[str, ...]
+    broken: tuple[str, ...]
+    binding: str
+
+
+def own_plan(inputs: ServingInputs) -> ServingPlan:
+    """The scenario's plan, or a fault when it has none."""
+    plan = inputs.case.scenario.plan
+    if plan is None:
+        hint = "add plan: {tp: 8}, or --set plan.tp=8; costmodel search finds one"
+        raise fail("C004", "the scenario has no plan", Place(inputs.case.file), hint)
+    return plan
+
+
+def replica_ranks(plan: ServingPlan) -> Number:
+    """Accelerators of one replica."""
+    return repeated(plan.pp, repeated(plan.tp, plan.dp_attention))
+
+
+def layout_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[Layout, tuple[Assumed, ...]]:
+    """A plan as columns of one row; without a number of replicas as many as the accelerators hold."""
+    ranks = float(replica_ranks(plan))
+    replicas: float | None = plan.replicas
+    assumed: tuple[Assumed, ...] = ()
+    if replicas is None:
+        replicas = max(float(np.floor(divided(inputs.ranks, ranks))), 1.0)
+        assumed = (Assumed("plan.replicas", f"{replicas:g}", f"{float(inputs.ranks):g} GPUs over {ranks:g}"),)
+    values = (plan.tp, plan.pp, plan.ep, plan.dp_attention, replicas, inputs.budget)
+    return Layout(*(np.array([value], dtype=np.float64) for value in values)), assumed
+
+
+def unacceptable(inputs: ServingInputs, evaluation: ServingEvaluation) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Masks of the rows that break each bound, by its code; those of the machine and the load first."""
+    results = evaluation.results
+    small = results.column("memory_share") > 1
+    yield "M001", small
+    over = evaluation.overloaded & ~small
+    which, busy = evaluation.bounds.binding(), np.asarray(evaluation.most.utilisation)
+    yield "S003", over & (which == 1)
+    yield "S004", over & (which == 0) & ~(busy >= COMPUTE_BOUND)
+    yield "S005", over & ((which == 2) | ((which == 0) & (busy >= COMPUTE_BOUND)))
+    for limit in written(inputs.case.scenario.limits):
+        code = {"tpot": "S001", "ttft": "S002", "ttft_p99": "S002"}.get(limit.column, "T001")
+        code = "M002" if limit.column.startswith("memory") else code
+        yield code, ~limit.kept(results.column(limit.column)) & ~small & ~over
+
+
+def answer(inputs: ServingInputs, plan: ServingPlan) -> ServingAnswer:
+    """One plan, checked and evaluated; the figures of one that is not valid mean nothing."""
+    layout, assumed = layout_of(inputs, plan)
+    refused = tuple(code for code, mask in invalid(inputs, layout) if mask.any())
+    with np.errstate(all="ignore") if refused else nullcontext():
+        evaluation = evaluate(inputs, layout)
+    broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
+    costs = banded(inputs, evaluation.results).row()
+    spoken = (*assumed, *inputs.assumed)
+    return ServingAnswer(inputs, plan, evaluation, costs, spoken, refused, tuple(broken), binding(evaluation))
+
+
+def predict(case: ServingCase) -> ServingAnswer:
+    """Memory, times, rates and cost of the scenario's own plan under its load.
+
+    Raises:
+        CostModelError: the scenario has no plan, or asks for what is not modelled
+    """
+    inputs = inputs_of(case)
+    return answer(inputs, own_plan(inputs))
+
+
+def banded(inputs: ServingInputs, results: Costs) -> Costs:
+    """The results with the ends of their bands: the spread of the engine's runs around predictions, log-normal."""
+    spread, columns = inputs.engine.spread, dict(results.columns)
+    token = spread.experts if inputs.model.has_experts else spread.tpot
+    widths = {"ttft": spread.ttft, "ttft_p99": spread.ttft, "cache_pool": spread.pool, "cache_pool_tokens": spread.pool}
+    for name in BANDED:
+        far = repeated(QUANTILE, widths.get(name, token))
+        columns[f"{name}_low"] = repeated(np.exp(-far), columns[name])
+        columns[f"{name}_high"] = repeated(np.exp(far), columns[name])
+    return Costs(columns, results.rows)

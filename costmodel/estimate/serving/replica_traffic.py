@@ -1,0 +1,57 @@
+"""What the accelerators of a replica send each other: in a step of decoding, and for one whole prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from costmodel.equations.network.collectives import Operation, activation_message
+from costmodel.equations.parallelism.counts import repeated
+from costmodel.estimate.machine.collective_time import collective_time, send_time
+from costmodel.estimate.machine.process_groups import Transfer, group
+from costmodel.estimate.serving.engine_step import all_reduce, reductions
+from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.equation import Number
+
+Moment = Literal["step", "prompt"]
+
+
+@dataclass(frozen=True)
+class ServingTransfer:
+    """One kind of collective, and whether it belongs to a step of decoding or to a prompt alone."""
+
+    moment: Moment
+    transfer: Transfer
+
+
+def transfers(inputs: ServingInputs, layout: Layout, decodes: Number) -> Iterator[ServingTransfer]:
+    """Everything that is sent, for so many sequences in flight and for one prompt."""
+    moments: tuple[tuple[Moment, Number], ...] = (("step", decodes), ("prompt", inputs.load.computed))
+    for moment, tokens in moments:
+        for transfer in _of(inputs, layout, tokens):
+            if np.all(np.asarray(transfer.count) > 0):
+                yield ServingTransfer(moment, transfer)
+
+
+def _of(inputs: ServingInputs, layout: Layout, tokens: Number) -> Iterator[Transfer]:
+    tp = group(inputs, "tp", layout.tp, 1.0)
+    message = activation_message(layout.own(tokens), inputs.model.hidden, inputs.types.wide)
+    count: Number = 0.0
+    experts: Number = 0.0
+    for kind in inputs.model.layers:
+        count = count + repeated(kind.count, reductions(layout, kind))
+        experts = experts + (kind.count if kind.experts is not None else 0.0)
+    talking = np.where(layout.tp > 1, count, 0.0)
+    yield Transfer(tp, "all_reduce", message, all_reduce(inputs, tp, message), talking)
+    ranks = group(inputs, "ep", layout.stage_ranks, 1.0)
+    whole = activation_message(tokens, inputs.model.hidden, inputs.types.wide)
+    operations: tuple[Operation, ...] = ("all_gather", "reduce_scatter")
+    for operation in operations:
+        sent = np.where(layout.dp_attention > 1, experts, 0.0)
+        yield Transfer(ranks, operation, whole, collective_time(inputs, whole, ranks, operation), sent)
+    stages = group(inputs, "pp", layout.pp, layout.stage_ranks)
+    yield Transfer(stages, "send", message, send_time(inputs, message, stages), layout.pp - 1.0)

@@ -1,0 +1,26 @@
+"""The columns of serving's results, with the ends of bands, and their names in machine output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from costmodel.documents.schemas.results import Result
+from costmodel.documents.schemas.serving.serving_results import BANDED, RESULTS
+from costmodel.estimate.shared.results import with_unit
+
+
+def _with_bands() -> Iterator[tuple[str, Result]]:
+    """Every column, and behind a banded one the ends of its band."""
+    for name, column in RESULTS.items():
+        yield name, column
+        if name in BANDED:
+            yield f"{name}_low", Result(column.unit, f"P10 of {name}: one run in ten lies below", "neither")
+            yield f"{name}_high", Result(column.unit, f"P90 of {name}: one run in ten lies above", "neither")
+
+
+COLUMNS: dict[str, Result] = dict(_with_bands())
+
+
+def machine_name(name: str) -> str:
+    """The name of a column in machine output, with its unit as suffix."""
+    return with_unit(name, COLUMNS[name].unit)

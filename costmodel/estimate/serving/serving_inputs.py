@@ -1,0 +1,203 @@
+"""A serving scenario as numbers: everything the equations need, and what was assumed on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from costmodel.documents.reader.library import UNMEASURED
+from costmodel.documents.reader.resolved_scenario import ACCELERATOR
+from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.efficiency import FusedExpertsFit, MatmulFit, ServingFit
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.precision import RECIPES, Recipe
+from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.equations.serving.memory.prefix_reuse import hit_tokens
+from costmodel.equations.serving.step.quantised_weights import scaled_element_bytes
+from costmodel.estimate.machine.machine import Machine
+from costmodel.estimate.shared.assumptions import Assumed, Speaker
+from costmodel.ground.equation import Number, term
+from costmodel.ground.errors import Place, fail
+from costmodel.ground.units import Figure, gib, show
+
+_KNOWN = {  # bytes of an element alone, of a scale, elements that share it: of scaled_element_bytes
+    "fp8-block": (1.0, 4.0, 16384.0),
+    "int4-g128": (0.5, 2.5, 128.0),
+    "nvfp4": (0.5, 1.0, 16.0),
+    "mxfp4": (0.5, 1.0, 32.0),
+}
+_WHOLE = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
+_WEIGHTS_OF: dict[str, str] = {"fp8-cs": "fp8", "fp8-row": "fp8", "mxfp8": "fp8"}  # of a precision of products
+
+
+@dataclass(frozen=True)
+class Types:
+    """Bytes of elements, and the rate of the layers' matrix products."""
+
+    recipe: Recipe
+    weight: Number  # of the layers' linear maps, as they are kept and read
+    wide: float  # of everything else: 16 bits
+    operand: float  # of what the products read of activations
+    cache: float
+    peak: float
+    peak_wide: float
+    fit: MatmulFit
+    fit_wide: MatmulFit
+
+
+@dataclass(frozen=True)
+class Load:
+    """Lengths of requests, and how many tokens of them are in the cache already."""
+
+    prompt: float
+    output: float
+    prompt_spread: float
+    output_spread: float
+    hit: Number
+    longest: float
+
+    @property
+    def computed(self) -> Number:
+        """Tokens of a prompt that are computed."""
+        return self.prompt - self.hit
+
+
+@dataclass(frozen=True, eq=False)
+class ServingInputs(Machine):
+    """The numbers of a serving scenario, in SI base units, each remembering where it was written."""
+
+    case: ServingCase
+    model: Model
+    engine: Engine
+    types: Types
+    load: Load
+    kernels: ServingFit
+    experts: FusedExpertsFit | None
+    imbalance: float
+    memory_bandwidth: float
+    memory_share: float
+    sequences: float
+    budget: float
+    assumed: tuple[Assumed, ...]
+
+
+def inputs_of(case: ServingCase) -> ServingInputs:
+    """The numbers of a serving scenario."""
+    speaker, fits, engine = Speaker(), case.efficiency, case.stack
+    types = _types(case, speaker)
+    if fits.memory is None or case.network.network is None or not {"all_gather", "all_reduce"} <= set(fits.collectives):
+        sentence = f"the efficiencies of {case.accelerator.name} and its network lack a fit that every answer needs"
+        raise fail("D017", sentence, case.place(*ACCELERATOR), "memory, all_gather, all_reduce, and network")
+    assume, network = case.scenario.assume, case.network.network
+    picked = engine.picked(case.accelerator.memory.capacity, case.accelerator.family)
+    named = f"stacks/{engine.name}"
+    by_size = f"{named}, {gib(case.accelerator.memory.capacity)} GiB"
+    share = speaker.choose(
+        "assume.network_share", assume.network_share, network.share, f"efficiencies/{case.network.of}"
+    )
+    kernels = fits.serving or case.common.serving
+    assert kernels is not None  # of unmeasured.yaml
+    if fits.serving is None:
+        speaker.say("kernels of serving", "middle of fitted parts", f"efficiencies/{UNMEASURED}")
+    return ServingInputs(
+        case=case,
+        collectives=fits.collectives,
+        network=network,
+        network_share=share,
+        model=case.model,
+        engine=engine,
+        types=types,
+        load=_load(case, speaker),
+        kernels=kernels,
+        experts=_experts(case, kernels, types.recipe),
+        imbalance=speaker.choose("assume.experts.imbalance", assume.experts.imbalance, 1.0, "routed evenly")
+        if case.model.has_experts
+        else 1.0,
+        memory_bandwidth=case.accelerator.memory.bandwidth,
+        memory_share=fits.memory.share,
+        sequences=speaker.choose("stack.sequences", engine.sequences, picked.sequences, by_size),
+        budget=speaker.choose("stack.budget", engine.budget, picked.budget, by_size),
+        assumed=(*_converted(case), *speaker.assumed),
+    )
+
+
+def _load(case: ServingCase, speaker: Speaker) -> Load:
+    """Lengths; every default is said."""
+    workload, engine = case.scenario.workload, case.stack
+    prompt, output = workload.mean("prompt"), workload.mean("output")
+    for name in ("prompt", "output"):
+        if isinstance(getattr(workload, name), float):
+            speaker.say(f"workload.{name}.spread", "0", "one length is written")
+    hit: Number = 0.0
+    if workload.shared_prefix and engine.prefix_cache:
+        with term("prefix"):
+            hit = hit_tokens(workload.shared_prefix, prompt, engine.block)
+    elif not workload.shared_prefix:
+        speaker.say("workload.shared_prefix", "0", "no prompt begins as another")
+    longest = workload.context
+    if longest is None:
+        longest = Figure(float(prompt) + float(output))
+        speaker.say("workload.context", show(longest, "1"), "mean prompt and answer")
+    return Load(prompt, output, workload.spread("prompt"), workload.spread("output"), hit, longest)
+
+
+def _types(case: ServingCase, speaker: Speaker) -> Types:
+    """The types of a workload; a fault for one that the accelerator or the engine lacks."""
+    workload, chip, engine = case.scenario.workload, case.accelerator, case.stack
+    recipe = RECIPES[workload.precision]
+    for key, value, offered in (
+        ("precision", workload.precision, engine.precisions),
+        ("weights", workload.weights or workload.precision, [*engine.weights, *engine.precisions]),
+        ("cache", workload.cache, engine.caches),
+    ):
+        if value not in offered:
+            place = case.place(f"workload.{key}", "stack")
+            raise fail(
+                "D016", f"{engine.name} has no {value} for {key}", place, f"it has {', '.join(map(str, offered))}"
+            )
+    peak, wide = getattr(chip.peak, recipe.type), getattr(chip.peak, recipe.wide)
+    lacking = peak is None or wide is None or (recipe.families and chip.family not in recipe.families)
+    if lacking or recipe.fit not in case.efficiency.matmul or recipe.wide not in case.efficiency.matmul:
+        place = case.place("workload.precision", *ACCELERATOR)
+        raise fail("D016", f"{chip.name} cannot multiply in {recipe.name}", place, "take another workload.precision")
+    if workload.weights is None:
+        speaker.say("workload.weights", workload.precision, "as workload.precision")
+    kept = str(workload.weights or _WEIGHTS_OF.get(workload.precision, workload.precision))
+    return Types(
+        recipe=recipe,
+        weight=_width(kept),
+        wide=Figure(2.0, Place(recipe.wide, path="16 bits")),
+        operand=recipe.operand,
+        cache=Figure(_WHOLE[workload.cache], Place(workload.cache, path="bytes of an element")),
+        peak=peak,
+        peak_wide=wide,
+        fit=case.efficiency.matmul[recipe.fit],
+        fit_wide=case.efficiency.matmul[recipe.wide],
+    )
+
+
+def _width(kept: str) -> Number:
+    """Bytes of a weight's element with its share of the scales."""
+    if kept in _WHOLE:
+        return Figure(_WHOLE[kept], Place(kept, path="bytes of an element"))
+    with term("weights"):
+        return scaled_element_bytes(*_KNOWN[kept])
+
+
+def _experts(case: ServingCase, kernels: ServingFit, recipe: Recipe) -> FusedExpertsFit | None:
+    """The fit of fused experts in the type of the products; nothing for a model without."""
+    if not case.model.has_experts:
+        return None
+    key: Any = recipe.name if recipe.name in kernels.experts else recipe.fit
+    if key == "fp16":
+        key = "bf16"
+    found = kernels.experts.get(key)
+    if found is None:
+        place = case.place("workload.precision", "model")
+        raise fail("D016", f"{case.accelerator.name} has no fit of experts in {recipe.name}", place)
+    return found
+
+
+def _converted(case: ServingCase) -> tuple[Assumed, ...]:
+    """A model that was written by its name on the hub."""
+    return tuple(Assumed("model", shape, f"the shape of {name} on the hub") for name, shape in case.hub.items())

@@ -1,0 +1,37 @@
+"""Masks of the rows a rule refuses, and how rules make them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.equations.parallelism.counts import remainder
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.ground.equation import Number
+
+Mask = NDArray[np.bool_]
+
+
+def none(block: Block) -> Mask:
+    """No row."""
+    return np.zeros(len(block), dtype=bool)
+
+
+def all_if(block: Block, wrong: bool) -> Mask:
+    """Every row of the block, or none: for what its structure alone decides."""
+    return np.full(len(block), wrong)
+
+
+def any_of(masks: Iterable[Mask]) -> Mask:
+    """The rows that one of them has."""
+    found: Mask = np.asarray(False)
+    for mask in masks:
+        found = found | mask
+    return found
+
+
+def leaves_rest(amount: Number, parts: Number) -> Mask:
+    """Rows whose amount does not divide into so many parts."""
+    return np.asarray(remainder(amount, parts) != 0)

@@ -1,0 +1,129 @@
+"""A block: one structure of choices, many rows of sizes."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.equations.parallelism.counts import divided, shard_degree
+from costmodel.ground.choices import ContextParallel, Method, Module, Offloaded, Order, Recompute, Schedule, Where, Zero
+from costmodel.ground.choices import Split as Written
+from costmodel.ground.equation import Number
+
+Rows = NDArray[np.float64]
+Split = Written | Literal["fitting", "stated"]  # fitting: as few ends lighter as divide; stated: by the counts
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The choices every row of a block shares."""
+
+    zero: Zero = 1
+    recompute: Recompute = "none"
+    schedule: Schedule = "1f1b"
+    sequence_parallel: bool = True
+    order: Order = "tp-cp-dp-pp"
+    cp_type: ContextParallel = "p2p"
+    split: Split = "fitting"
+    first_stage_layers: float | None = None
+    last_stage_layers: float | None = None
+    recompute_modules: tuple[Module, ...] | None = None
+    recompute_layers: float | None = None
+    recompute_method: Method = "block"
+    offload: tuple[Offloaded, ...] = ()
+    offload_to: Where = "cpu"
+    offload_layers: float | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """Equal-length float columns under one structure."""
+
+    structure: Structure
+    dp: Rows
+    tp: Rows
+    pp: Rows
+    vpp: Rows
+    micro_batch: Rows
+    ep: Rows
+    etp: Rows
+    cp: Rows
+    dp_replicate: Rows
+    known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False, kw_only=True)  # see once
+
+    def __len__(self) -> int:
+        return len(self.tp)
+
+    def cut(self, start: int, stop: int) -> Block:
+        """A range of rows."""
+        return self.at(slice(start, stop))
+
+    def at(self, places: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Block:
+        """The rows at these places, or that a mask keeps."""
+        return Block(self.structure, *(getattr(self, name)[places] for name in SIZES))
+
+    def chosen(self, choices: tuple[str, ...]) -> Structure:
+        """These of the choices, and the rest as where nothing is said."""
+        return _of(self.structure, choices)
+
+    def under(self, structure: Structure) -> Block:
+        """The same plans under a structure."""
+        return Block(structure, *(getattr(self, name) for name in SIZES), known=self.known)
+
+    @functools.cached_property
+    def shards(self) -> Number:
+        """Ranks that hold the same weights before sharding, and share them under zero: dp and cp, less replicas."""
+        return shard_degree(self.dp, self.cp, self.dp_replicate)
+
+    @property
+    def whole_replicas(self) -> Number:
+        """Replicas that hold all states, so that one can leave: sharded states are whole in replicas of HSDP alone."""
+        return self.dp_replicate if self.structure.zero >= 1 else self.dp
+
+    @property
+    def sequence_ranks(self) -> Number:
+        """Ranks of a tensor-parallel group that norms and residuals are cut over along the sequence."""
+        return self.tp if self.structure.sequence_parallel else 1.0
+
+
+SIZES = tuple(field.name for field in fields(Block) if field.name not in ("structure", "known"))
+
+
+@functools.lru_cache(maxsize=1024)
+def _of(structure: Structure, choices: tuple[str, ...]) -> Structure:
+    return Structure(**{name: getattr(structure, name) for name in choices})
+
+
+PIPELINE_INSIDE: Order = "tp-cp-pp-dp"
+
+
+def one_row(
+    structure: Structure,
+    *,
+    dp: float,
+    tp: float,
+    pp: float,
+    vpp: float,
+    micro_batch: float,
+    ep: float = 1.0,
+    etp: float = 1.0,
+    cp: float = 1.0,
+    dp_replicate: float = 1.0,
+) -> Block:
+    """A block of a single plan."""
+    values = (dp, tp, pp, vpp, micro_batch, ep, etp, cp, dp_replicate)
+    return Block(structure, *(np.array([value], dtype=np.float64) for value in values))
+
+
+def local_sequence(sequence: Number, block: Block) -> Number:
+    """Tokens of a sequence that a rank of the context-parallel group holds."""
+    return divided(sequence, block.cp)
+
+
+def alone(ranks: Number) -> bool:
+    """Whether every row has a group of one."""
+    return bool(np.all(ranks == 1))

@@ -1,0 +1,219 @@
+"""What a scenario, its practice and its cluster's record say about the whole run, as numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.schemas.reliability import Failures
+from costmodel.documents.schemas.run import Elastic, Mode, PlannedStops, Spot, WholeRun
+from costmodel.equations.parallelism.counts import repeated
+from costmodel.estimate.shared.assumptions import Speaker
+from costmodel.ground.units import show
+
+
+@dataclass(frozen=True)
+class FailureRates:
+    """Interruptions a second of one node, and of a job whatever its nodes; each with its band."""
+
+    node: float
+    node_low: float
+    node_high: float
+    job: float
+    job_low: float
+    job_high: float
+    soft: float
+    repair: float | None
+
+
+@dataclass(frozen=True)
+class CheckpointInputs:
+    """How states are saved. An interval that is not stated is the best; rates that are not are of each node."""
+
+    mode: Mode
+    interval: float | None
+    steps: float | None
+    memory_interval: float | None
+    write: float | None
+    read: float | None
+    node_write: float
+    node_read: float
+    writer: float | None
+    block: float | None
+    overhead: float
+    interference: float
+    by_each_replica: bool
+
+
+@dataclass(frozen=True)
+class RestartInputs:
+    """Parts of a restart beside loading; the start has a band."""
+
+    detect: float
+    start: float
+    start_low: float
+    start_high: float
+    warm_up: float
+
+
+@dataclass(frozen=True)
+class PowerInputs:
+    """Power of an accelerator with its share of the node, where it is stated; shares, and carbon of the energy."""
+
+    draw: float | None
+    rated_share: float
+    over_part: float
+    idle: float
+    pue: float
+    intensity: float
+
+
+@dataclass(frozen=True)
+class RunInputs:
+    """The numbers of the whole run."""
+
+    failures: FailureRates
+    checkpoint: CheckpointInputs
+    restart: RestartInputs
+    power: PowerInputs
+    steps: float | None
+    spares: float
+    elastic: Elastic | None
+    evaluation: float
+    planned: PlannedStops | None
+    loader: float
+    spot: Spot | None
+
+
+def run_inputs(case: Case, speaker: Speaker) -> RunInputs | None:
+    """The numbers of the whole run, each default noted with its source; nothing where the scenario has no run."""
+    asked = case.scenario.run
+    if asked is None:
+        return None
+    return RunInputs(
+        failures=_failures(case, asked, speaker),
+        checkpoint=_checkpoint(case, asked, speaker),
+        restart=_restart(case, asked, speaker),
+        power=_power(case, asked, speaker),
+        steps=asked.steps,
+        spares=asked.spares,
+        elastic=asked.elastic,
+        evaluation=asked.evaluation,
+        planned=asked.planned,
+        loader=math.inf if asked.loader is None else asked.loader,
+        spot=asked.spot,
+    )
+
+
+def _failures(case: Case, asked: WholeRun, speaker: Speaker) -> FailureRates:
+    record = case.reliability
+    assert record is not None
+    if "failures" not in asked.model_fields_set:
+        band = f"{show(_low(record), '1/node/s').split()[0]} – {show(_high(record), '1/node/s')}"
+        speaker.say("run.failures.rate", show(record.rate, "1/node/s"), f"reliability/{record.name}, {band}")
+    job = record.job
+    if job is not None and "failures" not in asked.model_fields_set:
+        high = job.rate if job.high is None else job.high
+        words = f"{show(job.rate, 'run/s')}, up to {show(high, 'run/s')}"
+        speaker.say("run.failures.job.rate", words, f"reliability/{record.name}")
+    return FailureRates(
+        node=record.rate,
+        node_low=_low(record),
+        node_high=_high(record),
+        job=0.0 if job is None else job.rate,
+        job_low=0.0 if job is None else _least(job.rate, job.low),
+        job_high=0.0 if job is None else _most(job.rate, job.high),
+        soft=0.0 if record.soft is None else record.soft.share,
+        repair=None if record.repair is None else record.repair.time,
+    )
+
+
+def _least(rate: float, low: float | None) -> float:
+    return rate if low is None else min(rate, low)
+
+
+def _most(rate: float, high: float | None) -> float:
+    return rate if high is None else max(rate, high)
+
+
+def _low(record: Failures) -> float:
+    """The low end of the band, which holds the rate even where that was set anew."""
+    return _least(record.rate, record.low)
+
+
+def _high(record: Failures) -> float:
+    return _most(record.rate, record.high)
+
+
+def _checkpoint(case: Case, asked: WholeRun, speaker: Speaker) -> CheckpointInputs:
+    practice, written = case.practice, asked.checkpoint
+    assert practice is not None
+    named, nodes = f"practices/{practice.name}", case.scenario.cluster.nodes
+    for way, stated in (("write", written.storage.write), ("read", written.storage.read)):
+        each: float = getattr(practice.storage, way)
+        if stated is None:
+            whole = show(float(repeated(nodes, each)), "B/s")
+            speaker.say(f"run.checkpoint.storage.{way}", whole, f"{named}, {show(each, 'B/s')} a node")
+    if written.mode != "sync" and written.block is None:
+        copied = "a copy to the host" if case.host is not None else "a copy whose time no document gives"
+        speaker.say("run.checkpoint.block", f"{copied} and {show(practice.stop.overhead, 's')}", named)
+    interference = written.interference
+    if written.mode != "sync":
+        interference = speaker.choose("run.checkpoint.interference", interference, practice.interference.share, named)
+    if "mode" not in written.model_fields_set:
+        speaker.say("run.checkpoint.mode", written.mode, "default")
+    if written.interval == "best" and written.steps is None:
+        speaker.say("run.checkpoint.interval", "best", "default")
+    return CheckpointInputs(
+        mode=written.mode,
+        interval=None if written.interval == "best" else written.interval,
+        steps=written.steps,
+        memory_interval=None if written.memory_interval == "best" else written.memory_interval,
+        write=written.storage.write,
+        read=written.storage.read,
+        node_write=practice.storage.write,
+        node_read=practice.storage.read,
+        writer=written.writer,
+        block=written.block,
+        overhead=practice.stop.overhead,
+        interference=interference or 0.0,
+        by_each_replica=written.reads == "by-each-replica",
+    )
+
+
+def _restart(case: Case, asked: WholeRun, speaker: Speaker) -> RestartInputs:
+    practice, written = case.practice, asked.restart
+    assert practice is not None
+    usual = practice.restart
+    named = f"practices/{practice.name}"
+    band = f"{show(usual.low, 's')} – {show(usual.high, 's')}"
+    start = speaker.choose("run.restart.start", written.start, usual.time, f"{named}, {band}", "s")
+    return RestartInputs(
+        detect=speaker.choose("run.restart.detect", written.detect, 0.0, "part of the start", "s"),
+        start=start,
+        start_low=_least(start, usual.low) if written.start is None else start,
+        start_high=_most(start, usual.high) if written.start is None else start,
+        warm_up=speaker.choose("run.restart.warm_up", written.warm_up, 0.0, "part of the start", "s"),
+    )
+
+
+def _power(case: Case, asked: WholeRun, speaker: Speaker) -> PowerInputs:
+    practice, grid, written = case.practice, case.grid, asked.power
+    assert practice is not None
+    assert grid is not None
+    named = f"practices/{practice.name}"
+    if written.draw is None:
+        rated = f"{show(practice.draw.rated, '1')} of the node's rating"
+        over = f"{show(practice.draw.part, '1')} of the accelerator's, for the node has no rating"
+        speaker.say("run.power.draw", over if case.node.power is None else rated, named)
+    if "grid" not in written.model_fields_set:
+        speaker.say("run.power.grid", f"{grid.name}, {show(grid.intensity, 'kg/J')}", grid.title)
+    return PowerInputs(
+        draw=written.draw,
+        rated_share=practice.draw.rated,
+        over_part=practice.draw.part,
+        idle=speaker.choose("run.power.idle", written.idle, practice.idle.share, named),
+        pue=speaker.choose("run.power.pue", written.pue, practice.cooling.pue, named),
+        intensity=grid.intensity,
+    )

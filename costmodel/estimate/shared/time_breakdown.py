@@ -1,0 +1,126 @@
+"""Seconds of one micro-batch in one direction and in both, by what they are spent on."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from costmodel.equations.parallelism.recompute import mixed
+from costmodel.ground.equation import Number, known_as, term
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Seconds of one micro-batch in one direction, by what they are spent on."""
+
+    matmul: Number = 0.0
+    attention: Number = 0.0
+    memory_bound: Number = 0.0
+    launch: Number = 0.0
+    tp: Number = 0.0
+    cp: Number = 0.0
+    ep: Number = 0.0
+    dp: Number = 0.0
+
+    def __add__(self, other: Pass) -> Pass:
+        return Pass(*(summed(getattr(self, name), getattr(other, name)) for name in PASS_TERMS))
+
+    def each(self, change: Callable[[Number], Number]) -> Pass:
+        """The same change made to every term."""
+        return Pass(*(_labelled(name, change, getattr(self, name)) for name in PASS_TERMS))
+
+    @functools.cached_property
+    def device(self) -> Number:
+        """Time on the device."""
+        return summed(self.matmul, self.attention, self.memory_bound)
+
+    @functools.cached_property
+    def total(self) -> Number:
+        """All of it."""
+        return summed(self.device, self.launch, self.tp, self.cp, self.ep, self.dp)
+
+
+def nothing(value: Number) -> bool:
+    """Whether a term was never set; adding or changing whole columns of nothing would take its time."""
+    return isinstance(value, float) and value == 0
+
+
+def summed(first: Number, *others: Number) -> Number:
+    """The sum of those that were ever set."""
+    total = first
+    for other in others:
+        total = total if nothing(other) else other if nothing(total) else total + other
+    return total
+
+
+def largest(first: Number, *others: Number) -> Number:
+    """The largest of some."""
+    for other in others:
+        first = np.maximum(first, other)
+    return first
+
+
+def added(parts: Mapping[str, Number], names: Sequence[str]) -> Number:
+    """Some of the parts together, which a trace tells by their names."""
+    return summed(*(known_as(name, parts[name]) for name in names))
+
+
+def _labelled(label: str, change: Callable[[Number], Number], value: Number) -> Number:
+    if nothing(value):
+        return value
+    with term(label):
+        return change(value)
+
+
+PASS_TERMS = tuple(field.name for field in fields(Pass))
+
+
+@dataclass(frozen=True)
+class Both:
+    """Forward and backward of one thing."""
+
+    forward: Pass
+    backward: Pass
+    weight: Pass | None = None  # of backward, the gradients of the weights; told where a schedule defers them
+
+    def __add__(self, other: Both) -> Both:
+        weight = other.weight if self.weight is None else self.weight
+        if self.weight is not None and other.weight is not None:
+            weight = self.weight + other.weight
+        return Both(self.forward + other.forward, self.backward + other.backward, weight)
+
+    @property
+    def undeferred(self) -> Both:
+        """Without telling the gradients of the weights apart."""
+        return Both(self.forward, self.backward)
+
+    @property
+    def deferred(self) -> Number:
+        """Of backward, what can wait."""
+        return 0.0 if self.weight is None else self.weight.device
+
+    def each(self, change: Callable[[Number], Number]) -> Both:
+        """The same change made to every term of both."""
+        with term("forward"):
+            forward = self.forward.each(change)
+        with term("backward"):
+            backward = self.backward.each(change)
+        with term("weight gradient"):
+            weight = None if self.weight is None else self.weight.each(change)
+        return Both(forward, backward, weight)
+
+    def mixed(self, other: Both, share: Number) -> Both:
+        """The mean of two layers: a share like this one, the rest like the other; the weight gradient is this one's."""
+        forward, backward = (
+            Pass(*(mixed(share, getattr(one, name), getattr(rest, name)) for name in PASS_TERMS))
+            for one, rest in ((self.forward, other.forward), (self.backward, other.backward))
+        )
+        return Both(forward, backward, self.weight)
+
+    @functools.cached_property
+    def total(self) -> Number:
+        """Forward and backward."""
+        return self.forward.total + self.backward.total

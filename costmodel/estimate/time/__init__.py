@@ -1,1 +1,0 @@
-"""Seconds: kernels, layers, stages, ranks, the step."""

@@ -1,1 +1,0 @@
-"""Who talks to whom over which link, how much and how long."""

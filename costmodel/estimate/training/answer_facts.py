@@ -1,0 +1,135 @@
+"""What an answer is about: model, machine, batch, precision, optimizer, software and price, as they were computed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from costmodel.documents.keys.paths import at
+from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.resolved_scenario import Case, LoadedScenario
+from costmodel.documents.schemas.base import Document
+from costmodel.equations.parallelism.counts import world_size
+from costmodel.estimate.machine.price import Price, price_of
+
+_TALK = frozenset({"title", "sources"})
+_SHOWN_APART = frozenset({"accelerator", "accelerators", "built_with", "price"})  # facts of their own, of a node
+
+
+@dataclass(frozen=True)
+class Named:
+    """A document as an answer calls it; `changed` where its figures are not those of the document of that name."""
+
+    name: str
+    title: str
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What an answer of any workload is about: the model, where it runs, its software, the price."""
+
+    model: Named
+    accelerator: Named
+    ranks: float
+    node: Named
+    nodes: float
+    accelerators: float
+    built: float
+    stack: Named
+    price: Price
+
+
+@dataclass(frozen=True)
+class Facts(Subject):
+    """What a training case computes."""
+
+    sequence: float
+    global_batch: float
+    precision: str
+    optimizer: Named
+    tuning: str
+
+
+def subject_of(case: LoadedScenario) -> Subject:
+    """What a case of any workload is about."""
+    return Subject(**_subject(case))
+
+
+def _subject(case: LoadedScenario) -> dict[str, Any]:
+    node, nodes = case.node, case.cluster.nodes
+    return {
+        "model": _named(case, "model"),
+        "accelerator": _named(case, "cluster.node.accelerator"),
+        "ranks": float(world_size(nodes, node.accelerators)),
+        "node": _named(case, "cluster.node"),
+        "nodes": float(nodes),
+        "accelerators": float(node.accelerators),
+        "built": float(node.built),
+        "stack": _named(case, "stack"),
+        "price": price_of(case),
+    }
+
+
+def row_facts(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
+    """What the rows of a table say they are of, so that tables of several answers can be stacked.
+
+    varied: paths that change from row to row, where a fact that is read from them is null
+    """
+    each = "cluster.node.accelerators"
+    found = {
+        "model": (facts.model.name, ("model",)),
+        "cluster": (facts.node.name, ("cluster.node",)),
+        "nodes": (whole(facts.nodes), ("cluster.nodes",)),
+        "gpus": (whole(facts.ranks), ("cluster.nodes", each)),
+        "sequence": (whole(facts.sequence), ("workload.sequence",)),
+        "global_batch": (whole(facts.global_batch), ("workload.global_batch",)),
+    }
+    return {
+        name: None if any(varies(path, varied) for path in paths) else value for name, (value, paths) in found.items()
+    }
+
+
+def varies(path: str, varied: Collection[str]) -> bool:
+    """Whether a leaf, or what holds it, changes from row to row."""
+    return any(f"{path}.".startswith(f"{one}.") for one in varied)
+
+
+def whole(value: float) -> int | float:
+    """A number without a point where it is whole."""
+    return int(value) if float(value).is_integer() else float(value)
+
+
+def facts_of(case: Case) -> Facts:
+    """The facts of a case."""
+    workload = case.scenario.workload
+    tuning = workload.tuning
+    return Facts(
+        **_subject(case),
+        sequence=float(workload.sequence),
+        global_batch=float(workload.global_batch),
+        precision=workload.precision,
+        optimizer=_named(case, "workload.optimizer"),
+        tuning="" if isinstance(tuning, str) else f"{tuning.method} of rank {tuning.rank:.0f}",
+    )
+
+
+def _named(case: LoadedScenario, path: str) -> Named:
+    """The document that a path of the scenario names."""
+    reference = REFERENCES[path]
+    document: Any = getattr(case, reference.held)
+    changed = isinstance(at(case.tree, path), dict) and _differs(reference.kind, document)
+    return Named(document.name, document.title, changed)
+
+
+def _differs(kind: str, document: Any) -> bool:
+    """Whether a document that is written out has other figures than the one of that name."""
+    if document.name not in names(kind):
+        return False
+    return _figures(document) != _figures(read(kind, document.name))
+
+
+def _figures(document: Document) -> dict[str, Any]:
+    return {key: value for key, value in document if key not in _TALK | _SHOWN_APART}

@@ -1,0 +1,343 @@
+"""Which plans make sense, and the named reason why not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.reader.library import UNMEASURED
+from costmodel.documents.schemas.efficiency import AttentionFit, CollectiveFit, Efficiency, MatmulFit
+from costmodel.documents.schemas.model import Layers
+from costmodel.equations.kernels.tiles import peak_of_heads
+from costmodel.equations.parallelism.counts import divided, micro_batches_per_step, repeated, world_ranks
+from costmodel.estimate.machine.node_in_use import held_by_host_link
+from costmodel.estimate.shared.masks import Mask, all_if, any_of, leaves_rest, none
+from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, SPLIT, once
+from costmodel.estimate.shared.plan_batch import Block, Structure, local_sequence
+from costmodel.estimate.training.constraints.recompute_offload import (
+    choices_offered,
+    unknown_host,
+    wrong_keys,
+    wrong_layers,
+    wrong_offload,
+)
+from costmodel.estimate.training.constraints.workload_remarks import odd_batch, odd_sequence, rounded
+from costmodel.estimate.training.parallelism.context.context_constraints import (
+    chunked_sequence,
+    context_not_offered,
+    heads_exchanged,
+    shard_replicas,
+)
+from costmodel.estimate.training.parallelism.expert.expert_constraints import (
+    expert_ranks,
+    expert_widths,
+    no_experts,
+    whole_experts,
+    whole_sequences,
+)
+from costmodel.estimate.training.parallelism.pipeline.layer_split import (
+    indivisible,
+    layer_count,
+    spread_as_fitting,
+    unequal_chunks,
+)
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, wrong_batches, wrong_shape
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.choices import Zero
+from costmodel.ground.equation import Number
+
+
+@once()
+def micro_batches(setting: Setting, block: Block) -> Number:
+    """Micro-batches of a replica in a step."""
+    return micro_batches_per_step(setting.global_batch, block.dp, block.micro_batch)
+
+
+def _not_offered(setting: Setting, block: Block) -> Mask:
+    structure, stack = block.structure, setting.stack
+    offered = structure.zero in stack.zero and structure.recompute in stack.recompute
+    offered = offered and choices_offered(setting, block)
+    return all_if(block, not (offered and structure.schedule in stack.schedules))
+
+
+def _sharded_too_far(setting: Setting, block: Block) -> Mask:
+    stack = setting.stack
+    return (block.pp > 1) & (block.structure.zero in {*stack.zero} - {*(stack.pipelined_zero or stack.zero)})
+
+
+def _other_world(setting: Setting, block: Block) -> Mask:
+    ranks = setting.ranks
+    return np.asarray(world_ranks(block.dp, block.tp, block.cp, block.pp) != ranks) | leaves_rest(block.dp, 1.0)
+
+
+def _too_long(setting: Setting, block: Block) -> Mask:
+    learned = setting.model.positions == "learned"
+    return all_if(block, learned and setting.sequence > setting.model.max_sequence)
+
+
+def _heads(setting: Setting, block: Block) -> Mask:
+    return any_of(leaves_rest(heads, block.tp) for kind in setting.model.kinds if (heads := kind.heads) is not None)
+
+
+def _kv_heads(setting: Setting, block: Block) -> Mask:
+    counts = {kind.attention.kv_heads for kind in setting.model.kinds if kind.attention is not None}
+    return any_of(leaves_rest(kv_heads, block.tp) & leaves_rest(block.tp, kv_heads) for kv_heads in counts)
+
+
+def _adapters(setting: Setting, block: Block) -> Mask:
+    """Rows where an adapter's inner width is cut and does not divide."""
+    tuning = setting.tuning
+    if tuning is None or not setting.stack.split_adapters:
+        return none(block)
+    found = leaves_rest(tuning.rank, block.tp)
+    return found | leaves_rest(tuning.rank, block.etp) if tuning.experts else found
+
+
+def _widths(setting: Setting, block: Block) -> Mask:
+    widths = {setting.model.hidden, *(kind.dense.ffn_hidden for kind in setting.model.kinds if kind.dense is not None)}
+    return any_of(leaves_rest(width, block.tp) for width in widths)
+
+
+def _sequence(setting: Setting, block: Block) -> Mask:
+    if not block.structure.sequence_parallel:
+        return none(block)
+    return leaves_rest(local_sequence(setting.sequence, block), block.tp)
+
+
+def _uneven(setting: Setting, block: Block) -> Mask:
+    return leaves_rest(layer_count(setting.model), repeated(block.pp, block.vpp))
+
+
+def _layers(setting: Setting, block: Block) -> Mask:
+    return indivisible(setting.model, block)
+
+
+def _chunks(setting: Setting, block: Block) -> Mask:
+    return wrong_shape(block)
+
+
+def _batch(setting: Setting, block: Block) -> Mask:
+    return leaves_rest(setting.global_batch, repeated(block.dp, block.micro_batch))
+
+
+def _batches_of_schedule(setting: Setting, block: Block) -> Mask:
+    return wrong_batches(block, micro_batches(setting, block))
+
+
+EQUAL = frozenset({"even", "spread", "full-chunks"})  # alike where the layers divide
+SWAPPED = {"tp-cp-pp-dp": ("dp", "pp"), "tp-dp-cp-pp": ("cp", "dp")}  # against tp-cp-dp-pp
+
+
+def _repeats(setting: Setting, block: Block) -> Mask:
+    """Rows that are another row of the same search under a different name; of each such set one stays."""
+    structure, stack, space = block.structure, setting.stack, setting.case.space
+    same = _same_zero(setting, block) | _same_split(setting, block)
+    if structure.sequence_parallel != stack.sequence_parallel:
+        same |= (block.tp == 1) & (stack.sequence_parallel in (space.sequence_parallel or [stack.sequence_parallel]))
+    if structure.schedule == "gpipe":
+        same |= (block.pp == 1) & ("1f1b" in (space.schedule or stack.schedules)) & ("1f1b" in stack.schedules)
+    if structure.order in SWAPPED:
+        one, other = (getattr(block, name) for name in SWAPPED[structure.order])
+        same |= ((one == 1) | (other == 1)) & ("tp-cp-dp-pp" in (space.order or ["tp-cp-dp-pp"]))
+    kinds = space.cp_type or stack.context_parallel
+    if structure.cp_type in kinds[1:]:
+        same |= block.cp == 1
+    idle = structure.recompute == "selective" and setting.dropped(structure.recompute) == "nothing"
+    idle = idle and not structure.recompute_modules and "none" in stack.recompute
+    return same | (idle and "none" in (space.recompute or stack.recompute))
+
+
+def _same_zero(setting: Setting, block: Block) -> Mask:
+    """Rows whose ranks share no states with anybody, where less sharding that keeps the same is searched as well."""
+    structure, stack, space = block.structure, setting.stack, setting.case.space
+    kept = _kept_alone(setting, structure, structure.zero)
+    offered = {*stack.zero}.intersection(space.zero or stack.zero)
+    less = any(zero < structure.zero and _kept_alone(setting, structure, zero) == kept for zero in offered)
+    if not less or setting.experts is not None or structure.schedule in BOTH_WAYS:
+        return none(block)
+    return np.asarray((block.dp == 1) & (block.cp == 1))
+
+
+def _kept_alone(setting: Setting, structure: Structure, zero: Zero) -> tuple[bool, ...]:
+    """What a zero stage decides on one rank: copies of all weights, copies of gradients, weights on the host."""
+    states, on_host = setting.stack.states, "parameters" in structure.offload
+    return states.sharded_master and zero == 3, states.gradient_copies and zero >= 2, on_host and zero == 3
+
+
+def _same_split(setting: Setting, block: Block) -> Mask:
+    """Rows whose layers lie as another split that is named before has them."""
+    split, space = block.structure.split, setting.case.space
+    named = [str(each) for each in space.split or ("fitting", "spread")]
+    before = named[: named.index(split)] if split in named else []
+    same = np.asarray(block.pp == 1) & bool(before)
+    if split in EQUAL and EQUAL.intersection(before):
+        same |= ~_uneven(setting, block)
+    if split == "spread" and "fitting" in before:
+        same |= spread_as_fitting(setting.model, block)
+    return same
+
+
+def _nothing_can_leave(setting: Setting, block: Block) -> Mask:
+    if setting.run is None or setting.run.elastic is None:
+        return none(block)
+    return np.asarray(block.whole_replicas < 2)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A rule's test, and what it reads.
+
+    needs: sizes that must be known before it can be asked, so that a grid is thinned as early as can be.
+    choices: fields of the structure; structures that agree in them share its answer.
+    """
+
+    code: str
+    needs: frozenset[str]
+    refused: Callable[[Setting, Block], Mask]
+    choices: tuple[str, ...]
+
+    def masks(self, setting: Setting, blocks: Sequence[Block]) -> Iterator[tuple[list[int], Mask]]:
+        """The rows refused of the same plans under several structures, and which of them agree in that."""
+        alike: dict[tuple[object, ...], list[int]] = {}
+        for number, block in enumerate(blocks):
+            alike.setdefault(tuple(getattr(block.structure, name) for name in self.choices), []).append(number)
+        for numbers in alike.values():
+            example = blocks[numbers[0]]
+            yield numbers, self.refused(setting, example.under(example.chosen(self.choices)))
+
+
+def _check(code: str, needs: str, refused: Callable[[Setting, Block], Mask], *choices: str) -> Check:
+    return Check(code, frozenset(needs.split()), refused, choices)
+
+
+REPEATED = (
+    "zero",
+    "recompute",
+    "recompute_modules",
+    "schedule",
+    "sequence_parallel",
+    "order",
+    "cp_type",
+    "split",
+    "offload",
+)
+CHECKS = (
+    _check("L011", "", _not_offered, "zero", "schedule", *RECOMPUTE, *OFFLOAD),
+    _check("L012", "", _too_long),
+    _check("L013", "pp", _sharded_too_far, "zero"),
+    _check("L040", "", wrong_keys, *RECOMPUTE),
+    _check("L041", "pp vpp", wrong_layers, *RECOMPUTE, *SPLIT),
+    _check("L042", "", wrong_offload, "zero", *OFFLOAD),
+    _check("L043", "", unknown_host, *OFFLOAD),
+    _check("L001", "dp tp cp pp", _other_world),
+    _check("L003", "tp", _heads),
+    _check("L004", "tp", _kv_heads),
+    _check("L007", "tp", _widths),
+    _check("L033", "cp", context_not_offered, "cp_type"),
+    _check("L030", "cp", chunked_sequence, "cp_type"),
+    _check("L031", "tp cp", heads_exchanged, "cp_type"),
+    _check("L008", "tp cp", _sequence, "sequence_parallel"),
+    _check("L032", "dp dp_replicate", shard_replicas, "zero"),
+    _check("R003", "dp dp_replicate", _nothing_can_leave, "zero"),
+    _check("L010", "dp tp cp pp vpp", _repeats, *REPEATED),
+    _check("L023", "tp", whole_sequences, "sequence_parallel"),
+    _check("L024", "ep etp", no_experts),
+    _check("L020", "ep", whole_experts),
+    _check("L022", "etp", expert_widths),
+    _check("L021", "dp tp cp ep etp dp_replicate", expert_ranks),
+    _check("L009", "pp vpp", _chunks, "schedule"),
+    _check("L025", "tp etp", _adapters),
+    _check("L002", "pp vpp", _layers, *SPLIT),
+    _check("L005", "dp micro_batch", _batch),
+    _check("L006", "dp pp micro_batch", _batches_of_schedule, "schedule"),
+)
+OF_A_SEARCH = frozenset({"L010"})
+
+
+def legal(
+    setting: Setting, blocks: Sequence[Block], checks: Iterable[Check], standing: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], dict[str, int]]:
+    """Of the same rows under several structures the plans each still stands for, and how many were refused for what."""
+    standing, counts = standing.copy(), dict[str, int]()
+    for check in checks:
+        for numbers, refused in check.masks(setting, blocks):
+            if refused.any():
+                lost = np.ix_(np.array(numbers), np.flatnonzero(refused))
+                counts[check.code] = counts.get(check.code, 0) + int(standing[lost].sum())
+                standing[lost] = 0
+    return standing, {code: count for code, count in counts.items() if count}
+
+
+def refusals(setting: Setting, block: Block) -> tuple[str, ...]:
+    """Every reason to refuse the plan of a block of one row; of a broken number of replicas that alone is said."""
+    broken = leaves_rest(block.dp, 1.0).any()
+    one = (check for check in CHECKS if check.code not in OF_A_SEARCH)
+    asked = (check for check in one if check.code == "L001" or not (broken and "dp" in check.needs))
+    return tuple(sorted(check.code for check in asked if check.refused(setting, block).any()))
+
+
+def _never_fitted(efficiency: Efficiency) -> bool:
+    """Whether no kernel of a part has a residual; its document may hold what its training steps told."""
+    kernels: list[MatmulFit | AttentionFit | CollectiveFit] = [*efficiency.matmul.values()]
+    kernels += [*efficiency.attention.values(), *efficiency.collectives.values()]
+    streams = efficiency.memory is not None and efficiency.memory.fitted is not None
+    return efficiency.of == UNMEASURED or not (streams or any(kernel.fitted for kernel in kernels))
+
+
+def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:
+    """What a legal plan should be told."""
+    yield "N001", leaves_rest(setting.domain, block.tp)
+    yield "N014", all_if(block, held_by_host_link(setting.case))
+    yield "N005", all_if(block, _never_fitted(setting.case.efficiency))
+    counts = [kind.attention.kv_heads for kind in setting.model.layers if kind.attention is not None]
+    yield "N002", np.asarray(block.tp > min(counts, default=math.inf))
+    yield "N004", any_of(np.asarray(divided(width, block.tp) < 256) for width in _inner_widths(setting))
+    yield "N007", all_if(block, setting.convention in ("megatron-2021", "korthikanti") and not _gpt(setting))
+    yield "N008", all_if(block, setting.experts is None and _assumes_experts(setting))
+    yield "N010", unequal_chunks(setting.model, block)
+    yield "N009", all_if(block, setting.attention is None and any(_odd_heads(setting)))
+    longer = setting.sequence > setting.model.max_sequence
+    yield "N006", all_if(block, longer and setting.model.positions != "learned")
+    yield "N020", all_if(block, any(rounded(batch) for _, batch in setting.case.scenario.from_tokens))
+    yield "N021", all_if(block, odd_sequence(setting.sequence))
+    yield "N022", all_if(block, odd_batch(setting.global_batch, setting.sequence))
+
+
+def _odd_heads(setting: Setting) -> Iterator[bool]:
+    """Of each kind of layers, whether its heads are left to the vector units."""
+    for kind in setting.model.layers:
+        if kind.attention is not None:
+            width = kind.attention.head_dim
+            yield bool(peak_of_heads(setting.peak, setting.vector_peak, width, setting.element) < setting.peak)
+
+
+def _assumes_experts(setting: Setting) -> bool:
+    """Whether the scenario says anything of experts."""
+    assume = setting.case.scenario.assume
+    return any(value is not None for value in (*vars(assume.experts).values(), assume.overlap.ep))
+
+
+def _gpt(setting: Setting) -> bool:
+    """Whether every layer is what Megatron's closed forms count."""
+    wide = float(repeated(4.0, setting.model.hidden))
+    return all(_gpt_layer(kind, wide) for kind in setting.model.layers)
+
+
+def _gpt_layer(kind: Layers, wide: float) -> bool:
+    mlp, attention = kind.mlp, kind.attention
+    if mlp is None or attention is None:
+        return False
+    return not mlp.gated and mlp.ffn_hidden == wide and attention.kv_heads == attention.heads
+
+
+def _inner_widths(setting: Setting) -> Iterator[Number]:
+    """Sides of a layer's matmuls that tensor parallelism cuts."""
+    for kind in setting.model.layers:
+        if kind.dense is not None:
+            yield kind.dense.ffn_hidden
+        if kind.attention is not None:
+            yield repeated(kind.attention.heads, kind.attention.head_dim)

@@ -1,0 +1,73 @@
+"""What a plan must keep: usable memory, and the limits of the scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.schemas.base import Document
+from costmodel.equations.parallelism.counts import repeated
+from costmodel.estimate.shared.results import Costs
+from costmodel.estimate.shared.run_inputs import RunInputs
+from costmodel.estimate.training.training_inputs import Setting
+
+Kind = Literal["at_most", "at_least", "target"]
+KINDS: tuple[Kind, ...] = ("at_most", "at_least", "target")
+TOO_LARGE = frozenset({"M001", "M003", "R002"})  # for the machine; all other codes are of limits that the scenario sets
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One bound on one column of results, under the key it was written with."""
+
+    key: str
+    column: str
+    kind: Kind
+    value: float
+    within: float = 0.0
+
+    def kept(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which values keep it; one that is unknown does not."""
+        if self.kind == "at_most":
+            return values <= self.value
+        if self.kind == "at_least":
+            return values >= self.value
+        return np.asarray(np.abs(values - self.value) <= repeated(self.within, self.value))
+
+    def holds(self, value: float) -> bool:
+        """Whether one value keeps it."""
+        return bool(self.kept(np.array([value]))[0])
+
+
+def written(limits: Document) -> Iterator[Limit]:
+    """Every bound that a scenario writes."""
+    for key, bound in limits:
+        column = "memory_share" if key == "memory" else key
+        for kind in KINDS:
+            value = getattr(bound, kind)
+            if value is not None:
+                yield Limit(key, column, kind, value, bound.within or 0.0)
+
+
+def unacceptable(setting: Setting, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Masks of the rows that break each bound, by its code; those of the machine first."""
+    yield "M001", costs.column("memory_share") > 1
+    yield "M003", costs.column("host_share") > 1
+    if setting.run is not None:
+        yield from _of_run(setting, setting.run, costs)
+    for limit in written(setting.case.scenario.limits):
+        code = "M002" if limit.column.startswith("memory") else "T001"
+        yield code, ~limit.kept(costs.column(limit.column))
+
+
+def _of_run(setting: Setting, run: RunInputs, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Checkpoints that do not end before the next begin, and copies of them that the hosts do not hold."""
+    if run.checkpoint.mode != "sync":
+        write, stop = costs.column("checkpoint_write"), costs.column("checkpoint_blocking")
+        period = costs.column("checkpoint_interval") + stop + repeated(run.checkpoint.interference, write)
+        yield "R001", np.asarray(period < write)
+    yield "R002", costs.column("checkpoint_host") + costs.column("host_memory") > setting.host.capacity

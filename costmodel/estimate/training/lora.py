@@ -1,0 +1,334 @@
+"""Low-rank adapters on frozen weights: which matrices a rank adds, what it trains, and how frozen weights are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
+
+from costmodel.documents.schemas.model import LatentAttention, Layers
+from costmodel.documents.schemas.tuning import Tuning
+from costmodel.equations.kernels.flop import matmul_flop, training_flop
+from costmodel.equations.layers.experts import dispatched_activations
+from costmodel.equations.layers.lora import adapter_activations, adapter_parameters, frozen_flop, packed_bytes
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.equations.parallelism.recompute import activation_output_bytes, norm_output_bytes
+from costmodel.equations.run.economics import share, tokens_per_step
+from costmodel.estimate.model.attention import Matmul
+from costmodel.estimate.model.routed_experts import Routed
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.time_breakdown import largest
+from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import weight_copies
+from costmodel.estimate.training.shards import Shard, StageParameters, additions, counted_kinds, matmuls, shard
+from costmodel.estimate.training.training_inputs import NF4, Setting
+from costmodel.ground.choices import Module
+from costmodel.ground.equation import Number, term
+
+ISSUED = 3.0  # operations of an adapter forward: two products and the sum
+ROUTED = ("experts up", "experts down")
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """The adapter of one weight matrix as a rank multiplies it: outputs n, inputs k; what it reads, and which matrix it
+    is beside; over how many ranks that each hold all of it the tokens are split, and over how many the inner width of
+    its matrix down is.
+    """
+
+    name: str
+    n: Number
+    k: Number
+    reads: str
+    beside: str
+    split: Number = 1.0
+    inner: Number = 1.0
+
+
+def adapters(setting: Setting, part: Shard) -> Iterator[Adapter]:
+    """The adapters of a layer, but for those of routed experts."""
+    if setting.tuning is None:
+        return
+    hidden, dense, cut = setting.model.hidden, part.kind.dense, _cut(setting, part.tp)
+    found = list(_of_mixer(hidden, part, cut))
+    if dense is not None:
+        found += _of_mlp(hidden, part.ffn_hidden, cut, "mlp", gated=dense.gated)
+    yield from _named(setting.tuning, found)
+
+
+def routed_adapters(setting: Setting, part: Routed | None) -> Iterator[Adapter]:
+    """The adapters of each routed expert."""
+    if setting.tuning is None or not setting.tuning.experts or part is None:
+        return
+    cut = _cut(setting, part.etp)
+    found = _of_mlp(setting.model.hidden, part.ffn_hidden, cut, "experts", gated=part.of.gated)
+    yield from _named(setting.tuning, found)
+
+
+def _cut(setting: Setting, ranks: Number) -> Number:
+    """Over how many ranks the matrix of an adapter is cut that meets what every rank has whole."""
+    return ranks if setting.stack.split_adapters else 1.0
+
+
+def _named(tuning: Tuning, found: Iterable[Adapter]) -> Iterator[Adapter]:
+    return (adapter for adapter in found if tuning.modules is None or adapter.name in tuning.modules)
+
+
+def _of_mixer(hidden: Number, part: Shard, cut: Number) -> Iterator[Adapter]:
+    if part.mixer is None:
+        return
+    if part.kind.latent is not None:
+        yield from _of_latent(hidden, part.kind.latent, part.mixer.heads, (part.tp, cut))
+        return
+    queries = repeated(part.mixer.heads, part.mixer.head_dim)
+    keys = repeated(part.mixer.kv_heads, part.mixer.head_dim)
+    yield Adapter("q", queries, hidden, "attention", "qkv", inner=cut)
+    yield Adapter("k", keys, hidden, "attention", "qkv", inner=cut)
+    yield Adapter("v", keys, hidden, "attention", "qkv", inner=cut)
+    yield Adapter("o", divided(hidden, cut), queries, "core", "attention out")
+
+
+def _of_latent(
+    hidden: Number, latent: LatentAttention, heads: Number, over: tuple[Number, Number]
+) -> Iterator[Adapter]:
+    """Those of the matrices down are held whole by every rank, as these are; the others are cut.
+
+    over: ranks of tensor parallelism, and over how many of them a matrix is cut that meets what is whole.
+    """
+    tp, cut = over
+    queries = repeated(heads, latent.nope_dim + latent.rope_dim)
+    if latent.query_rank is None:
+        yield Adapter("q", queries, hidden, "attention", "q", inner=cut)
+    else:
+        yield Adapter("q-down", latent.query_rank, hidden, "attention", "q down", tp)
+        yield Adapter("q-up", queries, latent.query_rank, "query latent", "q up", inner=cut)
+    yield Adapter("kv-down", latent.kv_rank + latent.rope_dim, hidden, "attention", "kv down", tp)
+    keys = repeated(heads, latent.nope_dim + latent.value_dim)
+    yield Adapter("kv-up", keys, latent.kv_rank, "kv latent", "kv up", inner=cut)
+    yield Adapter("o", divided(hidden, cut), repeated(heads, latent.value_dim), "core", "attention out")
+
+
+def _of_mlp(hidden: Number, width: Number, cut: Number, half: str, *, gated: bool) -> Iterator[Adapter]:
+    if gated:
+        yield Adapter("gate", width, hidden, "mlp", f"{half} up", inner=cut)
+    yield Adapter("up", width, hidden, "mlp", f"{half} up", inner=cut)
+    yield Adapter("down", divided(hidden, cut), width, "activation", f"{half} down")
+
+
+def thin(setting: Setting, adapter: Adapter) -> tuple[Matmul, Matmul]:
+    """The two products of an adapter."""
+    assert setting.tuning is not None
+    rank = setting.tuning.rank
+    down = Matmul(f"{adapter.name} down", divided(rank, adapter.inner), adapter.k)
+    return down, Matmul(f"{adapter.name} up", adapter.n, rank)
+
+
+def issued(setting: Setting, kind: Layers, beside: Container[str] | None = None) -> Number:
+    """Operations of a layer's adapters, or of those beside such matrices, over those of the layer; those of routed
+    experts are multiplied in groups.
+    """
+    part = shard(setting.model, kind, 1.0)
+    found = (*adapters(setting, part), *routed_adapters(setting, part.routed))
+    count = sum(1.0 for adapter in found if beside is None or adapter.beside in beside)
+    return share(repeated(ISSUED, count), setting.stack.launch.operations)
+
+
+def packed_matrices(setting: Setting, kind: Layers) -> tuple[str, ...]:
+    """The matrices of a layer that are unpacked before every use; those of routed experts in groups."""
+    if not setting.packed:
+        return ()
+    part = shard(setting.model, kind, 1.0)
+    routed = () if part.routed is None else ROUTED
+    return (*(matrix.name for matrix in matmuls(setting.model, part)), *routed)
+
+
+def _summed(setting: Setting, found: Iterable[Adapter]) -> Number:
+    """Parameters of adapters together."""
+    assert setting.tuning is not None
+    total: Number = 0.0
+    for adapter in found:
+        with term(adapter.name):
+            total = total + adapter_parameters(setting.tuning.rank, adapter.n, divided(adapter.k, adapter.inner))
+    return total
+
+
+def trained_in(setting: Setting, part: Shard) -> Number:
+    """Trained parameters of one layer, but for those of routed experts."""
+    return _summed(setting, adapters(setting, part))
+
+
+def trained_in_experts(setting: Setting, part: Routed | None) -> Number:
+    """Trained parameters of the routed experts of one layer, a pair of thin matrices for each of an expert's."""
+    if part is None:
+        return 0.0
+    with term("experts"):
+        return repeated(part.local, _summed(setting, routed_adapters(setting, part)))
+
+
+def trained(setting: Setting, block: Block, layers: StageLayers, held: StageParameters) -> StageParameters:
+    """What of a rank's parameters is trained: all, or its adapters; the ends have those of further predictions."""
+    if setting.tuning is None:
+        return held
+    with term("adapters"):
+        each, routed = zip(*(_of_kind(setting, block, kind) for kind in setting.model.layers), strict=True)
+        means = layers.means(setting.model, each)
+        copies = weight_copies(block.structure.schedule)
+        of_routed = layers.means(setting.model, [repeated(copies, one) for one in routed])
+        head, head_routed = _ahead(setting, block)
+    return StageParameters(
+        layer=means.middle,
+        largest=largest(*each),
+        ranks=layers.each(means),
+        table=0.0,
+        embedding=0.0,
+        head=head,
+        both=head,
+        tied=False,
+        routed_layer=largest(*routed),
+        routed_ranks=layers.each(of_routed),
+        routed_head=head_routed,
+    )
+
+
+def _of_kind(setting: Setting, block: Block, kind: Layers) -> tuple[Number, Number]:
+    """Trained parameters of a rank in one layer of a kind, and in its routed experts."""
+    part = shard(setting.model, kind, block.tp, block.ep, block.etp)
+    return trained_in(setting, part), trained_in_experts(setting, part.routed)
+
+
+def _ahead(setting: Setting, block: Block) -> tuple[Number, Number]:
+    """Those of multi-token prediction, whose layers have adapters as all others, and whose projections have none."""
+    ahead = setting.model.prediction
+    if ahead is None:
+        return 0.0, 0.0
+    with term("multi-token prediction"):
+        each, routed = _of_kind(setting, block, ahead.layer)
+        return repeated(ahead.depth, each), repeated(ahead.depth, routed)
+
+
+def packed_width() -> Number:
+    """Bytes of a weight in 4-bit NormalFloat with its share of the scales."""
+    return packed_bytes(1.0, *NF4)
+
+
+def frozen_width(setting: Setting) -> Number:
+    """Bytes of a frozen weight of the layers; of qlora's the norms, too small to tell, count as packed."""
+    assert setting.tuning is not None
+    return packed_width() if setting.tuning.method == "qlora" else setting.stack.states.compute
+
+
+def frozen_bytes(setting: Setting, layers: Number, held: Number) -> Number:
+    """Weights of a rank that nobody trains: of the layers, and wide those of the ends."""
+    with term("frozen weights"):
+        return repeated(frozen_width(setting), layers) + repeated(setting.stack.states.compute, held - layers)
+
+
+def _read(setting: Setting, part: Shard, modules: tuple[Module, ...]) -> set[str]:
+    """Inputs of a layer's matrices that the gradient of an adapter reads, or a named module to run again."""
+    read = {adapter.reads for adapter in adapters(setting, part)}
+    if part.routed is not None and part.routed.of.count == 1:
+        read |= {adapter.reads for adapter in routed_adapters(setting, part.routed)} & {"mlp"}
+    if _feeds(part) & set(modules):
+        read.add("mlp")
+    if "mla-up-projection" in modules and part.kind.latent is not None:
+        read |= {"query latent", "kv latent"} if part.kind.latent.query_rank else {"attention", "kv latent"}
+    return read
+
+
+def _feeds(part: Shard) -> set[str]:
+    """The modules that run the MLP of a layer, or its shared experts, again."""
+    return {"mlp"} if part.kind.experts is None else {"moe", "shared-experts"}
+
+
+def unread_inputs(
+    setting: Setting, part: Shard, modules: tuple[Module, ...], sizes: tuple[Number, Number, Number]
+) -> Number:
+    """Inputs that only the gradient of a frozen weight would read, but for those that named modules drop anyway.
+
+    They are the outputs of norms and of the activation function; sizes: tokens, bytes of an element, ranks split over.
+    """
+    tokens, width, split = sizes
+    read, latent = _read(setting, part, modules), part.kind.latent
+    halves = 0.0
+    if "norms" not in modules:
+        unread = {"attention", "mlp"} - read
+        halves = float(len(unread)) if additions(part.kind) == 2 else float(len(unread) == 2)
+    with term("inputs nobody reads"):
+        spared = norm_output_bytes(tokens, setting.model.hidden, halves, width, split)
+        if latent is not None and "query latent" not in read:
+            spared = spared + norm_output_bytes(tokens, latent.query_rank or 0.0, 1.0, setting.element, split)
+        if latent is not None and "kv latent" not in read:
+            spared = spared + norm_output_bytes(tokens, latent.kv_rank, 1.0, setting.element, split)
+        dropped = _feeds(part) | ({"mlp-activation"} if part.kind.experts is None else set())
+        if "activation" in read or dropped & set(modules):
+            return spared
+        return spared + activation_output_bytes(tokens, part.ffn_hidden, width)
+
+
+def unread_by_experts(
+    setting: Setting, part: Routed, modules: tuple[Module, ...], sizes: tuple[Number, Number]
+) -> Number:
+    """The same of a rank's routed experts: dispatched rows, outputs of the activation function.
+
+    sizes: rows, bytes of an element.
+    """
+    rows, width = sizes
+    read = {adapter.reads for adapter in routed_adapters(setting, part)}
+    spared: Number = 0.0
+    with term("inputs nobody reads"):
+        if "mlp" not in read:
+            spared = spared + dispatched_activations(rows, setting.model.hidden, part.of.count, width)
+        if "activation" not in read and "moe-activation" not in modules:
+            spared = spared + activation_output_bytes(rows, part.ffn_hidden, width)
+    return spared
+
+
+def between(setting: Setting, part: Shard, tokens: Number) -> Number:
+    """Bytes between the thin matrices of a layer, but for those of routed experts."""
+    return _between(setting, adapters(setting, part), tokens)
+
+
+def between_of_experts(setting: Setting, part: Routed, rows: Number) -> Number:
+    """Bytes between the thin matrices of the routed experts."""
+    return _between(setting, routed_adapters(setting, part), rows)
+
+
+def _between(setting: Setting, found: Iterable[Adapter], tokens: Number) -> Number:
+    total: Number = 0.0
+    for adapter in found:
+        assert setting.tuning is not None
+        own = divided(tokens, adapter.split)
+        total = total + adapter_activations(own, setting.tuning.rank, setting.element)
+    return total
+
+
+def useful_flop(setting: Setting, linear: Number, core: Number, head: Number) -> Number:
+    """Model work of a step: three times forward, and twice where the weights are frozen."""
+    if setting.tuning is None:
+        return training_flop(linear + core + head)
+    with term("frozen"):
+        frozen = frozen_flop(linear + head)
+    with term("trained"):
+        return frozen + training_flop(core + adapters_flop(setting))
+
+
+def adapters_flop(setting: Setting) -> Number:
+    """Forward work of all adapters in a step."""
+    total: Number = 0.0
+    for kind, count in counted_kinds(setting.model):
+        for _, flop in thin_flop(setting, kind):
+            total = total + repeated(count, flop)
+    return total
+
+
+def thin_flop(setting: Setting, kind: Layers) -> Iterator[tuple[str, Number]]:
+    """Forward work of every thin product of a layer in a step, with the matrix it is beside."""
+    tokens = tokens_per_step(setting.global_batch, setting.sequence)
+    part = shard(setting.model, kind, 1.0)
+    for adapter in adapters(setting, part):
+        for matrix in thin(setting, adapter):
+            yield adapter.beside, matmul_flop(tokens, matrix.n, matrix.k)
+    for adapter in routed_adapters(setting, part.routed):
+        assert kind.experts is not None
+        rows = repeated(kind.experts.top_k, tokens)
+        for matrix in thin(setting, adapter):
+            yield adapter.beside, matmul_flop(rows, matrix.n, matrix.k)

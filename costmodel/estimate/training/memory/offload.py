@@ -1,0 +1,190 @@
+"""What lives on the host or its drives: bytes moved off the device, and the time their traffic and update take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.equations.memory.offload import host_update_time, host_update_traffic, link_time
+from costmodel.equations.memory.states import gradient_traffic
+from costmodel.equations.network.overlap import exposed_time
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.equations.run.economics import share
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.training.parallelism.expert.expert_traffic import expert_data
+from costmodel.estimate.training.parallelism.pipeline.layer_split import layer_count
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.equation import Number, term
+
+WINDOW = 2.0  # layers on the device at least: one in use, one in flight
+BUCKETS = 2.0  # buckets of gradients on their way to the host
+
+
+def shard_of(setting: Setting, block: Block, held: Number, routed: Number) -> Number:
+    """What a rank updates of so many parameters, routed experts apart: sharded over their own ranks."""
+    if not block.structure.zero:
+        return held if setting.experts is None else held + routed
+    mine = divided(held, block.shards)
+    return mine if setting.experts is None else mine + divided(routed, expert_data(setting, block))
+
+
+def moved_states(
+    setting: Setting, block: Block, column: dict[str, Number], updated: Number
+) -> tuple[dict[str, Number], Number]:
+    """The states of a stage without what the host keeps, and the bytes it keeps for the rank."""
+    structure = block.structure
+    column = dict(column)
+    host: Number = 0.0
+    if "optimizer" in structure.offload:
+        with term("gradients on the host"):
+            host = column["optimizer"] + gradient_traffic(updated, setting.gradient)
+        column["optimizer"] = 0.0
+        pieces = repeated(BUCKETS, setting.bucket(block.shards, setting.reduced))
+        whole = column["gradients"]
+        column["gradients"] = np.where(_leaving_late(setting, block), whole, np.minimum(whole, pieces))
+    if "parameters" in structure.offload:
+        host = host + column["weights"]
+        column["weights"] = 0.0
+    return column, host
+
+
+def _leaving_late(setting: Setting, block: Block) -> NDArray[np.bool_]:
+    """Rows whose gradients stay on the device until the last micro-batch: all that wait for it to be reduced."""
+    offloading = setting.stack.offload
+    kept = offloading is None or not offloading.gradients or block.structure.zero < 2
+    return kept | summed_once(setting, block)
+
+
+def moved_activations(
+    setting: Setting, block: Block, kept: Number, layer: Number, loss: Number
+) -> tuple[Number, Number]:
+    """Activations of a stage's layers that stay on the device, and those on the host.
+
+    Beside those that stay a layer is in flight, which is gone when the loss comes; at least one is in use and one in
+    flight.
+    """
+    if "activations" not in block.structure.offload:
+        return kept, 0.0
+    with term("activations on the host"):
+        gone = repeated(offloaded_share(setting, block), kept)
+        flying = np.maximum(layer - loss, 0.0)
+        stays = np.minimum(kept, np.maximum(kept - gone + flying, repeated(WINDOW, layer)))
+    return stays, kept - stays
+
+
+def offloaded_share(setting: Setting, block: Block) -> Number:
+    """Share of the layers whose activations leave the device."""
+    chosen = block.structure.offload_layers
+    if chosen is None:
+        return 1.0
+    layers = layer_count(setting.model)
+    return share(min(chosen, layers), layers)
+
+
+def taken(setting: Setting, block: Block, states: Number, activations: Number) -> tuple[Number, Number]:
+    """Bytes of a node's ranks on the host's memory and drives together, and over the capacity of the fuller."""
+    host = setting.host
+    with term("on the host"):
+        both = repeated(host.ranks, states + activations)
+        if block.structure.offload_to == "cpu":
+            return both, share(both, host.capacity)
+        drives = share(repeated(host.ranks, states), host.drives)
+        return both, np.maximum(drives, share(repeated(host.ranks, activations), host.capacity))
+
+
+@dataclass(frozen=True)
+class Passing:
+    """What a rank's offload has to do: its shards of the weights and of what is updated, bytes of activations of a
+    micro-batch, and the compute of one to hide behind, forward and backward.
+    """
+
+    held: Number
+    updated: Number
+    activations: Number
+    forward: Number
+    backward: Number
+
+
+@dataclass(frozen=True)
+class OffloadTime:
+    """Seconds of a step: link traffic that compute does not hide, what follows the update, and this where the host
+    makes it.
+    """
+
+    beside: Number
+    after: Number
+    update: Number | None
+
+
+def offload_time(setting: Setting, block: Block, passing: Passing, micro_batches: Number) -> OffloadTime:
+    """Traffic hides behind the compute of its micro-batch, each way of the link apart; the update hides behind none."""
+    structure, offloading = block.structure, setting.stack.offload
+    if not structure.offload or offloading is None:
+        return OffloadTime(0.0, 0.0, None)
+    hideable = offloading.overlap
+    updated = passing.updated
+    fetched: Number = 0.0
+    down: Number = 0.0
+    tail: Number = 0.0
+    update: Number | None = None
+    if "parameters" in structure.offload:
+        with term("weights from the host"):
+            fetched = _fetch(setting, block, gradient_traffic(passing.held, setting.stack.states.weights))
+    if "optimizer" in structure.offload:
+        with term("gradients to the host"):
+            down = _link(setting, gradient_traffic(updated, setting.gradient))
+        update = _update(setting, block, updated)
+        tail = _tail(setting, block, updated, update)
+        late = _leaving_late(setting, block)
+        tail, down = tail + np.where(late, down, 0.0), np.where(late, 0.0, down)
+    with term("activations over the link"):
+        saved = _link(setting, passing.activations)
+    with term("offload forward"):
+        forward = np.maximum(
+            exposed_time(fetched, passing.forward, hideable, 0.0), exposed_time(saved, passing.forward, hideable, 0.0)
+        )
+    with term("offload backward"):
+        backward = np.maximum(
+            exposed_time(fetched + saved, passing.backward, hideable, 0.0),
+            exposed_time(down, passing.backward, hideable, 0.0),
+        )
+    return OffloadTime(repeated(micro_batches, forward + backward), tail, update)
+
+
+def _link(setting: Setting, nbytes: Number) -> Number:
+    return link_time(nbytes, setting.host.link, setting.host.link_share)
+
+
+def _fetch(setting: Setting, block: Block, nbytes: Number) -> Number:
+    """Over the link, from drives no faster than a rank's part of them."""
+    host = setting.host
+    if block.structure.offload_to == "cpu":
+        return _link(setting, nbytes)
+    return np.maximum(_link(setting, nbytes), link_time(nbytes, divided(host.read, host.ranks), 1.0))
+
+
+def _update(setting: Setting, block: Block, updated: Number) -> Number:
+    """The optimizer step on the host; states on drives are read and written beside it."""
+    host, states = setting.host, setting.stack.states
+    with term("update on the host"):
+        master = states.weights if states.sharded_master else states.master
+        state = master + setting.case.optimizer.moments
+        nbytes = host_update_traffic(updated, setting.gradient, state, states.compute)
+        time = host_update_time(nbytes, host.ranks, host.bandwidth)
+        if block.structure.offload_to == "cpu":
+            return time
+        stored = gradient_traffic(updated, state)
+        drives = link_time(stored, divided(host.read, host.ranks), 1.0)
+        return np.maximum(time, drives + link_time(stored, divided(host.write, host.ranks), 1.0))
+
+
+def _tail(setting: Setting, block: Block, updated: Number, update: Number) -> Number:
+    """Updated weights on their way back, piece by piece behind the update; weights that live on the host stay there."""
+    if "parameters" in block.structure.offload or setting.stack.offload is None:
+        return 0.0
+    with term("weights back"):
+        up = _link(setting, gradient_traffic(updated, setting.stack.states.compute))
+        return exposed_time(up, update, setting.stack.offload.overlap, 0.0)

@@ -1,0 +1,178 @@
+"""Tokens to their experts and back: who talks to whom, how often, how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from costmodel.equations.kernels.roofline import stream_time
+from costmodel.equations.layers.experts import dispatch_bytes, distinct_destinations, expert_data_degree
+from costmodel.equations.network.collectives import activation_message
+from costmodel.equations.network.overlap import exposed_time, lost_time
+from costmodel.equations.network.topology import two_level_time
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.estimate.machine.collective_time import collective_time
+from costmodel.estimate.machine.links import link_of, network_rate
+from costmodel.estimate.machine.process_groups import Exchange, Group, group, joined
+from costmodel.estimate.model.routed_experts import Routed, rows_of
+from costmodel.estimate.shared.plan_batch import PIPELINE_INSIDE, Block, alone
+from costmodel.estimate.shared.time_breakdown import Both
+from costmodel.estimate.training.shards import Shard, local_tokens
+from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, ExpertSetting, Setting
+from costmodel.ground.equation import Number, term
+
+
+@dataclass(frozen=True)
+class ExpertTraffic:
+    """Exposed time of a layer's exchanges for one micro-batch, and the exchanges behind it.
+
+    Backward is with forward once more where tokens are sent to their experts again.
+    """
+
+    forward: Number = 0.0
+    backward: Number = 0.0
+    exchanges: tuple[Exchange, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class ExpertGroups:
+    """Experts cut the ranks of a pipeline stage a second way, innermost first: etp, ep, and who holds the same."""
+
+    etp: Group
+    ep: Group
+    edp: Group
+
+
+def expert_data(setting: Setting, block: Block) -> Number:
+    """Ranks that hold the same experts and share their states: without the replicas of the shards."""
+    return divided(expert_data_degree(setting.ranks, block.pp, block.ep, block.etp), block.dp_replicate)
+
+
+def expert_groups(setting: Setting, rows: Block) -> ExpertGroups:
+    """Where the groups lie among the ranks of a stage, innermost first."""
+    with term("expert placement"):
+        outer = repeated(rows.etp, rows.ep)
+        edp = expert_data(setting, rows)
+    return ExpertGroups(
+        _of_a_stage(setting, rows, "etp", rows.etp, 1.0),
+        _of_a_stage(setting, rows, "ep", rows.ep, rows.etp),
+        _of_a_stage(setting, rows, "edp", edp, outer),
+    )
+
+
+def _of_a_stage(setting: Setting, rows: Block, name: str, ranks: Number, stride: Number) -> Group:
+    """A group of ranks of one stage: with the pipeline inside data parallelism tp · cp of them lie side by side."""
+    if rows.structure.order != PIPELINE_INSIDE or alone(rows.pp):
+        return group(setting, name, ranks, stride)
+    with term("expert placement"):
+        beside = repeated(rows.tp, rows.cp)
+        near = np.minimum(np.maximum(np.floor(divided(beside, stride)), 1.0), ranks)
+        far, apart = divided(ranks, near), repeated(np.maximum(beside, stride), rows.pp)
+    return joined(setting, name, group(setting, name, near, stride), group(setting, name, far, apart))
+
+
+def expert_traffic(
+    setting: Setting, part: Shard, block: Block, layer: Both, beside: Both, placed: ExpertGroups, *, again: bool
+) -> ExpertTraffic:
+    """Dispatch and combine of a layer in both directions, and what compute does not hide of them.
+
+    They hide behind the compute of the layer as far as the schedule lets them, or behind shared experts beside them.
+    """
+    said, held = setting.experts, part.routed
+    if said is None or held is None:
+        return ExpertTraffic()
+    tokens = divided(local_tokens(setting, block), part.tp)
+    exchanges = (*_dispatch(setting, said, held, tokens, placed.ep), *_sharing(setting, said, held, tokens, placed.etp))
+    sent: Number = 0.0
+    for item in exchanges[:2]:
+        sent = sent + item.time
+    shared: Number = 0.0
+    for item in exchanges[2:]:
+        shared = shared + item.time
+    within = said.kernels.overlap_in
+    overlap = said.overlap if within is None or block.structure.schedule in within else 0.0
+    with term("experts' tokens"):
+        forward = _shown(sent, layer.forward.device, overlap, said.kernels.occupied)
+        backward = _shown(sent, layer.backward.device, overlap, said.kernels.occupied)
+        if said.shared_overlap:
+            forward = np.minimum(forward, exposed_time(sent, beside.forward.device, said.shared_overlap, 0.0))
+            backward = np.minimum(backward, exposed_time(sent, beside.backward.device, said.shared_overlap, 0.0))
+        forward, backward = forward + shared, backward + shared
+    if not again:
+        return ExpertTraffic(forward, backward, exchanges)
+    return ExpertTraffic(forward, backward + forward, tuple(replace(item, again=item.forward) for item in exchanges))
+
+
+def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Number:
+    """What compute does not hide, and what it loses to that which it does."""
+    exposed = exposed_time(sent, compute, overlap, 0.0)
+    return exposed + lost_time(sent - exposed, occupied) if occupied else exposed
+
+
+def _dispatch(
+    setting: Setting, said: ExpertSetting, held: Routed, tokens: Number, ep: Group
+) -> tuple[Exchange, Exchange]:
+    """Tokens sent to the ranks of their experts in the type the stack sends them in, their outputs back in bf16.
+
+    A token goes to each of its experts, or once to a rank that holds some of them.
+    """
+    sent = repeated(said.load, tokens)
+    copies = _reached(held, ep.ranks) if said.deduplicated else held.of.top_k
+    found = []
+    for name, element in (("dispatch", said.dispatch), ("combine", ELEMENT_BYTES["bf16"])):
+        with term(name):
+            message = repeated(copies, activation_message(sent, setting.model.hidden, element))
+            if said.deduplicated:
+                time = _hierarchical(setting, said, held, (sent, copies, element), ep)
+            else:
+                time = collective_time(setting, message, ep, "all_to_all")
+            found.append(Exchange(ep, "all_to_all", message, time, 1.0, 1.0, 0.0))
+    return found[0], found[1]
+
+
+def _hierarchical(
+    setting: Setting, said: ExpertSetting, held: Routed, sent: tuple[Number, Number, Number], ep: Group
+) -> Number:
+    """Across domains once a domain, inside them to every rank; both run at the same time as far as they can.
+
+    sent: tokens, their copies, bytes of an element.
+    """
+    tokens, copies, element = sent
+    kernels, hidden = said.kernels, setting.model.hidden
+    with term("inside the domain"):
+        near = dispatch_bytes(tokens, hidden, copies, ep.inside, element)
+        inside = stream_time(near, link_of(setting, ep.inside), kernels.inside_share)
+    start = np.where(ep.ranks > 1, kernels.start, 0.0)
+    if np.all(ep.domains == 1):
+        return inside + start
+    with term("between domains"):
+        far = dispatch_bytes(tokens, hidden, _reached(held, ep.domains), ep.domains, element)
+        rate = network_rate(setting, kernels.across_share, ep, "all_to_all")
+        across = stream_time(far, rate, 1.0)
+    return two_level_time(inside, across, setting.network.serial_share) + start
+
+
+def _reached(held: Routed, parts: Number) -> Number:
+    """Ranks or domains that hold experts of a token, which may lie in a few groups of neighbouring experts alone."""
+    experts, groups, limit = held.of, held.of.groups, held.of.group_limit
+    if groups is None or limit is None:
+        return distinct_destinations(parts, experts.top_k, experts.count)
+    with term("groups of experts"):
+        among = divided(repeated(limit, experts.count), groups)
+        spread = np.maximum(divided(parts, groups), 1.0)
+        reached = distinct_destinations(repeated(limit, spread), experts.top_k, among)
+        return np.where(parts < groups, distinct_destinations(np.minimum(parts, groups), reached, groups), reached)
+
+
+def _sharing(setting: Setting, said: ExpertSetting, held: Routed, tokens: Number, etp: Group) -> tuple[Exchange, ...]:
+    """Rows gathered from the ranks that share each expert, and their partial outputs scattered back."""
+    if np.all(etp.ranks == 1):
+        return ()
+    message = activation_message(rows_of(held, tokens, said.load), setting.model.hidden, setting.element)
+    found: list[Exchange] = []
+    for operation in ("all_gather", "reduce_scatter"):
+        with term(f"etp {operation}"):
+            time = collective_time(setting, message, etp, operation)
+            found.append(Exchange(etp, operation, message, time, 1.0, 1.0, 0.0))
+    return tuple(found)

@@ -1,0 +1,57 @@
+"""Layers that come before all others: how many of them the ranks of a pipeline hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.equations.parallelism.layer_split import leading_layers
+from costmodel.estimate.shared.per_stage import Along
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.time_breakdown import summed
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, FOLDED
+from costmodel.ground.equation import Number
+
+Before = Callable[[Number], Number]  # layers of the model before a chunk, by its position
+
+
+def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool) -> Along[Number]:
+    """Of the first rank, of one between the ends that holds most or fewest, and of the last.
+
+    Fewer are held the further from the input: most by the second, fewest by the last but one, both ways amid all.
+    """
+    last, both_ways = block.pp - 1, block.structure.schedule in BOTH_WAYS
+    far = divided(block.pp, 2.0) if both_ways else np.maximum(last - 1, 0.0)
+    ranks = (0.0, last, np.minimum(last, 1.0), far)
+    first, end, second, late = (summed(*_of_rank(count, block, before, rank)) for rank in ranks)
+    middle = np.maximum(second, late) if most else np.minimum(second, late)
+    held = Along(first, middle, end)
+    return held.each(lambda layers: divided(layers, 2.0)) if both_ways else held
+
+
+def leading_of_stages(count: Number, block: Block, before: Before) -> tuple[Number, Number]:
+    """Of the first and the last stage, which both ways run on one rank."""
+    last = block.pp - 1
+    return _of_chunk(count, before, 0.0), _of_chunk(count, before, last)
+
+
+def _of_rank(count: Number, block: Block, before: Before, rank: Number) -> Iterator[Number]:
+    """In each chunk of a rank; both ways in its stage of either direction."""
+    schedule, back = block.structure.schedule, block.pp - 1 - rank
+    yield _of_chunk(count, before, rank)
+    if schedule in FOLDED:
+        yield _of_chunk(count, before, block.pp + back)
+    elif schedule in BOTH_WAYS:
+        yield _of_chunk(count, before, back)
+    else:
+        for turn in range(1, int(count)):  # a layer or more in every chunk before
+            if np.any(block.vpp > turn):
+                stage = repeated(float(turn), block.pp) + rank
+                yield np.where(block.vpp > turn, _of_chunk(count, before, stage), 0.0)
+
+
+def _of_chunk(count: Number, before: Before, stage: Number) -> Number:
+    start = before(stage)
+    return leading_layers(count, start, before(stage + 1) - start)

@@ -1,0 +1,308 @@
+"""Layers of the first, a middle and the last pipeline rank under each split."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.schemas.model import Layers, Model
+from costmodel.equations.parallelism.counts import divided, layers_per_stage, remainder, repeated
+from costmodel.equations.parallelism.layer_split import (
+    cut_before,
+    full_chunk_layers,
+    layers_beside_ends,
+    layers_between,
+    spread_before,
+    spread_layers,
+    stated_before,
+)
+from costmodel.equations.run.economics import share
+from costmodel.estimate.shared.memoize import SPLIT, once
+from costmodel.estimate.shared.per_stage import Along, alike, of_most
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.time_breakdown import largest, summed
+from costmodel.estimate.training.parallelism.pipeline.dense_first_layers import (
+    Before,
+    leading_of_ranks,
+    leading_of_stages,
+)
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, FOLDED, LOOPED, of_ends
+from costmodel.ground.choices import Schedule
+from costmodel.ground.equation import Number, term
+
+T = TypeVar("T")
+_UNEVEN = {  # not divided like that
+    *itertools.product(["stated"], FOLDED),
+    *itertools.product(["spread"], BOTH_WAYS),
+    *itertools.product(["full-chunks"], (*FOLDED, *BOTH_WAYS)),
+}
+SLOTS = {"even": (0.0, 0.0), "lighter-ends": (1.0, 1.0), "lighter-first": (1.0, 0.0), "lighter-last": (0.0, 1.0)}
+
+
+def layer_count(model: Model) -> Number:
+    """Layers of all kinds; of a single kind the figure as it was written."""
+    first, *others = (kind.count for kind in model.layers)
+    return sum(others, start=first)
+
+
+def _experts_alone(model: Model) -> str | None:
+    """Which side alone has experts where one kind leads: the leading layers or the others."""
+    ahead, *rest = (kind.experts is not None for kind in model.layers)
+    return None if ahead == any(rest) else "leading" if ahead else "others"
+
+
+@dataclass(frozen=True)
+class StageLayers:
+    """Layers of the first, a middle and the last rank, in all their chunks; the same object thrice where all equal.
+
+    Two ranks have no middle: it stands for the smaller of them. A rank that runs two stages, one each way, counts their
+    mean, and its first and last stages are apart where they differ. Of a model whose first layers are of another kind
+    the three hold so many leading ones; the middle stands for a rank between the ends with fewest, with most where
+    these alone have experts.
+    """
+
+    total: Number
+    first: Number
+    middle: Number
+    last: Number
+    mirrored: tuple[Number, Number] | None = None
+    leading: Along[Number] | None = None
+    mirrored_leading: tuple[Number, Number] | None = None
+
+    @property
+    def equal(self) -> bool:
+        """Whether every rank of every row holds as many, and the same kinds."""
+        return self.first is self.middle is self.last and self.leading is None
+
+    @property
+    def fullest(self) -> Number:
+        """Of the rank with most."""
+        return self.middle if self.equal else largest(self.first, self.middle, self.last)
+
+    def held(self, position: int) -> Number:
+        """Of the first, a middle or the last rank."""
+        return (self.first, self.middle, self.last)[position]
+
+    def each(self, amounts: Along[Number]) -> Along[Number]:
+        """So much a layer, in the first, a middle and the last rank."""
+        if self.equal:
+            return alike(repeated(self.middle, amounts.middle))
+        held = (self.first, self.middle, self.last)
+        return Along(*(repeated(layers, amount) for layers, amount in zip(held, amounts, strict=True)))
+
+    def stages(self, pp: float) -> tuple[Number, ...]:
+        """Of the first, a middle and the last of so many stages, as far as there are any."""
+        first, last = self.mirrored or (self.first, self.last)
+        return ((first,), (first, last))[int(pp) - 1] if pp < 3 else (first, self.middle, last)
+
+    def share_of(self, model: Model, kind: Layers, position: int) -> Number:
+        """Share of a kind in the layers of the first, a middle or the last rank; but for leading ones spread evenly."""
+        if self.leading is None:
+            return share(kind.count, self.total)
+        held = self.held(position)
+        whole = np.where(held > 0, held, 1.0)  # a rank of the head alone has no layers of any kind
+        return share(self._counted(model, kind, held, self.leading[position]), whole)
+
+    def _counted(self, model: Model, kind: Layers, held: Number, ahead: Number) -> Number:
+        """Layers of a kind among so many, of which so many lead."""
+        if kind.leading:
+            return ahead
+        return repeated(share(kind.count, self.total - model.layers[0].count), held - ahead)
+
+    def of_stages(self, model: Model, kind: Layers) -> tuple[Number, Number]:
+        """Layers of one kind in the first and the last stage, which both ways run on one rank."""
+        assert self.mirrored is not None
+        first, last = self.mirrored
+        if self.mirrored_leading is None:
+            return self.of_kind(model, kind, first, 0), self.of_kind(model, kind, last, 0)
+        ahead, behind = self.mirrored_leading
+        return self._counted(model, kind, first, ahead), self._counted(model, kind, last, behind)
+
+    def of_kind(self, model: Model, kind: Layers, amount: Number, position: int) -> Number:
+        """What one kind has of an amount of all layers of the first, a middle or the last rank."""
+        return amount if len(model.layers) == 1 else repeated(self.share_of(model, kind, position), amount)
+
+    def means(self, model: Model, amounts: Sequence[Number]) -> Along[Number]:
+        """Of so much in a layer of each kind, the mean of the layers of the first, a middle and the last rank."""
+        if len(amounts) == 1:
+            return alike(amounts[0])
+        kinds = list(zip(model.layers, amounts, strict=True))
+        return self.at_each(lambda position: summed(*(self.of_kind(model, *kind, position) for kind in kinds)))
+
+    def at_each(self, mixed: Callable[[int], T]) -> Along[T]:
+        """Something of the first, a middle and the last rank; the same object thrice where their layers are alike."""
+        found = [mixed(position) for position in self.positions]
+        return Along(*found) if len(found) == 3 else alike(*found)
+
+    def on_fullest(self, model: Model, kind: Layers) -> Number:
+        """Layers of one kind on the rank with most layers; where one side of a leading kind has experts, with most."""
+        if self.leading is None:
+            return self.of_kind(model, kind, self.fullest, 1)
+        alone = _experts_alone(model)
+        first, middle, last = self.leading if alone == "leading" else (self.held(at) for at in range(3))
+        if alone == "others":
+            first, middle, last = (self.held(at) - self.leading[at] for at in range(3))
+        of = [self.of_kind(model, kind, self.held(at), at) for at in range(3)]
+        return of_most(Along(first, middle, last), Along(*of))
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Of the first, a middle and the last rank, those whose layers are mixed otherwise."""
+        return (1,) if self.leading is None else (0, 1, 2)
+
+
+@once(*SPLIT)
+def stage_layers(model: Model, block: Block) -> StageLayers:
+    """Layers of the first, a middle and the last rank."""
+    with term("layers of a stage"):
+        layers = layer_count(model)
+        held = _divided(layers, block)
+        if not model.layers[0].leading:
+            return held
+        count, before = model.layers[0].count, _before(held, block)
+        first, middle, last = leading_of_ranks(count, block, before, most=_experts_alone(model) == "leading")
+        two = np.where(held.first <= held.last, first, last)  # whose layers the middle stands for
+        leading = Along(first, np.where(block.pp < 3, two, np.minimum(middle, held.middle)), last)
+        if block.structure.schedule not in BOTH_WAYS:
+            return replace(held, leading=leading)
+        stages, ends = held.mirrored or (held.first, held.last), leading_of_stages(count, block, before)
+        return replace(held, leading=leading, mirrored=stages, mirrored_leading=ends)
+
+
+def _divided(layers: Number, block: Block) -> StageLayers:
+    """Layers of the ranks, whatever their kinds."""
+    if block.structure.split == "stated":
+        return _stated(layers, block)
+    if block.structure.split == "spread":
+        return _spread(layers, block)
+    whole, ahead, behind = _cut(layers, block)
+    if not np.any(ahead) and not np.any(behind):
+        return StageLayers(layers, whole, whole, whole)
+    return _with_ends(block, layers, whole, *of_schedule(block.structure.schedule, whole, ahead, behind))
+
+
+def _cut(layers: Number, block: Block) -> tuple[Number, Number, Number]:
+    """Layers of a rank between the ends, and what the first and the last chunk of the model hold less than others."""
+    if block.structure.split == "full-chunks":
+        chunk, missing = _full(layers, block)
+        behind = np.minimum(missing, chunk)
+        return repeated(block.vpp, chunk), missing - behind, behind
+    first, last = fewer_at_ends(layers, block)
+    if not np.any(first) and not np.any(last):
+        return layers_per_stage(layers, block.pp), 0.0, 0.0
+    return layers_beside_ends(layers, block.pp, first + last), first, last
+
+
+def _full(layers: Number, block: Block) -> tuple[Number, Number]:
+    """Layers of a full chunk, and how many the model lacks to fill all."""
+    chunk = full_chunk_layers(layers, block.pp, block.vpp)
+    return chunk, repeated(repeated(block.pp, block.vpp), chunk) - layers
+
+
+def _before(held: StageLayers, block: Block) -> Before:
+    """How many layers of the model come before a chunk of it."""
+    layers, sizes = held.total, (block.pp, block.vpp)
+    if block.structure.split == "stated":
+        first, _ = held.mirrored or (held.first, held.last)
+        return lambda stage: stated_before(layers, *sizes, first, held.middle, stage)
+    if block.structure.split == "spread":
+        return lambda stage: spread_before(layers, *sizes, stage)
+    whole, ahead, _ = _cut(layers, block)
+    return lambda stage: cut_before(divided(whole, block.vpp), ahead, stage)
+
+
+def of_schedule(schedule: Schedule, middle: Number, first: Number, last: Number) -> tuple[Number, Number]:
+    """Layers of the first and the last rank when the ends hold so many fewer; both ways those of the two stages."""
+    fewer_first, fewer_last = (first, last) if schedule in BOTH_WAYS else of_ends(schedule, first, last)
+    return middle - fewer_first, middle - fewer_last
+
+
+def _with_ends(block: Block, layers: Number, middle: Number, first: Number, last: Number) -> StageLayers:
+    """Ranks whose ends hold other numbers of layers than those between."""
+    if block.structure.schedule not in BOTH_WAYS:
+        return StageLayers(layers, first, np.where(block.pp < 3, np.minimum(first, last), middle), last)
+    mean = divided(first + last, 2.0)
+    return StageLayers(layers, mean, np.where(block.pp < 3, mean, middle), mean, (first, last))
+
+
+def fewer_at_ends(layers: Number, block: Block) -> tuple[Number, Number]:
+    """Layers that first and last chunk hold fewer, row by row; left open, as few as make the split even."""
+    split, chunks = block.structure.split, repeated(block.pp, block.vpp)
+    piped = np.where(block.pp > 1, 1.0, 0.0)
+    if split in SLOTS:
+        first, last = SLOTS[split]
+        return repeated(first, piped), repeated(last, piped)
+    uneven = (remainder(layers, chunks) != 0) & (block.pp > 1)
+    if not np.any(uneven):
+        return 0.0, 0.0
+    both = uneven & (remainder(layers + 2.0, chunks) == 0)
+    return np.where(both, 1.0, 0.0), np.where(both | uneven & (remainder(layers + 1.0, chunks) == 0), 1.0, 0.0)
+
+
+def _stated(layers: Number, block: Block) -> StageLayers:
+    """Ends of stated numbers; where only one is stated the other ranks share the rest."""
+    structure, pp = block.structure, block.pp
+    first, last = structure.first_stage_layers, structure.last_stage_layers
+    if first is None or last is None:
+        stated = first or last or 0.0
+        rest = layers_per_stage(layers - stated, np.maximum(pp - 1, 1.0))
+        first_layers, last_layers = (stated, rest) if first else (rest, stated)
+    else:
+        first_layers, last_layers = first, last
+    middle = layers_between(layers, pp, first_layers, last_layers)
+    return _with_ends(block, layers, *(np.where(pp == 1, layers, held) for held in (middle, first_layers, last_layers)))
+
+
+def _spread(layers: Number, block: Block) -> StageLayers:
+    """What does not divide goes to the first stages; a folded pipeline's rank holds one from either side."""
+    last = block.pp - 1
+    ranks = (0.0, np.minimum(last, 1.0), last)
+    if block.structure.schedule not in FOLDED:
+        first, middle, end = (spread_layers(layers, block.pp, block.vpp, rank) for rank in ranks)
+        return StageLayers(layers, first, middle, end)
+    stages = block.pp + block.pp
+    with term("folded"):
+        down = [spread_layers(layers, stages, 1.0, rank) for rank in ranks]
+        up = [spread_layers(layers, stages, 1.0, stages - 1 - rank) for rank in ranks]
+    return StageLayers(layers, down[0] + up[0], down[1] + up[1], down[2] + up[2])
+
+
+def unequal_chunks(model: Model, block: Block) -> NDArray[np.bool_]:
+    """Rows in which a rank holds several chunks, and these, spread, not all as many layers."""
+    chunks = repeated(block.pp, block.vpp)
+    looped = block.structure.split == "spread" and block.structure.schedule in LOOPED
+    return np.asarray((remainder(layer_count(model), chunks) != 0) & (block.vpp > 1) & looped)
+
+
+def spread_as_fitting(model: Model, block: Block) -> NDArray[np.bool_]:
+    """Rows whose layers spread as they lie where a split is left open: evenly, or with one missing at the end."""
+    if block.structure.schedule in FOLDED:
+        return np.zeros(len(block), dtype=bool)
+    layers, chunks = layer_count(model), repeated(block.pp, block.vpp)
+    return np.asarray((remainder(layers, chunks) == 0) | (remainder(layers + 1.0, chunks) == 0))
+
+
+def indivisible(model: Model, block: Block) -> NDArray[np.bool_]:
+    """Rows whose layers the split does not divide into whole chunks, or leaves a chunk between the ends without any."""
+    layers, split, chunks = layer_count(model), block.structure.split, repeated(block.pp, block.vpp)
+    if (split, block.structure.schedule) in _UNEVEN:
+        return np.ones(len(block), dtype=bool)
+    if split == "spread":
+        return np.asarray(layers < chunks)
+    if split == "full-chunks":
+        chunk, missing = _full(layers, block)
+        return np.asarray(missing >= chunk + chunk)
+    if split == "stated":
+        held = _stated(layers, block)
+        first, last = held.mirrored or (held.first, held.last)
+        wrong = (block.pp == 1) | (block.pp == 2) & (first + last != layers)
+        for part in (first, np.where(block.pp < 3, first, held.middle), last):
+            wrong = wrong | (remainder(part, block.vpp) != 0) | (part <= 0)
+        return np.asarray(wrong)
+    first, last = fewer_at_ends(layers, block)
+    return np.asarray(remainder(layers + first + last, chunks) != 0)

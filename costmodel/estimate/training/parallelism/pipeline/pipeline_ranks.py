@@ -1,0 +1,135 @@
+"""The ranks of a pipeline together: how long its step is, and what the busiest of them spends it on."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from costmodel.equations.parallelism.counts import repeated
+from costmodel.equations.parallelism.pipeline import pipeline_time
+from costmodel.equations.parallelism.pipeline_schedules import later_schedule_time
+from costmodel.estimate.shared.per_stage import Along
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.time_breakdown import PASS_TERMS, Both, largest, nothing, summed
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import is_later, is_plain
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.equation import Number, known_as, term
+
+Part = Callable[[Both], Number]
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A rank for one micro-batch: so many layers alike, and of the ends its own, or all where it is the only rank."""
+
+    layers: Number
+    layer: Both
+    ends: Both
+    all_ends: Both
+    only: Any
+
+    @functools.cached_property
+    def forward(self) -> Number:
+        """Seconds forward."""
+        with term("forward"):
+            return self.of(lambda both: both.forward.total)
+
+    @functools.cached_property
+    def backward(self) -> Number:
+        """Seconds backward."""
+        with term("backward"):
+            return self.of(lambda both: both.backward.total)
+
+    @functools.cached_property
+    def total(self) -> Number:
+        """Forward and backward."""
+        return self.forward + self.backward
+
+    @functools.cached_property
+    def deferred(self) -> Number:
+        """Of backward, what can wait."""
+        with term("weight gradient"):
+            return self.of(lambda both: both.deferred)
+
+    def of(self, part: Part) -> Number:
+        """So much of its layers and of its ends together."""
+        return summed(self.of_layers(part), known_as("its ends", self.of_ends(part)))
+
+    def of_layers(self, part: Part) -> Number:
+        """So much of its layers."""
+        each = part(self.layer)
+        if nothing(each):
+            return each
+        with term("its layers"):
+            return repeated(self.layers, each)
+
+    def of_ends(self, part: Part) -> Number:
+        """So much of its ends."""
+        return _where(self.only, part(self.all_ends), part(self.ends))
+
+
+def whole_time(setting: Setting, block: Block, micro_batches: Number, ranks: Along[Rank]) -> Number:
+    """Seconds from the first forward to the last backward."""
+    schedule = block.structure.schedule
+    first, middle, last = ranks
+    if is_plain(schedule):
+        times = [time for rank in ranks for time in (rank.forward, rank.backward)]
+        return pipeline_time(block.pp, micro_batches, block.vpp, *times, schedule=schedule)
+    assert is_later(schedule)
+    busiest = largest(first.total, middle.total, last.total)
+    if schedule == "looped-bfs":
+        busiest = np.maximum(first.total, middle.total) + np.maximum(last.total - middle.total, 0.0)
+    return later_schedule_time(
+        block.pp,
+        micro_batches,
+        block.vpp,
+        busiest,
+        middle.forward,
+        middle.backward - middle.deferred,
+        middle.deferred,
+        schedule=schedule,
+        synchronous=not setting.stack.post_validation,
+    )
+
+
+def busiest_rank(ranks: Sequence[Rank], micro_batches: Number) -> tuple[dict[str, Number], Number]:
+    """A step's seconds of the busiest rank, by what they are spent on and in all."""
+    slowest, slower = ranks[0].total, []
+    for rank in ranks[1:]:
+        slower.append(rank.total >= slowest)
+        slowest = np.where(slower[-1], rank.total, slowest)
+    shares = {name: _of_slowest(ranks, slower, _part(name)) for name in PASS_TERMS}
+    with term("busiest stage"):
+        terms = {name: each if nothing(each) else repeated(micro_batches, each) for name, each in shares.items()}
+        return terms, repeated(micro_batches, slowest)
+
+
+def _of_slowest(ranks: Sequence[Rank], slower: Sequence[Any], part: Part) -> Number:
+    """So much of the slowest rank; of layers that are as many and alike in all of them it is looked at once."""
+    first, *others = ranks
+    if all(rank.layers is first.layers and rank.layer is first.layer for rank in others):
+        ends = _latest(slower, [rank.of_ends(part) for rank in ranks])
+        return summed(first.of_layers(part), known_as("its ends", ends))
+    return _latest(slower, [rank.of(part) for rank in ranks])
+
+
+def _latest(slower: Sequence[Any], values: Sequence[Number]) -> Number:
+    """The figure of the last rank that is slower than those before it."""
+    latest = values[0]
+    for mask, value in zip(slower, values[1:], strict=True):
+        latest = _where(mask, value, latest)
+    return latest
+
+
+def _where(mask: Any, one: Number, other: Number) -> Number:
+    """One or the other; where neither was ever set, nothing."""
+    return other if one is other or (nothing(one) and nothing(other)) else np.where(mask, one, other)
+
+
+@functools.cache
+def _part(name: str) -> Part:
+    return lambda both: summed(getattr(both.forward, name), getattr(both.backward, name))

@@ -1,0 +1,162 @@
+"""What each pipeline schedule asks of a plan: chunks, micro-batches, where the ends lie, how often weights are held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeGuard, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.equations.parallelism.counts import divided, remainder, repeated
+from costmodel.equations.parallelism.pipeline import in_flight
+from costmodel.equations.parallelism.pipeline_in_flight import live_micro_batches
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.choices import LaterSchedule, PlainSchedule, Schedule
+from costmodel.ground.equation import Number
+
+Lying = Literal["straight", "looped", "folded", "both ways"]
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the chunks of a schedule lie over the ranks, and the micro-batches it asks for.
+
+    folded: two chunks in a V, the first rank holds both ends; both ways: two copies of the weights, the first and the
+    last rank hold both ends. least: fewest micro-batches, so many times the stages less so many; they come in units.
+    forwards_first: no backward runs before every forward has.
+    """
+
+    lying: Lying
+    least: tuple[float, float] = (0.0, 0.0)
+    unit: Literal["one", "two", "as many as stages"] = "one"
+    forwards_first: bool = False
+
+
+FORMS: dict[Schedule, Form] = {
+    "gpipe": Form("straight", forwards_first=True),
+    "1f1b": Form("straight"),
+    "interleaved": Form("looped", unit="as many as stages"),
+    "looped-bfs": Form("looped", least=(1.0, 0.0), forwards_first=True),
+    "zb-h1": Form("straight", least=(1.0, 0.0)),
+    "zb-h2": Form("straight", least=(2.0, 1.0)),
+    "zb-v": Form("folded", least=(2.0, 1.0)),
+    "v-half": Form("folded", least=(2.0, 0.0)),
+    "v-min": Form("folded", least=(2.0, 0.0)),
+    "dualpipev": Form("folded", least=(2.0, 0.0)),
+    "dualpipe": Form("both ways", least=(2.0, 0.0), unit="two"),
+    "chimera": Form("both ways", unit="as many as stages"),
+}
+
+
+def _lying(how: Lying) -> tuple[Schedule, ...]:
+    return tuple(schedule for schedule, form in FORMS.items() if form.lying == how)
+
+
+PLAIN: tuple[PlainSchedule, ...] = get_args(PlainSchedule)
+LOOPED, FOLDED, BOTH_WAYS = _lying("looped"), _lying("folded"), _lying("both ways")
+
+
+def summed_once(setting: Setting, block: Block) -> NDArray[np.bool_]:
+    """Rows whose gradients stay whole until the last micro-batch: those of PyTorch's FSDP in a pipeline."""
+    return np.asarray((block.pp > 1) & setting.stack.states.sharded_master)
+
+
+def is_plain(schedule: Schedule) -> TypeGuard[PlainSchedule]:
+    """Whether backward is one piece, in one direction, in Megatron's order."""
+    return schedule in PLAIN
+
+
+def is_later(schedule: Schedule) -> TypeGuard[LaterSchedule]:
+    """Whether it splits backward, folds the pipeline, or runs it both ways or breadth first."""
+    return schedule not in PLAIN
+
+
+def weight_copies(schedule: Schedule) -> float:
+    """How often a stage's weights are held."""
+    return 2.0 if schedule in BOTH_WAYS else 1.0
+
+
+def chunks_fit(schedule: Schedule, vpp: float) -> bool:
+    """Whether a schedule can have so many chunks."""
+    if schedule in LOOPED:
+        return vpp > 1
+    return vpp == (2 if schedule in FOLDED else 1)
+
+
+def wrong_shape(block: Block) -> NDArray[np.bool_]:
+    """Rows whose pp or vpp the schedule cannot have."""
+    schedule, pp, vpp = block.structure.schedule, block.pp, block.vpp
+    if schedule in LOOPED:
+        return np.asarray((pp < 2) | (vpp < 2))
+    wrong = vpp != (2 if schedule in FOLDED else 1)
+    if is_later(schedule):
+        wrong = wrong | (pp < 2)
+    if schedule in BOTH_WAYS:
+        wrong = wrong | (remainder(pp, 2.0) != 0)
+    return np.asarray(wrong)
+
+
+def fewest_micro_batches(schedule: Schedule, pp: Number) -> Number:
+    """Micro-batches below which a schedule cannot run on so many stages."""
+    times, less = FORMS[schedule].least
+    return repeated(times, pp) - less
+
+
+def wrong_batches(block: Block, micro_batches: Number) -> NDArray[np.bool_]:
+    """Rows with too few micro-batches for the schedule, or not a whole number of its units."""
+    schedule, pp = block.structure.schedule, block.pp
+    few, unit = micro_batches < fewest_micro_batches(schedule, pp), FORMS[schedule].unit
+    if unit == "one":
+        return np.asarray(few)
+    return np.asarray(few | (remainder(micro_batches, 2.0 if unit == "two" else pp) != 0))
+
+
+def live(block: Block, micro_batches: Number, stage: Number) -> Number:
+    """Micro-batches in flight; one stage is no pipeline, there each backward follows its forward."""
+    schedule, pp = block.structure.schedule, block.pp
+    if is_plain(schedule):
+        held = in_flight(pp, micro_batches, block.vpp, stage, schedule=schedule)
+        return np.where(pp == 1, 1.0, held) if schedule == "gpipe" else held
+    assert is_later(schedule)
+    return live_micro_batches(pp, micro_batches, schedule=schedule)
+
+
+def forwards_first(schedule: Schedule) -> bool:
+    """Whether no backward runs before every forward has."""
+    return FORMS[schedule].forwards_first
+
+
+def of_ends(schedule: Schedule, embedding: Number, head: Number) -> tuple[Number, Number]:
+    """Work of the ends for a micro-batch, on the first rank and on the last; both ways each does it for half."""
+    if schedule in FOLDED:
+        return embedding + head, repeated(0.0, head)
+    if schedule in BOTH_WAYS:
+        half = repeated(0.5, embedding + head)
+        return half, half
+    return embedding, head
+
+
+def ends_held(schedule: Schedule, position: int) -> tuple[bool, bool]:
+    """Whether the first, a middle or the last rank holds the embedding, and the head."""
+    if schedule in BOTH_WAYS:
+        return position != 1, position != 1
+    return position == 0, position == (0 if schedule in FOLDED else 2)
+
+
+def at_head(block: Block, held: Number, position: int) -> Number:
+    """What the first, a middle or the last rank has of something that is with the head."""
+    _, at_last = ends_held(block.structure.schedule, position)
+    return held if at_last else np.where(block.pp == 1, held, 0.0)
+
+
+def ends_apart(schedule: Schedule) -> bool:
+    """Whether of two stages or more one holds the embedding and another the head."""
+    return FORMS[schedule].lying in ("straight", "looped")
+
+
+def stepped(block: Block, held: Number) -> Number:
+    """Parameters whose states a replica keeps: of two copies of the weights a sharded optimizer needs one."""
+    copies = weight_copies(block.structure.schedule)
+    return divided(held, copies) if copies > 1 and block.structure.zero >= 1 else held

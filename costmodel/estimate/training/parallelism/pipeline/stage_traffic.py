@@ -1,0 +1,34 @@
+"""What pipeline stages send each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.equations.network.overlap import exposed_sends, sends_of_rank
+from costmodel.equations.parallelism.counts import divided
+from costmodel.estimate.machine.collective_time import send_time
+from costmodel.estimate.machine.process_groups import Group, Transfer
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.equation import Number, term
+
+
+@dataclass(frozen=True)
+class PipelineTraffic:
+    """Sends between stages."""
+
+    exposed: Number
+    transfers: tuple[Transfer, ...]
+
+
+def pipeline_traffic(
+    setting: Setting, block: Block, pp: Group, message: Number, micro_batches: Number
+) -> PipelineTraffic:
+    """Activations forward and their gradients backward over each boundary; every tp rank sends what it holds."""
+    with term("pp send"):
+        part = divided(message, block.tp if setting.stack.split_sends else block.sequence_ranks)
+        time = send_time(setting, part, pp)
+    count = sends_of_rank(block.pp, micro_batches, block.vpp, 2.0 if block.structure.schedule in FOLDED else 1.0)
+    exposed = exposed_sends(block.pp, count, block.vpp, time, setting.overlap_pp)
+    return PipelineTraffic(exposed, (Transfer(pp, "send", part, time, count),))

@@ -1,0 +1,178 @@
+"""One plan of a scenario as a block of one row, with what was left open filled from the stack."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.schemas.plan import Plan
+from costmodel.equations.parallelism.counts import data_parallel_degree
+from costmodel.estimate.shared.assumptions import Assumed, converted, that_count
+from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
+from costmodel.estimate.training.constraints.plan_constraints import refusals, remarks
+from costmodel.estimate.training.error_band import banded
+from costmodel.estimate.training.evaluate_plans import Evaluation, evaluate, fits_at_p90, over_peak, verdict
+from costmodel.estimate.training.limit_checks import unacceptable
+from costmodel.estimate.training.parallelism.pipeline.layer_split import fewer_at_ends, layer_count
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED
+from costmodel.estimate.training.training_inputs import Setting, setting_of
+from costmodel.ground.choices import Recompute, Schedule
+from costmodel.ground.errors import Place, fail
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One plan, evaluated, with what was assumed and what there is to remark."""
+
+    setting: Setting
+    plan: Plan
+    evaluation: Evaluation
+    assumed: tuple[Assumed, ...]
+    refused: tuple[str, ...]
+    broken: tuple[str, ...]
+    remarked: tuple[str, ...]
+
+
+def structure_of(setting: Setting, plan: Plan) -> tuple[Structure, tuple[Assumed, ...]]:
+    """The choices of a plan; those left open are the stack's defaults."""
+    stack = setting.stack
+    named = f"stacks/{stack.name}"
+    schedule: Schedule = plan.schedule or ("interleaved" if plan.vpp > 1 else "1f1b")
+    structure = Structure(
+        zero=stack.zero_with(plan.pp)[0] if plan.zero is None else plan.zero,
+        recompute=plan.recompute or _implied(plan) or stack.recompute[0],
+        schedule=schedule,
+        sequence_parallel=stack.sequence_parallel if plan.sequence_parallel is None else plan.sequence_parallel,
+        order=plan.order,
+        split="stated" if _stated(plan) else plan.split or "fitting",
+        first_stage_layers=plan.first_stage_layers,
+        last_stage_layers=plan.last_stage_layers,
+        cp_type=plan.cp_type or (stack.context_parallel or ["p2p"])[0],
+        recompute_modules=None if plan.recompute_modules is None else tuple(plan.recompute_modules),
+        recompute_layers=plan.recompute_layers,
+        recompute_method=plan.recompute_method,
+        offload=tuple(plan.offload),
+        offload_to=plan.offload_to,
+        offload_layers=plan.offload_layers,
+    )
+    origins = {"schedule": "follows from vpp"}
+    if plan.pp > 1 and stack.pipelined_zero is not None:
+        origins["zero"] = f"{named}, in a pipeline"
+    assumed = tuple(
+        Assumed(f"plan.{name}", str(getattr(structure, name)).lower(), origins.get(name, named))
+        for name in ("zero", "recompute", "schedule", "sequence_parallel")
+        if getattr(plan, name) is None
+    )
+    return structure, assumed
+
+
+# What a plan leaves out: splits that follow from the rest, and what is so where nothing is said.
+_UNWRITTEN = (
+    ("split", "fitting"),
+    ("split", "stated"),
+    ("recompute_method", "block"),
+    ("offload", ()),
+    ("offload_to", "cpu"),
+)
+
+
+def written(structure: Structure) -> dict[str, Any]:
+    """The choices as the keys and values of a plan that makes them."""
+    made = {name: value for name, value in vars(structure).items() if value is not None}
+    said = {name: value for name, value in made.items() if (name, value) not in _UNWRITTEN}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
+
+
+def _stated(plan: Plan) -> bool:
+    return plan.first_stage_layers is not None or plan.last_stage_layers is not None
+
+
+def _implied(plan: Plan) -> Recompute | None:
+    """The mode that named modules, or a number of layers, belong to."""
+    if plan.recompute_modules is not None:
+        return "selective"
+    return "full" if plan.recompute_layers is not None else None
+
+
+def usual_etp(setting: Setting, tp: float) -> float:
+    """Ranks that share each expert where the plan does not say."""
+    return tp if setting.experts is not None and setting.experts.kernels.cut_as_tp else 1.0
+
+
+def plan_block(setting: Setting, plan: Plan) -> tuple[Block, tuple[Assumed, ...]]:
+    """A plan as a block of one row."""
+    structure, assumed = structure_of(setting, plan)
+    ranks = setting.ranks
+    dp = plan.dp if plan.dp is not None else float(data_parallel_degree(ranks, plan.tp, plan.cp, plan.pp))
+    sizes = {name: getattr(plan, name) for name in SIZES if name != "dp"}
+    if plan.etp is None:
+        sizes["etp"] = usual_etp(setting, plan.tp)
+        if setting.experts is not None and plan.tp > 1:
+            assumed = (*assumed, Assumed("plan.etp", f"{sizes['etp']:g}", f"stacks/{setting.stack.name}"))
+    if structure.schedule in FOLDED and "vpp" not in plan.model_fields_set:
+        sizes["vpp"] = 2.0
+    block = one_row(structure, dp=dp, **sizes)
+    return block, (*assumed, *_fitted(setting, block))
+
+
+def _fitted(setting: Setting, block: Block) -> tuple[Assumed, ...]:
+    """The split that was taken because the layers do not divide."""
+    layers = layer_count(setting.model)
+    first, last = fewer_at_ends(layers, block)
+    if block.structure.split != "fitting" or not np.any(last):
+        return ()
+    split = "lighter-ends" if np.any(first) else "lighter-last"
+    return (Assumed("plan.split", split, f"pp · vpp do not divide {layers:g} layers"),)
+
+
+def own_plan(setting: Setting) -> Plan:
+    """The scenario's plan, or a fault when it has none."""
+    plan = setting.case.scenario.plan
+    if plan is None:
+        hint = "add plan: {tp: 8, pp: 1, micro_batch: 1}, or --set plan.tp=8; costmodel search finds one"
+        raise fail("C004", "the scenario has no plan", Place(setting.case.file), hint)
+    return plan
+
+
+def answer(setting: Setting, plan: Plan) -> Answer:
+    """One plan, checked and evaluated; the figures of one that is not legal mean nothing, and may be no numbers."""
+    block, assumed = plan_block(setting, plan)
+    refused = refusals(setting, block)
+    with np.errstate(all="ignore") if refused else nullcontext():
+        evaluation = banded(setting, evaluate(setting, block))
+    remarked = tuple(code for code, mask in remarks(setting, block) if mask.any())
+    costs = evaluation.costs.row()
+    if verdict(costs["memory_share"]) == "tight":
+        remarked = (*remarked, "N003")
+    if costs["memory_share"] <= 1 and not fits_at_p90(costs):
+        remarked = (*remarked, "N023")
+    if over_peak(evaluation.costs).any():
+        remarked = (*remarked, "N011")
+    broken = dict.fromkeys(code for code, mask in unacceptable(setting, evaluation.costs) if mask.any())
+    first = converted(setting.case)
+    leaves_domain = bool(setting.ranks > setting.domain)
+    spoken = (*first, *assumed, *setting.assumed[len(first) :], *_of_foreign(setting.case))
+    counting = that_count(spoken, block, leaves_domain=leaves_domain)
+    return Answer(setting, plan, evaluation, counting, refused, tuple(broken), remarked)
+
+
+def _of_foreign(case: Case) -> tuple[Assumed, ...]:
+    """What files in other people's formats leave to defaults."""
+    return tuple(item for foreign in case.foreign.values() for item in foreign.assumed)
+
+
+def predict(case: Case) -> Answer:
+    """Time, memory, communication and cost of the scenario's own plan.
+
+    Where `refused` names reasons the plan is not legal, and its figures mean nothing; `broken` names the limits that
+    it does not keep, its memory one of them.
+
+    Raises:
+        CostModelError: the scenario has no plan, or asks for what is not modelled
+    """
+    setting = setting_of(case)
+    return answer(setting, own_plan(setting))

@@ -1,0 +1,185 @@
+"""What backward of a layer does once more: recompute mode, named modules and the stack's way of either, read once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from costmodel.documents.schemas.model import Layers
+from costmodel.equations.kernels.memory_traffic import mlp_traffic, rotary_traffic
+from costmodel.equations.parallelism.counts import repeated
+from costmodel.equations.parallelism.recompute import norm_again_traffic
+from costmodel.equations.run.economics import share
+from costmodel.estimate.shared.plan_batch import Structure
+from costmodel.estimate.training.lora import ROUTED, adapters, issued, packed_matrices
+from costmodel.estimate.training.shards import Shard, additions, exchanges, matmuls, shard
+from costmodel.estimate.training.training_inputs import Dropped, Setting
+from costmodel.ground.choices import Module
+from costmodel.ground.equation import Number, term
+
+# operations issued again; the core counts none, as in selective recompute without names
+OPERATIONS: dict[Module, float] = {
+    "norms": 2.0,
+    "attention": 0.0,
+    "attention-output": 1.0,
+    "mla-up-projection": 4.0,
+    "mlp-activation": 1.0,
+    "mlp": 4.0,
+    "moe-activation": 1.0,
+    "moe": 12.0,
+    "shared-experts": 4.0,
+}
+# computed again with the whole of a half
+PARTS = {"mlp": ("mlp-activation",), "moe": ("moe-activation", "shared-experts")}
+FEEDS = ("mlp up", "mlp down")
+OUT = "attention out"
+UP_PROJECTIONS = ("q", "q up", "kv up")
+
+
+Way = Dropped | Literal["modules"]
+
+
+@dataclass(frozen=True)
+class Again:
+    """What backward of a layer of one kind does once more.
+
+    Weight matrices are named, those of routed experts too, each multiplied so many times: policies by operation keep
+    every second one, and attention where that is one operation. With the core goes what context parallelism exchanges
+    for it. Gathers and scatters are those of tensor parallelism, latents what it gathers of latent attention.
+    """
+
+    dropped: Way
+    matrices: frozenset[str] = frozenset()
+    times: float = 1.0
+    core: bool = False
+    dispatched: bool = False
+    gathers: float = 0.0
+    scatters: float = 0.0
+    latents: float = 0.0
+
+    @property
+    def halves(self) -> float:
+        """Of named modules that exchange, in how many halves of the layer products run again."""
+        return float(sum(not self.matrices.isdisjoint(half) for half in ((OUT, *UP_PROJECTIONS), FEEDS[:1])))
+
+    @property
+    def routed(self) -> float:
+        """How often the routed experts run again."""
+        return self.times if self.matrices.issuperset(ROUTED) else 0.0
+
+
+def dropped(setting: Setting, structure: Structure) -> Way:
+    """What a plan drops of a layer in this stack."""
+    return "modules" if structure.recompute_modules is not None else setting.dropped(structure.recompute)
+
+
+def again_of(setting: Setting, structure: Structure, kind: Layers) -> Again:
+    """What backward of a layer of that kind does once more."""
+    what = dropped(setting, structure)
+    if what == "modules":
+        return _of_modules(setting, structure, kind)
+    if what in ("nothing", "core"):
+        return Again(what, core=what == "core")
+    spared, exchanged = _spared(setting, kind), exchanges(kind)
+    matrices = _matrices(setting, kind) - spared
+    if what == "operations":
+        return Again(what, matrices, 0.5, core=setting.attention is None)
+    latents = 0.0 if kind.latent is None else 1.0
+    return Again(
+        what,
+        matrices,
+        core=True,
+        dispatched=True,
+        gathers=exchanged - latents,
+        scatters=exchanged - 1.0 if spared and exchanged else exchanged,
+        latents=latents,
+    )
+
+
+def _of_modules(setting: Setting, structure: Structure, kind: Layers) -> Again:
+    modules = set(structure.recompute_modules or ())
+    found: set[str] = set()
+    if "mlp" in modules if kind.experts is None else modules & {"moe", "shared-experts"}:
+        found.update(FEEDS)
+    if "moe" in modules:
+        found.update(("router", *ROUTED))
+    if "mla-up-projection" in modules and kind.latent is not None:
+        found.update(UP_PROJECTIONS)
+    if "attention-output" in modules:
+        found.add(OUT)
+    matrices = _matrices(setting, kind).intersection(found) - _spared(setting, kind)
+    return Again(
+        "modules",
+        matrices,
+        core="attention" in modules,
+        dispatched="moe" in modules,
+        gathers=1.0 if FEEDS[0] in matrices else 0.0,
+        scatters=float(len(matrices & {FEEDS[1], OUT})),
+        latents=0.0 if matrices.isdisjoint(UP_PROJECTIONS) else 1.0,
+    )
+
+
+def _matrices(setting: Setting, kind: Layers) -> frozenset[str]:
+    """Every weight matrix of a layer."""
+    names = (matrix.name for matrix in matmuls(setting.model, shard(setting.model, kind, 1.0)))
+    return frozenset(names).union(() if kind.experts is None else ROUTED)
+
+
+def _spared(setting: Setting, kind: Layers) -> frozenset[str]:
+    """The last matrix of a layer, whose output backward does not read, where recompute stops early.
+
+    Routed experts have none: their outputs are weighed behind them. Nor has a matrix beside which an adapter reads on.
+    """
+    if setting.stack.kernels.full != "early-stop" or kind.experts is not None:
+        return frozenset()
+    part = shard(setting.model, kind, 1.0)
+    *_, last = matmuls(setting.model, part)
+    return frozenset({last.name} - {adapter.beside for adapter in adapters(setting, part)})
+
+
+def again_bytes(
+    setting: Setting, structure: Structure, again: Again, part: Shard, tokens: Number, split: Number
+) -> Number:
+    """Memory traffic of the named modules done once more, without the attention core."""
+    modules = structure.recompute_modules or ()
+    nbytes: Number = 0.0
+    with term("modules again"):
+        if "norms" in modules:
+            halves = additions(part.kind)
+            nbytes = nbytes + norm_again_traffic(tokens, setting.model.hidden, halves, setting.element, split)
+        if "mla-up-projection" in modules and part.mixer is not None and part.kind.latent is not None:
+            rotated = (part.mixer.heads, part.mixer.kv_heads, part.kind.latent.rope_dim)
+            nbytes = nbytes + rotary_traffic(tokens, *rotated, setting.element)
+        dense, whole = part.kind.dense, FEEDS[0] in again.matrices
+        if dense is not None and (whole or (part.kind.mlp is not None and "mlp-activation" in modules)):
+            nbytes = nbytes + mlp_traffic(tokens, part.ffn_hidden, setting.element, gated=dense.gated, backward=False)
+    return nbytes
+
+
+def issued_again(setting: Setting, structure: Structure, kind: Layers, again: Again) -> Number:
+    """Operations that backward issues again, of adapters too, over those of the layer."""
+    beside = issued(setting, kind, again.matrices) if setting.tuning is not None else 0.0
+    if again.dropped == "modules":
+        return share(_operations(structure, kind), setting.stack.launch.operations) + beside
+    return repeated(again.times, 1.0 + beside) if again.matrices else 0.0
+
+
+def _operations(structure: Structure, kind: Layers) -> float:
+    """Operations of the named modules that a layer has."""
+    has = {
+        "attention-output": kind.attention or kind.latent,
+        "mla-up-projection": kind.latent,
+        "mlp-activation": kind.mlp,
+        "mlp": kind.mlp,
+        "moe-activation": kind.experts,
+        "moe": kind.experts,
+        "shared-experts": kind.experts and kind.experts.shared,
+    }
+    whole = set(structure.recompute_modules or ())
+    named = whole - {part for module in whole for part in PARTS.get(module, ())}
+    return sum(OPERATIONS[module] for module in named if has.get(module, kind) is not None)
+
+
+def unpacked_again(setting: Setting, kind: Layers, again: Again) -> Number:
+    """Packed matrices that are multiplied again, and unpacked before."""
+    return repeated(again.times, sum(1.0 for name in packed_matrices(setting, kind) if name in again.matrices))

@@ -1,0 +1,124 @@
+"""What recompute spares: layers it reaches, what it keeps of them, and bytes that named modules drop.
+
+Named modules belong to selective recompute, a number of layers to full recompute.
+"""
+
+from __future__ import annotations
+
+from costmodel.documents.schemas.model import Model
+from costmodel.equations.memory.activations import checkpoint_activations, mlp_activations, score_activations
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.equations.parallelism.recompute import (
+    activation_output_bytes,
+    attention_output_bytes,
+    norm_output_bytes,
+    recomputed_share,
+    up_projection_bytes,
+)
+from costmodel.equations.run.economics import share
+from costmodel.estimate.model.attention import Mixer
+from costmodel.estimate.shared.plan_batch import Block, Structure
+from costmodel.estimate.shared.time_breakdown import summed
+from costmodel.estimate.training.lora import unread_inputs
+from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
+from costmodel.estimate.training.recompute.recomputed_work import FEEDS, OUT, again_of
+from costmodel.estimate.training.shards import Shard, additions
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.equation import Number, term
+
+
+def partial(structure: Structure) -> bool:
+    """Whether full recompute reaches only some of the layers."""
+    return (
+        structure.recompute == "full"
+        and structure.recompute_method == "block"
+        and structure.recompute_layers is not None
+    )
+
+
+def reached(block: Block, layers: Number) -> Number:
+    """Share of the layers of a rank, which holds so many, that recompute reaches."""
+    count = block.structure.recompute_layers
+    if not partial(block.structure) or count is None:
+        return 1.0
+    return recomputed_share(count, block.vpp, layers)
+
+
+def reached_of_all(model: Model, block: Block) -> Number:
+    """Share of all layers that recompute reaches, which ranks with many and with few layers have more and less of."""
+    if not partial(block.structure):
+        return 1.0
+    held = stage_layers(model, block)
+    if held.equal:
+        return reached(block, held.middle)
+    ends = [repeated(reached(block, layers), layers) for layers in (held.first, held.last)]
+    between = repeated(reached(block, held.middle), held.total - held.first - held.last)
+    return share(summed(*ends, between), held.total)
+
+
+def checkpointed(setting: Setting, structure: Structure, tokens: Number, split: Number) -> Number:
+    """Input of a layer that full recompute keeps, of so many layers one where they run again together."""
+    kept = checkpoint_activations(tokens, setting.model.hidden, setting.element, split)
+    return divided(kept, together(structure))
+
+
+def together(structure: Structure) -> float:
+    """Layers that run again at once."""
+    return max(structure.recompute_layers or 1.0, 1.0) if structure.recompute_method == "uniform" else 1.0
+
+
+def narrow_widths(setting: Setting, ffn_hidden: Number, *, gated: bool) -> Number:
+    """Inner widths of an MLP kept narrow: the input of its last matrix, and both of the activation function."""
+    narrow = setting.narrow
+    return repeated(3.0, ffn_hidden) if narrow is not None and narrow.gates and gated else ffn_hidden
+
+
+def spared_bytes(setting: Setting, structure: Structure, part: Shard, sizes: tuple[Number, Number, Number]) -> Number:
+    """What named modules and frozen weights drop of a layer; sizes: micro-batch, its tokens, ranks they are split over.
+
+    The input of a linear map that is kept in a narrow type counts as that.
+    """
+    micro_batch, tokens, split = sizes
+    modules = structure.recompute_modules or ()
+    kernels = setting.stack.kernels
+    width = setting.recipe.operand if setting.keeps_narrow else setting.element
+    spared: Number = 0.0
+    with term("dropped modules"):
+        if "norms" in modules:
+            spared = spared + norm_output_bytes(tokens, setting.model.hidden, additions(part.kind), width, split)
+        if "attention" in modules and part.mixer is not None and part.kind.state_space is None:
+            rows = (micro_batch, setting.sequence, part.mixer.heads, setting.element)
+            spared = spared + score_activations(
+                *rows, kernel=kernels.attention, dropout=kernels.dropout, recompute="none"
+            )
+            if kernels.selective == "op-level":
+                spared = spared + _core_output(setting, part, part.mixer, tokens)
+        if OUT in again_of(setting, structure, part.kind).matrices:
+            with term("stream between the halves"):
+                spared = spared + checkpoint_activations(tokens, setting.model.hidden, setting.element, split)
+        if "mla-up-projection" in modules and part.mixer is not None and (latent := part.kind.latent) is not None:
+            query = latent.nope_dim + latent.rope_dim
+            heads = part.mixer.heads
+            spared = spared + up_projection_bytes(tokens, heads, query, latent.value_dim, setting.element)
+        dense = part.kind.dense
+        if dense is not None and FEEDS[0] in again_of(setting, structure, part.kind).matrices:
+            whole = mlp_activations(tokens, part.ffn_hidden, setting.element, gated=dense.gated)
+            inner = narrow_widths(setting, part.ffn_hidden, gated=dense.gated)
+            spared = spared + whole + activation_output_bytes(tokens, inner, width)
+            spared = spared - activation_output_bytes(tokens, inner, setting.element)
+        elif "mlp-activation" in modules and part.kind.mlp is not None:
+            spared = spared + activation_output_bytes(tokens, part.ffn_hidden, width)
+    if setting.tuning is not None:
+        spared = spared + unread_inputs(setting, part, modules, (tokens, width, split))
+    return spared
+
+
+def _core_output(setting: Setting, part: Shard, core: Mixer, tokens: Number) -> Number:
+    """Output of the attention core, which remat policies drop with it; where inputs are kept narrow, that copy too."""
+    latent = part.kind.latent
+    width = core.head_dim if latent is None else latent.value_dim
+    kept = attention_output_bytes(tokens, core.heads, width, setting.element)
+    if not setting.keeps_narrow:
+        return kept
+    with term("kept narrow"):
+        return kept + attention_output_bytes(tokens, core.heads, core.head_dim, setting.recipe.operand)

@@ -1,0 +1,280 @@
+"""What a plan has to do: what ranks hold of a layer and of the ends, and multiply. No hardware speeds here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from costmodel.documents.schemas.model import Layers, Model
+from costmodel.equations.layers.experts import active_parameters
+from costmodel.equations.layers.parameters import (
+    mlp_parameters,
+    norm_parameters,
+    table_parameters,
+)
+from costmodel.equations.parallelism.counts import (
+    divided,
+    padded_vocab,
+    repeated,
+    tokens_in_micro_batch,
+)
+from costmodel.estimate.model.attention import Matmul, Mixer, mixer, mixer_matmuls
+from costmodel.estimate.model.routed_experts import Routed, expert_parameters, routed, routing_parameters
+from costmodel.estimate.shared.memoize import once
+from costmodel.estimate.shared.per_stage import Along, of_most
+from costmodel.estimate.shared.plan_batch import Block, local_sequence
+from costmodel.estimate.shared.time_breakdown import largest
+from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
+    at_head,
+    ends_apart,
+    is_plain,
+    of_ends,
+    weight_copies,
+)
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.choices import Schedule
+from costmodel.ground.equation import Number, term
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One layer kind as a rank holds it: its mixing half, the MLP or shared experts, its routed experts.
+
+    Of the parameters those of the routed experts are held apart: they are sharded over other ranks.
+    """
+
+    kind: Layers
+    tp: Number
+    mixer: Mixer | None
+    ffn_hidden: Number
+    parameters: Number
+    routed: Routed | None
+
+    @property
+    def routed_parameters(self) -> Number:
+        """Parameters of the routed experts of a rank."""
+        return 0.0 if self.routed is None else self.routed.parameters
+
+
+def shard(model: Model, kind: Layers, tp: Number, ep: Number = 1.0, etp: Number = 1.0) -> Shard:
+    """A layer kind cut over tp ranks, its routed experts over ep and etp."""
+    mlp = kind.dense
+    ffn_hidden: Number = 0.0 if mlp is None else divided(mlp.ffn_hidden, tp)
+    with term("layer"):
+        part = mixer(model, kind, tp)
+        held = repeated(kind.norms, norm_parameters(model.hidden, norm=model.norm))
+        if part is not None:
+            held = held + part.parameters
+        if mlp is not None:
+            held = held + mlp_parameters(model.hidden, ffn_hidden, gated=mlp.gated, biases=mlp.biases)
+        if kind.experts is not None:
+            held = held + routing_parameters(model.hidden, kind.experts)
+    return Shard(kind, tp, part, ffn_hidden, held, routed(model.hidden, kind, ep, etp))
+
+
+def local_tokens(setting: Setting, block: Block) -> Number:
+    """Tokens of a micro-batch that one rank works on, outside attention."""
+    return tokens_in_micro_batch(block.micro_batch, local_sequence(setting.sequence, block))
+
+
+def additions(kind: Layers) -> float:
+    """Residual additions of a layer: one for each half, parallel halves share it."""
+    halves = (kind.heads is not None, kind.mlp is not None or kind.experts is not None)
+    return 1.0 if kind.parallel else float(sum(halves))
+
+
+def exchanges(kind: Layers) -> float:
+    """Tensor-parallel exchanges of a layer per direction: one for each half that tp cuts, parallel halves share it."""
+    halves = (kind.heads is not None, kind.dense is not None)
+    return 1.0 if kind.parallel else float(sum(halves))
+
+
+def matmuls(model: Model, part: Shard) -> Iterator[Matmul]:
+    """The weight matrices of a layer as one rank holds them, without the routed experts'."""
+    hidden, kind = model.hidden, part.kind
+    if part.mixer is not None:
+        yield from mixer_matmuls(hidden, kind, part.mixer, part.tp)
+    if kind.dense is not None:
+        yield Matmul("mlp up", repeated(2.0, part.ffn_hidden) if kind.dense.gated else part.ffn_hidden, hidden)
+        yield Matmul("mlp down", hidden, part.ffn_hidden)
+    if kind.experts is not None and kind.experts.count > 1:
+        yield Matmul("router", divided(kind.experts.count, part.tp), hidden, part.tp)
+
+
+def vocab_per_rank(setting: Setting, tp: Number) -> Number:
+    """Rows of the padded embedding one rank holds."""
+    return divided(padded_vocab(setting.model.vocab, setting.stack.vocab_multiple, tp), tp)
+
+
+class Fullest(NamedTuple):
+    """Parameters of the rank with most, all copies: what dp replicates, what of it is at the ends, routed experts."""
+
+    held: Number
+    ends: Number
+    routed: Number
+
+
+@dataclass(frozen=True)
+class StageParameters:
+    """Parameters of a rank before sharding over dp: of a layer (mean and largest), of the layers of the first, a
+    middle and the last rank, of the ends.
+
+    tied: both ends of a pipeline hold the table. Routed experts are apart, since they are sharded over fewer ranks: of
+    a layer, of those ranks, and beside the head.
+    """
+
+    layer: Number
+    largest: Number
+    ranks: Along[Number]
+    table: Number
+    embedding: Number
+    head: Number
+    both: Number
+    tied: bool
+    routed_layer: Number
+    routed_ranks: Along[Number]
+    routed_head: Number
+
+    def ends(self, pp: Number, schedule: Schedule) -> Along[Number]:
+        """What the ends add to the layers of the first, a middle and the last rank; the only one holds both ends."""
+        alone, (embedding, head) = pp == 1, of_ends(schedule, self.embedding, self.head)
+        return Along(np.where(alone, self.both, embedding), 0.0, np.where(alone, self.both, head))
+
+    def fuller_end(self, pp: Number) -> Number:
+        """What the fuller end adds to its layers; the only stage holds both ends, a tied table once."""
+        return np.where(pp == 1, self.both, np.maximum(self.embedding, self.head))
+
+    def stages(self, pp: Number, schedule: Schedule) -> Along[Number]:
+        """Of the first, a middle and the last rank with its end, all copies."""
+        held = Along(*(layers + end for layers, end in zip(self.ranks, self.ends(pp, schedule), strict=True)))
+        return _copied(schedule, held)
+
+    def routed_stages(self, block: Block) -> Along[Number]:
+        """Routed experts of the first, a middle and the last rank, all copies: of its layers, and beside its head."""
+        return Along(*(held + at_head(block, self.routed_head, at) for at, held in enumerate(self.routed_ranks)))
+
+    def fullest(self, block: Block) -> Fullest:
+        """Of the rank with most, its routed experts with the rest."""
+        pp, schedule, (first, middle, last) = block.pp, block.structure.schedule, self.ranks
+        if first is middle is last and is_plain(schedule):
+            end = self.fuller_end(pp)
+            return Fullest(middle + end, end, self.routed_ranks.middle + self.routed_head)
+        held, routed = self.stages(pp, schedule), self.routed_stages(block)
+        most = Along(*(rest + experts for rest, experts in zip(held, routed, strict=True)))
+        ends = _copied(schedule, self.ends(pp, schedule))
+        return Fullest(*(of_most(most, each) for each in (held, ends, routed)))
+
+    def fullest_layers(self, schedule: Schedule) -> tuple[Number, Number]:
+        """In the layers of the rank with most, all copies: beside routed experts, and these."""
+        held, routed = _copied(schedule, self.ranks), self.routed_ranks
+        most = Along(*(rest + experts for rest, experts in zip(held, routed, strict=True)))
+        return of_most(most, held), of_most(most, routed)
+
+
+def _copied(schedule: Schedule, held: Along[Number]) -> Along[Number]:
+    """As often as a schedule holds the weights."""
+    copies = weight_copies(schedule)
+    return held if copies == 1 else held.each(lambda one: repeated(copies, one))
+
+
+@once("schedule")
+def stage_parameters(setting: Setting, block: Block, layers: StageLayers) -> StageParameters:
+    """Parameters a rank holds in its layers, in the embedding and in the head."""
+    model, tp = setting.model, block.tp
+    held = [shard(model, kind, tp, block.ep, block.etp) for kind in model.layers]
+    means = layers.means(model, [part.parameters for part in held])
+    copies = weight_copies(block.structure.schedule)
+    rows = vocab_per_rank(setting, tp)
+    with term("embedding"):
+        table = embedding = table_parameters(rows, model.hidden)
+    with term("head"):
+        head = table_parameters(rows, model.hidden)
+    last_norm = norm_parameters(model.hidden, norm=model.norm)
+    if model.positions == "learned":
+        with term("positions"):
+            embedding = embedding + table_parameters(_position_rows(model), model.hidden)
+    if model.embedding_norm:
+        embedding = embedding + last_norm
+    both = embedding + last_norm if model.tied else embedding + head + last_norm
+    extra = prediction_parameters(model, tp)
+    head, both = head + extra, both + extra
+    copied = _embeds_again(model, block.structure.schedule)
+    if copied:
+        head = head + np.where(block.pp > 1, table, 0.0)
+    return StageParameters(
+        layer=means.middle,
+        largest=largest(*(part.parameters for part in held)),
+        ranks=layers.each(means),
+        table=table,
+        embedding=embedding,
+        head=head + last_norm,
+        both=both,
+        tied=model.tied or copied,
+        routed_layer=largest(*(part.routed_parameters for part in held)),
+        routed_ranks=layers.each(layers.means(model, [repeated(copies, part.routed_parameters) for part in held])),
+        routed_head=_routed_ahead(setting, block),
+    )
+
+
+def _embeds_again(model: Model, schedule: Schedule) -> bool:
+    """Whether multi-token prediction needs a copy of the embedding on the last stage; a tied table is there already."""
+    return model.prediction is not None and not model.tied and ends_apart(schedule)
+
+
+def _routed_ahead(setting: Setting, block: Block) -> Number:
+    """Routed experts of multi-token prediction, on the last stage."""
+    ahead = setting.model.prediction
+    if ahead is None:
+        return 0.0
+    return repeated(ahead.depth, shard(setting.model, ahead.layer, block.tp, block.ep, block.etp).routed_parameters)
+
+
+def prediction_parameters(model: Model, tp: Number) -> Number:
+    """Parameters of multi-token prediction that dp replicates: its layers', two norms, a last one, a projection."""
+    if model.prediction is None:
+        return 0.0
+    with term("multi-token prediction"):
+        joined = table_parameters(repeated(2.0, model.hidden), divided(model.hidden, tp))
+        norms = repeated(3.0, norm_parameters(model.hidden, norm=model.norm))
+        layer = shard(model, model.prediction.layer, tp).parameters
+        return repeated(model.prediction.depth, joined + norms + layer)
+
+
+def _position_rows(model: Model) -> float:
+    return model.max_sequence if model.position_rows is None else model.position_rows
+
+
+def model_parameters(model: Model) -> Number:
+    """Parameters of the whole model, as published counts have them: no padding, tied once."""
+    total = norm_parameters(model.hidden, norm=model.norm)
+    for kind in model.layers:
+        held = shard(model, kind, 1.0)
+        total = total + repeated(kind.count, held.parameters + held.routed_parameters)
+    total = total + repeated(1.0 if model.tied else 2.0, table_parameters(model.vocab, model.hidden))
+    if model.positions == "learned":
+        total = total + table_parameters(_position_rows(model), model.hidden)
+    if model.embedding_norm:
+        total = total + norm_parameters(model.hidden, norm=model.norm)
+    return total
+
+
+def model_active_parameters(model: Model) -> Number:
+    """Parameters one token meets, embedding and head included."""
+    found = model_parameters(model)
+    for kind in model.layers:
+        if kind.experts is not None:
+            each = expert_parameters(model.hidden, kind.experts)
+            found = active_parameters(found, kind.count, kind.experts.count, kind.experts.top_k, each)
+    return found
+
+
+def counted_kinds(model: Model) -> Iterator[tuple[Layers, Number]]:
+    """Every kind of layer with its count, that of multi-token prediction too."""
+    for kind in model.layers:
+        yield kind, kind.count
+    if model.prediction is not None:
+        yield model.prediction.layer, model.prediction.depth

@@ -1,0 +1,66 @@
+"""A layer of one kind as a rank runs it for one micro-batch: compute, its exchanges, and what the host holds up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.documents.schemas.model import Layers
+from costmodel.estimate.machine.process_groups import context_group, group
+from costmodel.estimate.shared.memoize import RECOMPUTE, once
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.time_breakdown import Both, Pass
+from costmodel.estimate.training.parallelism.context.context_traffic import ContextTraffic, context_traffic
+from costmodel.estimate.training.parallelism.expert.expert_time import expert_pass
+from costmodel.estimate.training.parallelism.expert.expert_traffic import ExpertTraffic, expert_groups, expert_traffic
+from costmodel.estimate.training.parallelism.tensor.tensor_traffic import TensorTraffic, tensor_traffic
+from costmodel.estimate.training.recompute.recomputed_work import again_of
+from costmodel.estimate.training.shards import local_tokens, shard
+from costmodel.estimate.training.time.launch_overhead import launched
+from costmodel.estimate.training.time.layer_kernels import core_of, layer_pass, shared_experts
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.equation import Number
+
+
+@dataclass(frozen=True)
+class LayerWork:
+    """Seconds of a layer in both directions, and the traffic behind them."""
+
+    both: Both
+    tensor: TensorTraffic
+    context: ContextTraffic
+    experts: ExpertTraffic
+
+
+@once(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
+def layer_work(setting: Setting, block: Block, kind: Layers) -> LayerWork:
+    """One layer, on rows that each cut it otherwise."""
+    structure, tp = block.structure, group(setting, "tp", block.tp, 1.0)
+    part = shard(setting.model, kind, block.tp, block.ep, block.etp)
+    layer = layer_pass(setting, part, block)
+    tokens, parallel = local_tokens(setting, block), structure.sequence_parallel
+    again = again_of(setting, structure, kind)
+    tensor = tensor_traffic(setting, tp, tokens, layer, kind, again, sequence_parallel=parallel)
+    context = context_traffic(
+        setting, context_group(setting, block), block, part, core_of(again, layer), again=again.core
+    )
+    experts, inside = ExpertTraffic(), expert_pass(setting, part, block, again)
+    if inside is not None:
+        layer = layer + inside.both
+        placed = expert_groups(setting, block)
+        beside = shared_experts(setting, part, tokens)
+        experts = expert_traffic(setting, part, block, layer, beside, placed, again=again.dispatched)
+        layer = layer + Both(Pass(ep=experts.forward), Pass(ep=experts.backward))
+    layer = layer + Both(Pass(tp=tensor.forward), Pass(tp=tensor.backward))
+    layer = layer + Both(Pass(cp=context.forward), Pass(cp=context.backward))
+    return LayerWork(
+        launched(setting, structure, kind, again, layer, _calls(tensor, block.tp), inside), tensor, context, experts
+    )
+
+
+def _calls(traffic: TensorTraffic, tp: Number) -> tuple[Number, Number]:
+    """Collectives a layer issues forward and backward, none where there is no tensor parallelism."""
+    forward = sum(item.forward for item in traffic.exchanges)
+    backward = sum(item.backward + item.again for item in traffic.exchanges)
+    return np.where(tp > 1, forward, 0.0), np.where(tp > 1, backward, 0.0)

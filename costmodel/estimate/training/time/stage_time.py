@@ -1,0 +1,130 @@
+"""Work of a pipeline stage for one micro-batch: a mean layer, the ends, and the exchanges behind them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.documents.schemas.model import Model, Prediction
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.estimate.machine.process_groups import Exchange
+from costmodel.estimate.model.attention import Matmul
+from costmodel.estimate.shared.memoize import RECOMPUTE, once
+from costmodel.estimate.shared.per_stage import Along, alike
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.time_breakdown import Both, Pass
+from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, is_later
+from costmodel.estimate.training.parallelism.tensor.tensor_traffic import EndsTraffic, ends_traffic
+from costmodel.estimate.training.recompute.savings import partial, reached
+from costmodel.estimate.training.shards import local_tokens
+from costmodel.estimate.training.time.layer_kernels import embedding_pass, head_pass, plain_product
+from costmodel.estimate.training.time.layer_time import LayerWork, layer_work
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.equation import Number, term
+
+Exchanged = tuple[Number, Exchange, Number]
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Work for one micro-batch: of a layer, the mean of its kinds, and of the ends; and the layers of each rank.
+
+    Where recompute reaches some layers only, or one kind comes first, a mean layer depends on its rank: each is of the
+    first, a middle and the last, layer that of the middle, reached as on the fullest. With what each kind of layers of
+    the fullest exchanges stand the layers, and the share of them that recompute reaches.
+    """
+
+    layer: Both
+    each: Along[Both]
+    embedding: Both
+    head: Both
+    exchanged: tuple[Exchanged, ...]
+    at_ends: EndsTraffic
+    held: StageLayers
+
+    @functools.cached_property
+    def fullest(self) -> tuple[Number, Number]:
+        """Seconds forward and backward of the layers of the fullest rank."""
+        layers = self.held.fullest
+        return repeated(layers, self.layer.forward.total), repeated(layers, self.layer.backward.total)
+
+
+@once(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
+def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
+    """A layer and the ends of a rank for one micro-batch."""
+    later, structure = is_later(block.structure.schedule), block.structure
+    ends = ends_traffic(setting, block)
+    works, kept, exchanged = [], [], list[Exchanged]()
+    for kind in setting.model.layers:
+        work = layer_work(setting, block, kind)
+        works.append(work.both if later else work.both.undeferred)
+        if partial(structure):
+            plain = layer_work(setting, block.under(replace(structure, recompute="none")), kind).both
+            kept.append(plain if later else plain.undeferred)
+        fullest = held.on_fullest(setting.model, kind)
+        exchanged += _exchanges(work, fullest, reached(block, held.fullest))
+    head = head_pass(setting, block) + ends.head
+    ahead = setting.model.prediction
+    if ahead is not None:
+        predicting = layer_work(setting, block, ahead.layer)
+        head = head + _prediction(setting, ahead, block, predicting, head)
+        exchanged += _exchanges(predicting, _more(setting.model, block, held, ahead), 1.0)
+    embedding = embedding_pass(setting, block) + ends.embedding
+    head = head if later else head.undeferred
+    layer, each = _reached(block, held, _means(setting, held, works), _means(setting, held, kept or works))
+    return Stages(layer, each, embedding, head, tuple(exchanged), ends, held)
+
+
+def _more(model: Model, block: Block, held: StageLayers, ahead: Prediction) -> Number:
+    """Layers that multi-token prediction adds to those of the model's last kind on the rank with most of them."""
+    position, like = 0 if block.structure.schedule in FOLDED else 2, model.layers[-1]
+    beside = held.of_kind(model, like, held.held(position), position)
+    return np.maximum(beside + ahead.depth - held.on_fullest(model, like), 0.0)
+
+
+def _exchanges(work: LayerWork, layers: Number, recomputed: Number) -> Iterator[Exchanged]:
+    """What so many layers of a kind exchange, of which recompute reaches a share."""
+    for item in (*work.tensor.exchanges, *work.experts.exchanges, *work.context.exchanges):
+        yield layers, item, recomputed
+
+
+def _means(setting: Setting, held: StageLayers, works: Sequence[Both]) -> Along[Both]:
+    """The mean layer of the first, a middle and the last rank, where each kind takes so much."""
+    if len(works) == 1:
+        return alike(works[0])
+
+    def mean(position: int) -> Both:
+        found = Both(Pass(), Pass())
+        for kind, work in zip(setting.model.layers, works, strict=True):
+            found = found + work.each(functools.partial(repeated, held.share_of(setting.model, kind, position)))
+        return found
+
+    return held.at_each(mean)
+
+
+def _reached(block: Block, held: StageLayers, again: Along[Both], plain: Along[Both]) -> tuple[Both, Along[Both]]:
+    """A mean layer of the fullest rank and of the first, a middle and the last: some recomputed, the others plain."""
+    if not partial(block.structure):
+        return again.middle, again
+    with term("layers recomputed"):
+        fullest = again.middle.mixed(plain.middle, reached(block, held.fullest))
+        if held.equal:
+            return fullest, alike(fullest)
+        mixed = (
+            mean.mixed(whole, reached(block, layers))
+            for mean, whole, layers in zip(again, plain, (held.first, held.middle, held.last), strict=True)
+        )
+    return fullest, Along(*mixed)
+
+
+def _prediction(setting: Setting, ahead: Prediction, block: Block, work: LayerWork, head: Both) -> Both:
+    """Multi-token prediction beside the head: for each module a projection of both inputs, a layer, a head again."""
+    with term("multi-token prediction"):
+        hidden, tokens = setting.model.hidden, local_tokens(setting, block)
+        joined = Matmul("projection", divided(hidden, block.tp), repeated(2.0, hidden))
+        each = work.both + plain_product(setting, tokens, joined, trained=setting.tuning is None) + head
+        return each.each(functools.partial(repeated, ahead.depth))

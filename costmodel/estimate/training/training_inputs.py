@@ -1,0 +1,288 @@
+"""Documents become numbers: everything the equations need, and what was assumed on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from costmodel.documents.reader.resolved_scenario import ACCELERATOR, Case
+from costmodel.documents.schemas.efficiency import AttentionFit, MatmulFit
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.precision import RECIPES, Recipe
+from costmodel.documents.schemas.scenario import FlopConvention
+from costmodel.documents.schemas.stack import ExpertKernels, LowPrecision, Stack
+from costmodel.documents.schemas.tuning import Tuning
+from costmodel.equations.kernels.throttling import slowest_part
+from costmodel.equations.layers.lora import packed_bytes
+from costmodel.equations.network.overlap import bucket_bytes
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.estimate.machine.clock_throttling import slowdown_of
+from costmodel.estimate.machine.host import Host, host_of
+from costmodel.estimate.machine.machine import Machine
+from costmodel.estimate.machine.number_formats import Linear, linear_of, matmul_fit, possible
+from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.model.lora_support import tunable
+from costmodel.estimate.shared.assumptions import Assumed, Speaker, converted
+from costmodel.estimate.shared.run_inputs import RunInputs, run_inputs
+from costmodel.estimate.training.overlap_defaults import tensor_overlap, weights_overlap
+from costmodel.ground.choices import Recompute
+from costmodel.ground.equation import Number, term
+from costmodel.ground.errors import Place, fail
+from costmodel.ground.units import Figure, show
+
+Dropped = Literal["nothing", "core", "operations", "layer"]
+
+# bytes of a weight in 4 bits, of its 8-bit scale, weights of a scale, and scales of an fp32 scale
+NF4 = (0.5, 1.0, 64.0, 256.0)
+ELEMENT_BYTES = {
+    "fp32": Figure(4.0, Place("IEEE 754", path="binary32")),
+    "fp16": Figure(2.0, Place("IEEE 754", path="binary16")),
+    "bf16": Figure(2.0, Place("bfloat16", path="16 bits")),
+}
+
+
+DISPATCH_BYTES = {
+    "bf16": ELEMENT_BYTES["bf16"],
+    "fp8": Figure(1.03125, Place("DeepEP", path="a byte, and an fp32 scale for 128 of them")),
+}
+
+
+@dataclass(frozen=True)
+class ExpertSetting:
+    """What is said about a model's experts: rows of a rank over the mean, overlap, host time, what is sent."""
+
+    kernels: ExpertKernels
+    load: float
+    dropless: bool
+    overlap: float
+    host: float
+    dispatch: float
+    deduplicated: bool
+    shared_overlap: float
+
+
+@dataclass(frozen=True, eq=False)
+class Setting(Machine):
+    """The numbers of a case, in SI base units, each remembering where it was written."""
+
+    case: Case
+    stack: Stack
+    sequence: float
+    global_batch: float
+    element: float
+    gradient: float
+    reduced: float
+    peak: float
+    mfu_peak: float
+    memory_bandwidth: float
+    matmul: MatmulFit
+    linear: Linear
+    attention: AttentionFit | None
+    memory_share: float
+    variation: float
+    overlap_tp: float
+    overlap_dp: float
+    overlap_weights: float
+    overlap_pp: float
+    overlap_cp: float
+    fragmentation: float
+    host: Host
+    convention: FlopConvention
+    experts: ExpertSetting | None
+    run: RunInputs | None
+    assumed: tuple[Assumed, ...]
+
+    @property
+    def model(self) -> Model:
+        """The model's shape."""
+        return self.case.model
+
+    @property
+    def optimizer_state(self) -> Number:
+        """Bytes of master copy and moments for a parameter."""
+        return self.stack.states.master + self.case.optimizer.moments
+
+    @property
+    def recipe(self) -> Recipe:
+        """The precision of the layers' linear maps."""
+        return self.linear.recipe
+
+    @property
+    def tuning(self) -> Tuning | None:
+        """The adapters that are trained instead of the weights."""
+        written = self.case.scenario.workload.tuning
+        return None if written == "full" else written
+
+    @property
+    def packed(self) -> bool:
+        """Whether frozen weights of the layers are in 4 bits, and unpacked before every use."""
+        return self.tuning is not None and self.tuning.method == "qlora"
+
+    @property
+    def gathered(self) -> float:
+        """Bytes of a layer's weight as the network gathers it."""
+        if self.packed:
+            return float(packed_bytes(1.0, *NF4))
+        return self.recipe.operand if self.gathers_narrow else self.stack.states.compute
+
+    @property
+    def gathers_narrow(self) -> bool:
+        """Whether weights of the layers are gathered in the narrow type."""
+        return self.narrow is not None and self.recipe.name in self.narrow.gather
+
+    def bucket(self, ranks: Number, element: float) -> Number:
+        """Bytes of elements of that width that go to so many ranks together."""
+        buckets = self.stack.buckets
+        with term("bucket"):
+            size = bucket_bytes(buckets.size, buckets.per_rank, ranks)
+            return divided(repeated(element, size), ELEMENT_BYTES["fp32"]) if buckets.counted else size
+
+    @property
+    def narrow(self) -> LowPrecision | None:
+        """What the stack does about narrow types; nothing where the recipe has none."""
+        return self.stack.low_precision if self.recipe.narrow else None
+
+    @property
+    def keeps_narrow(self) -> bool:
+        """Whether inputs are kept in the narrow type; frozen weights read none again, and adapters read 16 bits."""
+        return self.narrow is not None and self.narrow.saved and self.tuning is None
+
+    @property
+    def vector_peak(self) -> float:
+        """Rate of the units that NVIDIA's libraries leave odd rows to; other parts are taken to pad them."""
+        accelerator = self.case.accelerator
+        return accelerator.peak.fp32 or self.peak if accelerator.vendor == "NVIDIA" else self.peak
+
+    @property
+    def of_a_part(self) -> Number:
+        """Slow-down of tensor cores in a real step by power and clocks."""
+        with term("by power and clocks"):
+            return slowdown_of(self.case)
+
+    @property
+    def slowest(self) -> Number:
+        """How much slower than one part the slowest of all ranks is."""
+        with term("slowest of all ranks"):
+            return slowest_part(self.ranks, self.variation)
+
+    @property
+    def sustained(self) -> Number:
+        """Slow-down of tensor cores in a real step: by power and clocks, on the slowest of all ranks."""
+        return repeated(self.slowest, self.of_a_part)
+
+    @property
+    def sustained_narrow(self) -> Number:
+        """The same of products in the narrow type."""
+        with term("by power and clocks"):
+            found = slowdown_of(self.case, self.linear.sustained)
+        return repeated(self.slowest, found)
+
+    def dropped(self, recompute: Recompute) -> Dropped:
+        """What a recompute mode drops in this stack: with fused attention there is no core to drop."""
+        if recompute != "selective":
+            return "layer" if recompute == "full" else "nothing"
+        kernels = self.stack.kernels
+        if kernels.selective == "op-level":
+            return "operations"
+        return "core" if kernels.attention == "unfused" else "nothing"
+
+
+def setting_of(case: Case) -> Setting:
+    """The numbers of a case."""
+    _complete(case, RECIPES[case.scenario.workload.precision])
+    stack, efficiency, network = case.stack, case.efficiency, case.network.network
+    workload, assume = case.scenario.workload, case.scenario.assume
+    linear, sustained, streams = linear_of(case), efficiency.sustained, efficiency.memory
+    assert network and sustained and streams  # noqa: PT018 (narrowing three at once)
+    fitted, crossed, named = f"efficiencies/{efficiency.of}", f"efficiencies/{case.network.of}", f"stacks/{stack.name}"
+    gradients, reduced = (speaker := Speaker()).gradients(case)
+    speaker.rates(case, linear, fitted)
+    return Setting(
+        case=case,
+        stack=stack,
+        sequence=workload.sequence,
+        global_batch=workload.global_batch,
+        element=ELEMENT_BYTES[linear.recipe.wide],
+        gradient=ELEMENT_BYTES[gradients],
+        reduced=ELEMENT_BYTES[reduced],
+        peak=getattr(case.accelerator.peak, linear.recipe.wide),
+        mfu_peak=speaker.mfu_peak(case, linear.recipe),
+        memory_bandwidth=case.accelerator.memory.bandwidth,
+        matmul=matmul_fit(case, linear.recipe.wide, linear.recipe.wide),
+        linear=linear,
+        attention=efficiency.attention.get(stack.kernels.attention),
+        memory_share=streams.share,
+        variation=speaker.choose("assume.variation", assume.variation, sustained.variation, fitted),
+        collectives=efficiency.collectives,
+        network=network,
+        network_share=speaker.choose("assume.network_share", assume.network_share, network.share, crossed),
+        overlap_tp=speaker.choose("assume.overlap.tp", assume.overlap.tp, tensor_overlap(case), named),
+        overlap_dp=speaker.choose("assume.overlap.dp", assume.overlap.dp, stack.overlap.dp, named),
+        overlap_weights=weights_overlap(case, speaker.choose, named),
+        overlap_pp=speaker.choose("assume.overlap.pp", assume.overlap.pp, stack.overlap.pp, named),
+        overlap_cp=speaker.choose("assume.overlap.cp", assume.overlap.cp, stack.overlap.cp, named),
+        fragmentation=speaker.choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
+        host=host_of(case, speaker.choose),
+        convention=assume.flop_convention,
+        experts=_experts(case, speaker),
+        run=run_inputs(case, speaker),
+        assumed=(*converted(case), *speaker.assumed, *_price(case)),
+    )
+
+
+def _experts(case: Case, speaker: Speaker) -> ExpertSetting | None:
+    """What is said about experts; nothing for a model without."""
+    if not case.model.has_experts:
+        return None
+    kernels, said, named = case.stack.experts, case.scenario.assume.experts, f"stacks/{case.stack.name}"
+    if kernels is None:
+        sentence = f"the stack {case.stack.name} says nothing of experts, which {case.model.name} has"
+        raise fail("D016", sentence, case.place("stack", "model"), "take another stack")
+    choose = speaker.choose
+    if said.dispatch is None:
+        speaker.say("assume.experts.dispatch", kernels.dispatch, named)
+    if said.deduplicated is None:
+        speaker.say("assume.experts.deduplicated", str(kernels.deduplicated).lower(), named)
+    load = said.capacity or choose("assume.experts.imbalance", said.imbalance, 1.0, "routed evenly")
+    issuing = case.stack.launch.operation if kernels.looped else 0.0
+    return ExpertSetting(
+        kernels=kernels,
+        load=load,
+        dropless=said.capacity is None,
+        overlap=speaker.choose("assume.overlap.ep", case.scenario.assume.overlap.ep, kernels.overlap, named),
+        host=speaker.choose("assume.experts.host", said.host, issuing, named, "s"),
+        dispatch=DISPATCH_BYTES[said.dispatch or kernels.dispatch],
+        deduplicated=kernels.deduplicated if said.deduplicated is None else said.deduplicated,
+        shared_overlap=kernels.shared_overlap if said.shared_overlap is None else said.shared_overlap,
+    )
+
+
+def _complete(case: Case, recipe: Recipe) -> None:
+    """A fault for what the documents must say before anything can be computed."""
+    possible(case, recipe)
+    tunable(case)
+    efficiency, kernel = case.efficiency, case.stack.kernels.attention
+    name = case.accelerator.name
+    for key in (recipe.wide, recipe.fit):
+        if key not in efficiency.matmul:
+            place = case.place("workload.precision", *ACCELERATOR)
+            raise fail("D016", f"{name} has no {key} rate with a fit", place, "take another precision")
+    if efficiency.memory is None or efficiency.sustained is None:
+        place = case.place(*ACCELERATOR)
+        raise fail("D017", f"the efficiency of {name} lacks memory or sustained", place, "write both into it")
+    if case.network.network is None:
+        raise fail("D017", f"the efficiency of {case.scale_out.name} has no network part")
+    if not {"all_gather", "all_reduce"} <= set(efficiency.collectives):
+        raise fail("D017", f"the efficiency of {name} lacks fits of all_reduce and all_gather")
+    if kernel != "unfused" and kernel not in efficiency.attention:
+        raise fail("D017", f"the efficiency of {name} has no attention class {kernel}")
+
+
+def _price(case: Case) -> tuple[Assumed, ...]:
+    listed = price_of(case).listed
+    if listed is None:
+        return ()
+    where = f" in {listed.region}" if listed.region else ""
+    origin = f"nodes/{case.node.name}, {listed.sold}{where}, {listed.date}"
+    each = "a node" if listed.per == "node" else "an accelerator"
+    return (Assumed("assume.price", f"{show(listed.hourly, 'USD/s')} {each}", origin),)

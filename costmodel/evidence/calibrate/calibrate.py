@@ -1,0 +1,99 @@
+"""Efficiencies fitted from measured kernels, with what they are worth beside what the documents hold now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.evidence.calibrate.kernel_fits import Kernels, Sample, kernels_of, samples_of
+from costmodel.evidence.calibrate.regression import Error, error_of, fitted, held_out
+from costmodel.evidence.calibrate.samples import LeftOut, gathered
+from costmodel.exchange.tables.kernel_table import Timings, read_timings
+
+LEAST_POINTS = 12
+TOO_FEW = f"too few to fit, which takes {LEAST_POINTS}"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Fitted constants, their error on their own rows and on halves held out, and the error of those in use.
+
+    `unfitted` says why there is the last alone.
+    """
+
+    sample: Sample
+    constants: dict[str, float]
+    inside: Error | None
+    outside: Error | None
+    now: Error | None
+    unfitted: str = ""
+
+    @property
+    def points(self) -> int:
+        """Measurements."""
+        return len(self.sample.measured)
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """Every fit of some files, how many rows were left out for what reason, and what was odd about a file."""
+
+    files: dict[str, str]
+    fits: list[Fit]
+    left_out: dict[str, int]
+    remarks: tuple[str, ...] = ()
+
+
+def calibrated(paths: Sequence[str], node: str | None = None) -> Calibrated:
+    """Every fit that these files allow; what they do not say of node or accelerator is that of `node`."""
+    return calibration([read_timings(path) for path in paths], node)
+
+
+def calibration(tables: list[Timings], node: str | None = None) -> Calibrated:
+    """Every fit that these timings allow, in the order of documents, parts and entries."""
+    shelf = Shelf()
+    found = gathered(tables, shelf, node)
+    fits = []
+    for key in sorted(found.shapes, key=lambda key: (key.of, key.part, key.entry, key.detail, key.aside)):
+        try:
+            fits += _fits(kernels_of(key, found, shelf))
+        except LeftOut as reason:
+            found.left_out[str(reason)] += len(found.shapes[key])
+    files = {table.file: table.digest for table in tables}
+    remarks = tuple(remark for table in tables for remark in table.remarks)
+    return Calibrated(files, fits, dict(sorted(found.left_out.items())), remarks)
+
+
+def _fits(kernels: Kernels) -> list[Fit]:
+    """Fits of these timings; where they are too few or doubted, what the constants in use say of them."""
+    key, samples = kernels.key, samples_of(kernels)
+    few = len(kernels.measured) < LEAST_POINTS
+    if not (few or key.aside):
+        return [fit_of(sample) for sample in samples]
+    told = [held_against(sample, key.aside or TOO_FEW) for sample in samples if sample.now]
+    if not told:
+        name = " ".join(filter(None, (key.of, key.part, key.entry, key.detail)))
+        what = f"fewer than {LEAST_POINTS} timings" if few else "timings of low confidence"
+        raise LeftOut(f"{what} of {name}, and nothing in use to predict them")
+    return told
+
+
+def held_against(sample: Sample, why: str) -> Fit:
+    """The error of the constants in use on timings that are not to be fitted."""
+    assert sample.now
+    return Fit(sample, {}, None, None, error_of(sample.form.time(sample.now, sample.columns), sample.measured), why)
+
+
+def fit_of(sample: Sample) -> Fit:
+    """The constants of a sample and their errors."""
+    form, columns, measured = sample.form, sample.columns, sample.measured
+    constants = fitted(form, columns, measured, sample.groups)
+    now = sample.now
+    return Fit(
+        sample,
+        constants,
+        error_of(form.time(constants, columns), measured),
+        held_out(form, columns, measured, sample.groups),
+        error_of(form.time(now, columns), measured) if now else None,
+    )

@@ -1,0 +1,83 @@
+"""Efficiency documents of parts that have none: begun as what everything unmeasured has, without its residuals."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.folders import has
+from costmodel.documents.reader.library import UNMEASURED, document_of
+from costmodel.documents.schemas.efficiency import Efficiency
+from costmodel.documents.schemas.hardware import Accelerator
+from costmodel.documents.schemas.precision import RECIPES
+from costmodel.documents.text.yaml_editor import Changes, document_text, place_of, rewritten
+from costmodel.equations.parallelism.counts import repeated
+from costmodel.equations.run.economics import share
+from costmodel.estimate.machine.clock_throttling import by_power
+from costmodel.estimate.machine.number_formats import best_shares
+from costmodel.ground.equation import Number
+
+Part = Literal["accelerator", "fabric"]
+
+_HEAD = """# yaml-language-server: $schema=../schema.json
+# Opinions, fitted; the facts are in ../{of}s/. What was not measured is that of {base}.
+"""
+_COMMENT = re.compile(r"\s+#\s.*$")
+_NOT_OF = {
+    "accelerator": ("network",),
+    "fabric": ("matmul", "attention", "memory", "sustained", "collectives"),
+}
+
+
+def part_with(group: str) -> Part:
+    """Whose efficiency holds such a group."""
+    return "fabric" if group == "network" else "accelerator"
+
+
+def changed(of: Part, name: str, changes: Changes) -> str:
+    """The text of a part's efficiency with these changes: of that which there is, or of its first."""
+    if has("efficiency", name):
+        return rewritten(document_text("efficiency", name), changes)
+    return _begun(of, name, changes)
+
+
+def beginning(of: Part, name: str) -> Efficiency:
+    """The first efficiency of a part, before anything of it was fitted."""
+    found: Efficiency = document_of("efficiency", _begun(of, name, {}), str(place_of("efficiency", name)))
+    return found
+
+
+def _begun(of: Part, name: str, changes: Changes) -> str:
+    known, text = _known(name) if of == "accelerator" else {}, document_text("efficiency", UNMEASURED)
+    body = "".join(f"{_COMMENT.sub('', line)}\n" for line in text.splitlines() if not line.startswith("#"))
+    own = {(): {"of": name}} | known | {path: {**known.get(path, {}), **mine} for path, mine in changes.items()}
+    return rewritten(_HEAD.format(of=of, base=UNMEASURED) + body, own, _NOT_OF[of], nowhere="fitted")
+
+
+def _known(name: str) -> dict[tuple[str, ...], dict[str, Any]]:
+    """What of an accelerator is known without a fit: shares by its best measured matmuls, slow-downs by its power."""
+    shelf = Shelf()
+    accelerator: Accelerator = shelf.document("accelerator", name)
+    common: Efficiency = shelf.document("efficiency", UNMEASURED)
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for entry, kind in {recipe.fit: recipe.type for recipe in RECIPES.values()}.items():
+        if kind in accelerator.best_matmul:
+            best = best_shares(common.matmul[entry], accelerator, kind)
+            shares = {key: _rounded(value) for key, value in best.items()}
+            found["matmul", entry] = {**shares, "check": None, "note": "Shares by the best measured matmul"}
+    fit, power, peak = common.sustained, accelerator.power, accelerator.peak.wide
+    assert fit
+    wide, narrow = (by_power(factor, fit, accelerator) for factor in (fit.factor, repeated(fit.narrow, fit.factor)))
+    found["sustained",] = {
+        "factor": _rounded(wide),
+        "power": f"{power.max:g} W" if power and peak else None,
+        "peak": f"{peak / 1e12:g} TFLOP/s" if power and peak else None,
+        "narrow": _rounded(share(narrow, wide)),
+        "note": f"As {UNMEASURED} has it, " + ("by power for peak" if power and peak else "whatever the power"),
+    }
+    return found
+
+
+def _rounded(value: Number) -> float:
+    return float(f"{float(value):.3g}")

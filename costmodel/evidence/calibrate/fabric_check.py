@@ -1,0 +1,111 @@
+"""Measured times beside predicted ones, size by size, and whether a fabric is slower than sound ones."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from costmodel.documents.reader.library import UNMEASURED, efficiency_of, read
+from costmodel.documents.schemas.efficiency import Efficiency
+from costmodel.equations.network.collectives import Operation, bus_bandwidth
+from costmodel.equations.parallelism.counts import repeated
+from costmodel.equations.run.economics import share
+from costmodel.evidence.calibrate.calibrate import Fit
+from costmodel.evidence.calibrate.regression import Array
+from costmodel.ground.units import show
+
+_LARGE = 0.125  # of the largest message, from which on bandwidth decides
+_UNITS = {"bytes": "B", "nbytes": "B"}
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Rows of one size: how many, their median times, measured and predicted."""
+
+    size: str
+    rows: int
+    measured: float
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less one: positive where the prediction is too slow."""
+        return float(share(self.predicted, self.measured)) - 1
+
+
+@dataclass(frozen=True)
+class Soundness:
+    """The bus bandwidth of large messages, measured and as the fit in use says of sound fabrics, and how far such lie
+    apart.
+    """
+
+    message: float
+    measured: float
+    predicted: float
+    apart: float
+
+    @property
+    def error(self) -> float:
+        """Measured over predicted, less one."""
+        return float(share(self.measured, self.predicted)) - 1
+
+    @property
+    def verdict(self) -> str:
+        """Slower or faster than sound ones, or as they are."""
+        if abs(self.error) <= self.apart:
+            return "sound"
+        return "slower" if self.error < 0 else "faster"
+
+
+def predicted(fit: Fit) -> Array:
+    """Times by the constants in use, where there are none by the fitted ones."""
+    sample = fit.sample
+    return sample.form.time(sample.now or fit.constants, sample.columns)
+
+
+def beside(fit: Fit) -> list[Beside]:
+    """Every size with its median times, in the order of the measured ones."""
+    sample, ours = fit.sample, predicted(fit)
+    sizes = np.array(sample.groups)
+    found = []
+    for group in dict.fromkeys(sample.groups):
+        rows = sizes == group
+        size = " · ".join(itertools.starmap(_size, zip(sample.grouped, group.split(), strict=True)))
+        times = (float(np.median(array[rows])) for array in (sample.measured, ours))
+        found.append(Beside(size, int(rows.sum()), *times))
+    return sorted(found, key=lambda item: item.measured)
+
+
+def _size(name: str, value: str) -> str:
+    return f"{name} {show(float(value), _UNITS.get(name, '1'))}"
+
+
+def soundness(fit: Fit) -> Soundness | None:
+    """How the large messages of a collective compare with those of sound fabrics; nothing where no fit in use says."""
+    sample, key = fit.sample, fit.sample.key
+    if key.part not in ("collectives", "network") or not sample.now:
+        return None
+    message, ranks = sample.table["bytes"], sample.table["ranks"]
+    large = message >= float(repeated(_LARGE, float(message.max())))
+    operation = cast(Operation, key.entry)
+    rates = [
+        np.asarray(bus_bandwidth(message[large], ranks[large], times[large], operation=operation))
+        for times in (sample.measured, predicted(fit))
+    ]
+    measured, ours = (float(np.median(rate)) for rate in rates)
+    return Soundness(float(message[large].min()), measured, ours, _apart(fit))
+
+
+def _apart(fit: Fit) -> float:
+    """The 90th percentile of the error of the fit in use, else of what stands in for fits without one."""
+    key, of = fit.sample.key, fit.sample.of
+    device = read("fabric" if key.part == "network" else "accelerator", of)
+    for name in (efficiency_of(device), UNMEASURED):
+        document: Efficiency = read("efficiency", name)
+        entry = document.network if key.part == "network" else document.collectives.get(key.entry)
+        if entry is not None and entry.fitted is not None and entry.fitted.p90 is not None:
+            return float(entry.fitted.p90)
+    return 0.0

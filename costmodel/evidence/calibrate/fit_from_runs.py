@@ -1,0 +1,173 @@
+"""Constants fitted on the times of real steps, robustly, with what is believed beforehand as a weak prior."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.schemas.prior import Belief
+from costmodel.evidence.calibrate.priors import off_scale, on_scale, shipped
+from costmodel.evidence.calibrate.regression_problem import APART, ROUNDS, Array, Errors, Problem, Scores, Timed
+
+FELT = 0.005  # change of the logarithm of a time, over that of a constant, from which a run counts as telling of it
+RESOLVED = 0.7  # a posterior spread above this share of the prior's means that the data said little
+
+
+@dataclass(frozen=True)
+class Learned:
+    """One constant after the fit; spreads are of its fitted scale."""
+
+    belief: Belief
+    value: float
+    spread: float
+    runs: int
+    families: tuple[str, ...]
+    resolved: bool
+
+
+def told(belief: Belief, spread: float, moved: float) -> bool:
+    """Whether runs say enough to leave the belief: they leave a small spread, or all pull far beyond its own."""
+    return spread < RESOLVED * belief.spread or abs(moved) > belief.spread
+
+
+@dataclass(frozen=True)
+class StepFit:
+    """Beliefs, and the errors with them: as shipped, as believed, in sample, and of groups left out of the fit.
+
+    By group and by kind of model, dense or with experts, in sample and left out.
+    """
+
+    constants: tuple[Learned, ...]
+    shipped: Errors
+    believed: Errors
+    inside: Errors
+    left_out: Errors | None
+    by_group: Mapping[str, tuple[Errors, Errors]]
+    by_kind: Mapping[str, tuple[Errors, Errors]]
+
+
+def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, Array]:
+    """Beliefs on their scales, errors and slopes there: Gauss and Newton's steps, halved where they overshoot."""
+    scaled = problem.believed.copy()
+    if start is not None:
+        free = [belief.name not in problem.kept for belief in problem.beliefs]
+        scaled[free] = start[free]
+    errors = problem.errors(scaled)
+    loss = problem.loss(scaled, errors)
+    for _ in range(ROUNDS):
+        uphill, curved = problem.turned(scaled, errors, problem.slopes(scaled, errors))
+        step = -np.linalg.solve(curved, uphill)
+        for _ in range(6):
+            ahead = scaled + step
+            tried = problem.errors(ahead)
+            if problem.loss(ahead, tried) <= loss:
+                break
+            step = step / 2
+        else:
+            break
+        gained, scaled, errors, loss = loss - problem.loss(ahead, tried), ahead, tried, problem.loss(ahead, tried)
+        if gained < 1e-4 * loss:
+            break
+    return scaled, errors, problem.slopes(scaled, errors)
+
+
+def without(free: Problem, group: str, scaled: Array, errors: Array, slopes: Array) -> Array:
+    """Constants fitted without a group, also which of them are told; errors are straight around the whole fit."""
+    others = np.array([run.group != group for run in free.runs])
+    first, curved = _refitted(free, others, scaled, errors, slopes)
+    kept = _untold(free, first, curved, slopes[others])
+    return _refitted(replace(free, kept=kept), others, scaled, errors, slopes)[0]
+
+
+def _refitted(
+    problem: Problem, others: NDArray[np.bool_], scaled: Array, errors: Array, slopes: Array
+) -> tuple[Array, Array]:
+    """Constants and curvature for some of the runs; what is kept is as believed."""
+    free = np.array([belief.name not in problem.kept for belief in problem.beliefs])
+    found = np.where(free, scaled, problem.believed)
+    for _ in range(ROUNDS):
+        here = errors + slopes @ (found - scaled)
+        uphill, curved = problem.turned(found, here, slopes * free, others.astype(float))
+        found = found - np.linalg.solve(curved, uphill)
+    return found, curved
+
+
+def _spreads(curved: Array) -> Array:
+    """One spread of each constant, by the curvature of the loss."""
+    spreads: Array = np.sqrt(np.diag(np.linalg.inv(curved)))
+    return spreads
+
+
+def _untold(free: Problem, scaled: Array, curved: Array, slopes: Array) -> frozenset[str]:
+    """Names of the constants that the runs do not tell, or that none of them feels."""
+    each = zip(free.beliefs, _spreads(curved), free.moved(scaled), _feel(slopes).T, strict=True)
+    return frozenset(belief.name for belief, own, moved, felt in each if not (felt.any() and told(belief, own, moved)))
+
+
+def _feel(slopes: Array) -> NDArray[np.bool_]:
+    """Which runs feel which constants."""
+    return np.abs(slopes) > FELT
+
+
+def step_fit(
+    runs: Sequence[Timed],
+    beliefs: Sequence[Belief],
+    shelf: Shelf,
+    *,
+    leave_out: bool = False,
+    apart: float = APART,
+) -> StepFit:
+    """The constants that the runs tell, the others as believed, and how far off unseen groups are."""
+    free = Problem(runs, beliefs, shelf, apart=apart)
+    first, errors, felt = solved(free)
+    curved = free.turned(first, errors, felt)[1]
+    problem = replace(free, kept=_untold(free, first, curved, felt))
+    scaled, _, _ = solved(problem, first)
+    inside = problem.scores(scaled)
+    unseen = _unseen(free, first, errors, felt) if leave_out else None
+    shipped_now = np.array([on_scale(belief, shipped(belief, shelf)) for belief in beliefs])
+    return StepFit(
+        tuple(_learned(problem, column, scaled, _spreads(curved), felt) for column in range(len(beliefs))),
+        problem.scores(shipped_now).of(),
+        problem.scores(problem.believed).of(),
+        inside.of(),
+        unseen.of() if unseen else None,
+        _parted(_groups(runs), inside, unseen) if unseen else {},
+        _parted(_kinds(runs), inside, unseen) if unseen else {},
+    )
+
+
+def _unseen(free: Problem, scaled: Array, errors: Array, slopes: Array) -> Scores:
+    """Scores of each group with the constants that are fitted without it."""
+    found = Scores(errors.copy(), np.zeros(len(errors), bool))
+    for group, members in _groups(free.runs).items():
+        which: list[int] = np.flatnonzero(members).tolist()
+        own = free.scores(without(free, group, scaled, errors, slopes), which)
+        found.errors[which], found.inside[which] = own.errors, own.inside
+    return found
+
+
+def _parted(parts: Mapping[str, NDArray[np.bool_]], inside: Scores, unseen: Scores) -> dict[str, tuple[Errors, Errors]]:
+    """Errors of each part of the runs, in sample and left out."""
+    return {name: (inside.of(which), unseen.of(which)) for name, which in parts.items() if which.any()}
+
+
+def _groups(runs: Sequence[Timed]) -> dict[str, NDArray[np.bool_]]:
+    names = dict.fromkeys(run.group for run in runs)
+    return {name: np.array([run.group == name for run in runs]) for name in names}
+
+
+def _kinds(runs: Sequence[Timed]) -> dict[str, NDArray[np.bool_]]:
+    mixed = np.array([run.case.model.has_experts for run in runs])
+    return {"dense": ~mixed, "with experts": mixed}
+
+
+def _learned(problem: Problem, column: int, scaled: Array, spread: Array, felt: Array) -> Learned:
+    belief, feel = problem.beliefs[column], _feel(felt[:, column])
+    families = dict.fromkeys(run.family for run, feels in zip(problem.runs, feel, strict=True) if feels)
+    value, resolved = off_scale(belief, scaled[column]), belief.name not in problem.kept
+    return Learned(belief, value, float(spread[column]), int(feel.sum()), tuple(families), resolved)

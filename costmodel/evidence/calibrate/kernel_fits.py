@@ -1,0 +1,269 @@
+"""What measured kernels say of each form: its columns, and the constants that a document holds for it now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.library import efficiency_of, names
+from costmodel.documents.schemas.efficiency import Efficiency
+from costmodel.documents.schemas.hardware import Accelerator, Node
+from costmodel.documents.schemas.precision import RECIPES
+from costmodel.equations.kernels.flop import attention_flop, matmul_flop
+from costmodel.equations.kernels.memory_traffic import attention_traffic, matmul_bytes
+from costmodel.equations.kernels.tiles import tiled_rows
+from costmodel.equations.parallelism.counts import repeated
+from costmodel.equations.run.economics import share
+from costmodel.evidence.calibrate.inference_kernels import DECODE, EXPERTS, decode_columns, expert_columns
+from costmodel.evidence.calibrate.kernel_forms import (
+    ALL_REDUCE,
+    ATTENTION,
+    ATTENTION_RATE,
+    BACKWARD,
+    COLLECTIVE,
+    MATMUL,
+    QUANTISED,
+    STREAM,
+    network_form,
+    wire_of,
+)
+from costmodel.evidence.calibrate.regression import Array, Columns, Form
+from costmodel.evidence.calibrate.samples import PRECISIONS, Gathered, Key, LeftOut
+from costmodel.ground.units import show
+
+MICROSECOND = 1e-6
+WRITTEN = ("bf16", "fp16")  # a step's narrower types are not those of inference kernels, which quantise as they go
+_RANGES = {
+    "m": "1",
+    "n": "1",
+    "k": "1",
+    "groups": "1",
+    "batch": "1",
+    "seq": "1",
+    "heads": "1",
+    "tokens": "1",
+    "experts": "1",
+    "tp": "1",
+    "ep": "1",
+    "ranks": "1",
+    "nodes": "1",
+    "bytes": "B",
+    "nbytes": "B",
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Timings that determine the constants of one form, beside the constants a document holds for it now."""
+
+    key: Key
+    of: str
+    form: Form
+    columns: Columns
+    measured: Array
+    groups: list[str]
+    grouped: tuple[str, ...]  # what each of these says, in order
+    table: Mapping[str, Array]
+    range: str
+    files: Mapping[str, str]
+    now: dict[str, float] | None
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The timings of one key: sizes as columns, measured times, and the documents that say what they ran on."""
+
+    key: Key
+    table: Mapping[str, Array]
+    measured: Array
+    files: Mapping[str, str]
+    shelf: Shelf
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """What they ran on."""
+        document: Accelerator = self.shelf.document("accelerator", self.key.of)
+        return document
+
+    @property
+    def efficiency(self) -> Efficiency:
+        """The fits in use for it."""
+        document: Efficiency = self.shelf.document("efficiency", efficiency_of(self.accelerator))
+        return document
+
+    @property
+    def range(self) -> str:
+        """The least and the largest of every size."""
+        return ", ".join(
+            f"{name} {show(float(values.min()), unit)} to {show(float(values.max()), unit)}"
+            for name, values in self.table.items()
+            if (unit := _RANGES.get(name)) and values.min() < values.max()
+        )
+
+    def sample(
+        self,
+        form: Form,
+        columns: Columns,
+        group: Sequence[str],
+        now: dict[str, float] | None,
+        path: tuple[str, ...] = (),
+        *,
+        of: str = "",
+    ) -> Sample:
+        """These timings under a form, grouped by some sizes; the document is that of the key unless said."""
+        rows = zip(*(self.table[name] for name in group), strict=True)
+        groups = [" ".join(f"{value:g}" for value in row) for row in rows]
+        return Sample(
+            key=self.key,
+            of=of or self.key.of,
+            form=form,
+            columns=columns,
+            measured=self.measured,
+            groups=groups,
+            grouped=tuple(group),
+            table=self.table,
+            range=self.range,
+            files=self.files,
+            now=now,
+            path=path,
+        )
+
+
+def kernels_of(key: Key, found: Gathered, shelf: Shelf) -> Kernels:
+    """The timings of a key as columns."""
+    shapes = found.shapes[key]
+    table = {name: np.array([shape[name] for shape in shapes]) for name in shapes[0]}
+    measured = np.asarray(repeated(table.pop("time_us"), MICROSECOND))
+    return Kernels(key, table, measured, dict(sorted(found.files[key].items())), shelf)
+
+
+def samples_of(kernels: Kernels) -> list[Sample]:
+    """These timings, once for every form that describes them."""
+    return _BUILDERS[kernels.key.part](kernels)
+
+
+def _matmul(kernels: Kernels) -> list[Sample]:
+    key, table, accelerator = kernels.key, kernels.table, kernels.accelerator
+    m, n, k = table["m"], table["n"], table["k"]
+    recipe, count = RECIPES[key.entry], table.get("groups", np.ones_like(m))
+    columns: dict[str, Array | float] = {
+        "flop": np.asarray(repeated(count, matmul_flop(tiled_rows(m), n, k))),
+        "nbytes": np.asarray(repeated(count, matmul_bytes(m, n, k, recipe.operand, 2.0))),
+        "inputs": np.asarray(repeated(m, k)),
+        "peak": float(getattr(accelerator.peak, recipe.type)),
+        "bandwidth": float(accelerator.memory.bandwidth),
+    }
+    entry = kernels.efficiency.matmul.get(recipe.fit)
+    names = ("compute_share", "memory_share", "start", "exponent")
+    now = {name: float(getattr(entry, name)) for name in names} if entry else None
+    if key.detail == "backward":
+        if not entry or not now:
+            raise LeftOut(f"backward matmuls on {accelerator.name}, which has no {recipe.fit} fit to stand on")
+        columns |= {name: now[name] for name in names[1:]}
+        return [kernels.sample(BACKWARD, columns, ("n", "k"), {"backward_share": float(entry.backward_share)})]
+    path = ("matmul", key.entry) if key.entry in WRITTEN and not key.detail else ()
+    found = [kernels.sample(MATMUL, columns, ("n", "k"), now, path)]
+    if key.entry not in WRITTEN and not key.detail:
+        found.append(kernels.sample(QUANTISED, columns, ("n", "k"), None))
+    return found
+
+
+def _attention(kernels: Kernels) -> list[Sample]:
+    key, table, accelerator = kernels.key, kernels.table, kernels.accelerator
+    batch, sequence, heads, head_dim = (table[name] for name in ("batch", "seq", "heads", "head_dim"))
+    precision = next((name for name in PRECISIONS.values() if name in key.detail.split()), "bf16")
+    kv_heads, width = table["kv_heads"], RECIPES[precision].operand
+    columns: dict[str, Array | float] = {
+        "flop": np.asarray(attention_flop(batch, sequence, heads, head_dim, causal=True)),
+        "nbytes": np.asarray(attention_traffic(batch, sequence, heads, 0.0, head_dim, width)),
+        "cached": np.asarray(attention_traffic(batch, sequence, 0.0, kv_heads, head_dim, width)),
+        "batch": batch,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "sequence": sequence,
+        "head_dim": head_dim,
+        "units": float((accelerator.chip and accelerator.chip.units) or 0),
+        "peak": float(getattr(accelerator.peak, RECIPES[precision].type)),
+        "bandwidth": float(accelerator.memory.bandwidth),
+    }
+    kernel, *rest = key.detail.split()
+    entry, groups = kernels.efficiency.attention.get(key.entry), ("batch", "heads", "kv_heads", "head_dim")
+    alone = entry.alone.get(kernel.replace("_", "-")) if entry and not rest else None
+    names = [constant.name for constant in ATTENTION.constants]
+    now = {name: float(getattr(alone, name)) for name in names} if alone else None
+    shares = ("forward_share", "half_sequence")
+    rate = {name: float(getattr(entry, name)) for name in shares} if entry and not rest else None
+    path = () if rest else ("attention", key.entry, "alone", kernel.replace("_", "-"))
+    return [
+        kernels.sample(ATTENTION, columns, groups, now, path),
+        kernels.sample(ATTENTION_RATE, columns, groups, rate),
+    ]
+
+
+def _decode(kernels: Kernels) -> list[Sample]:
+    key = kernels.key
+    columns = decode_columns(kernels.table, kernels.accelerator, key.entry, key.detail.split()[0])
+    return [kernels.sample(DECODE, columns, ("batch", "heads", "kv_heads", "head_dim"), None)]
+
+
+def _experts(kernels: Kernels) -> list[Sample]:
+    columns = expert_columns(kernels.table, kernels.accelerator, kernels.key.entry)
+    return [kernels.sample(EXPERTS, columns, ("hidden", "inter", "topk", "experts", "tp", "ep"), None)]
+
+
+def _collectives(kernels: Kernels) -> list[Sample]:
+    key, table = kernels.key, kernels.table
+    link = link_of(key.of, kernels.shelf)
+    if link is None:
+        raise LeftOut(f"collectives of {key.of}, of whose links no node document tells")
+    columns: Columns = {
+        "ranks": table["ranks"],
+        "wire": wire_of(table["bytes"], table["ranks"], key.entry),  # type: ignore[arg-type]
+        "link": link,
+    }
+    entry = kernels.efficiency.collectives.get(key.entry)
+    now = None
+    if entry and not key.detail:
+        now = {name: float(getattr(entry, name)) for name in ("start", "hop", "blend", "own")}
+        now["share"] = float(share(entry.bandwidth, entry.link))
+    path = ("collectives", key.entry) if not key.detail else ()
+    form = ALL_REDUCE if key.entry == "all_reduce" else COLLECTIVE
+    return [kernels.sample(form, columns, ("ranks", "bytes"), now, path)]
+
+
+def link_of(accelerator: str, shelf: Shelf) -> float | None:
+    """The rate of the links between accelerators of this kind, by the first node that has them."""
+    for name in names("node"):
+        node: Node = shelf.document("node", name)
+        if node.accelerator == accelerator:
+            return float(shelf.document("fabric", node.scale_up.fabric).bandwidth)
+    return None
+
+
+def _memory(kernels: Kernels) -> list[Sample]:
+    columns: Columns = {"nbytes": kernels.table["nbytes"], "bandwidth": float(kernels.accelerator.memory.bandwidth)}
+    memory = kernels.efficiency.memory
+    now = {"share": float(memory.share), "start": 0.0} if memory else None
+    return [kernels.sample(STREAM, columns, ("nbytes",), now, ("memory",))]
+
+
+def _network(kernels: Kernels) -> list[Sample]:
+    key, table = kernels.key, kernels.table
+    form, fabric, now = network_form(key.of, key.entry)  # type: ignore[arg-type]
+    columns: Columns = {"message": table["bytes"], "ranks": table["ranks"]}
+    return [kernels.sample(form, columns, ("ranks", "bytes"), now, ("network",), of=fabric)]
+
+
+_BUILDERS = {
+    "matmul": _matmul,
+    "attention": _attention,
+    "decode": _decode,
+    "experts": _experts,
+    "collectives": _collectives,
+    "memory": _memory,
+    "network": _network,
+}

@@ -1,0 +1,146 @@
+"""Constants fitted on measured runs, from the tables to the documents they are written into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.folders import is_checkout, is_near, is_shipped
+from costmodel.documents.reader.library import UNMEASURED
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.schemas.efficiency import Efficiency
+from costmodel.documents.schemas.prior import Belief
+from costmodel.documents.text.yaml_editor import Changes, document_text, place_of, rewritten
+from costmodel.evidence.calibrate.default_efficiency import Part, beginning, changed, part_with
+from costmodel.evidence.calibrate.fit_from_runs import Learned, StepFit, step_fit
+from costmodel.evidence.calibrate.priors import before, believed, own, own_source
+from costmodel.evidence.calibrate.regression_problem import APART, FAMILY, timed
+from costmodel.evidence.calibrate.write_back import SLACK, WORST_MEDIAN
+from costmodel.evidence.validate.skip_reasons import Left
+from costmodel.evidence.validate.validate import Where, chosen_rows, meant, nothing_chosen
+from costmodel.exchange.tables.kernel_table import read_runs, stem
+from costmodel.exchange.tables.run_table import Table
+from costmodel.ground.errors import Place, fail
+from costmodel.ground.units import significant
+
+SECONDS = "operation"  # the leaf that is a time
+
+
+@dataclass(frozen=True)
+class Sharpened:
+    """A fit on the runs of some tables: how many, which were not modelled, and by what they were left out in turn."""
+
+    tables: tuple[Table, ...]
+    runs: int
+    left: tuple[Left, ...]
+    grouping: str
+    afresh: bool
+    fit: StepFit
+
+    @property
+    def rows(self) -> int:
+        """Runs asked for, modelled or not."""
+        return self.runs + len(self.left)
+
+    @property
+    def why(self) -> str:
+        """Why nothing of the fit is written; empty where it is."""
+        found, now = self.fit.inside.median, self.fit.shipped.median
+        if found > WORST_MEDIAN:
+            return f"half of the runs are over {WORST_MEDIAN:.0%} off even so; is a time in seconds?"
+        return "half of the runs are further off than now, by more than as much again" if found > SLACK * now else ""
+
+
+def sharpened(
+    tables: Sequence[str], *, where: Where | None = None, leave_out: str | None = None, afresh: bool = False
+) -> Sharpened:
+    """Beliefs from tables of runs: all of them afresh, or the few that are one's own, near what is shipped."""
+    asked = [read_runs(name) for name in tables]
+    shelf, where = Shelf(), meant(where or {}, asked)
+    rows = [row for table in asked for row in chosen_rows(table, where, shelf)]
+    if where and not rows:
+        raise nothing_chosen(where, asked, shelf)
+    grouping = leave_out or FAMILY
+    runs, left = timed(rows, shelf, grouping)
+    if not runs:
+        first = "; the tables have no rows" if not left else f"; {left[0].run}: {left[0].why}"
+        first = first if all(map(is_near, tables)) else ""  # it repeats words of the table
+        hint = f"costmodel validate {' '.join(tables)} --by reason says why of each"
+        raise fail("C005", f"none of {len(rows)} runs is modelled{first}", Place("command line"), hint)
+    if not afresh:
+        runs = [replace(run, case=_with_its_own(run.case, shelf)) for run in runs]
+    beliefs = believed(shelf) if afresh else own([run.case for run in runs], shelf)
+    fit = step_fit(runs, beliefs, shelf, leave_out=leave_out is not None, apart=APART if afresh else 0.0)
+    return Sharpened(tuple(asked), len(runs), tuple(left), grouping, afresh, fit)
+
+
+def _with_its_own(case: Case, shelf: Shelf) -> Case:
+    """The case with a first efficiency of its accelerator and of its network where these have none."""
+    if case.efficiency.of == UNMEASURED:
+        case = replace(case, efficiency=_first("accelerator", case.accelerator.name, shelf))
+    if case.network.of == UNMEASURED:
+        case = replace(case, network=_first("fabric", case.scale_out.name, shelf))
+    return case
+
+
+def _first(of: Part, name: str, shelf: Shelf) -> Efficiency:
+    """The first efficiency of a part, from now on found by its name."""
+    if ("efficiency", name) not in shelf.kept:
+        shelf.kept["efficiency", name] = beginning(of, name)
+    found: Efficiency = shelf.document("efficiency", name)
+    return found
+
+
+def texts(found: Sharpened) -> dict[Path, str]:
+    """The documents of the working folder with what the runs resolved; comments and order stay."""
+    if found.why:
+        return {}
+    where = ", ".join(f"{stem(table.file)} {table.digest}" for table in found.tables) + f", {found.runs} runs"
+    source = own_source(where)
+    told: dict[tuple[str, str, str], list[Learned]] = {}
+    for part in found.fit.constants:
+        for document in part.belief.documents if part.resolved else ():
+            told.setdefault((part.belief.kind, document, part.belief.group), []).append(part)
+    changes: dict[tuple[str, str], dict[tuple[str, ...], Mapping[str, Any]]] = {}
+    for (kind, document, group), parts in told.items():
+        leaves = {part.belief.key: _written(part) for part in parts}
+        note = f"{' and '.join(leaves)} fitted on runs; all else is of {_source_before(parts[0].belief, document)}"
+        entry = {**leaves, "source": source, "check": None, "note": note}
+        changes.setdefault((kind, document), {})[group,] = entry
+    cited = {"title": "Fit of costmodel calibrate on measured runs", "where": where}
+    return {
+        _own_place(kind, name, found): _text(kind, name, {**mine, ("sources", source): cited})
+        for (kind, name), mine in changes.items()
+    }
+
+
+def _text(kind: str, name: str, changes: Changes) -> str:
+    """A document with these changes."""
+    if kind == "stack":
+        return rewritten(document_text(kind, name), changes)
+    return changed(part_with("network" if ("network",) in changes else "sustained"), name, changes)
+
+
+def _own_place(kind: str, name: str, found: Sharpened) -> Path:
+    """Where a document goes; what is shipped is what one's own runs are believed against, so it stays."""
+    path = place_of(kind, name)
+    if (is_shipped(path) or is_checkout(Path())) and not found.afresh:
+        raise fail("C002", f"{path} is where what is shipped is", Place(str(path)), "run it in a folder of your own")
+    return path
+
+
+def _source_before(belief: Belief, document: str) -> str:
+    return str(getattr(before(belief.leaf, document, Shelf()), belief.group).source)
+
+
+def _written(part: Learned) -> Any:
+    value = unit_value(part.belief, part.value)
+    return value if part.belief.key == SECONDS else float(value)
+
+
+def unit_value(belief: Belief, value: float) -> str:
+    """A value as documents write it."""
+    return f"{significant(value * 1e6)} us" if belief.key == SECONDS else f"{value:.3g}"

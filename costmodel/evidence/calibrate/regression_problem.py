@@ -1,0 +1,200 @@
+"""Runs beside constants: how far off predictions are, what moves them, and what of it their families have in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.schemas.prior import Belief
+from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.error_band import time_spread
+from costmodel.estimate.training.evaluate_plans import evaluate
+from costmodel.estimate.training.predict import own_plan, plan_block
+from costmodel.estimate.training.time.step import TrainingStep
+from costmodel.estimate.training.training_inputs import Setting, setting_of
+from costmodel.evidence.calibrate.priors import off_scale, on_scale, uses, with_values
+from costmodel.evidence.validate.outcomes import stated, step_time
+from costmodel.evidence.validate.rows import modelled
+from costmodel.evidence.validate.skip_reasons import Left, Refused
+from costmodel.evidence.validate.validate import UNKNOWN
+from costmodel.exchange.tables.csv_cells import Row
+
+Array = NDArray[np.float64]
+
+SCALE = 0.08  # of a logarithm: errors beyond it count by their size, not their square
+FAMILY = "source_family"
+APART = 0.05  # how far families lie apart, of a logarithm: what all runs of one have in common and no other has
+MOST = 50  # runs that one family counts as, at most: more of them are wrong alike in more than one offset can say
+STEP = 0.02
+ROUNDS = 12
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A run that is modelled: its case, its measured time, its family, and the group that is left out with it."""
+
+    run: str
+    case: Case
+    measured: float
+    family: str
+    group: str
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How far off some runs are: median and P90 of |error|, the median error, and the share of runs inside the band."""
+
+    runs: int
+    median: float
+    p90: float
+    bias: float
+    inside_band: float
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Log of predicted over measured of runs, and whether each measured time lies inside its band."""
+
+    errors: Array
+    inside: NDArray[np.bool_]
+
+    def of(self, which: NDArray[np.bool_] | None = None) -> Errors:
+        """How far off some of them are, all by default."""
+        chosen = slice(None) if which is None else which
+        ratios = np.exp(self.errors[chosen]) - 1
+        size = np.abs(ratios)
+        median, p90, bias = np.percentile(size, 50), np.percentile(size, 90), np.median(ratios)
+        return Errors(len(ratios), float(median), float(p90), float(bias), float(np.mean(self.inside[chosen])))
+
+
+def timed(rows: Sequence[Row], shelf: Shelf, grouping: str = FAMILY) -> tuple[list[Timed], list[Left]]:
+    """The runs among these rows that have a time and are modelled, and why the others are not."""
+    found, left = [], []
+    for row in rows:
+        try:
+            stated(row, "time")
+            model = modelled(row, shelf)
+        except Refused as refused:
+            left.append(Left(row.id, refused.code, refused.why))
+            continue
+        case = model.answer.setting.case
+        family, group = (row.text(column) or row.text("source") or UNKNOWN for column in (FAMILY, grouping))
+        if grouping == "accelerator_family":
+            group = case.accelerator.family
+        found.append(Timed(row.id, case, step_time(row, model), family, group))
+    return found, left
+
+
+@dataclass
+class Problem:
+    """Runs beside constants: log errors and their slopes. What is kept is as it is believed, beside what it is like.
+
+    Each family has an offset of its own, small and not shipped, found along with the constants: runs of one cluster and
+    one release err together, and what they tell of a constant is how they differ among each other.
+    """
+
+    runs: Sequence[Timed]
+    beliefs: Sequence[Belief]
+    shelf: Shelf
+    kept: frozenset[str] = frozenset()
+    apart: float = APART
+
+    def __post_init__(self) -> None:
+        self.used = np.array([[uses(run.case, belief, self.shelf) for belief in self.beliefs] for run in self.runs])
+        families = Counter(run.family for run in self.runs)
+        self.families = list(families)
+        self.member = np.array([[run.family == family for family in families] for run in self.runs], float)
+        self.counted = np.array([min(1.0, MOST / families[run.family]) for run in self.runs])
+        names = [belief.name for belief in self.beliefs]
+        rows = np.eye(len(names))
+        for place, belief in enumerate(self.beliefs):
+            if belief.like in names:
+                rows[place, names.index(belief.like)] = -1.0
+        offsets = np.array([on_scale(belief, belief.believed) for belief in self.beliefs])
+        self.believed = np.linalg.solve(rows, offsets)
+        self.precision = rows.T @ np.diag([1 / belief.spread**2 for belief in self.beliefs]) @ rows
+        self.rows = rows
+
+    def errors(self, scaled: Array, which: Sequence[int] | None = None) -> Array:
+        """Log of predicted over measured of some runs, all by default."""
+        answers = self._answers(scaled, which)
+        return np.array([_off(run, step) for run, _, step in answers])
+
+    def scores(self, scaled: Array, which: Sequence[int] | None = None) -> Scores:
+        """The same, and whether each run lies inside the band of its prediction."""
+        errors, spreads = [], []
+        for run, setting, step in self._answers(scaled, which):
+            errors.append(_off(run, step))
+            spreads.append(number(time_spread(setting, step)))
+        within = (tenth_percentile(1.0, np.array(spreads)), ninetieth_percentile(1.0, np.array(spreads)))
+        ratio = np.exp(-np.array(errors))
+        return Scores(np.array(errors), (within[0] <= ratio) & (ratio <= within[1]))
+
+    def _answers(self, scaled: Array, which: Sequence[int] | None) -> Iterator[tuple[Timed, Setting, TrainingStep]]:
+        values = [off_scale(belief, place) for belief, place in zip(self.beliefs, scaled, strict=True)]
+        for run in self.runs if which is None else [self.runs[index] for index in which]:
+            setting = setting_of(with_values(run.case, self.beliefs, values, self.shelf))
+            block, _ = plan_block(setting, own_plan(setting))
+            yield run, setting, evaluate(setting, block).step
+
+    def slopes(self, scaled: Array, errors: Array) -> Array:
+        """Change of each log error with each constant, by a small step."""
+        slopes = np.zeros((len(self.runs), len(self.beliefs)))
+        for column, belief in enumerate(self.beliefs):
+            if belief.name in self.kept:
+                continue
+            which = np.flatnonzero(self.used[:, column])
+            moved = scaled.copy()
+            moved[column] += STEP
+            slopes[which, column] = (self.errors(moved, list(which)) - errors[which]) / STEP
+        return slopes
+
+    def moved(self, scaled: Array) -> Array:
+        """How far constants are from where they are believed; of one that is like another, from that many times it."""
+        away: Array = self.rows @ (scaled - self.believed)
+        return away
+
+    def loss(self, scaled: Array, errors: Array) -> float:
+        """Smooth absolute error of the runs beyond what their families have in common, that, and the prior."""
+        offsets = self.offsets(errors)
+        size = np.abs(errors - self.member @ offsets) / SCALE
+        each = np.where(size < 1, size**2 / 2, size - 0.5)
+        away = scaled - self.believed
+        common = float(np.sum((offsets / self.apart) ** 2)) / 2 if self.apart else 0.0
+        return float(np.sum(self.counted * each)) + common + float(away @ self.precision @ away) / 2
+
+    def offsets(self, errors: Array, others: Array | None = None) -> Array:
+        """What the runs of each family have in common, drawn to nothing the fewer they are."""
+        found = np.zeros(self.member.shape[1])
+        for _ in range(ROUNDS if self.apart else 0):
+            pulls = self._pulls(errors - self.member @ found, others)
+            found = self.member.T @ (pulls * errors) / (self.member.T @ pulls + self.apart**-2)
+        return found
+
+    def turned(self, scaled: Array, errors: Array, slopes: Array, others: Array | None = None) -> tuple[Array, Array]:
+        """Which way the loss grows with the constants and how it curves; of some of the runs, all by default."""
+        left = errors - self.member @ self.offsets(errors, others)
+        pulls = self._pulls(left, others)
+        uphill: Array = slopes.T @ (pulls * left) + self.precision @ (scaled - self.believed)
+        curved: Array = slopes.T @ (slopes * pulls[:, None]) + self.precision
+        if self.apart:
+            shared = self.member.T @ (slopes * pulls[:, None])
+            curved = curved - shared.T @ (shared / (self.member.T @ pulls + self.apart**-2)[:, None])
+        return uphill, curved
+
+    def _pulls(self, errors: Array, others: Array | None) -> Array:
+        """Weight of each run over the square of the scale, less where it is far off; of some, all by default."""
+        pulls: Array = self.counted / np.maximum(np.abs(errors) / SCALE, 1) / SCALE**2
+        return pulls if others is None else pulls * others
+
+
+def _off(run: Timed, step: TrainingStep) -> float:
+    """Log of predicted over measured."""
+    return float(np.log(number(step.total) / run.measured))

@@ -1,0 +1,72 @@
+"""Whole layers held against the sum of their parts, as the documents have it: a check of what calibrate fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from costmodel.documents.reader.accelerator_aliases import accelerator_named
+from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.schemas.hardware import Node
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.shared.time_breakdown import Both
+from costmodel.estimate.training.predict import own_plan, plan_block
+from costmodel.estimate.training.shards import shard
+from costmodel.estimate.training.time.layer_kernels import layer_pass
+from costmodel.estimate.training.training_inputs import setting_of
+from costmodel.ground.errors import CostModelError
+
+STACK = "ddp"  # kernels of PyTorch one by one
+
+
+def with_predictions(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, with what is predicted for a layer where a node with its accelerator is known."""
+    nodes = {name: _node_of(name) for name in {row["gpu"] for row in rows if row["op"] == "block"}}
+    return [
+        row | _predicted(row, node)
+        if row["op"] == "block" and row["kind"] == "gpu" and (node := nodes[row["gpu"]])
+        else row
+        for row in rows
+    ]
+
+
+def _node_of(gpu: str) -> str:
+    """A node with the accelerator of that name; empty when there is none."""
+    accelerator = gpu if gpu in names("accelerator") else accelerator_named(gpu)
+    nodes: dict[str, Node] = {name: read("node", name) for name in names("node")}
+    return next((name for name, node in nodes.items() if node.accelerator == accelerator), "")
+
+
+def _predicted(row: dict[str, Any], node: str) -> dict[str, float]:
+    """Microseconds in both directions; nothing of an accelerator that has no rate for this type."""
+    try:
+        both = _layer(node, row["dim"], row["h"], row["l"])
+    except CostModelError:
+        return {}
+    times = {"predicted_fwd_us": both.forward.device, "predicted_bwd_us": both.backward.device}
+    return {name: number(repeated(1e6, seconds)) for name, seconds in times.items()}
+
+
+def _layer(node: str, hidden: int, heads: int, tokens: int) -> Both:
+    """A layer as it is measured: alone, without rotation, its gradients written once in the type of its weights."""
+    layer = "model.layers.0"
+    changes = {
+        "cluster.node": node,
+        "cluster.nodes": 1,
+        "stack": STACK,
+        "plan.tp": 1,
+        "workload.sequence": tokens,
+        "model.positions": "alibi",
+        "model.hidden": hidden,
+        f"{layer}.attention.heads": heads,
+        f"{layer}.attention.kv_heads": heads,
+        f"{layer}.mlp.ffn_hidden": 7 * hidden // 2,
+        "assume.sustained": 1,
+        "assume.variation": 0,
+    }
+    adding = setting_of(load("quickstart", [f"{path}={value}" for path, value in changes.items()]))
+    setting = replace(adding, gradient=float(divided(adding.element, 2.0)))  # half of what is read and written
+    block, _ = plan_block(setting, own_plan(setting))
+    return layer_pass(setting, shard(setting.model, setting.model.layers[0], block.tp, block.ep, block.etp), block)

@@ -1,0 +1,85 @@
+"""What a GPU does with the operations of a training step, as far as the time goes: the table that calibrate reads."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from costmodel.evidence.measure.operators import Session, Timing, Trial, attentions, blocks, products, streams
+from costmodel.evidence.measure.stopwatch import Stopped, clock_under_load, torch_module
+
+# What is measured, and the share of the time that may be over behind it.
+PARTS: tuple[tuple[Callable[[Session], Iterator[Trial]], float], ...] = (
+    (products, 0.45),
+    (attentions, 0.7),
+    (streams, 0.8),
+    (blocks, 1.0),
+)
+LACKED_TIME = "would take"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Rows of the table, and whether somebody asked to end before the last."""
+
+    rows: list[dict[str, Any]]
+    stopped: bool
+
+
+def measured(session: Session) -> Measured:
+    """Every operation of the spread as a row of the table, those that were skipped with the reason."""
+    device, rows = session.device, []
+    noted = {
+        "mp": 1,
+        "kind": "processor" if device.is_processor else "gpu",
+        "driver": device.driver,
+        "torch": device.torch,
+        "clock_mhz": clock_under_load(device.kind),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+    }
+    began = time.monotonic()
+    try:
+        for part, share in PARTS:
+            for timing in _timed(part(session), began + share * session.seconds):
+                session.tell(f"{timing.op} {timing.skipped or f'{timing.fwd_us:,.0f} us'}")
+                rows.append({"gpu": device.name, **asdict(timing), **noted})
+    except Stopped:
+        return Measured(rows, stopped=True)
+    return Measured(rows, stopped=False)
+
+
+def _timed(trials: Iterator[Trial], until: float) -> Iterator[Timing]:
+    """The trials of a part from the least work on; what would take longer than is left is skipped."""
+    pace = 0.0
+    for trial in sorted(trials, key=lambda trial: trial.work):
+        began = time.monotonic()
+        expected = pace * trial.work
+        if expected > max(until - began, 0.0):
+            yield replace(trial.shape, skipped=f"{LACKED_TIME} {expected:.1f} s, longer than is left")
+            continue
+        timing = _tried(trial)
+        if not timing.skipped:
+            pace = (time.monotonic() - began) / trial.work
+        yield timing
+
+
+def _tried(trial: Trial) -> Timing:
+    """The times of a trial, or why PyTorch does not run it here."""
+    torch = torch_module()
+    try:
+        return trial.timed(trial.shape)
+    except torch.cuda.OutOfMemoryError:
+        reason = "out of memory"
+    except RuntimeError as error:
+        reason = f"PyTorch: {(str(error).splitlines() or [''])[0]}"
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return replace(trial.shape, skipped=reason)
+
+
+def named(rows: list[dict[str, Any]], gpu: str | None) -> list[dict[str, Any]]:
+    """The rows under a name of the user's own."""
+    return [row | {"gpu": gpu} for row in rows] if gpu else rows

@@ -1,0 +1,164 @@
+"""Timing of PyTorch operations: warmed up, with operands that were not just used, by the median of repeats."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from costmodel.ground.errors import Place, fail
+
+COPIES_OVER_CACHE = 3.0
+MOST_COPIES, COPIES_ON_A_PROCESSOR = 64, 2
+CACHE = 256e6  # behind the L2 of MI300X, the largest of any accelerator in hardware/accelerators
+LEAD, MOST_LEADS = 4096, 64
+LOAD, LOADED = 16384, 1.5
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where is measured, and what is noted about it."""
+
+    name: str
+    kind: str
+    driver: str
+    torch: str
+
+    @property
+    def is_processor(self) -> bool:
+        """Whether the figures are those of a CPU."""
+        return self.kind == "cpu"
+
+
+class Stopped(Exception):
+    """Somebody asked to end."""
+
+
+def torch_module() -> Any:
+    """PyTorch, or a fault that says how to get it."""
+    try:
+        import torch
+    except ImportError:
+        hint = "pip install 'llm-costmodel[measure]'"
+        raise fail("C009", "measure needs PyTorch, which is not installed", Place("command line"), hint) from None
+    return torch
+
+
+def device(kind: str | None) -> Device:
+    """The device asked for, else a GPU if there is one, else the processor."""
+    torch = torch_module()
+    gpu = bool(torch.cuda.is_available())
+    kind = kind or ("cuda" if gpu else "cpu")
+    if kind == "cuda" and not gpu:
+        raise fail("C009", "PyTorch finds no GPU", Place("command line"), "--device cpu measures the processor")
+    if kind == "cpu":
+        import platform
+
+        return Device(platform.processor() or platform.machine(), kind, "", str(torch.__version__))
+    rocm = torch.version.hip
+    driver = f"ROCm {rocm}" if rocm else _asked(torch, "driver_version")
+    return Device(torch.cuda.get_device_name(), kind, driver, str(torch.__version__))
+
+
+def _asked(torch: Any, field: str) -> str:
+    """What nvidia-smi says of the GPU in use; nothing where it is not there or does not know."""
+    uuid = str(getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", ""))
+    which = f"GPU-{uuid.removeprefix('GPU-')}" if uuid else "0"
+    asked = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader,nounits", f"--id={which}"]
+    try:
+        return subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def clock_under_load(kind: str) -> float | None:
+    """MHz of the multiprocessors while they multiply; None where nobody says."""
+    if kind == "cpu":
+        return None
+    torch = torch_module()
+    with contextlib.suppress(RuntimeError):  # a part too small for it, which has too little memory
+        operand = torch.randn(LOAD, LOAD, device=kind, dtype=torch.bfloat16)
+        seconds = _seconds_of_product(torch, operand)
+        for _ in range(math.ceil(LOADED / seconds)):
+            operand @ operand
+        clock = _clock(torch)
+        torch.cuda.synchronize()
+        return clock
+    return None
+
+
+def _clock(torch: Any) -> float | None:
+    """By NVML or AMD's SMI where their Python packages are installed, else by nvidia-smi."""
+    with contextlib.suppress(Exception):
+        return float(torch.cuda.clock_rate())
+    with contextlib.suppress(ValueError):
+        return float(_asked(torch, "clocks.sm"))
+    return None
+
+
+def _seconds_of_product(torch: Any, operand: Any) -> float:
+    """Time of a square product on the GPU, its first call apart."""
+    operand @ operand
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    operand @ operand
+    torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def copies(nbytes: float, kind: str = "cuda") -> int:
+    """How many sets of operands to go round, so that none is still in a cache when its turn comes again."""
+    most = COPIES_ON_A_PROCESSOR if kind == "cpu" else MOST_COPIES
+    return int(min(most, max(2.0, -(-COPIES_OVER_CACHE * CACHE // max(nbytes, 1.0)))))
+
+
+class Stopwatch:
+    """Times calls on a device.
+
+    A GPU is kept busy while the host hands it what is timed: small kernels would else show the time of the host.
+    """
+
+    def __init__(self, kind: str, stopped: Callable[[], bool] = lambda: False) -> None:
+        self._kind, self._stopped, self._torch = kind, stopped, torch_module()
+        if kind != "cpu":
+            self._lead = self._torch.randn(LEAD, LEAD, device=kind, dtype=self._torch.bfloat16)
+            self._lead_time = _seconds_of_product(self._torch, self._lead)
+
+    def median_time(self, calls: Sequence[Callable[[], object]], repeats: int) -> float:
+        """Seconds of one call: every call once to warm up, then the median over `repeats` rounds of all of them."""
+        self._run(calls)
+        if self._kind == "cpu":
+            rounds = [self._run(calls) for _ in range(repeats)]
+        else:
+            self._torch.cuda.synchronize()
+            leads = min(MOST_LEADS, math.ceil(self._run(calls) / self._lead_time) + 1)
+            rounds = [self._on_gpu(calls, leads) for _ in range(repeats)]
+        return statistics.median(rounds) / len(calls)
+
+    def _run(self, calls: Sequence[Callable[[], object]]) -> float:
+        """Seconds in which the host makes the calls."""
+        began = time.perf_counter()
+        for call in calls:
+            if self._stopped():
+                raise Stopped
+            call()
+        return time.perf_counter() - began
+
+    def _on_gpu(self, calls: Sequence[Callable[[], object]], leads: int) -> float:
+        """Seconds between two events; a call before the first brings ranks of a collective together."""
+        cuda = self._torch.cuda
+        start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+        cuda.synchronize()
+        for _ in range(leads):
+            self._lead @ self._lead
+        calls[-1]()
+        start.record()
+        self._run(calls)
+        end.record()
+        cuda.synchronize()
+        return float(start.elapsed_time(end)) / 1e3

@@ -1,0 +1,111 @@
+"""What a row of a table says of experts: its layers, how they are cut, how tokens get to them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.schemas.model import Layers
+from costmodel.documents.schemas.stack import ExpertKernels, Stack
+from costmodel.equations.parallelism.counts import repeated
+from costmodel.estimate.training.parallelism.pipeline.layer_split import layer_count
+from costmodel.evidence.validate.imputation import Filling
+from costmodel.evidence.validate.known_models import known_model, with_experts
+from costmodel.evidence.validate.layouts import Layout
+from costmodel.exchange.tables.csv_cells import Row
+
+_CAPACITY = re.compile(r"capacity factor (\d+(\.\d+)?)")
+_NO_PREDICTION = re.compile(r"\b(?:w/o|without|no) MTP\b", re.IGNORECASE)
+_DROPPED = re.compile(r"(?<!\bno )token[-_ ]?drop(?!\w*=(?:false|off|no|0))")
+_CUTS_APART = "Megatron-Bridge"
+MOST_APART = 64  # ranks that share the experts, the most in published runs
+
+
+def has_experts(row: Row) -> bool:
+    """Whether the model of a row has any."""
+    return row.text("arch").lower() == "moe" or (row.number("n_experts") or 0) > 0
+
+
+def expert_layers(filling: Filling, shelf: Shelf, dense: dict[str, Any]) -> dict[str, Any]:
+    """The layers of a row with experts, those without first; what no column says as the shipped model has it."""
+    row, known = filling.row, known_model(filling, shelf)
+    layers, plain = row.number("layers") or 0.0, row.number("n_dense_layers") or 0.0
+    found: dict[str, Any] = {}
+    if known is not None and layers == layer_count(known):
+        if known.prediction is not None and not _NO_PREDICTION.search(row.text("notes")):
+            filling.put("mtp", known.prediction.depth)
+            found["prediction"] = known.prediction.model_dump(exclude_none=True)
+        return found | {"layers": [kind.model_dump(exclude_none=True) for kind in known.layers]}
+    kind, shape = with_experts(known) if known else None, dict(dense)
+    mixer = {"attention": shape.pop("attention")}
+    if kind is not None and kind.latent is not None:
+        mixer = {"latent": kind.latent.model_dump(exclude_none=True)}
+    feeding = shape.pop("mlp")
+    experts: dict[str, Any] = {
+        "count": row.number("n_experts"),
+        "top_k": row.number("topk"),
+        "ffn_hidden": filling.number("moe_ffn", feeding["ffn_hidden"]),
+        "gated": feeding["gated"],
+    }
+    experts |= _shared(filling, kind, experts)
+    found["layers"] = [{**shape, **mixer, "count": layers - plain, "experts": experts}]
+    if plain:
+        found["layers"].insert(0, {**shape, **mixer, "count": plain, "leading": True, "mlp": feeding})
+    return found
+
+
+def _shared(filling: Filling, kind: Layers | None, experts: dict[str, Any]) -> dict[str, Any]:
+    """The shared experts and where tokens may go: as the shipped model has it, else as many of the routed width."""
+    shared = filling.row.number("n_shared_experts") or 0.0
+    if kind is not None and kind.experts is not None:
+        said = kind.experts.model_dump(exclude_none=True)
+        names = ("shared", "shared_gate", "router_bias", "groups", "group_limit")
+        return {name: said[name] for name in names if name in said}
+    if not shared:
+        return {}
+    width = float(repeated(shared, experts["ffn_hidden"]))
+    return {"shared": {"ffn_hidden": width, "gated": experts["gated"]}}
+
+
+def expert_degrees(filling: Filling, layout: Layout) -> dict[str, float]:
+    """How the experts are cut: as stated, else of every expert as Megatron cuts it, and spread as far as they go."""
+    row = filling.row
+    if not has_experts(row):
+        return {}
+    ep, etp = row.number("ep"), row.number("etp")
+    if etp is None:
+        divides = layout.in_stage % (layout.tp * (ep or 1.0)) == 0
+        etp = filling.put("etp", layout.tp if divides and _CUTS_APART not in row.text("framework") else 1.0)
+    if ep is None:
+        count, ranks = row.number("n_experts") or 1.0, layout.in_stage / etp
+        fitting = [many for many in range(1, MOST_APART + 1) if count % many == 0 and ranks % many == 0]
+        ep = filling.put("ep", 1.0 if filling.sharded() else float(max(fitting, default=1)))
+    return {"ep": ep, "etp": etp}
+
+
+def expert_assumptions(filling: Filling, stack: Stack) -> dict[str, Any]:
+    """Tokens dropped over a capacity or none and how they are sent."""
+    row, notes = filling.row, filling.row.text("notes")
+    if not has_experts(row) or stack.experts is None:
+        return {}
+    capacity = _CAPACITY.search(notes)
+    dropped = capacity is not None or _DROPPED.search(filling.said) is not None
+    said: dict[str, Any] = {}
+    if dropped:
+        said["capacity"] = float(capacity[1]) if capacity else 1.0
+    else:
+        said["imbalance"] = filling.put("imbalance", 1.0)
+    said["deduplicated"] = _deduplicated(filling, stack.experts, dropped=dropped)
+    if "moe_a2a_overlap" not in filling.features():
+        return {"experts": said}
+    return {"experts": said, "overlap": {"ep": filling.put("overlap.ep", stack.overlap.dp)}}
+
+
+def _deduplicated(filling: Filling, kernels: ExpertKernels, *, dropped: bool) -> bool:
+    """Whether a token goes to a place once: only the plain all-to-all can drop tokens."""
+    features = filling.features().lower()
+    if any(name in features for name in ("deepep", "hybridep")):
+        return True
+    plain = dropped or "alltoall" in features or filling.by_recipe
+    return filling.put("deduplicated", kernels.deduplicated and not plain)

@@ -1,0 +1,218 @@
+"""Cells of a measured run that nobody stated, filled by stated rules; every row says which of its cells were."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Literal, TypeVar
+
+from costmodel.documents.reader.accelerator_aliases import accelerator_named
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.schemas.stack import Stack
+from costmodel.evidence.validate.launch_defaults import launch_says
+from costmodel.evidence.validate.spelling import DELAYED, OPEN, precision_of
+from costmodel.exchange.tables.csv_cells import Row
+
+T = TypeVar("T", str, float, bool)
+
+RULES = {
+    "accelerator": "from the name of the gpu and gpu_mem_gb; an A100 of unsaid memory has 80 GB, a V100 16",
+    "stack": "the one that framework, or else source, names in other words; fully sharded data parallel of PyTorch by "
+    "year, 1 until 2023, else 2; all other software as Megatron, by year until 2022",
+    "year": "2022 for BigScience, else that of the source's arXiv number, else 2024",
+    "gpus": "tp · cp · pp · dp",
+    "gpus_per_node": "as the node of that accelerator has them",
+    "nic_gbps_per_gpu": "as the node of that accelerator has it",
+    "precision": "bf16, on parts without it fp16, where the source leaves it open; fp8 of no recipe is the stack's "
+    "own, fp8-row where features name it",
+    "ffn": "the shipped model's, see shape; else moe_ffn, or of an MLP that is not gated 4 · hidden",
+    "kv_heads": "the shipped model's, see shape; else as many as heads, one of MQA",
+    "head_dim": "the shipped model's, see shape; else hidden / heads",
+    "vocab": "the shipped model's, see shape; else 50257 (GPT-2), of gated models 32000 (Llama)",
+    "glu": "the shipped model's, see shape; else not gated",
+    "tied_embeddings": "the shipped model's, see shape; else tied until 2022 where the MLP is not gated",
+    "n_experts": "the shipped model's, see shape",
+    "topk": "the shipped model's, see shape",
+    "fsdp": "with torchtitan and all software named FSDP but Megatron's",
+    "tp": "what dp, pp and cp leave of gpus; 1 under fully sharded data parallel",
+    "pp": "what dp, tp and cp leave of gpus; 1 under fully sharded data parallel",
+    "cp": "what dp, tp and pp leave of gpus; 1 where one of them is not stated either",
+    "global_batch": "micro_batch · dp · grad_accum",
+    "dp_replicate": "dp over the group of FSDP or ZeRO 1 that is named, if that divides it; one node shards where "
+    "features say HSDP",
+    "micro_batch": "global_batch / (dp · grad_accum); else 1 with a pipeline, without one about 4096 tokens "
+    "for each rank of tp, of a model with experts for all of them",
+    "vp": "1 without a pipeline, with DeepSpeed's or one named 1F1B, or where neither column nor schedule tells of it; "
+    "else the most chunks, up to 8 (2 until 2021), that divide the layers of the fullest stage and leave none but the "
+    "ends empty, where pp divides the micro-batches; of an interleaved schedule 2 at least",
+    "schedule": "1F1B, interleaved where vp is more than 1; of HAI-LLM DualPipe, where pp is even, divides the "
+    "layers and there are twice as many micro-batches",
+    "stages": "even; else one layer fewer at both ends, or at the last, if that divides; else the first take the rest; "
+    "with NeMo and Megatron-Bridge chunks are full but for the last and, if that is not enough, the first",
+    "zero_stage": "that of ZeRO the software names; under fully sharded data parallel 3, with a pipeline 2; else the "
+    "stack's default",
+    "seq_parallel": "the stack's default",
+    "recompute": "the stack's default; of DeepSeek-V3 what the recipes of NeMo or Megatron-Bridge have; in "
+    "dgxc-benchmarking what its launch scripts have for DeepSeek-V3, MaxText and Pax",
+    "gradients": "the stack's default; fp16 of fp16 runs until 2021 and with DeepSpeed, bf16 of NeMo and "
+    "Megatron-Bridge, and of runs from 2023 on whose software nobody names; in fp16 runs fp16 for bf16",
+    "loss": "2 B a logit with Megatron-Bridge, whose recipes take the fused loss of Transformer Engine",
+    "fp8_param_gather": "on in fp8 and mxfp8 runs of NeMo and Megatron-Bridge: no 16-bit weights are kept",
+    "shape": "as the shipped model whose name the row's begins with, where every cell of the shape that is stated "
+    "agrees: those that are empty, shared experts, latent attention, groups, and where all its layers are there "
+    "windows too; of a dense one also positions, norms and biases, which no column says",
+    "low_precision": "with software whose stack has no fp8, as torchtitan has it",
+    "mtp": "multi-token prediction as in that model, where all its layers are there and no note says without",
+    "moe_ffn": "the shipped model's, see shape; else ffn",
+    "ep": "1 under fully sharded data parallel, else the most ranks up to 64 that divide experts and stage",
+    "etp": "1 with Megatron-Bridge, else tp, as Megatron-Core takes it, where ep · tp divides the stage",
+    "compile": "false with torchtitan, which compiles when told to",
+    "kernel": "flash attention without a version by year, 1 until 2023, else 2, where the stack has none; unfused in "
+    "Pax/JAX without Transformer Engine, where nothing fused is named; what no rule knows is the stack's",
+    "features": "of experts with Megatron-Bridge, where no recipe is known, as those of that release have it for the "
+    "model, accelerator and precision: the dispatcher, tokens sent beside compute, a graph that holds the experts; in "
+    "dgxc-benchmarking of DeepSeek-V3 in NeMo tokens dropped, in its 25.05 on Blackwell attention that is not fused, "
+    "of Pax the ranks that share one copy",
+    "imbalance": "1, tokens spread evenly over experts",
+    "deduplicated": "where features name DeepEP or HybridEP; not where they name the plain all-to-all, tokens are "
+    "dropped or a known recipe names neither; else as the stack does it",
+    "overlap.ep": "as of data parallelism where features name it, else the stack's",
+    "flops_convention": "model FLOP with full attention",
+}
+
+BY_RECIPE = ("NeMo", "Megatron-Bridge")
+UNSAID, LAST_OF_2021, LAST_UNFUSED = 2024.0, 2021, 2022
+USUAL_TOKENS = 4096.0
+_GRAPHED = re.compile(r"full_iteration|cuda_graph\w*=local(?!:\[[^]])")  # a list of scopes leaves the experts out
+_ZERO = re.compile(r"\bzero[\s_-]?(?:stage[\s_-]?)?([0-3])\b")
+_RECIPE = re.compile(r"\brecipe \S+@")
+_ARXIV = re.compile(r"\b(\d\d)(0[1-9]|1[0-2])\.\d{4,5}\b")
+
+
+class Filling:
+    """The cells of one row, and what was put into those that were empty."""
+
+    def __init__(self, row: Row, shelf: Shelf) -> None:
+        self.row = row
+        self.shelf = shelf
+        self.filled: dict[str, str] = {}
+
+    def put(self, name: str, value: T) -> T:
+        """A value nobody stated."""
+        self.filled[name] = f"{value:g}" if isinstance(value, float) else str(value).lower()
+        return value
+
+    def infer(self, name: str, value: float) -> float:
+        """A value that the other cells leave no choice in, from now on as if it were stated."""
+        self.row = replace(self.row, cells={**self.row.cells, name: value})
+        return self.put(name, value)
+
+    def number(self, name: str, default: float) -> float:
+        """The cell, or the default."""
+        value = self.row.number(name)
+        return self.put(name, default) if value is None else value
+
+    def flag(self, name: str, default: bool) -> bool:
+        """The cell, or the default."""
+        value = self.row.flag(name)
+        return self.put(name, default) if value is None else value
+
+    def accelerator(self) -> str:
+        """The document of what the run ran on; empty when the gpu has no known name."""
+        stated, memory = self.row.text("accelerator"), self.row.number("gpu_mem_gb")
+        known = accelerator_named(stated or self.row.text("gpu"), memory, self.shelf)
+        return self.put("accelerator", known) if known and known != stated else known
+
+    def features(self) -> str:
+        """The cell; where no recipe was matched, what that release has for the model."""
+        stated = self.row.text("features")
+        if stated or self.by_recipe:
+            return stated
+        switched = self._launch_says("features")
+        return self.put("features", switched) if switched else ""
+
+    @property
+    def said(self) -> str:
+        """Features and notes, in small letters."""
+        return f"{self.features()};{self.row.text('notes')}".lower()
+
+    @property
+    def graphed(self) -> bool:
+        """Whether a graph holds whole layers, experts too, so that the host issues next to nothing."""
+        return _GRAPHED.search(self.said) is not None
+
+    @property
+    def by_recipe(self) -> bool:
+        """Whether notes name the recipe of the run, so that features left empty are off."""
+        return _RECIPE.search(self.row.text("notes")) is not None
+
+    def recompute(self, stack: Stack) -> str:
+        """The cell; what the recipe of that model has; the stack's default."""
+        return self.row.text("recompute") or self.put("recompute", self._launch_says("recompute") or stack.recompute[0])
+
+    def _launch_says(self, column: Literal["features", "recompute"]) -> str:
+        software, model = map(self.row.text, ("framework", "model_name"))
+        return launch_says(column, software, model, self.accelerator(), precision_of(self.row), self.shelf)
+
+    def sharded(self) -> bool:
+        """Whether it is fully sharded data parallel: the cell, or as the software is named."""
+        stated, framework = self.row.flag("fsdp"), self.row.text("framework").lower()
+        if stated is not None:
+            return stated
+        named = "torchtitan" in framework or ("fsdp" in framework and "megatron" not in framework)
+        return self.put("fsdp", named) if named else False
+
+    def zero(self, stack: Stack) -> float:
+        """The cell; the stage that framework or features name; where all is sharded 3, of a pipeline 2, which gathers
+        weights once; the stack's default, that of a pipeline in one.
+        """
+        named = _ZERO.search(f"{self.row.text('framework')} {self.row.text('features')}".lower())
+        stages = self.row.number("pp") or 1.0
+        usual = float(stack.zero_with(stages)[0]) if not self.sharded() else 3.0 if stages == 1 else 2.0
+        return self.number("zero_stage", float(named[1]) if named else usual)
+
+    def year(self) -> int:
+        """Of the software."""
+        stated = self.row.number("year")
+        if stated is not None:
+            return int(stated)
+        source = self.row.text("source")
+        if "BigScience" in source:
+            return int(self.put("year", 2022.0))
+        number = _ARXIV.search(source)
+        return int(self.put("year", 2000.0 + float(number[1]) if number else UNSAID))
+
+    def precision(self, stack: Stack) -> str:
+        """The cell; fp8 alone is scaled as the stack does it."""
+        named, features = precision_of(self.row), self.row.text("features")
+        if named != "fp8" and "float8" not in features:
+            return "fp8" if named == DELAYED else named
+        if "rowwise" in features:
+            return "fp8-row"
+        return stack.low_precision.recipes[0] if stack.low_precision else "fp8"
+
+    @property
+    def told(self) -> str:
+        """Where the software is named."""
+        return f"{self.row.text('framework')} {self.row.text('source')}"
+
+    def by_nvidia(self) -> bool:
+        """Whether a recipe of NeMo or Megatron-Bridge ran; dgxc-benchmarking's are, unless they name other software."""
+        named = any(name in self.told for name in BY_RECIPE)
+        return named or (not self.row.text("framework") and "dgxc-benchmarking" in self.told)
+
+    def gradients(self, stack: Stack, precision: str) -> str:
+        """The type of gradients, where features or notes name it."""
+        default: str = stack.gradients
+        said = f"{self.row.text('features')} {self.row.text('notes')}"
+        named = next((kind for kind in ("fp32", "fp16", "bf16") if f"{kind} grad" in said), None)
+        framework, told = self.row.text("framework"), self.told
+        whole = any(name in told for name in ("DeepSpeed", "GPT-NeoX")) or self.year() <= LAST_OF_2021
+        if precision_of(self.row) in ("fp16", OPEN) and whole:
+            default = "fp16"
+        unnamed = stack.name == "megatron-core" and not framework and "megatron" not in told.lower()
+        if unnamed or self.by_nvidia():
+            default = "bf16"
+        if default == "bf16" and precision == "fp16":
+            default = "fp16"
+        return named or self.put("gradients", default)

@@ -1,0 +1,106 @@
+"""The shipped model that the name of a row means, for what no column says."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.hub_names import squeezed
+from costmodel.documents.schemas.model import Layers, Model
+from costmodel.estimate.training.parallelism.pipeline.layer_split import layer_count
+from costmodel.evidence.validate.imputation import Filling
+from costmodel.exchange.tables.csv_cells import Row
+
+_UNSAID = ("positions", "norm", "embedding_norm")
+_FLAGS = ("glu", "tied_embeddings")
+
+
+def completed(row: Row, shelf: Shelf) -> tuple[Row, dict[str, str]]:
+    """A row with the empty cells of its shape as the shipped model of its name has them, where all others agree; and
+    which they are.
+    """
+    model = _named(row, shelf)
+    if model is None or (model.has_experts and row.text("arch").lower() == "dense"):
+        return row, {}
+    shape = _shape(model)
+    alike = row.number("heads") if row.text("attention").lower() == "mha" else row.number("kv_heads")
+    stated = {name: row.number(name) for name in shape} | {"kv_heads": alike}
+    if any(stated[name] not in (None, value) for name, value in shape.items()):
+        return row, {}
+    known = {name: value for name, value in shape.items() if row.number(name) is None}
+    told = {name: str(bool(value)).lower() if name in _FLAGS else f"{value:g}" for name, value in known.items()}
+    return replace(row, cells={**row.cells, **known}), told | ({"shape": model.name} if known else {})
+
+
+def _shape(model: Model) -> dict[str, float]:
+    """The cells of a model's shape that all its layers agree in."""
+    shape: dict[str, set[float]] = {"hidden": {model.hidden}, "vocab": {model.vocab}, "tied_embeddings": {model.tied}}
+    for kind in model.layers:
+        if kind.attention is not None:
+            shape.setdefault("kv_heads", set()).add(kind.attention.kv_heads)
+            shape.setdefault("head_dim", set()).add(kind.attention.head_dim)
+        if kind.mlp is not None:
+            shape.setdefault("ffn", set()).add(kind.mlp.ffn_hidden)
+        if (feed := kind.mlp or kind.experts) is not None:
+            shape.setdefault("glu", set()).add(feed.gated)
+        if (experts := kind.experts) is not None:
+            cells = {"n_experts": experts.count, "topk": experts.top_k, "moe_ffn": experts.ffn_hidden}
+            for name, value in cells.items():
+                shape.setdefault(name, set()).add(value)
+    return {name: values.pop() for name, values in shape.items() if len(values) == 1}
+
+
+def known_model(filling: Filling, shelf: Shelf) -> Model | None:
+    """The shipped model with experts of that name, where width, experts and choice of them are the row's."""
+    model = _named(filling.row, shelf)
+    kind = with_experts(model) if model is not None else None
+    if model is None or kind is None or kind.experts is None:
+        return None
+    experts, row = kind.experts, filling.row
+    asked = [row.number(name) for name in ("hidden", "n_experts", "topk", "moe_ffn")]
+    if asked != [model.hidden, experts.count, experts.top_k, experts.ffn_hidden]:
+        return None
+    filling.put("shape", model.name)
+    return model
+
+
+def known_dense(filling: Filling, shelf: Shelf, dense: dict[str, Any]) -> dict[str, Any]:
+    """What no column says of a dense row, as the shipped model of its name has it, where these layers are its."""
+    row = filling.row
+    model, layers = _named(row, shelf), row.number("layers")
+    if model is None or model.has_experts or (len(model.layers) > 1 and layers != layer_count(model)):
+        return {}
+    widths = {"hidden": row.number("hidden"), "ffn": dense["mlp"]["ffn_hidden"], "glu": dense["mlp"]["gated"]}
+    widths |= {"kv_heads": dense["attention"]["kv_heads"], "head_dim": row.number("head_dim")}
+    if any(widths.get(name) not in (None, value) for name, value in _shape(model).items()):
+        return {}
+    filling.put("shape", model.name)
+    kinds = [kind.model_dump(exclude_none=True) for kind in model.layers]
+    if len(kinds) == 1:
+        kinds[0]["count"] = layers
+    return {name: getattr(model, name) for name in _UNSAID} | {"layers": kinds}
+
+
+def with_experts(model: Model) -> Layers | None:
+    """The layers of a model that have experts."""
+    return next((kind for kind in model.layers if kind.experts is not None), None)
+
+
+def _named(row: Row, shelf: Shelf) -> Model | None:
+    """The shipped model whose name the row's begins with, whatever is between its letters and figures, and whose
+    attention has as many heads.
+    """
+    name = _name(squeezed(row.text("model_name")), shelf.names("model"))
+    model: Model | None = shelf.document("model", name) if name else None
+    if model is None:
+        return None
+    heads = {core.heads for kind in model.layers for core in (kind.attention, kind.latent) if core is not None}
+    return model if row.number("heads") in heads else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _name(said: str, known: frozenset[str]) -> str:
+    """The longest of these names that this one begins with."""
+    return max((name for name in known if said.startswith(squeezed(name))), key=len, default="")

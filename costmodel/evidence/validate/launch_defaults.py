@@ -1,0 +1,41 @@
+"""What recipes and launch scripts switch on, for runs whose table does not say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.hub_names import squeezed
+from costmodel.documents.schemas.release import Launch, Releases
+
+_RELEASE = r" v?(\d\d\.\d\d(?:\.\d\d)?)"
+
+
+def launch_says(
+    column: Literal["features", "recompute"], software: str, model: str, accelerator: str, precision: str, shelf: Shelf
+) -> str:
+    """What the first launch that fits says in that column; nothing where none does."""
+    for launch, release in _launches(column, software, shelf):
+        placed = not launch.accelerators or accelerator in launch.accelerators
+        of = squeezed(model).startswith(squeezed(launch.model))
+        if of and placed and _between(launch, release) and launch.precision in (None, precision):
+            return launch.says
+    return ""
+
+
+def _launches(column: str, software: str, shelf: Shelf) -> Iterator[tuple[Launch, str]]:
+    """The launches of that software, each with the release that is named behind it, if one is."""
+    for name in sorted(shelf.names("release")):
+        document: Releases = shelf.document("release", name)
+        for launched in document.launches:
+            named = re.search(f"{re.escape(launched.software)}(?:{_RELEASE})?", software)
+            if named:
+                yield from ((launch, named[1] or "") for launch in getattr(launched, column))
+
+
+def _between(launch: Launch, release: str) -> bool:
+    """Whether a release is among those of a launch, the patches of the last among them."""
+    first, last = launch.first or "", launch.last
+    return first <= release and (last is None or release[: len(last)] <= last)

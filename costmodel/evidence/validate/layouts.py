@@ -1,0 +1,116 @@
+"""How the ranks, layers and sequences of a measured run were dealt: as stated, and where not by stated rules."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from costmodel.documents.schemas.stack import Stack
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import LOOPED, fewest_micro_batches, is_later
+from costmodel.evidence.validate.imputation import LAST_OF_2021, Filling
+from costmodel.evidence.validate.skip_reasons import Refused, illegal, needed
+
+DEGREES = ("tp", "pp", "cp", "dp")
+_GROUP = re.compile(r"(?:FSDP group|zero1_group)=([1-9]\d*)")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The degrees of a row."""
+
+    ranks: float
+    tp: float
+    pp: float
+    dp: float
+    cp: float
+
+    @property
+    def in_stage(self) -> float:
+        """Ranks of a pipeline stage."""
+        return float(divided(self.ranks, self.pp))
+
+
+def layout_of(filling: Filling) -> Layout:
+    """The degrees: one that is not stated is what the others leave of the ranks, dp before any."""
+    row = filling.row
+    ranks, dp = row.number("gpus"), row.number("dp")
+    unsaid = [name for name in DEGREES if row.number(name) is None]
+    left = "" if ranks is None else "dp" if dp is None else next(iter(unsaid), "")
+    unknown = [name for name in unsaid if name in ("tp", "pp")]
+    alone = filling.sharded() or (dp is not None and dp == ranks)
+    if not alone and set(unknown) - {left}:
+        raise Refused("V006", f"{', '.join(unknown)} empty")
+    if ranks is None:
+        next(needed(row, "dp"))
+    degrees = {name: filling.number(name, 1.0) for name in DEGREES if name != left}
+    whole = math.prod(degrees.values())
+    if ranks is None:
+        ranks = filling.infer("gpus", whole)
+    if left:
+        if not (ranks / whole).is_integer():
+            raise illegal("L001")
+        degrees[left] = filling.infer(left, ranks / whole) if left != "dp" else ranks / whole
+    return Layout(ranks, **degrees)
+
+
+def micro_batch(filling: Filling, global_batch: float, dp: float, usual: float) -> float:
+    """The cell; else what accumulation leaves; else the rule's, reduced until the batch is a whole number of them."""
+    row = filling.row
+    stated, accumulated = row.number("micro_batch"), row.number("grad_accum")
+    if stated is not None:
+        return stated
+    share = global_batch / dp
+    if accumulated is not None and (share / accumulated).is_integer():
+        return filling.put("micro_batch", share / accumulated)
+    wanted = max(1.0, float(round(usual)))
+    while wanted > 1 and not (share / wanted).is_integer():
+        wanted -= 1
+    return filling.put("micro_batch", wanted)
+
+
+def replicas(filling: Filling, dp: float) -> float:
+    """Replicas of the shards: as the group of FSDP or ZeRO 1 that is named leaves them, else one."""
+    features, node = filling.features(), filling.row.number("gpus_per_node")
+    named = _GROUP.search(f"{features} {filling.row.text('notes')}")
+    group = float(named[1]) if named else node if "HSDP" in features and node else dp
+    if group >= dp:
+        return 1.0
+    return filling.put("dp_replicate", 1.0 if dp % group else dp / group)
+
+
+def chunks(filling: Filling, stack: Stack, layers: float, pp: float, count: float, *, schedule: str) -> float:
+    """Model chunks per rank: the cell, or the most that divide a stage's layers where pp divides the micro-batches."""
+    stated = filling.row.number("vp")
+    if pp == 1:
+        return 1.0 if stated in (None, 1.0) else filling.put("vp", 1.0)
+    if stated is not None:
+        return stated
+    most = 2 if filling.year() <= LAST_OF_2021 else 8
+    fullest = math.ceil(layers / pp)
+    told = schedule in LOOPED or (not schedule and "vp" in filling.row.written)
+    fit = told and "interleaved" in stack.schedules and math.fmod(count, pp) == 0
+    filled = [v for v in range(2, most + 1) if fit and fullest % v == 0 and float(repeated(pp, v)) <= layers + 2]
+    return filling.put("vp", float(max(filled, default=2 if schedule in LOOPED else 1)))
+
+
+def usual_schedule(filling: Filling, stack: Stack, layers: float, pp: float, count: float) -> str:
+    """The schedule of a pipeline that nobody names: the stack's first, DualPipe of HAI-LLM, where it can run."""
+    usual = stack.schedules[0]
+    enough = bool(count >= fewest_micro_batches(usual, pp))
+    can = pp % 2 == 0 and layers % pp == 0 and enough and filling.row.number("vp") is None
+    return filling.put("schedule", usual) if is_later(usual) and can else "1f1b"
+
+
+def split(filling: Filling, layers: float, chunks: float) -> str:
+    """How the layers went to the stages, which no table says."""
+    if layers % chunks == 0:
+        return "even"
+    if (layers + 2) % chunks == 0:
+        return filling.put("stages", "lighter-ends")
+    if (layers + 1) % chunks == 0:
+        return filling.put("stages", "lighter-last")
+    missing = -layers % chunks
+    full = filling.by_nvidia() and missing < 2 * math.ceil(layers / chunks)
+    return filling.put("stages", "full-chunks" if full else "spread")

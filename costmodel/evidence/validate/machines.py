@@ -1,0 +1,88 @@
+"""The machine of a measured run: nodes of an accelerator, as the row has them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.library import names
+from costmodel.documents.schemas.hardware import Accelerator, Fabric, FoundIn, Node
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.equations.run.economics import share
+from costmodel.evidence.validate.imputation import Filling
+from costmodel.ground.parsing import parse
+
+SOURCE = "a row of a table"
+
+
+def stand_of(shelf: Shelf, accelerator: str) -> FoundIn | None:
+    """The node that stands for an accelerator's: where its document names none, the first that holds it."""
+    document: Accelerator = shelf.document("accelerator", accelerator)
+    if document.found_in is not None:
+        return document.found_in
+    nodes = (name for name in sorted(names("node")) if shelf.document("node", name).accelerator == accelerator)
+    return next((FoundIn(node=name) for name in nodes), None)
+
+
+def cluster_of(filling: Filling, shelf: Shelf, accelerator: str, stand: FoundIn, ranks: float) -> dict[str, Any]:
+    """Nodes of that accelerator with as many in each, and the network, as the row has them."""
+    node: Node = shelf.document("node", stand.node)
+    each = filling.row.number("gpus_per_node")
+    if each is None and ranks > node.accelerators:
+        each = filling.put("gpus_per_node", float(node.accelerators))
+    each = min(each or node.accelerators, ranks)
+    if ranks % each:
+        each = float(math.gcd(int(each), int(ranks)))
+    rack = node.scale_up.domain > node.accelerators
+    return {
+        "node": {
+            "schema": "costmodel/node/v1",
+            "name": "row",
+            "title": f"{node.title}, as the row has it",
+            "provider": node.provider,
+            "accelerator": accelerator,
+            "accelerators": each,
+            "scale_up": _links(shelf, node, stand.fabric) | {"domain": node.scale_up.domain if rack else each},
+            "scale_out": _network(filling, shelf, node, each, alone=ranks <= each),
+            "host": node.host,
+            **_memory(node, each),
+        },
+        "nodes": ranks / each,
+    }
+
+
+def _links(shelf: Shelf, node: Node, fabric: str | None) -> dict[str, Any]:
+    """The links of a node, or those of a fabric in their place."""
+    written = node.scale_up.model_dump(exclude_none=True)
+    if fabric is None:
+        return written
+    links: Fabric = shelf.document("fabric", fabric)
+    paired = {"pair_bandwidth": links.bandwidth} if node.scale_up.pair_bandwidth is not None else {}
+    return written | {"fabric": fabric} | paired
+
+
+def _memory(node: Node, each: float) -> dict[str, Any]:
+    """The processors' memory of as many accelerators, where the node's is known."""
+    if node.memory is None:
+        return {}
+    part = divided(each, node.accelerators)
+    capacity, bandwidth = repeated(node.memory.capacity, part), repeated(node.memory.bandwidth, part)
+    return {"memory": {"capacity": f"{capacity:g} B", "bandwidth": f"{bandwidth:g} B/s", "source": SOURCE}}
+
+
+def _network(filling: Filling, shelf: Shelf, node: Node, each: float, *, alone: bool) -> dict[str, Any]:
+    """One port for each accelerator, of the row's rate or of the node's."""
+    fabric: Fabric = shelf.document("fabric", node.scale_out.fabric)
+    stated = filling.row.number("nic_gbps_per_gpu")
+    if stated is None:
+        port = divided(repeated(node.scale_out.nics, fabric.bandwidth), node.accelerators)
+        stated = float(share(port, parse("1 Gb/s", "B/s")))
+        if not alone:
+            filling.put("nic_gbps_per_gpu", stated)
+    return {"fabric": _fabric(fabric, f"{stated:g} Gb/s"), "nics": each, "source": SOURCE}
+
+
+def _fabric(fabric: Fabric, bandwidth: str) -> dict[str, Any]:
+    """A fabric of another rate."""
+    return fabric.model_dump(by_alias=True, exclude_none=True) | {"bandwidth": bandwidth, "sources": {}}

@@ -1,0 +1,182 @@
+"""What a measured cell is compared with: a step's time, a total of the memory ledger, or whether it fits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from costmodel.documents.schemas.scenario import FlopConvention
+from costmodel.equations.parallelism.counts import repeated
+from costmodel.equations.run.economics import run_time, tokens_per_step, work_time
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.error_band import memory_band
+from costmodel.estimate.training.flop_count import work_of_step
+from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
+from costmodel.estimate.training.predict import Answer
+from costmodel.evidence.validate.recompute_cells import told
+from costmodel.evidence.validate.rows import Modelled
+from costmodel.evidence.validate.skip_reasons import Refused
+from costmodel.exchange.tables.csv_cells import Row
+from costmodel.exchange.tables.run_table import MEMORIES, TIMES
+
+Quantity = Literal["time", "memory"]
+STATES = ("weights", "gradients", "optimizer")
+TOTALS: dict[str, Sequence[str]] = {
+    "memory_states": STATES,
+    "memory_allocated": ALLOCATED,
+    "memory_reserved": RESERVED,
+    "memory_peak": LINES,
+}
+FITS = "fits"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A measured figure beside ours, and of memory whether we say that it fits; a figure `fits` is 1 or 0."""
+
+    quantity: str
+    measured: float
+    predicted: float
+    low: float | None = None
+    high: float | None = None
+    called_fit: bool | None = None
+
+
+def quantity_of(columns: Sequence[str]) -> Quantity:
+    """What a table is about: time if it has any column of it, else memory."""
+    return "time" if set(TIMES) & set(columns) else "memory"
+
+
+def stated(row: Row, quantity: Quantity) -> None:
+    """Refuse a row that cannot be read, but for what it measured beside, or that measured nothing of the quantity."""
+    beside = MEMORIES if quantity == "time" else TIMES
+    unread = [fault for fault in row.faults if fault.place is None or fault.place.path not in beside]
+    if unread:
+        told = (f"{fault.place.path}: {fault.sentence}".removeprefix(": ") for fault in unread if fault.place)
+        raise Refused("V010", f"line {row.place.line}, {'; '.join(told)}")
+    if quantity == "memory" and row.text("kind") == "analytical":
+        raise Refused("V005", "the figure is analytical")
+    if quantity == "memory" and measured(row, quantity)[1] is None:
+        raise Refused("V005", f"{', '.join(MEMORIES)} empty, and micro_batch or recompute")
+    if quantity == "time" and all(name not in row.cells for name in TIMES):
+        raise Refused("V005", f"{', '.join(TIMES)} empty")
+
+
+def measured(row: Row, quantity: Quantity) -> tuple[str, float | None]:
+    """The figure of a row as far as it stands there without a model: what it is, and its value.
+
+    Of memory that is also that a run with stated micro-batch and recompute fitted, since it ran.
+    """
+    fits = row.flag("fits")
+    if quantity == "time":
+        return "step_time", row.number("step_time_s")
+    if fits is not None:
+        return FITS, float(fits)
+    value, metric = row.number("value_gb"), row.text("metric")
+    if value is None:
+        value, metric = row.number("peak_mem_gb"), row.text("mem_metric")
+    if value is None and ran(row):
+        return FITS, 1.0
+    return total_of(metric), None if value is None else value * 1e9
+
+
+def ran(row: Row) -> bool:
+    """Whether a row is a run of known micro-batch and recompute, so that it shows what fits."""
+    return any(name in row.cells for name in TIMES) and told(row)
+
+
+def outcome(row: Row, model: Modelled, quantity: Quantity) -> Outcome:
+    """The row's figure and ours."""
+    if quantity == "time":
+        costs = model.answer.evaluation.costs.row()
+        ends = (costs["step_time_low"], costs["step_time_high"])
+        found = Outcome("step_time", step_time(row, model), costs["step_time"], *ends)
+    else:
+        found = _memory(row, model.answer)
+    if not (math.isfinite(found.predicted) and math.isfinite(found.measured)):
+        raise Refused("V006", "cells too large to compute with")
+    return found
+
+
+def step_time(row: Row, model: Modelled) -> float:
+    """Measured time of a step: as stated, else from tokens a second, else from the FLOP the row's convention counts."""
+    seconds, tokens = row.number("step_time_s"), row.number("tokens_per_s_per_gpu")
+    if seconds is not None:
+        return seconds
+    setting = model.answer.setting
+    if tokens is not None:
+        step = tokens_per_step(setting.global_batch, setting.sequence)
+        return number(run_time(step, repeated(setting.ranks, tokens)))
+    return _from_flop(row, model)
+
+
+def _from_flop(row: Row, model: Modelled) -> float:
+    """Time of a step at a stated rate or utilisation."""
+    convention, executed = _convention(row, model)
+    setting = replace(model.answer.setting, convention=convention)
+    flop = work_of_step(setting, model.answer.evaluation.block)
+    achieved, used = row.number("tflops_per_gpu"), row.number("mfu")
+    if achieved is None and used is None:
+        used, executed = row.number("hfu"), True
+    peak = (row.number("mfu_peak_tflops") or setting.mfu_peak / 1e12) * 1e12
+    per_second = achieved * 1e12 if achieved is not None else (used or 0.0) / 100 * peak
+    return number(work_time(flop.executed if executed else flop.model, per_second, setting.ranks))
+
+
+def _convention(row: Row, model: Modelled) -> tuple[FlopConvention, bool]:
+    """Which FLOP a row counts, and whether those computed again are among them."""
+    said = row.text("flops_convention").lower()
+    if "hardware" in said:
+        return "model-full", True
+    if "6n" in said:
+        return "palm", False
+    if "halved" in said or "causal half" in said:
+        return "model-causal", False
+    if "72blsh^2" in said:
+        return "korthikanti", False
+    if "full" not in said or "not stated" in said:
+        model.filled["flops_convention"] = "model-full"
+    return "model-full", False
+
+
+def _memory(row: Row, answer: Answer) -> Outcome:
+    """The total of the ledger that the row's metric means, of the stage that its scope names; or whether it fits."""
+    quantity, value = measured(row, "memory")
+    assert value is not None
+    fits = bool(answer.evaluation.costs.column("memory_share")[0] <= 1)
+    if quantity == FITS:
+        return Outcome(FITS, value, float(fits), called_fit=fits)
+    return Outcome(quantity, value, *memory_total(answer, quantity, row.text("scope")), fits)
+
+
+def memory_total(answer: Answer, quantity: str, scope: str = "") -> tuple[float, float, float]:
+    """A total of the ledger with its P10 and P90, of the stage that a scope names, else of the worst."""
+    ledger, names = answer.evaluation.ledger, TOTALS[quantity]
+    stages = [{name: number(ledger.line(name, stage)) for name in names} for stage in range(3)]
+    totals = [sum(lines.values()) for lines in stages]
+    low, high = zip(*(memory_band(answer.setting, lines, names) for lines in stages), strict=True)
+    lowest, highest = (_of_scope(scope, list(map(number, end))) for end in (low, high))
+    return _of_scope(scope, totals), lowest, highest
+
+
+def total_of(metric: str) -> str:
+    """Which total of the ledger a metric is: what tensors hold, at most or between steps; with the allocator's; all."""
+    said = metric.lower()
+    steady = "steady" in said or ("alloc" in said and "max" not in said and "peak" not in said)
+    if "reserved" in said and "max_allocated" not in said:
+        return "memory_reserved"
+    if "alloc" in said or "peak_memory_usage" in said or said == 'reported "memory (gb)"':  # Megatron's own log
+        return "memory_states" if steady else "memory_allocated"
+    return "memory_peak"
+
+
+def _of_scope(scope: str, stages: list[float]) -> float:
+    """The stage a scope such as 'pp_stage 1/2' names, counted from 0; else the worst."""
+    if scope.startswith("rank 0 "):
+        return stages[0]
+    if "pp_stage " not in scope:
+        return max(stages)
+    first, _, count = scope.partition("pp_stage ")[2].split(" ")[0].partition("/")
+    return stages[0] if first == "0" else stages[2] if first == str(int(count or 1) - 1) else stages[1]

@@ -1,0 +1,64 @@
+"""What a measured run recomputes by name or keeps on the host, and whether its cells say it at all."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from costmodel.documents.schemas.stack import Stack
+from costmodel.evidence.validate.spelling import Recompute
+from costmodel.exchange.tables.csv_cells import Row
+
+OFFLOAD = re.compile(r"cpu_activation_offload_layers=(\d+)")
+_NO_OFFLOAD = re.compile(
+    r"\b(?:no|without)[\s_-]+(?:\w+[\s_-]+)?offload\w*|\w*offload\w*=(?:false|no|none|off|0)(?![\w.])"
+)
+MODULES = {  # Megatron's names, MaxText's, and ours
+    "core_attn": "attention",
+    "out_proj": "attention-output",
+    "layernorm": "norms",
+    "mla_up_proj": "mla-up-projection",
+    "mlp": "mlp",
+    "mlp_act": "mlp-activation",
+    "moe_act": "moe-activation",
+    "moe": "moe",
+    "shared_experts": "shared-experts",
+}
+# Rematerialisation policies of MaxText, and what backward computes again under them.
+POLICIES = {
+    "save_dot_with_context_except_mlp": ["norms", "mlp"],
+    "save_dot_except_mlp": ["attention", "norms", "mlp"],
+    "save_dot_except_mlpwi": ["attention", "norms", "mlp"],
+    "save_qkv_proj": ["attention", "attention-output", "norms", "mlp"],
+}
+_POLICY = re.compile(r"\bremat (\w+)")
+
+
+def offloads_more(row: Row) -> bool:
+    """Whether a row offloads anything but activations of so many layers."""
+    return "offload" in _NO_OFFLOAD.sub("", OFFLOAD.sub("", row.text("features").lower()))
+
+
+def told(row: Row) -> bool:
+    """Whether a row says micro-batch and recompute of what ran.
+
+    A selection of which no size is stated is not known; what stands in parentheses beside another run has that one's
+    micro-batch.
+    """
+    notes = row.text("notes")
+    unsized = row.text("recompute") == "selective" and "fraction not stated" in notes
+    beside = "value in parentheses" in notes
+    return row.number("micro_batch") is not None and bool(row.text("recompute")) and not (unsized or beside)
+
+
+def choices_of(row: Row, stack: Stack, recompute: Recompute) -> dict[str, Any]:
+    """What is recomputed by module, or of so many layers, and layers with offloaded activations, where the row says."""
+    chosen: dict[str, Any] = {} if recompute.layers is None else {"recompute_layers": recompute.layers}
+    policy = _POLICY.search(row.text("notes"))
+    modules = [MODULES[name] for name in recompute.names if name in MODULES]
+    modules = modules or POLICIES.get(policy[1] if policy else "", [])
+    if recompute.mode == "selective" and modules and set(modules) <= set(stack.recompute_modules):
+        chosen["recompute_modules"] = modules
+    if offloaded := OFFLOAD.search(row.text("features")):
+        chosen |= {"offload": ["activations"], "offload_layers": float(offloaded[1])}
+    return chosen

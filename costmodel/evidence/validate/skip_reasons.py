@@ -1,0 +1,53 @@
+"""Why a row of a table of measured runs cannot be modelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from costmodel.estimate.shared.reasons import REFUSALS, Rule
+from costmodel.exchange.tables.csv_cells import Row
+
+REASONS = {
+    "V001": Rule("accelerator unknown", "Documents lack the accelerator, a node that holds it, or what it reaches."),
+    "V002": Rule("experts", "The model has experts, and the training software's document says nothing of them."),
+    "V004": Rule("precision without a fit", "Accelerator or stack lack it, or no matmuls of it were fitted."),
+    "V005": Rule("nothing measured", "The row has no measured cell of the quantity asked for."),
+    "V006": Rule(
+        "shape incomplete", "A cell that no rule fills is empty: of the model, the batch or the layout. The rules:"
+    ),
+    "V007": Rule("plan illegal", "The layout breaks a rule of legality; the row names its code, L001 and following."),
+    "V008": Rule("schedule unknown", "The pipeline schedule is not one of those modelled."),
+    "V009": Rule("feature unknown", "The run recomputes, offloads or tunes in a way that is not modelled."),
+    "V010": Rule("cell unreadable", "A cell is not what its column holds, or the row is not as long as the header."),
+}
+
+
+class Refused(Exception):
+    """A row that cannot be modelled: the code of the reason, and what exactly."""
+
+    def __init__(self, code: str, why: str) -> None:
+        super().__init__(f"{code}: {why}")
+        self.code, self.why = code, why
+
+
+@dataclass(frozen=True)
+class Left:
+    """A run that is not modelled: the code of the reason, and what exactly."""
+
+    run: str
+    refused: str
+    why: str
+
+
+def illegal(code: str) -> Refused:
+    """A layout that breaks a rule of legality."""
+    return Refused("V007", f"{code}: {REFUSALS[code].title}")
+
+
+def needed(row: Row, *names: str) -> Iterator[float]:
+    """Cells that no rule fills."""
+    empty = [name for name in names if row.number(name) is None]
+    if empty:
+        raise Refused("V006", f"{', '.join(empty)} empty")
+    yield from (row.number(name) or 0.0 for name in names)

@@ -1,0 +1,97 @@
+"""How rows spell precisions, schedules and what is recomputed, whatever their letters' case."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, get_args
+
+from costmodel.documents.schemas.precision import RECIPES
+from costmodel.evidence.validate.skip_reasons import Refused
+from costmodel.exchange.tables.csv_cells import Row
+from costmodel.ground.choices import Schedule
+
+OPEN = "fp16/bf16"  # 16 bits, which ones nobody says
+DELAYED = "fp8-delayed"  # fp8 of that recipe; fp8 alone is of any
+PRECISIONS = {
+    **{name: name for name in (*RECIPES, OPEN)},
+    "bf16/fp16": OPEN,
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+    "16-mixed": "fp16",  # as Lightning names it
+    "16-true": "fp16",
+    "fp8-delayed": DELAYED,
+    "fp8-ds": DELAYED,
+    "fp8-current": "fp8-cs",
+    "fp8-blockwise": "fp8-block",
+    "fp8-sc": "fp8-block",  # Megatron-Bridge's blocks, its subchannels
+    "fp8-subchannel": "fp8-block",
+    "fp8-tensorwise": "fp8-cs",  # so called by Megatron and torchao
+    "fp8-rowwise": "fp8-row",
+    "fp8-mx": "mxfp8",
+}
+SCHEDULES = {
+    **{name: name for name in get_args(Schedule)},
+    "1f1b-i": "interleaved",
+    "interleaved1f1b": "interleaved",
+    "1f1b interleaved": "interleaved",
+    "interleaved-1f1b": "interleaved",
+    "loopedbfs": "looped-bfs",
+    "zb-1p": "zb-h1",  # found by search within the memory of zb-h1, or of zb-h2
+    "zb-2p": "zb-h2",
+    "zbv": "zb-v",
+    "zbvzerobubble": "zb-v",
+}
+MODES = {"none": "none", "selective": "selective", "full": "full", "uniform": "full", "block": "full"}
+_SCHEDULE = re.compile(r"(?:schedule=|\+ (?=ZB-|1F1B))([\w-]+(?: interleaved)?)", re.IGNORECASE)
+_ULYSSES = re.compile(r"\bCP=Ulysses", re.IGNORECASE)
+_MIXED = re.compile(r"^torch-|^bf16-with-|-(?:mixed|true|scaling|precision)|(?<=fp8)-(?:hybrid|e4m3(?:fn)?|e5m2)")
+_POSITIONS = re.compile(r"\b(?:rotary|alibi)\b", re.IGNORECASE)
+_COUNT = re.compile(r"(\d+)(?: layers?)?")
+
+
+class Recompute(NamedTuple):
+    """What backward computes again: the mode, the names behind it, and of how many layers; none where of all."""
+
+    mode: str
+    names: tuple[str, ...] = ()
+    layers: float | None = None
+
+
+def precision_of(row: Row) -> str:
+    """The precision a row names, as `PRECISIONS` has it; empty where none."""
+    written = row.text("precision")
+    words = re.sub(r"[^a-z0-9/+]+", "-", written.lower()).strip("-").replace("float8", "fp8")
+    named = PRECISIONS.get(words) or PRECISIONS.get(_MIXED.sub("", words))
+    if written and named is None:
+        raise Refused("V004", f"precision {written}")
+    return named or ""
+
+
+def schedule_of(row: Row) -> str:
+    """The pipeline schedule a row names; empty where none."""
+    found = _SCHEDULE.search(f"{row.text('features')} {row.text('framework')}")
+    if found and found[1].lower() not in SCHEDULES:
+        raise Refused("V008", f"schedule {found[1]}")
+    return SCHEDULES[found[1].lower()] if found else ""
+
+
+def ulysses(row: Row) -> bool:
+    """Whether a row names the all-to-all of heads as its context parallelism."""
+    return _ULYSSES.search(f"{row.text('features')} {row.text('notes')}") is not None
+
+
+def positions_of(row: Row, *, gated: bool) -> str:
+    """The kind of positions a row names; else rotary where the MLP is gated, as in Llama, and learned where not."""
+    found = _POSITIONS.search(f"{row.text('features')} {row.text('notes')}")
+    return found[0].lower() if found else "rotary" if gated else "learned"
+
+
+def recompute_of(written: str) -> Recompute:
+    """What a cell says of recompute: a mode, and behind a colon names with plus signs between, or a count of layers."""
+    said, _, rest = re.split(r"[;,]", written.lower())[0].partition(":")
+    mode = MODES.get(said.strip())
+    if mode is None:
+        raise Refused("V009", f"recompute {written}")
+    count = _COUNT.fullmatch(rest.strip()) if said.strip() != "uniform" else None  # there it is how many at once
+    return Recompute(mode, (), float(count[1])) if count else Recompute(mode, tuple(rest.strip().split("+")))

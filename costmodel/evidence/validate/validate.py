@@ -1,0 +1,302 @@
+"""Predicted against measured: figure by figure, and how far off they are together."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from costmodel.documents.reader.accelerator_aliases import accelerator_named
+from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.resolved_scenario import Case, cases
+from costmodel.documents.schemas.measurement import Measured
+from costmodel.equations.run.economics import share
+from costmodel.estimate.training.predict import Answer, predict
+from costmodel.evidence.validate.outcomes import (
+    FITS,
+    TOTALS,
+    Quantity,
+    measured,
+    memory_total,
+    outcome,
+    quantity_of,
+    stated,
+)
+from costmodel.evidence.validate.rows import modelled
+from costmodel.evidence.validate.skip_reasons import Refused, illegal
+from costmodel.exchange.tables.csv_cells import Row
+from costmodel.exchange.tables.kernel_table import read_runs
+from costmodel.exchange.tables.run_table import Table
+from costmodel.ground.errors import CostModelError, Place, fail
+
+DOCUMENTED: dict[Quantity, tuple[str, ...]] = {"time": ("step_time", "flop_rate"), "memory": tuple(TOTALS)}
+GROUPINGS = ("source", "source_family", "gpu", "accelerator", "model", "precision", "framework", "arch", "reason")
+UNKNOWN = "unknown"
+_SHOWN = 8
+Where = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One measured figure beside ours, or the reason why there is none of ours."""
+
+    run: str
+    quantity: str
+    measured: float | None
+    predicted: float | None
+    tolerance: float | None = None
+    low: float | None = None
+    high: float | None = None
+    called_fit: bool | None = None
+    refused: str | None = None
+    why: str = ""
+    filled: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[str, str] = field(default_factory=dict)
+    subject: Row | Case | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def error(self) -> float | None:
+        """Predicted over measured, less one; of a yes or no, the difference. None of a row that is not modelled."""
+        if self.measured is None or self.predicted is None:
+            return None
+        if self.quantity == FITS:
+            return self.predicted - self.measured
+        return float(share(self.predicted, self.measured)) - 1
+
+    @property
+    def within(self) -> bool:
+        """Whether the error is within the document's own tolerance, which that of a refused run never is."""
+        return self.tolerance is None or (self.error is not None and abs(self.error) <= self.tolerance)
+
+
+@dataclass(frozen=True)
+class Score:
+    """How far off some figures are together; rows weigh the same, percentiles are linear."""
+
+    rows: int
+    modelled: int
+    median_error: float | None
+    p90_error: float | None
+    bias: float | None
+    inside_band: float | None
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Of runs that did or did not fit in memory: how many, and how many were called wrongly."""
+
+    fit: int
+    called_unfit: int
+    unfit: int
+    called_fit: int
+
+
+@dataclass(frozen=True)
+class Validated:
+    """The figures of one table: a document, or a CSV file."""
+
+    table: Measured | Table
+    figures: list[Compared]
+
+
+def compared(table: Measured, quantity: Quantity) -> Iterator[Compared]:
+    """Every measured figure of that quantity in a document beside our prediction."""
+    for run, case in cases(table):
+        told = {name: value for name in DOCUMENTED[quantity] if (value := getattr(run.measured, name)) is not None}
+        if not told:
+            continue
+        found = predict(case)
+        left = illegal(found.refused[0]) if found.refused else None
+        groups = _groups_of_case(table, case, left.code if left else "modelled")
+        for name, value in told.items():
+            tolerance = getattr(table.tolerance, name)
+            if left:
+                yield Compared(
+                    run.name, name, value, None, tolerance, refused=left.code, why=left.why, groups=groups, subject=case
+                )
+                continue
+            ours, low, high = memory_total(found, name) if quantity == "memory" else _with_ends(found, name)
+            yield Compared(run.name, name, value, ours, tolerance, low, high, groups=groups, subject=case)
+
+
+def _with_ends(found: Answer, name: str) -> tuple[float, float, float]:
+    """A column of a plan with its P10 and P90."""
+    costs = found.evaluation.costs.row()
+    return costs[name], costs[f"{name}_low"], costs[f"{name}_high"]
+
+
+def _groups_of_case(table: Measured, case: Case, reason: str) -> dict[str, str]:
+    found = (table.source.key, table.name, case.accelerator.name, case.accelerator.name, case.model.name)
+    kind = "moe" if any(layers.experts for layers in case.model.layers) else "dense"
+    groups = (*found, case.scenario.workload.precision, case.stack.name, kind, reason)
+    return dict(zip(GROUPINGS, groups, strict=True))
+
+
+def compared_row(row: Row, quantity: Quantity, shelf: Shelf) -> Compared:
+    """One row of a table beside our prediction, or why there is none."""
+    try:
+        stated(row, quantity)
+        model = modelled(row, shelf)
+        found = outcome(row, model, quantity)
+    except Refused as refused:
+        groups = _groups_of_row(row, refused.code, shelf)
+        name, value = measured(row, quantity)
+        return Compared(row.id, name, value, None, refused=refused.code, why=refused.why, groups=groups, subject=row)
+    groups = _groups_of_row(row, "modelled", shelf)
+    return Compared(
+        row.id,
+        found.quantity,
+        found.measured,
+        found.predicted,
+        low=found.low,
+        high=found.high,
+        called_fit=found.called_fit,
+        filled=model.filled,
+        groups=groups,
+        subject=row,
+    )
+
+
+def _groups_of_row(row: Row, reason: str, shelf: Shelf) -> dict[str, str]:
+    named = {"model": row.text("model_name"), "gpu": row.text("gpu"), "accelerator": row.text("accelerator")}
+    named["gpu"] = named["gpu"] or named["accelerator"]
+    named["accelerator"] = named["accelerator"] or accelerator_named(named["gpu"], shelf=shelf)
+    named["source_family"] = row.text("source_family") or row.text("source")
+    named["arch"] = row.text("arch") or ("moe" if row.number("n_experts") else "dense")
+    named["reason"] = reason
+    return {grouping: named.get(grouping, row.text(grouping)) or UNKNOWN for grouping in GROUPINGS}
+
+
+def validated(
+    tables: Sequence[str] | None = None, *, quantity: Quantity | None = None, where: Where | None = None
+) -> list[Validated]:
+    """Every table named, or every document that can be found, with its figures beside ours."""
+    asked: list[Measured | Table] = [
+        read_runs(name) if name == "-" or name.lower().endswith((".csv", ".txt")) else read("measured", name)
+        for name in tables or names("measured")
+    ]
+    shelf, where = Shelf(), meant(where or {}, asked)
+    found = [_validated(table, quantity, where, shelf) for table in asked]
+    if where and not any(part.figures for part in found):
+        raise nothing_chosen(where, asked, shelf)
+    return found
+
+
+def meant(where: Where, tables: Sequence[Measured | Table]) -> Where:
+    """The columns that runs are asked for by, in the letters of the tables; a fault where no table has one."""
+    known = sorted({column for table in tables for column in _columns(table)})
+    found = {column: column if column in known else column.lower() for column in where}
+    for column, name in found.items():
+        if name not in known:
+            raise fail("C005", f"no table has a column '{column}'", Place("command line"), f"known: {', '.join(known)}")
+    return {found[column]: values for column, values in where.items()}
+
+
+def nothing_chosen(where: Where, tables: Sequence[Measured | Table], shelf: Shelf) -> CostModelError:
+    """The fault of asking for what no run has; what the first column that none has so holds instead."""
+    chosen = ", ".join(f"{column}={value}" for column, values in where.items() for value in values)
+    rows = [row for table in tables if isinstance(table, Table) for row in table.rows]
+    hint = "validate --by shows what a column holds"
+    for column, values in where.items() if rows else ():
+        held = list(dict.fromkeys(_cells(row, shelf)(column) or "nothing" for row in rows))
+        if not any(_same(cell, value) for cell in held for value in values):
+            hint = f"{column} is {', '.join(held[:_SHOWN])}{' and more' if len(held) > _SHOWN else ''}"
+            break
+    return fail("C005", f"no run has {chosen}", Place("command line"), hint)
+
+
+def _columns(table: Measured | Table) -> Sequence[str]:
+    return (*table.columns, *GROUPINGS[:-1]) if isinstance(table, Table) else GROUPINGS[:-1]
+
+
+def _validated(table: Measured | Table, quantity: Quantity | None, where: Where, shelf: Shelf) -> Validated:
+    if isinstance(table, Measured):
+        asked = quantity or _quantity_of(table)
+        return Validated(table, [figure for figure in compared(table, asked) if _chosen(figure.groups.get, where)])
+    told = quantity or quantity_of(table.columns)
+    return Validated(table, [compared_row(row, told, shelf) for row in chosen_rows(table, where, shelf)])
+
+
+def _quantity_of(table: Measured) -> Quantity:
+    """What a document is about: time if any of its runs tells that, else memory."""
+    told = {name for run in table.runs for name, value in run.measured if value is not None}
+    return "time" if told & set(DOCUMENTED["time"]) else "memory"
+
+
+def chosen_rows(table: Table, where: Where, shelf: Shelf) -> list[Row]:
+    """The rows of a table with one of the values asked for in every column named."""
+    return [row for row in table.rows if _chosen(_cells(row, shelf), where)]
+
+
+def _cells(row: Row, shelf: Shelf) -> Callable[[str], str | None]:
+    groups = _groups_of_row(row, "", shelf)
+    return lambda column: groups.get(column, row.written.get(column))
+
+
+def _chosen(cell: Callable[[str], str | None], where: Where) -> bool:
+    """Whether every column named holds one of the values asked for, as text or as a number."""
+    return all(any(_same(cell(column), value) for value in values) for column, values in where.items())
+
+
+def _same(cell: str | None, value: str) -> bool:
+    if cell == value or cell is None:
+        return cell == value
+    try:
+        return float(cell) == float(value)
+    except ValueError:
+        return False
+
+
+def score(figures: Sequence[Compared]) -> Score:
+    """How far off these figures are together; whether a run fits counts only where there is no other figure."""
+    done = [figure for figure in figures if figure.error is not None]
+    amounts = [figure for figure in done if figure.quantity != FITS]
+    errors = [abs(figure.error) for figure in amounts or done if figure.error is not None]
+    signed = [figure.error for figure in amounts if figure.error is not None]
+    banded = [figure for figure in amounts if figure.low is not None and figure.high is not None]
+    return Score(
+        rows=len(figures),
+        modelled=len(done),
+        median_error=float(np.percentile(errors, 50)) if errors else None,
+        p90_error=float(np.percentile(errors, 90)) if errors else None,
+        bias=float(statistics.median(signed)) if signed else None,
+        inside_band=float(np.mean([_inside(figure) for figure in banded])) if banded else None,
+    )
+
+
+def _inside(figure: Compared) -> bool:
+    assert figure.low is not None and figure.high is not None and figure.measured is not None  # noqa: PT018
+    return figure.low <= figure.measured <= figure.high
+
+
+def gathered(figures: Sequence[Compared], grouping: str) -> dict[str, list[Compared]]:
+    """The figures by the values of a column, in the order of the table."""
+    groups: dict[str, list[Compared]] = {}
+    for figure in figures:
+        groups.setdefault(figure.groups[grouping], []).append(figure)
+    return groups
+
+
+def scores(figures: Sequence[Compared], grouping: str) -> dict[str, Score]:
+    """How far off they are by the values of a column."""
+    return {name: score(members) for name, members in gathered(figures, grouping).items()}
+
+
+def outcomes(figures: Sequence[Compared]) -> Outcomes:
+    """How many modelled runs fitted, did not, and were called the other thing; whose memory was measured fitted."""
+    told = [(figure.quantity != FITS or figure.measured == 1, figure.called_fit) for figure in figures]
+    return Outcomes(
+        fit=sum(fitted and called is not None for fitted, called in told),
+        called_unfit=told.count((True, False)),
+        unfit=sum(not fitted and called is not None for fitted, called in told),
+        called_fit=told.count((False, True)),
+    )
+
+
+def worst(figures: Sequence[Compared], count: int) -> list[Compared]:
+    """The figures furthest off, in either direction, by the larger ratio."""
+    done = [figure for figure in figures if figure.error is not None]
+    return sorted(done, key=lambda figure: -abs(figure.error or 0.0))[:count]

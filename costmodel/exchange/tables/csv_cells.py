@@ -1,0 +1,169 @@
+"""A CSV table cell by cell: what a column holds, what a cell means, where it stands."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from costmodel.documents.reader.folders import is_near, place_in
+from costmodel.documents.schemas.base import said
+from costmodel.ground.errors import Fault, Place, fail
+
+Kind = Literal["text", "count", "whole", "number", "flag"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column holds: text, a count from one, a whole number from zero, a number above zero, true or false."""
+
+    kind: Kind
+    meaning: str
+
+
+_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+_FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False, "1.0": True, "0.0": False}
+_UNKNOWN = ("n/a", "na", "null", "-", "?")  # as programs and people write an empty cell
+_LARGEST = 1e18
+_TOO_MANY, _TOO_FEW = "put a cell that holds a comma in quotes", "a cell left empty keeps its comma"
+_QUOTES = "quotes stand around a whole cell, in pairs; one inside them is written twice"
+_WANTED = {"count": "a whole number from 1", "whole": "a whole number from 0", "number": "a number above 0"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One record: the cells as written, those of known columns as what they mean, and what is wrong with the others."""
+
+    place: Place
+    written: Mapping[str, str]
+    cells: Mapping[str, float | bool]
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Its name, or where it stands."""
+        return self.text("id") or f"{Path(self.place.file).stem}:{self.place.line}"
+
+    def text(self, name: str) -> str:
+        """A cell as it was written; empty when unknown."""
+        return self.written.get(name, "")
+
+    def number(self, name: str) -> float | None:
+        """A count or a number; None when unknown."""
+        return self.cells.get(name)
+
+    def flag(self, name: str) -> bool | None:
+        """True, false, or None when unknown."""
+        value = self.cells.get(name)
+        return None if value is None else bool(value)
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table as it is written: its header and where that stands, and the records below it with their places."""
+
+    place: Place
+    names: list[str]
+    records: Iterator[tuple[Place, list[str]]]
+
+
+def sheet(path: str, text: str, known: Collection[str]) -> Sheet:
+    """The table in a text; headers that differ from a known one in capitals alone are that one."""
+    lines = list(io.StringIO(text, newline=""))
+    found = _records(path, text)
+    start, header = next(found, (1, []))
+    private = not is_near(path)
+
+    def place(line: int) -> Place:
+        return Place(path, line, 1, text=lines[line - 1].rstrip("\r\n") if lines else "", private=private)
+
+    names = [name.lower() if name.lower() in known else name for name in header]
+    return Sheet(place(start), names, ((place(line), record) for line, record in found))
+
+
+def _records(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    """Every record that is not empty, with the line it begins in."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    line = 1
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield line, ["" if (said := cell.strip()).lower() in _UNKNOWN else said for cell in cells]
+            line = reader.line_num + 1
+    except csv.Error as error:
+        sentence = f"this is not a table of cells between commas: {error}"
+        raise fail("D014", sentence, place_in(path, line, 1), _QUOTES) from None
+
+
+def row_of(place: Place, names: list[str], record: list[str], columns: Mapping[str, Column]) -> Row:
+    """A record as a row."""
+    if len(record) != len(names):
+        sentence = f"this row has {len(record)} cells and the header {len(names)}"
+        hint = _TOO_MANY if len(record) > len(names) else _TOO_FEW
+        return Row(place, {}, {}, (Fault("D014", sentence, place, hint),))
+    cells: dict[str, float | bool] = {}
+    faults = []
+    for index, (name, written) in enumerate(zip(names, record, strict=True)):
+        column = columns.get(name)
+        if column is None or column.kind == "text" or not written:
+            continue
+        value = _value(column.kind, written)
+        if isinstance(value, Fault):
+            faults.append(Fault(value.code, value.sentence, cell_at(place, index, name), value.hint))
+        else:
+            cells[name] = value
+    return Row(place, dict(zip(names, record, strict=True)), cells, tuple(faults))
+
+
+def repeated(place: Place, names: list[str]) -> list[Fault]:
+    """A fault for every column that stands twice, at the last of them."""
+    last = {name: index for index, name in enumerate(names)}
+    twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
+    return [Fault("D005", f"the column '{name}' stands twice", cell_at(place, last[name])) for name in twice]
+
+
+def _value(kind: Kind, written: str) -> float | bool | Fault:
+    """What a cell means, or a fault without its place."""
+    unknown = "leave the cell empty where nothing is known"
+    if kind == "flag":
+        flag = _FLAGS.get(written.lower())
+        return (
+            Fault("D006", f"true or false is wanted here, not {said(written)}", None, unknown) if flag is None else flag
+        )
+    if not _NUMBER.fullmatch(written):
+        return Fault("D006", f"{_WANTED[kind]} is wanted here, not {said(written)}", None, unknown)
+    number = float(written)
+    whole = kind == "number" or number.is_integer()
+    if number > _LARGEST:
+        most = f"{_LARGEST:g}".replace("+", "")
+        return Fault("D008", f"{said(written)} is out of range: at most {most} is wanted here")
+    if not whole or number < (0 if kind == "whole" else 1 if kind == "count" else 1 / _LARGEST):
+        return Fault("D008", f"{said(written)} is out of range: {_WANTED[kind]} is wanted here")
+    return number
+
+
+def cell_at(place: Place, index: int, name: str = "") -> Place:
+    """The place of a cell of a line; the line itself when the record goes on behind it."""
+    starts = _starts(place.text)
+    if index >= len(starts):
+        return replace(place, column=1, path=name, text="", width=1)
+    end = starts[index + 1] - 1 if index + 1 < len(starts) else len(place.text)
+    return replace(place, column=starts[index] + 1, path=name, width=max(1, end - starts[index]))
+
+
+@functools.lru_cache(maxsize=8)
+def _starts(line: str) -> list[int]:
+    """Where the cells of a line begin."""
+    starts, quoted = [0], False
+    for position, letter in enumerate(line):
+        if letter == '"':
+            quoted = not quoted
+        elif letter == "," and not quoted:
+            starts.append(position + 1)
+    return starts

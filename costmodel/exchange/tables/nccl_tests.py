@@ -1,0 +1,246 @@
+"""What nccl-tests print: `all_reduce_perf` and its sisters, one or several runs in a text, other lines between them.
+
+A header names the columns, first those of the out-of-place run, then again those in place; which columns there are
+differs from version to version. The ranks, their hosts and the device stand above it. Which test it was says a line
+above, or the name of the file; else its figures, where they can be of one test alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from costmodel.documents.reader.folders import is_near
+from costmodel.documents.schemas.base import said
+from costmodel.exchange.tables.csv_cells import Row
+from costmodel.exchange.tables.nccl_lines import HEADER, RESULT, STARTS, cleaned, is_header
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
+
+OPERATIONS = {
+    "all_reduce": "all_reduce",
+    "all_gather": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+    "sendrecv": "send",
+    "gather": "gather",
+    "scatter": "scatter",
+    "hypercube": "hypercube",
+    "alltoallv": "all_to_all_v",
+}
+_NAME = re.compile(r"(" + "|".join(sorted(OPERATIONS, key=len, reverse=True)) + r")_perf\w*")
+_LAUNCH = re.compile(r"#\s*nThread\s+(\d+)\s+nGpus\s+(\d+)")
+_RANK = re.compile(r"#\s*Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*\S)")
+_FAILED = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)\s+FAILED")
+_FOOT = re.compile(r"#\s*Avg bus bandwidth")
+_CPU = "cputime"
+# Of each test: whether it names an operation, whether a root, and how often the bus carries what all but one rank hold,
+# none where it is what each rank sends (PERFORMANCE.md of nccl-tests).
+_SIGNS: dict[str, tuple[bool, bool, int]] = {
+    "all_reduce": (True, False, 2),
+    "reduce_scatter": (True, False, 1),
+    "sendrecv": (True, False, 0),
+    "reduce": (True, True, 0),
+    "broadcast": (False, True, 0),
+    "gather": (False, True, 1),
+    "scatter": (False, True, 1),
+    "all_gather": (False, False, 1),
+    "alltoall": (False, False, 1),
+    "alltoallv": (False, False, 1),
+    "hypercube": (False, False, 0),
+}
+_OTHER_RATE = ("hypercube", "alltoallv")  # tests whose algbw is not that of the size
+_ROUNDED = 0.0051  # figures are printed to hundredths
+
+
+@dataclass
+class _Run:
+    """What has been read of one run so far."""
+
+    operation: str = ""
+    inferred: str = ""
+    ranks: set[int] = field(default_factory=set)
+    hosts: set[str] = field(default_factory=set)
+    devices: list[str] = field(default_factory=list)  # each once
+    launched: int = 0
+    columns: list[str] = field(default_factory=list)
+    refused: bool | None = None
+
+
+def is_nccl_text(text: str) -> bool:
+    """Whether a text is what one of the nccl-tests printed."""
+    return any(is_header(line) or _LAUNCH.match(line.lstrip()) for line in text.splitlines())
+
+
+def nccl_rows(path: str, text: str) -> tuple[Row, ...]:
+    """A row for every size, with the better known columns of a table of collectives; every fault at once."""
+    found = _NAME.search(Path(path).name)
+    run = _Run(operation=found[1] if found else "")
+    rows: list[Row] = []
+    faults: list[Fault] = []
+    shown, private = text.splitlines(), not is_near(path)
+    lines = cleaned(shown)
+    for number, line in enumerate(lines, 1):
+        text = shown[number - 1].rstrip()
+        place = Place(path, number, 1, text=text, width=max(1, len(text)), private=private)
+        if STARTS.match(line) and run.columns:
+            run = _Run(operation=run.operation)
+        if failed := _FAILED.match(line):
+            sentence = f"the test failed: {failed[1]} values of its results are out of bounds"
+            faults += fail("D015", sentence, place, "a broken run says nothing of its time; run it again").faults
+        if line.startswith("#") or not run.columns or not RESULT.match(line):
+            _heard(run, line)
+            continue
+        try:
+            _usable(run, place, lines[number - 1 :])
+            rows += () if run.refused else _result(run, line, place)
+        except CostModelError as error:
+            faults += error.faults
+    if faults:
+        raise CostModelError(*faults)
+    if not rows:
+        hint = "the sizes and times stand under the header that begins with '# size count'"
+        raise fail("D015", "this output of nccl-tests holds no results", Place(path, 1, 1), hint)
+    return tuple(rows)
+
+
+def nccl_remarks(path: str, text: str) -> tuple[str, ...]:
+    """What is odd about a text and no fault: lines among results, and results that no footer ends."""
+    open_since = 0
+    found = []
+    strange: list[tuple[int, str]] = []
+    for number, line in enumerate([*cleaned(text.splitlines()), "# size count type"], 1):
+        if open_since and (HEADER.match(line) or STARTS.match(line)):
+            found.append(f"{path}:{open_since}: cut short: no '# Avg bus bandwidth' ends what begins here")
+            open_since = 0
+        elif _FOOT.match(line):
+            open_since = 0
+        elif RESULT.match(line):
+            open_since = open_since or number
+        elif open_since and line.strip() and not line.startswith("#"):
+            strange.append((number, line))
+    for number, line in strange[:1]:
+        also = f", and {len(strange) - 1} more lines," if strange[1:] else ""
+        shown = said(line.strip()) if is_near(path) else "what stands there"
+        found.append(f"{path}:{number}: {shown}{also} is no result and was passed over")
+    return tuple(found)
+
+
+def _heard(run: _Run, line: str) -> None:
+    """What a line that is no result says of the run."""
+    named, launch, rank = _NAME.search(line), _LAUNCH.match(line), _RANK.match(line)
+    if named:
+        run.operation = named[1]
+    if launch:
+        run.launched = int(launch[1]) * int(launch[2])
+    if rank:
+        run.ranks.add(int(rank[1]))
+        run.hosts.add(rank[2])
+        device = " ".join(rank[3].split())
+        run.devices += [device] if device not in run.devices else []
+    if HEADER.match(line):
+        run.columns = line.lstrip("# ").split()
+
+
+def _result(run: _Run, line: str, place: Place) -> Iterator[Row]:
+    """The out-of-place figures of a size; in-place ones where there are no others. Size 0 times nothing."""
+    cells = line.split()
+    names = run.columns
+    if len(cells) < len(names) - ("timestamp" in names):
+        sentence = f"this line has {len(cells)} figures and its header {len(names)}"
+        raise fail("D015", sentence, place, "the output was cut; leave the line out, or run the test again")
+    at = names.index("time")
+    size, time, busbw = (_number(cells[index], place) for index in (0, at, at + names[at:].index("busbw")))
+    wrong = cells[at + 3] if names[at + 3 : at + 4] in (["#wrong"], ["wrong"]) else "0"
+    if wrong not in ("0", "N/A"):
+        raise fail("D015", f"{wrong} elements of this result are wrong", place, "a broken run says nothing of its time")
+    if size == 0:
+        return
+    ranks = len(run.ranks) or run.launched
+    written = {
+        "gpu": next(iter(run.devices), ""),
+        "op": OPERATIONS[run.operation or run.inferred],
+        "gpus": str(ranks),
+        "nodes": str(len(run.hosts) or 1),
+        "dtype": cells[2],
+        "bytes": cells[0],
+        "time_us": cells[at],
+    }
+    numbers: dict[str, float | bool] = {"gpus": ranks, "nodes": len(run.hosts) or 1, "bytes": size, "busbw": busbw}
+    if time <= 0:
+        sentence = f"a time of {said(cells[at])} µs is out of range"
+        raise fail("D008", sentence, _within(place, cells[at]), "run more iterations (-n)")
+    if (run.operation or run.inferred) not in _OTHER_RATE and "algbw" in names[at:]:
+        _check_rate(size / time / 1e3, cells[at + names[at:].index("algbw")], place)
+    yield Row(place, written, {**numbers, "time_us": time})
+
+
+def _check_rate(found: float, algbw: str, place: Place) -> None:
+    """A fault where size and time give another rate than the one that stands there."""
+    rate = _number(algbw, place)
+    if abs(found - rate) > _ROUNDED + 0.05 * rate:
+        sentence = f"size and time give {found:.2f} GB/s, and {algbw} stands there as algbw"
+        raise fail("D015", sentence, place, "columns or units were changed; run the test again")
+
+
+def _usable(run: _Run, place: Place, lines: list[str]) -> None:
+    """A fault, once a run, where it does not say which test it was, on how many ranks, or what time it took."""
+    if run.refused is not None:
+        return
+    run.refused = True
+    if "time" not in run.columns:
+        hint = "run it without -C: the time of the device is wanted" if _CPU in run.columns else "run the test again"
+        raise fail("D015", "the header names no column 'time'", place, hint)
+    if not (run.ranks or run.launched):
+        raise fail("D015", "nothing says how many ranks took part", place, "keep the lines '#  Rank 0 …' above it")
+    if len(run.devices) > 1:
+        sentence = f"the ranks are on unlike devices: {', '.join(map(said, run.devices[:3]))}"
+        raise fail("D015", sentence, place, "a fit is of one device; run the test on those of one kind")
+    run.inferred = "" if run.operation else _inferred(run, lines)
+    if not (run.operation or run.inferred):
+        hint = "keep the line that started it, or name the file after it, for example all_reduce_perf.txt"
+        raise fail("D015", "nothing says which of the nccl-tests this was", place, hint)
+    run.refused = False
+
+
+def _inferred(run: _Run, lines: list[str]) -> str:
+    """The one test whose result with the fastest bus this can be; empty where there are several."""
+    figures = []
+    for line in lines:
+        if STARTS.match(line) or HEADER.match(line):
+            break
+        first = dict(reversed(list(zip(run.columns, line.split(), strict=False))))
+        with contextlib.suppress(KeyError, ValueError):
+            signs = (first.get("redop", "none") != "none", int(first.get("root", "-1")) >= 0)
+            figures.append((float(first["busbw"]), float(first["algbw"]), signs))
+    bus, rate, signs = max(figures, default=(math.nan, math.nan, (False, False)))
+    ranks = len(run.ranks) or run.launched
+
+    def fits(passes: int) -> bool:
+        factor = passes * (ranks - 1) / ranks if passes else 1.0
+        return abs(bus - factor * rate) <= _ROUNDED * (1 + factor)
+
+    found = [name for name, (*named, passes) in _SIGNS.items() if tuple(named) == signs and fits(passes)]
+    return found[0] if len(found) == 1 else ""
+
+
+def _number(text: str, place: Place) -> float:
+    try:
+        number = float(text)
+        if math.isfinite(number):
+            return number
+        raise ValueError
+    except ValueError:
+        sentence = f"a number is wanted here, not {said(text)}"
+        raise fail("D006", sentence, _within(place, text), "the output was cut or mixed") from None
+
+
+def _within(place: Place, text: str) -> Place:
+    """Where a word stands in the line of a place."""
+    found = re.search(rf"(?<!\S){re.escape(text)}(?!\S)", place.text)
+    return replace(place, column=found.start() + 1 if found else 1, width=len(text))

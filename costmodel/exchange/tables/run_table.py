@@ -1,0 +1,145 @@
+"""Tables of measured runs: CSV, one run a row, an empty cell where nothing is known.
+
+`COLUMNS` lists every column that is used, with its kind and meaning; any other column is left alone, and can still
+be selected by (`--where tier=core`). A table must have those of `REQUIRED` (their cells may be empty), a column
+that says what it ran on, and one that says what was measured. Header names of a memory table that differ
+(`model`, `seq`, `sp`, `mbs`, `gbs`, `note`) are understood too, and capitals do not matter. A row keeps what is wrong
+with its cells: it alone cannot be used.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
+from costmodel.exchange.tables.csv_cells import Column, Row, repeated, row_of, sheet
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
+
+COLUMNS: dict[str, Column] = {
+    "id": Column("text", "name of the run; file and line if left out"),
+    "source": Column("text", "where it was published"),
+    "source_family": Column("text", "sources that are not independent share one; else the source"),
+    "year": Column("whole", "of the software, which decides between the stacks of Megatron"),
+    "framework": Column("text", "training software: the name of a stack, or as its source names it"),
+    "model_name": Column("text", "model"),
+    "arch": Column("text", "dense or moe"),
+    "layers": Column("count", "transformer layers"),
+    "hidden": Column("count", "width of the residual stream"),
+    "ffn": Column("count", "inner width of the MLP"),
+    "heads": Column("count", "query heads"),
+    "kv_heads": Column("count", "key and value heads"),
+    "head_dim": Column("count", "width of a head"),
+    "attention": Column("text", "MHA, GQA, MQA or MLA"),
+    "vocab": Column("count", "vocabulary"),
+    "glu": Column("flag", "gated MLP of three matrices"),
+    "n_experts": Column("whole", "experts; empty or 0 for a dense model"),
+    "topk": Column("count", "experts a token is sent to"),
+    "moe_ffn": Column("count", "inner width of an expert"),
+    "n_shared_experts": Column("whole", "shared experts"),
+    "n_dense_layers": Column("whole", "first layers, which have an MLP in place of experts"),
+    "tied_embeddings": Column("flag", "embedding and head share one matrix"),
+    "seq_len": Column("count", "tokens in a sequence"),
+    "gpu": Column("text", "accelerator as the source names it"),
+    "accelerator": Column("text", "accelerator by the name of its document"),
+    "gpu_mem_gb": Column("number", "its memory, GB, which tells parts of one name apart"),
+    "gpus": Column("count", "accelerators"),
+    "gpus_per_node": Column("count", "accelerators in a node"),
+    "nic_gbps_per_gpu": Column("number", "network rate of each accelerator, Gb/s one way"),
+    "tp": Column("count", "tensor-parallel degree"),
+    "pp": Column("count", "pipeline stages"),
+    "vp": Column("count", "model chunks per pipeline rank"),
+    "cp": Column("count", "context-parallel degree"),
+    "dp": Column("count", "data-parallel degree"),
+    "ep": Column("count", "expert-parallel degree"),
+    "etp": Column("count", "expert-tensor-parallel degree"),
+    "zero_stage": Column("whole", "0 to 3"),
+    "fsdp": Column("flag", "fully sharded data parallel of PyTorch"),
+    "seq_parallel": Column("flag", "sequence parallelism"),
+    "recompute": Column(
+        "text", "none, selective or full; behind a colon modules between plus signs, or a number of layers"
+    ),
+    "micro_batch": Column("count", "sequences in a forward pass of one replica"),
+    "global_batch": Column("count", "sequences in an optimizer step"),
+    "grad_accum": Column("count", "micro-batches in an optimizer step"),
+    "precision": Column("text", "as a workload names it, bf16 or fp8-cs; fp16/bf16 where the source leaves it open"),
+    "step_time_s": Column("number", "measured time of a step, s"),
+    "tokens_per_s_per_gpu": Column("number", "measured tokens a second of each accelerator"),
+    "tflops_per_gpu": Column("number", "measured rate of each accelerator, TFLOP/s"),
+    "mfu": Column("number", "measured model FLOP utilisation, percent"),
+    "hfu": Column("number", "measured hardware FLOP utilisation, percent"),
+    "mfu_peak_tflops": Column("number", "peak that mfu and hfu refer to, TFLOP/s"),
+    "flops_convention": Column("text", "which FLOP tflops_per_gpu and mfu count"),
+    "peak_mem_gb": Column("number", "measured memory, 10⁹ bytes"),
+    "mem_metric": Column("text", "what peak_mem_gb is"),
+    "value_gb": Column("number", "measured memory, 10⁹ bytes"),
+    "metric": Column("text", "what value_gb is"),
+    "kind": Column("text", "analytical for a figure that nobody measured"),
+    "scope": Column("text", "which pipeline stage value_gb is of; else the worst"),
+    "fits": Column("flag", "whether the run fitted in memory"),
+    "kernel": Column("text", "attention: flash attention and its version; or torch, fused softmax, which write scores"),
+    "features": Column("text", "schedule=…, fp32 grads, async TP, HSDP, zero1_group=… and the like"),
+    "notes": Column("text", "fp32 grads, fp16 grads, token drop, capacity factor 1.0"),
+}
+ALIASES = {
+    "model": "model_name",
+    "seq": "seq_len",
+    "sp": "seq_parallel",
+    "mbs": "micro_batch",
+    "gbs": "global_batch",
+    "note": "notes",
+}
+REQUIRED = ("layers", "hidden", "heads", "seq_len", "gpus", "global_batch")
+TIMES = ("step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu", "hfu")
+_MOST_GUESSED = 100  # columns that are not used; of more, what they were meant as takes long to find
+MEMORIES = ("value_gb", "peak_mem_gb", "fits")
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of one file."""
+
+    file: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    digest: str
+
+    @property
+    def mistaken(self) -> dict[str, str]:
+        """Columns that are not used, and the ones they look like, which the table lacks."""
+        lacking = [name for name in COLUMNS if name not in self.columns]
+        unused = itertools.islice((name for name in self.columns if name not in COLUMNS), _MOST_GUESSED)
+        return {name: close for name in unused if (close := nearest(name, lacking, 0.85))}
+
+
+def read_table(path: str) -> Table:
+    """A table of measured runs, or every fault of its header at once; a row says itself what is wrong with it."""
+    text = file_text(path, largest=LARGEST_TABLE)
+    found = sheet(path, text, {*COLUMNS, *ALIASES})
+    names = _header(found.place, found.names)
+    rows = tuple(row_of(place, names, record, COLUMNS) for place, record in found.records)
+    if not rows:
+        raise fail("D014", "the table has no rows", Place(path, found.place.line, 1), "write a run below its header")
+    return Table(path, tuple(name for name in names if name), rows, digest(text))
+
+
+def _header(place: Place, header: list[str]) -> list[str]:
+    """The names of the columns as `COLUMNS` has them, or what is wrong with them."""
+    renamed = [ALIASES[name] if name in ALIASES and ALIASES[name] not in header else name for name in header]
+    if not set(COLUMNS) & set(renamed):
+        hint = "cells are separated by commas; costmodel explain D014 names the columns"
+        raise fail("D014", "the first line names no column of a table of measured runs", place, hint)
+    faults = repeated(place, renamed)
+    for name in REQUIRED:
+        if name not in renamed:
+            close = nearest(name, [other for other in renamed if other not in COLUMNS], 0.7)
+            hint = f"is it '{close}'?" if close else f"{name}: {COLUMNS[name].meaning}; its cells may be empty"
+            faults.append(Fault("D004", f"the column '{name}' is missing", place, hint))
+    for wanted in (("accelerator", "gpu"), (*TIMES, *MEMORIES)):
+        if not set(wanted) & set(renamed):
+            sentence = f"one of the columns {', '.join(wanted)} is needed"
+            faults.append(Fault("D004", sentence, place, f"{wanted[0]}: {COLUMNS[wanted[0]].meaning}"))
+    if faults:
+        raise CostModelError(*faults)
+    return renamed

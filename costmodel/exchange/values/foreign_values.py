@@ -1,0 +1,25 @@
+"""Foreign values as a sentence can name them, and foreign titles as names of documents."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from costmodel.documents.schemas.base import said
+
+LONGEST_NAME = 64  # letters
+_BETWEEN = re.compile(r"[^a-z0-9.+-]+")
+
+
+def shown(value: Any) -> str:
+    """A value in words, on one line: what cannot be printed stands as a question mark."""
+    return "".join(letter if letter.isprintable() else "?" for letter in said(value))
+
+
+def document_name(text: str) -> str:
+    """A text as the name of a document: small letters, digits and . + -.
+
+    >>> document_name("Train 8B (final)"), document_name("§")
+    ('train-8b-final', 'model')
+    """
+    return _BETWEEN.sub("-", text.lower())[:LONGEST_NAME].strip("-.+") or "model"

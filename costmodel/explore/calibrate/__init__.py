@@ -1,1 +1,0 @@
-"""Constants fitted to measured kernels and runs."""

@@ -1,0 +1,90 @@
+"""Sides of a comparison by name: a scenario, the plan of a rank, or a result as it was written with --json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from costmodel.documents.reader.resolved_scenario import Case, load
+from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.training.answer_facts import Facts, facts_of
+from costmodel.explore.compare.compare import Side, side
+from costmodel.explore.compare.input_paths import Value, leaves
+from costmodel.explore.compare.plan_figures import MEMORY, NAMES, TRAFFIC
+from costmodel.explore.compare.select_plan import answered, ranked
+from costmodel.ground.errors import Place, fail
+from costmodel.ground.parsing import parse
+
+
+def side_of(name: str, rank: int | None = None, assignments: tuple[str, ...] = ()) -> Side:
+    """A scenario or a stored result by name, as a side; of a search, the plan of a rank."""
+    case = load(name, assignments)
+    stored = next(iter(case.trees.values()), None)
+    if isinstance(stored, dict) and str(stored.get("schema")).startswith("costmodel/result/") and not assignments:
+        return _stored(name, case, stored, 1 if rank is None else rank)
+    return side(name, answered(case) if rank is None else ranked(case, rank))
+
+
+def _stored(name: str, case: Case, result: Mapping[str, Any], rank: int) -> Side:
+    """A result as it was written, with the figures it had then."""
+    plans = result.get("plans")
+    plans = plans if isinstance(plans, list) else []
+    if not 1 <= rank <= len(plans) or not isinstance(plans[rank - 1], dict):
+        hint = "write it again with --json, or ask for another rank"
+        raise fail("C004", f"this result holds {len(plans)} plans, so none of rank {rank}", Place(name), hint)
+    plan = plans[rank - 1]
+    values = {path: value for path, value in leaves(case).items() if not path.startswith("plan.")}
+    said = {key: value for key, value in plan.items() if key in Plan.model_fields and value is not None}
+    values |= {f"plan.{key}": Value(_plain(value)) for key, value in said.items()}
+    digests = {str(item.get("name")): str(item.get("digest")) for item in _rows(result, "documents")}
+    held = {key: float(plan[key]) for key in NAMES if _is_number(plan.get(key))}
+    held |= _ledger(_rows(result, "ledger")) | _transfers(_rows(result, "transfers"))
+    assumed = {str(item.get("path")): str(item.get("value")) for item in _rows(result, "assumed")}
+    parts = tuple(part for part, key in ((MEMORY, "ledger"), (TRAFFIC, "transfers")) if key in result)
+    return Side(name, values, held, digests, assumed=assumed, facts=_facts(case, plan), parts=parts)
+
+
+def _facts(case: Case, plan: Mapping[str, Any]) -> Facts:
+    """What was computed, at the price that the result was made with."""
+    facts, each, source = facts_of(case), plan.get("price_usd_per_gpu_h"), plan.get("price_source")
+    if not _is_number(each) or not isinstance(source, str):
+        return facts
+    price = replace(facts.price, each=parse(f"{each!r} USD/h", "USD/s"), stated=source, foreign=())
+    return replace(facts, price=price)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return f"[{', '.join(map(str, value))}]"
+    return float(value) if _is_number(value) else value if isinstance(value, bool) else str(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _rows(result: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    rows = result.get(key)
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _ledger(stages: list[dict[str, Any]]) -> dict[str, float]:
+    peaks = [stage for stage in stages if _is_number(stage.get("peak_bytes"))]
+    worst = max(peaks, key=lambda stage: float(stage["peak_bytes"]), default={})
+    names = [name for name in worst if name.endswith("_bytes") and name != "peak_bytes" and _is_number(worst[name])]
+    return {f"{MEMORY}{name}": float(worst[name]) for name in names}
+
+
+def _transfers(rows: list[dict[str, Any]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for row in rows:
+        if not all(_is_number(row.get(key)) for key in ("time_s", "count", "volume_bytes")):
+            continue
+        name = f"{TRAFFIC}{row.get('group')} {row.get('operation')}".replace("_", "-")
+        for key, value in (
+            (f"{name}.time_s", row["time_s"] * row["count"]),
+            (f"{name}.volume_bytes", row["volume_bytes"]),
+        ):
+            found[key] = found.get(key, 0.0) + value
+    return found

@@ -1,0 +1,73 @@
+"""Every value a case rests on, by the path that --set would take to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel
+
+from costmodel.documents.keys import paths
+from costmodel.documents.keys.references import REFERENCES, holder
+from costmodel.documents.reader.resolved_scenario import Case, LoadedScenario
+from costmodel.ground.errors import Place
+from costmodel.ground.units import Figure
+
+_TALK = frozenset({"schema_", "title", "source", "sources", "check", "note", "name", "of", "vendor", "provider"})
+_ASIDE = frozenset({"search", "limits", "fitted", "year", "family"})
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value, and where it was written if it was."""
+
+    value: Any
+    place: Place | None = None
+
+    @property
+    def text(self) -> str:
+        """As it was written, else as a plain number or word."""
+        place = self.place
+        if place is not None and place.text and isinstance(self.value, float):
+            return place.text[place.column - 1 : place.column - 1 + place.width].strip("'\" ")
+        if isinstance(self.value, bool):
+            return str(self.value).lower()
+        return f"{self.value:.10g}" if isinstance(self.value, float) else str(self.value)
+
+
+def leaves(case: LoadedScenario) -> dict[str, Value]:
+    """Everything predictions can depend on: the scenario, and the documents it names in the places that name them."""
+    return dict(_walk(case, "", case.document))
+
+
+def _walk(case: LoadedScenario, path: str, value: Any) -> Iterator[tuple[str, Value]]:
+    if path in REFERENCES:
+        document = getattr(case, REFERENCES[path].held)
+        if document is None:
+            return
+        named = getattr(document, "name", None) or getattr(document, "of", "")
+        yield path, Value(str(named), getattr(value, "place", None))
+        value = document
+    if isinstance(value, BaseModel):
+        for name, inner in value:
+            if name not in _TALK and name not in _ASIDE:
+                yield from _walk(case, f"{path}.{name}" if path else name, inner)
+    elif isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, inner in items:
+            yield from _walk(case, f"{path}.{key}", inner)
+    elif path not in REFERENCES and value is not None:
+        yield path, Value(value, getattr(value, "place", None))
+
+
+def holding(path: str) -> tuple[str, str]:
+    """What a case calls the document that holds a leaf, and the path of the leaf in it."""
+    above, key = holder(path)
+    return REFERENCES[above].held if above else "scenario", key
+
+
+def changed(case: Case, path: str, value: float) -> Case:
+    """The case with one number of one of its documents changed; its bounds are checked as on reading."""
+    held, key = holding(path)
+    return replace(case, **{held: paths.changed(getattr(case, held), key, Figure(value))})

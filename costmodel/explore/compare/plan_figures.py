@@ -1,0 +1,123 @@
+"""One plan's figures under one flat name each: results, lines of the ledger, transfers, and marks of its equations."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from costmodel.documents.schemas.baseline import Mark
+from costmodel.estimate.shared.plan_batch import SIZES, Block
+from costmodel.estimate.shared.results import COLUMNS, machine_name, number
+from costmodel.estimate.training.evaluate_plans import evaluate
+from costmodel.estimate.training.predict import Answer, written
+from costmodel.ground.equation import Origin, Step, trace
+
+MEMORY, TRAFFIC = "memory.", "comm."
+NAMES = {machine_name(name): name for name in COLUMNS}
+_ZERO, _NOT_FINITE = -777.7, 777.7
+_UNITS = {"_bytes": "B", "_s": "s"}
+
+
+def choices(block: Block) -> dict[str, Any]:
+    """What a plan is, in full; what only follows from the rest is no choice."""
+    made = {name: _said(value) for name, value in written(block.structure).items()}
+    return {**{name: number(getattr(block, name)) for name in SIZES}, **made}
+
+
+def _said(value: Any) -> Any:
+    return f"[{', '.join(value)}]" if isinstance(value, list) else value
+
+
+def figures(answer: Answer) -> dict[str, float]:
+    """Every figure that is known, by its name with unit."""
+    evaluation = answer.evaluation
+    found = {machine_name(name): value for name, value in evaluation.costs.row().items()}
+    peaks = [number(peak) for peak in evaluation.ledger.peaks]
+    worst = peaks.index(max(peaks))
+    for name, values in evaluation.ledger.lines.items():
+        found[f"{MEMORY}{name}_bytes"] = number(values[worst])
+    for transfer in evaluation.step.transfers:
+        name = f"{TRAFFIC}{transfer.group.name} {transfer.operation}".replace("_", "-")
+        for key, value in ((f"{name}.time_s", transfer.total_time), (f"{name}.volume_bytes", transfer.volume)):
+            found[key] = found.get(key, 0.0) + number(value)
+    return {name: value for name, value in found.items() if math.isfinite(value) and not _is_silent(name, value)}
+
+
+def _is_silent(name: str, value: float) -> bool:
+    """Whether a figure is of a transfer that does not take place."""
+    return name.startswith(TRAFFIC) and value == 0
+
+
+def unit_of(name: str) -> str:
+    """The unit of a figure."""
+    if name in NAMES:
+        return COLUMNS[NAMES[name]].unit
+    return next((unit for suffix, unit in _UNITS.items() if name.endswith(suffix)), "1")
+
+
+def spoken(name: str) -> str:
+    """A figure's name without its unit."""
+    if name in NAMES:
+        return NAMES[name]
+    return next((name.removesuffix(suffix) for suffix in _UNITS if name.endswith(suffix)), name)
+
+
+def higher_is_better(name: str) -> bool:
+    """Whether a figure worsens when it falls."""
+    return name in NAMES and COLUMNS[NAMES[name]].better == "higher"
+
+
+def marks(answer: Answer) -> dict[str, Mark]:
+    """What each equation was asked for this plan and what it said, condensed to two checksums."""
+    with trace() as record:
+        evaluate(answer.setting, answer.evaluation.block)
+    calls: dict[str, list[tuple[float, float]]] = {}
+    for step in _steps(record.steps):
+        asked = _of_inputs(step.inputs.values()) + _of_choices(step.choices)
+        calls.setdefault(step.equation.name, []).append((asked, _of_number(step.value)))
+    return {
+        name: Mark(
+            calls=len(pairs),
+            inputs=round(math.fsum(asked for asked, _ in pairs), 6),
+            output=round(math.fsum(said for _, said in pairs), 6),
+        )
+        for name, pairs in sorted(calls.items())
+    }
+
+
+def beneath(answer: Answer) -> dict[str, set[str]]:
+    """The equations that each equation calls itself."""
+    with trace() as record:
+        evaluate(answer.setting, answer.evaluation.block)
+    called: dict[str, set[str]] = {}
+    for step in _steps(record.steps):
+        called.setdefault(step.equation.name, set()).update(inner.equation.name for inner in _steps(step.beneath))
+    return called
+
+
+def _steps(steps: Sequence[Step]) -> Iterator[Step]:
+    for step in steps:
+        yield step
+        yield from _steps(step.beneath)
+
+
+def _of_inputs(inputs: Iterable[Origin]) -> float:
+    """Each place weighs otherwise, and the square keeps calls apart, so that 8 × 256 is not 16 × 128."""
+    mixed = math.fsum(math.sqrt(place + 2) * _of_number(origin.value) for place, origin in enumerate(inputs))
+    return mixed + mixed * mixed / 100
+
+
+def _of_number(value: Any) -> float:
+    """The logarithm, so that small numbers count as much as large ones; what has none, a number of its own."""
+    plain = float(np.asarray(value, dtype=np.float64).flat[0])
+    if not math.isfinite(plain):
+        return _NOT_FINITE
+    return math.log(abs(plain)) if plain else _ZERO
+
+
+def _of_choices(choices: dict[str, Any]) -> float:
+    return float(zlib.crc32(repr(sorted((name, str(value)) for name, value in choices.items())).encode()) % 1000)

@@ -1,0 +1,68 @@
+"""The plan that a scenario speaks of: its own, the best of its space, or the one of a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.text.yaml_tree import COMMAND_LINE
+from costmodel.estimate.shared.plan_batch import SIZES
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.predict import Answer, answer, predict, written
+from costmodel.explore.search.rank import Ranked
+from costmodel.explore.search.search import not_to_vary, search
+from costmodel.ground.errors import Place, fail
+
+
+def answered(case: Case, *, best: bool = False) -> Answer:
+    """The scenario's own plan; its best one when asked for, or when it has none.
+
+    Where no plan keeps everything, that is the one nearest to it: the best that breaks only limits, or else the one
+    that needs the least memory.
+    """
+    if not best and case.scenario.plan is not None:
+        return predict(case)
+    found = search(case, 1, workers=1)
+    rows = found.best or found.tally.closest.rows or found.tally.nearest.rows
+    if not rows:
+        hint = "costmodel search SCENARIO --why-not says why"
+        raise fail("C004", "no plan of the search is legal", Place(case.file), hint)
+    return answer(found.setting_of(rows[0].variant), plan_of(rows[0]))
+
+
+def by_search(case: Case, paths: Sequence[str], *, best: bool) -> bool:
+    """Whether answers along these paths are each the best of a search: if asked for, or if no plan is written.
+
+    A value of `plan.KEY` is then held in the search.
+    """
+    for path in paths if best else ():
+        if fault := not_to_vary(case, path):
+            raise fail("C010", fault[0], Place(COMMAND_LINE, 0, 1, path, "--best", len("--best")), fault[1])
+    return best or (case.scenario.plan is None and not any(path.startswith("plan.") for path in paths))
+
+
+def ranked(case: Case, rank: int) -> Answer:
+    """The plan of a rank, counted from 1; rank 0 is the scenario's own."""
+    if rank == 0:
+        return predict(case)
+    found = search(case, rank, workers=1)
+    if len(found.best) < rank:
+        place = Place(case.file)
+        raise fail("C004", f"the search finds {len(found.best)} plans that fit, so none of rank {rank}", place)
+    row = found.best[rank - 1]
+    return answer(found.setting_of(row.variant), plan_of(row))
+
+
+def plan_of(row: Ranked) -> Plan:
+    """A row of a ranking as the plan a scenario would write."""
+    return Plan.model_validate({**row.sizes, **written(row.structure)})
+
+
+def planned(case: Case) -> Plan:
+    """The scenario's own plan, or its best written out."""
+    if case.scenario.plan is not None:
+        return case.scenario.plan
+    block = answered(case).evaluation.block
+    sizes = {name: number(getattr(block, name)) for name in SIZES}
+    return Plan.model_validate({**sizes, **written(block.structure)})

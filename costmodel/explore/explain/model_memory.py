@@ -1,0 +1,96 @@
+"""A model by itself: parameters, weights and training states, before any plan."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from costmodel.documents.reader.foreign_readers import Foreign, file_in, is_config, kind_of_ours
+from costmodel.documents.reader.hub_names import is_hub_name, shape_of
+from costmodel.documents.reader.library import Reader, is_path, names, said_first
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.text.files import file_text
+from costmodel.equations.memory.states import gradient_bytes, optimizer_bytes, weight_bytes
+from costmodel.estimate.training.shards import model_active_parameters, model_parameters
+from costmodel.ground.choices import Zero
+from costmodel.ground.equation import Number
+
+# Bytes of a weight, a gradient, a master copy and the optimizer's states of one parameter.
+RECIPES = (
+    ("bf16, fp32 gradients", 2.0, 4.0, 4.0, 8.0),
+    ("mixed (ZeRO paper)", 2.0, 2.0, 4.0, 8.0),
+    ("fp32", 4.0, 4.0, 0.0, 8.0),
+)
+STAGES: tuple[Zero, ...] = (0, 1, 2, 3)
+DEGREES = (8.0, 64.0)
+
+
+@dataclass(frozen=True)
+class States:
+    """Bytes of one recipe: weights alone, and all states a rank keeps by degree and zero stage."""
+
+    title: str
+    weights: Number
+    kept: dict[tuple[float, Zero], Number]
+
+
+@dataclass(frozen=True)
+class Alone:
+    """What a model needs before it is laid out."""
+
+    named: str  # by its path as it was asked for, or by its name
+    model: Model
+    parameters: Number
+    active: Number | None
+    recipes: tuple[States, ...]
+    foreign: dict[str, Foreign] = field(default_factory=dict)  # its file, where that is in another format
+    twin: str = ""  # the model of the library that has the shape of that file
+
+
+def is_model(name: str) -> bool:
+    """Whether a name, or what a file says it is, means a model and not a scenario."""
+    if is_hub_name(name):
+        return True
+    if is_path(name) or name in (os.curdir, os.pardir):
+        path = file_in("model", Path(name))
+        if not path.is_file():
+            return False
+        text = file_text(str(path))
+        return (
+            is_config(text)
+            or kind_of_ours(text) == "model"
+            or said_first(text, "schema").startswith("costmodel/model/")
+        )
+    models = names("model")
+    return (name in models or bool(shape_of(name, models))) and name not in names("scenario")
+
+
+def alone(name: str) -> Alone:
+    """Parameters and states of a model by name or path."""
+    reader = Reader()
+    model = reader.document("model", name)
+    parameters = model_parameters(model)
+    active = model_active_parameters(model) if model.has_experts else None
+    states = tuple(_states(parameters, *recipe) for recipe in RECIPES)
+    named = name if is_path(name) and not is_hub_name(name) else model.name
+    return Alone(named, model, parameters, active, states, reader.foreign, _twin(model) if reader.foreign else "")
+
+
+def _twin(model: Model) -> str:
+    """The model of the library of the same shape."""
+    from costmodel.exchange.writing.equal_model import twin_of  # for foreign files alone
+
+    return twin_of(model)
+
+
+def _states(parameters: Number, title: str, weight: float, gradient: float, master: float, moments: float) -> States:
+    def kept(dp: float, zero: Zero) -> Number:
+        return (
+            weight_bytes(parameters, weight, weight, dp, zero=zero, sharded_master=False)
+            + gradient_bytes(parameters, gradient, dp, zero=zero)
+            + optimizer_bytes(parameters, master, moments, dp, zero=zero)
+        )
+
+    weights = weight_bytes(parameters, weight, weight, 1.0, zero=0, sharded_master=False)
+    return States(title, weights, {(dp, zero): kept(dp, zero) for dp in DEGREES for zero in STAGES})

@@ -1,0 +1,245 @@
+"""What every rank of a pipeline does, in order, under each schedule; the order of the plain ones is Megatron-LM's.
+
+An operation is F (forward), B (backward to the input) or W (gradient of the weights) of a chunk and a micro-batch;
+where a schedule does not split backward, B is all of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Literal
+
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, FOLDED, PLAIN
+
+Kind = Literal["F", "B", "W"]
+Operation = tuple[Kind, int, int]  # kind, chunk, micro-batch
+Group = tuple[Operation, ...]  # run as one: what they make is sent when the last is done
+
+
+def stage_of(schedule: str, ranks: int, rank: int, chunk: int) -> int:
+    """Position in the model of a rank's chunk; folded pipelines turn at the last rank, those both ways mirror."""
+    if chunk == 1 and schedule in FOLDED:
+        return 2 * ranks - 1 - rank
+    if chunk == 1 and schedule in BOTH_WAYS:
+        return ranks - 1 - rank
+    return chunk * ranks + rank
+
+
+def order(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> Iterator[Group]:
+    """What a rank does, in order."""
+    if schedule == "looped-bfs":
+        return _breadth_first(batches, chunks)
+    if schedule == "chimera":
+        return iter(_both_ways(ranks, batches)[rank])
+    if schedule == "dualpipev":
+        return _dual(ranks, batches, rank, side=0, both=False)
+    if schedule == "dualpipe":
+        distance = min(rank, ranks - 1 - rank)
+        return _dual(ranks // 2, batches, distance, side=int(rank >= ranks // 2), both=True)
+    return ((operation,) for operation in _single(schedule, ranks, batches, chunks, rank))
+
+
+def _single(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> Iterator[Operation]:
+    """The same under a schedule whose operations run one by one."""
+    if schedule in PLAIN:
+        return _plain(ranks, batches, chunks, _warm_up(schedule, ranks, batches, chunks, rank))
+    if schedule == "zb-v":
+        return _zb_v(ranks, batches, rank)
+    if schedule in ("v-half", "v-min"):
+        return _controllable(schedule, ranks, batches, rank)
+    return _split_backward(ranks, batches, rank, depth=2 if schedule == "zb-h2" else 1)
+
+
+def _plain(ranks: int, batches: int, chunks: int, warm: int) -> Iterator[Operation]:
+    """Warm-up forwards, then one forward and one backward in turn, then the backwards that are left."""
+    total = batches * chunks
+    for position in range(warm):
+        yield "F", *_turn(ranks, chunks, position)
+    for position in range(total):
+        if warm + position < total:
+            yield "F", *_turn(ranks, chunks, warm + position)
+        chunk, batch = _turn(ranks, chunks, position)
+        yield "B", chunks - 1 - chunk, batch
+
+
+def _turn(ranks: int, chunks: int, position: int) -> tuple[int, int]:
+    """Chunk and micro-batch of a rank's forward: groups of as many micro-batches as ranks pass through each chunk."""
+    if chunks == 1:
+        return 0, position
+    group, rest = divmod(position, ranks * chunks)
+    return rest // ranks, group * ranks + rest % ranks
+
+
+def _warm_up(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> int:
+    """Forwards of a rank before its first backward is paired with one."""
+    if schedule == "gpipe":
+        return batches
+    if schedule == "1f1b":
+        return min(batches, ranks - 1 - rank)
+    return min(batches * chunks, 2 * (ranks - 1 - rank) + (chunks - 1) * ranks)
+
+
+def _split_backward(ranks: int, batches: int, rank: int, depth: int) -> Iterator[Operation]:
+    """1F1B, or twice its warm-up; W waits as many micro-batches as the rank has fewer warm-up forwards than rank 0."""
+    warm = min(batches, depth * (ranks - rank) - depth + 1)
+    delay = depth * rank
+    for batch in range(warm - 1):
+        yield "F", 0, batch
+    for batch in range(batches):
+        if warm - 1 + batch < batches:
+            yield "F", 0, warm - 1 + batch
+        yield "B", 0, batch
+        if batch >= delay:
+            yield "W", 0, batch - delay
+    for batch in range(max(0, batches - delay), batches):
+        yield "W", 0, batch
+
+
+def _zb_v(ranks: int, batches: int, rank: int) -> Iterator[Operation]:
+    """Two chunks in a V: warm up, then F, B, W of each chunk in turn; the last W fill the way out."""
+    done: Counter[tuple[Kind, int]] = Counter()
+    total = max(batches, 2 * ranks - 1)
+
+    def do(kinds: str, chunk: int) -> Iterator[Operation]:
+        for kind in kinds:
+            batch = done[kind, chunk]  # type: ignore[index]
+            done[kind, chunk] += 1  # type: ignore[index]
+            if batch < batches:
+                yield kind, chunk, batch  # type: ignore[misc]
+
+    for _ in range(2 * (ranks - rank) - 1):
+        yield from do("F", 0)
+    for _ in range(rank):
+        yield from do("F", 1)
+        yield from do("F", 0)
+    for _ in range(ranks - rank):
+        yield from do("FBW", 1)
+    while done["F", 1] < done["F", 0] or done["F", 0] < total:
+        if done["F", 0] < total:
+            yield from do("F", 0)
+        yield from do("BW", 0)
+        yield from do("FBW", 1)
+    for _ in range(rank):
+        yield from do("B", 0)
+        yield from do("B", 1)
+    for _ in range(ranks - rank):
+        yield from do("BW", 0)
+    for chunk in (1, 0):
+        while done["W", chunk] < done["B", chunk]:
+            yield from do("W", chunk)
+
+
+def _controllable(schedule: str, ranks: int, batches: int, rank: int) -> Iterator[Operation]:
+    """A block of six slots repeated: forwards and backwards of both chunks at set offsets, W in the slots between."""
+    if schedule == "v-min":
+        gap = 2 if ranks % 3 == 0 else 0
+        offsets = (rank, 2 * ranks - 1 - rank, 2 * ranks + gap + rank, 4 * ranks + gap - 1 - rank)
+    else:
+        gap = 3 if ranks % 2 == 0 else 0
+        offsets = (2 * rank, 3 * ranks - 2 - rank, 3 * ranks + gap - 1 + 2 * rank, 6 * ranks + gap - 2 - rank)
+    what: tuple[tuple[Kind, int], ...] = (("F", 0), ("F", 1), ("B", 1), ("B", 0))
+    slots = {
+        offset + 6 * batch: (kind, chunk, batch)
+        for offset, (kind, chunk) in zip(offsets, what, strict=True)
+        for batch in range(batches)
+    }
+    waiting: list[Operation] = []
+    for slot in range(max(slots) + 1):
+        if slot in slots:
+            kind, chunk, batch = slots[slot]
+            yield kind, chunk, batch
+            if kind == "B":
+                waiting.append(("W", chunk, batch))
+        elif waiting:
+            yield waiting.pop(0)
+    yield from waiting
+
+
+def _breadth_first(batches: int, chunks: int) -> Iterator[Group]:
+    """Every micro-batch through a chunk before the next chunk."""
+    for chunk in range(chunks):
+        yield from ((("F", chunk, batch),) for batch in range(batches))
+    for chunk in reversed(range(chunks)):
+        yield from ((("B", chunk, batch), ("W", chunk, batch)) for batch in range(batches))
+
+
+def _dual(ranks: int, batches: int, distance: int, *, side: int, both: bool) -> Iterator[Group]:
+    """Eight steps: warm up with forwards of one side, pair forwards and backwards of the two, drain with W."""
+    done: Counter[tuple[Kind, int]] = Counter()
+    left = ranks - 1 - distance
+    pairs = (batches // 2 if both else batches) - 2 * ranks + distance + 1
+    waiting: list[int] = []
+
+    def do(phase: int, *kinds: Kind) -> Group:
+        chunk = phase ^ side
+        told = tuple((kind, chunk, done[kind, chunk] + (batches // 2 if both and chunk else 0)) for kind in kinds)
+        done.update((kind, chunk) for kind in kinds)
+        return told
+
+    def late(phase: int) -> Group:
+        waiting.append(phase)
+        return do(phase, "B")
+
+    for _ in range(2 * left):
+        yield do(0, "F")
+    for _ in range(distance + 1):
+        yield do(0, "F")
+        yield do(1, "F")
+    for _ in range(left):
+        yield late(1)
+        yield do(waiting.pop(0), "W")
+        yield do(1, "F")
+    for _ in range(pairs):
+        yield do(0, "F") + do(1, "B", "W")
+        yield do(1, "F") + do(0, "B", "W")
+    for _ in range(left):
+        yield do(1, "B", "W")
+        yield do(1, "F") + do(0, "B", "W")
+    for position in range(2 * distance + 2):
+        phase = 1 - position % 2
+        yield late(phase) if position > distance else do(phase, "B", "W")
+    for _ in range(left):
+        yield do(waiting.pop(0), "W")
+        yield late(0)
+    while waiting:
+        yield do(waiting.pop(0), "W")
+
+
+def _both_ways(ranks: int, batches: int) -> list[list[Group]]:
+    """Half the micro-batches down and half up, as early as may be, backwards first, at most as many live as ranks."""
+    told: list[list[Group]] = [[] for _ in range(ranks)]
+    done: dict[tuple[Kind, int, int], int] = {}
+    half = batches // 2
+    live = [0] * ranks
+    moment = 0
+    while any(len(each) < 2 * batches for each in told):
+        for rank in range(ranks):
+            found = _ready(ranks, batches, half, rank, moment, done, live[rank])
+            if found is None:
+                continue
+            kind, chunk, batch = found
+            live[rank] += 1 if kind == "F" else -1
+            told[rank].append((found,) if kind == "F" else (found, ("W", chunk, batch)))
+            done[kind, stage_of("chimera", ranks, rank, chunk), batch] = moment + 1
+        moment += 1
+    return told
+
+
+def _ready(
+    ranks: int, batches: int, half: int, rank: int, moment: int, done: dict[tuple[Kind, int, int], int], live: int
+) -> Operation | None:
+    """The first backward whose time has come, else the first forward."""
+    found: list[tuple[int, int, Operation]] = []
+    for chunk, batches_of in ((0, range(half)), (1, range(half, batches))):
+        stage = stage_of("chimera", ranks, rank, chunk)
+        for kind in ("B", "F"):
+            batch = next((one for one in batches_of if (kind, stage, one) not in done), None)
+            if batch is None or (kind == "F" and live >= ranks):
+                continue
+            before: tuple[Kind, int, int] | None = ("F", stage - 1, batch) if stage else None
+            if kind == "B":
+                before = ("B", stage + 1, batch) if stage < ranks - 1 else ("F", stage, batch)
+            if before is None or done.get(before, moment + 1) <= moment:
+                found.append((kind == "F", batch - half * chunk, (kind, chunk, batch)))
+    return min(found)[2] if found else None

@@ -1,0 +1,170 @@
+"""A file in another tool's format made a document of ours: what it states, what was assumed, what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import Any
+
+from costmodel.documents.reader.folders import SUFFIXES, as_named
+from costmodel.documents.reader.foreign_readers import file_in, is_config
+from costmodel.documents.reader.library import Reader, read
+from costmodel.documents.reader.resolved_scenario import case_from
+from costmodel.documents.schemas.hardware import Node
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.text.files import file_text
+from costmodel.documents.text.yaml_tree import Mapping, copied
+from costmodel.estimate.training.shards import model_parameters
+from costmodel.exchange.formats import CONFIG, detected
+from costmodel.exchange.imported import Imported, Origin, Value
+from costmodel.exchange.importers.megatron import read_options
+from costmodel.exchange.models import imported_model, worded
+from costmodel.exchange.values.foreign_values import document_name
+from costmodel.exchange.values.placed_values import placed
+from costmodel.exchange.writing.document_text import document_text
+from costmodel.exchange.writing.equal_model import twin_of
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
+
+_FIXED = ("schema", "name", "title", "source", "sources")
+OPEN = "?"  # begins a line of what stands nowhere
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What is given beside a file, because it seldom stands in it."""
+
+    node: str = ""
+    nodes: int | None = None
+    vocab: int | None = None
+    partial: bool = False
+
+
+@dataclass(frozen=True)
+class ImportedFile:
+    """A foreign file with the document made of it, and its YAML; without a model where too little of it is known."""
+
+    file: str
+    found: Imported
+    model: Model | None
+    parameters: float | None
+    twin: str  # the model of the library of the same shape
+
+    def text_of(self, path: Path | None) -> str:
+        """The YAML of the document in a file of that path, whose name a model has."""
+        found, tree = self.found, self.found.document
+        if path is not None and "layers" in tree:
+            tree = {**tree, "name": _named(path)}
+        return _text(self.file, found, tree)
+
+
+def import_file(name: str, beside: Beside) -> ImportedFile:
+    """A file by its path, or standard input by '-', as the YAML of a model or of a scenario."""
+    path = Path(name) if name == "-" else file_in("model", Path(name))
+    text = file_text(str(path))
+    file = "<stdin>" if name == "-" else as_named(path)
+    if is_config(text) or detected(text, file).name == CONFIG:
+        _refuse_unused(beside)
+        found = imported_model(text, file)
+        return _imported(file, found, Reader().checked("model", found.document, file))
+    found = _scenario(text, file, beside)
+    return _imported(
+        file, found, None if found.missing else case_from(Reader(), copied(found.document), file, ()).model
+    )
+
+
+def _refuse_unused(beside: Beside) -> None:
+    """A fault for options that have no place in a model alone."""
+    given = {"--node": beside.node, "--nodes": beside.nodes, "--vocab": beside.vocab, "--partial": beside.partial}
+    for option in (option for option, value in given.items() if value):
+        hint = "leave it out; costmodel search --model FILE --node NODE takes both"
+        raise fail("C001", f"{option} has no effect on a config.json, which states a model alone", None, hint)
+
+
+def _imported(file: str, found: Imported, model: Model | None) -> ImportedFile:
+    parameters = None if model is None else float(model_parameters(model))
+    twin = "" if model is None else twin_of(model)
+    return ImportedFile(file, found, model, parameters, twin)
+
+
+def _named(path: Path) -> str:
+    """The name of a model in a file of that path."""
+    if path.suffix in SUFFIXES and document_name(path.stem) != path.stem:
+        hint = f"for example {path.with_name(f'{document_name(path.stem)}.yaml')}"
+        raise fail("C002", "a model has the name of its file: small letters, digits and . + -", Place(str(path)), hint)
+    return document_name(path.stem)
+
+
+def _text(file: str, found: Imported, tree: dict[Any, Any]) -> str:
+    """The YAML: its origin at the head, then losses that cost something, and what is missing."""
+    weighty = [loss for loss in found.losses if loss.kind != "ignored"]
+    head = [
+        f"Written by costmodel import from {file} ({found.format})",
+        *(f"{worded(loss)}{_line(loss.place)}" for loss in weighty),
+        *(f"{fault.code} {fault.sentence}" for fault in found.warnings),
+        *(f"{OPEN} {fault.sentence}: {fault.hint}" for fault in found.missing),
+    ]
+    comments = {path: str(origin) for path, origin in found.origins.items() if not is_fixed(path)}
+    return document_text(tree, comments, head)
+
+
+def is_fixed(path: str) -> bool:
+    """Whether a key says what a document is or where it is from."""
+    return path.removeprefix("model.").split(".")[0] in _FIXED
+
+
+def _line(place: Place | None) -> str:
+    return f" ({place.file}:{place.line})" if place is not None and place.line else ""
+
+
+# --- a scenario from options of a training program
+
+
+def _scenario(text: str, file: str, beside: Beside) -> Imported:
+    """The scenario that options state; a fault for what is missing, unless a part of one is asked for."""
+    if beside.nodes and not beside.node:
+        raise fail("C001", "--nodes has no effect without --node", None, "add --node dgx-h100, for example")
+    node: Node | None = read("node", beside.node) if beside.node else None
+    world = int(node.accelerators) * beside.nodes if node is not None and beside.nodes else None
+    title = PurePath(file).stem if file != "<stdin>" else "imported"
+    found = read_options(text, file, world=world, vocab=beside.vocab, title=title)
+    made = Origin("file", "the text itself", Place(file))
+    tree: dict[str, Any] = {"schema": Value("costmodel/scenario/v1", made), "title": Value(title, made)}
+    missing = found.missing
+    if node is None:
+        missing = (*missing, Fault("X002", "no option states the machine", Place(file), "--node dgx-h100, for example"))
+    elif "accelerators" in found.facts:
+        tree["cluster"] = {
+            "node": _given(node.name, "--node"),
+            "nodes": _nodes(node, beside, found.facts["accelerators"]),
+        }
+    if missing and not beside.partial:
+        raise CostModelError(*missing)
+    ahead, origins = placed(tree, Place(file))
+    document = Mapping({**ahead, **found.document})
+    document.place = Place(file)
+    return replace(found, document=document, origins={**origins, **found.origins}, missing=missing)
+
+
+def _given(value: Any, option: str) -> Value:
+    return Value(value, Origin("assumed", f"{option}, given beside the file"))
+
+
+def _nodes(node: Node, beside: Beside, accelerators: Value) -> Value:
+    """How many nodes hold the accelerators that the text states."""
+    if beside.nodes:
+        return _given(beside.nodes, "--nodes")
+    nodes, left = divmod(int(accelerators.value), int(node.accelerators))
+    if left:
+        sentence = f"{accelerators.value:,} accelerators do not fill nodes of {node.accelerators:g}, as {node.name} is"
+        raise fail("X005", sentence, accelerators.place, "name another --node, or give --nodes")
+    return Value(nodes, Origin("derived", f"accelerators over {node.accelerators:g} of a node", accelerators.place))
+
+
+def origins(found: ImportedFile) -> Iterator[tuple[str, Any, Origin]]:
+    """Every value of the document by its path, with its origin."""
+    for path, origin in found.found.origins.items():
+        here: Any = found.found.document
+        for part in path.split("."):
+            here = here[int(part)] if isinstance(here, list) else here[part]
+        yield path, here, origin

@@ -1,0 +1,56 @@
+"""Files that stand complete in their place or not at all, whatever ends the program."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from costmodel.ground.errors import Place, fail
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A file written beside its place and put there complete; where nothing is written, nothing lies there."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        with usable(path):
+            yield temporary
+            if not temporary.exists():
+                path.unlink(missing_ok=True)
+                return
+            with open(temporary, "rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+            _sync(path.parent)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+@contextmanager
+def usable(path: Path) -> Iterator[None]:
+    """A fault where the system refuses what is done to a file or folder meanwhile."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise fail("C021", f"{path} cannot be used: {reason}", Place(str(path))) from None
+
+
+def check_regular(path: Path) -> None:
+    """A fault for a pipe or device in place of a file: reading it would never end."""
+    if path.exists() and not path.is_file():
+        raise fail("C021", f"{path} is no regular file", Place(str(path)), "take another folder")
+
+
+def _sync(folder: Path) -> None:
+    """The names in a folder, on the disk too, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,233 @@
+"""A search that leaves its state in a folder: how far it came, what it found, and if asked for every legal plan.
+
+The state is one file, replaced whole after a piece is counted; a part with the plans of a piece stands there whole
+before that piece is counted. So whatever ends the program, going on from the state counts every piece once, and a part
+that was not counted yet is written again. One search works in a folder at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import costmodel
+from costmodel.estimate.shared.plan_batch import Structure
+from costmodel.explore.search import work_units
+from costmodel.explore.search.accumulator import Tally, Wanted
+from costmodel.explore.search.atomic_files import check_regular, usable, whole
+from costmodel.explore.search.lock import locked
+from costmodel.explore.search.parquet_parts import Parts, arrow_of, columns, foreign, leftovers
+from costmodel.explore.search.rank import Ranked
+from costmodel.explore.search.work_units import Variants
+from costmodel.ground.errors import Place, fail
+
+SCHEMA = "costmodel/parts/v3"
+MANIFEST = "_manifest.json"  # readers of Parquet folders pass over names that begin so
+WRITE_EVERY = 1.0  # seconds between states, so that small pieces do not wait for the disk
+
+
+@dataclass
+class Kept:
+    """The folder of a search."""
+
+    folder: Path
+    plans: bool
+    asked: dict[str, str]
+    done: int = 0  # pieces that are counted
+    rows: int = 0
+    of_run: bool = False  # whether its plans have the results of the whole run
+    written: float = field(default=0.0, repr=False)
+
+    @property
+    def parts(self) -> Parts | None:
+        """Where its plans go, if they are kept."""
+        return Parts(self.folder.absolute(), digest_of(self.asked)) if self.plans else None
+
+    def count(self, tally: Tally, rows: int) -> None:
+        """Another piece is counted; the folder learns of it within a second or so."""
+        self.done += 1
+        self.rows += rows
+        if time.monotonic() - self.written >= WRITE_EVERY:
+            self.write(tally)
+
+    def write(self, tally: Tally, *, complete: bool = False) -> None:
+        """The state as it is now."""
+        state = {
+            "schema": SCHEMA,
+            "costmodel": costmodel.__version__,
+            "search": self.asked,
+            "complete": complete,
+            "pieces": self.done,
+            "plans": self.rows if self.plans else None,
+            "columns": columns(of_run=self.of_run) if self.plans else None,
+            "tally": written_tally(tally),
+        }
+        with whole(self.folder / MANIFEST) as path:
+            path.write_text(_sealed(state))
+        self.written = time.monotonic()
+
+    def close(self, tally: Tally, *, complete: bool) -> None:
+        """The last state; parts that it does not count, of pieces that workers were ahead with, go."""
+        self.write(tally, complete=complete)
+        if self.parts:
+            with usable(self.folder):
+                self.parts.drop_from(self.done)
+
+
+def asked_of(variants: Variants, wanted: Wanted, *, plans: bool) -> dict[str, str]:
+    """What a search is, a digest of each part: going on with another one's state would mix two answers."""
+    case = variants.case
+    parts = {
+        "the program": (costmodel.__version__, work_units.CANDIDATES_A_PIECE),
+        "--set": case.assignments,
+        "the scenario": case.scenario,
+        "a document": case.digests,
+        "--over": [(axis.path, axis.values) for axis in variants.over],
+        "--top": wanted.size,
+        "--pareto": wanted.axes,
+        "--keep": plans,
+    }
+    return {name: hashlib.sha256(repr(part).encode()).hexdigest()[:16] for name, part in parts.items()}
+
+
+def digest_of(asked: dict[str, str]) -> str:
+    """What a search is, in twelve letters."""
+    return hashlib.sha256(repr(sorted(asked.items())).encode()).hexdigest()[:12]
+
+
+@contextmanager
+def held(folder: Path, asked: dict[str, str], tally: Tally, *, plans: bool, resume: bool) -> Iterator[Kept]:
+    """The folder, for this search alone as long as it works; the tally takes in what was counted before."""
+    if plans:
+        arrow_of("--keep all")
+    with usable(folder):
+        made = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with locked(folder):
+            yield _opened(folder, asked, tally, plans=plans, resume=resume)
+    finally:
+        if made:
+            with suppress(OSError):  # it holds something, as it should
+                folder.rmdir()
+
+
+def _opened(folder: Path, asked: dict[str, str], tally: Tally, *, plans: bool, resume: bool) -> Kept:
+    """The state of a search before, or none yet."""
+    place, search = Place(str(folder)), digest_of(asked)
+    with usable(folder):
+        for path in leftovers(folder):
+            path.unlink(missing_ok=True)
+        manifest = folder / MANIFEST
+        check_regular(manifest)
+        text = manifest.read_text(errors="replace") if manifest.exists() else None
+        parts, others = any(folder.glob("part-*")), foreign(folder, search)
+    if not resume and (text is not None or parts):
+        held = "a search" if text is not None else "parts of a search"
+        raise fail("C021", f"{folder} holds {held}", place, "take another folder, or add --resume")
+    state = {} if text is None else _same(_state(text), asked, folder)
+    if others:
+        raise fail("C021", f"{folder} holds parts of another search", place, "take another folder")
+    kept = Kept(folder, plans, asked)
+    if state:
+        read_tally(state["tally"], tally)
+        kept.done, kept.rows = state["pieces"], state["plans"] or 0
+    _check_parts(kept)
+    return kept
+
+
+def _check_parts(kept: Kept) -> None:
+    """Parts that are not counted go; a fault where one that is counted is not there as it was written."""
+    if kept.parts is None:
+        return
+    with usable(kept.folder):
+        kept.parts.drop_from(kept.done)
+    there = kept.parts.rows()
+    if there != kept.rows:
+        sentence = f"{kept.folder} holds {there:,} plans, and its state tells of {kept.rows:,}"
+        raise fail("C021", sentence, Place(str(kept.folder)), "take another folder")
+
+
+def _same(state: Any, asked: dict[str, str], folder: Path) -> dict[str, Any]:
+    """The state, if it is of this search; else a fault with the first thing that differs."""
+    place, hint = Place(str(folder)), "take another folder"
+    if not isinstance(state, dict):
+        raise fail("C021", f"the state in {folder} is damaged, or was changed", place, hint)
+    was, version = state.get("search"), state.get("costmodel")
+    if state.get("schema") != SCHEMA or version != costmodel.__version__:
+        sentence = f"{folder} holds a search of costmodel {version}, and this is {costmodel.__version__}"
+        raise fail("C021", sentence, place, hint)
+    if was != asked:
+        was = was if isinstance(was, dict) else {}
+        changed = next((name for name, part in asked.items() if was.get(name) != part), "something")
+        raise fail("C021", f"{folder} holds another search: {changed} has changed since", place, hint)
+    return state
+
+
+def _sealed(state: dict[str, Any]) -> str:
+    """A state with the digest of its text."""
+    text = json.dumps(state)
+    return f'{{"digest": "{_digest(text)}", {text[1:]}'
+
+
+def _state(text: str) -> Any:
+    """The state that a manifest holds, of another version as it is; nothing where its digest is of something else."""
+    try:
+        state = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(state, dict) or str(state.get("schema", SCHEMA)) != SCHEMA:
+        return state
+    return state if state.pop("digest", None) == _digest(json.dumps(state)) else None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def written_tally(tally: Tally) -> dict[str, Any]:
+    """A tally as JSON holds it; numbers come back as they were, bit for bit."""
+    counts = {name: getattr(tally, name) for name in _COUNTS}
+    return {
+        **counts,
+        "refused": dict(tally.refused),
+        "thinned": tally.front is not None and tally.front.thinned,
+        "rows": {name: [asdict(row) for row in best.rows] for name, best in _lists(tally)},
+    }
+
+
+def read_tally(state: dict[str, Any], tally: Tally) -> None:
+    """The other way round, into a tally that is still empty."""
+    for name in _COUNTS:
+        setattr(tally, name, state[name])
+    tally.refused = Counter(state["refused"])
+    for name, best in _lists(tally):
+        read = [{**row, "structure": _structure(row["structure"]), "remarked": ()} for row in state["rows"][name]]
+        best.rows = [Ranked(**row) for row in read]
+    if tally.front:
+        tally.front.thinned = state["thinned"]
+
+
+_COUNTS = ("candidates", "evaluated", "fit", "kept", "better_than_yours")
+
+
+def _lists(tally: Tally) -> Iterator[tuple[str, Any]]:
+    for name in ("top", "nearest", "closest", "front"):
+        best = getattr(tally, name)
+        if best is not None:
+            yield name, best
+
+
+def _structure(written: dict[str, Any]) -> Structure:
+    """The choices as they were; JSON has no tuples."""
+    choices: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in written.items()
+    }
+    return Structure(**choices)

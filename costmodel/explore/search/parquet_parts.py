@@ -1,0 +1,134 @@
+"""Every legal plan of a search as Parquet: a file for each piece, named by the search that it is of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from costmodel.estimate.shared.masks import Mask
+from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
+from costmodel.estimate.shared.results import OF_RUN, OF_STEP, Costs, machine_name
+from costmodel.explore.search.accumulator import Keep
+from costmodel.explore.search.atomic_files import check_regular, usable, whole
+from costmodel.ground.errors import Place, fail
+
+_NAME = re.compile(r"part-([0-9a-f]+)-(\d{8,})\.parquet")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The files of one search in a folder."""
+
+    folder: Path
+    search: str  # digest of it
+
+    def path(self, piece: int) -> Path:
+        """Where the plans of a piece are."""
+        return self.folder / f"part-{self.search}-{piece:08d}.parquet"
+
+    def files(self) -> dict[int, Path]:
+        """Those that are there, by piece."""
+        found = {int(match[2]): path for path, match in _named(self.folder) if match and match[1] == self.search}
+        return dict(sorted(found.items()))
+
+    def drop_from(self, piece: int) -> None:
+        """Take away what was written of this piece and later ones, which nothing counts."""
+        for number, path in self.files().items():
+            if number >= piece:
+                path.unlink(missing_ok=True)
+
+    def rows(self) -> int:
+        """How many plans they hold; a fault where one cannot be read."""
+        return sum(map(_rows, self.files().values()))
+
+    @contextmanager
+    def writing(self, piece: int, said: Mapping[str, int | float | str]) -> Iterator[Keep]:
+        """Takes every block of a piece; one without plans leaves no file. `said` stands in every row."""
+        arrow, parquet = arrow_of("--keep all")
+        writers: list[Any] = []
+        with whole(self.path(piece)) as temporary:
+
+            def keep(block: Block, costs: Costs, counts: Mask) -> None:
+                table = _table(arrow, block, costs, counts, said)
+                if not writers:
+                    writers.append(parquet.ParquetWriter(temporary, table.schema, compression="zstd"))
+                writers[0].write_table(table)
+
+            try:
+                yield keep
+            finally:
+                for writer in writers:
+                    writer.close()
+
+
+def foreign(folder: Path, search: str) -> bool:
+    """Whether a folder holds parts that are not of this search."""
+    return any(match is None or match[1] != search for _, match in _named(folder))
+
+
+def leftovers(folder: Path) -> Iterator[Path]:
+    """Files of searches that ended while they wrote: nobody works in the folder while it is held."""
+    yield from folder.glob(".part-*")
+    yield from folder.glob("._manifest.json.*")
+
+
+def _named(folder: Path) -> list[tuple[Path, re.Match[str] | None]]:
+    return [(path, _NAME.fullmatch(path.name)) for path in folder.glob("part-*")]
+
+
+def _rows(path: Path) -> int:
+    _, parquet = arrow_of("--keep all")
+    with usable(path):
+        check_regular(path)
+        try:
+            return int(parquet.read_metadata(path).num_rows)
+        except ValueError:  # of pyarrow, for a file that is no Parquet
+            raise fail("C021", f"{path} is damaged", Place(str(path)), "take another folder") from None
+
+
+def columns(*, of_run: bool) -> list[dict[str, str]]:
+    """What the columns of results say."""
+    return [
+        {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning}
+        for name, column in (OF_RUN if of_run else OF_STEP).items()
+    ]
+
+
+def _table(arrow: Any, block: Block, costs: Costs, counts: Mask, said: Mapping[str, int | float | str]) -> Any:
+    """The rows of a block that count: what they are of, what they choose, how they are divided, what they cost."""
+    rows = int(np.count_nonzero(counts))
+    constant = {**said, **{choice.name: getattr(block.structure, choice.name) for choice in fields(Structure)}}
+    return arrow.table(
+        {
+            **{name: arrow.repeat(_scalar(arrow, name, value), rows) for name, value in constant.items()},
+            **{name: np.asarray(getattr(block, name))[counts].astype(np.int64) for name in SIZES},
+            **{machine_name(name): costs.column(name)[counts] for name in costs.columns},
+        }
+    )
+
+
+def _scalar(arrow: Any, name: str, value: Any) -> Any:
+    """A value that all rows share, of the kind that its column has whatever the value is."""
+    if name.endswith("_layers"):
+        return arrow.scalar(None if value is None else float(value), arrow.float64())
+    if isinstance(value, bool | int | float):
+        return arrow.scalar(value)
+    text = f"[{', '.join(value)}]" if isinstance(value, tuple) else value
+    return arrow.scalar(text, arrow.string())
+
+
+def arrow_of(what: str) -> tuple[Any, Any]:
+    """The package that writes Parquet."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        hint = "pip install 'llm-costmodel[parquet]'"
+        raise fail("C021", f"{what} needs the package pyarrow", None, hint) from None
+    return pyarrow, pyarrow.parquet

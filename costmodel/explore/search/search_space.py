@@ -1,0 +1,287 @@
+"""A scenario's space of plans, lazily: product of choices outside, grid of sizes inside."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.schemas.plan import Space
+from costmodel.equations.parallelism.counts import data_parallel_degree
+from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
+from costmodel.estimate.shared.plan_batch import Split as Named
+from costmodel.estimate.training.constraints.plan_constraints import CHECKS, legal
+from costmodel.estimate.training.parallelism.pipeline.layer_split import layer_count
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import LOOPED, chunks_fit
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.choices import ContextParallel, Method, Module, Offloaded, Order, Recompute, Schedule, Where
+
+V = TypeVar("V")
+
+DEFAULT_MICRO_BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+LARGEST_DEFAULT_VPP = 8
+PLACED = {"dp", "tp", "pp", "cp", "dp_replicate"}
+DEGREES = PLACED | {"ep", "etp"}
+LARGEST_DEGREE = 1 << 17
+STRUCTURES_AT_ONCE = 128
+DEFAULT_ORDER: Order = "tp-cp-dp-pp"
+DEFAULT_SPLIT: Named = "fitting"
+LONG_SEQUENCE = 16_384  # from here on a search looks at context parallelism unasked
+LEAST_LOCAL_SEQUENCE = 4_096  # and gives no rank less of a sequence than this
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Structures that allow much the same plans, and the lists of sizes to combine with each of them.
+
+    dp follows from the ranks where it is not listed.
+    """
+
+    structures: tuple[Structure, ...]
+    ranks: float
+    dp: tuple[float, ...] | None
+    tp: tuple[float, ...]
+    pp: tuple[float, ...]
+    vpp: tuple[float, ...]
+    micro_batch: tuple[float, ...]
+    ep: tuple[float, ...] = (1.0,)
+    etp: tuple[float, ...] = (1.0,)
+    cp: tuple[float, ...] = (1.0,)
+    dp_replicate: tuple[float, ...] = (1.0,)
+
+    def __len__(self) -> int:
+        return self.placements * self.behind * len(self.structures)
+
+    @property
+    def placements(self) -> int:
+        """Combinations of the degrees that place ranks."""
+        return math.prod(map(len, (self.tp, self.cp, self.pp, self.dp or (0.0,), self.dp_replicate)))
+
+    @property
+    def behind(self) -> int:
+        """Plans of each of them under each structure."""
+        return math.prod(map(len, (self.ep, self.etp, self.vpp, self.micro_batch)))
+
+    def under_each(self, rows: Block) -> tuple[Block, ...]:
+        """The same rows under every structure."""
+        return tuple(map(rows.under, self.structures))
+
+
+@dataclass(frozen=True)
+class Stem:
+    """Rows of sizes before micro-batches are known, and how many candidates each stands for under every structure.
+
+    A row that the space has under another name as well stands for none, nor does one that a structure does not allow.
+    """
+
+    block: Block
+    standing: NDArray[np.intp]
+
+    def __len__(self) -> int:
+        return len(self.block)
+
+    def crossed(self, name: str, values: tuple[float, ...]) -> Stem:
+        """Every row with every value of one more size."""
+        return Stem(crossed(self.block, name, values), np.repeat(self.standing // len(values), len(values), axis=1))
+
+    def where(self, keep: NDArray[np.bool_]) -> Stem:
+        """The rows that a mask keeps."""
+        return Stem(self.block.at(keep), self.standing[:, keep])
+
+
+def stem(setting: Setting, grid: Grid, refused: Counter[str], start: int = 0, stop: int | None = None) -> Stem:
+    """Combine the degrees of a range of placements, then the chunks, and drop what no micro-batch can make legal."""
+    degrees = _degrees(grid).cut(start, grid.placements if stop is None else stop)
+    rows = Stem(degrees, np.full((len(grid.structures), len(degrees)), grid.behind))
+    rows = _thinned(setting, grid, rows, PLACED, set(), refused)
+    rows = rows.crossed("ep", grid.ep).crossed("etp", grid.etp)
+    rows = _thinned(setting, grid, rows, DEGREES, PLACED, refused)
+    return _thinned(setting, grid, rows.crossed("vpp", grid.vpp), DEGREES | {"vpp"}, DEGREES, refused)
+
+
+def candidates(grid: Grid, at_once: int = 1 << 14) -> Iterator[Block]:
+    """Every plan of a grid, legal or not, a block at a time."""
+    degrees = crossed(crossed(_degrees(grid), "ep", grid.ep), "etp", grid.etp)
+    step = max(1, at_once // (len(grid.vpp) * len(grid.micro_batch)))
+    for placed in grid.under_each(degrees):
+        for start in range(0, len(degrees), step):
+            yield crossed(crossed(placed.cut(start, start + step), "vpp", grid.vpp), "micro_batch", grid.micro_batch)
+
+
+def _degrees(grid: Grid) -> Block:
+    axes = (grid.tp, grid.cp, grid.pp, grid.dp or (0.0,), grid.dp_replicate)
+    tp, cp, pp, dp, dp_replicate = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
+    if grid.dp is None:
+        dp = np.asarray(data_parallel_degree(grid.ranks, tp, cp, pp))
+    ones = np.ones_like(tp)
+    return Block(grid.structures[0], dp, tp, pp, ones, ones, ones, ones, cp, dp_replicate)
+
+
+def crossed(rows: Block, name: str, values: tuple[float, ...]) -> Block:
+    """Every row with every value of one more size."""
+    columns: dict[str, Any] = {size: np.repeat(getattr(rows, size), len(values)) for size in SIZES}
+    columns[name] = np.tile(np.asarray(values), len(rows))
+    return Block(rows.structure, **columns)
+
+
+def _thinned(
+    setting: Setting, grid: Grid, rows: Stem, known: set[str], before: set[str], refused: Counter[str]
+) -> Stem:
+    """The rows that pass the checks which can be asked now and could not be asked before."""
+    checks = [check for check in CHECKS if check.needs <= known and not (before and check.needs <= before)]
+    standing, counts = legal(setting, grid.under_each(rows.block), checks, rows.standing)
+    refused.update(counts)
+    return Stem(rows.block, standing).where(np.any(standing, axis=0))
+
+
+def divisors(number: float, largest: float) -> tuple[float, ...]:
+    """Divisors of a whole number up to a bound, ascending; none beyond what any group of ranks has."""
+    bound = int(min(number, largest, LARGEST_DEGREE))
+    return tuple(float(value) for value in range(1, bound + 1) if number % value == 0)
+
+
+def chunk_counts(layers: float, pp: tuple[float, ...]) -> tuple[float, ...]:
+    """Numbers of chunks that some pp makes whole: of the layers alone, or with the head, or with both ends."""
+    with_ends = [
+        value
+        for value in range(2, LARGEST_DEFAULT_VPP + 1)
+        for ends in (1, 2)
+        if any(stages > 1 and (layers + ends) % (value * stages) == 0 for stages in pp)
+    ]
+    return tuple(sorted({*divisors(layers, LARGEST_DEFAULT_VPP), *map(float, with_ends)}))
+
+
+def default_splits(layers: float, pp: tuple[float, ...], schedule: Schedule) -> list[Named]:
+    """What fits, and uneven stages too where layers, or these with one or both ends, fit fewer than half of the pp.
+
+    Not where a rank's chunks would be unequal: no closed form here tells how these wait for each other (N010).
+    """
+    fit = [stages for stages in pp if any((layers + ends) % stages == 0 for ends in (0, 1, 2))]
+    return [DEFAULT_SPLIT] if schedule in LOOPED or 2 * len(fit) >= len(pp) else [DEFAULT_SPLIT, "spread"]
+
+
+def grids(setting: Setting) -> Iterator[Grid]:
+    """Every structure of the scenario's space with its grid of sizes, those that allow the same plans in one."""
+    space, stack = setting.case.space, setting.stack
+    ranks = float(setting.ranks)
+    layers = float(layer_count(setting.model))
+    tp = distinct(space.tp or divisors(ranks, float(setting.domain)))
+    pp = distinct(space.pp or divisors(ranks, layers))
+    vpp = distinct(space.vpp or chunk_counts(layers, pp))
+    micro_batch = distinct(space.micro_batch or DEFAULT_MICRO_BATCHES)
+    etp, cp = distinct(space.etp or (1.0,)), distinct(space.cp or _context(setting))
+    schedules: list[Schedule] = space.schedule or [name for name in stack.schedules if name != "gpipe"]
+    dp = distinct(space.dp) if space.dp else None
+    sizes = (distinct(_expert_degrees(setting, space)), etp, cp, distinct(space.dp_replicate or (1.0,)))
+    ways: tuple[ContextParallel, ...] = distinct(space.cp_type or stack.context_parallel or ["p2p"])
+    families = itertools.product(
+        [(each, split) for each in distinct(schedules) for split in _splits(space, default_splits(layers, pp, each))],
+        distinct(space.sequence_parallel or [stack.sequence_parallel]),
+        ways if max(cp) > 1 else ways[:1],  # the first stands for all where no sequence is shared
+    )
+    for (schedule, splits), sequence_parallel, cp_type in families:
+        chunks = tuple(value for value in vpp if chunks_fit(schedule, value)) or vpp
+        first = Structure(1, "none", schedule, sequence_parallel, DEFAULT_ORDER, cp_type)
+        structures = _alike(setting, space, first, splits)
+        while few := tuple(itertools.islice(structures, STRUCTURES_AT_ONCE)):
+            yield Grid(few, ranks, dp, tp, pp, chunks, micro_batch, *sizes)
+
+
+Split = tuple[Named, float | None, float | None]
+
+
+def _alike(setting: Setting, space: Space, first: Structure, splits: Sequence[Split]) -> Iterator[Structure]:
+    """Structures that differ in what says little about which sizes are legal."""
+    zeros, orders = distinct(space.zero or setting.stack.zero), distinct(space.order or [DEFAULT_ORDER])
+    choices = itertools.product(list(_recomputes(setting, space)), list(_offloads(space)), splits, zeros, orders)
+    for (recompute, modules, count, method), (offload, where, layers), (split, ahead, behind), zero, order in choices:
+        yield replace(
+            first,
+            recompute=recompute,
+            recompute_modules=modules,
+            recompute_layers=count,
+            recompute_method=method,
+            offload=offload,
+            offload_to=where,
+            offload_layers=layers,
+            split=split,
+            first_stage_layers=ahead,
+            last_stage_layers=behind,
+            zero=zero,
+            order=order,
+        )
+
+
+def _splits(space: Space, default: Sequence[Named]) -> Iterator[Sequence[Split]]:
+    """Splits of the layers: each that is named, and all pairs of ends that are listed."""
+    stated = space.first_stage_layers or space.last_stage_layers
+    usual = [DEFAULT_SPLIT] if stated else default
+    yield from ([(split, None, None)] for split in distinct(usual if space.split is None else space.split))
+    if stated:
+        firsts: Sequence[float | None] = space.first_stage_layers or [None]
+        lasts: Sequence[float | None] = space.last_stage_layers or [None]
+        yield distinct(("stated", first, last) for first in firsts for last in lasts)
+
+
+def _expert_degrees(setting: Setting, space: Space) -> tuple[float, ...]:
+    """Degrees that divide the experts of every layer; 1 for a model without."""
+    counts = [kind.experts.count for kind in setting.model.layers if kind.experts is not None]
+    if space.ep is not None or not counts:
+        return tuple(space.ep or (1.0,))
+    return divisors(float(math.gcd(*map(int, counts))), float(setting.ranks))
+
+
+def _context(setting: Setting) -> tuple[float, ...]:
+    """Degrees of context parallelism where none are listed: one, and more for a long sequence."""
+    if setting.sequence < LONG_SEQUENCE or not setting.stack.context_parallel:
+        return (1.0,)
+    return divisors(float(setting.ranks), setting.sequence / LEAST_LOCAL_SEQUENCE)
+
+
+def distinct(values: Iterable[V]) -> tuple[V, ...]:
+    """Values without those that were there before."""
+    return tuple(dict.fromkeys(values))
+
+
+def _sets(values: Iterable[Sequence[V]]) -> Iterable[tuple[V, ...]]:
+    """Collections without those that hold the same as one before."""
+    found: dict[frozenset[V], tuple[V, ...]] = {}
+    for each in values:
+        found.setdefault(frozenset(each), tuple(each))
+    return found.values()
+
+
+def _offloads(space: Space) -> Iterator[tuple[tuple[Offloaded, ...], Where, float | None]]:
+    """What lives on the host, where, and the activations of how many layers."""
+    layers: Sequence[float | None] = space.offload_layers or [None]
+    yield from itertools.product(_sets(space.offload or [[]]), distinct(space.offload_to or ["cpu"]), distinct(layers))
+
+
+Again = tuple[Recompute, tuple[Module, ...] | None, float | None, Method]
+
+
+def _recomputes(setting: Setting, space: Space) -> Iterator[Again]:
+    """Recompute modes, selective with each listed set of modules, full with each listed number of layers."""
+    modes = [*distinct(space.recompute or _recompute(setting))]
+    methods: Sequence[Method] = distinct(space.recompute_method or ["block"])
+    if space.recompute_modules and "selective" not in modes:
+        modes.append("selective")
+    for mode in modes:
+        if mode == "selective" and space.recompute_modules:
+            yield from ((mode, modules, None, methods[0]) for modules in _sets(space.recompute_modules))
+        elif mode == "full" and space.recompute_layers:
+            counted = itertools.product(distinct(space.recompute_layers), methods)
+            yield from ((mode, None, count, method) for count, method in counted)
+        else:
+            yield mode, None, None, methods[0]
+
+
+def _recompute(setting: Setting) -> list[Recompute]:
+    """The stack's recompute modes, without those that drop nothing."""
+    return [mode for mode in setting.stack.recompute if mode == "none" or setting.dropped(mode) != "nothing"]

@@ -1,0 +1,39 @@
+"""What a change of one key would do to the cache of a serving plan, each tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.serving_scenario import serving
+from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
+from costmodel.ground.errors import CostModelError
+
+
+@dataclass(frozen=True)
+class Lever:
+    """One key set otherwise, and the tokens that the pool of a replica then holds; 0 where it does not fit."""
+
+    assignment: str
+    tokens: float
+    first: bool
+
+
+def levers(answer: ServingAnswer) -> list[Lever]:
+    """Levers that are not pulled yet: a narrower cache and weights, half and twice the ranks of a replica."""
+    return [Lever(each, tokens, position == 0) for position, (each, tokens) in enumerate(_tried(answer))]
+
+
+def _tried(answer: ServingAnswer) -> Iterator[tuple[str, float]]:
+    workload, tp = answer.inputs.case.scenario.workload, float(answer.plan.tp)
+    wanted = ["workload.cache=fp8"] if workload.cache != "fp8" else []
+    wanted += ["workload.weights=fp8"] if workload.weights is None and workload.precision in ("bf16", "fp16") else []
+    wanted += [f"plan.tp={degree:g}" for degree in (tp / 2, tp * 2) if degree >= 1]
+    for assignment in wanted:
+        try:
+            found = predict(serving(vary_any(answer.inputs.case, [assignment])))
+        except CostModelError:  # a type that the accelerator or the engine lacks
+            continue
+        if not found.refused:
+            yield assignment, 0.0 if "M001" in found.broken else found.costs["cache_pool_tokens"]

@@ -1,0 +1,50 @@
+"""Why a figure of a serving plan is what it is: the traced tree of one plan.
+
+The sequences in flight are found by halving before anything is traced; what follows from them is traced, the rate too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from costmodel.estimate.machine.price import price_per_accelerator
+from costmodel.estimate.serving.evaluate_layouts import evaluate
+from costmodel.estimate.serving.plan_columns import SIZES, Layout
+from costmodel.estimate.serving.predict_serving import banded, layout_of, own_plan
+from costmodel.estimate.serving.result_columns import COLUMNS
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.explore.explain.explain import Book, Node, tree_of, unknown
+from costmodel.ground.equation import leaf, origin_of, trace
+from costmodel.ground.errors import Place, fail
+from costmodel.ground.units import Figure
+
+
+def quantities() -> list[str]:
+    """Everything an explanation of serving can start from."""
+    return list(COLUMNS)
+
+
+def explain(inputs: ServingInputs, quantity: str) -> Node:
+    """The tree of one figure of the scenario's own plan, from the calls that were really made."""
+    if quantity not in COLUMNS:
+        raise unknown(quantity, quantities())
+    if quantity.startswith("cost_") and np.isnan(float(price_per_accelerator(inputs.case))):
+        raise fail("C004", f"{quantity} is not known", Place(inputs.case.file), "set assume.price, e.g. 2.50 USD/GPU/h")
+    with trace():
+        results = banded(inputs, evaluate(inputs, _knowing(inputs)).results)
+        origin = origin_of(results.columns[quantity], quantity)
+    return tree_of(Book(inputs.case.trees, COLUMNS, {}), quantity, COLUMNS[quantity].unit, origin)
+
+
+def _knowing(inputs: ServingInputs) -> Layout:
+    """The plan's columns, which know where they were written."""
+    plan = own_plan(inputs)
+    layout, _ = layout_of(inputs, plan)
+    columns: dict[str, Any] = {}
+    for name in SIZES:
+        value = inputs.budget if name == "budget" else getattr(plan, name)
+        written = value if isinstance(value, Figure) else None
+        columns[name] = leaf(getattr(layout, name), f"plan.{name}", written)
+    return Layout(**columns)

@@ -1,0 +1,196 @@
+"""Every layout of a serving scenario worth trying, evaluated in columns and ranked."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.equations.parallelism.counts import repeated
+from costmodel.estimate.serving.constraints import invalid
+from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, binding, evaluate
+from costmodel.estimate.serving.plan_columns import SIZES, Layout
+from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, unacceptable
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.errors import fail
+
+BUDGETS = (2048.0, 8192.0, 16384.0)  # tried beside what the engine picks
+TOO_LARGE = frozenset({"M001"})
+ROWS = 65_536  # plans that are evaluated together
+ALIKE = 1e-6  # share below which two plans are as good as each other
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class RankedPlan:
+    """A plan with its results, what it breaks, and what binds its rate."""
+
+    sizes: dict[str, float]
+    costs: dict[str, float]
+    broken: tuple[str, ...]
+    binding: str
+
+
+@dataclass
+class FoundPlans:
+    """What a search of a serving scenario found."""
+
+    inputs: ServingInputs
+    candidates: int = 0
+    valid: int = 0
+    fit: int = 0
+    kept: int = 0
+    elapsed: float = 0.0
+    best: list[RankedPlan] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, dict[str, float]] = field(default_factory=dict)
+    yours: ServingAnswer | None = None
+    your_rank: int = 0
+
+
+def search(inputs: ServingInputs, top: int = 10) -> FoundPlans:
+    """The best plans of the scenario's space: those that keep every limit first, then those that miss one."""
+    begun = time.perf_counter()
+    found, layout = FoundPlans(inputs), candidates(inputs)
+    found.candidates = len(layout)
+    if not len(layout):
+        raise fail("C004", "search lists no plan that the cluster has room for", inputs.case.place("search"))
+    kept = np.ones(len(layout), dtype=bool)
+    for code, mask in invalid(inputs, layout):
+        _count(found, code, mask & kept, layout)
+        kept &= ~mask
+    layout = layout.at(kept)
+    found.valid = len(layout)
+    ranked: list[RankedPlan] = []
+    keys: list[tuple[float, ...]] = []
+    scenario_plan = inputs.case.scenario.plan
+    found.yours = None if scenario_plan is None else answer(inputs, scenario_plan)
+    own = None if found.yours is None or found.yours.refused else _key(inputs, found.yours.costs, found.yours.broken)
+    better = 0
+    for start in range(0, len(layout), ROWS):
+        plans, scores = _evaluated(found, layout.at(slice(start, start + ROWS)), top)
+        ranked += plans
+        keys += scores[: len(plans)]
+        better += sum(score < own for score in scores) if own is not None else 0
+    order = sorted(range(len(ranked)), key=lambda place: keys[place])[:top]
+    found.best = [ranked[place] for place in order]
+    found.your_rank = better + 1 if own is not None else 0
+    found.elapsed = time.perf_counter() - begun
+    return found
+
+
+def candidates(inputs: ServingInputs) -> Layout:
+    """Every plan of the space, or every one that makes sense where it lists none."""
+    ranks, space, plan = float(inputs.ranks), inputs.case.scenario.search, inputs.case.scenario.plan
+    held = {path_of(assignment) for assignment in inputs.case.assignments}  # what the command line sets stays
+    degrees = _powers(ranks)
+
+    def listed(name: str, usual: Iterable[float]) -> list[float]:
+        if f"plan.{name}" in held and plan is not None:
+            return [float(getattr(plan, name))]
+        written = getattr(space, name, None) if space is not None else None
+        return [float(value) for value in (usual if written is None else written)]
+
+    mixture = inputs.model.has_experts
+    budgets = sorted({*BUDGETS, float(inputs.budget)}) if inputs.engine.budget is None else [float(inputs.budget)]
+    axes = (
+        listed("tp", degrees),
+        listed("pp", (pp for pp in degrees)),
+        listed("ep", degrees if mixture else (1.0,)),
+        listed("dp_attention", degrees if mixture else (1.0,)),
+        listed("budget", budgets),
+    )
+    tp, pp, ep, groups, budget = np.array(list(itertools.product(*axes)), dtype=np.float64).T
+    each = np.asarray(repeated(pp, repeated(tp, groups)))
+    room = each <= ranks
+    tp, pp, ep, groups, budget, each = (column[room] for column in (tp, pp, ep, groups, budget, each))
+    whole = np.ones(len(tp), dtype=bool) if not mixture else (ep == 1) | (ep == tp * groups)
+    tp, pp, ep, groups, budget, each = (column[whole] for column in (tp, pp, ep, groups, budget, each))
+    replicas = np.floor(ranks / each)
+    counts = listed("replicas", ())
+    if counts:
+        rows = np.arange(len(tp)).repeat(len(counts))
+        many = np.tile(np.array(counts), len(tp))
+        return Layout(tp[rows], pp[rows], ep[rows], groups[rows], many, budget[rows])
+    return Layout(tp, pp, ep, groups, replicas, budget)
+
+
+def _powers(most: float) -> list[float]:
+    return list(itertools.takewhile(lambda degree: degree <= most, (2.0**power for power in range(20))))
+
+
+def _evaluated(found: FoundPlans, layout: Layout, top: int) -> tuple[list[RankedPlan], list[tuple[float, ...]]]:
+    """The best of some plans, and the keys of all that fit, the best first."""
+    inputs = found.inputs
+    with np.errstate(all="ignore"):
+        evaluation = evaluate(inputs, layout)
+    fits, kept = np.ones(len(layout), dtype=bool), np.ones(len(layout), dtype=bool)
+    codes: dict[str, Mask] = {}
+    for code, mask in unacceptable(inputs, evaluation):
+        codes[code] = codes.get(code, np.zeros(len(layout), dtype=bool)) | mask
+    for code, mask in codes.items():
+        _count(found, code, mask & kept, layout)
+        kept &= ~mask
+        fits &= ~mask if code in TOO_LARGE else True
+    found.fit += int(fits.sum())
+    found.kept += int(kept.sum())
+    order = [int(row) for row in _order(inputs, evaluation, kept) if fits[row]]
+    ranked = [_ranked(evaluation, row, codes) for row in order[:top]]
+    columns = {name: evaluation.results.column(name) for name in _KEYS}
+    first = evaluation.results.column(inputs.case.scenario.objective)
+    sign = -1.0 if RESULTS[inputs.case.scenario.objective].better == "higher" else 1.0
+    scores = [
+        (float(~kept[row] & 1), sign * float(first[row]), *(float(columns[name][row]) for name in _KEYS))
+        for row in order
+    ]
+    return ranked, scores
+
+
+_KEYS = ("gpus", "ttft_p99", "tpot")  # of plans that are as good as each other
+
+
+def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]) -> tuple[float, ...]:
+    objective = inputs.case.scenario.objective
+    sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
+    return (float(bool(broken)), sign * costs[objective], *(costs[name] for name in _KEYS))
+
+
+def _order(inputs: ServingInputs, evaluation: ServingEvaluation, kept: Mask) -> NDArray[np.intp]:
+    """Rows from the best: those that keep the limits, then by the objective; alike, by fewer GPUs and by times."""
+    objective = inputs.case.scenario.objective
+    first = evaluation.results.column(objective)
+    sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
+    keys = [evaluation.results.column(name) for name in reversed(_KEYS)]
+    return np.lexsort((*keys, np.nan_to_num(sign * first, nan=np.inf), ~kept))
+
+
+def _ranked(evaluation: ServingEvaluation, row: int, codes: dict[str, Mask]) -> RankedPlan:
+    sizes = {name: float(getattr(evaluation.layout, name)[row]) for name in SIZES}
+    broken = tuple(code for code, mask in codes.items() if mask[row])
+    return RankedPlan(sizes, evaluation.results.row(row), broken, binding(evaluation, row))
+
+
+def _count(found: FoundPlans, code: str, mask: Mask, layout: Layout) -> None:
+    """Counts plans that are refused, and remembers one of them."""
+    found.refused[code] += int(mask.sum())
+    if mask.any() and code not in found.examples:
+        row = int(np.argmax(mask))
+        found.examples[code] = {name: float(getattr(layout, name)[row]) for name in SIZES}
+
+
+def share_of(found: FoundPlans, code: str) -> float:
+    """Share of all plans that a reason refuses."""
+    return found.refused[code] / found.candidates
+
+
+def reasons(found: FoundPlans) -> Iterator[tuple[str, int]]:
+    """Reasons with how many plans each refuses, the most frequent first."""
+    return ((code, count) for code, count in found.refused.most_common() if count)

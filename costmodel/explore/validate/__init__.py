@@ -1,1 +1,0 @@
-"""Predictions held against measured runs."""

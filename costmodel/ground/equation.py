@@ -1,0 +1,324 @@
+"""Closed forms that know their own docstring, and the trace of real calls.
+
+An equation is a pure function on numbers, scalar or array. Outside `trace()` the decorator costs one
+look at a variable. Inside, each number carries its origin through the composition, so that from any
+result the way back to the documents can be told: equation, inputs, units, sources, nothing re-implemented.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.ground.units import Figure, Total
+
+Number = float | NDArray[np.float64]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_SECTIONS = ("Args:", "Returns:", "Example:", "Source:", "Holds:", "Monotone:", "Pitfall:")
+_ARGUMENT = re.compile(r"^(\w+): (.+?)(?: \[(.+)\])?$")
+_RETURN = re.compile(r"^(.*) \[(.+)\]$")
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument as its docstring declares it; `unit` is None for a choice."""
+
+    name: str
+    meaning: str
+    unit: str | None
+
+
+@dataclass(frozen=True)
+class Contract:
+    """A docstring in the house template, taken apart."""
+
+    title: str
+    formula: str
+    arguments: tuple[Argument, ...]
+    meaning: str
+    unit: str
+    source: str
+    holds: str
+    monotone: str
+    pitfall: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """A registered closed form."""
+
+    function: Callable[..., Any]
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.function.__name__
+
+    @property
+    def room(self) -> str:
+        """The module it lives in, without the package."""
+        return self.function.__module__.removeprefix("costmodel.")
+
+    @functools.cached_property
+    def signature(self) -> inspect.Signature:
+        """The function's signature."""
+        return inspect.signature(self.function)
+
+    @functools.cached_property
+    def contract(self) -> Contract:
+        """The docstring, parsed on first use."""
+        return parse_contract(inspect.getdoc(self.function) or "")
+
+
+EQUATIONS: dict[str, Equation] = {}
+
+
+def parse_contract(doc: str) -> Contract:
+    """Take a docstring in the house template apart."""
+    sections: dict[str, list[str]] = {"": []}
+    current = ""
+    for line in doc.splitlines():
+        head = next((name for name in _SECTIONS if line.startswith(name)), None)
+        if head:
+            current = head
+            rest = line[len(head) :].strip()
+            sections[current] = [rest] if rest else []
+        else:
+            sections[current].append(line.strip() if current else line)
+    opening = [line for line in sections[""] if line.strip()]
+    arguments = []
+    for line in filter(None, sections.get("Args:", [])):
+        match = _ARGUMENT.match(line)
+        if match:
+            arguments.append(Argument(match[1], match[2], match[3]))
+    returned = _RETURN.match(" ".join(filter(None, sections.get("Returns:", []))))
+    return Contract(
+        title=opening[0].strip() if opening else "",
+        formula="\n".join(line.strip() for line in opening[1:]),
+        arguments=tuple(arguments),
+        meaning=returned[1] if returned else "",
+        unit=returned[2] if returned else "",
+        source=" ".join(filter(None, sections.get("Source:", []))),
+        holds=" ".join(filter(None, sections.get("Holds:", []))),
+        monotone=" ".join(filter(None, sections.get("Monotone:", []))),
+        pitfall=" ".join(filter(None, sections.get("Pitfall:", []))),
+    )
+
+
+@dataclass(eq=False)
+class Leaf:
+    """A number that came from outside: a document, a plan, a literal."""
+
+    name: str
+    value: float
+    figure: Figure | None = None
+
+
+@dataclass(eq=False)
+class Combined:
+    """Numbers added, taken away, compared or chosen: all that composition may do outside equations."""
+
+    operation: str
+    parts: list[Origin]
+    value: Any
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class Step:
+    """One call of one equation."""
+
+    equation: Equation
+    labels: tuple[str, ...]
+    inputs: dict[str, Origin] = field(default_factory=dict)
+    choices: dict[str, Any] = field(default_factory=dict)
+    beneath: list[Step] = field(default_factory=list)
+    value: Any = None
+
+
+@dataclass(eq=False)
+class Named:
+    """A figure under the name that answers know it by."""
+
+    name: str
+    of: Origin
+
+    @property
+    def value(self) -> Any:
+        """Its value."""
+        return self.of.value
+
+
+Origin = Leaf | Combined | Step | Named
+
+
+class Traced(np.ndarray):
+    """An array that knows where it came from; only ever made inside `trace()`."""
+
+    origin: Origin
+
+    def __array_finalize__(self, parent: Any) -> None:
+        if isinstance(parent, Traced) and hasattr(parent, "origin"):
+            self.origin = parent.origin
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        kwargs.pop("out", None)
+        result = getattr(ufunc, method)(*map(_bare, inputs), **kwargs)
+        return _with_origin(
+            result, Combined(ufunc.__name__, [origin_of(item) for item in inputs], result, _labels.get())
+        )
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        result = function(*_bare_all(args), **{key: _bare(item) for key, item in kwargs.items()})
+        if not isinstance(result, np.ndarray | np.generic):
+            return result
+        parts = [origin_of(item) for item in _flat(args)]
+        return _with_origin(result, Combined(function.__name__, parts, result, _labels.get()))
+
+
+def _bare(item: Any) -> Any:
+    return item.view(np.ndarray) if isinstance(item, Traced) else item
+
+
+def _bare_all(items: Any) -> Any:
+    return type(items)(_bare_all(item) if isinstance(item, list | tuple) else _bare(item) for item in items)
+
+
+def _flat(items: Any) -> Iterator[Any]:
+    for item in items:
+        if isinstance(item, list | tuple):
+            yield from _flat(item)
+        elif isinstance(item, float | int | np.ndarray | np.generic):
+            yield item
+
+
+def _with_origin(value: Any, origin: Origin) -> Traced:
+    traced = np.asarray(value).view(Traced)
+    traced.origin = origin
+    return traced
+
+
+def origin_of(value: Any, name: str = "") -> Origin:
+    """Where a number came from, as far as it knows."""
+    if isinstance(value, Traced):
+        return value.origin
+    if isinstance(value, Total):
+        return Combined(value.operation, [origin_of(part) for part in value.parts], float(value), _labels.get())
+    if isinstance(value, Figure):
+        return Leaf(name, float(value), value)
+    scalar = float(np.asarray(value).flat[0]) if np.size(value) else float("nan")
+    return Leaf(name, scalar)
+
+
+def leaf(value: Any, name: str, figure: Figure | None = None) -> Traced:
+    """A number from outside as the trace wants it."""
+    return _with_origin(np.asarray(value, dtype=np.float64), Leaf(name, float(np.asarray(value).flat[0]), figure))
+
+
+class Trace:
+    """The record of one traced evaluation."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.open: list[Step] = []
+
+    def call(self, equation: Equation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the equation itself and write down what went in and what came out."""
+        step = Step(equation, _labels.get())
+        bound = equation.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        for name, parameter in equation.signature.parameters.items():
+            given = bound.arguments[name]
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+                step.choices[name] = given
+            else:
+                step.inputs[name] = origin_of(given, name)
+        (self.open[-1].beneath if self.open else self.steps).append(step)
+        self.open.append(step)
+        try:
+            step.value = _bare(equation.function(*bound.args, **bound.kwargs))
+        finally:
+            self.open.pop()
+        return _with_origin(step.value, step)
+
+
+_trace: ContextVar[Trace | None] = ContextVar("trace", default=None)
+_labels: ContextVar[tuple[str, ...]] = ContextVar("labels", default=())
+
+
+def equation(function: Callable[P, R]) -> Callable[P, R]:
+    """Register a closed form and let `trace()` see its calls."""
+    registered = Equation(function)
+    EQUATIONS[function.__name__] = registered
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        recorder = _trace.get()
+        if recorder is None:
+            return function(*args, **kwargs)
+        result: R = recorder.call(registered, args, kwargs)
+        return result
+
+    return call
+
+
+@contextmanager
+def trace() -> Iterator[Trace]:
+    """Record every call of an equation made inside, with its inputs and what lies beneath."""
+    recorder = Trace()
+    token = _trace.set(recorder)
+    try:
+        yield recorder
+    finally:
+        _trace.reset(token)
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """Calls made inside are not recorded: of a number that is looked for, only what is found counts."""
+    token = _trace.set(None)
+    try:
+        yield
+    finally:
+        _trace.reset(token)
+
+
+def tracing() -> bool:
+    """Whether a trace is being recorded."""
+    return _trace.get() is not None
+
+
+def term(label: str) -> AbstractContextManager[None]:
+    """Name the calls made inside, so that repeats of one equation can be told apart."""
+    return _UNTOLD if _trace.get() is None else _labelled(label)
+
+
+def known_as(name: str, value: Number) -> Number:
+    """A figure that a trace tells by a name; what composition only starts from, a plain number, has none."""
+    if _trace.get() is None or type(value) is float:
+        return value
+    return _with_origin(_bare(value), Named(name, origin_of(value)))
+
+
+_UNTOLD = nullcontext()
+
+
+@contextmanager
+def _labelled(label: str) -> Iterator[None]:
+    token = _labels.set((*_labels.get(), label))
+    try:
+        yield
+    finally:
+        _labels.reset(token)

@@ -1,0 +1,298 @@
+"""Quantities as people write them, to numbers in SI base units.
+
+"3.35 TB/s" becomes 3.35e12 where B/s are wanted, and a fault where bytes are. What is counted is a unit too (`counts`):
+"4M tokens" is a number where tokens are wanted, and a fault where nodes are; a number alone counts what is wanted.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Iterable
+
+from costmodel.ground.counts import KINDS, kind_of, plural
+from costmodel.ground.unit_tables import (
+    BINARY,
+    COUNT_SUFFIXES,
+    EXAMPLES,
+    LARGE,
+    MULTIPLES,
+    NAMES,
+    OWN_EXAMPLES,
+    RELATED,
+    SMALL,
+    SPELLINGS,
+    SYMBOLS,
+    TENS,
+    WHOLE,
+)
+
+Dimension = tuple[tuple[str, int], ...]
+
+_NUMBER = re.compile(
+    r"\s*([-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\d,._])\s*(.*?)\s*\Z",
+    re.ASCII,
+)
+_MONEY = re.compile(r"\s*(?:USD|\$)\s*([-+\d.,_eE]+)\s*([^/]*?)\s*(/.*)?\Z")
+_PER = re.compile(r"\s+per\s+")
+_FLOPS = re.compile(r"(?i)([kmgtpe]?)(fl)?ops?(/s|/sec)?\Z")  # a count or a rate: ambiguous, so refused
+
+
+class UnitError(ValueError):
+    """The text is not a quantity of the unit wanted; an exact error already says what to write instead."""
+
+    def __init__(self, sentence: str, *, exact: bool = False) -> None:
+        super().__init__(sentence)
+        self.exact = exact
+
+
+def _factor(symbol: str) -> tuple[float, dict[str, int]]:
+    if symbol in WHOLE:
+        return WHOLE[symbol], {"s": 1}
+    for length in (0, 1, 2):
+        prefix, base = symbol[:length], symbol[length:]
+        if prefix in LARGE | SMALL and base in SYMBOLS:
+            factor, dimension = SYMBOLS[base]
+            return factor * (LARGE | SMALL)[prefix], dimension
+        if prefix in LARGE and (kind := kind_of(base)):
+            return LARGE[prefix], {kind: 1}
+    raise UnitError(f"unknown unit '{symbol}'")
+
+
+@functools.lru_cache(maxsize=512)
+def parse_unit(text: str) -> tuple[float, Dimension]:
+    """The factor to SI base units and the dimension of a unit such as "TB/s", "USD/GPU/h" or "/1000 node-days"."""
+    factor = 1.0
+    total: dict[str, int] = {}
+    parts = text.split("/")
+    for position, part in enumerate(parts):
+        if not part.strip():
+            if position == 0 and len(parts) > 1 and text.strip() != "/":
+                continue  # "8 /s", "/1000 node-days"
+            raise UnitError(f"'{text}' is not a unit")
+        sign = 1 if position == 0 else -1
+        for symbol in _symbols(part):
+            whole = TENS.get(symbol) if position > 0 else None
+            size, dimension = (whole or MULTIPLES[symbol], {}) if whole or symbol in MULTIPLES else _factor(symbol)
+            factor *= size**sign
+            for base, power in dimension.items():
+                total[base] = total.get(base, 0) + sign * power
+    return factor, tuple(sorted((base, power) for base, power in total.items() if power))
+
+
+def _symbols(part: str) -> list[str]:
+    """The symbols of a product; what stands between two is a blank, as is the 1 of "USD/1M tokens"."""
+    return [symbol for symbol in re.sub(r"·|-(?!(?i:batch))|\b1(?=[A-Za-z ])", " ", part).split() if symbol != "1"]
+
+
+def _apart(dimension: Dimension) -> tuple[Dimension, Dimension]:
+    """What is measured, and what is counted."""
+    counted = tuple((base, power) for base, power in dimension if base in KINDS)
+    return tuple(item for item in dimension if item not in counted), counted
+
+
+@functools.cache
+def measured(unit: str) -> str:
+    """A unit without what it counts, as messages name it.
+
+    >>> measured("USD/GPU/s"), measured("token/s"), measured("token")
+    ('USD/s', '1/s', '1')
+    """
+    first, *rest = ("1" if _apart(parse_unit(part)[1])[1] else part for part in unit.split("/"))
+    return "/".join([first, *(part for part in rest if part != "1")])
+
+
+def counted_in(text: str) -> str:
+    """The kind of things that a written number says it counts, or nothing.
+
+    >>> counted_in("4M tokens"), counted_in("4 M"), counted_in("4 GB")
+    ('token', '', '')
+    """
+    match = _NUMBER.match(text)
+    try:
+        dimension = parse_unit(_multiple(match[2], "1")[1])[1] if match else ()
+    except UnitError:
+        return ""
+    return dimension[0][0] if len(dimension) == 1 and dimension[0][0] in KINDS and dimension[0][1] == 1 else ""
+
+
+def in_ones(unit: str) -> tuple[float, str] | None:
+    """A multiple and the word of what is counted behind it, of a unit that is a count.
+
+    >>> in_ones("M tokens"), in_ones("Ki"), in_ones(""), in_ones("GB/s")
+    ((1000000.0, 'tokens'), (1024.0, ''), (1.0, ''), None)
+    """
+    first, _, rest = unit.partition(" ")
+    multiple, word = (COUNT_SUFFIXES[first], rest.strip()) if first in COUNT_SUFFIXES else (1.0, unit)
+    return (multiple, word) if not word or kind_of(word) else None
+
+
+def parse(text: str, unit: str) -> float:
+    """The SI value of a written quantity whose unit must have the dimension of `unit`.
+
+    >>> parse("3.35 TB/s", "B/s"), parse("400 Gbps", "B/s")
+    (3350000000000.0, 50000000000.0)
+    >>> parse("16Ki", "1"), parse("16k tokens", "token")
+    (16384.0, 16000.0)
+    >>> parse("5 %", "1")
+    0.05
+    >>> parse("$3M", "USD"), parse("30 days", "s")
+    (3000000.0, 2592000.0)
+    >>> parse("1 kWh", "J"), round(parse("3.8 /1000 node-days", "1/node/s") * 86400, 6)
+    (3600000.0, 0.0038)
+    """
+    match = _NUMBER.match(_MONEY.sub(r"\1 \2 USD\3", _PER.sub("/", text)))
+    if match is None:
+        raise UnitError(f"'{text}' does not start with a number")
+    wanted = measured(unit)
+    multiple, symbol = _multiple(match[2], wanted)
+    if _says_twice(symbol, 1 if symbol != match[2] else 0, wanted):
+        raise UnitError(f"'{match[2]}' has the same twice; write e.g. '{example(unit)}'", exact=True)
+    value = float(match[1].replace(",", "").replace("_", "")) * multiple
+    if wanted == "1" and symbol == "%" and unit == "1":
+        return value / 100
+    if wanted == "1" and symbol in COUNT_SUFFIXES:
+        return value * COUNT_SUFFIXES[symbol]
+    if not symbol:
+        raise UnitError(f"a quantity carries its unit, e.g. '{example(unit)}'")
+    try:
+        factor, dimension = parse_unit(symbol)
+    except UnitError as error:
+        raise _unknown(str(error), match, unit) from None
+    there, counted = _apart(dimension)
+    if not dimension and symbol in LARGE and (meant := _meant_prefix(symbol, wanted)):
+        raise UnitError(f"'{symbol}' is no unit; did you mean {_either(match[1], meant)}?", exact=True)
+    if there != parse_unit(wanted)[1]:
+        raise UnitError(f"'{symbol}' is not a unit of {wanted}{_taken(wanted)}; write e.g. '{example(unit)}'")
+    strange = [item for item in counted if item not in parse_unit(unit)[1]]
+    if strange:
+        raise _other_count(match, unit, *strange[0])
+    return value * factor / parse_unit(unit if counted else wanted)[0]
+
+
+def _says_twice(unit: str, multiples: int, wanted: str) -> bool:
+    """Whether a unit has two multiples in a row, as "M M", or one thing twice, as "B/B" or "GPU GPUs".
+
+    multiples: how many stand before it
+    """
+    kinds = []
+    for part in unit.split("/"):
+        for symbol in _symbols(part):
+            if symbol in MULTIPLES or (wanted == "1" and symbol == "B"):
+                multiples += 1
+                continue
+            try:
+                kinds.append(_factor(symbol)[1])
+            except UnitError:
+                return False
+        if multiples > 1:
+            return True
+        multiples = 0
+    return any(kind in kinds[:place] for place, kind in enumerate(kinds))
+
+
+def _unknown(reason: str, match: re.Match[str], unit: str) -> UnitError:
+    """An error for an unknown unit: what may be meant, else how such a quantity is written."""
+    number, wanted = match[1], measured(unit)
+    if match[2] == "%" and (kinds := _counted(unit, 1)):
+        sentence = f"'{number} %' is a share, and here {plural(kinds[0])} are counted"
+        return UnitError(f"{sentence}; write e.g. '{number} {_named(kinds[0], number)}'", exact=True)
+    meant = _meant_multiple(match[2]) if wanted == "1" else _meant(match[2], wanted)
+    if meant:
+        return UnitError(f"{reason}; did you mean {_either(number, meant)}?", exact=True)
+    return UnitError(f"{reason}{_taken(wanted)}")
+
+
+def _either(number: str, units: Iterable[str]) -> str:
+    return " or ".join(f"'{number} {unit}'" for unit in units)
+
+
+def kinds_of(unit: str) -> list[str]:
+    """The kinds that a number in a unit may count."""
+    return _counted(unit, 1)
+
+
+def _counted(unit: str, sign: int) -> list[str]:
+    """The kinds that a unit counts, or is for each of."""
+    return [kind for kind, power in _apart(parse_unit(unit)[1])[1] if power * sign > 0]
+
+
+def _named(kind: str, number: str) -> str:
+    return kind if number.strip("+0") == "1" else plural(kind)
+
+
+def _other_count(match: re.Match[str], unit: str, kind: str, power: int) -> UnitError:
+    """An error for a quantity that counts other things than are wanted, or is for each of other things."""
+    number, symbol, wanted = match[1], match[2], _counted(unit, power)
+    if power < 0:
+        here = f"this is for each {' or '.join(wanted)}" if wanted else "this is for the whole"
+        return UnitError(f"'{symbol}' is for each {kind}, and {here}; write e.g. '{example(unit)}'")
+    here = f"here {' or '.join(map(plural, wanted))} are counted" if wanted else "nothing is counted here"
+    if measured(unit) != "1" or not wanted:
+        return UnitError(f"'{symbol}' counts {plural(kind)}, and {here}; write e.g. '{example(unit)}'")
+    if related := RELATED.get((kind, wanted[0])):
+        return UnitError(f"'{match[0].strip()}' counts {plural(kind)}, and {here}: {related}", exact=True)
+    *multiple, _ = symbol.split()
+    instead = " ".join((number, *multiple, _named(wanted[0], number)))
+    return UnitError(f"'{match[0].strip()}' counts {plural(kind)}, and {here}; write e.g. '{instead}'", exact=True)
+
+
+def _multiple(symbol: str, unit: str) -> tuple[float, str]:
+    """What a multiple that stands apart before its unit is, and the unit; B is a billion of money and of counts."""
+    first, _, rest = symbol.partition(" ")
+    billion = first != "B" or unit == "1" or unit.startswith("USD")
+    return (COUNT_SUFFIXES[first], rest.strip()) if rest and first in COUNT_SUFFIXES and billion else (1.0, symbol)
+
+
+@functools.cache
+def _folded() -> dict[str, list[str]]:
+    """Every symbol with a prefix, by its letters without capitals."""
+    known: dict[str, list[str]] = {}
+    for prefix, base in itertools.product((*LARGE, *SMALL), SYMBOLS):
+        known.setdefault(f"{prefix}{base}".casefold(), []).append(f"{prefix}{base}")
+    for spelling in WHOLE:
+        known.setdefault(spelling.casefold(), []).append(spelling)
+    for (letter, name), (short, long) in itertools.product(NAMES.items(), (("b", "bit"), ("B", "byte"))):
+        for spelling in (f"{name}{long}", f"{name}{long}s"):
+            known[spelling] = [f"{letter}{short}"]
+        known[f"{letter}{short}E".casefold()] = [f"{letter}b/s"]  # as Ethernet is called
+    return known
+
+
+def _meant(symbol: str, wanted: str) -> list[str]:
+    """Units of the wanted kind that an unknown spelling may stand for, the largest first."""
+    if found := _FLOPS.match(symbol):
+        per = "/s" if wanted.endswith("/s") else ""
+        parts = [[f"{found[1].upper()}{'FLOP' if found[2] else 'OP'}{per}"]]
+    else:
+        parts = [_folded().get(part.strip().casefold(), []) for part in symbol.split("/")]
+    fitting: dict[float, str] = {}
+    for chosen in itertools.islice(itertools.product(*parts), 64):
+        factor, dimension = parse_unit("/".join(chosen))
+        if dimension == parse_unit(wanted)[1]:
+            fitting.setdefault(factor, "/".join(chosen))
+    large = [factor for factor in fitting if factor >= 1] or fitting  # of MB and millibytes the former
+    return [fitting[factor] for factor in sorted(large, reverse=True)]
+
+
+def _meant_prefix(prefix: str, wanted: str) -> list[str]:
+    """Units of the kind wanted that a prefix alone may stand for."""
+    bases = {"B": ("B",), "B/s": ("b/s", "B/s"), "FLOP/s": ("FLOP/s",), "J/s": ("W",)}
+    return [f"{prefix}{base}" for base in bases.get(wanted, ())]
+
+
+def _meant_multiple(symbol: str) -> list[str]:
+    """What is counted, with the multiple that an unknown spelling may stand for."""
+    first, *rest = symbol.split() or [""]
+    return [" ".join((multiple, *rest)) for multiple in ("k", "M", *BINARY) if multiple.casefold() == first.casefold()]
+
+
+def _taken(unit: str) -> str:
+    return f": {SPELLINGS[unit]}" if unit in SPELLINGS else ""
+
+
+def example(unit: str) -> str:
+    """A quantity of that unit as one would write it."""
+    whole = unit != "1" and measured(unit) == "1"
+    return "8" if whole else OWN_EXAMPLES.get(unit) or EXAMPLES.get(measured(unit), f"1 {unit}")

@@ -1,0 +1,171 @@
+"""Numbers in SI base units, with the place they were written at, and as people read them.
+
+Inside the code every number is in B, s, FLOP, J, USD or products of them, without prefix: `parsing` makes 3.35e12 of
+"3.35 TB/s", and this module makes "3.35 TB/s" of it again.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from costmodel.ground.errors import Place
+
+# Durations below a bound are said in a unit of so many seconds.
+_SPANS = ((1e-3, "us", 1e-6), (1.0, "ms", 1e-3), (600.0, "s", 1.0), (5400.0, "min", 60.0), (172800.0, "h", 3600.0))
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
+
+
+class Figure(float):
+    """A number that remembers where it was written."""
+
+    __slots__ = ("place",)
+    place: Place | None
+
+    def __new__(cls, value: float, place: Place | None = None) -> Figure:
+        """A float with its place beside it."""
+        figure = super().__new__(cls, value)
+        figure.place = place
+        return figure
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Figure, (float(self), self.place)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Figure:
+        return self
+
+    def __add__(self, other: object) -> Any:
+        return Total("add", self, other) if isinstance(other, float | int) else NotImplemented
+
+    def __radd__(self, other: object) -> Any:
+        return Total("add", other, self) if isinstance(other, float | int) else NotImplemented
+
+    def __sub__(self, other: object) -> Any:
+        return Total("subtract", self, other) if isinstance(other, float | int) else NotImplemented
+
+    def __rsub__(self, other: object) -> Any:
+        return Total("subtract", other, self) if isinstance(other, float | int) else NotImplemented
+
+
+class Total(Figure):
+    """A sum or a difference of figures, which remembers them."""
+
+    __slots__ = ("operation", "parts")
+    operation: str
+    parts: tuple[float, float]
+
+    def __new__(cls, operation: str, first: float, second: float) -> Total:
+        """Adds or subtracts."""
+        found = float(first) + float(second) if operation == "add" else float(first) - float(second)
+        total = float.__new__(cls, found)
+        total.place, total.operation, total.parts = None, operation, (first, second)
+        return total
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Total, (self.operation, *self.parts)
+
+
+def counted(value: float, digits: int = 4) -> str:
+    """A number that is mostly whole, thousands separated.
+
+    >>> counted(34640.0), counted(21.333333), counted(2e8)
+    ('34,640', '21.33', '200,000,000')
+    """
+    return f"{value:,.0f}" if float(value).is_integer() else significant(value, digits)
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """A number with so many significant digits, thousands separated, never in powers of ten when it can be avoided.
+
+    >>> significant(16.04), significant(1071.3), significant(0.0001234), significant(39.45, 4)
+    ('16.0', '1,071', '0.000123', '39.45')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    if abs(value) < 1e-6:
+        return f"{value:.{digits - 1}e}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    if len(text.replace(",", "").replace(".", "").replace("-", "").lstrip("0")) > digits and decimals > 0:
+        text = f"{value:,.{decimals - 1}f}"
+    return text
+
+
+def _scaled(value: float, unit: str, digits: int) -> str:
+    for prefix, factor in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= factor:
+            return f"{significant(value / factor, digits)} {prefix}{unit}"
+    return f"{significant(value, digits)} {unit}"
+
+
+def show_time(value: float, digits: int = 3) -> str:
+    """A duration in the unit one would say it in.
+
+    >>> show_time(17.14), show_time(4.2e-6), show_time(605), show_time(354 * 86400)
+    ('17.1 s', '4.20 us', '10.1 min', '354 days')
+    """
+    for limit, unit, size in _SPANS:
+        if abs(value) < limit:
+            return f"{significant(value / size, digits)} {unit}" if value else "0 s"
+    return f"{significant(value / 86400, digits)} days"
+
+
+def gib(value: float, digits: int = 3) -> str:
+    """Bytes in GiB, the unit nvidia-smi speaks."""
+    return significant(value / 2**30, digits)
+
+
+def show_memory(value: float, digits: int = 3) -> str:
+    """Bytes that lie in memory: GiB from a hundredth on, as a ledger's lines stand beside each other.
+
+    >>> show_memory(42.48e9, 4), show_memory(33554432), show_memory(262144), show_memory(8), show_memory(0)
+    ('39.56 GiB', '0.0312 GiB', '256 KiB', '8.00 B', '0 GiB')
+    """
+    for prefix, least in (("Gi", 0.01), ("Mi", 1.0), ("Ki", 1.0)):
+        size = value / _BINARY[prefix]
+        if abs(size) >= least or not value:
+            return f"{significant(size, digits)} {prefix}B"
+    return f"{significant(value, digits)} B"
+
+
+def _dollars(value: float, digits: int) -> str:
+    """Cents, or more digits where a dollar is much and fewer where it is nothing."""
+    if abs(value) >= 1e4:
+        return _scaled(value, "", digits)
+    return f"{value:,.2f}" if abs(value) >= 1 or not value else significant(value, digits)
+
+
+_RATES = {
+    "kg/J": ("g/kWh", 3.6e9),
+    "1/node/s": ("/1000 node-days", 86.4e6),
+    "run/s": ("/day", 86400.0),
+}
+
+
+def show(value: float, unit: str, digits: int = 3) -> str:
+    """An SI value with a prefix a person reads easily.
+
+    >>> show(3.35e12, "B/s"), show(134217728, "B"), show(0.5, "1"), show(8192, "1"), show(0.0801, "USD")
+    ('3.35 TB/s', '134 MB', '0.500', '8,192', '$0.0801')
+    >>> show(1.728e13, "J"), show(1.847e6, "kg"), show(3.8e-3 / 86400, "1/node/s")
+    ('4.80 GWh', '1,847 t', '3.80 /1000 node-days')
+    """
+    value = float(value)
+    if unit == "s":
+        return show_time(value, digits)
+    if unit == "1":
+        return f"{value:,.0f}" if value.is_integer() else significant(value, digits)
+    if unit == "J/s":
+        return _scaled(value, "W", digits)
+    if unit == "J":
+        return _scaled(value / 3600, "Wh", digits)
+    if unit == "kg":
+        return f"{significant(value / 1e3, digits)} t" if abs(value) >= 1e3 else f"{significant(value, digits)} kg"
+    if unit in _RATES:
+        written, factor = _RATES[unit]
+        return f"{significant(value * factor, digits)} {written}"
+    if unit == "USD/s":
+        return f"{value * 3600:,.2f} USD/h"
+    if unit == "USD":
+        return f"${_dollars(value, digits)}"
+    return _scaled(value, unit, digits)

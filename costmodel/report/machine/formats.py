@@ -1,0 +1,152 @@
+"""The same answer as JSON, CSV or Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.documents.text.digest import sealed
+from costmodel.ground.errors import fail
+from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.layout import Drawing, Grid, Line
+from costmodel.report.terminal.style.theme import HEAD, harmless, visible
+
+READ_AGAIN = {"costmodel/result/v1", "costmodel/baseline/v1"}  # schemas of files with a digest
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
+_FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]")  # what a spreadsheet takes a cell for that begins so
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
+_EXACT = 2**53  # whole numbers up to here are the same as floats
+
+
+def machine(value: Any) -> Any:
+    """A value as programs get it: text that is harmless to print, whole numbers without a point."""
+    if isinstance(value, str):
+        return harmless(value)
+    if isinstance(value, Mapping):
+        return {harmless(str(key)): machine(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [machine(inner) for inner in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT:
+        return int(value)
+    return value
+
+
+def json_text(result: Mapping[str, Any]) -> str:
+    """JSON as it is written; with its digest where it is read again."""
+    plain = machine(result)
+    plain = sealed(plain) if plain.get("schema") in READ_AGAIN else plain
+    return json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def jsonl_text(reply: Reply) -> str:
+    """A row of the table a line."""
+    return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in machine(rows_of(reply)))
+
+
+def rows_of(reply: Reply) -> list[dict[str, Any]]:
+    """The table of an answer."""
+    here: Any = reply.result()
+    for part in reply.rows.split("."):
+        here = here[part]
+    return list(here)
+
+
+def csv_text(reply: Reply) -> str:
+    """The table of an answer: a line of names, then a row an entry; what is in no row is not written."""
+    if not reply.rows:
+        raise fail("C007", "this answer has no table that CSV could hold", None, "take --format json, or markdown")
+    rows = [flat for row in machine(rows_of(reply)) for flat in _flat(row)]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = names or [column["name"] for column in reply.result().get("columns", [])]
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow(map(_cell, names))
+    writer.writerows([_cell(row.get(name, "")) for name in names] for row in rows)
+    return written.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: text that could be one has an apostrophe before it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value)
+    return f"'{value}" if text else value
+
+
+def _flat(row: dict[str, Any], before: str = "") -> list[dict[str, Any]]:
+    """A row without anything nested: keys joined by dots; a list of mappings repeats it, any other is one cell."""
+    rows: list[dict[str, Any]] = [{}]
+    for name, value in row.items():
+        if value and isinstance(value, list) and all(isinstance(item, dict) for item in value):
+            inner = [flat for item in value for flat in _flat(item)]
+        elif isinstance(value, list):
+            inner = [{f"{before}{name}": f"[{', '.join(map(str, value))}]" if value else ""}]
+        elif isinstance(value, dict):
+            inner = _flat(value, f"{before}{name}.")
+        else:
+            inner = [{f"{before}{name}": value}]
+        rows = [{**outer, **more} for outer in rows for more in inner or [{}]]
+    return rows
+
+
+def facts_of(reply: Reply) -> dict[str, str]:
+    """What all rows of an answer are of; nothing of what differs between them."""
+    rows = machine(rows_of(reply)) if reply.rows else []
+    said: dict[str, str] = {}
+    for name in ("model", "nodes", "cluster", "sequence", "global_batch"):
+        values = {row.get(name) for row in rows}
+        if len(values) == 1 and None not in values:
+            said[name] = str(*values)
+    nodes = said.pop("nodes", "")
+    if nodes and "cluster" in said:
+        said["cluster"] = f"{nodes} × {said['cluster']}"
+    return said
+
+
+def markdown_text(items: Iterable[Line], facts: Mapping[str, str] | None = None) -> str:
+    """Tables as GitHub writes them, lines as paragraphs, figures and commands as they are.
+
+    facts: what the rows of every table whose columns have names are of, ahead of what they say
+    """
+    parts = list(_parts(items, facts or {}))
+    return "\n".join(parts[1:] if parts and not parts[0] else parts) + "\n"
+
+
+def _parts(items: Iterable[Line], facts: Mapping[str, str]) -> Iterator[str]:
+    fence: list[str] = []
+    for item in items:
+        if isinstance(item, Drawing) or (isinstance(item, Text) and item.no_wrap):
+            fence += [visible(line.plain) for line in ([item] if isinstance(item, Text) else item.lines())]
+            continue
+        yield from _fenced(fence)
+        fence = []
+        if isinstance(item, Grid):
+            yield from ["", *_table(item, facts if any(item.names) else {})]
+        elif item.plain.strip():
+            words = _escaped(item.plain)
+            yield from ["", f"**{words}**" if item.style == HEAD else words]
+    yield from _fenced(fence)
+
+
+def _fenced(lines: Sequence[str]) -> Iterator[str]:
+    if any(line.strip() for line in lines):
+        longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+        fence = "`" * max(3, longest + 1)
+        yield from ["", fence, *lines, fence]
+
+
+def _table(grid: Grid, facts: Mapping[str, str]) -> Iterator[str]:
+    yield f"| {' | '.join(map(_escaped, (*facts, *grid.names)))} |"
+    yield f"| {' | '.join('---:' if side == 'r' else '---' for side in 'l' * len(facts) + grid.align)} |"
+    for row in grid.rows:
+        yield f"| {' | '.join(map(_escaped, (*facts.values(), *row)))} |"
+
+
+def _escaped(cell: str) -> str:
+    return _SPECIAL.sub(r"\\\1", " ".join(visible(cell).split()))

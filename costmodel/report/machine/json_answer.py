@@ -1,0 +1,292 @@
+"""Answers as JSON: SI numbers with their unit in the name, columns described, everything assumed said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from costmodel.documents.reader.foreign_readers import Foreign
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.schemas.default_values import Asked
+from costmodel.estimate.machine.process_groups import Transfer
+from costmodel.estimate.shared.assumptions import Assumed, that_count
+from costmodel.estimate.shared.per_stage import STAGES, stages_of
+from costmodel.estimate.shared.plan_batch import SIZES, Structure, one_row
+from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
+from costmodel.estimate.shared.results import COLUMNS, OF_RUN, OF_STEP, machine_name, number
+from costmodel.estimate.training.answer_facts import facts_of, row_facts
+from costmodel.estimate.training.evaluate_plans import fits_at_p90, verdict
+from costmodel.estimate.training.predict import Answer, written
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.explore.explain.fixes import remedies
+from costmodel.explore.explain.model_memory import Alone
+from costmodel.explore.search.rank import Front, Ranked
+from costmodel.explore.search.refusals import Example
+from costmodel.explore.search.search import Found
+from costmodel.report.terminal.search.refusals import reason
+from costmodel.report.terminal.search.remedies import remedies_json
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.head import fact_fields, price_fields, title, with_facts
+
+
+def known(value: float) -> float | None:
+    """A figure, or nothing where it is not known or has no end."""
+    return float(value) if math.isfinite(value) else None
+
+
+def plain(tree: Any) -> Any:
+    """A document tree as plain JSON values."""
+    if isinstance(tree, dict):
+        return {str(key): plain(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [plain(value) for value in tree]
+    for kind in (bool, str, int, float):
+        if isinstance(tree, kind):
+            return kind(tree)
+    return tree
+
+
+def _frame(setting: Setting, varied: Sequence[str] = ()) -> dict[str, Any]:
+    return {
+        **head("costmodel/result/v1"),
+        "scenario": _scenario(setting.case),
+        "facts": fact_fields(facts_of(setting.case), varied),
+        "flop_convention": setting.convention,
+        "documents": [
+            {"name": name, "digest": digest, "own": name in setting.case.own}
+            for name, digest in setting.case.digests.items()
+        ],
+        "read_from": _read(setting.case.foreign),
+        "flags": _flags(setting.case.asked),
+        "columns": [
+            {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
+            for name, column in (OF_STEP if setting.run is None else OF_RUN).items()
+        ],
+    }
+
+
+def _read(files: Mapping[str, Foreign]) -> list[dict[str, Any]]:
+    """Files in other people's formats, with what was assumed and what a document of ours does not state of them."""
+    return [
+        {
+            "file": file,
+            "format": foreign.format,
+            "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in foreign.assumed],
+            "remarks": list(foreign.remarks),
+        }
+        for file, foreign in files.items()
+    ]
+
+
+def _flags(asked: Asked) -> dict[str, Any]:
+    """The flags that an answer was asked with, what they leave to defaults, and what they replace."""
+    assumed = [{"path": item.path, "value": item.value, "from": item.origin} for item in asked.assumed]
+    return {"words": list(asked.words), "assumed": assumed, "remarks": list(asked.remarks)}
+
+
+def _scenario(case: Case) -> dict[str, Any]:
+    """The scenario as it was computed, under a title that says no more than that."""
+    said = title(case)
+    return {"title": said, "document": {**plain(case.whole_tree), "title": said}}
+
+
+def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]) -> dict[str, Any]:
+    share = costs["memory_share"]
+    return {
+        **_choices(structure, sizes),
+        **{machine_name(name): known(value) for name, value in costs.items()},
+        "verdict": verdict(share),
+        "fits": share <= 1,
+        "fits_p90": fits_at_p90(costs),
+    }
+
+
+def _choices(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]:
+    """What a plan is."""
+    return whole_plan({**sizes, **written(structure)})
+
+
+def whole_plan(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Every key of a plan, null where it says nothing."""
+    counts = {name: int(said[name]) if float(said[name]).is_integer() else said[name] for name in SIZES if name in said}
+    return {name: counts.get(name, said.get(name)) for name in (*SIZES, *(choice.name for choice in fields(Structure)))}
+
+
+def _ranked(found: Found, plans: Sequence[Ranked]) -> list[dict[str, Any]]:
+    """Plans in their order, each with its place in it, and with what it is a plan of."""
+    facts = {variant: facts_of(found.case_of(variant)) for variant in {plan.variant for plan in plans}}
+    return [
+        {
+            "rank": place,
+            **row_facts(facts[plan.variant]),
+            **found.variants.cells(plan.variant),
+            **_plan(plan.structure, plan.sizes, plan.costs),
+            **price_fields(facts[plan.variant].price),
+        }
+        for place, plan in enumerate(plans, 1)
+    ]
+
+
+def _answered(answer: Answer) -> dict[str, Any]:
+    block = answer.evaluation.block
+    sizes = {name: float(getattr(block, name)[0]) for name in SIZES}
+    plan = _plan(block.structure, sizes, answer.evaluation.costs.row())
+    facts = facts_of(answer.setting.case)
+    return {**row_facts(facts), **plan, **price_fields(facts.price)}
+
+
+def rows_of(answer: Answer, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of one plan, each with what it is a plan of."""
+    return with_facts(row_facts(facts_of(answer.setting.case)), rows)
+
+
+def estimate(answer: Answer) -> dict[str, Any]:
+    """One plan as costmodel/result/v1."""
+    result = _frame(answer.setting)
+    result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
+    result["plans"] = [] if answer.refused else [_answered(answer)]
+    result["refused"] = [_against(answer, code) for code in answer.refused or answer.broken]
+    result["notes"] = notes([answer.remarked])
+    return result
+
+
+def _against(answer: Answer, code: str) -> dict[str, Any]:
+    """A reason against a plan: the rule, this case of it, and settings of which each takes it away."""
+    found = remedies(answer, code)
+    tried = [setting for remedy in found for setting in remedy.assignments]
+    entry = {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code), "try": tried}
+    return {**entry, "remedies": remedies_json(found)}
+
+
+def notes(plans: Iterable[Sequence[str]]) -> list[dict[str, str]]:
+    """Every remark on one of the plans once."""
+    codes = dict.fromkeys(code for remarked in plans for code in remarked)
+    return [{"code": code, "text": REMARKS[code].meaning} for code in codes]
+
+
+def held(case: Case, varied: Iterable[str] = ()) -> dict[str, Any]:
+    """Keys of the plan that a search holds because --set gave them, each with its value, but for those that vary."""
+    return {key: plain(value) for key, value in case.held.values.items() if f"plan.{key}" not in {*varied}}
+
+
+def conflicts(case: Case) -> list[dict[str, str]]:
+    """Where the plan that --set gives and the search disagree."""
+    return [{"code": "N024", "text": sentence} for sentence in case.held.conflicts]
+
+
+def memory(answer: Answer) -> dict[str, Any]:
+    """One plan with its ledger by stage: the first, one in the middle and the last, as far as there are so many."""
+    result = estimate(answer)
+    ledger = answer.evaluation.ledger
+    stages = [
+        {
+            "stage": STAGES[position],
+            **{f"{name}_bytes": number(values[position]) for name, values in ledger.lines.items()},
+            "peak_bytes": number(ledger.peaks[position]),
+        }
+        for position in (() if answer.refused else stages_of(answer.evaluation.block.pp[0]))
+    ]
+    result["ledger"] = rows_of(answer, stages)
+    return result
+
+
+def communication(answer: Answer) -> dict[str, Any]:
+    """One plan with its transfers."""
+    result = estimate(answer)
+    transfers = () if answer.refused else filter(is_sent, answer.evaluation.step.transfers)
+    result["transfers"] = rows_of(answer, map(_transfer, transfers))
+    return result
+
+
+def is_sent(transfer: Transfer) -> bool:
+    """Whether several ranks take part, and it takes time."""
+    return all((number(transfer.count) > 0, number(transfer.group.ranks) >= 2, number(transfer.time) > 0))
+
+
+def _transfer(transfer: Transfer) -> dict[str, Any]:
+    return {
+        "group": transfer.group.name,
+        "ranks": number(transfer.group.ranks),
+        "domains": number(transfer.group.domains),
+        "operation": transfer.operation,
+        "message_bytes": number(transfer.message),
+        "count": number(transfer.count),
+        "time_s": number(transfer.time),
+        "volume_bytes": number(transfer.volume),
+    }
+
+
+def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[str, Any]:
+    """A search: its best plans, counts, the scenario's own plan, the front if one was asked for."""
+    tally = found.tally
+    result = _frame(found.setting, [axis.path for axis in found.variants.over])
+    result |= {
+        "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in _assumed(found.setting)],
+        "objective": found.setting.case.scenario.objective,
+        "held": held(found.setting.case, found.values(0)),
+        "candidates": tally.candidates,
+        "evaluated": tally.evaluated,
+        "fit": tally.fit,
+        "kept": tally.kept,
+        "complete": not found.stopped,
+        "elapsed_s": found.elapsed,
+        "plans": _ranked(found, found.best),
+        "nearest": [] if found.best else _ranked(found, tally.missed_by_least),
+        "try": [setting for remedy in found.remedies for setting in remedy.assignments],
+        "remedies": remedies_json(found.remedies),
+        "yours": None if found.yours is None else {"rank": found.your_rank, **_answered(found.yours)},
+        "refused": with_facts(
+            row_facts(facts_of(found.setting.case), found.values(0)),
+            (_refused(code, count, tally.candidates, examples) for code, count in tally.refused.most_common() if count),
+        ),
+        "notes": [*conflicts(found.setting.case), *notes(plan.remarked for plan in found.best)],
+    }
+    if tally.front is not None:
+        result["pareto"] = _front(found, tally.front)
+    return result
+
+
+def _assumed(setting: Setting) -> tuple[Assumed, ...]:
+    """What was assumed of all plans; of one accelerator alone nothing that several would need."""
+    alone = one_row(Structure(), **dict.fromkeys(SIZES, 1.0))
+    return that_count(setting.assumed, alone, leaves_domain=False) if setting.ranks == 1 else setting.assumed
+
+
+def _front(found: Found, front: Front) -> dict[str, Any]:
+    named = [front.axes.x, front.axes.y]
+    axes = [{"name": machine_name(name), "better": COLUMNS[name].better} for name in named]
+    return {"axes": axes, "thinned": front.thinned, "plans": _ranked(found, front.rows)}
+
+
+def _refused(code: str, count: int, total: int, examples: Mapping[str, Example] | None) -> dict[str, Any]:
+    """A reason with its count; with an example if those were looked for."""
+    rule = REFUSALS[code]
+    entry = {"code": code, "plans": count, "share": count / total, "text": rule.title, "meaning": rule.meaning}
+    if examples is None or code not in examples:
+        return entry
+    return {**entry, "example": _choices(examples[code].structure, examples[code].sizes)}
+
+
+def model_memory(facts: Alone) -> dict[str, Any]:
+    """A model alone."""
+    return {
+        **head("costmodel/model-memory/v1"),
+        "model": facts.model.name,
+        "read_from": _read(facts.foreign),
+        "library_model": facts.twin or None,
+        "parameters": int(float(facts.parameters)),
+        "active_parameters": int(float(facts.parameters if facts.active is None else facts.active)),
+        "recipes": [
+            {
+                "model": facts.model.name,
+                "title": recipe.title,
+                "weights_bytes": float(recipe.weights),
+                "states": [
+                    {"dp": int(dp), "zero": zero, "bytes": float(value)} for (dp, zero), value in recipe.kept.items()
+                ],
+            }
+            for recipe in facts.recipes
+        ],
+    }

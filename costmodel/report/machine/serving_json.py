@@ -1,0 +1,98 @@
+"""Answers about serving as JSON: SI numbers with their unit in the name, columns described, everything assumed said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from costmodel.estimate.serving.plan_columns import SIZES
+from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.serving.replica_traffic import ServingTransfer
+from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.training.answer_facts import subject_of
+from costmodel.report.machine.json_answer import plain
+from costmodel.report.terminal.serving.serving_communication import sent
+from costmodel.report.terminal.serving.serving_formatting import one, reason
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.head import subject_fields
+
+
+def number(value: float) -> float | None:
+    """A figure, nothing where it is none that JSON could hold."""
+    return float(value) if math.isfinite(value) else None
+
+
+def plan_frame(answer: ServingAnswer) -> dict[str, Any]:
+    """What an answer about one plan is about."""
+    case = answer.inputs.case
+    return {"workload": "serving", "facts": subject_fields(subject_of(case)), "title": case.title}
+
+
+def frame(inputs: ServingInputs) -> dict[str, Any]:
+    """What every result opens with."""
+    case = inputs.case
+    return {
+        **head("costmodel/result/v1"),
+        "workload": "serving",
+        "scenario": {"title": case.title, "document": plain(case.tree)},
+        "facts": subject_fields(subject_of(case)),
+        "documents": [
+            {"name": name, "digest": digest, "own": name in case.own} for name, digest in case.digests.items()
+        ],
+        "columns": [
+            {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
+            for name, column in COLUMNS.items()
+        ],
+    }
+
+
+def plan(sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, Any]:
+    """A plan with its results."""
+    degrees = {name: int(sizes[name]) if float(sizes[name]).is_integer() else sizes[name] for name in SIZES}
+    known = {machine_name(name): number(value) for name, value in costs.items() if name not in SIZES}
+    return {**degrees, **known, "fits": costs["memory_share"] <= 1}
+
+
+def estimate(answer: ServingAnswer) -> dict[str, Any]:
+    """One plan as costmodel/result/v1."""
+    layout = answer.evaluation.layout
+    sizes = {name: float(getattr(layout, name)[0]) for name in SIZES}
+    result = frame(answer.inputs)
+    result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
+    result["plans"] = [] if answer.refused else [{**plan(sizes, answer.costs), "binds": answer.binding}]
+    result["refused"] = [
+        {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code)}
+        for code in answer.refused or answer.broken
+    ]
+    return result
+
+
+def memory(answer: ServingAnswer) -> dict[str, Any]:
+    """One plan with the lines of its fullest accelerator."""
+    result, use = estimate(answer), answer.evaluation.memory
+    lines = {"weights": use.weights, "activations": use.activations, "runtime": use.runtime, "cache": use.pool}
+    result["ledger"] = [] if answer.refused else [{f"{name}_bytes": one(value) for name, value in lines.items()}]
+    return result
+
+
+def communication(answer: ServingAnswer) -> dict[str, Any]:
+    """One plan with its transfers."""
+    return {**estimate(answer), "transfers": [_transfer(item) for item in sent(answer)]}
+
+
+def _transfer(item: ServingTransfer) -> dict[str, Any]:
+    transfer = item.transfer
+    return {
+        "of": item.moment,
+        "group": transfer.group.name,
+        "ranks": one(transfer.group.ranks),
+        "domains": one(transfer.group.domains),
+        "operation": transfer.operation,
+        "message_bytes": one(transfer.message),
+        "count": one(transfer.count),
+        "time_s": one(transfer.time),
+        "volume_bytes": one(transfer.volume),
+    }

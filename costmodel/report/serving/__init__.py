@@ -1,1 +1,0 @@
-"""Answers about serving, for people and for programs."""

@@ -1,0 +1,289 @@
+"""What check found: lines for people, annotations for GitHub, JUnit for other runners, a comment for a pull request."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+from rich.text import Text
+
+from costmodel.documents.schemas.baseline import Baseline
+from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS
+from costmodel.estimate.training.answer_facts import facts_of, row_facts
+from costmodel.estimate.training.evaluate_plans import fits_at_p90, lacking
+from costmodel.explore.compare.check import Checked, Finding
+from costmodel.explore.compare.compare import Moved
+from costmodel.explore.compare.plan_figures import spoken
+from costmodel.ground.equation import EQUATIONS
+from costmodel.ground.units import gib
+from costmodel.report.machine.formats import json_text, markdown_text
+from costmodel.report.machine.github import annotation
+from costmodel.report.terminal.compare.compare import figures_json, inputs, inputs_json, terms
+from costmodel.report.terminal.search.refusals import reason
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.formatting import percent, result
+from costmodel.report.terminal.style.head import fact_fields, head_of, is_cost, title
+from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.theme import BAD, DIM, GOOD, HEAD, WARN, styled
+
+_BOUNDS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
+_MOVED_SHOWN = 20
+_TOLD = ("mfu", *BAND_ENDS)
+
+
+def check(found: Sequence[Checked], *, verbose: bool = False, wrote: str = "") -> list[Line]:
+    """Every scenario: in one line when it keeps everything, else each thing it is held to, and what moved."""
+    lines: list[Line] = []
+    for checked in found:
+        lines.append(styled(checked.name, HEAD))
+        lines += [styled(f"  {line.plain}", DIM) for line in _head(checked)]
+        lines += _scenario(checked, verbose=verbose)
+    lines.append(Text())
+    if not wrote or any(checked.findings for checked in found):
+        lines.append(styled(summary(found), "" if all(c.kept for c in found) else BAD))
+    return [*lines, styled(f"{wrote} holds today's figures of {len(found)}.")] if wrote else lines
+
+
+def _head(checked: Checked) -> list[Text]:
+    """What was computed, and the price where a cost is held to anything."""
+    return head_of(checked.answer.setting.case, priced=any(is_cost(finding.name) for finding in checked.findings))
+
+
+def _scenario(checked: Checked, *, verbose: bool) -> Iterator[Line]:
+    if checked.kept and not verbose:
+        yield styled(f"  ✓ {_in_short(checked)}", GOOD)
+        yield from _at_p90(checked)
+        if any(finding.kind == "known" for finding in checked.findings):
+            yield styled("  ▲ not in the baseline; --update adds it", WARN)
+        return
+    rows = [_row(checked, finding) for finding in checked.findings]
+    yield Grid(("", "name", "value", "bound", "where"), rows, "lllll", headed=False, gap=" ", drop=())
+    yield from _at_p90(checked)
+    yield from why(checked)
+
+
+def _at_p90(checked: Checked) -> Iterator[Line]:
+    """That a plan fits and the P90 of its memory does not."""
+    if "N023" in checked.answer.remarked and not checked.answer.refused:
+        costs = checked.answer.evaluation.costs.row()
+        words = f"{gib(costs['memory_peak_high'])} of {gib(checked.answer.setting.usable)} GiB"
+        yield styled(f"  ▲ N023 fits, but the P90 of its memory does not: {words}", WARN)
+
+
+def why(checked: Checked) -> Iterator[Line]:
+    """Beneath a failure against a baseline: changed inputs, terms that moved, equations that answer otherwise."""
+    if not checked.moved or checked.kept:
+        return
+    if checked.inputs:
+        yield from inputs(checked.inputs)
+    yield from _moved(checked.moved)
+    for name in checked.equations:
+        room = EQUATIONS[name].room.replace(".", "/") if name in EQUATIONS else ""
+        yield styled(f"  equation {name} says otherwise of the same inputs  (costmodel/{room}.py)", WARN)
+
+
+def _moved(moves: Sequence[Moved]) -> Iterator[Line]:
+    """Results and terms as diff shows them; figures it has no room for are counted."""
+    yield from terms(moves)
+    told = {spoken(move.name) for move in moves}
+    others = sorted(name for name in told & set(COLUMNS) if COLUMNS[name].unit == "1" and name not in _TOLD)
+    fresh = sorted(spoken(move.name) for move in moves if move.before is None or move.after is None)
+    if fresh:
+        yield styled(f"  on one side only: {', '.join(fresh[:_MOVED_SHOWN])}", DIM)
+    if others:
+        yield styled(f"  moved too: {', '.join(others[:_MOVED_SHOWN])}", DIM)
+
+
+def _in_short(checked: Checked) -> str:
+    limits = sum(finding.kind == "limit" for finding in checked.findings)
+    held = sum(finding.kind in ("regression", "exact") for finding in checked.findings)
+    words = [f"{limits} limit{'s' if limits != 1 else ''}"] if limits else []
+    if held:
+        exact = any(finding.kind == "exact" for finding in checked.findings)
+        words.append("every figure as it was" if exact else "no regression")
+    return ", ".join(words) or "fits; no limits"
+
+
+def _row(checked: Checked, finding: Finding) -> tuple[str, str, str, str, str]:
+    mark = "✓" if finding.kept else "✗"
+    if finding.kind == "known":
+        return "▲" if finding.kept else "✗", "baseline", "does not hold it", "--update adds it", ""
+    value, bound = sides(checked, finding)
+    return mark, _named(finding), value, bound, _aside(finding)
+
+
+def _named(finding: Finding) -> str:
+    return "memory" if finding.name == "memory_share" else finding.name
+
+
+def sides(checked: Checked, finding: Finding) -> tuple[str, str]:
+    """What it is, and what it is held to."""
+    if finding.kind == "legal":
+        return "not legal", reason(checked.answer, finding.name)
+    if finding.kind == "exact":
+        return f"{finding.value or 0:.0f} of {finding.bound or 0:.0f} figures moved", "none may"
+    value, bound = (_said(checked, finding.name, number) for number in (finding.value, finding.bound))
+    if finding.kind == "regression":
+        return value, f"was {bound}"
+    if finding.limit is None:
+        return value, f"≤ {bound}"
+    around = f" ± {percent(finding.limit.within, 2)}" if finding.limit.kind == "target" else ""
+    wanted = lacking(checked.answer.setting, finding.name)
+    return value, f"{_BOUNDS[finding.limit.kind]} {bound}{around}{f'; {wanted}' if wanted else ''}"
+
+
+def _said(checked: Checked, name: str, value: float | None) -> str:
+    """A figure as people read it; shares of memory in GiB."""
+    if value is None or math.isnan(value):
+        return "unknown"
+    if name == "memory_share":
+        return f"{gib(value * float(checked.answer.setting.usable))} GiB"
+    return result(name, value)
+
+
+def _aside(finding: Finding) -> str:
+    """Where a limit is written; by how much a figure worsened, and how much is allowed."""
+    if finding.kind == "regression" and finding.value is not None and finding.bound:
+        change = finding.value / finding.bound - 1
+        return _change(change, finding)
+    place = finding.place
+    return "" if place is None else f"{place.file}:{place.line}" if place.line else place.file
+
+
+def _change(change: float, finding: Finding) -> str:
+    sign = "−" if COLUMNS[finding.name].better == "higher" else "+"
+    return f"{change * 100:+.1f} %, allowed {sign}{percent(finding.allowed, 2)}".replace("+-", "−").replace("-", "−")
+
+
+def summary(found: Sequence[Checked]) -> str:
+    """The last line: how many of all things held failed."""
+    held = [finding for checked in found for finding in checked.findings]
+    findings = [finding for finding in held if finding.kind != "known" or not finding.kept]
+    failed = sum(not finding.kept for finding in findings)
+    scenarios = f"{len(found)} scenario{'s' if len(found) != 1 else ''}"
+    new = sum(finding.kind == "known" and finding.kept for finding in held)
+    more = f", {new} not in the baseline" if new else ""
+    if not findings:
+        missing = "--update adds them to the baseline" if new else "name a baseline with --against"
+        return f"{scenarios}, held to nothing: give them limits, or {missing}"
+    return (f"{failed} of {len(findings)} failed" if failed else f"{len(findings)} kept, {scenarios}") + more
+
+
+def sentence(checked: Checked, finding: Finding) -> str:
+    """A finding in one line."""
+    value, bound = sides(checked, finding)
+    aside = _aside(finding) if finding.kind == "regression" else ""
+    return f"{_named(finding)} {value}, {bound}{f', {aside}' if aside else ''}"
+
+
+def github(found: Sequence[Checked]) -> str:
+    """Workflow commands that GitHub turns into annotations at the line of a limit."""
+    lines = []
+    for checked in found:
+        file = checked.answer.setting.case.file
+        for finding in checked.findings:
+            if finding.kept:
+                continue
+            place = finding.place if finding.place is not None and finding.place.line else None
+            where = (place.file, place.line) if place else (file, 1)
+            lines.append(annotation(f"{checked.name}: {sentence(checked, finding)}", "costmodel check", *where))
+    return "".join(f"{line}\n" for line in [*lines, summary(found)])
+
+
+def junit(found: Sequence[Checked]) -> str:
+    """A test suite a scenario, a test case a finding."""
+    root = ElementTree.Element("testsuites", name="costmodel check")
+    for checked in found:
+        failed = sum(not finding.kept for finding in checked.findings)
+        counts = {"name": checked.name, "tests": str(len(checked.findings)), "failures": str(failed)}
+        suite = ElementTree.SubElement(root, "testsuite", counts)
+        for finding in checked.findings:
+            name = f"{finding.kind} {_named(finding)}"
+            case = ElementTree.SubElement(suite, "testcase", classname=checked.name, name=name)
+            if not finding.kept:
+                place = f"{finding.place}\n" if finding.place else ""
+                message = sentence(checked, finding)
+                ElementTree.SubElement(case, "failure", message=message).text = place + message
+    ElementTree.indent(root, " ")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def markdown(found: Sequence[Checked]) -> str:
+    """A comment for a pull request: a sentence, a table, and of each failing scenario its details folded away."""
+    failing = [checked for checked in found if not checked.kept]
+    rows = [
+        (*_facts(checked), _named(finding), *sides(checked, finding), _aside(finding), "✓" if finding.kept else "✗")
+        for checked in found
+        for finding in checked.findings
+        if finding.kind != "known"
+    ]
+    names = ("scenario", "model", "cluster", "sequence", "global_batch", "result", "is", "held to", "", "")
+    table = Grid(names, rows, "l" * len(names))
+    parts = [markdown_text([styled(f"costmodel: {summary(found)}.", HEAD), *([table] if rows else [])])]
+    for checked in failing:
+        details = markdown_text([*_head(checked), *why(checked)]) if checked.moved else ""
+        if details.strip():
+            parts.append(f"<details><summary>{_escaped(checked.name)}: what moved</summary>\n\n{details}\n</details>\n")
+    return "\n".join(parts)
+
+
+def _facts(checked: Checked) -> tuple[str, ...]:
+    """What a row is of."""
+    facts = row_facts(facts_of(checked.answer.setting.case))
+    cluster = f"{facts['nodes']} × {facts['cluster']}"
+    return checked.name, str(facts["model"]), cluster, str(facts["sequence"]), str(facts["global_batch"])
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def check_json(found: Sequence[Checked]) -> dict[str, Any]:
+    """Everything as plain values."""
+    return {
+        **head("costmodel/check/v1"),
+        "kept": all(checked.kept for checked in found),
+        "scenarios": [
+            {
+                **row_facts(facts_of(checked.answer.setting.case)),
+                "name": checked.name,
+                "title": title(checked.answer.setting.case),
+                "facts": fact_fields(facts_of(checked.answer.setting.case)),
+                "kept": checked.kept,
+                "fits_p90": None if checked.answer.refused else fits_at_p90(checked.answer.evaluation.costs.row()),
+                "findings": [_finding(checked, finding) for finding in checked.findings],
+                "inputs": inputs_json(checked.inputs),
+                "moved": figures_json(checked.moved),
+                "equations": list(checked.equations),
+            }
+            for checked in found
+        ],
+    }
+
+
+def _finding(checked: Checked, finding: Finding) -> dict[str, Any]:
+    known = finding.name in COLUMNS
+    place = finding.place
+    return {
+        "kind": finding.limit.kind if finding.limit else finding.kind,
+        "name": finding.name,
+        "kept": finding.kept,
+        "unit": COLUMNS[finding.name].unit if known else "1",
+        "value": _finite(finding.value),
+        "bound": _finite(finding.bound),
+        "allowed": float(finding.allowed),
+        "file": place.file if place else None,
+        "line": place.line or None if place else None,
+        "text": sentence(checked, finding) if finding.kind != "known" else "not in the baseline",
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def baseline_text(baseline: Baseline) -> str:
+    """A baseline as it is written: JSON, a figure a line, so that a change reads well in a review."""
+    return json_text(baseline.model_dump(by_alias=True))

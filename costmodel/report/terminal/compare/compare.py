@@ -1,0 +1,240 @@
+"""Two answers side by side: inputs that changed, then what moved in time, memory and communication."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.estimate.training.answer_facts import row_facts
+from costmodel.explore.compare.compare import Difference, Input, Moved, Side
+from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, spoken, unit_of
+from costmodel.ground.units import gib, significant
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.formatting import TIME_TERMS, result
+from costmodel.report.terminal.style.head import fact_fields, head_lines, is_cost, with_facts
+from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
+
+_TITLES = {
+    "step_time": "step time",
+    "memory_peak": "memory",
+    "mfu": "MFU",
+    "tokens_per_s_per_gpu": "tokens per GPU",
+    "cost_per_mtoken": "cost per Mtoken",
+}
+_RUN_TITLES = {
+    "goodput": "goodput",
+    "run_time": "wall time of the run",
+    "run_cost": "cost of the run",
+    "energy": "energy",
+    "emissions": "emissions",
+}
+_TERMS = {key: title for title, key in TIME_TERMS}
+_INPUTS_SHOWN = 24
+_TELLING = 1e-4
+
+
+def diff(found: Difference, title: str) -> list[Line]:
+    """What changed in the inputs, what moved, and what it comes to."""
+    lines: list[Line] = [styled(title, HEAD), *_heads(found)]
+    if found.same:
+        return [*lines, styled("Nothing differs.")]
+    lines += inputs(found.inputs)
+    for side, other in ((found.before, "before"), (found.after, "after")):
+        if side.refused:
+            lines.append(styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan is not legal", BAD))
+    if found.before.refused or found.after.refused:
+        return lines
+    return [*lines, Text(), *terms(found.figures), Text(), styled(conclusion(found))]
+
+
+def _heads(found: Difference) -> Iterator[Line]:
+    """What was computed on each side, once where both are the same; the price where a cost moved."""
+    priced = any(is_cost(spoken(move.name)) for move in found.figures)
+    sides = [side.facts for side in (found.before, found.after) if side.facts is not None]
+    heads = [head_lines(facts, priced=priced) for facts in sides]
+    if len(heads) == 2 and heads[0] == heads[1]:
+        yield from heads[0]
+        return
+    for mark, lines in zip("−+", heads, strict=False):
+        yield from (styled(f"  {' ' if place else mark} {line.plain}", DIM) for place, line in enumerate(lines))
+
+
+def inputs(changes: Sequence[Input]) -> list[Line]:
+    """Values that were exchanged, came or went, with the line where the new one stands."""
+    if not changes:
+        return [styled("  no input differs; the predictions themselves do", WARN)]
+    rows = [(_sign(change), change.path, _exchanged(change), _line(change)) for change in changes[:_INPUTS_SHOWN]]
+    lines: list[Line] = [Grid(("", "path", "change", "written"), rows, "llll", headed=False, drop=("written",))]
+    if len(changes) > _INPUTS_SHOWN:
+        lines.append(styled(f"  and {len(changes) - _INPUTS_SHOWN} more; --json has them all", DIM))
+    return lines
+
+
+def _sign(change: Input) -> str:
+    return "+" if change.before is None else "−" if change.after is None else "~"
+
+
+def _exchanged(change: Input) -> str:
+    return " → ".join(_short(text) for text in (change.before, change.after) if text is not None)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
+def _line(change: Input) -> str:
+    place = change.place
+    return f"{place.file}:{place.line}" if place is not None and place.line else ""
+
+
+def terms(moves: Sequence[Moved]) -> Iterator[Line]:
+    """Results that moved, each with its terms beneath it."""
+    named = {spoken(move.name): move for move in moves}
+    moves = [move for move in moves if _tells(move, named)]
+    rows = []
+    of_run = named.keys() & {"goodput", "energy"}  # results that only a scenario with run has
+    for name, title in (_TITLES | (_RUN_TITLES if of_run else {})).items():
+        if name in named:
+            rows.append(figure_row(named[name], title, share=True))
+        if name == "step_time":
+            times = [move for move in moves if spoken(move.name) in _TERMS]
+            rows += _beneath([(move, _TERMS[spoken(move.name)]) for move in times])
+        if name == "memory_peak":
+            lines = [move for move in moves if move.name.startswith(MEMORY)]
+            rows += _beneath([(move, spoken(move.name).removeprefix(MEMORY)) for move in lines])
+    if rows:
+        yield Grid(("", "before", "after", "change", ""), rows, "lrrrl", headed=False)
+    traffic = [move for move in moves if move.name.startswith(TRAFFIC)]
+    if traffic:
+        yield Text()
+        yield styled("  communication", HEAD)
+        told = [(move, spoken(move.name).removeprefix(TRAFFIC).replace(".", " ")) for move in traffic]
+        yield Grid(("", "before", "after", "change", ""), _beneath(told), "lrrrl", headed=False)
+
+
+def _tells(move: Moved, named: Mapping[str, Moved]) -> bool:
+    """Whether a term moved enough to be worth a line: over a part in ten thousand of what it is a term of."""
+    whole = named.get("memory_peak" if unit_of(move.name) == "B" else "step_time")
+    least = _TELLING * (whole.before or 0.0) if whole and not move.name.startswith(TRAFFIC) else 0.0
+    return abs(difference(move)) > least
+
+
+def _beneath(moves: Sequence[tuple[Moved, str]]) -> list[tuple[str, str, str, str, str]]:
+    """Terms, those that moved most first."""
+    ordered = sorted(moves, key=lambda item: -abs(difference(item[0])))
+    return [figure_row(move, f"  {title}", share=False) for move, title in ordered]
+
+
+def figure_row(move: Moved, title: str, *, share: bool) -> tuple[str, str, str, str, str]:
+    """A figure before and after; results change by a share, their terms by an amount."""
+    unit = unit_of(move.name)
+    before, after = (result(spoken(move.name), value, unit) for value in (move.before, move.after))
+    worse = (move.after or 0.0) > (move.before or 0.0)
+    mark = ("▼" if not worse else "▲") if share else ""
+    if move.before is None or move.after is None:
+        return title, before, after, "came" if move.before is None else "went", ""
+    delta = move.after - move.before
+    if not share:
+        return title, before, after, _signed(move, delta), mark
+    if unit == "1":
+        return title, before, after, f"{delta * 100:+.1f} pt".replace("-", "−"), mark
+    return title, before, after, f"{move.change:+.1%}".replace("-", "−").replace("%", " %"), mark
+
+
+def difference(move: Moved) -> float:
+    """How much a figure moved by."""
+    return (move.after or 0.0) - (move.before or 0.0)
+
+
+def _signed(move: Moved, delta: float) -> str:
+    return f"{'+' if delta > 0 else '−'}{result(spoken(move.name), abs(delta), unit_of(move.name))}"
+
+
+def conclusion(found: Difference) -> str:
+    """What it comes to, in one line."""
+    before, after = found.before.figures, found.after.figures
+    if not all("step_time_s" in side and "memory_peak_bytes" in side for side in (before, after)):
+        return f"{len(found.figures)} figures differ."
+    ratio = before["step_time_s"] / after["step_time_s"]
+    more = after["memory_peak_bytes"] - before["memory_peak_bytes"]
+    speed = "As fast" if math.isclose(ratio, 1, rel_tol=1e-4) else _times(ratio)
+    memory = f"{gib(abs(more))} GiB {'more' if more > 0 else 'less'}" if abs(more) > 2**20 else "the same memory"
+    return f"{speed} for {memory}{_room(before, after)}{_whole(before, after)}."
+
+
+def _whole(before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    """How much longer or shorter the whole run is, where both sides know it."""
+    if not all("goodput" in side and side.get("run_time_s") for side in (before, after)):
+        return ""
+    change = after["run_time_s"] / before["run_time_s"] - 1
+    if abs(change) < _TELLING:
+        return "; the run is as long"
+    return f"; the run is {significant(abs(change) * 100, 2)} % {'longer' if change > 0 else 'shorter'}"
+
+
+def _room(before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    """Whether it fits the device now, where that changed."""
+    fits = [side.get("memory_share", 0.0) <= 1 for side in (before, after)]
+    return "" if fits[0] == fits[1] else ", and fits now" if fits[1] else ", and does not fit any more"
+
+
+def _times(ratio: float) -> str:
+    times, word = (ratio, "faster") if ratio > 1 else (1 / ratio, "slower")
+    return f"{significant(times)} × {word}" if times >= 1.01 else f"{significant((times - 1) * 100, 2)} % {word}"
+
+
+def diff_json(found: Difference) -> dict[str, Any]:
+    """The same as plain values."""
+    return {
+        **head("costmodel/diff/v1"),
+        "before": _side(found.before),
+        "after": _side(found.after),
+        "same": found.same,
+        "inputs": inputs_json(found.inputs),
+        "figures": with_facts(_facts(found), figures_json(found.figures)),
+    }
+
+
+def _facts(found: Difference) -> dict[str, Any]:
+    """What both sides are of, in every row."""
+    return {
+        f"{when}_{name}": value
+        for when, side in (("before", found.before), ("after", found.after))
+        for name, value in {"name": side.name, **({} if side.facts is None else row_facts(side.facts))}.items()
+    }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    facts = None if side.facts is None else fact_fields(side.facts)
+    return {"name": side.name, "refused": list(side.refused), "facts": facts}
+
+
+def inputs_json(changes: Sequence[Input]) -> list[dict[str, Any]]:
+    """Changed inputs as plain values."""
+    return [
+        {
+            "path": change.path,
+            "before": change.before,
+            "after": change.after,
+            "place": str(change.place) if change.place else None,
+        }
+        for change in changes
+    ]
+
+
+def figures_json(moves: Sequence[Moved]) -> list[dict[str, Any]]:
+    """Moved figures as plain values."""
+    return [
+        {
+            "name": move.name,
+            "unit": unit_of(move.name),
+            "before": move.before,
+            "after": move.after,
+            "change": move.change if math.isfinite(move.change) else None,
+        }
+        for move in moves
+    ]

@@ -1,0 +1,63 @@
+"""Documents: which there are, and what they say as it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from costmodel.documents.keys.key_list import Key
+from costmodel.report.machine.formats import json_text
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.layout import Grid, Line, drawn
+from costmodel.report.terminal.style.theme import HEAD, styled
+
+Listed = dict[str, list[tuple[str, str]]]  # names and titles by kind
+Text = tuple[str, str, str]  # kind, file, text
+
+
+def listed(found: Listed) -> list[Line]:
+    """Names and titles, kind by kind."""
+    lines: list[Line] = []
+    for kind, entries in found.items():
+        lines.append(styled(kind, HEAD))
+        lines.append(Grid(("name", "title"), entries, "ll", headed=False) if entries else styled("  none"))
+    return lines
+
+
+def listed_json(found: Listed) -> dict[str, Any]:
+    """The same as plain values."""
+    return {
+        **head("costmodel/list/v1"),
+        "documents": [
+            {"kind": kind, "name": name, "title": title} for kind, entries in found.items() for name, title in entries
+        ],
+    }
+
+
+def keys(found: Sequence[Key]) -> list[Line]:
+    """Keys with the values they take and what they mean."""
+    rows = [(key.path, key.values, key.default, key.meaning) for key in found]
+    return [Grid(("key", "values", "default", "meaning"), rows, "kllk", drop=("default",))]
+
+
+def keys_json(found: Sequence[Key]) -> dict[str, Any]:
+    """The same as plain values."""
+    return {**head("costmodel/keys/v1"), "keys": [key._asdict() for key in found]}
+
+
+def documents(texts: Sequence[Text]) -> list[Line]:
+    """Documents as they are written."""
+    return [drawn(line) for _, _, text in texts for line in text.splitlines()]
+
+
+def documents_json(texts: Sequence[Text]) -> dict[str, Any]:
+    """The same as plain values."""
+    return {
+        **head("costmodel/document/v1"),
+        "documents": [{"kind": kind, "file": file, "text": text} for kind, file, text in texts],
+    }
+
+
+def schema(told: dict[str, Any]) -> list[Line]:
+    """A JSON Schema as it is written."""
+    return [drawn(line) for line in json_text(told).splitlines()]

@@ -1,0 +1,86 @@
+"""Faults on the terminal: a code, a sentence, the place with a caret, the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from costmodel.ground.errors import Fault, Place
+from costmodel.report.terminal.style.layout import drawn, laid
+from costmodel.report.terminal.style.theme import BAD, DIM, visible
+
+MOST_FAULTS = 20
+_WINDOW, _NARROW_WINDOW = 100, 16
+
+
+def faults(found: Sequence[Fault], width: int | None = None) -> Iterator[Text]:
+    """Every fault with its place, the line with a caret, and the remedy; no wider than a terminal."""
+    yield from laid(_faults(found, width), width)
+
+
+def _faults(found: Sequence[Fault], width: int | None) -> Iterator[Text]:
+    for fault in found[:MOST_FAULTS]:
+        yield from fault_lines(fault, width)
+    count = len(found)
+    if count > MOST_FAULTS:
+        yield Text(f"and {count - MOST_FAULTS:,} more", style=DIM)
+    known = found[0].code if found else "D002"
+    yield Text(f"{count:,} fault{'s' if count > 1 else ''}. costmodel explain {known} says more.", style=DIM)
+
+
+def fault_lines(fault: Fault, width: int | None = None) -> list[Text]:
+    """One fault as cargo would print it."""
+    lines = [Text.assemble((f"error[{fault.code}]", BAD), f": {visible(fault.sentence)}")]
+    place = fault.place
+    if place is not None:
+        lines.append(Text(f"  --> {visible(str(place))}", style=DIM))
+        if place.text:
+            number = str(place.line or "")
+            margin = " " * len(number)
+            room = None if width is None else max(_NARROW_WINDOW, width - len(f" {number} | "))
+            before, marked, after = _window(place, room)
+            caret = Text.assemble(f" {margin} | {' ' * cell_len(before)}", ("^" * (cell_len(marked) or 1), BAD))
+            caret.no_wrap = True
+            lines += [Text(f" {margin} |"), drawn(f" {number} | {before}{marked}{after}"), caret]
+    if fault.hint:
+        lines.append(Text(f"help: {visible(fault.hint)}"))
+    return lines
+
+
+def _window(place: Place, room: int | None) -> tuple[str, str, str]:
+    """The line before, under and after the caret, cut where it is long, or longer than there is room for."""
+    start, end = place.column - 1, place.column - 1 + place.width
+    before, marked, after = (
+        visible(part.replace("\t", "    ")) for part in (place.text[:start], place.text[start:end], place.text[end:])
+    )
+    if len(before) > _WINDOW:
+        before = "…" + before[-_WINDOW // 2 :]
+    if len(marked) > _WINDOW:
+        marked, after = marked[:_WINDOW] + "…", ""
+    if len(after) > _WINDOW:
+        after = after[:_WINDOW] + "…"
+    return (before, marked, after) if room is None else _narrowed(before, marked, after, room)
+
+
+def _narrowed(before: str, marked: str, after: str, room: int) -> tuple[str, str, str]:
+    """The three parts in so many columns: what is marked first, then what follows, then what goes before."""
+    marked, rest = _first(marked, room), ""
+    if cell_len(before) + cell_len(marked) > room:
+        kept = max(0, room - cell_len(marked) - 1)
+        before = "…" + before[len(before) - kept :] if kept else ""
+    rest = _first(after, room - cell_len(before) - cell_len(marked))
+    return before, marked, rest
+
+
+def _first(text: str, room: int) -> str:
+    """The first columns of a text, with a mark where it goes on."""
+    if cell_len(text) <= room:
+        return text
+    kept = ""
+    for letter in text:
+        if cell_len(kept + letter) > room - 1:
+            break
+        kept += letter
+    return f"{kept}…" if room > 0 else ""

@@ -1,0 +1,97 @@
+"""What was read from a file in another tool's format, where each value is from, and what is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.exchange.imported import Imported, LossKind
+from costmodel.exchange.models import worded
+from costmodel.explore.import_file import ImportedFile, is_fixed, origins
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.layout import Grid, Line, drawn
+from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
+
+_KINDS: tuple[LossKind, ...] = ("cannot be said", "approximated", "ignored")
+_WORDS = {
+    "cannot be said": "not in the document, and changes the cost",
+    "approximated": "nearly in the document",
+    "ignored": "without cost",
+}
+
+
+def document(read: ImportedFile) -> list[Line]:
+    """The document as YAML."""
+    return [drawn(line) for line in read.text_of(None).splitlines()]
+
+
+def summary(read: ImportedFile, written: Path | None) -> list[Line]:
+    """What was read and what not; where a document was written, the command to type next."""
+    found = read.found
+    values = [(path, _plain(value), str(origin)) for path, value, origin in origins(read) if not is_fixed(path)]
+    lines: list[Line] = [styled(f"{read.file}: {found.format}", HEAD), *_model(read), Text()]
+    lines += [Grid(("key", "value", "from"), values, "kll")]
+    lines += [line for kind in _KINDS for line in _losses(found, kind)]
+    lines += [styled(f"  ▲ {fault.code} {fault.sentence}", WARN) for fault in found.warnings]
+    lines += [styled(f"  ? {fault.sentence}: {fault.hint}", WARN) for fault in found.missing]
+    if written is not None:
+        verb = "memory" if "model" not in found.document else "estimate"
+        after = "fill in what is missing first" if found.missing else f"costmodel {verb} {written}"
+        lines += [Text(), drawn(f"Wrote {written}. Next: {after}")]
+    return lines
+
+
+def _model(read: ImportedFile) -> list[Line]:
+    if read.parameters is None:
+        return []
+    of = f", the shape of {read.twin} of the library" if read.twin else ""
+    return [styled(f"{read.parameters:,.0f} parameters{of}")]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "[" + ", ".join(map(str, value)) + "]" if isinstance(value, list) else str(value)
+
+
+def _losses(found: Imported, kind: LossKind) -> list[Line]:
+    """Losses of one class; those without cost in few lines."""
+    losses = [loss for loss in found.losses if loss.kind == kind]
+    if not losses:
+        return []
+    title = styled(f"  {kind}: {_WORDS[kind]}", HEAD)
+    if kind == "ignored":
+        return [title, styled(f"    {', '.join(loss.sentence for loss in losses)}", DIM)]
+    places = [f"{loss.place.file}:{loss.place.line}" if loss.place and loss.place.line else "" for loss in losses]
+    rows = [(place, worded(loss).removeprefix(f"{kind}: ")) for place, loss in zip(places, losses, strict=True)]
+    return [title, Grid(("", ""), rows, "kl", headed=False, indent="    ", style=WARN)]
+
+
+def as_json(read: ImportedFile, document_tree: Any) -> dict[str, Any]:
+    """The document, with the origin of each value, the losses in their classes, warnings and what is missing."""
+    found = read.found
+    return {
+        **head("costmodel/import/v1"),
+        "file": read.file,
+        "format": found.format,
+        "parameters": None if read.parameters is None else int(read.parameters),
+        "library_model": read.twin or None,
+        "document": document_tree,
+        "origins": [
+            {
+                "path": path,
+                "kind": origin.kind,
+                "text": origin.text,
+                "line": origin.place.line if origin.place else None,
+            }
+            for path, _, origin in origins(read)
+        ],
+        "losses": [
+            {"kind": loss.kind, "sentence": loss.sentence, "line": loss.place.line if loss.place else None}
+            for loss in found.losses
+        ],
+        "warnings": [{"code": fault.code, "sentence": fault.sentence} for fault in found.warnings],
+        "missing": [{"code": fault.code, "sentence": fault.sentence, "help": fault.hint} for fault in found.missing],
+    }

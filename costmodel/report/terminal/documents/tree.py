@@ -1,0 +1,227 @@
+"""Explanations as trees of lines, and as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.estimate.training.answer_facts import facts_of
+from costmodel.explore.explain.explain import Node, quantities
+from costmodel.explore.explain.pages import Page, all_words, worth_asking
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.formatting import TIME_TERMS, figure, is_held, result
+from costmodel.report.terminal.style.head import fact_fields, head_of, is_cost, title
+from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
+
+_KNOWN = "from general knowledge, page not re-read"
+
+
+def tree(case: Case, node: Node, depth: int) -> list[Text]:
+    """What was computed; the root with its equation, and what lies beneath it down to a depth."""
+    return [*head_of(case, priced=is_cost(node.name)), Text(), *Drawing(node).lines(depth)]
+
+
+class Drawing:
+    """A tree as lines: what is told a second time is not drawn again; bytes are of memory or of traffic as the root."""
+
+    def __init__(self, root: Node) -> None:
+        self.root, self.held = root, is_held(root.name)
+        self.told: set[tuple[str, float, str]] = set()
+
+    def lines(self, depth: int) -> Iterator[Text]:
+        """The root, then its branches."""
+        root = self.root
+        yield styled(f"{root.name} {self.result()}", HEAD)
+        yield from (styled(f"  {text}", DIM) for text in self.how(root))
+        yield from self.branches(root, "", depth)
+
+    def branches(self, node: Node, indent: str, depth: int) -> Iterator[Text]:
+        """What lies beneath a node."""
+        for position, inner in enumerate(node.beneath, 1):
+            ends = position == len(node.beneath)
+            yield from self.branch(inner, indent, "└── " if ends else "├── ", "    " if ends else "│   ", depth - 1)
+
+    def branch(self, node: Node, indent: str, mark: str, rest: str, depth: int) -> Iterator[Text]:
+        """A node, how it was made and what lies beneath it; but once only."""
+        line = Text(f"{indent}{mark}{_title(node)}  {self.value(node)}{_aside(node)}")
+        key = (node.name, node.value, node.equation.name if node.equation else node.operation)
+        if node.written is not None:
+            line.append(f"  ← {_written(node)}", style=WARN if node.written.check == "known" else DIM)
+        elif key in self.told and node.beneath:
+            line.append("  as above", style=DIM)
+        else:
+            self.told.add(key)
+            yield line
+            yield from self.below(node, indent + rest, depth)
+            return
+        yield line
+
+    def below(self, node: Node, indent: str, depth: int) -> Iterator[Text]:
+        """How a figure was made, and its branches as far as they go."""
+        bar = "│  " if node.beneath and depth > 0 else "   "
+        yield from (styled(f"{indent}{bar}{text}", DIM) for text in self.how(node))
+        if depth > 0:
+            yield from self.branches(node, indent, depth)
+        elif node.beneath:
+            yield styled(f"{indent}… --depth goes further", DIM)
+
+    def result(self) -> str:
+        """The root as answers have it."""
+        return result(self.root.name, self.root.value, self.root.unit, 4)
+
+    def value(self, node: Node) -> str:
+        """A figure in the unit that other answers say it in."""
+        return figure(node.value, node.unit, 4, held=self.held)
+
+    def how(self, node: Node) -> list[str]:
+        """How a figure was made, in a line or two; counting needs no more than its figures."""
+        values = [self.value(inner) for inner in node.beneath]
+        if node.equation is None:
+            return [f"= {_combined(node.operation, values)}"] if node.operation else []
+        if node.equation.name in _COUNTING:
+            return [f"= {_COUNTING[node.equation.name].join(values)}"]
+        contract = node.equation.contract
+        formula = [line for line in contract.formula.splitlines() if line.strip()]
+        choices = ", ".join(f"{name} {value}" for name, value in node.choices.items())
+        title = contract.title.rstrip(".")
+        said = f"{node.equation.name}: {title}{f' ({choices})' if choices else ''}"
+        if formula and " = " not in formula[0]:
+            formula = [f"= {formula[0]}", *(f"  {line}" for line in formula[1:])]
+        return [said, *formula, f"source: {contract.source}"]
+
+
+_COUNTING = {"repeated": " × ", "divided": " / ", "share": " / "}
+_BETWEEN = {"sum": " + ", "difference": " − "}
+_BEFORE = {"maximum": "max", "minimum": "min"}
+_TERMS = {key: title for title, key in TIME_TERMS}
+
+
+def _combined(operation: str, values: Sequence[str]) -> str:
+    """What was done with figures, as equations are written."""
+    if operation in _BETWEEN:
+        return _BETWEEN[operation].join(values)
+    return f"{_BEFORE.get(operation, operation)}({', '.join(values)})"
+
+
+def _title(node: Node) -> str:
+    """What a figure is called: a term of the step as `estimate` calls it."""
+    return _TERMS.get(node.quantity, node.name) if node.name == node.quantity else node.name
+
+
+def _aside(node: Node) -> str:
+    """The word by which a figure can be asked for, and where in the plan it is, unless its title says so."""
+    said = [node.quantity, *node.labels[-2:]] if node.quantity else node.labels[-2:]
+    said = [word for word in said if word != _title(node)]
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _written(node: Node) -> str:
+    written = node.written
+    assert written is not None
+    words = [str(written.place)]
+    if written.source:
+        words.append(f"{written.source}: {written.title}" if written.title else written.source)
+    if written.check == "known":
+        words.append(_KNOWN)
+    return " · ".join(words)
+
+
+def words() -> list[Line]:
+    """What can be explained, by kind."""
+    rows = [(kind, ", ".join(known)) for kind, known in worth_asking().items()]
+    more = "Inputs of equations, ends of bands, other names of strategies and keys of a scenario have pages too."
+    grid = Grid(("", ""), rows, "kl", headed=False, indent="")
+    return [grid, Text(), styled(more), styled("Next: costmodel explain llama-3-70b-512 step_time")]
+
+
+def words_json() -> dict[str, Any]:
+    """Everything that can be explained, as plain values."""
+    return {**head("costmodel/words/v1"), "quantities": quantities(), "words": all_words()}
+
+
+def tree_json(case: Case, node: Node) -> dict[str, Any]:
+    """The tree as a document."""
+    facts = {"title": title(case), "facts": fact_fields(facts_of(case))}
+    return {**head("costmodel/explanation/v1"), **facts, **as_json(node)}
+
+
+def as_json(node: Node) -> dict[str, Any]:
+    """The same tree as plain values."""
+    result: dict[str, Any] = {
+        "name": node.name,
+        "value": None if math.isnan(node.value) else node.value,
+        "unit": node.unit,
+    }
+    if node.quantity:
+        result["quantity"] = node.quantity
+    if node.equation is not None:
+        contract = node.equation.contract
+        result |= {"equation": node.equation.name, "formula": contract.formula, "source": contract.source}
+        result["choices"] = {name: str(value) for name, value in node.choices.items()}
+        result["label"] = list(node.labels)
+    if node.operation:
+        result["operation"] = node.operation
+    if node.written is not None:
+        written = node.written
+        result["written"] = {
+            "place": str(written.place),
+            "source": written.source,
+            "title": written.title,
+            "check": written.check,
+        }
+    if node.beneath:
+        result["inputs"] = [as_json(inner) for inner in node.beneath]
+    return result
+
+
+def page(about: Page) -> list[Text]:
+    """The page of a word."""
+    lines = [Text.assemble((about.word, HEAD), f"  {about.title}"), Text()]
+    lines += [styled(f"  {line}") for line in about.text.splitlines() if line.strip()]
+    if about.equation is not None:
+        contract = about.equation.contract
+        lines.append(Text())
+        lines += [
+            styled(f"  {item.name}: {item.meaning}{f' [{item.unit}]' if item.unit else ''}")
+            for item in contract.arguments
+        ]
+        lines.append(styled(f"  gives {contract.meaning} [{contract.unit}]"))
+        if contract.holds:
+            lines.append(styled(f"  holds: {contract.holds}"))
+        if contract.pitfall:
+            lines.append(styled(f"  pitfall: {contract.pitfall}", WARN))
+        lines += [Text(), styled(f"  source: {contract.source}", DIM)]
+    for formula in about.formulas:
+        lines += [Text(), Text.assemble(("  " + formula.name, HEAD), f"  {formula.contract.title}")]
+        lines += [styled(f"    {line}") for line in formula.contract.formula.splitlines() if line.strip()]
+    if about.formulas:
+        lines += [Text(), styled("  sources", DIM)]
+    lines += [styled(f"    {key}: {title}", DIM) for key, title in about.sources]
+    if about.equation is not None:
+        lines.append(styled(f"  in costmodel/{about.equation.room.replace('.', '/')}.py", DIM))
+    return lines
+
+
+def page_json(about: Page) -> dict[str, Any]:
+    """The page of a word as plain values."""
+    result: dict[str, Any] = {
+        **head("costmodel/page/v1"),
+        "word": about.word,
+        "title": about.title,
+        "text": about.text,
+    }
+    if about.formulas:
+        result["equations"] = {formula.name: formula.contract.formula for formula in about.formulas}
+    if about.equation is not None:
+        contract = about.equation.contract
+        result["arguments"] = [
+            {"name": item.name, "meaning": item.meaning, "unit": item.unit} for item in contract.arguments
+        ]
+        result["source"] = contract.source
+        result["pitfall"] = contract.pitfall
+    return result

@@ -1,0 +1,196 @@
+"""Predicted beside measured."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.documents.schemas.measurement import Measured
+from costmodel.estimate.shared.results import COLUMNS
+from costmodel.estimate.training.answer_facts import facts_of, row_facts
+from costmodel.evidence.validate.imputation import RULES
+from costmodel.evidence.validate.outcomes import FITS, TOTALS
+from costmodel.evidence.validate.skip_reasons import Left
+from costmodel.evidence.validate.validate import (
+    GROUPINGS,
+    Compared,
+    Validated,
+    gathered,
+    outcomes,
+    score,
+    scores,
+    worst,
+)
+from costmodel.exchange.tables.csv_cells import Row
+from costmodel.exchange.tables.run_table import Table
+from costmodel.report.terminal.search.reasons import mistaken, not_modelled, titled
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.formatting import result
+from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.theme import HEAD, styled
+
+_SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
+
+
+def validation(found: list[Validated], grouping: str | None = None, count: int = 0) -> list[Line]:
+    """Every figure of every document, gathered those out of tolerance alone; of tables what they come to, by group; and
+    the worst, if asked for.
+    """
+    lines: list[Line] = []
+    for part in (part for part in found if isinstance(part.table, Measured)):
+        lines += _document(part, [figure for figure in part.figures if not (grouping and figure.within)])
+    figures = [figure for part in found for figure in part.figures]
+    rowed = any(not isinstance(part.table, Measured) for part in found)
+    if rowed or (grouping and figures):
+        lines += [*([Text()] if lines else []), *_groups(figures, grouping or "source")]
+    if count:
+        lines += _worst(figures, count)
+    if rowed:
+        return [*lines, *_left(figures), *mistaken(part.table for part in found if isinstance(part.table, Table))]
+    errors = [abs(figure.error) for figure in figures if figure.error is not None]
+    if not errors:
+        return [*lines, *_left(figures), styled("no figures of that quantity")]
+    summary = f"{len(errors)} figures: median |error| {statistics.median(errors):.1%}, worst {max(errors):.1%}"
+    inside = score(figures).inside_band
+    summary += "" if inside is None else f"; {inside:.0%} inside P10 – P90"
+    return [*lines, *_left(figures), Text(), styled(summary)]
+
+
+def _document(part: Validated, figures: Sequence[Compared]) -> Iterator[Line]:
+    assert isinstance(part.table, Measured)
+    if figures:
+        table = part.table
+        yield styled(f"{table.title}  [{table.source.key}, {table.source.where}]", HEAD)
+        rows = [(*_figure(figure), _bound(figure), *_which(figure)) for figure in figures]
+        yield Grid(("run", "measured", "ours", "error", "", ""), rows, "lrrrll")
+
+
+def _figure(figure: Compared) -> tuple[str, str, str, str]:
+    """A run, what was measured, ours, and the error."""
+    if figure.quantity == FITS:
+        words = ("does not fit", "fits")
+        measured, predicted = words[int(figure.measured or 0)], words[int(figure.predicted or 0)]
+        return figure.run, measured, predicted, "✗" if figure.error else "✓"
+    unit = COLUMNS[figure.quantity].unit if figure.quantity in COLUMNS else "B"
+    measured, predicted = (
+        "" if value is None else result(figure.quantity, value, unit, 4)
+        for value in (figure.measured, figure.predicted)
+    )
+    return figure.run, measured, predicted, "" if figure.error is None else f"{figure.error:+.1%}"
+
+
+def _which(figure: Compared) -> tuple[str]:
+    """Of memory, which total was measured: of one run that may be several."""
+    return (figure.quantity.removeprefix("memory_") if figure.quantity in TOTALS else "",)
+
+
+def _bound(figure: Compared) -> str:
+    return "" if figure.tolerance is None else f"{'✓' if figure.within else '✗'} {figure.tolerance:.0%}"
+
+
+def _groups(figures: Sequence[Compared], grouping: str) -> Iterator[Line]:
+    """What the figures come to, by the values of a column and together."""
+    named = gathered(figures, grouping)
+    if grouping == "reason":
+        named = {titled(name): members for name, members in sorted(named.items())}
+    rows = [(name, *_scored(members)) for name, members in named.items()]
+    yield Grid((grouping, *_SCORE), [*rows, ("together", *_scored(figures))], "lrrrrrrl", drop=("", "rows"))
+
+
+def _scored(figures: Sequence[Compared]) -> tuple[str, ...]:
+    """Counts and errors; of runs of which only that they fit is known, how many were told wrongly."""
+    part, told = score(figures), outcomes(figures)
+    wrong = told.called_unfit + told.called_fit
+    fits = f"{wrong} of {told.fit + told.unfit} told wrongly whether it fits" if told.fit + told.unfit else ""
+    if part.bias is None:
+        return f"{part.rows}", f"{part.modelled}", "", "", "", "", fits
+    return (
+        f"{part.rows}",
+        f"{part.modelled}",
+        f"{part.median_error:.1%}",
+        f"{part.p90_error:.1%}",
+        f"{part.bias:+.1%}",
+        "" if part.inside_band is None else f"{part.inside_band:.0%}",
+        fits,
+    )
+
+
+def _worst(figures: Sequence[Compared], count: int) -> Iterator[Line]:
+    rows = [(*_figure(figure), _filled(figure.filled)) for figure in worst(figures, count)]
+    if rows:
+        yield Text()
+        yield Grid(("furthest off", "measured", "ours", "error", "filled by rule"), rows, "lrrrl")
+
+
+def _filled(filled: Mapping[str, str], between: str = " ") -> str:
+    return ", ".join(f"{name}{between}{value}" for name, value in filled.items())
+
+
+def _left(figures: Sequence[Compared]) -> Iterator[Text]:
+    """What could not be modelled, and who was called wrongly."""
+    told = outcomes(figures)
+    if told.fit or told.unfit:
+        yield Text()
+        yield styled(
+            f"{told.fit} runs fitted, {told.called_unfit} of them called too large; "
+            f"{told.unfit} did not fit, {told.called_fit} of them called fitting"
+        )
+    left = [Left(figure.run, figure.refused, figure.why) for figure in figures if figure.refused]
+    if left:
+        yield Text()
+        yield from not_modelled(left)
+
+
+def validation_json(found: list[Validated]) -> dict[str, Any]:
+    """The same as plain values."""
+    figures = [figure for part in found for figure in part.figures]
+    result: dict[str, Any] = {
+        **head("costmodel/validation/v1"),
+        "overall": asdict(score(figures)),
+        "by": {
+            grouping: {name: asdict(part) for name, part in scores(figures, grouping).items()} for grouping in GROUPINGS
+        },
+        "rows": [row for part in found for row in _rows(part)],
+    }
+    used = {name for figure in figures for name in figure.filled}
+    result["rules"] = {name: rule for name, rule in RULES.items() if name in used}
+    if any(figure.called_fit is not None for figure in figures):
+        result["fits"] = asdict(outcomes(figures))
+    return result
+
+
+def _rows(part: Validated) -> Iterator[dict[str, Any]]:
+    for figure in part.figures:
+        yield {
+            **_facts(figure),
+            "id": f"{part.table.name}/{figure.run}" if isinstance(part.table, Measured) else figure.run,
+            "quantity": figure.quantity,
+            "measured": None if figure.measured is None else float(figure.measured),
+            "predicted": figure.predicted,
+            "low": figure.low,
+            "high": figure.high,
+            "error": figure.error,
+            "refused": figure.refused,
+            "why": figure.why,
+            "filled": _filled(figure.filled, "="),
+            "within": None if figure.tolerance is None else figure.within,
+        }
+
+
+def _facts(figure: Compared) -> dict[str, Any]:
+    """Model, cluster, sequence and batch of a run, as far as its table says them."""
+    subject = figure.subject
+    if not isinstance(subject, Row):
+        return {} if subject is None else row_facts(facts_of(subject))
+    return {
+        "model": subject.text("model_name") or None,
+        "cluster": subject.text("accelerator") or subject.text("gpu") or None,
+        "nodes": None,
+        "gpus": subject.number("gpus"),
+        "sequence": subject.number("seq_len"),
+        "global_batch": subject.number("global_batch"),
+    }

@@ -1,0 +1,115 @@
+"""How well layouts are chosen: what the pick cost over the fastest, by group and sweep by sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.evidence.validate.regret import LEAST, Choice, Ran, Sweep, choice, choices
+from costmodel.evidence.validate.validate import GROUPINGS
+from costmodel.ground.units import show
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.theme import styled
+
+_NAMES = ("sweeps", "modelled", "mean", "median", "worst", "ranks", "best picked", "time")
+
+
+def choosing(found: Sequence[Sweep], grouping: str, count: int) -> list[Line]:
+    """Regret by group and together, and the sweeps where it was largest, if asked for."""
+    if not found:
+        return [styled(f"no model was measured in {LEAST} layouts on one cluster with one batch")]
+    rows = [(name, *_scored(part)) for name, part in choices(found, grouping).items()]
+    rows.append(("together", *_scored(choice(found))))
+    lines: list[Line] = [Grid((grouping, *_NAMES), rows, "lrrrrrrrr", drop=("modelled", "median"))]
+    told = "mean, median, worst: how much longer the picked layout ran than the fastest. ranks: Spearman's"
+    lines += [Text(), styled(f"{told} correlation. time: mean |error| of step time")]
+    if count:
+        lines += [Text(), Grid(("sweep", "regret", "picked", "the fastest"), list(_worst(found, count)), "lrll")]
+    return lines
+
+
+def _scored(part: Choice) -> tuple[str, ...]:
+    shares = (part.mean_regret, part.median_regret, part.worst_regret)
+    ranks = "" if part.correlation is None else f"{part.correlation:.2f}"
+    found = "" if part.best_picked is None else f"{part.best_picked:.0%}"
+    return (f"{part.sweeps}", f"{part.modelled}", *map(_share, shares), ranks, found, _share(part.mean_error))
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.1%}"
+
+
+def _worst(found: Sequence[Sweep], count: int) -> Iterator[tuple[str, str, str, str]]:
+    judged = sorted(found, key=lambda sweep: -(sweep.regret or 0.0))
+    for sweep in judged[:count]:
+        yield _name(sweep), _share(sweep.regret), _ran(sweep.picked), _ran(sweep.best)
+
+
+def _name(sweep: Sweep) -> str:
+    """Model, accelerators and batch."""
+    shared = sweep.shared
+    return f"{shared['model_name']}, {shared['gpus']} ranks, batch {shared['global_batch']}"
+
+
+def _ran(ran: Ran | None) -> str:
+    return "" if ran is None else f"{show(ran.measured, 's', 4)} {_short(ran.layout)}"
+
+
+def _short(layout: str) -> str:
+    """The degrees of a layout and its micro-batch, as far as they are not 1."""
+    cells = dict(part.split("=", 1) for part in layout.split(" ") if "=" in part)
+    degrees = {"dp": "dp", "tp": "tp", "pp": "pp", "cp": "cp", "ep": "ep", "vp": "vp", "vpp": "vp", "micro_batch": "mb"}
+    return " ".join(f"{short}{_plain(cells[name])}" for name, short in degrees.items() if _told(cells, name))
+
+
+def _told(cells: Mapping[str, str], name: str) -> bool:
+    return name in cells and (name == "micro_batch" or _plain(cells[name]) != "1")
+
+
+def _plain(cell: str) -> str:
+    return cell.removesuffix(".0")
+
+
+def choosing_json(found: Sequence[Sweep]) -> dict[str, Any]:
+    """The same as plain values; a row is a sweep."""
+    return {
+        **head("costmodel/validation/v1"),
+        "quantity": "regret",
+        "overall": asdict(choice(found)),
+        "by": {
+            grouping: {name: asdict(part) for name, part in choices(found, grouping).items()} for grouping in GROUPINGS
+        },
+        "rows": [_row(sweep) for sweep in found],
+    }
+
+
+_SIZES = {"gpus": "gpus", "sequence": "seq_len", "global_batch": "global_batch"}
+
+
+def _row(sweep: Sweep) -> dict[str, Any]:
+    judged = choice([sweep])
+    return {
+        "id": sweep.first,
+        "model": sweep.groups["model"],
+        "cluster": sweep.groups["accelerator"],
+        **{name: float(sweep.shared[cell]) for name, cell in _SIZES.items() if sweep.shared[cell]},
+        **{name: sweep.groups[name] for name in ("source", "source_family", "gpu", "precision")},
+        "layouts": judged.layouts,
+        "modelled": len(sweep.modelled),
+        "regret": sweep.regret,
+        "correlation": sweep.correlation,
+        "best_picked": sweep.found_best,
+        "mean_error": judged.mean_error,
+        **_told_of("best", sweep.best),
+        **_told_of("picked", sweep.picked),
+    }
+
+
+def _told_of(which: str, ran: Ran | None) -> dict[str, Any]:
+    if ran is None:
+        return {which: None, f"{which}_layout": None, f"{which}_time_s": None}
+    return {which: ran.run, f"{which}_layout": ran.layout, f"{which}_time_s": ran.measured}

@@ -1,0 +1,82 @@
+"""What a plan's groups send: over which link, how often, how long, and what of it is exposed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from costmodel.equations.network.collectives import algorithm_bandwidth, bus_bandwidth
+from costmodel.estimate.machine.process_groups import Transfer
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.predict import Answer
+from costmodel.ground.units import show, show_time, significant
+from costmodel.report.machine.json_answer import is_sent
+from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
+from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.theme import DIM, HEAD, styled
+
+
+def communication(answer: Answer) -> list[Line]:
+    """Who talks over what, in nccl-tests' columns; where the terminal is narrow, algbw goes first, then the link."""
+    if answer.refused:
+        return refusal(answer)
+    rows = [_transfer(answer, item) for item in answer.evaluation.step.transfers if is_sent(item)]
+    if not rows:
+        silent = styled("Nothing is sent: one rank in every group.")
+        return [*titled(answer), Text(), silent, *problems(answer), Text(), following(answer, "memory")]
+    names = ("group", "ranks", "link", "op", "size", "count", "time", "algbw", "busbw")
+    lines: list[Line] = [
+        *titled(answer),
+        Text(),
+        styled("Per GPU and step                                  columns as nccl-tests", HEAD),
+        Grid(names, rows, "lrllrrrrr", drop=("algbw", "link")),
+        styled("  algbw, busbw in GB/s", DIM),
+        *_totals(answer),
+        *_rack(answer),
+    ]
+    costs = answer.evaluation.costs.row()
+    most = max(("tp_exposed", "dp_exposed", "cp_exposed", "ep_exposed", "pp_exposed"), key=lambda name: costs[name])
+    return [*lines, *problems(answer), Text(), following(answer, "explain", most)]
+
+
+def _transfer(answer: Answer, transfer: Transfer) -> tuple[str, ...]:
+    ranks, time, size = number(transfer.group.ranks), number(transfer.time), number(transfer.message)
+    busbw = bus_bandwidth(size, ranks, time, operation=transfer.operation)
+    return (
+        transfer.group.name,
+        f"{ranks:.0f}",
+        _link(answer, transfer),
+        transfer.operation.replace("_", "-"),
+        show(size, "B"),
+        f"{number(transfer.count):,.0f}",
+        show_time(time),
+        significant(number(algorithm_bandwidth(size, time)) / 1e9),
+        significant(number(busbw) / 1e9),
+    )
+
+
+def _rack(answer: Answer) -> Iterator[Text]:
+    """How far the links of a node reach, where they join several nodes."""
+    case, joined = answer.setting.case, number(answer.setting.domain)
+    if joined > case.node.accelerators:
+        nodes = joined / case.node.accelerators
+        yield styled(f"  {case.scale_up.name} joins {joined:.0f} accelerators of {nodes:.0f} nodes", DIM)
+
+
+def _totals(answer: Answer) -> Iterator[Text]:
+    """What each axis sends in all, and what of it is exposed."""
+    costs = answer.evaluation.costs.row()
+    for name in ("tp", "cp", "ep", "pp", "dp"):
+        total = sum(number(item.total_time) for item in answer.evaluation.step.transfers if item.axis == name)
+        volume = costs[f"{name}_volume"]
+        if volume:
+            exposed = costs[f"{name}_exposed"]
+            waited = ", waits for other ranks' sends among it" if exposed > total else ""
+            sent = f"{show(volume, 'B')} sent, {show_time(total)} in all"
+            yield styled(f"  {name}  {sent}, {show_time(exposed)} exposed{waited}")
+
+
+def _link(answer: Answer, transfer: Transfer) -> str:
+    case = answer.setting.case
+    return case.scale_up.name if number(transfer.group.domains) == 1 else case.scale_out.name

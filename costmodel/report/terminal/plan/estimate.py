@@ -1,0 +1,116 @@
+"""One plan's estimate: conclusion first, figures with units, at home in 80 columns."""
+
+from __future__ import annotations
+
+import math
+
+from rich.text import Text
+
+from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.training.predict import Answer
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.units import gib, show, show_time, significant
+from costmodel.report.terminal.plan.plan_lines import assumed_lines, following, problems, refusal, titled
+from costmodel.report.terminal.style.formatting import (
+    BAND,
+    ENDS,
+    TIME_TERMS,
+    between,
+    memory_band,
+    percent,
+    verdict_words,
+)
+from costmodel.report.terminal.style.head import price_lines
+from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.theme import HEAD, bar, styled
+
+OF_SOME = ("cp_exposed", "ep_exposed", "offload_exposed")  # said only where there is any
+# Terms that only some plans can have, by the axes of which one must have several ranks.
+_OF_AXES = {"tp_exposed": ("tp",), "pp_exposed": ("pp",), "bubble": ("pp",), "dp_exposed": ("dp", "cp")}
+_DUST = 1e-8  # share of a step below which a term is none
+
+
+def estimate(answer: Answer, *, verbose: bool = False) -> list[Line]:
+    """Time, memory, cost of one plan and where the step goes."""
+    if answer.refused:
+        return refusal(answer)
+    costs = answer.evaluation.costs.row()
+    longest = max(TIME_TERMS, key=lambda item: costs[item[1]])[0]
+    return [
+        *titled(answer),
+        *problems(answer),
+        Text(),
+        Grid([""] * 4, _figures(answer, costs), "llll", headed=False),
+        styled(f"  cost        {_cost_words(answer.setting, costs)}"),
+        *_price(answer.setting),
+        *_run(answer, costs),
+        *_where_it_goes(answer.evaluation.block, costs),
+        Text(),
+        *assumed_lines(answer.assumed, verbose=verbose),
+        Text(),
+        styled(f"Bound by {longest}."),
+        following(answer, "search"),
+        following(answer, "explain", "step_time", before="     "),
+    ]
+
+
+def _run(answer: Answer, costs: dict[str, float]) -> list[Line]:
+    """What the run around the steps makes of them, where the scenario asks about it."""
+    if answer.evaluation.run is None:
+        return []
+    share = between(*(percent(costs[f"goodput_{end}"]) for end in ENDS))
+    return [styled(f"  run         goodput {percent(costs['goodput'])} ({share}); costmodel run says more")]
+
+
+def _figures(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:
+    """The figures one asks for first, two to a line."""
+    peak = f"{gib(costs['memory_peak'])} of {gib(answer.setting.usable)} GiB   {verdict_words(costs)}"
+    each = f"{significant(costs['tokens_per_s_per_gpu'], 4)} token/s, {show(costs['flop_rate'], 'FLOP/s')}"
+    efficient = f"{percent(costs['communication_efficiency'])} efficient"
+    several = [("scaling", percent(costs["scaling_efficiency"]), "communication", efficient)]
+    return [
+        ("step time", show_time(costs["step_time"]), "memory", peak),
+        (BAND, between(*(show_time(costs[f"step_time_{end}"]) for end in ENDS)), BAND, memory_band(costs)),
+        ("throughput", show(costs["tokens_per_s"], "token/s"), "per GPU", each),
+        ("MFU", percent(costs["mfu"]), "HFU", percent(costs["hfu"])),
+        *(several if answer.setting.ranks > 1 else []),
+    ]
+
+
+def _where_it_goes(block: Block, costs: dict[str, float]) -> list[Line]:
+    """The terms of the step that the plan can have, longest first."""
+    terms = [(name, costs[key]) for name, key in TIME_TERMS if costs[key] or _possible(block, key)]
+    longest = max(value for _, value in terms)
+    rows = [
+        (name, _term(value, costs["step_time"]), bar(value / longest, 32), f"{value / costs['step_time'] * 100:.1f} %")
+        for name, value in sorted(terms, key=lambda item: -item[1])
+    ]
+    shares = Grid(("term", "time", "", "of the step"), rows, "lrlr", headed=False, drop=("",), indent="    ")
+    return [Text(), styled("  where the step goes", HEAD), shares]
+
+
+def _possible(block: Block, key: str) -> bool:
+    """Whether a plan can have a term, though it takes no time in this one."""
+    if key in _OF_AXES:
+        return any(getattr(block, axis)[0] > 1 for axis in _OF_AXES[key])
+    return key not in OF_SOME
+
+
+def _term(value: float, step: float) -> str:
+    """A term of the step; 0 where only the soft corner of two regimes is left of it."""
+    return show_time(value if value > _DUST * step else 0.0)
+
+
+def _price(setting: Setting) -> list[Text]:
+    """The price of that cost, and who says so; prices that were left out."""
+    price, indent = price_of(setting.case), " " * len("  cost        ")
+    return price_lines(price, indent)[not price.known :]
+
+
+def _cost_words(setting: Setting, costs: dict[str, float]) -> str:
+    budget, words = setting.case.scenario.workload.tokens, f"{show(costs['cost_per_mtoken'], 'USD')} per Mtoken"
+    lasting = "" if budget is None else f"{show_time(costs['run_time'])} for {show(budget, '')} tokens"
+    if math.isnan(costs["cost_per_mtoken"]):
+        return f"{lasting}{'; ' if lasting else ''}no price known for {setting.case.node.name}; set assume.price"
+    return f"{words}, {show(costs['run_cost'], 'USD')} and {lasting}" if lasting else words

@@ -1,0 +1,128 @@
+"""Memory on the terminal: the ledger of a plan's worst stage and what the host holds; of a model alone, its states."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from costmodel.estimate.shared.per_stage import STAGES, stages_of
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.evaluate_plans import verdict
+from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
+from costmodel.estimate.training.predict import Answer
+from costmodel.explore.explain.model_memory import Alone
+from costmodel.ground.units import gib
+from costmodel.report.terminal.plan.memory_notes import ledger_label, ledger_note
+from costmodel.report.terminal.plan.plan_lines import assumed_lines, following, problems, refusal, titled
+from costmodel.report.terminal.style.formatting import BAND, memory_band, percent, verdict_words
+from costmodel.report.terminal.style.head import read_from
+from costmodel.report.terminal.style.layout import Grid, Line, typed
+from costmodel.report.terminal.style.theme import HEAD, VERDICT_STYLE, bar, styled
+
+
+def memory(answer: Answer, *, verbose: bool = False) -> list[Line]:
+    """The ledger of the worst stage, and which lines sum to which total."""
+    if answer.refused:
+        return refusal(answer)
+    ledger = answer.evaluation.ledger
+    peaks = [number(peak) for peak in ledger.peaks]
+    stages = int(answer.evaluation.block.pp[0])
+    there = stages_of(stages)
+    worst = max(there, key=lambda position: peaks[position])
+    where = f"stage {(0, 1, stages - 1)[worst]} of {stages}, {STAGES[worst]}" if stages > 1 else "the only one"
+    others = " · ".join(f"{STAGES[position]} {gib(peaks[position])}" for position in there)
+    return [
+        *titled(answer),
+        Text(),
+        styled(f"Per GPU, worst pipeline stage ({where})", HEAD),
+        Grid(("line", "GiB", "", "note"), _ledger_rows(answer, worst, peaks[worst]), "lrll", headed=False, drop=("",)),
+        _room(answer),
+        styled(f"  {BAND} of the peak: {memory_band(answer.evaluation.costs.row())}"),
+        *_host(answer),
+        *([Text(), styled(f"  by stage    {others} GiB")] if stages > 1 else []),
+        *problems(answer),
+        *([Text(), *assumed_lines(answer.assumed, verbose=True)] if verbose else []),
+        Text(),
+        following(answer, "explain", "memory_peak"),
+    ]
+
+
+def _host(answer: Answer) -> list[Text]:
+    """What offload takes of the host, where it takes anything."""
+    costs = answer.evaluation.costs.row()
+    if not costs["host_memory"]:
+        return []
+    where = answer.evaluation.block.structure.offload_to
+    share = percent(costs["host_share"])
+    return [styled(f"  on the host  {gib(costs['host_memory'])} GiB of a node ({where}), {share} of what it has")]
+
+
+def _room(answer: Answer) -> Text:
+    """Of what is usable, how much is taken and how much free."""
+    costs = answer.evaluation.costs.row()
+    said, free = verdict(costs["memory_share"]), costs["memory_free"]
+    margin = f"{gib(free)} GiB free" if free >= 0 else f"{gib(-free)} GiB too much"
+    share = f"  of {gib(answer.setting.usable)} GiB usable: {percent(costs['memory_share'])}, {margin}   "
+    share += verdict_words(costs)
+    return styled(share, VERDICT_STYLE[said])
+
+
+def _ledger_rows(answer: Answer, stage: int, peak: float) -> list[tuple[str, str, str, str]]:
+    """The lines that are not empty, and the totals a tool would show."""
+    values = {name: number(answer.evaluation.ledger.line(name, stage)) for name in LINES}
+    largest = max(values.values())
+    rows = [
+        (ledger_label(answer, name), gib(value), bar(value / largest, 20), ledger_note(answer, name))
+        for name, value in values.items()
+        if value
+    ]
+    allocated = sum(values[name] for name in ALLOCATED)
+    reserved = sum(values[name] for name in RESERVED)
+    return [
+        *rows,
+        ("─" * 13, "─" * 6, "", ""),
+        ("allocated", gib(allocated), "", "what torch.cuda.max_memory_allocated shows"),
+        ("reserved", gib(reserved), "", "+ fragmentation: max_memory_reserved"),
+        ("peak", gib(peak), "", "+ runtime: nvidia-smi"),
+    ]
+
+
+def _active(facts: Alone) -> Iterator[Text]:
+    """What one token meets of a model with experts."""
+    if facts.active is not None:
+        yield styled(f"  {float(facts.active):,.0f} active: met by one token, embedding and head included")
+
+
+def model_memory(facts: Alone, *, verbose: bool = False) -> list[Line]:
+    """A model alone: parameters, weights, and states by zero stage."""
+    lines: list[Line] = [
+        styled(f"{facts.model.title}: {float(facts.parameters):,.0f} parameters; weights and AdamW states alone", HEAD),
+        *_active(facts),
+        *read_from(facts.foreign),
+        *([styled(f"its shape is that of {facts.twin} of the library")] if facts.twin else []),
+        Text(),
+    ]
+    rows: list[tuple[str, ...]] = [
+        ("GiB a rank", "weights", *(f"zero {stage}, dp {dp:.0f}" for dp, stage in facts.recipes[0].kept if stage))
+    ]
+    for recipe in facts.recipes:
+        kept = [gib(float(value)) for (_, stage), value in recipe.kept.items() if stage]
+        rows.append((recipe.title, gib(float(recipe.weights)), *kept))
+    names, *kept_rows = zip(*rows, strict=True)
+    lines.append(Grid(names, kept_rows, "lrrr"))
+    whole = " · ".join(gib(float(recipe.kept[8.0, 0])) for recipe in facts.recipes)
+    lines.append(styled(f"  all states unsharded: {whole} GiB; activations and buffers come on top"))
+    return [*lines, *_left_out(facts, verbose), Text(), typed("Next:", _ranked(facts))]
+
+
+def _left_out(facts: Alone, verbose: bool) -> list[Line]:
+    """Values that a foreign file leaves to its class or format."""
+    assumed = tuple(item for foreign in facts.foreign.values() for item in foreign.assumed)
+    return [Text(), *assumed_lines(assumed, verbose=verbose)] if assumed else []
+
+
+def _ranked(facts: Alone) -> str:
+    """The command that ranks plans for this model."""
+    return shlex.join(["costmodel", "search", "--model", facts.named])

@@ -1,0 +1,94 @@
+"""What each line of the memory ledger holds, in words that give its figure when they are multiplied out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once, weight_copies
+from costmodel.estimate.training.predict import Answer
+from costmodel.estimate.training.training_inputs import ELEMENT_BYTES
+from costmodel.report.terminal.search.choices import choice_words, tuning_notes
+
+_NOTES = {
+    "gathered": "unsharded units in flight",
+    "buckets": "reduce buckets",
+    "context": "keys and values of other ranks",
+    "recompute": "what one layer holds while it is computed again",
+    "logits": "logits, loss, last norm",
+    "update": "what the optimizer's step holds beyond backward",
+    "fragmentation": "held back by the caching allocator (assumed)",
+    "runtime": "context and communicators (assumed)",
+}
+
+
+def ledger_label(answer: Answer, name: str) -> str:
+    """A line of the ledger; what is called gathered are copies where no rank gathers from another."""
+    gathers = answer.evaluation.block.structure.zero == 3 and _shards(answer)
+    return "copies" if name == "gathered" and not gathers else name
+
+
+def _shards(answer: Answer) -> bool:
+    """Whether several ranks hold the states of each other."""
+    return number(answer.evaluation.block.shards) > 1
+
+
+def ledger_note(answer: Answer, name: str) -> str:
+    """What a line holds."""
+    setting, structure = answer.setting, answer.evaluation.block.structure
+    states, optimizer = setting.stack.states, f"{float(setting.optimizer_state):.0f} B a parameter"
+    notes = {
+        "weights": _weights(answer),
+        "gradients": _gradients(answer),
+        "optimizer": f"{optimizer}, {_sharded(answer)}" if _zero(answer) >= 1 else optimizer,
+        "activations": choice_words(structure)[0],
+    }
+    if ledger_label(answer, "gathered") == "copies":
+        unpacked = "weights in 4 bits, unpacked to be used"
+        notes["gathered"] = unpacked if setting.packed else "16-bit copies of what is used, and their gradients"
+    if setting.ranks == 1:
+        notes["runtime"] = "context (assumed)"
+    if states.cast and setting.tuning is None:
+        notes["gathered"] = f"{states.compute:.0f} B a parameter that matmuls read, autocast's copies"
+    notes |= tuning_notes(setting)
+    if structure.recompute_modules is not None:
+        notes["recompute"] = "modules of one layer, computed again"
+    return notes.get(name, _NOTES.get(name, ""))
+
+
+def _zero(answer: Answer) -> int:
+    """The ZeRO stage that shards something; one rank alone shards nothing."""
+    return answer.evaluation.block.structure.zero if _shards(answer) else 0
+
+
+def _sharded(answer: Answer) -> str:
+    replicas = float(answer.evaluation.block.dp_replicate[0])
+    return "sharded over dp" if replicas == 1 else "sharded over dp / dp_replicate"
+
+
+def _weights(answer: Answer) -> str:
+    setting, structure = answer.setting, answer.evaluation.block.structure
+    states, narrow, zero = setting.stack.states, setting.narrow, _zero(answer)
+    kept = 0.0 if narrow and narrow.primary else states.weights
+    copies = f" + {setting.recipe.copies:.3g} {setting.recipe.name}" if narrow and narrow.cached else ""
+    words = f"{kept:.0f}{copies} B a parameter"
+    words += ", once for each direction" if weight_copies(structure.schedule) > 1 else ""
+    if zero == 3:
+        return f"{words}, {_sharded(answer)}"
+    whole = states.sharded_master and zero > 0
+    return f"{words}, {_sharded(answer)}, and {states.compute:.0f} B whole" if whole else words
+
+
+def _gradients(answer: Answer) -> str:
+    setting, block = answer.setting, answer.evaluation.block
+    zero, offload, width = _zero(answer), block.structure.offload, setting.gradient
+    late = bool(np.any(summed_once(setting, block)))
+    words = f"{width:.0f} B a parameter"
+    if "optimizer" in offload and zero >= 2 and not late and setting.stack.offload and setting.stack.offload.gradients:
+        return f"{words}, in pieces on their way to the host"
+    if setting.stack.states.gradient_copies and zero <= 1 and "optimizer" not in offload:
+        wide = width == ELEMENT_BYTES["fp32"]
+        return f"{words}, and {width / 2:.0f} B of backward" if wide else f"{words}, and {2 * width:.0f} B of the shard"
+    if zero < 2:
+        return words
+    return f"{words}, whole until the last micro-batch" if late else f"{words}, {_sharded(answer)}"

@@ -1,0 +1,57 @@
+"""The command to type next: the scenario as it was asked for, with what was changed on the way in."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import fields
+
+from costmodel.documents.keys.overrides import full, value_text
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.shared.plan_batch import SIZES, Structure
+from costmodel.estimate.training.predict import structure_of, usual_etp, written
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.explore.search.rank import Ranked
+
+
+def command(
+    case: LoadedScenario, verb: str, *words: str, settings: Mapping[str, str] | None = None, free: bool = False
+) -> str:
+    """A line of the shell; settings come last and in the place of earlier ones of the same path.
+
+    free: a search that holds nothing of the plan.
+    """
+    settings = settings or {}
+    ahead = [(full(item.partition("=")[0].strip()), item) for item in case.assignments]
+    dropped = {*(["plan"] if free else []), *([] if verb == "search" else ["search"])}
+    kept = [item for path, item in ahead if path not in settings and path.split(".")[0] not in dropped]
+    changed = [*kept, *(f"{path}={value}" for path, value in settings.items())]
+    options = [part for item in changed for part in ("--set", item)]
+    named = [name for name in (case.name, *case.asked.words) if name] or ["SCENARIO"]
+    return shlex.join(["costmodel", verb, *named, *words, *options])
+
+
+OF_ITSELF_ONE = ("ep", "etp", "cp", "dp_replicate")
+
+
+def plan_settings(setting: Setting, wanted: Ranked) -> dict[str, str]:
+    """What must be set for the scenario's own plan to become another."""
+    own = setting.case.scenario.plan
+    plan = own or Plan()
+    plan = plan.model_copy(update={"etp": plan.etp or usual_etp(setting, wanted.sizes["tp"])})
+    derived = {"dp"} if plan.dp is None else set()
+    needed = {
+        name: f"{wanted.sizes[name]:.0f}"
+        for name in ("tp", "pp", "dp", "vpp", "micro_batch", *OF_ITSELF_ONE)
+        if name not in derived
+        and ((own is None and name not in OF_ITSELF_ONE) or getattr(plan, name) != wanted.sizes[name])
+    }
+    sized = plan.model_copy(update={name: wanted.sizes[name] for name in SIZES if name != "dp"})
+    follows, _ = structure_of(setting, sized)
+    ahead, there = (Plan.model_validate(written(structure)) for structure in (wanted.structure, follows))
+    for choice in fields(Structure):
+        value = getattr(ahead, choice.name)
+        if value != getattr(there, choice.name):
+            needed[choice.name] = value_text(value)
+    return {f"plan.{name}": value for name, value in needed.items()}

@@ -1,0 +1,184 @@
+"""The pipeline of one plan: schedules side by side, balance of its stages, and a timeline of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.training.evaluate_plans import fits_at_p90
+from costmodel.explore.explain.pipelines import Offer, Pipelines
+from costmodel.explore.explain.schedule_order import Kind
+from costmodel.explore.explain.timeline import Event, Pass, Pipeline, events
+from costmodel.ground.units import gib, show_time
+from costmodel.report.machine import json_answer
+from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
+from costmodel.report.terminal.style.formatting import percent
+from costmodel.report.terminal.style.layout import Drawing, Grid, Line, drawn, laid
+from costmodel.report.terminal.style.theme import DIM, HEAD, bar, styled
+
+MOST_RANKS, CELLS, FEWEST_CELLS = 8, 62, 16
+_PASSES = {"F": "forward", "B": "backward", "W": "weight gradient"}
+
+
+def pipeline(found: Pipelines) -> list[Line]:
+    """What each schedule would do, how even the stages are, and when each rank works on what."""
+    if found.clock is None:
+        return refusal(found.own)
+    names = ("schedule", "vpp", "bubble", "in flight", "step", "memory", "")
+    lines: list[Line] = [
+        *titled(found.own),
+        *problems(found.own),
+        Text(),
+        Grid(names, [_row(found, offer) for offer in found.offers], "lrrrrrl", drop=("in flight",)),
+        Text(),
+        styled("  stages, time of a micro-batch", HEAD),
+        Grid(("stage", "forward", "backward", "both", ""), _stages(found.clock), "lrrrl", drop=("",)),
+    ]
+    if found.clock.ranks > 1:
+        lines += [Text(), timeline(found.clock)]
+    else:
+        lines += [Text(), styled("One stage is no pipeline: nothing waits.")]
+    return [*lines, Text(), following(found.own, "explain", "bubble")]
+
+
+def _row(found: Pipelines, offer: Offer) -> tuple[str, ...]:
+    name, vpp = offer.schedule, f"{offer.vpp}"
+    if offer.answer.refused:
+        code = offer.answer.refused[0]
+        return name, vpp, "", "", "", "", f"✗ {code} {REFUSALS[code].title}"
+    costs = offer.answer.evaluation.costs.row()
+    flight, memory = f"{offer.in_flight:.4g}", f"{gib(costs['memory_peak'])} GiB"
+    bubble, step = percent(costs["bubble_share"], 2), show_time(costs["step_time"])
+    return name, vpp, bubble, flight, step, memory, _remark(found, offer)
+
+
+def _remark(found: Pipelines, offer: Offer) -> str:
+    """Which is the plan's own, which does not fit, which is the fastest and by how much."""
+    words = ["yours"] if offer.own else []
+    words += ["P90 does not fit"] if "N023" in offer.answer.remarked else []
+    if offer.refused:
+        words.append(f"✗ {offer.refused[0]} {REFUSALS[offer.refused[0]].title}")
+    elif offer is found.fastest:
+        ours, theirs = (item.evaluation.costs.row()["step_time"] for item in (found.own, offer.answer))
+        faster = f", {percent(ours / theirs - 1, 2)} faster" if theirs < ours else ""
+        words.append(f"← fastest{faster}")
+    return " · ".join(words)
+
+
+def _parts(clock: Pipeline) -> list[tuple[str, Pass]]:
+    """The stages there are, by name."""
+    if clock.ranks == 1:
+        return [("only", clock.first)]
+    middle = [("middle", clock.middle)] if clock.ranks > 2 else []
+    return [("first", clock.first), *middle, ("last", clock.last)]
+
+
+def _stages(clock: Pipeline) -> list[tuple[str, ...]]:
+    parts = _parts(clock)
+    longest = max(part.forward + part.backward for _, part in parts)
+    return [
+        (
+            name,
+            show_time(part.forward),
+            show_time(part.backward),
+            show_time(part.forward + part.backward),
+            bar((part.forward + part.backward) / longest, 24),
+        )
+        for name, part in parts
+    ]
+
+
+def _kinds(clock: Pipeline) -> tuple[Kind, ...]:
+    return ("F", "B", "W") if clock.middle.weight else ("F", "B")
+
+
+def cell_of(clock: Pipeline, count: int = CELLS) -> float:
+    """Seconds of a cell: half the shortest operation, or all of it where the first backward would else be far off."""
+    ranks = range(min(clock.ranks, MOST_RANKS))
+    shortest = min(
+        clock.duration(rank, chunk, kind) for rank in ranks for chunk in range(clock.chunks) for kind in _kinds(clock)
+    )
+    shortest = max(shortest, 1e-3 * (clock.first.forward + clock.first.backward))
+    shown = events(clock, count * shortest / 2)[0]
+    return shortest / 2 if any(event.kind == "B" for event in shown) else shortest
+
+
+def timeline(clock: Pipeline) -> Drawing:
+    """Ranks as lines of cells: a letter and the last digit of the micro-batch, then a stroke as long as it lasts."""
+    return Drawing(lambda width: list(_timeline(clock, width)))
+
+
+def _timeline(clock: Pipeline, width: int | None) -> Iterator[Text]:
+    margin = len(str(min(clock.ranks, MOST_RANKS) - 1))
+    count = CELLS if width is None else max(FEWEST_CELLS, min(CELLS, width - margin - len("  rank   ")))
+    cell = cell_of(clock, count)
+    told = events(clock, count * cell)[:MOST_RANKS]
+    batches = len({event.micro_batch for rank in told for event in rank})
+    ranks = f"first {MOST_RANKS} of {clock.ranks} ranks, " if clock.ranks > MOST_RANKS else ""
+    title = f"  timeline: {ranks}first {batches} of {clock.micro_batches} micro-batches, {clock.schedule}"
+    deferred = " W weight gradients," if clock.middle.weight else ""
+    yield from laid([styled(title, HEAD)], width)
+    for rank, shown in enumerate(told):
+        yield drawn(f"  rank {rank:>{margin}}  {cells(shown, cell, count)}")
+    yield from laid([styled(f"  F forward, B backward,{deferred} · idle; a cell is {show_time(cell)}", DIM)], width)
+
+
+def cells(shown: Sequence[Event], cell: float, count: int = CELLS) -> str:
+    """What one rank does, a letter a cell."""
+    line = ["·"] * count
+    for event in shown:
+        start, end = round(event.start / cell), round(event.end / cell)
+        label = f"{event.kind}{event.micro_batch % 10}"
+        for place in range(start, min(end, count)):
+            line[place] = label[place - start] if place - start < len(label) else "─"
+    return "".join(line)
+
+
+def pipeline_json(found: Pipelines) -> dict[str, Any]:
+    """The same as plain values, beside the plan itself."""
+    result = json_answer.estimate(found.own)
+    clock = found.clock
+    result["schedules"] = json_answer.rows_of(found.own, (_offer(found, offer) for offer in found.offers))
+    stages = [] if clock is None else [
+        {"stage": name, "forward_s": part.forward, "backward_s": part.backward} for name, part in _parts(clock)
+    ]  # fmt: skip
+    result["stages"] = json_answer.rows_of(found.own, stages)
+    result["timeline"] = [] if clock is None else list(_events(clock))
+    return result
+
+
+def _offer(found: Pipelines, offer: Offer) -> dict[str, Any]:
+    costs = offer.answer.evaluation.costs.row()
+    legal = not offer.answer.refused
+    figures = {
+        "bubble_share": costs["bubble_share"],
+        "in_flight": offer.in_flight,
+        "step_time_s": costs["step_time"],
+        "memory_peak_bytes": costs["memory_peak"],
+        "memory_share": costs["memory_share"],
+        "fits_p90": fits_at_p90(costs),
+    }
+    return {
+        "schedule": offer.schedule,
+        "vpp": offer.vpp,
+        **{name: value if legal else None for name, value in figures.items()},
+        "refused": ", ".join(offer.refused) or None,
+        "yours": offer.own,
+        "fastest": offer is found.fastest,
+    }
+
+
+def _events(clock: Pipeline) -> Iterator[dict[str, Any]]:
+    for rank in events(clock, CELLS * cell_of(clock))[:MOST_RANKS] if clock.ranks > 1 else []:
+        for event in rank:
+            yield {
+                "rank": event.rank,
+                "pass": _PASSES[event.kind],
+                "chunk": event.chunk,
+                "micro_batch": event.micro_batch,
+                "start_s": event.start,
+                "end_s": event.end,
+            }

@@ -1,0 +1,89 @@
+"""What answers about one plan share: the plan at their head, what speaks against it, what was assumed, what to type."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from rich.text import Text
+
+from costmodel.documents.keys.overrides import value_text
+from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.estimate.shared.assumptions import Assumed
+from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
+from costmodel.estimate.training.evaluate_plans import lacking
+from costmodel.estimate.training.limit_checks import written
+from costmodel.estimate.training.predict import Answer
+from costmodel.explore.explain.fixes import remedies
+from costmodel.report.terminal.plan.next_commands import command
+from costmodel.report.terminal.search.refusals import reason
+from costmodel.report.terminal.search.remedies import remedy_lines
+from costmodel.report.terminal.style.formatting import plan_words
+from costmodel.report.terminal.style.head import head_of
+from costmodel.report.terminal.style.layout import Drawing, Grid, Line, typed
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
+
+_FEW = 5  # assumptions shown unasked
+_NOTHING = "no one key removes it; costmodel search says whether several do"
+
+
+def titled(answer: Answer) -> list[Line]:
+    """What was computed, and the plan."""
+    return [*head_of(answer.setting.case), styled(plan_words(answer))]
+
+
+def searched(case: Case, varied: Iterable[str] = ()) -> list[Line]:
+    """What a search holds because --set gave it, but for what varies, and where the plan and the search disagree."""
+    keys = {key: value for key, value in case.held.values.items() if f"plan.{key}" not in {*varied}}
+    words = " · ".join(f"{key} {value_text(value)}" for key, value in keys.items())
+    held = [styled(f"held by --set: {words}", HEAD)] if keys else []
+    return [*held, *(styled(f"▲ N024 {REMARKS['N024'].title}: {words}", WARN) for words in case.held.conflicts)]
+
+
+def refusal(answer: Answer) -> list[Line]:
+    """Of a plan that is not legal: why, and nothing else."""
+    said = styled("Not a legal plan; nothing was computed.", BAD)
+    return [*titled(answer), *problems(answer), Text(), said, following(answer, "search")]
+
+
+def following(answer: Answer, verb: str, *words: str, before: str = "Next:") -> Drawing:
+    """The command to type next; after one plan a search is free to find another: it does not hold the keys of this."""
+    return typed(before, command(answer.setting.case, verb, *words, free=verb == "search"))
+
+
+def assumed_lines(assumed: tuple[Assumed, ...], *, verbose: bool) -> list[Line]:
+    """What nobody wrote, and where it came from."""
+    shown = assumed if verbose else assumed[:_FEW]
+    rows = [(("assumed" if index == 0 else ""), item.path, item.value, item.origin) for index, item in enumerate(shown)]
+    lines: list[Line] = [Grid(("", "path", "value", "from"), rows, "llll", headed=False, style=DIM)] if rows else []
+    if len(shown) < len(assumed):
+        lines.append(styled(f"  {len(assumed) - len(shown)} more with -v", DIM))
+    return lines
+
+
+def problems(answer: Answer) -> list[Line]:
+    """What speaks against one plan and what to set instead, and what there is to remark, with their codes."""
+    lines: list[Line] = []
+    codes = answer.refused or answer.broken
+    for found, alike in itertools.groupby(codes, key=lambda code: remedies(answer, code)):
+        lines += [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in alike]
+        lines += remedy_lines(found, indent="    ") or [styled(f"    {_unknown(answer) or _NOTHING}")]
+    lines += [] if answer.refused else remarks([answer.remarked])
+    return [Text(), *lines] if lines else []
+
+
+def _unknown(answer: Answer) -> str:
+    """What to set where a limit is on a result that is not known."""
+    limits = () if answer.refused else written(answer.setting.case.scenario.limits)
+    return next((wanted for limit in limits if (wanted := lacking(answer.setting, limit.column))), "")
+
+
+def remarks(plans: Sequence[Sequence[str]]) -> list[Line]:
+    """Every remark on one of the plans once, and on how many where not on all."""
+    counts = Counter(code for codes in plans for code in codes)
+    lines: list[Line] = []
+    for code, count in counts.items():
+        some = f" ({count:,} of {len(plans):,})" if count < len(plans) else ""
+        lines.append(styled(f"  ▲ {code} {REMARKS[code].title}{some}: {REMARKS[code].meaning}", WARN))
+    return lines

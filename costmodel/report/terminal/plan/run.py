@@ -1,0 +1,185 @@
+"""The whole run of one plan: how long, what it costs and emits, where the time goes, and what was assumed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.run.whole_run import Whole, shares, spares_wanted
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.evaluate_plans import lacking
+from costmodel.estimate.training.predict import Answer
+from costmodel.explore.explain.run_levers import at_best_interval, levers
+from costmodel.ground.units import counted, show, show_time, significant
+from costmodel.report.machine import json_answer
+from costmodel.report.terminal.plan.plan_lines import assumed_lines, following, problems, refusal, titled
+from costmodel.report.terminal.style.formatting import BAND, between, percent, result
+from costmodel.report.terminal.style.head import price_lines
+from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.theme import HEAD, WARN, bar, styled
+
+WELL = 0.95  # goodput from which what moves it is not asked about
+_SHOWN = 3
+_LEAST = 5e-4  # share of the run below which a part is dust
+_FIGURES = (("wall time", "run_time"), ("cost", "run_cost"), ("energy", "energy"), ("emissions", "emissions"))
+
+
+def run(answer: Answer, *, verbose: bool = False) -> list[Line]:
+    """The run, conclusion first."""
+    if answer.refused:
+        return refusal(answer)
+    found, costs = _whole(answer), answer.evaluation.costs.row()
+    assumed = sorted(answer.assumed, key=lambda item: not item.path.startswith("run."))
+    return [
+        *titled(answer),
+        *problems(answer),
+        Text(),
+        Grid(("", "", BAND), [_figure(answer, *each, costs) for each in (*_FIGURES, ("goodput", "goodput"))], "lll"),
+        *_price(answer),
+        *_where_it_goes(answer, found),
+        Text(),
+        *_facts(answer, found, costs),
+        *_moving(answer, costs),
+        Text(),
+        *assumed_lines(tuple(assumed), verbose=verbose),
+        Text(),
+        styled(f"Bound by {_largest(answer, found)}."),
+        following(answer, "estimate"),
+        following(answer, "explain", "goodput", before="     "),
+    ]
+
+
+def _whole(answer: Answer) -> Whole:
+    found = answer.evaluation.run
+    assert found is not None
+    return found
+
+
+def _price(answer: Answer) -> list[Line]:
+    """What the cost counts with."""
+    spot = None if answer.setting.run is None else answer.setting.run.spot
+    if spot is not None:
+        return [styled(f"  at {significant(float(spot.price) * 3600)} USD/GPU/h (run.spot.price of the scenario)")]
+    return [
+        styled(f"  {line.plain.strip()}", WARN if line.style == WARN else "")
+        for line in price_lines(price_of(answer.setting.case))
+    ]
+
+
+def _figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> tuple[str, str, str]:
+    """A figure and its band; what to set where it is not known."""
+    wanted = lacking(answer.setting, name)
+    if wanted:
+        return words, "unknown", wanted
+    value = result(name, costs[name])
+    return words, value, between(*(result(name, costs[f"{name}_{end}"]) for end in ("low", "high")))
+
+
+def _parts(answer: Answer, found: Whole) -> dict[str, float]:
+    assert answer.setting.run is not None
+    lost = {name: number(value) for name, value in shares(answer.setting.run, found).items()}
+    return {"steps": number(found.goodput), **lost}
+
+
+def _where_it_goes(answer: Answer, found: Whole) -> list[Line]:
+    """Parts of the wall time, longest first."""
+    wall = number(found.columns["run_time"])
+    parts = {name: value for name, value in _parts(answer, found).items() if name == "steps" or value}
+    rows = []
+    for name, value in sorted(parts.items(), key=lambda item: -item[1]):
+        time = "" if wall != wall else show_time(value * wall)
+        rows.append((name, time, bar(value / max(parts.values()), 30), percent(value, 3)))
+    shown = Grid(("part", "time", "", "of the run"), rows, "lrlr", headed=False, drop=("",), indent="    ")
+    return [Text(), styled("  where the run goes", HEAD), shown]
+
+
+def _largest(answer: Answer, found: Whole) -> str:
+    """What of the run is lost most, or its steps where little is."""
+    parts = _parts(answer, found)
+    steps = parts.pop("steps")
+    return "steps" if steps >= WELL else max(parts, key=lambda name: parts[name])
+
+
+def _facts(answer: Answer, found: Whole, costs: dict[str, float]) -> list[Line]:
+    """Interruptions, checkpoints, restarts and spare nodes, a line each."""
+    asked = answer.setting.run
+    assert asked is not None
+    band = f" ({between(*(show_time(costs[f'mtbf_{end}']) for end in ('low', 'high')))})"
+    band = band if costs["mtbf_low"] < costs["mtbf_high"] else ""
+    count = number(found.interruptions)
+    counts = "" if count != count else f", {counted(round(count))} in the run"
+    rows = [("failures", f"one each {show_time(costs['mtbf'])}{band}{counts}")]
+    stop, write = show_time(costs["checkpoint_blocking"]), show_time(costs["checkpoint_write"])
+    usable = "" if asked.checkpoint.mode == "sync" else f", can be used {write} later"
+    rows.append(("checkpoint", f"{show(costs['checkpoint_size'], 'B')}, stops training for {stop}{usable}"))
+    rows.append(("interval", _interval(answer, found)))
+    rows.append(("restart", f"{show_time(costs['restart_time'])}, of it {show_time(number(found.saved.load))} loading"))
+    rows += _spares(answer)
+    return [Grid(("", ""), rows, "ll", headed=False)]
+
+
+def _interval(answer: Answer, found: Whole) -> str:
+    """The interval, and what the best one would gain where another is stated."""
+    asked = answer.setting.run
+    assert asked is not None
+    every = show_time(number(found.at.interval))
+    if asked.elastic is not None:
+        return f"{every}; elastic goes on without checkpoints"
+    if asked.checkpoint.mode == "memory":
+        every += f" to storage, {show_time(number(found.at.memory_interval))} to memory"
+    if asked.checkpoint.interval is None and asked.checkpoint.steps is None:
+        return f"{every} of work, the best"
+    best = at_best_interval(answer)
+    gained = number(best.goodput) - number(found.goodput)
+    return f"{every} of work; {show_time(number(best.at.interval))} is best: {significant(gained * 100, 2)} points more"
+
+
+def _spares(answer: Answer) -> list[tuple[str, str]]:
+    asked = answer.setting.run
+    assert asked is not None
+    paid = f"{counted(asked.spares)} paid for; " if asked.spares else ""
+    wanted = number(spares_wanted(answer.setting, asked))
+    if wanted == wanted:
+        most = number(spares_wanted(answer.setting, asked, "high"))
+        return [("spares", f"{paid}{counted(wanted)} nodes ({counted(most)} at P90) cover repairs 99 % of the time")]
+    return [("spares", f"{paid}how many are needed follows from run.failures.repair, e.g. {{time: 2 days}}")]
+
+
+def _moving(answer: Answer, costs: dict[str, float]) -> list[Line]:
+    """What would raise a low goodput."""
+    if costs["goodput"] >= WELL:
+        return []
+    rows = [
+        ("what helps" if place == 0 else "", lever.words, percent(lever.goodput), f"--set {lever.settings[0]}")
+        for place, lever in enumerate(levers(answer)[:_SHOWN])
+        if lever.goodput > costs["goodput"]
+    ]
+    return [Grid(("", "", "", ""), rows, "lkrl", headed=False)] if rows else []
+
+
+def run_json(answer: Answer) -> dict[str, Any]:
+    """The answer of estimate with what makes up the run."""
+    told = json_answer.estimate(answer)
+    if answer.refused:
+        return told | {"run": None}
+    found = _whole(answer)
+    asked = answer.setting.run
+    assert asked is not None
+    best = at_best_interval(answer)
+    told["run"] = {
+        "steps": json_answer.known(number(found.steps)),
+        "interruptions": json_answer.known(number(found.interruptions)),
+        "shares": _parts(answer, found),
+        "saves_to_memory": number(found.at.saves) if asked.checkpoint.mode == "memory" else None,
+        "memory_interval_s": number(found.at.memory_interval) if asked.checkpoint.mode == "memory" else None,
+        "load_s": number(found.saved.load),
+        "best_interval_s": number(best.at.interval),
+        "best_goodput": number(best.goodput),
+        "spares_for_99_percent": json_answer.known(number(spares_wanted(answer.setting, asked))),
+        "levers": [
+            {"words": lever.words, "set": list(lever.settings), "goodput": lever.goodput} for lever in levers(answer)
+        ],
+    }
+    return told

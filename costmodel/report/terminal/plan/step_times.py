@@ -1,0 +1,123 @@
+"""Constants fitted on measured runs: what they are, what told them, and how far off unseen runs then are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.evidence.calibrate.fit_from_runs import Learned
+from costmodel.evidence.calibrate.priors import around
+from costmodel.evidence.calibrate.refine_from_runs import Sharpened, unit_value
+from costmodel.evidence.calibrate.regression_problem import Errors
+from costmodel.report.terminal.search.reasons import mistaken, not_modelled
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.theme import WARN, styled
+
+_MORE = ("P90", "bias", "in band")
+
+
+def sharpening(found: Sharpened, written: Iterable[Path]) -> list[Line]:
+    """The constants, the errors before and after, the groups left out, and the files written."""
+    fit = found.fit
+    told = sum(part.resolved for part in fit.constants)
+    head = f"{told} of {len(fit.constants)} constants told by {found.runs} of {found.rows} runs"
+    names = ("constant", "believed", "fitted", "known to", "runs", "families")
+    rows = [_constant(part) for part in fit.constants]
+    lines: list[Line] = [styled(head), Text(), Grid(names, rows, "lrrrrr"), Text()]
+    lines.append(Grid(("errors", "runs", "median", "P90", "bias", "in band"), list(_errors(found)), "lrrrrr"))
+    for head, parts in ((found.grouping, fit.by_group), ("models", fit.by_kind)):
+        if len(parts) > 1:
+            each = [(name, *_scored(inside), *_scored(outside)[1:]) for name, (inside, outside) in parts.items()]
+            heads = (head, "runs", "in sample", *_MORE, "left out", *_MORE)
+            lines += [Text(), Grid(heads, each, "lrrrrrrrrr")]
+    kept = [part.belief.name for part in fit.constants if not part.resolved]
+    if kept:
+        lines += [Text(), styled(f"left as believed, the runs do not tell: {'; '.join(kept)}")]
+    if found.left:
+        lines += [Text(), *not_modelled(found.left)]
+    if found.why:
+        lines += [Text(), styled(f"not to be written: {found.why}", WARN)]
+    return [*lines, *mistaken(found.tables), *(styled(f"wrote {path}") for path in written)]
+
+
+def _constant(part: Learned) -> tuple[str, ...]:
+    belief = part.belief
+    believed = unit_value(belief, belief.believed) + (f" × {belief.like}" if belief.like else "")
+    spread = known(part) if part.resolved else "as believed"
+    fitted = unit_value(belief, part.value)
+    return belief.name, believed, fitted, spread, f"{part.runs}", f"{len(part.families)}"
+
+
+def known(part: Learned) -> str:
+    """One spread to either side; of a share, whose spread is of its log-odds, the shares there."""
+    if not part.belief.share:
+        return f"{part.spread:.0%}"
+    low, high = around(part.belief, part.value, part.spread)
+    return f"{low:.0%} to {high:.0%}"
+
+
+def _errors(found: Sharpened) -> Iterator[tuple[str, ...]]:
+    fit = found.fit
+    yield "as in use", *_scored(fit.shipped)
+    if found.afresh:
+        yield "as believed beforehand", *_scored(fit.believed)
+    yield "in sample", *_scored(fit.inside)
+    if fit.left_out is not None:
+        yield f"{found.grouping} left out", *_scored(fit.left_out)
+
+
+def _scored(errors: Errors) -> tuple[str, ...]:
+    shares = f"{errors.median:.1%}", f"{errors.p90:.1%}", f"{errors.bias:+.1%}", f"{errors.inside_band:.0%}"
+    return f"{errors.runs}", *shares
+
+
+def _parts(groups: Mapping[str, tuple[Errors, Errors]]) -> dict[str, Any]:
+    return {
+        name: {"in_sample": asdict(inside), "left_out": asdict(outside)} for name, (inside, outside) in groups.items()
+    }
+
+
+def sharpening_json(found: Sharpened, written: Iterable[Path]) -> dict[str, Any]:
+    """The same as plain values."""
+    fit = found.fit
+    return {
+        **head("costmodel/calibration/v1"),
+        "tables": [table.file for table in found.tables],
+        "rows": found.rows,
+        "modelled": found.runs,
+        "constants": [
+            {
+                "name": part.belief.name,
+                "documents": list(part.belief.documents),
+                "leaf": part.belief.leaf,
+                "believed": part.belief.believed,
+                "times": part.belief.like or None,
+                "value": part.value,
+                "spread": part.spread,
+                "believed_spread": part.belief.spread,
+                "scale": "log-odds" if part.belief.share else "log",
+                "resolved": part.resolved,
+                "runs": part.runs,
+                "families": list(part.families),
+            }
+            for part in fit.constants
+        ],
+        "errors": {
+            "shipped": asdict(fit.shipped),
+            "believed": asdict(fit.believed),
+            "in_sample": asdict(fit.inside),
+            "left_out": None if fit.left_out is None else asdict(fit.left_out),
+        },
+        "left_out": {
+            found.grouping: _parts(fit.by_group),
+            "models": _parts(fit.by_kind),
+        },
+        "refused": [{"id": left.run, "refused": left.refused, "why": left.why} for left in found.left],
+        "why": found.why,
+        "written": [str(path) for path in written],
+    }

@@ -1,0 +1,61 @@
+"""Where the user's own plan stands in a search, what the best gains over it, and the first plan with room to spare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from costmodel.estimate.training.evaluate_plans import verdict
+from costmodel.explore.compare.compare import advantage
+from costmodel.explore.compare.plan_figures import spoken
+from costmodel.explore.search.search import Found
+from costmodel.ground.units import gib
+from costmodel.report.terminal.compare.compare import difference, figure_row
+from costmodel.report.terminal.style.formatting import TIME_TERMS, percent
+from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.theme import DIM, styled
+
+_TELLING = 0.005
+_ALIKE = 0.01  # no two plans so near can be told apart
+
+
+def roomier(found: Found) -> Iterator[Line]:
+    """The first plan that fits behind one that is tight and hardly faster."""
+    winner, *others = found.best
+    alike = (plan for plan in others if plan.variant == winner.variant)
+    free = [plan for plan in alike if verdict(plan.costs["memory_share"]) == "fits"]
+    if verdict(winner.costs["memory_share"]) != "tight" or not free:
+        return
+    slower = free[0].costs["step_time"] / winner.costs["step_time"] - 1
+    if 0 <= slower < _ALIKE:
+        room = gib(winner.costs["memory_peak"] - free[0].costs["memory_peak"])
+        yield styled(
+            f"  1 is tight: {found.best.index(free[0]) + 1} takes {percent(slower)} longer and {room} GiB less", DIM
+        )
+
+
+def beaten(found: Found) -> bool:
+    """Whether the user's own plan, outside what was searched, is better than all in it."""
+    own = found.yours
+    return found.your_rank == 1 and own is not None and own.evaluation.costs.row() != found.best[0].costs
+
+
+def gain(found: Found, step_time: float) -> Line:
+    """Where the best plan saves time over the user's own, and what it pays: terms that moved by half a percent."""
+    named = {spoken(move.name): move for move in advantage(found)}
+    terms = [(named[key], f"  {title}") for title, key in TIME_TERMS if key in named]
+    telling = [(move, title) for move, title in terms if abs(difference(move)) > _TELLING * step_time]
+    telling.sort(key=lambda item: difference(item[0]))
+    shown = [(named["step_time"], "step time"), *telling]
+    shown += [(named["memory_peak"], "memory")] if "memory_peak" in named else []
+    rows = [figure_row(move, title, share=not title.startswith(" "))[:4] for move, title in shown]
+    return Grid(("", "yours", "best", "change"), rows, "lrrr", indent="    ")
+
+
+def ordinal(number: int) -> str:
+    """A rank as people write it.
+
+    >>> ordinal(1), ordinal(12), ordinal(1023)
+    ('1st', '12th', '1,023rd')
+    """
+    suffix = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{suffix}"

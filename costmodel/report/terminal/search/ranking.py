@@ -1,0 +1,332 @@
+"""Answers of a search: the ranking, where one's own plan stands, why others were refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from rich.text import Text
+
+from costmodel.documents.schemas.limits import Bound
+from costmodel.estimate.shared.plan_batch import SIZES, one_row
+from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.shared.results import COLUMNS
+from costmodel.estimate.training.evaluate_plans import evaluate, lacking, verdict
+from costmodel.estimate.training.limit_checks import written
+from costmodel.explore.compare.input_paths import leaves
+from costmodel.explore.search.rank import Front, Ranked
+from costmodel.explore.search.refusals import Example
+from costmodel.explore.search.search import NO_PRECISION, Found, lacking_precisions
+from costmodel.ground.units import counted, gib, show_time, significant
+from costmodel.report.terminal.plan.next_commands import OF_ITSELF_ONE, command, plan_settings
+from costmodel.report.terminal.plan.plan_lines import remarks, searched
+from costmodel.report.terminal.search.choices import CHOICES, choice_words, short_words, split_words
+from costmodel.report.terminal.search.own_plan import beaten, gain, ordinal, roomier
+from costmodel.report.terminal.search.refusals import reason, reason_of
+from costmodel.report.terminal.search.remedies import remedy_lines
+from costmodel.report.terminal.search.search_prices import prices_of, shows_cost
+from costmodel.report.terminal.style.formatting import percent, plan_words, result, spaced
+from costmodel.report.terminal.style.head import head_of
+from costmodel.report.terminal.style.layout import Grid, Line, typed
+from costmodel.report.terminal.style.scatter import Point, scatter
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
+
+_NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
+_SHORT = {"dp_replicate": "rep"}
+_SHOWN_ANYWAY = frozenset(f"plan.{key}" for key in ("tp", "pp", "dp", "vpp", "micro_batch", "zero"))
+_SIZED = frozenset({"cluster.nodes", "cluster.node", "cluster.node.accelerators"})  # where GPUs are counted
+_RESULTS = ("step", "P90", "tok/s/GPU", "MFU", "GiB", "")
+_COST = "cost"  # of a million tokens, where plans are ranked by it
+_DROPPED = ("P90", "sp", "MFU", "tok/s/GPU")  # in this order, where the terminal is narrow
+_COLUMN_OF = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU"}  # of objectives that every table has
+_TAKEN = frozenset((*SIZES, *_NAMES, *CHOICES, *_SHORT.values(), _COST, *_RESULTS, *Bound.model_fields))
+
+
+def search(found: Found, shown: int, refused: Mapping[str, Example] | None = None) -> list[Line]:
+    """The best plans, or the front of two results; where one's own stands; why others were refused."""
+    tally, setting = found.tally, found.setting
+    limited = any(written(setting.case.scenario.limits))
+    kept = f" · {tally.kept:,} keep{'s' if tally.kept == 1 else ''} the limits" if limited else ""
+    counts = f"{tally.candidates:,} plans · {tally.evaluated:,} legal · {tally.fit:,} fit{kept} · {found.elapsed:.2f} s"
+    over = found.variants.over
+    if _SIZED.isdisjoint(axis.path for axis in over):
+        counts = f"{float(setting.ranks):,.0f} GPU{'' if setting.ranks == 1 else 's'} · {counts}"
+    lines: list[Line] = [*head_of(setting.case, [axis.path for axis in over], priced=shows_cost(found))]
+    lines += [styled(f"over {axis.path}: {_few(axis.values)}", HEAD) for axis in over]
+    lines += [*searched(setting.case, found.values(0)), styled(counts), Text()]
+    if found.stopped:
+        lines[-1:] = [styled(f"Stopped after {percent(tally.candidates / found.total)} of the plans.", BAD), Text()]
+        if not found.best:
+            return [*lines, Text("None of those seen so far fits.")]
+    why = _refused(found) if refused is None else account(found, refused)
+    if not found.best:
+        return [*lines, *_nothing_fits(found), *_yours(found), *why, *_after_none(found)]
+    if tally.front is not None:
+        lines += front(found, tally.front, shown)
+    else:
+        lines += [table(found, found.best[:shown]), *prices_of(found, found.best[:shown]), *roomier(found)]
+        lines += remarks([plan.remarked for plan in found.best[:shown]])
+    lines += [Text(), *_yours(found), *why]
+    winner = found.best[0]
+    wanted = {**found.values(winner.variant), **plan_settings(found.setting_of(winner.variant), winner)}
+    best = command(setting.case, "estimate", settings=wanted)
+    return [*lines, Text(), typed("Best of the search:" if beaten(found) else "Best:", best)]
+
+
+def _after_none(found: Found) -> list[Line]:
+    """The search to ask next, where the first remedy is settings of it."""
+    if not found.remedies:
+        return []
+    settings = dict(setting.split("=", 1) for setting in found.remedies[0].settings)
+    return [Text(), typed("Next:", command(found.setting.case, "search", settings=settings))]
+
+
+def _few(values: Sequence[str]) -> str:
+    """Values, or the ends of many."""
+    said = [spaced(value) for value in values]
+    if len(said) <= 6:
+        return ", ".join(said)
+    return f"{', '.join(said[:3])}, … {said[-1]} ({len(said):,})"
+
+
+def table(found: Found, plans: Sequence[Ranked]) -> Grid:
+    """Plans in order; on a narrow terminal the P90 goes first, then sp, the MFU and the rate; never the objective."""
+    cut = _cut(plans)
+    varied = [_values(found, plan) for plan in plans]
+    over = headings(_varied_paths(found))
+    place, *names = _names(cut)
+    rows = zip(search_rows(plans, cut), varied, plans, strict=True)
+    objective = found.setting.case.scenario.objective
+    own = [] if objective in _COLUMN_OF else [_COST]
+    cells = [
+        (row[0], *values, *row[1:-2], *(result(objective, plan.costs[objective]) for _ in own), *row[-2:])
+        for row, values, plan in rows
+    ]
+    align = f"r{'l' * len(over)}{_align(cut)}rrrr{'r' * len(own)}rl"
+    drop = tuple(name for name in _DROPPED if name != _COLUMN_OF.get(objective))
+    return Grid((place, *over, *names, *_RESULTS[:-2], *own, *_RESULTS[-2:]), cells, align, drop=drop, gap=" ")
+
+
+def headings(paths: Sequence[str]) -> list[str]:
+    """Of each path that varies the shortest end that is no other's, no column of plans and no mere bound."""
+    return [_heading(path, [other for other in paths if other != path]) for path in paths]
+
+
+def _heading(path: str, others: Sequence[str]) -> str:
+    parts = path.split(".")
+    ends = [".".join(parts[start:]) for start in range(len(parts) - 1, -1, -1)]
+    free = (end for end in ends if end not in _TAKEN and not any(f".{other}".endswith(f".{end}") for other in others))
+    return next(free, path)
+
+
+def _cut(plans: Sequence[Ranked]) -> tuple[str, ...]:
+    """Columns for what tells: sizes over 1, schedules that do not follow from vpp, other choices that differ."""
+    sizes = (name for name in OF_ITSELF_ONE if any(plan.sizes[name] > 1 for plan in plans))
+    words = {name: {said(plan.structure) for plan in plans} for name, said in CHOICES.items()}
+    return (*sizes, *(name for name, said in words.items() if len(said) > 1 or (name == "schedule" and said != {""})))
+
+
+def _names(cut: Sequence[str]) -> tuple[str, ...]:
+    sizes = (_SHORT.get(name, name) for name in cut if name not in CHOICES)
+    return ("#", "tp", *sizes, *_NAMES[2:-1], *(name for name in cut if name in CHOICES), _NAMES[-1])
+
+
+def _align(cut: Sequence[str]) -> str:
+    """Of the columns behind the first that say what a plan is."""
+    choices = sum(name in CHOICES for name in cut)
+    return f"{'r' * (len(cut) - choices)}rrrrrrr{'k' * choices}l"
+
+
+def search_rows(plans: Sequence[Ranked], cut: Sequence[str] = ()) -> list[tuple[str, ...]]:
+    """The cells of that table."""
+    return [
+        (
+            *plan_cells(place, plan, cut),
+            show_time(plan.costs["step_time"]),
+            show_time(plan.costs["step_time_high"]),
+            significant(plan.costs["tokens_per_s_per_gpu"], 4),
+            percent(plan.costs["mfu"]),
+            gib(plan.costs["memory_peak"]),
+            _room_words(plan),
+        )
+        for place, plan in enumerate(plans, 1)
+    ]
+
+
+def _room_words(plan: Ranked) -> str:
+    """What a row says of its memory: that its P90 does not fit (N023), or at least that it is tight."""
+    if "N023" in plan.remarked:
+        return "P90 ✗"
+    return "tight" if verdict(plan.costs["memory_share"]) == "tight" else ""
+
+
+def plan_cells(place: int, plan: Ranked, cut: Sequence[str] = ()) -> tuple[str, ...]:
+    """What a plan is, behind its place."""
+    return (
+        str(place),
+        *(f"{plan.sizes[name]:.0f}" for name in ("tp", *cut, "pp", "dp", "vpp", "micro_batch") if name not in CHOICES),
+        str(plan.structure.zero),
+        "✓" if plan.structure.sequence_parallel and plan.sizes["tp"] > 1 else "·",
+        *(CHOICES[name](plan.structure) for name in cut if name in CHOICES),
+        short_words(plan.structure),
+    )
+
+
+def front(found: Found, kept: Front, shown: int) -> list[Line]:
+    """The plans that none beats in both results: drawn, and listed best in the first result first."""
+    axes = kept.axes
+    if not kept.rows:
+        wanted = dict.fromkeys(lacking(found.setting, name) for name in (axes.x, axes.y))
+        return [styled(f"No plan has both results; {', '.join(filter(None, wanted))}.", BAD)]
+    titles = [f"{name} ({COLUMNS[name].better} is better)" for name in (axes.x, axes.y)]
+    say_x, say_y = (partial(result, name, bare=True) for name in (axes.x, axes.y))
+    points, legend = _marked(found, kept)
+    listed = list(_spread(kept.rows, shown))
+    cut = _cut([plan for _, plan in listed])
+    over = headings(_varied_paths(found))
+    rows = []
+    for number, plan in listed:
+        place, *cells = plan_cells(number, plan, cut)
+        rows.append((place, *_values(found, plan), *cells, say_x(plan.costs[axes.x]), say_y(plan.costs[axes.y])))
+    place, *names = _names(cut)
+    align = f"r{'l' * len(over)}{_align(cut)}rr"
+    lines: list[Line] = [
+        scatter(points, (titles[0], titles[1]), (say_x, say_y)),
+        styled(f"  {legend}", DIM),
+        Text(),
+        Grid((place, *over, *names, axes.x, axes.y), rows, align, drop=("sp",), gap=" "),
+    ]
+    if len(rows) < len(kept.rows):
+        words = f"{len(rows)} of {len(kept.rows):,} on the front, spread evenly; --json has all"
+        lines.append(styled(f"  {words}", DIM))
+    return lines + prices_of(found, [plan for _, plan in listed]) + remarks([plan.remarked for _, plan in listed])
+
+
+def _marked(found: Found, kept: Front) -> tuple[list[Point], str]:
+    """The points of a front, one's own and the best where both results of them are known, and what the marks mean."""
+    axes = kept.axes
+    marks = [("●", "on the front", plan.costs) for plan in kept.rows]
+    if found.yours is not None and found.your_rank is not None:
+        marks.append(("○", "yours", found.yours.evaluation.costs.row()))
+    marks.append(("◆", f"best by {axes.objective}", found.best[0].costs))
+    known = [
+        (Point(costs[axes.x], costs[axes.y], mark), f"{mark} {title}")
+        for mark, title, costs in marks
+        if math.isfinite(costs[axes.x]) and math.isfinite(costs[axes.y])
+    ]
+    return [point for point, _ in known], " · ".join(dict.fromkeys(words for _, words in known))
+
+
+def _varied_paths(found: Found) -> list[str]:
+    """The paths that vary and have no column of their own in every table of plans."""
+    return [path for path in found.values(0) if path not in _SHOWN_ANYWAY]
+
+
+def _values(found: Found, plan: Ranked) -> tuple[str, ...]:
+    """The values of these paths for a plan."""
+    values = found.values(plan.variant)
+    return tuple(spaced(values[path]) for path in _varied_paths(found))
+
+
+def _spread(plans: Sequence[Ranked], count: int) -> Iterator[tuple[int, Ranked]]:
+    """So many of the plans with their places: the first, and of more the last too."""
+    last, steps = len(plans) - 1, min(count, len(plans)) - 1
+    for step in range(steps + 1):
+        place = round(step * last / max(1, steps))
+        yield place + 1, plans[place]
+
+
+def _yours(found: Found) -> list[Line]:
+    if found.yours is None:
+        return []
+    words = " · ".join([*_own_values(found), plan_words(found.yours)])
+    if found.your_rank is None:
+        code = (*found.yours.refused, *found.yours.broken)[0]
+        said = f"{code} {REFUSALS[code].title}: {reason(found.yours, code)}"
+        return [styled(f"  yours ({words}) is refused: {said}", BAD)]
+    if not found.best:
+        return [styled(f"  yours ({words}) works, and is not among what was searched")]
+    costs = found.yours.evaluation.costs.row()
+    ratio = costs["step_time"] / found.best[0].costs["step_time"]
+    faster = ratio > 1.0005
+    rest = f"; the best is {ratio:.2f} × faster" if faster else "; none is better" if found.your_rank == 1 else ""
+    lines: list[Line] = [styled(f"  yours ({words}) ranks {ordinal(found.your_rank)}{rest}")]
+    return [*lines, gain(found, costs["step_time"])] if faster else lines
+
+
+def _own_values(found: Found) -> list[str]:
+    """What the leaves that vary are in the scenario as it is written."""
+    paths, written = _varied_paths(found), leaves(found.setting.case)
+    named = zip(paths, headings(paths), strict=True)
+    return [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]
+
+
+def _refused(found: Found) -> list[Line]:
+    """Reasons with the share of the plans that each refused, the most first."""
+    total = found.tally.candidates
+    counts = [(code, count) for code, count in found.tally.refused.most_common() if count]
+    rows = [(percent(count / total, 2), f"{code} {REFUSALS[code].title}") for code, count in counts]
+    if not rows:
+        return []
+    return [styled("  why not (--why-not explains)", DIM), Grid(("", ""), rows, "rl", False, indent="    ", style=DIM)]
+
+
+def account(found: Found, shown: Mapping[str, Example]) -> list[Line]:
+    """Every reason with what it means, how many plans it refused, and one of them."""
+    tally = found.tally
+    lines: list[Line] = [
+        Text(),
+        styled(f"Why not: {tally.candidates - tally.kept:,} of {tally.candidates:,} plans are refused", HEAD),
+        styled("  each is counted under the first reason that applies", DIM),
+    ]
+    for code, count in tally.refused.most_common():
+        if count:
+            share = percent(count / tally.candidates, 2)
+            lines.append(styled(f"  {code}  {REFUSALS[code].title}: {count:,} plans, {share}"))
+            lines.append(styled(f"        {REFUSALS[code].meaning}"))
+            if code in shown:
+                lines.append(styled(f"        e.g. {_example_words(found, shown[code])}", DIM))
+                lines.append(styled(f"             {_example_reason(found, shown[code], code)}", DIM))
+            if code == NO_PRECISION:
+                lines.append(styled(f"        {', '.join(lacking_precisions(found.setting.case))}", DIM))
+    return lines
+
+
+def _example_reason(found: Found, example: Example, code: str) -> str:
+    block = one_row(example.structure, **example.sizes)
+    setting = found.setting_of(example.variant)
+    costs = {} if code.startswith("L") else evaluate(setting, block).costs.row()
+    return reason_of(setting, block, costs, code)
+
+
+def _example_words(found: Found, example: Example | Ranked) -> str:
+    values = found.values(example.variant)
+    varied = [f"{name} {spaced(value)}" for name, value in zip(headings(list(values)), values.values(), strict=True)]
+    sizes = [f"{name} {counted(example.sizes[name])}" for name in ("tp", "pp", "dp", "vpp", "micro_batch")]
+    sizes += [f"{name} {counted(example.sizes[name])}" for name in OF_ITSELF_ONE if example.sizes[name] > 1]
+    structure = example.structure
+    way = [f"cp_type {structure.cp_type}"] if example.sizes["cp"] > 1 else []
+    choices = [*way, *split_words(structure), f"zero {structure.zero}", *choice_words(structure)]
+    return " · ".join([*varied, *sizes, *choices, structure.schedule])
+
+
+def _nothing_fits(found: Found) -> list[Line]:
+    if not found.tally.missed_by_least:
+        valid = remedy_lines(found.remedies, indent="  ") or [styled("  no change of one key makes any plan valid")]
+        return [styled("No plan is valid.", BAD), *valid]
+    plan, closest = found.tally.missed_by_least[0], bool(found.tally.closest.rows)
+    setting = found.setting_of(plan.variant)
+    sizes, structure, costs = plan.sizes, plan.structure, plan.costs
+    need = f"needs {gib(costs['memory_peak'])} of {gib(setting.usable)} GiB"
+    if closest:
+        need = f"{need}, takes {show_time(costs['step_time'])} at {percent(costs['mfu'])} MFU"
+    what = "keeps the limits" if closest else "fits"
+    lines: list[Line] = [
+        styled(f"No plan {what}.", BAD),
+        styled(f"  nearest   {_example_words(found, plan)}"),
+        styled(f"            {need}"),
+    ]
+    missed = (reason_of(setting, one_row(structure, **sizes), costs, code) for code in ("M002", "T001"))
+    lines += [styled(f"  misses    {said}") for said in missed if said and closest]
+    return [*lines, *remedy_lines(found.remedies, indent="  ")]

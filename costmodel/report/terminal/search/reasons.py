@@ -1,0 +1,33 @@
+"""What of tables of measured runs was not modelled or not used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.text import Text
+
+from costmodel.evidence.validate.skip_reasons import REASONS, Left
+from costmodel.exchange.tables.run_table import Table
+from costmodel.report.terminal.style.theme import DIM, WARN, styled
+
+
+def titled(code: str) -> str:
+    """A reason with its title."""
+    return f"{code} {REASONS[code].title}" if code in REASONS else code
+
+
+def not_modelled(left: Iterable[Left]) -> Iterator[Text]:
+    """Each reason with the first run it is of."""
+    runs: dict[str, list[Left]] = {}
+    for one in left:
+        runs.setdefault(one.refused, []).append(one)
+    for code, (one, *others) in sorted(runs.items()):
+        also = f" and {len(others)} more" if others else ""
+        yield styled(f"not modelled: {titled(code)}: {one.run}{also}: {one.why}", DIM)
+
+
+def mistaken(tables: Iterable[Table]) -> Iterator[Text]:
+    """Columns that are not used and look like ones that would be."""
+    for table in tables:
+        for name, meant in table.mistaken.items():
+            yield styled(f"{table.file}: the column '{name}' is not used; is it '{meant}'?", WARN)

@@ -1,0 +1,338 @@
+"""What is wrong with one plan, in the figures of its own case; and what would mend it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+
+from costmodel.equations.parallelism.counts import kv_heads_per_rank
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.constraints.plan_constraints import micro_batches
+from costmodel.estimate.training.evaluate_plans import lacking
+from costmodel.estimate.training.limit_checks import Limit, written
+from costmodel.estimate.training.parallelism.pipeline.layer_split import SLOTS, layer_count, stage_layers
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
+    BOTH_WAYS,
+    FOLDED,
+    FORMS,
+    LOOPED,
+    fewest_micro_batches,
+    is_later,
+)
+from costmodel.estimate.training.predict import Answer
+from costmodel.estimate.training.training_inputs import Setting
+from costmodel.ground.units import counted, gib
+from costmodel.report.terminal.search.run_refusals import RUN_SENTENCES, nothing_leaves
+from costmodel.report.terminal.style.formatting import joined, listed, percent, result
+
+_BOUNDS = {"at_most": "over", "at_least": "under", "target": "off"}
+_HOST = {"link": "its host link", "capacity": "the host's memory", "bandwidth": "the rate of that memory"}
+_DRIVES = {"drives": "drives", "read": "how fast they read", "write": "how fast they write"}
+
+
+def reason(answer: Answer, code: str) -> str:
+    """One reason against a plan, in its own figures."""
+    return reason_of(answer.setting, answer.evaluation.block, answer.evaluation.costs.row(), code)
+
+
+def reason_of(setting: Setting, block: Block, costs: dict[str, float], code: str) -> str:
+    """The same of a plan alone, with its results where it has any."""
+    if code in _SENTENCES:
+        return _SENTENCES[code](setting, block)
+    if code == "M001":
+        peak, usable = costs["memory_peak"], float(setting.usable)
+        return f"{gib(peak)} GiB on the worst stage, {gib(peak - usable)} GiB over the {gib(usable)} GiB usable"
+    if code == "M003":
+        taken, holds = costs["host_memory"], float(setting.host.capacity)
+        if block.structure.offload_to == "cpu":
+            return f"{gib(taken)} GiB on the host, {gib(taken - holds)} GiB over the {gib(holds)} GiB of a node"
+        return f"{gib(taken)} GiB on the host, memory or drives {percent(costs['host_share'] - 1)} too full"
+    if code in RUN_SENTENCES:
+        return RUN_SENTENCES[code](setting, costs)
+    return "; ".join(
+        _limit(setting, limit, costs.get(limit.column, math.nan)) for limit in _broken(setting, costs, code)
+    )
+
+
+def _broken(setting: Setting, costs: dict[str, float], code: str) -> Iterator[Limit]:
+    for limit in written(setting.case.scenario.limits):
+        if limit.column.startswith("memory") == (code == "M002") and not limit.holds(costs.get(limit.column, math.nan)):
+            yield limit
+
+
+def _limit(setting: Setting, limit: Limit, value: float) -> str:
+    """A result, by how much it misses a bound, and the bound."""
+    name, bound = limit.column, float(limit.value)
+    if math.isnan(value):
+        return f"{limit.key} is unknown, so it keeps no {limit.kind}; {lacking(setting, name)}"
+    if name == "memory_share":
+        name, value, bound = "memory_peak", value * float(setting.usable), bound * float(setting.usable)
+    off = result(name, abs(value - bound))
+    off = f"{off.removesuffix(' %')} points" if off.endswith("%") else off
+    missed = f"{limit.key} {result(name, value)} is {off} {_BOUNDS[limit.kind]}"
+    around = f" ± {percent(limit.within)}" if limit.kind == "target" else ""
+    share = f" ({percent(float(limit.value))} of what is usable)" if limit.column == "memory_share" else ""
+    return f"{missed} its {limit.kind} {result(name, bound)}{around}{share}"
+
+
+def _size(block: Block, name: str) -> float:
+    return float(getattr(block, name)[0])
+
+
+def _times(block: Block, names: str, *, ahead: float = 1.0) -> str:
+    """A product of sizes, those of one left out, and what it comes to."""
+    sizes = [(name, _size(block, name)) for name in names.split()]
+    said = [f"{name} {counted(size)}" for name, size in sizes if size != 1] or [f"{sizes[0][0]} 1"]
+    said = [counted(ahead), *said] if ahead != 1 else said
+    product = math.prod(size for _, size in sizes) * ahead
+    return " × ".join(said) + (f" = {counted(product)}" if len(said) > 1 else "")
+
+
+def _world(setting: Setting, block: Block) -> str:
+    ranks = counted(number(setting.ranks))
+    if not _size(block, "dp").is_integer():
+        return f"{ranks} accelerators do not divide by {_times(block, 'tp pp cp')}"
+    return f"{_times(block, 'tp pp cp dp')}, the cluster has {ranks} accelerators"
+
+
+def _layers(setting: Setting, block: Block) -> str:
+    structure, layers = block.structure, number(layer_count(setting.model))
+    over = _times(block, "pp vpp")
+    if structure.split == "stated":
+        stated = {"first": structure.first_stage_layers, "last": structure.last_stage_layers}
+        said = joined(f"{counted(held)} on the {name} stage" for name, held in stated.items() if held is not None)
+        return f"{counted(layers)} layers, {said}, do not make whole chunks of layers over {over}"
+    if structure.split in ("spread", "full-chunks"):
+        empty = f"leaves a chunk without any of {counted(layers)} layers"
+        return f"split {structure.split} under {structure.schedule} {empty}, {over}"
+    if structure.split == "fitting":
+        ends = f"{counted(layers + 1)} or {counted(layers + 2)}"
+        return f"{counted(layers)} layers do not split over {over}, nor do {ends} with one end or both counted"
+    added = sum(SLOTS[structure.split])
+    more = f" and {counted(added)} for the ends make {counted(layers + added)}, which" if added else ""
+    return f"split {structure.split}: {counted(layers)} layers{more} do not split over {over}"
+
+
+def _heads(setting: Setting, block: Block) -> str:
+    tp = _size(block, "tp")
+    wrong = {kind.heads for kind in setting.model.kinds if kind.heads is not None and kind.heads % tp}
+    return f"{joined(map(counted, sorted(wrong)))} heads do not divide by tp {counted(tp)}"
+
+
+def _kv_heads(setting: Setting, block: Block) -> str:
+    tp = _size(block, "tp")
+    held = {kind.attention.kv_heads for kind in setting.model.kinds if kind.attention is not None}
+    wrong = sorted(count for count in held if count % tp and tp % count)
+    return f"{joined(map(counted, wrong))} key and value heads neither divide by tp {counted(tp)} nor divide it"
+
+
+def _widths(setting: Setting, block: Block) -> str:
+    tp, inner = _size(block, "tp"), {kind.dense.ffn_hidden for kind in setting.model.kinds if kind.dense is not None}
+    widths = [("hidden", setting.model.hidden), *(("ffn_hidden", width) for width in sorted(inner))]
+    said = [f"{name} {counted(width)}" for name, width in widths if width % tp]
+    return f"{joined(said)} {'does' if len(said) == 1 else 'do'} not divide by tp {counted(tp)}"
+
+
+def _sequence(setting: Setting, block: Block) -> str:
+    return f"a sequence of {counted(number(setting.sequence))} tokens does not divide by {_times(block, 'tp cp')}"
+
+
+def _batch(setting: Setting, block: Block) -> str:
+    return f"global batch {counted(number(setting.global_batch))} is no multiple of {_times(block, 'dp micro_batch')}"
+
+
+def _batches_of_schedule(setting: Setting, block: Block) -> str:
+    schedule, pp = block.structure.schedule, _size(block, "pp")
+    form, least = FORMS[schedule], number(fewest_micro_batches(schedule, pp))
+    wanted = {"one": "", "two": "an even number of them", "as many as stages": f"a multiple of pp {counted(pp)}"}
+    needs = [f"at least {counted(least)}"] if least > 0 else []
+    needs += [wanted[form.unit]] if wanted[form.unit] else []
+    has = f"{counted(number(micro_batches(setting, block)))} micro-batches"
+    made = f"global batch {counted(number(setting.global_batch))} over {_times(block, 'dp micro_batch')}"
+    return f"{schedule} on pp {counted(pp)} needs {joined(needs)}, not {has}: {made}"
+
+
+def _chunks(setting: Setting, block: Block) -> str:
+    schedule = block.structure.schedule
+    stages = "an even pp" if schedule in BOTH_WAYS else "pp ≥ 2" if is_later(schedule) or schedule in LOOPED else ""
+    chunks = "vpp ≥ 2" if schedule in LOOPED else "vpp 2" if schedule in FOLDED else "vpp 1"
+    has = f"pp {counted(_size(block, 'pp'))} and vpp {counted(_size(block, 'vpp'))}"
+    return f"{schedule} needs {joined([*([stages] if stages else []), chunks])}, not {has}"
+
+
+def _not_offered(setting: Setting, block: Block) -> str:
+    structure, stack = block.structure, setting.stack
+    offload = stack.offload
+    asked: list[tuple[str, Iterable[object], Iterable[object]]] = [
+        ("zero", [structure.zero], stack.zero),
+        ("recompute", [structure.recompute], stack.recompute),
+        ("schedule", [structure.schedule], stack.schedules),
+        ("recompute_modules", structure.recompute_modules or (), stack.recompute_modules),
+        ("offload", structure.offload, offload.of if offload else ()),
+        ("offload_to", [structure.offload_to] if structure.offload and offload else (), offload.to if offload else ()),
+    ]
+    if structure.recompute_layers is not None:
+        key = f"recompute_method for recompute_layers {counted(structure.recompute_layers)}"
+        asked.append((key, [structure.recompute_method], stack.recompute_methods))
+    said = []
+    for key, wanted, offered in asked:
+        lacking = [str(value) for value in wanted if value not in [*offered]]
+        there = [str(value) for value in offered]
+        if lacking:
+            said.append(
+                f"{key} {listed(there)}, not {listed(lacking)}" if there else f"no {key}, not {listed(lacking)}"
+            )
+    return f"{stack.name} offers {'; '.join(said)}"
+
+
+def _too_long(setting: Setting, block: Block) -> str:
+    sequence, known = number(setting.sequence), number(setting.model.max_sequence)
+    return f"{counted(sequence)} tokens, and {setting.model.name} has learned {counted(known)} positions"
+
+
+def _sharded_too_far(setting: Setting, block: Block) -> str:
+    offered = listed([str(zero) for zero in sorted(setting.stack.pipelined_zero or setting.stack.zero)])
+    pp = counted(_size(block, "pp"))
+    return f"{setting.stack.name} takes zero {offered} in a pipeline of pp {pp}, not {block.structure.zero}"
+
+
+def _whole_experts(setting: Setting, block: Block) -> str:
+    counts = {kind.experts.count for kind in setting.model.kinds if kind.experts is not None}
+    wrong = sorted(count for count in counts if count % _size(block, "ep"))
+    return f"{joined(map(counted, wrong))} experts do not divide by ep {counted(_size(block, 'ep'))}"
+
+
+def _expert_ranks(setting: Setting, block: Block) -> str:
+    groups = "ep etp dp_replicate" if setting.experts is not None else "ep etp"
+    return f"{_times(block, 'tp cp dp')} ranks of a stage do not divide by {_times(block, groups)}"
+
+
+def _expert_widths(setting: Setting, block: Block) -> str:
+    widths = {kind.experts.ffn_hidden for kind in setting.model.kinds if kind.experts is not None}
+    wrong = sorted(width for width in widths if width % _size(block, "etp"))
+    return (
+        f"an expert's inner width {joined(map(counted, wrong))} does not divide by etp {counted(_size(block, 'etp'))}"
+    )
+
+
+def _adapters(setting: Setting, block: Block) -> str:
+    rank = 0.0 if setting.tuning is None else float(setting.tuning.rank)
+    name = "tp" if rank % _size(block, "tp") else "etp"
+    return f"adapters of rank {counted(rank)} do not divide by {name} {counted(_size(block, name))}"
+
+
+def _whole_sequences(setting: Setting, block: Block) -> str:
+    return (
+        f"all of tp {counted(_size(block, 'tp'))} would send the same tokens to the experts: sequence_parallel is false"
+    )
+
+
+def _no_experts(setting: Setting, block: Block) -> str:
+    cut = [f"{name} {counted(size)}" for name in ("ep", "etp") if (size := _size(block, name)) > 1]
+    return f"{joined(cut)}, and {setting.model.name} has no experts to cut"
+
+
+def _chunked(setting: Setting, block: Block) -> str:
+    chunks = 1.0 if block.structure.cp_type == "a2a" else 2.0
+    sequence = counted(number(setting.sequence))
+    cut = _times(block, "cp", ahead=chunks)
+    return f"a sequence of {sequence} tokens does not divide by {cut} chunks of cp_type {block.structure.cp_type}"
+
+
+def _exchanged(setting: Setting, block: Block) -> str:
+    ranks, cp, said = _size(block, "tp") * _size(block, "cp"), _size(block, "cp"), dict[str, None]()
+    for kind in setting.model.layers:
+        if block.structure.cp_type != "a2a" and kind.state_space is None:
+            continue
+        if (kind.heads or 0.0) % ranks:
+            said[f"{counted(kind.heads or 0.0)} heads do not divide by {_times(block, 'tp cp')}"] = None
+        held = None if kind.attention is None else number(kv_heads_per_rank(kind.attention.kv_heads, block.tp))
+        if held is not None and held % cp:
+            said[f"{counted(held)} key and value heads of a rank do not divide by cp {counted(cp)}"] = None
+    return joined(said)
+
+
+def _replicas(setting: Setting, block: Block) -> str:
+    replicas = counted(_size(block, "dp_replicate"))
+    if block.structure.zero == 0:
+        return f"zero 0 shards nothing of which there could be dp_replicate {replicas}"
+    return f"dp {counted(_size(block, 'dp'))} does not divide by dp_replicate {replicas}"
+
+
+def _no_context(setting: Setting, block: Block) -> str:
+    offered, cp = setting.stack.context_parallel, counted(_size(block, "cp"))
+    has = f"{listed(offered)} alone" if offered else "no context parallelism"
+    return f"cp {cp} by {block.structure.cp_type}, and {setting.stack.name} has {has}"
+
+
+def _wrong_keys(setting: Setting, block: Block) -> str:
+    structure, said = block.structure, []
+    if structure.recompute_modules is not None and structure.recompute != "selective":
+        said.append(f"recompute_modules [{', '.join(structure.recompute_modules)}] need recompute selective")
+    if structure.recompute_layers is not None and structure.recompute != "full":
+        said.append(f"recompute_layers {counted(structure.recompute_layers)} need recompute full")
+    return f"{joined(said)}, not {structure.recompute}"
+
+
+def _wrong_layers(setting: Setting, block: Block) -> str:
+    if not block.structure.recompute_layers:
+        return "recompute_layers 0, and recompute_method uniform runs at least 1 at once"
+    chunk = math.ceil(number(stage_layers(setting.model, block).fullest) / _size(block, "vpp"))
+    asked = counted(block.structure.recompute_layers or 0.0)
+    return f"recompute_layers {asked}, and the fullest chunk of {_times(block, 'pp vpp')} has {chunk}"
+
+
+def _wrong_offload(setting: Setting, block: Block) -> str:
+    structure, kept = block.structure, set(block.structure.offload)
+    said = []
+    if "optimizer" in kept and structure.zero == 0:
+        said.append("offload of the optimizer needs zero 1, 2 or 3, not 0")
+    if "parameters" in kept and structure.zero != 3:
+        said.append(f"offload of parameters needs zero 3, not {structure.zero}")
+    if "parameters" in kept and "optimizer" not in kept:
+        said.append("offload of parameters takes the optimizer with them")
+    if structure.offload_to == "nvme" and not kept & {"optimizer", "parameters"}:
+        said.append("offload_to nvme is for optimizer and parameters, of which none is offloaded")
+    if structure.offload_layers is not None and "activations" not in kept:
+        said.append(f"offload_layers {counted(structure.offload_layers)} is of activations, which are not offloaded")
+    return "; ".join(said)
+
+
+def _unknown_host(setting: Setting, block: Block) -> str:
+    wanted = {**_HOST, **(_DRIVES if block.structure.offload_to == "nvme" else {})}
+    lacking = joined(said for name, said in wanted.items() if math.isnan(getattr(setting.host, name)))
+    offload = f"[{', '.join(block.structure.offload)}] to {block.structure.offload_to}"
+    return f"offload of {offload}, and the node {setting.case.node.name} does not say {lacking}"
+
+
+_SENTENCES: dict[str, Callable[[Setting, Block], str]] = {
+    "L001": _world,
+    "L002": _layers,
+    "L003": _heads,
+    "L004": _kv_heads,
+    "L005": _batch,
+    "L006": _batches_of_schedule,
+    "L007": _widths,
+    "L008": _sequence,
+    "L009": _chunks,
+    "L010": lambda setting, block: "the same under another name is searched as well, and counted there",
+    "L011": _not_offered,
+    "L012": _too_long,
+    "L013": _sharded_too_far,
+    "L020": _whole_experts,
+    "L021": _expert_ranks,
+    "L022": _expert_widths,
+    "L023": _whole_sequences,
+    "L024": _no_experts,
+    "L025": _adapters,
+    "L030": _chunked,
+    "L031": _exchanged,
+    "L032": _replicas,
+    "L033": _no_context,
+    "L040": _wrong_keys,
+    "L041": _wrong_layers,
+    "L042": _wrong_offload,
+    "L043": _unknown_host,
+    "R003": nothing_leaves,
+}

@@ -1,0 +1,63 @@
+"""What the accelerators of a replica send: over which link, how often, how long."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from costmodel.equations.network.collectives import algorithm_bandwidth, bus_bandwidth
+from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.replica_traffic import ServingTransfer, transfers
+from costmodel.ground.units import show, show_time, significant
+from costmodel.report.terminal.serving.serving_estimate import following, problems, titled
+from costmodel.report.terminal.serving.serving_formatting import one
+from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.theme import HEAD, styled
+
+_NAMES = ("", "group", "ranks", "link", "op", "size", "count", "time", "algbw", "busbw")
+
+
+def sent(answer: ServingAnswer) -> list[ServingTransfer]:
+    """Everything that is sent at the scenario's load."""
+    evaluation = answer.evaluation
+    return [] if answer.refused else list(transfers(answer.inputs, evaluation.layout, evaluation.point.concurrency))
+
+
+def communication(answer: ServingAnswer) -> list[Line]:
+    """Who talks over what in a step of decoding, and for one prompt, in nccl-tests' columns."""
+    rows = [_row(answer, item) for item in sent(answer)]
+    costs = answer.costs
+    lines: list[Line] = [
+        *titled(answer),
+        styled(f"Per GPU and step, {significant(costs['concurrency'])} decodes; prompt: one prompt alone", HEAD),
+        Grid(_NAMES, rows, "llrllrrrrr", drop=("algbw", "link")),
+        styled("  algbw, busbw in GB/s"),
+    ]
+    if not rows:
+        lines.append(styled("  nothing: one accelerator in every group"))
+    for name, key in (("tp", "tp_exposed"), ("ep", "ep_exposed"), ("pp", "pp_exposed")):
+        if costs[key]:
+            share = f"{costs[key] / costs['tpot'] * 100:.1f} % of the time of a token"
+            lines.append(styled(f"  {name}  {show_time(costs[key])} a step, {share}"))
+    own = answer.inputs.engine.kernels.own_all_reduce
+    if own and costs["tp_exposed"] and answer.inputs.kernels.all_reduce is not None:
+        lines.append(styled(f"Up to {show(own, 'B')} the engine's own all-reduce, NCCL above and between nodes."))
+    lines.append(styled("Keys and values are split by heads and need no communication."))
+    return [*lines, *problems(answer), Text(), following(answer, "explain", "tp_exposed", before="Next:")]
+
+
+def _row(answer: ServingAnswer, item: ServingTransfer) -> tuple[str, ...]:
+    transfer, case = item.transfer, answer.inputs.case
+    ranks, time, size = one(transfer.group.ranks), one(transfer.time), one(transfer.message)
+    busbw = bus_bandwidth(size, ranks, time, operation=transfer.operation)
+    return (
+        item.moment,
+        transfer.group.name,
+        f"{ranks:.0f}",
+        case.scale_up.name if one(transfer.group.domains) == 1 else case.scale_out.name,
+        transfer.operation.replace("_", "-"),
+        show(size, "B"),
+        f"{one(transfer.count):,.0f}",
+        show_time(time),
+        significant(one(algorithm_bandwidth(size, time)) / 1e9),
+        significant(one(busbw) / 1e9),
+    )

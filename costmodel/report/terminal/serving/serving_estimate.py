@@ -1,0 +1,139 @@
+"""A serving plan's estimate: conclusion first, figures with units, at home in 80 columns."""
+
+from __future__ import annotations
+
+import math
+
+from rich.text import Text
+
+from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.training.answer_facts import subject_of
+from costmodel.ground.units import gib, show_time, significant
+from costmodel.report.terminal.plan.next_commands import command
+from costmodel.report.terminal.plan.plan_lines import assumed_lines
+from costmodel.report.terminal.serving.serving_formatting import TERMS, limits_on, one, plan_words, reason, result
+from costmodel.report.terminal.style.formatting import BAND, ENDS, between
+from costmodel.report.terminal.style.head import own_files, price_lines, subject_words
+from costmodel.report.terminal.style.layout import Grid, Line, drawn
+from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
+
+UNSTABLE = frozenset({"S003", "S004", "S005"})
+_OF_SOME = ("ep_exposed", "pp_exposed", "tp_exposed")  # said only where there is any
+BINDS = {
+    "budget": "the token budget of a step",
+    "cache": "the cache",
+    "sequences": "the engine's limit on sequences",
+    "compute": "time: steps are full of work",
+}
+
+
+def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
+    """Times, rates, memory and cost of one plan under its load, and where a token's time goes."""
+    if answer.refused:
+        return [*titled(answer), *problems(answer), Text(), styled("Not a valid plan; nothing was computed.", BAD)]
+    settled = not math.isinf(answer.costs["ttft"]) and "M001" not in answer.broken
+    return [
+        *titled(answer, price=True),
+        *problems(answer),
+        Text(),
+        *_at_most(answer),
+        *(_facts(answer) if settled else []),
+        *(_where_it_goes(answer) if settled else []),
+        Text(),
+        *assumed_lines(answer.assumed, verbose=verbose),
+        Text(),
+        styled(_bound(answer)),
+        following(answer, "explain", "tpot", before="Next:"),
+        following(answer, "memory", before="     "),
+    ]
+
+
+def _at_most(answer: ServingAnswer) -> list[Line]:
+    """Of a plan that cannot answer all that arrives: what the figures are of."""
+    if not UNSTABLE & {*answer.broken} or "M001" in answer.broken:
+        return []
+    most = result("saturation_per_s", answer.costs["saturation_per_s"])
+    return [styled(f"  At {most}, the most it answers; what arrives beyond waits ever longer:", BAD)]
+
+
+def titled(answer: ServingAnswer, *, price: bool = False) -> list[Line]:
+    """What is asked about, and the plan."""
+    case = answer.inputs.case
+    subject = subject_of(case)
+    priced = price_lines(subject.price) if price else []
+    return [styled(subject_words(subject), HEAD), styled(plan_words(answer)), *priced, *own_files(case)]
+
+
+def problems(answer: ServingAnswer) -> list[Line]:
+    """What speaks against one plan, with its codes."""
+    codes = answer.refused or answer.broken
+    lines: list[Line] = [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in codes]
+    return [Text(), *lines] if lines else []
+
+
+def following(answer: ServingAnswer, verb: str, *words: str, before: str) -> Text:
+    """The command to type next."""
+    return drawn(f"{before} {command(answer.inputs.case, verb, *words)}")
+
+
+def _facts(answer: ServingAnswer) -> list[Line]:
+    """The figures one asks for first, two to a line, each with the limit on it."""
+    costs, total = answer.costs, gib(float(answer.evaluation.memory.total))
+
+    def said(name: str) -> str:
+        return result(name, costs[name])
+
+    def band(name: str) -> str:
+        return between(*(result(name, costs[f"{name}_{end}"]) for end in ENDS))
+
+    fits = f"{significant(costs['concurrency_steady'])} mean requests fit"
+    rows = [
+        ("first token", said("ttft"), "p99", said("ttft_p99"), limits_on(answer, "ttft_p99")),
+        (BAND, band("ttft"), BAND, band("ttft_p99"), limits_on(answer, "ttft")),
+        ("per token", said("tpot"), "per user", said("tokens_per_s_per_user"), limits_on(answer, "tpot")),
+        (BAND, band("tpot"), "mean step", show_time(_mean_step(answer)), ""),
+        ("whole answer", said("latency"), "worst gap", said("worst_gap"), limits_on(answer, "worst_gap")),
+        ("requests", said("requests_per_s"), "within limits", said("rate_within_slo_per_s"), ""),
+        ("utilisation", said("utilisation"), "saturation", said("saturation_per_s"), ""),
+        ("in flight", f"{significant(costs['concurrency'])} a replica", "cache", fits, ""),
+        ("throughput", said("output_tokens_per_s"), "per GPU", said("tokens_per_s_per_gpu"), ""),
+        ("memory", f"{gib(costs['memory_peak'])} of {total} GiB", "cache pool", _pool(costs), ""),
+    ]
+    return [Grid([""] * 5, rows, "lllll", headed=False), styled(f"  cost          {_cost(costs)}")]
+
+
+def _mean_step(answer: ServingAnswer) -> float:
+    return one(answer.evaluation.state.mean_step)
+
+
+def _pool(costs: dict[str, float]) -> str:
+    return f"{gib(costs['cache_pool'])} GiB, {significant(costs['cache_pool_tokens'] / 1e3, 4)} k tokens"
+
+
+def _cost(costs: dict[str, float]) -> str:
+    if math.isnan(costs["cost_per_mtoken"]):
+        return "no price known; set assume.price, e.g. 2.50 USD/GPU/h"
+    prompts, answers = (result(name, costs[name]) for name in ("cost_per_minput", "cost_per_moutput"))
+    return f"{prompts} per M prompt tokens and {answers} per M generated, idle time in both"
+
+
+def _where_it_goes(answer: ServingAnswer) -> list[Line]:
+    """The terms of the time per token, longest first."""
+    costs = answer.costs
+    terms = [(name, costs[key]) for name, key in TERMS if key not in _OF_SOME or costs[key]]
+    longest = max(value for _, value in terms)
+    rows = [
+        (name, show_time(value), bar(value / longest, 28), f"{value / costs['tpot'] * 100:.1f} %")
+        for name, value in sorted(terms, key=lambda item: -item[1])
+    ]
+    shares = Grid(("term", "time", "", "of the token"), rows, "lrlr", headed=False, drop=("",), indent="    ")
+    return [Text(), styled("  where a token's time goes", HEAD), shares]
+
+
+def _bound(answer: ServingAnswer) -> str:
+    """The longest term of a token's time, and what binds the rate first."""
+    costs = answer.costs
+    longest, value = max(((name, costs[key]) for name, key in TERMS), key=lambda item: item[1])
+    share = f"{value / costs['tpot'] * 100:.0f} % of a token's time" if costs["tpot"] else ""
+    return f"Bound by {longest}, {share}. The rate is bound by {BINDS[answer.binding]}."

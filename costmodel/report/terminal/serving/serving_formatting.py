@@ -1,0 +1,152 @@
+"""Words that answers about serving share: results as people read them, a plan and its load in a line, reasons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.documents.schemas.serving.serving_workload import Serving
+from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.training.limit_checks import KINDS, Limit, written
+from costmodel.ground.units import counted, gib, show, show_memory, show_time, significant
+from costmodel.report.terminal.style.formatting import percent
+
+MEMORY = ("cache_pool", "memory_peak", "kv_bytes_per_token")
+_OVER = {"at_most": "over", "at_least": "under", "target": "off"}
+TERMS = (
+    ("matrix multiply", "matmul"),
+    ("attention", "attention"),
+    ("memory-bound ops", "memory_bound"),
+    ("tp all-reduce", "tp_exposed"),
+    ("expert exchange", "ep_exposed"),
+    ("pipeline sends", "pp_exposed"),
+    ("host", "host_time"),
+    ("prompts between", "prompts_between"),
+)
+
+
+def result(name: str, value: float | None, digits: int = 3) -> str:
+    """A result as people read it."""
+    name = name.removesuffix("_low").removesuffix("_high")
+    unit = RESULTS[name].unit
+    if value is None or math.isnan(value):
+        return "unknown"
+    if math.isinf(value):
+        return "without end"
+    if unit == "B":
+        return show_memory(value, digits)
+    if name in ("requests_per_s", "saturation_per_s", "rate_within_slo_per_s"):
+        return f"{significant(value, digits)} /s"
+    if unit == "1/s":
+        return f"{significant(value, 4)} token/s"
+    if name.endswith(("_share", "utilisation", "prefix_hit")):
+        return percent(value, digits)
+    return counted(round(value, 1), 4) if unit == "1" else show(value, unit, digits)
+
+
+def load_words(workload: Serving) -> str:
+    """The load in a few words."""
+    if workload.rate is not None:
+        return f"{significant(workload.rate, 3).removesuffix('.00').removesuffix('.0')} requests/s"
+    if workload.concurrency is not None:
+        burst = ", all started at once" if workload.traffic == "burst" else ""
+        return f"{workload.concurrency:,.0f} in flight{burst}"
+    return f"{workload.users:,.0f} users who think for {show_time(workload.think_time or 0.0)}"
+
+
+def plan_words(answer: ServingAnswer) -> str:
+    """The engine, the plan and the load in one line."""
+    layout, inputs = answer.evaluation.layout, answer.inputs
+    sizes = [f"tp {layout.tp[0]:.0f}"]
+    for name in ("pp", "ep", "dp_attention"):
+        degree = float(getattr(layout, name)[0])
+        sizes += [f"{name} {degree:.0f}"] if degree > 1 else []
+    replicas = float(layout.replicas[0])
+    sizes.append(f"{replicas:.0f} replica{'s' if replicas > 1 else ''}")
+    workload = inputs.case.scenario.workload
+    lengths = [f"{name} {workload.mean(name):,.0f}" for name in ("prompt", "output")]
+    return " · ".join([inputs.engine.name, *sizes, *lengths, load_words(workload)])
+
+
+def limits_on(answer: ServingAnswer, column: str) -> str:
+    """Whether a result keeps the limits on it, and which these are."""
+    said = []
+    for limit in written(answer.inputs.case.scenario.limits):
+        if limit.column == column and limit.kind in KINDS:
+            sign = {"at_most": "≤", "at_least": "≥", "target": "≈"}[limit.kind]
+            mark = "✓" if limit.holds(answer.costs[column]) else "✗"
+            said.append(f"{mark} {sign} {result(column, float(limit.value)).replace('1.00 s', '1 s')}")
+    return " ".join(said)
+
+
+def reason(answer: ServingAnswer, code: str) -> str:
+    """One reason against a plan, in its own figures."""
+    if code in _SENTENCES:
+        return _SENTENCES[code](answer)
+    broken = (_missed(limit, answer.costs[limit.column]) for limit in _broken(answer, code))
+    return "; ".join(broken)
+
+
+def _broken(answer: ServingAnswer, code: str) -> Iterator[Limit]:
+    for limit in written(answer.inputs.case.scenario.limits):
+        own = {"tpot": "S001", "ttft": "S002", "ttft_p99": "S002", "memory_share": "M002"}.get(limit.column, "T001")
+        if own == code and not limit.holds(answer.costs[limit.column]):
+            yield limit
+
+
+def _missed(limit: Limit, value: float) -> str:
+    said = result(limit.column, value)
+    if math.isnan(value):
+        return f"{limit.key} is unknown, so it keeps no {limit.kind}"
+    return f"{limit.key} {said} is {_OVER[limit.kind]} its {limit.kind} {result(limit.column, float(limit.value))}"
+
+
+def _small(answer: ServingAnswer) -> str:
+    memory, inputs = answer.evaluation.memory, answer.inputs
+    usable = float(memory.fraction) * float(memory.total)
+    need = [
+        f"{name} {gib(one(value))}"
+        for name, value in (("weights", memory.weights), ("a step", memory.activations), ("runtime", memory.runtime))
+    ]
+    if inputs.engine.memory.definition != "share-of-total":
+        return f"{', '.join(need)} GiB a GPU leave no pool for one request of {inputs.load.longest:,.0f} tokens"
+    request = f"one request of {inputs.load.longest:,.0f} tokens {gib(one(memory.one_request))}"
+    return f"{', '.join(need)} and {request} GiB a GPU, of {gib(usable)} GiB that the engine may use"
+
+
+def _over(answer: ServingAnswer) -> str:
+    """More arrives than is answered: how much more, and how many replicas it would take."""
+    workload, costs = answer.inputs.case.scenario.workload, answer.costs
+    arriving, most = float(workload.rate or 0.0), costs["saturation_per_s"]
+    each = most / costs["replicas"]
+    replicas = math.floor(arriving / each) + 1
+    gpus = costs["gpus"] / costs["replicas"]
+    within = costs["rate_within_slo_per_s"] / costs["replicas"]
+    inside = f", {math.ceil(arriving / within):,d} to keep the limits" if within > 0 else ""
+    taken = f"{replicas:,d} replicas ({replicas * gpus:,.0f} GPUs) answer it{inside}"
+    plural = "s" if costs["replicas"] > 1 else ""
+    fleet = f"{costs['replicas']:.0f} replica{plural}"
+    return f"{significant(arriving)} requests/s on {fleet}, at most {significant(most)}; {taken}"
+
+
+def _invalid(code: str) -> str:
+    return REFUSALS[code].meaning
+
+
+_SENTENCES = {"M001": _small, "S003": _over, "S004": _over, "S005": _over} | {
+    code: (lambda _, code=code: _invalid(code)) for code in REFUSALS if code.startswith("L")
+}
+
+
+def one(value: object) -> float:
+    """The plain number of a plan alone."""
+    import numpy as np
+
+    return float(np.asarray(value).flat[0])
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Parts of a line, those that are empty left out."""
+    return "   ".join(part for part in parts if part)

@@ -1,0 +1,101 @@
+"""Memory of an engine on the terminal: what takes it, what the pool holds, what each lever would buy."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.explore.serving.cache_levers import Lever, levers
+from costmodel.ground.units import gib, show_memory, significant
+from costmodel.report.terminal.plan.plan_lines import assumed_lines
+from costmodel.report.terminal.serving.serving_estimate import following, problems, titled
+from costmodel.report.terminal.serving.serving_formatting import one
+from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.theme import BAD, GOOD, HEAD, bar, styled
+
+
+def memory(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
+    """The fullest accelerator of a replica, and what its pool holds."""
+    if answer.refused:
+        return [*titled(answer), *problems(answer)]
+    return [
+        *titled(answer),
+        styled(_head(answer), HEAD),
+        Text(),
+        Grid(("line", "GiB", "", "note"), _rows(answer), "lrll", headed=False, drop=("",)),
+        styled("  fits", GOOD) if "M001" not in answer.broken else styled("  does not fit", BAD),
+        Text(),
+        *_holds(answer),
+        *problems(answer),
+        *([Text(), *assumed_lines(answer.assumed, verbose=True)] if verbose else []),
+        Text(),
+        following(answer, "explain", "cache_pool", before="Next:"),
+    ]
+
+
+def _head(answer: ServingAnswer) -> str:
+    engine, use = answer.inputs.engine, answer.evaluation.memory
+    share = f"{one(use.fraction) * 100:.3g} %"
+    of = {
+        "share-of-total": f"{share} of {gib(one(use.total))} GiB that CUDA reports",
+        "share-of-free-before": f"{share} of what is free before loading, weights and cache together",
+        "share-of-free-after": f"{share} of what is free after loading",
+    }[engine.memory.definition]
+    return f"Per GPU, {engine.title}: {of}"
+
+
+def _rows(answer: ServingAnswer) -> list[tuple[str, str, str, str]]:
+    use, inputs, costs = answer.evaluation.memory, answer.inputs, answer.costs
+    pool = max(one(use.pool), 0.0)
+    values = (
+        ("weights", one(use.weights), f"{one(inputs.types.weight):.4g} B a parameter of the layers"),
+        ("activations", one(use.activations), _step_note(answer)),
+        ("runtime", one(use.runtime), "context and libraries" + (", NCCL" if one(costs["gpus"]) > 1 else "")),
+        ("cache", pool, f"{significant(costs['cache_pool_tokens'] / 1e3, 4)} k tokens of a replica, {_blocks(answer)}"),
+    )
+    largest = max(value for _, value, _ in values)
+    rows = [(name, gib(value), bar(value / largest, 20), note) for name, value, note in values]
+    return [*rows, ("─" * 11, "─" * 5, "", ""), ("asked", gib(one(use.asked)), "", _asked_note(answer))]
+
+
+def _step_note(answer: ServingAnswer) -> str:
+    inputs = answer.inputs
+    if not inputs.engine.memory.logit:
+        return "activations and graphs: what the engine's rule leaves"
+    return f"{inputs.sequences:,.0f} sampled rows × {inputs.model.vocab:,.0f}, or a layer at the full budget"
+
+
+def _blocks(answer: ServingAnswer) -> str:
+    layout, block = answer.evaluation.layout, answer.inputs.engine.block
+    return f"{answer.costs['cache_pool_tokens'] / layout.dp_attention[0] / block:,.0f} blocks of {block:.0f}"
+
+
+def _asked_note(answer: ServingAnswer) -> str:
+    words = {
+        "share-of-total": "gpu_memory_utilization",
+        "share-of-free-before": "mem_fraction_static",
+        "share-of-free-after": "free_gpu_memory_fraction",
+    }[answer.inputs.engine.memory.definition]
+    return f"{words} {one(answer.evaluation.memory.fraction):.3g}"
+
+
+def _holds(answer: ServingAnswer) -> list[Line]:
+    """What a token takes, and what the pool of a replica holds."""
+    costs, load, inputs = answer.costs, answer.inputs.load, answer.inputs
+    per_rank = one(answer.evaluation.memory.one_request) / float(load.longest)
+    longest = f"{float(load.longest):,.0f}"
+    worst, steady = significant(costs["concurrency_worst"], 4), significant(costs["concurrency_steady"])
+    most = one(costs["cache_pool_tokens"]) / float(answer.evaluation.layout.dp_attention[0])
+    rows = [
+        ("cache", f"{show_memory(costs['kv_bytes_per_token'])} a token, {show_memory(per_rank)} of a request on a GPU"),
+        ("requests", f"{worst} of {longest} tokens at worst (Maximum concurrency for {longest} tokens per request)"),
+        ("", f"{steady} mean requests at a time, of which {significant(costs['concurrency'])} are in flight"),
+        ("context", f"{most:,.0f} tokens is the longest request; the model ends at {inputs.model.max_sequence:,.0f}"),
+        *(_lever(each) for each in levers(answer)),
+    ]
+    return [Grid(("", ""), rows, "ll", headed=False)]
+
+
+def _lever(lever: Lever) -> tuple[str, str]:
+    tokens = f"{significant(lever.tokens / 1e3, 4)} k tokens of a replica" if lever.tokens else "does not fit"
+    return ("what if" if lever.first else "", f"--set {lever.assignment}: {tokens}")

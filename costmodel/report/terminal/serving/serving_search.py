@@ -1,0 +1,176 @@
+"""Answers of a search of a serving scenario: the ranking, where the scenario's own plan stands, why others fail."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.estimate.serving.evaluate_layouts import service_limits
+from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.training.answer_facts import subject_of
+from costmodel.estimate.training.limit_checks import written
+from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, reasons, share_of
+from costmodel.ground.units import counted, show_time, significant
+from costmodel.report.machine.serving_json import frame, plan
+from costmodel.report.terminal.plan.next_commands import command
+from costmodel.report.terminal.serving.serving_formatting import load_words, result
+from costmodel.report.terminal.style.formatting import percent
+from costmodel.report.terminal.style.head import own_files, price_lines, subject_words
+from costmodel.report.terminal.style.layout import Grid, Line, drawn
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
+
+_SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
+
+
+def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
+    """The best plans, how they stand under the load, and what refuses the others."""
+    inputs, workload = found.inputs, found.inputs.case.scenario.workload
+    subject = subject_of(inputs.case)
+    priced = price_lines(subject.price) if subject.price.known else []
+    lengths = f"prompt {workload.mean('prompt'):,.0f} · output {workload.mean('output'):,.0f}"
+    counts = f"{found.candidates:,} plans · {found.valid:,} valid · {found.fit:,} fit · {found.kept:,} keep all limits"
+    lines: list[Line] = [
+        styled(subject_words(subject), HEAD),
+        styled(f"{inputs.engine.name} · {lengths} · {load_words(workload)}"),
+        *priced,
+        *own_files(inputs.case),
+        styled(f"{counts} · {found.elapsed:.2f} s"),
+        Text(),
+    ]
+    if not found.best:
+        return [*lines, styled("No plan fits.", BAD), *_why(found, every=True)]
+    lines += [_table(found), *_key(found), Text(), *_yours(found), *_needs(found), *_why(found, every=why_not)]
+    best = found.best[0]
+    verb = "Best" if not best.broken else "Nearest"
+    return [*lines, Text(), drawn(f"{verb}: {command(inputs.case, 'estimate', settings=_settings(found, best))}")]
+
+
+def _table(found: FoundPlans) -> Grid:
+    mixture = found.inputs.model.has_experts
+    degrees = ("tp", "pp", *(("ep", "dp_attention") if mixture else ()), "replicas", "budget")
+    heads = {"dp_attention": "dpa", "replicas": "repl"}
+    priced = not math.isnan(found.best[0].costs["cost_within_limits"])
+    names = ("#", *(heads.get(name, name) for name in degrees), "req/s", "tpot", "ttft p99", "tok/s/GPU")
+    rows = [_row(position, ranked, degrees, priced=priced) for position, ranked in enumerate(found.best, 1)]
+    names = (*names, *(("USD/M out",) if priced else ()), "binds", "")
+    return Grid(names, rows, "r" * (len(names) - 2) + "ll", drop=("budget", "binds"), indent="  ")
+
+
+def _row(position: int, ranked: RankedPlan, degrees: Sequence[str], *, priced: bool) -> tuple[str, ...]:
+    costs = ranked.costs
+    money = (significant(costs["cost_within_limits"]),) if priced else ()
+    over = "S003" in ranked.broken or "S004" in ranked.broken or "S005" in ranked.broken
+    times = ("—", "—") if over else (show_time(costs["tpot"]), show_time(costs["ttft_p99"]))
+    return (
+        f"{position}",
+        *(counted(ranked.sizes[name]) for name in degrees),
+        significant(costs["rate_within_slo_per_s"]),
+        *times,
+        significant(costs["tokens_per_gpu_within_limits"]),
+        *money,
+        ranked.binding,
+        f"✗ {' '.join(ranked.broken)}" if ranked.broken else "",
+    )
+
+
+def _key(found: FoundPlans) -> Iterator[Text]:
+    """What the columns mean."""
+    limits = [f"{limit.key} {_SIGNS[limit.kind]} {result(limit.column, limit.value)}" for limit in _limits(found)]
+    kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
+    yield styled(f"  req/s: most that {kept}; tok/s/GPU and cost there; times at the scenario's load", DIM)
+
+
+def _limits(found: FoundPlans) -> list[Any]:
+    return service_limits(found.inputs)
+
+
+def _yours(found: FoundPlans) -> Iterator[Text]:
+    """Where the scenario's own plan stands."""
+    own = found.yours
+    if own is None:
+        return
+    layout = own.evaluation.layout
+    sizes = (layout.tp[0], layout.pp[0], layout.replicas[0], layout.budget[0])
+    words = "tp {:.0f} · pp {:.0f} · {:.0f} replicas · budget {:,.0f}".format(*sizes)
+    stands = f"ranks {found.your_rank:,}" if found.your_rank else f"is not valid: {', '.join(own.refused)}"
+    yield styled(f"  yours ({words}) {stands} of {found.valid:,}")
+
+
+def _needs(found: FoundPlans) -> Iterator[Text]:
+    """How many replicas of the best plan the load needs."""
+    best, inputs = found.best[0], found.inputs
+    needed, rate = best.costs["replicas_needed"], inputs.case.scenario.workload.rate
+    if rate is None or math.isnan(needed) or math.isinf(needed):
+        return
+    headroom = inputs.case.scenario.assume.headroom
+    more = f" × {1 + headroom:g} headroom" if headroom else ""
+    sizes = best.sizes
+    ranks = f"tp {sizes['tp']:.0f}" + (f" · pp {sizes['pp']:.0f}" if sizes["pp"] > 1 else "")
+    gpus = f"{best.costs['gpus_needed']:,.0f} GPUs"
+    yield styled(f"  needs {significant(rate)} requests/s{more}: {needed:,.0f} replicas of {ranks}, {gpus}")
+
+
+def _why(found: FoundPlans, *, every: bool) -> Iterator[Line]:
+    """What refuses plans, with how many; each with an example where all is asked for."""
+    told = list(reasons(found))
+    if not told:
+        return
+    if not every:
+        words = [f"{code} {REFUSALS[code].title} {percent(share_of(found, code))}" for code, _ in told[:4]]
+        yield styled(f"  why not   {' · '.join(words)}", DIM)
+        return
+    rows = [(code, f"{count:,}", REFUSALS[code].title, _example(found, code)) for code, count in told]
+    yield Grid(("code", "plans", "why", "for example"), rows, "lrll")
+
+
+def _example(found: FoundPlans, code: str) -> str:
+    sizes = found.examples[code]
+    return " · ".join(f"{name} {counted(sizes[name])}" for name in sizes if sizes[name] > 1)
+
+
+def _settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
+    """What must be set for the scenario's plan to become another."""
+    sizes, own = ranked.sizes, found.yours
+    settings = {}
+    for name in ("tp", "pp", "ep", "dp_attention", "replicas"):
+        usual = 1.0 if own is None else float(getattr(own.evaluation.layout, name)[0])
+        if sizes[name] != usual:
+            settings[f"plan.{name}"] = f"{sizes[name]:.0f}"
+    if sizes["budget"] != float(found.inputs.budget):
+        settings["stack.budget"] = f"{sizes['budget']:.0f}"
+    if own is None and not settings:
+        settings["plan.tp"] = f"{sizes['tp']:.0f}"
+    return settings
+
+
+def search_json(found: FoundPlans) -> dict[str, Any]:
+    """The same as costmodel/result/v1."""
+    inputs = found.inputs
+    rows = [{**plan(each.sizes, each.costs), "binds": each.binding, "broken": list(each.broken)} for each in found.best]
+    return {
+        **frame(inputs),
+        "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in inputs.assumed],
+        "objective": inputs.case.scenario.objective,
+        "limits": [limit.key for limit in written(inputs.case.scenario.limits)],
+        "candidates": found.candidates,
+        "valid": found.valid,
+        "fit": found.fit,
+        "kept": found.kept,
+        "elapsed_s": found.elapsed,
+        "plans": rows,
+        "yours": {"rank": found.your_rank} if found.yours is not None else None,
+        "refused": [
+            {
+                "code": code,
+                "plans": count,
+                "share": share_of(found, code),
+                "text": REFUSALS[code].title,
+                "meaning": REFUSALS[code].meaning,
+                "example": found.examples[code],
+            }
+            for code, count in reasons(found)
+        ],
+    }

@@ -1,0 +1,181 @@
+"""Answers of sweep, scale and solve about serving."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.estimate.serving.plan_columns import SIZES
+from costmodel.estimate.serving.result_columns import machine_name
+from costmodel.estimate.training.answer_facts import subject_of
+from costmodel.explore.search.ranges import Axis
+from costmodel.explore.serving.vary_serving import SolvedServing, SweptServing, Trial
+from costmodel.ground.units import significant
+from costmodel.report.machine.serving_json import number, plan
+from costmodel.report.terminal.plan.next_commands import command
+from costmodel.report.terminal.serving.serving_formatting import reason, result
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.head import own_files, price_lines, subject_fields, subject_words
+from costmodel.report.terminal.style.layout import Grid, Line, drawn
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
+
+_SCALE = ("requests_per_s", "replicas", "gpus", "utilisation", "tpot", "ttft_p99", "cost_per_mtoken")
+_HEADS = {
+    "rate_within_slo_per_s": "within limits",
+    "ttft": "first token",
+    "ttft_p99": "p99",
+    "tpot": "per token",
+    "worst_gap": "worst gap",
+    "requests_per_s": "rate",
+    "utilisation": "util.",
+    "gpus": "GPUs",
+    "cost_per_mtoken": "USD/M out",
+}
+
+
+def _subject(case: ServingCase, varied: Sequence[str] = (), *, price: bool = False) -> list[Line]:
+    subject = subject_of(case)
+    lines: list[Line] = [styled(subject_words(subject, varied), HEAD)] if subject_words(subject, varied) else []
+    return [*lines, *(price_lines(subject.price) if price else []), *own_files(case)]
+
+
+def sweep(found: SweptServing) -> list[Line]:
+    """A row for each combination; a limit that is broken, or a fault, is said."""
+    paths = [axis.path for axis in found.axes]
+    names = (*(_short(path) for path in paths), *(_HEADS.get(name, name) for name in found.shown), "")
+    rows = [(*_values(found.axes, trial), *_results(found.shown, trial), _against(trial)) for trial in found.trials]
+    align = "r" * (len(names) - 1) + "l"
+    priced = any(name.startswith("cost_") for name in found.shown)
+    return [*_subject(found.case, paths, price=priced), Grid(names, rows, align)]
+
+
+def _short(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def _values(axes: Sequence[Axis], trial: Trial) -> list[str]:
+    return [setting.partition("=")[2] for setting in trial.settings[: len(axes)]]
+
+
+def _results(shown: Sequence[str], trial: Trial) -> list[str]:
+    """Results of one trial; none where its plan is not valid or does not fit."""
+    if trial.answer is None or trial.answer.refused or "M001" in trial.codes:
+        return ["—"] * len(shown)
+    return [result(name, trial.answer.costs[name]).replace("without end", "—") for name in shown]
+
+
+def _against(trial: Trial) -> str:
+    return f"✗ {' '.join(trial.codes)}" if trial.codes else ""
+
+
+def sweep_rows(found: SweptServing) -> list[dict[str, Any]]:
+    """Each combination as plain values."""
+    return [_row(trial, {axis.path: value for axis, value in zip(found.axes, _values(found.axes, trial), strict=True)})
+            for trial in found.trials]  # fmt: skip
+
+
+def _row(trial: Trial, values: dict[str, str]) -> dict[str, Any]:
+    """One trial as plain values; null where there is no answer."""
+    answer = trial.answer
+    known: dict[str, Any] = {}
+    if answer is not None and not answer.refused:
+        layout = answer.evaluation.layout
+        known = plan({name: float(getattr(layout, name)[0]) for name in SIZES}, answer.costs)
+    fault = None if trial.fault is None else trial.fault.sentence
+    return {**values, **known, "works": trial.works, "codes": list(trial.codes), "fault": fault}
+
+
+def sweep_json(found: SweptServing) -> dict[str, Any]:
+    """The sweep as plain values."""
+    shown = [machine_name(name) for name in found.shown]
+    facts = {"workload": "serving", "facts": subject_fields(subject_of(found.case)), "title": found.case.title}
+    return {**head("costmodel/sweep/v1"), **facts, "shown": shown, "points": sweep_rows(found)}
+
+
+def scale(case: ServingCase, trials: Sequence[Trial]) -> list[Line]:
+    """A row for each rate, with as many replicas as keep every limit."""
+    names = (*(_HEADS.get(name, name) for name in _SCALE), "")
+    rows = [(_rate(trial), *_results(_SCALE[1:], trial), _against(trial)) for trial in trials]
+    kept = [trial for trial in trials if trial.works]
+    lines = [*_subject(case, ["cluster.nodes"], price=True), Grid(names, rows, "r" * len(_SCALE) + "l")]
+    if kept and kept[0].answer is not None:
+        each = kept[0].answer.costs
+        one = each["rate_within_slo_per_s"] / each["replicas"]
+        gpus = each["gpus"] / each["replicas"]
+        said = f"Each replica, {gpus:,.0f} GPUs, keeps the limits up to {significant(one)} requests/s."
+        lines.append(styled(said))
+    return lines
+
+
+def _rate(trial: Trial) -> str:
+    return trial.settings[0].partition("=")[2]
+
+
+def scale_json(case: ServingCase, trials: Sequence[Trial]) -> dict[str, Any]:
+    """The same as plain values."""
+    facts = {"workload": "serving", "facts": subject_fields(subject_of(case)), "title": case.title}
+    sizes = [_row(trial, {"workload.rate": _rate(trial)}) for trial in trials]
+    return {**head("costmodel/scale/v1"), **facts, "sizes": sizes}
+
+
+def solve(found: SolvedServing) -> list[Line]:
+    """The values that reach the target, what breaks beyond them, and what it is like there."""
+    goal, path = found.target, found.path
+    sign = "≥" if goal.at_least else "≤"
+    lines: list[Line] = [
+        *_subject(found.case, [path]),
+        styled(f"{goal.column} {sign} {result(goal.column, goal.bound)}"),
+    ]
+    if not found.reaches:
+        first, last = found.tried
+        return [*lines, styled(f"  No value of {path} from {first} to {last} reaches it and keeps every limit.", BAD)]
+    for low, high in found.reaches:
+        lines.append(styled(f"  {path} {low}" + (f" to {high}" if high != low else "")))
+    ends = found.inside[-1]
+    answer = ends[1].answer
+    if answer is not None:
+        shown = ("tpot", "ttft_p99", "utilisation", "gpus")
+        words = " · ".join(f"{_HEADS.get(name, name)} {result(name, answer.costs[name])}" for name in shown)
+        lines.append(styled(f"  at {ends[1].settings[0].partition('=')[2]}: {words}"))
+    if found.beyond is not None:
+        lines.append(styled(f"  beyond it {_beyond(found, found.beyond)}", DIM))
+    lines.append(styled(f"  {found.evaluated:,} values tried from {found.tried[0]} to {found.tried[1]}", DIM))
+    settings = {path: found.reaches[-1][1]}
+    return [*lines, Text(), drawn(f"Next: {command(found.case, 'estimate', settings=settings)}")]
+
+
+def _beyond(found: SolvedServing, trial: Trial) -> str:
+    """What stops at the far end."""
+    if trial.fault is not None:
+        return trial.fault.sentence
+    assert trial.answer is not None
+    if trial.codes:
+        return f"{trial.codes[0]} {reason(trial.answer, trial.codes[0])}"
+    return f"{found.target.column} is {result(found.target.column, trial.answer.costs[found.target.column])}"
+
+
+def solve_json(found: SolvedServing) -> dict[str, Any]:
+    """The same as plain values."""
+    facts = {"workload": "serving", "facts": subject_fields(subject_of(found.case)), "title": found.case.title}
+    goal = found.target
+    return {
+        **head("costmodel/solution/v1"),
+        **facts,
+        "path": found.path,
+        "result": machine_name(goal.column),
+        "at_least": goal.at_least,
+        "bound": number(goal.bound),
+        "reached": bool(found.reaches),
+        "ranges": [
+            {
+                "low": low,
+                "high": high,
+                **{f"at_{end}": _row(trial, {}) for end, trial in zip(("low", "high"), ends, strict=True)},
+            }
+            for (low, high), ends in zip(found.reaches, found.inside, strict=True)
+        ],
+        "evaluated": found.evaluated,
+    }

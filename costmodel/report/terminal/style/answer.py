@@ -1,0 +1,45 @@
+"""A reply: one answer in every form it can take, each made when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import costmodel
+from costmodel.report.terminal.style.layout import Line
+
+
+@dataclass(frozen=True)
+class Filed:
+    """A document that goes to a file: its text there, and what is printed beside it, for a path of None on no file.
+
+    That of a reply that says no is not written.
+    """
+
+    text: Callable[[Path], str]
+    summary: Callable[[Path | None], Sequence[Line]]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a command has to say: lines for people, a result for programs, and whether the answer is yes.
+
+    `rows` is the path in the result to the list that makes a table of the answer, for CSV. `others` are forms that
+    only this answer takes, or takes otherwise; `stopped` says that somebody asked to end before the answer was whole.
+    `filed` is for answers that are documents.
+    """
+
+    lines: Callable[[], Sequence[Line]]
+    result: Callable[[], dict[str, Any]]
+    rows: str = ""
+    yes: bool = True
+    others: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
+    stopped: bool = False
+    filed: Filed | None = None
+
+
+def head(schema: str) -> dict[str, str]:
+    """What a result for programs opens with: what it is, and the version that made it."""
+    return {"schema": schema, "costmodel": costmodel.__version__}

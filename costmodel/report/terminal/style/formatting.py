@@ -1,0 +1,168 @@
+"""Words that many answers share: results, shares and bands as people read them, a plan in a line."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.results import COLUMNS, number
+from costmodel.estimate.training.evaluate_plans import fits_at_p90, verdict
+from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
+from costmodel.estimate.training.predict import Answer
+from costmodel.ground.parsing import parse
+from costmodel.ground.units import counted, gib, show, show_memory, significant
+from costmodel.report.terminal.search.choices import choice_words, short_words, split_words
+
+TIME_TERMS = (
+    ("matrix multiply", "matmul"),
+    ("attention", "attention"),
+    ("memory-bound ops", "memory_bound"),
+    ("launch", "launch"),
+    ("tp exposed", "tp_exposed"),
+    ("cp exposed", "cp_exposed"),
+    ("ep exposed", "ep_exposed"),
+    ("pp exposed", "pp_exposed"),
+    ("dp exposed", "dp_exposed"),
+    ("pipeline bubble", "bubble"),
+    ("offload exposed", "offload_exposed"),
+    ("optimizer", "optimizer"),
+)
+_DIGITS = re.compile(r"(\d{4,})(\.\d+)?( .*)?\Z", re.ASCII)
+_MULTIPLES = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
+BAND, ENDS = "P10 – P90", ("low", "high")
+
+
+def percent(value: float, digits: int = 3) -> str:
+    """A fraction as people read it."""
+    return f"{significant(value * 100, digits)} %"
+
+
+def is_held(name: str) -> bool:
+    """Whether the bytes behind a figure lie in memory, as those of a line of the ledger do; else they are sent."""
+    if name in COLUMNS:
+        return name.startswith(("memory_", "host_")) and COLUMNS[name].unit in ("B", "1")
+    return not name.endswith("volume")
+
+
+def figure(value: float, unit: str, digits: int = 3, *, held: bool = False) -> str:
+    """A figure by its unit: bytes that lie in memory in GiB, those that are sent in GB; by the second, tokens."""
+    if math.isnan(value):
+        return "unknown"
+    if unit == "B" and held:
+        return show_memory(value, digits)
+    return show(value, "token/s" if unit == "1/s" else unit, digits)
+
+
+def result(name: str, value: float | None, unit: str = "", digits: int = 3, *, bare: bool = False) -> str:
+    """A result as people read it: shares in percent; a bare rate stands where its name says of what."""
+    unit = unit or COLUMNS[name].unit
+    if value is None:
+        return "—"
+    if math.isnan(value):
+        return "unknown"
+    if unit == "1":
+        return percent(value, digits)
+    if unit == "1/s" and bare:
+        return significant(value, 4)
+    return figure(value, unit, digits, held=is_held(name))
+
+
+def spaced(text: str) -> str:
+    """A value of a leaf as people read it: thousands apart, pure numbers of millions with a letter, to the digit alike.
+
+    >>> spaced("34640"), spaced("25600 Gb/s"), spaced("1319000000000"), spaced("megatron-core"), spaced("1234567")
+    ('34,640', '25,600 Gb/s', '1.319 T', 'megatron-core', '1.234567 M')
+    """
+    match = _DIGITS.match(text)
+    if match is None:
+        return text
+    whole, rest, unit = match[1], match[2] or "", match[3] or ""
+    for factor, letter in () if unit else _MULTIPLES:
+        said = f"{float(text) / factor:.7g} {letter}"
+        if float(text) >= factor and parse(said, "1") == float(text):
+            return said
+    return f"{int(whole):,}{rest}{unit}"
+
+
+def listed(words: Iterable[str]) -> str:
+    """One of several.
+
+    >>> listed(["2,048"]), listed(["1", "2", "4"])
+    ('2,048', '1, 2 or 4')
+    """
+    return _run(words, "or")
+
+
+def joined(words: Iterable[str]) -> str:
+    """All of several.
+
+    >>> joined(["2,048"]), joined(["1", "2", "4"])
+    ('2,048', '1, 2 and 4')
+    """
+    return _run(words, "and")
+
+
+def _run(words: Iterable[str], before_last: str) -> str:
+    *ahead, last = words
+    return f"{', '.join(ahead)} {before_last} {last}" if ahead else last
+
+
+def between(low: str, high: str) -> str:
+    """A band as people write it: the unit once."""
+    number, _, unit = low.partition(" ")
+    return f"{number} – {high}" if unit == high.partition(" ")[2] else f"{low} – {high}"
+
+
+def memory_band(costs: dict[str, float]) -> str:
+    """Both ends of the band of the peak."""
+    return between(f"{gib(costs['memory_peak_low'])} GiB", f"{gib(costs['memory_peak_high'])} GiB")
+
+
+def verdict_words(costs: Mapping[str, float]) -> str:
+    """Whether a plan fits, and whether the P90 of its memory does too."""
+    words = verdict(costs["memory_share"])
+    if costs["memory_share"] > 1 or fits_at_p90(costs):
+        return words
+    return "fits, but P90 does not" if words == "fits" else f"{words}, P90 does not fit"
+
+
+def plan_words(answer: Answer) -> str:
+    """The plan in one line."""
+    block, structure = answer.evaluation.block, answer.evaluation.block.structure
+    sizes = _degrees(block)
+    layers = stage_layers(answer.setting.model, block)
+    held = [f"{number(each):g}" for each in layers.stages(float(block.pp[0]))]
+    if len(set(held)) > 1:
+        sizes.append(f"layers {' '.join(held)}")
+    return " · ".join([*sizes, *_form(block), *choice_words(structure)])
+
+
+def brief_words(block: Block) -> str:
+    """A plan in a cell of a table."""
+    again = short_words(block.structure)
+    again = "" if again == "none" else f"recompute {again}"
+    words = [*_degrees(block), *split_words(block.structure), *_form(block), again]
+    return " · ".join(filter(None, words))
+
+
+def _degrees(block: Block) -> list[str]:
+    """How the ranks are divided."""
+    structure = block.structure
+    sizes = [f"{name} {counted(float(getattr(block, name)[0]))}" for name in ("tp", "pp", "dp")]
+    sizes += [f"{name} {degree:.0f}" for name in ("ep", "etp") if (degree := float(getattr(block, name)[0])) > 1]
+    if block.cp[0] > 1:
+        sizes.append(f"cp {float(block.cp[0]):.0f} {structure.cp_type}")
+    if block.dp_replicate[0] > 1:
+        sizes.append(f"dp_replicate {float(block.dp_replicate[0]):.0f}")
+    if block.vpp[0] > 1:
+        sizes.append(f"vpp {float(block.vpp[0]):.0f}")
+    return sizes
+
+
+def _form(block: Block) -> list[str]:
+    """A schedule that does not follow from vpp, the micro-batch and the ZeRO stage."""
+    schedule = block.structure.schedule
+    named = [] if schedule in ("1f1b", "interleaved") else [str(schedule)]
+    return [*named, f"mb {float(block.micro_batch[0]):.0f}", f"zero {block.structure.zero}"]

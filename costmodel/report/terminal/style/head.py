@@ -1,0 +1,247 @@
+"""The head of every answer: what was really computed, whatever the scenario's title says."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.reader.foreign_readers import Foreign
+from costmodel.documents.reader.resolved_scenario import Case, LoadedScenario
+from costmodel.documents.text.yaml_tree import COMMAND_LINE
+from costmodel.estimate.machine.price import Price
+from costmodel.estimate.training.answer_facts import Facts, Named, Subject, facts_of, row_facts, varies, whole
+from costmodel.ground.units import counted, significant
+from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
+
+_PRICED_BY = ("cluster.node", "cluster.node.accelerator", "cluster.node.accelerators", "cluster.node.price.hourly")
+_HOUR = 3600.0
+_SHOWN = 8  # prices of one answer
+
+
+def head_lines(facts: Facts, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
+    """Model and machine, then batch, precision, optimizer and software; where a cost is shown, its price.
+
+    Args:
+        facts: what was computed
+        varied: paths that change from row to row of the answer, of which a head claims nothing
+        priced: whether the answer shows a cost
+    """
+    subject = subject_words(facts, varied)
+    lines = [*([styled(subject, HEAD)] if subject else []), styled(" · ".join(_settings(facts, varied)))]
+    return [*lines, *price_lines(facts.price)] if priced and not price_varies(varied) else lines
+
+
+def subject_words(facts: Subject, varied: Collection[str] = ()) -> str:
+    """The model and the machine, without what varies."""
+    return " on ".join(filter(None, (_model(facts, varied), _machine(facts, varied))))
+
+
+def own_files(case: LoadedScenario) -> list[Text]:
+    """The user's own files that an answer rests on."""
+    return [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
+
+
+def head_of(case: Case, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
+    """The head of an answer about a case, with your own files, foreign ones, and defaults of flags that it rests on."""
+    replaced = [styled(remark, WARN) for remark in case.asked.remarks]
+    assumed = [styled(f"assumed {item.path} {item.value}: {item.origin}", DIM) for item in case.asked.assumed]
+    head = [*head_lines(facts_of(case), varied, priced=priced), *own_files(case)]
+    return [*head, *read_from(case.foreign), *replaced, *assumed]
+
+
+def read_from(files: Mapping[str, Foreign]) -> list[Text]:
+    """Files in other people's formats, and what a document of ours does not state of them."""
+    lines: list[Text] = []
+    for file, foreign in files.items():
+        lines.append(styled(f"model read from {file}: {foreign.format}"))
+        lines += [styled(f"  {remark}", WARN) for remark in foreign.remarks]
+    return lines
+
+
+def title(case: Case) -> str:
+    """The scenario's title where nothing but it was set, else a line that says what was computed."""
+    changed = {*map(path_of, case.changes)}
+    if not changed or "title" in changed:
+        return case.scenario.title
+    facts = facts_of(case)
+    return f"{_model(facts, ())} on {_machine(facts, ())}"
+
+
+def machine_words(case: Case) -> str:
+    """How many of which accelerator a case has, in how many of which node."""
+    return _machine(facts_of(case), ())
+
+
+def _called(named: Named, words: str = "") -> str:
+    """A document by its name or other words."""
+    return f"{words or named.name}{' (changed)' if named.changed else ''}"
+
+
+def _model(facts: Subject, varied: Collection[str]) -> str:
+    return "" if varies("model", varied) else _called(facts.model, facts.model.title)
+
+
+def _machine(facts: Subject, varied: Collection[str]) -> str:
+    """How many of which accelerator, in how many of which node."""
+    nodes = "" if varies("cluster.nodes", varied) else counted(facts.nodes)
+    if varies("cluster.node", varied):
+        return nodes and f"{nodes} node{'' if facts.nodes == 1 else 's'}"
+    partly = varies("cluster.node.accelerators", varied)
+    ranks = "" if partly or not nodes else counted(facts.ranks)
+    part = "accelerators" if varies("cluster.node.accelerator", varied) else _called(facts.accelerator)
+    used = "" if partly or facts.accelerators == facts.built else f" ({_used(facts)})"
+    return f"{_times(ranks, part)}, {_times(nodes, _called(facts.node))}{used}"
+
+
+def _times(count: str, words: str) -> str:
+    return f"{count} × {words}" if count else words
+
+
+def _used(facts: Subject) -> str:
+    """How many accelerators of each node the job has, where the node is built with another number."""
+    each = counted(facts.accelerators)
+    return f"{each} of {counted(facts.built)} in use" if facts.accelerators < facts.built else f"{each} in each"
+
+
+def _settings(facts: Facts, varied: Collection[str]) -> Iterator[str]:
+    """Batch, precision, optimizer, tuning and software, without what varies."""
+    batch, sequence = (
+        "…" if varies(path, varied) else counted(size)
+        for path, size in (("workload.global_batch", facts.global_batch), ("workload.sequence", facts.sequence))
+    )
+    yield f"batch {batch} × {sequence} tokens"
+    for path, words in (
+        ("workload.precision", facts.precision),
+        ("workload.optimizer", _called(facts.optimizer)),
+        ("workload.tuning", facts.tuning),
+        ("stack", _called(facts.stack)),
+    ):
+        if words and not varies(path, varied):
+            yield words
+
+
+# ── price ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def price_varies(varied: Collection[str]) -> bool:
+    """Whether rows of an answer have prices of their own."""
+    return any(varies(path, varied) for path in ("assume.price", *_PRICED_BY))
+
+
+def price_lines(price: Price, indent: str = "") -> list[Text]:
+    """The price that costs are counted with and where it is from; prices that were left out."""
+    return [styled(f"{indent}{words}", style) for words, style in _lines(price)]
+
+
+def _lines(price: Price) -> Iterator[tuple[str, str]]:
+    yield price_words(price), ""
+    for left in price.foreign:
+        yield f"{left.text} is the price for {left.of} and was left out", WARN
+
+
+def is_cost(column: str) -> bool:
+    """Whether a result counts with the price."""
+    return column.startswith(("cost_", "run_cost"))
+
+
+def prices(found: Iterable[Price]) -> list[Text]:
+    """The prices of an answer whose rows have their own, each once, and those that were left out."""
+    lines = dict.fromkeys((words, style) for price in found for words, style in _lines(price))
+    shown = list(lines)[:_SHOWN]
+    more = [("and more: --json has the price of each row", DIM)] if len(lines) > len(shown) else []
+    return [styled(f"  {words}", style) for words, style in (*shown, *more)]
+
+
+def price_words(price: Price) -> str:
+    """A price in one line."""
+    return f"at {hourly(price)} ({price_source(price)})" if price.known else _unknown(price)
+
+
+def _unknown(price: Price) -> str:
+    return f"no price known for {price.node}; set assume.price"
+
+
+def hourly(price: Price) -> str:
+    """The rent of an accelerator in use."""
+    dollars = price.each * _HOUR
+    return f"{f'{dollars:,.2f}' if dollars >= 1 else significant(dollars)} USD/GPU/h" if price.known else "unknown"
+
+
+def price_source(price: Price) -> str:
+    """Who says what a price is: the node's list, the scenario or the command line."""
+    place, listed = price.place, price.listed
+    if price.stated:
+        return price.stated
+    if place is not None and place.file == COMMAND_LINE:
+        return place.text.partition(" ")[0] or "--set"
+    if listed is None:
+        return "assume.price of the scenario"
+    where = f" in {listed.region}" if listed.region else ""
+    known = ", not re-read" if listed.check == "known" else ""
+    part = "" if listed.per == "accelerator" or price.accelerators == price.built else _whole(price)
+    return f"{price.node}, {listed.sold}{where}, {listed.date}, {listed.source}{known}{part}"
+
+
+def _whole(price: Price) -> str:
+    return f"; the whole node for {counted(price.accelerators)} of {counted(price.built)}"
+
+
+# ── machine output ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fact_fields(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
+    """The head as plain values: what rows say, and the rest; what varies from row to row is null."""
+    found = {
+        "accelerator": ("cluster.node.accelerator", facts.accelerator.name),
+        "accelerators": ("cluster.node.accelerators", whole(facts.accelerators)),
+        "precision": ("workload.precision", facts.precision),
+        "optimizer": ("workload.optimizer", facts.optimizer.name),
+        "tuning": ("workload.tuning", facts.tuning or None),
+        "stack": ("stack", facts.stack.name),
+    }
+    price = price_fields(facts.price)
+    return {
+        **row_facts(facts, varied),
+        **{name: None if varies(path, varied) else value for name, (path, value) in found.items()},
+        "changed": [kind for kind in _DOCUMENTS if getattr(facts, kind).changed],
+        **(dict.fromkeys(price) if price_varies(varied) else price),
+    }
+
+
+def with_facts(facts: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with what they are of ahead of what they say."""
+    return [{**facts, **row} for row in rows]
+
+
+def subject_fields(subject: Subject) -> dict[str, Any]:
+    """What an answer of any workload is about, as plain values."""
+    return {
+        "model": subject.model.name,
+        "accelerator": subject.accelerator.name,
+        "ranks": _plain(subject.ranks),
+        "node": subject.node.name,
+        "nodes": _plain(subject.nodes),
+        "accelerators": _plain(subject.accelerators),
+        "stack": subject.stack.name,
+        **price_fields(subject.price),
+    }
+
+
+_DOCUMENTS = ("model", "accelerator", "node", "optimizer", "stack")
+
+
+def price_fields(price: Price) -> dict[str, Any]:
+    """A price as plain values: of an accelerator in use, and who says so when."""
+    listed = price.listed
+    return {
+        "price_usd_per_gpu_h": price.each * _HOUR if price.known else None,
+        "price_source": price_source(price) if price.known else None,
+        "price_date": None if listed is None else listed.date,
+    }
+
+
+def _plain(value: float) -> int | float:
+    return int(value) if value.is_integer() else value

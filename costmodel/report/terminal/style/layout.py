@@ -1,0 +1,202 @@
+"""Lines and tables of an answer, laid out for the terminal at hand; what is piped is never cut or wrapped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from costmodel.report.terminal.style.theme import columns, styled, visible
+
+NARROWEST = 24
+_LEAST_ROOM, _NO_ROOM = 16, 8
+_GUIDES = re.compile(r"[ │├└─]*")
+_RAILS = str.maketrans("├└─", "│  ")
+_GOES_ON, _INSET = " \\", 8
+_WORD = r"(?:'[^']*'|\"[^\"]*\"|[^\s'\"])+"
+_PARTS = re.compile(rf"--[a-z-]+ (?!-){_WORD}|{_WORD}")  # of a command; an option stays with its value
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: cells under named columns.
+
+    Where the terminal is narrow the widest column of words wraps; where that would leave it too little room, columns
+    go in the order of `drop`, and where that is not enough, a row goes on in further lines. Of `align`, r stands right,
+    l and k left; l are words, k names that never wrap.
+    """
+
+    names: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    align: str
+    headed: bool = True
+    drop: Sequence[str] = ()
+    gap: str = "  "
+    indent: str = "  "
+    style: str = ""
+
+    def lines(self, width: int | None = None) -> list[Text]:
+        """As aligned lines."""
+        kept = self.kept(width)
+        if width is None or self._width(kept) <= width:
+            return self._drawn([self._cells(row, kept) for row in self.all_rows()], kept)
+        column, room = self._room(kept, width)
+        if room < max(_NO_ROOM, self._longest_word(kept[column])):
+            return self._stacked(kept, width)
+        rows = (self._cells(row, kept) for row in self.all_rows())
+        return self._drawn([part for row in rows for part in _wrapped_row(row, column, room)], kept)
+
+    def kept(self, width: int | None = None) -> list[int]:
+        """The columns for which there is room, or which may not go."""
+        kept = list(range(len(self.names)))
+        for name in self.drop:
+            if width is None or self._width(kept) <= width or self._room(kept, width)[1] >= _LEAST_ROOM:
+                break
+            kept.remove(list(self.names).index(name))
+        return kept
+
+    def _cells(self, row: Sequence[str], kept: Sequence[int]) -> list[str]:
+        return [row[index] for index in kept]
+
+    def _drawn(self, rows: Sequence[Sequence[str]], kept: Sequence[int]) -> list[Text]:
+        right = [self.align[index] == "r" for index in kept]
+        return [styled(line, self.style) for line in columns(rows, right=right, gap=self.gap, indent=self.indent)]
+
+    def _stacked(self, kept: Sequence[int], width: int) -> list[Text]:
+        """Each row over several lines: as many columns in each as there is room for."""
+        parts: list[list[str]] = [[] for _ in self.all_rows()]
+        for place, group in enumerate(self._groups(kept, width)):
+            inset = self.indent + ("  " if place else "")
+            cells = [self._cells(row, group) for row in self.all_rows()]
+            right = [self.align[index] == "r" for index in group]
+            for row, line in zip(parts, columns(cells, right=right, gap=self.gap, indent=inset), strict=True):
+                row += [line] if line.strip() else []
+        lines = (styled(line, self.style) for row in parts for line in row)
+        return [part for line in lines for part in _fitted(line, width)]
+
+    def _groups(self, kept: Sequence[int], width: int) -> Iterator[list[int]]:
+        """The columns in order, a new group where the next would not fit."""
+        group: list[int] = []
+        for index in kept:
+            if group and self._width([*group, index]) + 2 > width:
+                yield group
+                group = []
+            group.append(index)
+        yield group
+
+    def _longest_word(self, index: int) -> int:
+        return max((cell_len(word) for row in self.all_rows() for word in row[index].split()), default=0)
+
+    def all_rows(self) -> list[Sequence[str]]:
+        """The rows, beneath their names where these are shown."""
+        return [self.names, *self.rows] if self.headed else list(self.rows)
+
+    def _room(self, kept: Sequence[int], width: int) -> tuple[int, int]:
+        """The widest column of words among those kept, and the cells that the others leave it."""
+        words = [
+            place for place, index in enumerate(kept) if self.align[index] == "l" and self.names[index] not in self.drop
+        ]
+        if not words:
+            return 0, 0
+        widest = max(words, key=lambda place: self._widest(kept[place]))
+        return widest, width - self._width(kept) + self._widest(kept[widest])
+
+    def _widest(self, index: int) -> int:
+        return max((cell_len(row[index]) for row in self.all_rows()), default=0)
+
+    def _width(self, kept: Sequence[int]) -> int:
+        return len(self.indent) + sum(map(self._widest, kept)) + len(self.gap) * max(0, len(kept) - 1)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure, or a command to paste, that is drawn for the width at hand; without one as wide as it likes."""
+
+    draw: Callable[[int | None], Sequence[Text]]
+
+    def lines(self, width: int | None = None) -> list[Text]:
+        """Its lines, which stay as they are."""
+        return list(self.draw(width))
+
+
+Line = Text | Grid | Drawing
+
+
+def drawn(line: str, style: str = "") -> Text:
+    """A line that must stay as it is: of a document, of a figure."""
+    return Text(line, style=style, no_wrap=True)
+
+
+def typed(before: str, command: str) -> Drawing:
+    """A command to paste behind a word: where it is broken, the shell goes on reading at the next line."""
+    return Drawing(lambda width: [drawn(line) for line in _continued(before, command, width)])
+
+
+def _continued(before: str, command: str, width: int | None) -> Iterator[str]:
+    """The lines of a command, set in as far as the longest of its parts allows."""
+    if width is None:
+        yield f"{before} {command}"
+        return
+    room, line = width - len(_GOES_ON), ""
+    parts = [
+        part for pair in _PARTS.findall(command) for part in ([pair] if cell_len(pair) <= room else pair.split(" ", 1))
+    ]
+    for part in parts:
+        wider = f"{line or before} {part}"
+        if line and cell_len(wider) > room:
+            yield f"{line}{_GOES_ON}"
+            wider = " " * max(0, min(_INSET, room - cell_len(part))) + part
+        line = wider
+    yield line
+
+
+def laid(items: Iterable[Line], width: int | None) -> Iterator[Text]:
+    """Everything as lines of text that are harmless, and no wider than the terminal if there is one."""
+    width = None if width is None else max(width, NARROWEST)
+    for item in items:
+        for line in [item] if isinstance(item, Text) else item.lines(width):
+            if not line.plain.isprintable():
+                line.plain = visible(line.plain)
+            yield from [line] if width is None or line.no_wrap else _fitted(line, width)
+
+
+def _fitted(line: Text, width: int) -> Iterator[Text]:
+    """A line, broken at words where it is too long."""
+    yield from [line] if cell_len(line.plain) <= width else _wrapped(line, width)
+
+
+def _wrapped(line: Text, width: int) -> Iterator[Text]:
+    """A line broken at words, its rest set in under it, between the rails of a tree if it is one of its branches."""
+    found = _GUIDES.match(line.plain)
+    guides = found.group() if found else ""
+    inset = guides.translate(_RAILS) + ("" if guides.strip() else "  ")
+    if len(inset) > width - _LEAST_ROOM:
+        inset = "  "
+    for position, (start, end) in enumerate(_breaks(line.plain, width, len(inset))):
+        part = line[start:end]
+        part.rstrip()
+        room = width - cell_len(part.plain)  # a word may fit only where it is set in by less
+        ahead = len(part.plain) - len(part.plain.lstrip())
+        yield part[min(ahead, max(0, -room)) :] if position == 0 else Text.assemble(inset[: max(0, room)], part)
+
+
+def _breaks(text: str, width: int, inset: int) -> Iterator[tuple[int, int]]:
+    """Where the parts of a text begin and end; a word longer than a line keeps it for itself."""
+    start, room = 0, width
+    for word in re.finditer(r"\S+\s*", text):
+        if cell_len(text[start : word.end()].rstrip()) > room and text[start : word.start()].strip():
+            yield start, word.start()
+            start, room = word.start(), width - inset
+    yield start, len(text)
+
+
+def _wrapped_row(row: Sequence[str], column: int, room: int) -> Iterator[list[str]]:
+    """A row with one cell broken at words: what follows stands under it."""
+    words = row[column]
+    for position, (start, end) in enumerate(_breaks(words, room, 0)):
+        cells = list(row) if position == 0 else [""] * len(row)
+        cells[column] = words[start:end].rstrip()
+        yield cells

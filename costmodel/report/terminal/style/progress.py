@@ -1,0 +1,77 @@
+"""How far long work is: count, rate, best so far, time left, on one line that goes away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
+
+from costmodel.explore.search.stream import Sight
+from costmodel.report.terminal.style.formatting import result
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far it is, what of it a rate is told of, and words before and after the rate."""
+
+    done: int
+    total: int
+    counted: int
+    words: str
+    best: str = ""
+
+
+def of_search(sight: Sight, objective: str) -> Mark:
+    """How far a search is."""
+    words = f"{sight.evaluated:,} legal of {sight.candidates:,} plans"
+    best = f"best {result(objective, sight.best.costs[objective], bare=True)}" if sight.best else ""
+    return Mark(sight.candidates, sight.total, sight.evaluated, words, best)
+
+
+BAR, TIME_LEFT = 12, len(" 0:00:00")
+
+
+class Meter:
+    """A line that follows the work, drawn from the first mark on; never wider than the terminal."""
+
+    def __init__(self, screen: Console) -> None:
+        words = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"))
+        columns = (BarColumn(BAR), words, TimeRemainingColumn())
+        self.progress = Progress(*columns, console=screen, transient=True)
+        self.screen = screen
+        self.task = self.progress.add_task("", total=None)
+        self.first: tuple[float, int] | None = None
+
+    def show(self, mark: Mark) -> None:
+        """Where it is now."""
+        now = self.progress.get_time()
+        if self.first is None:
+            self.first = now, mark.counted
+            self.progress.start()
+        words = fitting((mark.words, mark.best, self.rate(mark, now)), self.screen.width - BAR - TIME_LEFT - 2)
+        self.progress.update(self.task, total=mark.total, completed=mark.done, description=words, refresh=True)
+
+    def rate(self, mark: Mark, now: float) -> str:
+        """How many a second since the line is there."""
+        began, before = self.first or (now, 0)
+        return f"{(mark.counted - before) / (now - began):,.0f}/s" if now > began else ""
+
+    def close(self) -> None:
+        """Take the line away."""
+        self.progress.stop()
+
+
+def fitting(parts: Sequence[str], room: int) -> str:
+    """As many parts as there is room for, the first in any case.
+
+    >>> fitting(["1 of 4", "best 812", "3/s"], 20), fitting(["1 of 4", "best 812", "3/s"], 10)
+    ('1 of 4 · best 812', '1 of 4')
+    """
+    words, *others = filter(None, parts)
+    for part in others:
+        words = f"{words} · {part}" if cell_len(words) + cell_len(part) + len(" · ") <= room else words
+    return words

@@ -1,0 +1,84 @@
+"""Answers of sensitivity: a tornado, and which figure of the hardware is the bottleneck."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.documents.keys.overrides import short
+from costmodel.estimate.shared.results import COLUMNS, machine_name
+from costmodel.estimate.training.answer_facts import facts_of, row_facts
+from costmodel.explore.compare.plan_figures import choices
+from costmodel.explore.vary.sensitivity import Knob, Sensitive
+from costmodel.report.machine.json_answer import whole_plan
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.charts import two_sided
+from costmodel.report.terminal.style.formatting import brief_words, result
+from costmodel.report.terminal.style.head import fact_fields, head_of, is_cost, title, with_facts
+from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.theme import DIM, HEAD, styled
+from costmodel.report.terminal.vary.vary import finite, short_path
+
+_KNOBS_SHOWN = 16
+
+
+def sensitivity(found: Sensitive, shown: int = _KNOBS_SHOWN) -> list[Line]:
+    """A tornado, and which figure of the hardware is the bottleneck."""
+    knobs = found.knobs[:shown]
+    widest = max((max(abs(knob.low), abs(knob.high)) for knob in knobs), default=0.0)
+    rows = [_knob(knob, widest) for knob in knobs]
+    names = ("figure", "is", "turned", "down", "", "up")
+    grid = Grid(names, rows, "krrrlr", drop=("is", "turned", ""))
+    best = "" if found.case.scenario.plan else "of the best plan, "
+    lines: list[Line] = [*head_of(found.case, priced=is_cost(found.result)), styled(f"{best}{brief_words(found.plan)}")]
+    lines += [Text(), styled(f"{found.result} {result(found.result, found.value)}", HEAD), grid]
+    if len(found.knobs) > shown:
+        lines.append(styled(f"  {len(found.knobs) - shown} more move it less", DIM))
+    if any(knob.kind == "fitted" for knob in knobs):
+        lines.append(styled("  fit.* were fitted: costmodel calibrate renews them, --set does not reach them", DIM))
+    return [*lines, Text(), *map(styled, bottleneck(found))]
+
+
+def _knob(knob: Knob, widest: float) -> tuple[str, ...]:
+    turned = f"±{knob.spread * 100:.3g} %"
+    sides = (_percent(knob.low), two_sided(knob.low, knob.high, widest), _percent(knob.high))
+    return (_settable(knob), knob.text, turned, *sides)
+
+
+def _settable(knob: Knob) -> str:
+    """The path that --set takes; of what was fitted, what the fit calls it."""
+    return f"fit.{knob.path.partition('.efficiency.')[2]}" if knob.kind == "fitted" else short(knob.path)
+
+
+def _percent(share: float) -> str:
+    if abs(share) < 5e-6:
+        return "0 %"
+    digits = 2 if abs(share) < 0.001 else 1
+    return f"{share * 100:+.{digits}f} %".replace("-", "−")
+
+
+def bottleneck(found: Sensitive) -> list[str]:
+    """What a tenth more of each figure of the hardware would buy, most first."""
+    sign = -1.0 if COLUMNS[found.result].better == "higher" else 1.0
+    gains = sorted(((-sign * knob.high, knob) for knob in found.hardware), key=lambda item: -item[0])
+    said = [f"10 % more {short_path(knob.path)} buys {gain * 100:.2g} %." for gain, knob in gains[:4] if gain > 1e-5]
+    return said or ["No figure of the hardware, a tenth larger, makes it better."]
+
+
+def sensitivity_json(found: Sensitive) -> dict[str, Any]:
+    """The tornado as plain values: shares by which the result changes."""
+    return {
+        **head("costmodel/sensitivity/v1"),
+        "title": title(found.case),
+        "facts": fact_fields(facts_of(found.case)),
+        "result": machine_name(found.result),
+        "value": found.value,
+        "plan": whole_plan(choices(found.plan)),
+        "bottleneck": bottleneck(found),
+        "figures": with_facts(
+            row_facts(facts_of(found.case)),
+            ({**asdict(knob), "low": finite(knob.low), "high": finite(knob.high)} for knob in found.knobs),
+        ),
+    }

@@ -1,0 +1,126 @@
+"""Answers of solve: the values that reach a target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.estimate.shared.results import machine_name
+from costmodel.estimate.training.answer_facts import facts_of, row_facts
+from costmodel.explore.compare.plan_figures import choices
+from costmodel.explore.vary.solve import Reach, Solved
+from costmodel.ground.errors import Fault
+from costmodel.report.machine.json_answer import conflicts, held, whole_plan
+from costmodel.report.terminal.plan.next_commands import command
+from costmodel.report.terminal.plan.plan_lines import searched
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.formatting import brief_words, listed, result, spaced
+from costmodel.report.terminal.style.head import (
+    fact_fields,
+    head_of,
+    is_cost,
+    price_fields,
+    price_lines,
+    price_varies,
+    title,
+    with_facts,
+)
+from costmodel.report.terminal.style.layout import Line, typed
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
+
+
+def solve(found: Solved) -> list[Line]:
+    """The values that reach the target, or that none does and what comes nearest."""
+    goal = found.target
+    wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {result(goal.column, goal.bound)}"
+    now = f" (now {spaced(found.now.text)})" if found.now is not None else ""
+    lines: list[Line] = [*head_of(found.case, [found.path], priced=is_cost(goal.column)), styled(wanted, HEAD)]
+    lines += searched(found.case, [found.path]) if found.best else []
+    counted = f"{found.evaluated:,} value{'' if found.evaluated == 1 else 's'}"
+    if found.stopped:
+        lines.append(styled(f"Stopped after {counted}.", BAD))
+    first, last = map(spaced, found.tried)
+    some = found.how == "scan" and not found.every
+    if found.reaches:
+        lines.append(styled(f"  {found.path} {_reaches(found.reaches)}{', of the values tried' if some else ''}{now}"))
+    elif found.evaluated:
+        where = f"{'tried ' if some else ''}from {first} to {last}"
+        lines.append(styled(f"  No value of {found.path} {where} reaches it{now}.", BAD))
+        if found.nearest is not None:
+            text, point = found.nearest
+            lines.append(styled(f"  nearest   {result(goal.column, point.costs[goal.column])} at {spaced(text)}"))
+    own = price_varies([found.path]) and found.path != "assume.price"
+    if is_cost(goal.column) and own and found.price is not None:
+        lines += price_lines(found.price, "  ")
+    if found.evaluated:
+        tried = f"{counted} tried from {first} to {last}"
+        tried += f", {found.illegal:,} of them no legal plan" if found.illegal else ""
+        lines.append(styled(f"  by {found.how}, {tried}", DIM))
+        lines += _faulty(found.faulty)
+    if found.answer is not None:
+        answer, verb = spaced(found.answer), "search" if found.best else "estimate"
+        if found.best and found.plan is not None:
+            lines.append(styled(f"  at {answer} the best plan is {brief_words(found.plan)}"))
+        settings = {found.path: answer.replace(",", "")}
+        lines += [Text(), typed("Next:", command(found.case, verb, settings=settings))]
+    return lines
+
+
+def _faulty(faults: Mapping[str, Fault]) -> Iterator[Line]:
+    """Values that cannot stand there: of each kind of fault the first, and how many more."""
+    for code in dict.fromkeys(fault.code for fault in faults.values()):
+        first, *others = (text for text, fault in faults.items() if fault.code == code)
+        rest = f" and {len(others):,} more" if others else ""
+        yield styled(f"  {spaced(first)}{rest} cannot be: {code} {faults[first].sentence}", DIM)
+
+
+def _reaches(reaches: Sequence[Reach]) -> str:
+    """Stretches in one line; single values as a list."""
+    single = [spaced(reach.low) for reach in reaches if reach.low == reach.high]
+    others = [_reach(reach) for reach in reaches if reach.low != reach.high]
+    return ", or ".join([*others, *([f"= {listed(single)}"] if single else [])])
+
+
+def _reach(reach: Reach) -> str:
+    low, high = spaced(reach.low), spaced(reach.high)
+    if reach.open_low and reach.open_high:
+        return f"anywhere from {low} to {high}"
+    if reach.open_high:
+        return f"≥ {low}"
+    return f"≤ {high}" if reach.open_low else f"from {low} to {high}"
+
+
+def solve_json(found: Solved) -> dict[str, Any]:
+    """The same as plain values."""
+    nearest = found.nearest
+    return {
+        **head("costmodel/solution/v1"),
+        "title": title(found.case),
+        "facts": fact_fields(facts_of(found.case), [found.path]),
+        "path": found.path,
+        "target": {
+            "name": machine_name(found.target.column),
+            "at_least": found.target.at_least,
+            "bound": found.target.bound,
+        },
+        "now": found.now.text if found.now else None,
+        "answer": found.answer,
+        **({} if found.price is None else price_fields(found.price)),
+        "plan": whole_plan(choices(found.plan)) if found.best and found.plan is not None else None,
+        "ranges": with_facts(
+            row_facts(facts_of(found.case), [found.path]),
+            ({"path": found.path, **asdict(reach)} for reach in found.reaches),
+        ),
+        "nearest": {"value": nearest[0], "reaches": nearest[1].costs[found.target.column]} if nearest else None,
+        "how": found.how,
+        "every": found.every,
+        "illegal": found.illegal,
+        "faults": [{"value": text, "code": it.code, "text": it.sentence} for text, it in found.faulty.items()],
+        "complete": not found.stopped,
+        "evaluated": found.evaluated,
+        "held": held(found.case, [found.path]) if found.best else {},
+        "notes": conflicts(found.case) if found.best else [],
+    }

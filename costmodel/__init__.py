@@ -17,7 +17,7 @@ from costmodel.documents.reader import foreign_readers
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import load
-    from costmodel.estimate.training.predict import predict
+    from costmodel.estimate.evaluate.predict import predict
     from costmodel.explore.api import explain, search
 
 __version__ = "0.1.0"
@@ -25,7 +25,7 @@ __all__ = ["explain", "load", "predict", "search"]
 
 _ROOMS = {
     "load": "costmodel.documents.reader.resolved_scenario",
-    "predict": "costmodel.estimate.training.predict",
+    "predict": "costmodel.estimate.evaluate.predict",
     "search": "costmodel.explore.api",
     "explain": "costmodel.explore.api",
 }

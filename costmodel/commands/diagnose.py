@@ -51,7 +51,7 @@ def diagnose(
     Next: costmodel sensitivity SCENARIO
     """
     from costmodel.documents.reader.resolved_scenario import load
-    from costmodel.estimate.training.predict import predict
+    from costmodel.estimate.evaluate.predict import predict
     from costmodel.explore.diagnose.diagnose import diagnose as explained
     from costmodel.explore.diagnose.measured import measured
     from costmodel.explore.diagnose.prediction import of_evaluation

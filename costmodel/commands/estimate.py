@@ -14,8 +14,8 @@ from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
+    from costmodel.estimate.evaluate.predict import Answer
     from costmodel.estimate.serving.predict_serving import ServingAnswer
-    from costmodel.estimate.training.predict import Answer
 
 # Everything heavy is imported by the command that needs it, so that --help is quick.
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def predicted(case: LoadedScenario) -> Answer:
     """The training scenario's own plan, evaluated."""
     from costmodel.documents.reader.resolved_scenario import training
-    from costmodel.estimate.training.predict import predict
+    from costmodel.estimate.evaluate.predict import predict
 
     return predict(training(case))
 

@@ -117,7 +117,7 @@ def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, lat
 
 def _plan(question: Question) -> Reply:
     """The scenario's plan beside its neighbours."""
-    from costmodel.estimate.training.predict import predict
+    from costmodel.estimate.evaluate.predict import predict
     from costmodel.explore.explain.neighbours import neighbours
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.plan import neighbours as report
@@ -133,7 +133,7 @@ def _plan(question: Question) -> Reply:
 def _figure(question: Question, quantity: str, depth: int) -> Reply:
     """A figure of a scenario's plan, as a tree of equations."""
     from costmodel.documents.reader.resolved_scenario import training
-    from costmodel.estimate.training.predict import predict
+    from costmodel.estimate.evaluate.predict import predict
     from costmodel.explore.api import explain as explain_figure
     from costmodel.explore.explain.explain import quantities
     from costmodel.explore.explain.labels import meaning_of

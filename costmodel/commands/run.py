@@ -22,7 +22,7 @@ def run(scenario: ScenarioArgument, assignments: SetOption = None, verbose: Verb
     """
     from costmodel.documents.reader.override_case import vary
     from costmodel.documents.reader.resolved_scenario import load
-    from costmodel.estimate.training.predict import predict
+    from costmodel.estimate.evaluate.predict import predict
     from costmodel.report.terminal.plan import run as report
 
     case = load(scenario, assignments or ())

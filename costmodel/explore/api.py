@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costmodel.documents.reader.resolved_scenario import Case
-from costmodel.estimate.training.predict import own_plan
+from costmodel.estimate.evaluate.predict import own_plan
 from costmodel.estimate.training.training_inputs import setting_of
 from costmodel.explore.explain.explain import Node
 from costmodel.explore.explain.explain import explain as explain_figure

@@ -11,9 +11,9 @@ from costmodel.documents.reader.resolved_scenario import Case
 from costmodel.documents.text.yaml_tree import COMMAND_LINE
 from costmodel.equations.network.collectives import Operation, algorithm_bandwidth, bus_bandwidth
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
+from costmodel.estimate.evaluate.error_band import residual
 from costmodel.estimate.machine.collective_time import algorithm_times, collective_time, inside_time, send_time
 from costmodel.estimate.machine.process_groups import Group, group
-from costmodel.estimate.training.error_band import residual
 from costmodel.estimate.training.training_inputs import Setting, setting_of
 from costmodel.explore.short_form import Flags, case_of_flags
 from costmodel.ground.errors import Place, fail

@@ -15,7 +15,7 @@ from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import Mapping, copied
-from costmodel.estimate.training.shards import model_parameters
+from costmodel.estimate.model.shards import model_parameters
 from costmodel.exchange.formats import CONFIG, detected
 from costmodel.exchange.imported import Imported, Origin, Value
 from costmodel.exchange.importers.megatron import read_options

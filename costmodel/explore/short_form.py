@@ -21,7 +21,7 @@ from costmodel.documents.reader.resolved_scenario import Case, case_from, scenar
 from costmodel.documents.schemas.default_values import Asked, Assumed
 from costmodel.documents.schemas.hardware import Accelerator, Node
 from costmodel.documents.text.yaml_tree import COMMAND_LINE, Mapping, Text, assigned, copied, key_at
-from costmodel.estimate.training.shards import model_parameters
+from costmodel.estimate.model.shards import model_parameters
 from costmodel.evidence.validate.machines import stand_of
 from costmodel.explore.explain.model_memory import RECIPES
 from costmodel.ground.errors import Place, fail

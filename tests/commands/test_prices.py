@@ -14,8 +14,8 @@ from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import Case, load, load_any
 from costmodel.documents.text.digest import sealed
+from costmodel.estimate.evaluate.predict import predict
 from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.training.predict import predict
 
 NAME = "quickstart"  # on dgx-h100, which has no list price: the scenario states 2.50 USD/GPU/h
 HOUR = 3600.0

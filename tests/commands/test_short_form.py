@@ -14,7 +14,7 @@ from costmodel.documents.keys.schema_paths import key_of
 from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.base import Document
 from costmodel.documents.schemas.scenario import Scenario
-from costmodel.estimate.training.shards import model_parameters
+from costmodel.estimate.model.shards import model_parameters
 from costmodel.explore.short_form import KEYS, Flags, case_of_flags
 
 Faults = Callable[[Any], Any]

@@ -16,7 +16,7 @@ from costmodel.documents.schemas.count_kinds import FromTokens
 from costmodel.documents.schemas.limits import Limits
 from costmodel.documents.schemas.results import RESULTS
 from costmodel.documents.schemas.scenario import Scenario
-from costmodel.estimate.training.predict import predict
+from costmodel.estimate.evaluate.predict import predict
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.parsing import UnitError, parse
 

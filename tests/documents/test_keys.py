@@ -11,7 +11,7 @@ from costmodel.commands import completion
 from costmodel.documents.keys.key_list import all_keys, keys_of, values_of
 from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.resolved_scenario import load
-from costmodel.estimate.training.predict import predict
+from costmodel.estimate.evaluate.predict import predict
 
 KEYS = {key.path: key for key in all_keys()}
 

@@ -15,7 +15,7 @@ from costmodel.equations.layers.parameters import (
     norm_parameters,
     table_parameters,
 )
-from costmodel.estimate.training.shards import model_active_parameters, model_parameters, shard
+from costmodel.estimate.model.shards import model_active_parameters, model_parameters, shard
 
 MODELS: dict[str, Model] = {name: read("model", name) for name in names("model")}
 EXACT = [name for name, model in MODELS.items() if model.published and model.published.exact]

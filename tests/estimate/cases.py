@@ -15,7 +15,7 @@ from costmodel.documents.reader.resolved_scenario import Case, case_of
 from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.stack import Stack
-from costmodel.estimate.training.predict import Answer, answer
+from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.training.training_inputs import Setting, setting_of
 
 FASTEST = 1e300

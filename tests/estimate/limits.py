@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.evaluate.evaluate_plans import evaluate
+from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
-from costmodel.estimate.training.evaluate_plans import evaluate
 from costmodel.estimate.training.parallelism.pipeline.pipeline_ranks import whole_time
-from costmodel.estimate.training.predict import plan_block
 from costmodel.estimate.training.training_inputs import Setting
 from estimate.cases import one
 

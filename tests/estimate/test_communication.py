@@ -9,9 +9,9 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import Group, Transfer, ends_of, group, groups
-from costmodel.estimate.training.predict import plan_block
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.choices import Order
 from estimate.cases import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.estimate.training.predict import plan_block
+from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.explore.search.search import search
 from costmodel.explore.search.search_space import grids
 from costmodel.report.terminal.search.ranking import table

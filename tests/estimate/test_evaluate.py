@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from costmodel.estimate.evaluate.error_band import banded
+from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
 from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS, OF_STEP, machine_name, number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
-from costmodel.estimate.training.error_band import banded
-from costmodel.estimate.training.evaluate_plans import evaluate
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.equation import trace

@@ -6,7 +6,7 @@ import pytest
 
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import load
-from costmodel.estimate.training.predict import answer, own_plan
+from costmodel.estimate.evaluate.predict import answer, own_plan
 from costmodel.estimate.training.training_inputs import setting_of
 from costmodel.ground.errors import CostModelError
 

@@ -10,8 +10,8 @@ from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import case_of
 from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.scenario import Scenario
+from costmodel.estimate.evaluate.predict import answer
 from costmodel.estimate.shared.results import OF_STEP
-from costmodel.estimate.training.predict import answer
 from costmodel.estimate.training.training_inputs import setting_of
 from costmodel.ground.errors import CostModelError
 from estimate.cases import TRAINING_STACKS

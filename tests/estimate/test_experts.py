@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from costmodel.equations.network.collectives import wire_bytes
+from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.model.attention import Matmul
+from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
-from costmodel.estimate.training.evaluate_plans import evaluate
 from costmodel.estimate.training.parallelism.expert.expert_time import expert_pass
 from costmodel.estimate.training.parallelism.expert.expert_traffic import _reached, expert_groups
 from costmodel.estimate.training.recompute.recomputed_work import again_of
-from costmodel.estimate.training.shards import shard
 from costmodel.estimate.training.time.layer_kernels import multiplied
 from costmodel.estimate.training.time.layer_time import layer_work
 from costmodel.estimate.training.training_inputs import Setting

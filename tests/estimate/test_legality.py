@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.evaluate.evaluate_plans import evaluate
+from costmodel.estimate.evaluate.predict import predict
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS, OF_A_SEARCH, legal, refusals
-from costmodel.estimate.training.evaluate_plans import evaluate
-from costmodel.estimate.training.predict import predict
 from costmodel.explore.search.search import search
 from estimate.cases import TRAINING_STACKS, ask, costs, machine, mixed, model, one, setting
 

@@ -9,9 +9,9 @@ import pytest
 
 from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.model import Model
-from costmodel.estimate.training.evaluate_plans import FITS, TIGHT, verdict
+from costmodel.estimate.evaluate.evaluate_plans import FITS, TIGHT, verdict
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, OF_BACKWARD, RESERVED
-from costmodel.estimate.training.predict import Answer
 from estimate.cases import ask, line, machine, mixed, model, one, setting, written_out
 
 GIB = 2.0**30

@@ -13,8 +13,8 @@ from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import Case, load
 from costmodel.documents.schemas.hardware import Fabric, Node
 from costmodel.equations.network.topology import domain_in_use, interfaces_in_use
+from costmodel.estimate.evaluate.predict import predict
 from costmodel.estimate.machine.node_in_use import domain_of, interface_rate
-from costmodel.estimate.training.predict import predict
 from costmodel.estimate.training.training_inputs import setting_of
 from estimate.cases import ask, document, line, model, one, setting
 

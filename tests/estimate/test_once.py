@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.evaluate.evaluate_plans import evaluate
+from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.machine.process_groups import groups
 from costmodel.estimate.shared import plan_batch as blocks
 from costmodel.estimate.shared.plan_batch import Structure, one_row
-from costmodel.estimate.training.evaluate_plans import evaluate
-from costmodel.estimate.training.predict import plan_block
 from costmodel.estimate.training.training_inputs import setting_of
 from costmodel.ground.equation import trace
 from estimate.cases import mixed, model, setting

@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 import pytest
 
 from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.evaluate.predict import structure_of, written
 from costmodel.estimate.shared.plan_batch import SIZES, Structure
-from costmodel.estimate.training.predict import structure_of, written
 from costmodel.explore.search.search_space import grids
 from estimate.cases import model, setting
 

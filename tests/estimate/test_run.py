@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.evaluate.evaluate_plans import lacking
+from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.run.whole_run import shares, spares_wanted
-from costmodel.estimate.training.evaluate_plans import lacking
-from costmodel.estimate.training.predict import Answer, predict
 from costmodel.ground.errors import CostModelError
 
 NAME = "llama-3-70b-512"

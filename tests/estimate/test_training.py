@@ -12,9 +12,9 @@ import pytest
 
 from costmodel.documents.reader.library import read
 from costmodel.equations.kernels.throttling import part_slowdown
-from costmodel.estimate.training.evaluate_plans import evaluate
-from costmodel.estimate.training.predict import Answer, answer
-from costmodel.estimate.training.shards import matmuls, shard
+from costmodel.estimate.evaluate.evaluate_plans import evaluate
+from costmodel.estimate.evaluate.predict import Answer, answer
+from costmodel.estimate.model.shards import matmuls, shard
 from costmodel.estimate.training.time.layer_kernels import linear
 from costmodel.estimate.training.training_inputs import Setting, setting_of
 from costmodel.explore.search.plan_batches import legal_blocks

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from costmodel.equations.layers.lora import packed_bytes
+from costmodel.estimate.model.shards import model_parameters, shard
 from costmodel.estimate.training.lora import adapters, thin, trained_in
-from costmodel.estimate.training.shards import model_parameters, shard
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.report.terminal.search.choices import tuning_notes
 from costmodel.report.terminal.style.head import head_of

@@ -12,11 +12,11 @@ import pytest
 from costmodel.documents.reader.library import find
 from costmodel.documents.schemas.tuning import adaptable
 from costmodel.equations.network.collectives import wire_bytes
+from costmodel.estimate.evaluate.evaluate_plans import evaluate
+from costmodel.estimate.evaluate.predict import Answer
+from costmodel.estimate.model.shards import counted_kinds, shard
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
-from costmodel.estimate.training.evaluate_plans import evaluate
 from costmodel.estimate.training.lora import adapters, between, routed_adapters, trained_in, trained_in_experts
-from costmodel.estimate.training.predict import Answer
-from costmodel.estimate.training.shards import counted_kinds, shard
 from costmodel.estimate.training.time.layer_kernels import layer_pass, stream
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.errors import CostModelError

@@ -9,7 +9,7 @@ import pytest
 from verify.make import reference
 
 from costmodel.documents.reader.library import read as shipped
-from costmodel.estimate.training.shards import model_active_parameters
+from costmodel.estimate.model.shards import model_active_parameters
 from costmodel.exchange.imported import Imported
 
 from .published import FILE, configs, faults, model, parameters, read, shape

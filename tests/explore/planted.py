@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from costmodel.documents.reader.resolved_scenario import Case, load
 from costmodel.documents.schemas.plan import Plan
-from costmodel.estimate.training.predict import Answer, answer, written
+from costmodel.estimate.evaluate.predict import Answer, answer, written
 from costmodel.estimate.training.training_inputs import setting_of
 from costmodel.explore.diagnose.causes import Cause, causes
 from costmodel.explore.diagnose.diagnose import Diagnosis, _value, diagnose

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.shared.plan_batch import SIZES, Block, one_row
 from costmodel.estimate.training.constraints.plan_constraints import Mask
-from costmodel.estimate.training.evaluate_plans import evaluate
 from costmodel.estimate.training.training_inputs import Setting, setting_of
 from costmodel.explore.search import plan_batches
 from costmodel.explore.search.search import search

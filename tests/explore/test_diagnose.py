@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.resolved_scenario import load
-from costmodel.estimate.training.predict import predict
+from costmodel.estimate.evaluate.predict import predict
 from costmodel.explore.diagnose.causes import causes
 from costmodel.explore.diagnose.diagnose import diagnose
 from costmodel.explore.diagnose.measured import TERMS, Measured

@@ -14,10 +14,10 @@ from estimate.cases import costs, mixed, setting
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.evaluate.evaluate_plans import Evaluation
+from costmodel.estimate.evaluate.predict import Answer, answer, own_plan
 from costmodel.estimate.shared.results import COLUMNS, number
-from costmodel.estimate.training.evaluate_plans import Evaluation
 from costmodel.estimate.training.memory.breakdown import LINES, STAGES
-from costmodel.estimate.training.predict import Answer, answer, own_plan
 from costmodel.estimate.training.training_inputs import Setting, setting_of
 from costmodel.explore.explain.explain import Node, explain, quantities, told, traced
 from costmodel.ground.errors import CostModelError

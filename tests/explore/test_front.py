@@ -9,11 +9,11 @@ import pytest
 from estimate.cases import case
 
 from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.estimate.evaluate.evaluate_plans import evaluate
+from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS, machine_name
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS
-from costmodel.estimate.training.evaluate_plans import evaluate
-from costmodel.estimate.training.limit_checks import unacceptable
 from costmodel.explore.search import rank
 from costmodel.explore.search.rank import Ranked, axes, sign
 from costmodel.explore.search.refusals import examples

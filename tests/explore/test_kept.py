@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.resolved_scenario import load
-from costmodel.estimate.training.predict import answer
+from costmodel.estimate.evaluate.predict import answer
 from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.search import Found, search
 from costmodel.explore.search.stream import How, Sight

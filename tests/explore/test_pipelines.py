@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.resolved_scenario import load
-from costmodel.estimate.training.predict import predict
+from costmodel.estimate.evaluate.predict import predict
 from costmodel.explore.explain.pipelines import SCHEDULES, Pipelines, named, pipelines
 from costmodel.explore.explain.timeline import events
 from costmodel.ground.errors import CostModelError

@@ -12,7 +12,7 @@ import pytest
 from estimate.cases import document, model
 
 from costmodel.documents.reader.resolved_scenario import Case, load
-from costmodel.estimate.training.predict import Answer, predict
+from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.explore.explain.fixes import remedies
 from costmodel.explore.search.changes import Remedy
 from costmodel.explore.search.search import search

@@ -18,11 +18,11 @@ from ruamel.yaml import YAML
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import Case, load
 from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.evaluate.evaluate_plans import evaluate
+from costmodel.estimate.evaluate.predict import Answer, answer, predict
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS
-from costmodel.estimate.training.evaluate_plans import evaluate
-from costmodel.estimate.training.predict import Answer, answer, predict
 from costmodel.estimate.training.training_inputs import setting_of
 from costmodel.explore.compare.compare import advantage
 from costmodel.explore.compare.select_plan import plan_of

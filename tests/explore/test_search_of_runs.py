@@ -9,8 +9,8 @@ import pytest
 
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.documents.schemas.plan import Plan
-from costmodel.estimate.training.predict import answer
-from costmodel.estimate.training.predict import written as written_structure
+from costmodel.estimate.evaluate.predict import answer
+from costmodel.estimate.evaluate.predict import written as written_structure
 from costmodel.explore.search.search import search
 from costmodel.ground.errors import CostModelError
 

@@ -22,8 +22,8 @@ from costmodel.documents.reader.cached_reader import Shelf
 from costmodel.documents.reader.library import FOLDERS, efficiency_of, find, names, read
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.documents.schemas.prior import Belief
+from costmodel.estimate.evaluate.predict import answer, own_plan
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.predict import answer, own_plan
 from costmodel.estimate.training.training_inputs import setting_of
 from costmodel.evidence.calibrate.default_efficiency import beginning, changed
 from costmodel.evidence.calibrate.fit_from_runs import _untold, step_fit

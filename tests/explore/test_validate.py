@@ -12,7 +12,7 @@ import pytest
 
 from costmodel.documents.reader.cached_reader import Shelf
 from costmodel.documents.reader.library import names, read
-from costmodel.estimate.training.shards import model_parameters
+from costmodel.estimate.model.shards import model_parameters
 from costmodel.evidence.validate.imputation import RULES
 from costmodel.evidence.validate.launch_defaults import launch_says
 from costmodel.evidence.validate.outcomes import FITS, measured, total_of

@@ -14,8 +14,8 @@ from estimate.cases import document, model
 from estimate.test_legality import CASES
 
 from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.estimate.training.predict import Answer, predict
 from costmodel.explore.explain.fixes import remedies
 from costmodel.report.terminal.search.refusals import reason
 

@@ -22,8 +22,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.evaluate import evaluate_plans as evaluation
 from costmodel.estimate.shared.plan_batch import SIZES, Block
-from costmodel.estimate.training import evaluate_plans as evaluation
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.explore.search import accumulator as searching
 from costmodel.explore.search import stream as streaming

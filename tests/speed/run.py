@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from costmodel.documents.reader.resolved_scenario import Case, load
-from costmodel.estimate.training.predict import predict
+from costmodel.estimate.evaluate.predict import predict
 from costmodel.explore.search.search import search
 from costmodel.report.terminal.plan import estimate, run
 from costmodel.report.terminal.style.layout import laid

@@ -15,9 +15,9 @@ from costmodel.equations.network.collectives import wire_bytes
 from costmodel.equations.parallelism.pipeline import in_flight, pipeline_time
 from costmodel.equations.parallelism.pipeline_in_flight import live_micro_batches
 from costmodel.equations.parallelism.pipeline_schedules import later_schedule_time, zero_bubble_idle
+from costmodel.estimate.model.shards import model_active_parameters, model_parameters, shard
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.training.memory.breakdown import whole_activations
-from costmodel.estimate.training.shards import model_active_parameters, model_parameters, shard
 from costmodel.ground.choices import LaterSchedule
 
 from .make import reference

@@ -21,8 +21,6 @@ from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.shared.memoize import once
 from costmodel.estimate.shared.plan_batch import Block, Structure, alone
 from costmodel.estimate.shared.time_breakdown import largest
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import weight_copies
-from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.equation import Number, term
 
 
@@ -94,7 +92,7 @@ def group(setting: Machine, name: str, ranks: Number, stride: Number) -> Group:
         return _laid(setting, name, ranks, stride, group_place(extent, stride, setting.domain), extent)
 
 
-def ends_of(setting: Setting, pp: Group) -> Group:
+def ends_of(setting: Machine, pp: Group) -> Group:
     """The first and the last of each group of a pipeline, which share the embedding."""
     with term("embedding group"):
         ranks = np.where(pp.ranks > 1, 2.0, 1.0)
@@ -156,23 +154,13 @@ def strides(block: Block) -> dict[str, Number]:
     return placed
 
 
-def mirrored(setting: Setting, block: Block, holders: Group) -> Group:
-    """Those who hold the same weights: where a pipeline runs both ways, the ranks of the mirrored stage as well."""
-    if weight_copies(block.structure.schedule) == 1:
-        return holders
-    with term("mirrored stages"):
-        apart = divided(repeated(block.pp, strides(block)["pp"]), 2.0)
-        pair = group(setting, "mirrored", np.where(block.pp > 1, 2.0, 1.0), apart)
-    return joined(setting, holders.name, holders, pair)
-
-
-def context_group(setting: Setting, block: Block) -> Group:
+def context_group(setting: Machine, block: Block) -> Group:
     """The ranks that share each sequence."""
     return group(setting, "cp", block.cp, strides(block)["cp"])
 
 
 @once("order")
-def groups(setting: Setting, block: Block) -> Groups:
+def groups(setting: Machine, block: Block) -> Groups:
     """Groups placed on the topology innermost first, as the plan's order says; shards lie inside their replicas."""
     lie = strides(block)
     with term("placement"):

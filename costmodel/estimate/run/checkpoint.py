@@ -13,10 +13,10 @@ from costmodel.equations.run.failures.checkpoint_transfer import (
     checkpoint_write_time,
     checkpoint_writers,
 )
+from costmodel.estimate.model.shards import counted_kinds, model_parameters, shard
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.run_inputs import RunInputs
 from costmodel.estimate.training.lora import trained_in, trained_in_experts
-from costmodel.estimate.training.shards import counted_kinds, model_parameters, shard
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.equation import Number, known_as, term
 

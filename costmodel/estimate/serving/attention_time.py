@@ -10,10 +10,10 @@ from costmodel.equations.serving.memory.kv_cache import attention_cache_bytes
 from costmodel.equations.serving.step.decode_step import absorbed_attention_flop
 from costmodel.equations.serving.step.prefill import appended_attention_flop
 from costmodel.estimate.model.attention import Mixer, core_flop
+from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.serving.kv_cache import layer_cache
 from costmodel.estimate.serving.plan_columns import Layout
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.training.shards import Shard
 from costmodel.ground.equation import Number, term
 
 

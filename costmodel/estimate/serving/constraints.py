@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.equations.parallelism.counts import padded_vocab, repeated
+from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.plan_columns import Layout
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.masks import leaves_rest
-from costmodel.estimate.training.parallelism.pipeline.layer_split import layer_count
 
 Mask = NDArray[np.bool_]
 

@@ -21,11 +21,10 @@ from costmodel.equations.serving.memory.memory_budget import (
     worst_concurrency,
 )
 from costmodel.equations.serving.step.quantised_weights import mixed_weight_bytes
+from costmodel.estimate.model.shards import layer_count, matmuls, shard
 from costmodel.estimate.serving.kv_cache import admitted_cache, sequence_cache, token_cache
 from costmodel.estimate.serving.plan_columns import Layout
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.training.parallelism.pipeline.layer_split import layer_count
-from costmodel.estimate.training.shards import matmuls, shard
 from costmodel.ground.equation import Number, term
 
 

@@ -21,13 +21,13 @@ from costmodel.estimate.machine.collective_time import collective_time, send_tim
 from costmodel.estimate.machine.links import link_of
 from costmodel.estimate.machine.process_groups import Group, group
 from costmodel.estimate.model.attention import Matmul, mixer_traffic
+from costmodel.estimate.model.shards import Shard, additions, matmuls, shard
 from costmodel.estimate.serving.attention_time import decode_attention, prompt_attention
 from costmodel.estimate.serving.engine_memory import vocab_rows
 from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer
 from costmodel.estimate.serving.plan_columns import Layout
 from costmodel.estimate.serving.quantised_products import product
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.training.shards import Shard, additions, matmuls, shard
 from costmodel.ground.equation import Number, known_as, term
 
 

@@ -33,8 +33,8 @@ from costmodel.estimate.serving.plan_columns import SIZES, Layout
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
 from costmodel.estimate.serving.step_table import StepTable, step_table
+from costmodel.estimate.shared.limits import Limit, written
 from costmodel.estimate.shared.results import Costs
-from costmodel.estimate.training.limit_checks import Limit, written
 from costmodel.ground.equation import Number, term, untraced
 
 

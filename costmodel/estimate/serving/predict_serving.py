@@ -19,8 +19,8 @@ from costmodel.estimate.serving.load import COMPUTE_BOUND
 from costmodel.estimate.serving.plan_columns import Layout
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.shared.assumptions import Assumed
+from costmodel.estimate.shared.limits import written
 from costmodel.estimate.shared.results import Costs
-from costmodel.estimate.training.limit_checks import written
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
 

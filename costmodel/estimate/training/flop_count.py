@@ -17,14 +17,13 @@ from costmodel.equations.parallelism.counts import divided, padded_vocab, repeat
 from costmodel.equations.run.economics import tokens_per_step
 from costmodel.estimate.model.attention import core_flop, mixer
 from costmodel.estimate.model.routed_experts import expert_flop, expert_matmuls
+from costmodel.estimate.model.shards import counted_kinds, layer_count, matmuls, model_active_parameters, shard
 from costmodel.estimate.shared.memoize import RECOMPUTE, SPLIT, once
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.time_breakdown import summed
 from costmodel.estimate.training.lora import ROUTED, thin_flop, useful_flop
-from costmodel.estimate.training.parallelism.pipeline.layer_split import layer_count
 from costmodel.estimate.training.recompute.recomputed_work import again_of, dropped
 from costmodel.estimate.training.recompute.savings import reached_of_all
-from costmodel.estimate.training.shards import counted_kinds, matmuls, model_active_parameters, shard
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.equation import Number, term
 

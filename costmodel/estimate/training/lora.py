@@ -15,11 +15,12 @@ from costmodel.equations.parallelism.recompute import activation_output_bytes, n
 from costmodel.equations.run.economics import share, tokens_per_step
 from costmodel.estimate.model.attention import Matmul
 from costmodel.estimate.model.routed_experts import Routed
+from costmodel.estimate.model.shards import Shard, additions, counted_kinds, matmuls, shard
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import largest
 from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import weight_copies
-from costmodel.estimate.training.shards import Shard, StageParameters, additions, counted_kinds, matmuls, shard
+from costmodel.estimate.training.stage_parameters import StageParameters
 from costmodel.estimate.training.training_inputs import NF4, Setting
 from costmodel.ground.choices import Module
 from costmodel.ground.equation import Number, term

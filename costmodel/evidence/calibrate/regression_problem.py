@@ -13,10 +13,10 @@ from costmodel.documents.reader.cached_reader import Shelf
 from costmodel.documents.reader.resolved_scenario import Case
 from costmodel.documents.schemas.prior import Belief
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
+from costmodel.estimate.evaluate.error_band import time_spread
+from costmodel.estimate.evaluate.evaluate_plans import evaluate
+from costmodel.estimate.evaluate.predict import own_plan, plan_block
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.error_band import time_spread
-from costmodel.estimate.training.evaluate_plans import evaluate
-from costmodel.estimate.training.predict import own_plan, plan_block
 from costmodel.estimate.training.time.step import TrainingStep
 from costmodel.estimate.training.training_inputs import Setting, setting_of
 from costmodel.evidence.calibrate.priors import off_scale, on_scale, uses, with_values

@@ -10,10 +10,10 @@ from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.documents.schemas.hardware import Node
 from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.estimate.evaluate.predict import own_plan, plan_block
+from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.shared.time_breakdown import Both
-from costmodel.estimate.training.predict import own_plan, plan_block
-from costmodel.estimate.training.shards import shard
 from costmodel.estimate.training.time.layer_kernels import layer_pass
 from costmodel.estimate.training.training_inputs import setting_of
 from costmodel.ground.errors import CostModelError

@@ -9,7 +9,7 @@ from costmodel.documents.reader.cached_reader import Shelf
 from costmodel.documents.schemas.model import Layers
 from costmodel.documents.schemas.stack import ExpertKernels, Stack
 from costmodel.equations.parallelism.counts import repeated
-from costmodel.estimate.training.parallelism.pipeline.layer_split import layer_count
+from costmodel.estimate.model.shards import layer_count
 from costmodel.evidence.validate.imputation import Filling
 from costmodel.evidence.validate.known_models import known_model, with_experts
 from costmodel.evidence.validate.layouts import Layout

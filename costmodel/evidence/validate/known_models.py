@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.documents.reader.cached_reader import Shelf
 from costmodel.documents.reader.hub_names import squeezed
 from costmodel.documents.schemas.model import Layers, Model
-from costmodel.estimate.training.parallelism.pipeline.layer_split import layer_count
+from costmodel.estimate.model.shards import layer_count
 from costmodel.evidence.validate.imputation import Filling
 from costmodel.exchange.tables.csv_cells import Row
 

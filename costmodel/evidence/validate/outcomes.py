@@ -10,11 +10,11 @@ from typing import Literal
 from costmodel.documents.schemas.scenario import FlopConvention
 from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.run.economics import run_time, tokens_per_step, work_time
+from costmodel.estimate.evaluate.error_band import memory_band
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.error_band import memory_band
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
-from costmodel.estimate.training.predict import Answer
 from costmodel.evidence.validate.recompute_cells import told
 from costmodel.evidence.validate.rows import Modelled
 from costmodel.evidence.validate.skip_reasons import Refused

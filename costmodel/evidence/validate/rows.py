@@ -14,8 +14,8 @@ from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.stack import Stack
 from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.estimate.evaluate.predict import Answer, answer, own_plan
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, LOOPED
-from costmodel.estimate.training.predict import Answer, answer, own_plan
 from costmodel.estimate.training.training_inputs import setting_of
 from costmodel.evidence.validate.expert_cells import expert_assumptions, expert_degrees, expert_layers, has_experts
 from costmodel.evidence.validate.imputation import USUAL_TOKENS, Filling

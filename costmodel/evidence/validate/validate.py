@@ -14,7 +14,7 @@ from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import Case, cases
 from costmodel.documents.schemas.measurement import Measured
 from costmodel.equations.run.economics import share
-from costmodel.estimate.training.predict import Answer, predict
+from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.evidence.validate.outcomes import (
     FITS,
     TOTALS,

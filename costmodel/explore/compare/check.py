@@ -12,9 +12,9 @@ import costmodel
 from costmodel.documents.reader.folders import SUFFIXES
 from costmodel.documents.reader.resolved_scenario import Case, load
 from costmodel.documents.schemas.baseline import Baseline, Entry, Mark
+from costmodel.estimate.evaluate.predict import Answer
+from costmodel.estimate.shared.limits import Limit, written
 from costmodel.estimate.shared.results import COLUMNS, machine_name
-from costmodel.estimate.training.limit_checks import Limit, written
-from costmodel.estimate.training.predict import Answer
 from costmodel.explore.compare.compare import Input, Moved, moved, named_documents
 from costmodel.explore.compare.plan_figures import beneath, choices, figures, higher_is_better, marks
 from costmodel.explore.compare.select_plan import answered

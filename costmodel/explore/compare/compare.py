@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.results import machine_name
-from costmodel.estimate.training.answer_facts import Facts, facts_of
-from costmodel.estimate.training.predict import Answer
 from costmodel.explore.compare.input_paths import Value, leaves
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, choices, figures
 from costmodel.explore.search.search import Found

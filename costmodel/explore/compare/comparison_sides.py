@@ -8,7 +8,7 @@ from typing import Any
 
 from costmodel.documents.reader.resolved_scenario import Case, load
 from costmodel.documents.schemas.plan import Plan
-from costmodel.estimate.training.answer_facts import Facts, facts_of
+from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
 from costmodel.explore.compare.compare import Side, side
 from costmodel.explore.compare.input_paths import Value, leaves
 from costmodel.explore.compare.plan_figures import MEMORY, NAMES, TRAFFIC

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from costmodel.documents.schemas.baseline import Mark
+from costmodel.estimate.evaluate.evaluate_plans import evaluate
+from costmodel.estimate.evaluate.predict import Answer, written
 from costmodel.estimate.shared.plan_batch import SIZES, Block
 from costmodel.estimate.shared.results import COLUMNS, machine_name, number
-from costmodel.estimate.training.evaluate_plans import evaluate
-from costmodel.estimate.training.predict import Answer, written
 from costmodel.ground.equation import Origin, Step, trace
 
 MEMORY, TRAFFIC = "memory.", "comm."

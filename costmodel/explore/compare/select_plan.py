@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from costmodel.documents.reader.resolved_scenario import Case
 from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.text.yaml_tree import COMMAND_LINE
+from costmodel.estimate.evaluate.predict import Answer, answer, predict, written
 from costmodel.estimate.shared.plan_batch import SIZES
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.predict import Answer, answer, predict, written
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import not_to_vary, search
 from costmodel.ground.errors import Place, fail

@@ -8,9 +8,9 @@ from typing import Literal
 
 from costmodel.documents.reader.library import read
 from costmodel.equations.run.uncertainty import combined_error, end_spread
+from costmodel.estimate.evaluate.error_band import residual
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.error_band import residual
-from costmodel.estimate.training.predict import Answer
 from costmodel.explore.diagnose.prediction import Prediction
 
 # How a figure makes a step longer: as it grows, as it falls, as a share that falls to nothing, or as time beside.

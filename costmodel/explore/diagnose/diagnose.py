@@ -10,7 +10,7 @@ from costmodel.documents.reader.resolved_scenario import Case
 from costmodel.documents.schemas.plan import Plan
 from costmodel.equations.run.diagnosis import cause_distance, implied_slowdown
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
-from costmodel.estimate.training.predict import Answer
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.explore.diagnose.causes import Cause, causes
 from costmodel.explore.diagnose.measured import Measured
 from costmodel.explore.diagnose.prediction import Prediction, with_figure

@@ -9,8 +9,8 @@ from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import COMMAND_LINE
 from costmodel.equations.run.economics import tokens_per_step, work_time
+from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.time.step import EXPOSED
 from costmodel.estimate.training.training_inputs import Setting

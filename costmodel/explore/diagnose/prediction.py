@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from costmodel.documents.reader.resolved_scenario import Case
 from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate
+from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate
-from costmodel.estimate.training.predict import plan_block
 from costmodel.estimate.training.time.step import EXPOSED
 from costmodel.estimate.training.training_inputs import Setting, setting_of
 from costmodel.explore.compare.input_paths import changed

@@ -13,12 +13,12 @@ from costmodel.documents.reader.library import Provenance, provenance
 from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.results import Result
 from costmodel.equations.parallelism.counts import data_parallel_degree
+from costmodel.estimate.evaluate.error_band import banded
+from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate, lacking
+from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.shared.plan_batch import SIZES, Block
 from costmodel.estimate.shared.results import COLUMNS, number
-from costmodel.estimate.training.error_band import banded
-from costmodel.estimate.training.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate, lacking
 from costmodel.estimate.training.memory.breakdown import LINES
-from costmodel.estimate.training.predict import plan_block
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.equation import Combined, Equation, Leaf, Named, Origin, Step, leaf, origin_of, trace
 from costmodel.ground.errors import Place, fail

@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, get_args
 
+from costmodel.estimate.evaluate.predict import Answer
+from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import SIZES
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.parallelism.pipeline.layer_split import layer_count
-from costmodel.estimate.training.predict import Answer
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.choices import ContextParallel, Recompute, Schedule, Split, Zero
 

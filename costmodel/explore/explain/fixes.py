@@ -14,10 +14,10 @@ from costmodel.documents.keys.paths import changed
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import Case
 from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.evaluate.evaluate_plans import evaluate
+from costmodel.estimate.evaluate.limit_checks import unacceptable
+from costmodel.estimate.evaluate.predict import Answer, plan_block
 from costmodel.estimate.training.constraints.plan_constraints import refusals
-from costmodel.estimate.training.evaluate_plans import evaluate
-from costmodel.estimate.training.limit_checks import unacceptable
-from costmodel.estimate.training.predict import Answer, plan_block
 from costmodel.estimate.training.training_inputs import Setting, setting_of
 from costmodel.explore.explain.fix_values import LAYOUT, OF_RUN, OTHERS, paths, values
 from costmodel.explore.explain.host_figures import host_figures

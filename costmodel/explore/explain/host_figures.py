@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.schemas.hardware import Node
-from costmodel.estimate.training.predict import Answer
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import show
 

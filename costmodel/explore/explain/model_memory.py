@@ -12,7 +12,7 @@ from costmodel.documents.reader.library import Reader, is_path, names, said_firs
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.files import file_text
 from costmodel.equations.memory.states import gradient_bytes, optimizer_bytes, weight_bytes
-from costmodel.estimate.training.shards import model_active_parameters, model_parameters
+from costmodel.estimate.model.shards import model_active_parameters, model_parameters
 from costmodel.ground.choices import Zero
 from costmodel.ground.equation import Number
 

@@ -9,9 +9,9 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
+from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.shared.plan_batch import SIZES
-from costmodel.estimate.training.evaluate_plans import TERM_COLUMNS
-from costmodel.estimate.training.predict import Answer, answer
 from costmodel.ground.choices import Recompute, Zero
 from costmodel.ground.errors import CostModelError
 

@@ -9,12 +9,12 @@ from typing import get_args
 
 from costmodel.documents.reader.resolved_scenario import Case
 from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.evaluate.evaluate_plans import evaluate
+from costmodel.estimate.evaluate.predict import Answer, answer, own_plan, plan_block
+from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
-from costmodel.estimate.training.evaluate_plans import evaluate
-from costmodel.estimate.training.parallelism.pipeline.layer_split import layer_count
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, LOOPED, live
-from costmodel.estimate.training.predict import Answer, answer, own_plan, plan_block
 from costmodel.estimate.training.training_inputs import Setting, setting_of
 from costmodel.explore.explain.timeline import Pass, Pipeline
 from costmodel.explore.search.search_space import chunk_counts

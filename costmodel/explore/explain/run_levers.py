@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.run.whole_run import Whole, whole_run
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.shared.run_inputs import RunInputs
-from costmodel.estimate.training.predict import Answer
 from costmodel.ground.units import show, show_time
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from costmodel.estimate.evaluate.evaluate_plans import evaluate
+from costmodel.estimate.evaluate.limit_checks import TOO_LARGE, unacceptable
 from costmodel.estimate.shared.masks import Mask
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import Costs
-from costmodel.estimate.training.evaluate_plans import evaluate
-from costmodel.estimate.training.limit_checks import TOO_LARGE, unacceptable
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.explore.search.plan_batches import legal_blocks
 from costmodel.explore.search.rank import Axes, Front, Ranked, Top

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from costmodel.estimate.evaluate.error_band import banded
+from costmodel.estimate.evaluate.evaluate_plans import evaluate, over_peak
 from costmodel.estimate.shared.plan_batch import SIZES, Block
 from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS
 from costmodel.estimate.training.constraints.plan_constraints import remarks
-from costmodel.estimate.training.error_band import banded
-from costmodel.estimate.training.evaluate_plans import evaluate, over_peak
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.explore.search.rank import Ranked
 

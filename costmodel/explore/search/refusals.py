@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from costmodel.estimate.evaluate.evaluate_plans import evaluate
+from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS
-from costmodel.estimate.training.evaluate_plans import evaluate
-from costmodel.estimate.training.limit_checks import unacceptable
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.explore.search.search import NO_PRECISION, Found
 from costmodel.explore.search.search_space import candidates, grids

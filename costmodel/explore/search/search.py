@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import Case
 from costmodel.documents.text.yaml_tree import COMMAND_LINE
+from costmodel.estimate.evaluate.evaluate_plans import lacking
+from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.plan_batch import SIZES
-from costmodel.estimate.training.evaluate_plans import lacking
-from costmodel.estimate.training.predict import Answer, answer
 from costmodel.estimate.training.training_inputs import Setting, setting_of
 from costmodel.explore.search.accumulator import Tally, Wanted
 from costmodel.explore.search.bands import with_bands

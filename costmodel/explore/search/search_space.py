@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from costmodel.documents.schemas.plan import Space
 from costmodel.equations.parallelism.counts import data_parallel_degree
+from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
 from costmodel.estimate.shared.plan_batch import Split as Named
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS, legal
-from costmodel.estimate.training.parallelism.pipeline.layer_split import layer_count
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import LOOPED, chunks_fit
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.choices import ContextParallel, Method, Module, Offloaded, Order, Recompute, Schedule, Where

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from costmodel.estimate.training.answer_facts import facts_of, row_facts
+from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.explore.search.accumulator import Tally, Wanted, stretch
 from costmodel.explore.search.engine import WAIT, Engine, Stopped, engine, shared_out

@@ -10,7 +10,7 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.serving.plan_columns import SIZES
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.estimate.serving.result_columns import machine_name
-from costmodel.estimate.training.limit_checks import Limit, written
+from costmodel.estimate.shared.limits import Limit, written
 from costmodel.explore.compare.compare import Side, named_documents
 from costmodel.explore.compare.input_paths import Value, leaves
 from costmodel.explore.serving.vary_serving import UNSTABLE

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from costmodel.documents.reader.resolved_scenario import Case
 from costmodel.equations.run.economics import share
+from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
-from costmodel.estimate.training.evaluate_plans import TERM_COLUMNS
 from costmodel.explore.compare.select_plan import by_search
 from costmodel.explore.search.ranges import values_of
 from costmodel.explore.vary.progress import UNWATCHED, Pace

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.resolved_scenario import Case
 from costmodel.documents.schemas.efficiency import Fitted
+from costmodel.estimate.evaluate.evaluate_plans import lacking
+from costmodel.estimate.evaluate.predict import predict
 from costmodel.estimate.machine.number_formats import by_best_matmul
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.training.evaluate_plans import lacking
-from costmodel.estimate.training.predict import predict
 from costmodel.explore.compare.input_paths import changed, holding, leaves
 from costmodel.explore.compare.select_plan import answered, planned
 from costmodel.ground.errors import CostModelError, Place, fail

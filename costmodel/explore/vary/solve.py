@@ -15,10 +15,10 @@ from costmodel.documents.keys.schema_paths import choices_of, examples_of
 from costmodel.documents.reader.override_case import vary as varied
 from costmodel.documents.reader.resolved_scenario import Case
 from costmodel.documents.schemas.scenario import Scenario
+from costmodel.estimate.evaluate.evaluate_plans import lacking
 from costmodel.estimate.machine.price import Price
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import COLUMNS
-from costmodel.estimate.training.evaluate_plans import lacking
 from costmodel.estimate.training.training_inputs import setting_of
 from costmodel.explore.compare.input_paths import Value, leaves
 from costmodel.explore.compare.select_plan import by_search

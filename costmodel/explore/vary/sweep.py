@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
+from costmodel.estimate.evaluate.evaluate_plans import verdict
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.training.answer_facts import Facts, facts_of
-from costmodel.estimate.training.evaluate_plans import verdict
-from costmodel.estimate.training.predict import Answer
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.compare.select_plan import answered, by_search
 from costmodel.explore.explain.explain import unknown

@@ -10,15 +10,15 @@ from typing import Any
 from costmodel.documents.reader.foreign_readers import Foreign
 from costmodel.documents.reader.resolved_scenario import Case
 from costmodel.documents.schemas.default_values import Asked
+from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
+from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
+from costmodel.estimate.evaluate.predict import Answer, written
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.assumptions import Assumed, that_count
 from costmodel.estimate.shared.per_stage import STAGES, stages_of
 from costmodel.estimate.shared.plan_batch import SIZES, Structure, one_row
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.shared.results import COLUMNS, OF_RUN, OF_STEP, machine_name, number
-from costmodel.estimate.training.answer_facts import facts_of, row_facts
-from costmodel.estimate.training.evaluate_plans import fits_at_p90, verdict
-from costmodel.estimate.training.predict import Answer, written
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.explore.explain.fixes import remedies
 from costmodel.explore.explain.model_memory import Alone

@@ -15,6 +15,7 @@ from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.tiles import peak_of_heads
 from costmodel.equations.parallelism.counts import divided, micro_batches_per_step, repeated, world_ranks
 from costmodel.estimate.machine.node_in_use import held_by_host_link
+from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.masks import Mask, all_if, any_of, leaves_rest, none
 from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, SPLIT, once
 from costmodel.estimate.shared.plan_batch import Block, Structure, local_sequence
@@ -39,12 +40,7 @@ from costmodel.estimate.training.parallelism.expert.expert_constraints import (
     whole_experts,
     whole_sequences,
 )
-from costmodel.estimate.training.parallelism.pipeline.layer_split import (
-    indivisible,
-    layer_count,
-    spread_as_fitting,
-    unequal_chunks,
-)
+from costmodel.estimate.training.parallelism.pipeline.layer_split import indivisible, spread_as_fitting, unequal_chunks
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, wrong_batches, wrong_shape
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.choices import Zero

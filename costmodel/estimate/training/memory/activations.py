@@ -18,6 +18,7 @@ from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.parallelism.recompute import activation_output_bytes, mixed
 from costmodel.estimate.model.attention import mixer_activations
 from costmodel.estimate.model.routed_experts import expert_activations, rows_of
+from costmodel.estimate.model.shards import Shard, additions, exchanges, shard
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import largest
 from costmodel.estimate.training.lora import between, between_of_experts, unread_by_experts
@@ -25,7 +26,7 @@ from costmodel.estimate.training.memory.offload import offloaded_share
 from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
 from costmodel.estimate.training.recompute.recomputed_work import dropped
 from costmodel.estimate.training.recompute.savings import checkpointed, narrow_widths, partial, reached, spared_bytes
-from costmodel.estimate.training.shards import Shard, additions, exchanges, local_tokens, shard
+from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.equation import Number, term
 

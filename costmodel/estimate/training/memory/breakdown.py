@@ -19,6 +19,7 @@ from costmodel.equations.memory.states import (
 )
 from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.parallelism.layer_split import mirrored_layers
+from costmodel.estimate.model.shards import Shard, prediction_parameters, shard
 from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, once
 from costmodel.estimate.shared.per_stage import STAGES, Along, alike
 from costmodel.estimate.shared.plan_batch import Block, alone
@@ -47,13 +48,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
 )
 from costmodel.estimate.training.recompute.recomputed_work import dropped
 from costmodel.estimate.training.recompute.savings import reached, together
-from costmodel.estimate.training.shards import (
-    Shard,
-    StageParameters,
-    local_tokens,
-    prediction_parameters,
-    shard,
-)
+from costmodel.estimate.training.stage_parameters import StageParameters, local_tokens
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, Setting
 from costmodel.ground.equation import Number, known_as, term
 

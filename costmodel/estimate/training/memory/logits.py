@@ -6,10 +6,11 @@ import numpy as np
 
 from costmodel.equations.memory.activations import head_activations, logit_bytes
 from costmodel.equations.parallelism.counts import repeated
+from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.memoize import RECOMPUTE, once
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.memory.activations import layer_activations
-from costmodel.estimate.training.shards import local_tokens, shard, vocab_per_rank
+from costmodel.estimate.training.stage_parameters import local_tokens, vocab_per_rank
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, Setting
 from costmodel.ground.equation import Number, term
 

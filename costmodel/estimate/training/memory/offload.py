@@ -12,9 +12,9 @@ from costmodel.equations.memory.states import gradient_traffic
 from costmodel.equations.network.overlap import exposed_time
 from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.run.economics import share
+from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.expert.expert_traffic import expert_data
-from costmodel.estimate.training.parallelism.pipeline.layer_split import layer_count
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.equation import Number, term

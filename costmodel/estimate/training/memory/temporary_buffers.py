@@ -7,9 +7,10 @@ import numpy as np
 from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.memory.states import gathered_bytes, matrices_bytes
 from costmodel.equations.parallelism.counts import repeated
+from costmodel.estimate.model.shards import matmuls, shard
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import at_head, ends_held
-from costmodel.estimate.training.shards import StageParameters, matmuls, shard
+from costmodel.estimate.training.stage_parameters import StageParameters
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.equation import Number, term
 

@@ -10,9 +10,9 @@ from costmodel.equations.kernels.memory_traffic import mlp_traffic, rotary_traff
 from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.parallelism.recompute import norm_again_traffic
 from costmodel.equations.run.economics import share
+from costmodel.estimate.model.shards import Shard, additions, exchanges, matmuls, shard
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.estimate.training.lora import ROUTED, adapters, issued, packed_matrices
-from costmodel.estimate.training.shards import Shard, additions, exchanges, matmuls, shard
 from costmodel.estimate.training.training_inputs import Dropped, Setting
 from costmodel.ground.choices import Module
 from costmodel.ground.equation import Number, term

@@ -17,12 +17,12 @@ from costmodel.equations.parallelism.recompute import (
 )
 from costmodel.equations.run.economics import share
 from costmodel.estimate.model.attention import Mixer
+from costmodel.estimate.model.shards import Shard, additions
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.time_breakdown import summed
 from costmodel.estimate.training.lora import unread_inputs
 from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
 from costmodel.estimate.training.recompute.recomputed_work import FEEDS, OUT, again_of
-from costmodel.estimate.training.shards import Shard, additions
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.equation import Number, term
 

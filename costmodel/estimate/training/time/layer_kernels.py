@@ -32,12 +32,13 @@ from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.parallelism.context_parallel import merge_traffic
 from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.model.attention import Matmul, core_flop, mixer_traffic
+from costmodel.estimate.model.shards import Shard, additions, matmuls
 from costmodel.estimate.shared.memoize import once
 from costmodel.estimate.shared.plan_batch import Block, alone, local_sequence
 from costmodel.estimate.shared.time_breakdown import Both, Pass
 from costmodel.estimate.training.lora import Adapter, adapters, packed_width, thin
 from costmodel.estimate.training.recompute.recomputed_work import FEEDS, Again, again_bytes, again_of
-from costmodel.estimate.training.shards import Shard, additions, local_tokens, matmuls, vocab_per_rank
+from costmodel.estimate.training.stage_parameters import local_tokens, vocab_per_rank
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.equation import Number, term
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from costmodel.documents.schemas.model import Layers
 from costmodel.estimate.machine.process_groups import context_group, group
+from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.memoize import RECOMPUTE, once
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import Both, Pass
@@ -16,7 +17,7 @@ from costmodel.estimate.training.parallelism.expert.expert_time import expert_pa
 from costmodel.estimate.training.parallelism.expert.expert_traffic import ExpertTraffic, expert_groups, expert_traffic
 from costmodel.estimate.training.parallelism.tensor.tensor_traffic import TensorTraffic, tensor_traffic
 from costmodel.estimate.training.recompute.recomputed_work import again_of
-from costmodel.estimate.training.shards import local_tokens, shard
+from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.time.launch_overhead import launched
 from costmodel.estimate.training.time.layer_kernels import core_of, layer_pass, shared_experts
 from costmodel.estimate.training.training_inputs import Setting

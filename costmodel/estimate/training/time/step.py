@@ -37,7 +37,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
 )
 from costmodel.estimate.training.parallelism.pipeline.stage_traffic import PipelineTraffic, pipeline_traffic
 from costmodel.estimate.training.parallelism.tensor.tensor_traffic import EndsTraffic
-from costmodel.estimate.training.shards import StageParameters, local_tokens
+from costmodel.estimate.training.stage_parameters import StageParameters, local_tokens
 from costmodel.estimate.training.time.stage_time import Stages, stages
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, Setting
 from costmodel.ground.equation import Number, known_as, term

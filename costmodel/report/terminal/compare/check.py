@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 from rich.text import Text
 
 from costmodel.documents.schemas.baseline import Baseline
+from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
+from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, lacking
 from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS
-from costmodel.estimate.training.answer_facts import facts_of, row_facts
-from costmodel.estimate.training.evaluate_plans import fits_at_p90, lacking
 from costmodel.explore.compare.check import Checked, Finding
 from costmodel.explore.compare.compare import Moved
 from costmodel.explore.compare.plan_figures import spoken

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.estimate.training.answer_facts import row_facts
+from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.compare.compare import Difference, Input, Moved, Side
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, spoken, unit_of
 from costmodel.ground.units import gib, significant

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.estimate.training.answer_facts import facts_of
+from costmodel.estimate.evaluate.answer_facts import facts_of
 from costmodel.explore.diagnose.causes import Cause
 from costmodel.explore.diagnose.diagnose import Diagnosis, Explanation
 from costmodel.ground.units import show, show_time, significant

@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.reader.resolved_scenario import Case
-from costmodel.estimate.training.answer_facts import facts_of
+from costmodel.estimate.evaluate.answer_facts import facts_of
 from costmodel.explore.explain.explain import Node, quantities
 from costmodel.explore.explain.pages import Page, all_words, worth_asking
 from costmodel.report.terminal.style.answer import head

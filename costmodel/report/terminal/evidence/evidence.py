@@ -10,8 +10,8 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.schemas.measurement import Measured
+from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.results import COLUMNS
-from costmodel.estimate.training.answer_facts import facts_of, row_facts
 from costmodel.evidence.validate.imputation import RULES
 from costmodel.evidence.validate.outcomes import FITS, TOTALS
 from costmodel.evidence.validate.skip_reasons import Left

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from costmodel.equations.network.collectives import algorithm_bandwidth, bus_bandwidth
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.predict import Answer
 from costmodel.ground.units import show, show_time, significant
 from costmodel.report.machine.json_answer import is_sent
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled

@@ -6,9 +6,9 @@ import math
 
 from rich.text import Text
 
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.training.predict import Answer
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.units import gib, show, show_time, significant
 from costmodel.report.terminal.plan.plan_lines import assumed_lines, following, problems, refusal, titled

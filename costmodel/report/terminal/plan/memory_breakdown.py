@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from costmodel.estimate.evaluate.evaluate_plans import verdict
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.per_stage import STAGES, stages_of
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.evaluate_plans import verdict
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
-from costmodel.estimate.training.predict import Answer
 from costmodel.explore.explain.model_memory import Alone
 from costmodel.ground.units import gib
 from costmodel.report.terminal.plan.memory_notes import ledger_label, ledger_note

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once, weight_copies
-from costmodel.estimate.training.predict import Answer
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES
 from costmodel.report.terminal.search.choices import choice_words, tuning_notes
 

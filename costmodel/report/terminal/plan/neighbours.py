@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.estimate.training.predict import Answer
 from costmodel.explore.explain.neighbours import Neighbour, moved, written_value
 from costmodel.ground.units import gib, show_time
 from costmodel.report.machine import json_answer

@@ -9,8 +9,8 @@ from dataclasses import fields
 from costmodel.documents.keys.overrides import full, value_text
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.plan import Plan
+from costmodel.estimate.evaluate.predict import structure_of, usual_etp, written
 from costmodel.estimate.shared.plan_batch import SIZES, Structure
-from costmodel.estimate.training.predict import structure_of, usual_etp, written
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.explore.search.rank import Ranked
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.estimate.training.evaluate_plans import fits_at_p90
 from costmodel.explore.explain.pipelines import Offer, Pipelines
 from costmodel.explore.explain.schedule_order import Kind
 from costmodel.explore.explain.timeline import Event, Pass, Pipeline, events

@@ -10,11 +10,11 @@ from rich.text import Text
 
 from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.estimate.evaluate.evaluate_plans import lacking
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.assumptions import Assumed
+from costmodel.estimate.shared.limits import written
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
-from costmodel.estimate.training.evaluate_plans import lacking
-from costmodel.estimate.training.limit_checks import written
-from costmodel.estimate.training.predict import Answer
 from costmodel.explore.explain.fixes import remedies
 from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.search.refusals import reason

@@ -6,11 +6,11 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.estimate.evaluate.evaluate_plans import lacking
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.run.whole_run import Whole, shares, spares_wanted
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.evaluate_plans import lacking
-from costmodel.estimate.training.predict import Answer
 from costmodel.explore.explain.run_levers import at_best_interval, levers
 from costmodel.ground.units import counted, show, show_time, significant
 from costmodel.report.machine import json_answer

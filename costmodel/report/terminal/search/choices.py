@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from costmodel.estimate.evaluate.predict import written
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.estimate.training.lora import packed_width
-from costmodel.estimate.training.predict import written
 from costmodel.estimate.training.training_inputs import Setting
 
 _SHORT = {

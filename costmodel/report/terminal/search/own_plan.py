@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from costmodel.estimate.training.evaluate_plans import verdict
+from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.explore.compare.compare import advantage
 from costmodel.explore.compare.plan_figures import spoken
 from costmodel.explore.search.search import Found

@@ -9,11 +9,11 @@ from functools import partial
 from rich.text import Text
 
 from costmodel.documents.schemas.limits import Bound
+from costmodel.estimate.evaluate.evaluate_plans import evaluate, lacking, verdict
+from costmodel.estimate.shared.limits import written
 from costmodel.estimate.shared.plan_batch import SIZES, one_row
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.results import COLUMNS
-from costmodel.estimate.training.evaluate_plans import evaluate, lacking, verdict
-from costmodel.estimate.training.limit_checks import written
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example

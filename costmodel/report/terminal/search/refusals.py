@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
+from costmodel.estimate.evaluate.evaluate_plans import lacking
+from costmodel.estimate.evaluate.predict import Answer
+from costmodel.estimate.model.shards import layer_count
+from costmodel.estimate.shared.limits import Limit, written
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
-from costmodel.estimate.training.evaluate_plans import lacking
-from costmodel.estimate.training.limit_checks import Limit, written
-from costmodel.estimate.training.parallelism.pipeline.layer_split import SLOTS, layer_count, stage_layers
+from costmodel.estimate.training.parallelism.pipeline.layer_split import SLOTS, stage_layers
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
     BOTH_WAYS,
     FOLDED,
@@ -20,7 +22,6 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
     fewest_micro_batches,
     is_later,
 )
-from costmodel.estimate.training.predict import Answer
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.units import counted, gib
 from costmodel.report.terminal.search.run_refusals import RUN_SENTENCES, nothing_leaves

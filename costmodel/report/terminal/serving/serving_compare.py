@@ -8,8 +8,8 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
-from costmodel.estimate.training.answer_facts import subject_of
 from costmodel.explore.compare.compare import Difference, Moved
 from costmodel.explore.serving.compare_serving import CheckedServing, ServingFinding
 from costmodel.report.machine.serving_json import number

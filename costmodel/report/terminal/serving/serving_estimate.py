@@ -6,9 +6,9 @@ import math
 
 from rich.text import Text
 
+from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
-from costmodel.estimate.training.answer_facts import subject_of
 from costmodel.ground.units import gib, show_time, significant
 from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.plan.plan_lines import assumed_lines

@@ -9,7 +9,7 @@ from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
-from costmodel.estimate.training.limit_checks import KINDS, Limit, written
+from costmodel.estimate.shared.limits import KINDS, Limit, written
 from costmodel.ground.units import counted, gib, show, show_memory, show_time, significant
 from costmodel.report.terminal.style.formatting import percent
 

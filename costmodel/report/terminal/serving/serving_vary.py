@@ -8,9 +8,9 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.plan_columns import SIZES
 from costmodel.estimate.serving.result_columns import machine_name
-from costmodel.estimate.training.answer_facts import subject_of
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.vary_serving import SolvedServing, SweptServing, Trial
 from costmodel.ground.units import significant

@@ -6,11 +6,11 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 
+from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import COLUMNS, number
-from costmodel.estimate.training.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
-from costmodel.estimate.training.predict import Answer
 from costmodel.ground.parsing import parse
 from costmodel.ground.units import counted, gib, show, show_memory, significant
 from costmodel.report.terminal.search.choices import choice_words, short_words, split_words

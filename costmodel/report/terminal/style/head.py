@@ -11,8 +11,8 @@ from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.foreign_readers import Foreign
 from costmodel.documents.reader.resolved_scenario import Case, LoadedScenario
 from costmodel.documents.text.yaml_tree import COMMAND_LINE
+from costmodel.estimate.evaluate.answer_facts import Facts, Named, Subject, facts_of, row_facts, varies, whole
 from costmodel.estimate.machine.price import Price
-from costmodel.estimate.training.answer_facts import Facts, Named, Subject, facts_of, row_facts, varies, whole
 from costmodel.ground.units import counted, significant
 from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
 

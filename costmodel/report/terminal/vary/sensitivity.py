@@ -8,8 +8,8 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.keys.overrides import short
+from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.results import COLUMNS, machine_name
-from costmodel.estimate.training.answer_facts import facts_of, row_facts
 from costmodel.explore.compare.plan_figures import choices
 from costmodel.explore.vary.sensitivity import Knob, Sensitive
 from costmodel.report.machine.json_answer import whole_plan

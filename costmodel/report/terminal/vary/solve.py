@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.results import machine_name
-from costmodel.estimate.training.answer_facts import facts_of, row_facts
 from costmodel.explore.compare.plan_figures import choices
 from costmodel.explore.vary.solve import Reach, Solved
 from costmodel.ground.errors import Fault

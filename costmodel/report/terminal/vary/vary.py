@@ -10,10 +10,10 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
+from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.results import COLUMNS, OF_RUN, OF_STEP, machine_name
-from costmodel.estimate.training.answer_facts import facts_of, row_facts
-from costmodel.estimate.training.evaluate_plans import fits_at_p90
 from costmodel.explore.compare.plan_figures import choices
 from costmodel.explore.vary.scale import Row, Scaled
 from costmodel.explore.vary.sweep import Point, Swept

@@ -12,9 +12,10 @@ from costmodel.equations.parallelism.counts import repeated, tokens_in_micro_bat
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import Exchange, Group
 from costmodel.estimate.model.attention import Mixer
+from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import Block, alone
 from costmodel.estimate.shared.time_breakdown import Both
-from costmodel.estimate.training.shards import Shard, local_tokens
+from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.equation import Number, term
 

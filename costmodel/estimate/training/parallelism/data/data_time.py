@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.equations.network.overlap import passes_beside
 from costmodel.equations.parallelism.counts import divided, repeated
-from costmodel.estimate.machine.process_groups import Groups, mirrored
+from costmodel.estimate.machine.process_groups import Groups
 from costmodel.estimate.shared.memoize import once
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.data.data_traffic import (
@@ -21,8 +21,9 @@ from costmodel.estimate.training.parallelism.data.data_traffic import (
 from costmodel.estimate.training.parallelism.expert.expert_data_traffic import expert_data_traffic, together
 from costmodel.estimate.training.parallelism.expert.expert_traffic import expert_groups
 from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
+from costmodel.estimate.training.parallelism.pipeline.mirrored_stages import mirrored
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once
-from costmodel.estimate.training.shards import Fullest, StageParameters
+from costmodel.estimate.training.stage_parameters import Fullest, StageParameters
 from costmodel.estimate.training.time.stage_time import Stages
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.equation import Number, term

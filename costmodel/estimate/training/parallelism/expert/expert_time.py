@@ -11,11 +11,12 @@ from costmodel.equations.layers.experts import expert_operations, grouped_flop, 
 from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.model.attention import Matmul
 from costmodel.estimate.model.routed_experts import Routed, expert_matmuls, looped, rows_of
+from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import Both, Pass
 from costmodel.estimate.training.lora import routed_adapters
 from costmodel.estimate.training.recompute.recomputed_work import Again
-from costmodel.estimate.training.shards import Shard, local_tokens
+from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.time.layer_kernels import adapted, in_part, multiplied, stream, unpacking
 from costmodel.estimate.training.training_inputs import ExpertSetting, Setting
 from costmodel.ground.equation import Number, term

@@ -16,9 +16,10 @@ from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.links import link_of, network_rate
 from costmodel.estimate.machine.process_groups import Exchange, Group, group, joined
 from costmodel.estimate.model.routed_experts import Routed, rows_of
+from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import PIPELINE_INSIDE, Block, alone
 from costmodel.estimate.shared.time_breakdown import Both
-from costmodel.estimate.training.shards import Shard, local_tokens
+from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, ExpertSetting, Setting
 from costmodel.ground.equation import Number, term
 

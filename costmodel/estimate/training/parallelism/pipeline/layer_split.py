@@ -22,6 +22,7 @@ from costmodel.equations.parallelism.layer_split import (
     stated_before,
 )
 from costmodel.equations.run.economics import share
+from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.memoize import SPLIT, once
 from costmodel.estimate.shared.per_stage import Along, alike, of_most
 from costmodel.estimate.shared.plan_batch import Block
@@ -42,12 +43,6 @@ _UNEVEN = {  # not divided like that
     *itertools.product(["full-chunks"], (*FOLDED, *BOTH_WAYS)),
 }
 SLOTS = {"even": (0.0, 0.0), "lighter-ends": (1.0, 1.0), "lighter-first": (1.0, 0.0), "lighter-last": (0.0, 1.0)}
-
-
-def layer_count(model: Model) -> Number:
-    """Layers of all kinds; of a single kind the figure as it was written."""
-    first, *others = (kind.count for kind in model.layers)
-    return sum(others, start=first)
 
 
 def _experts_alone(model: Model) -> str | None:

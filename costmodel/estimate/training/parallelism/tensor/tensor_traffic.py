@@ -12,12 +12,13 @@ from costmodel.equations.network.overlap import exposed_time
 from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Exchange, Group, group
+from costmodel.estimate.model.shards import exchanges, shard
 from costmodel.estimate.shared.memoize import once
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import Both, Pass
 from costmodel.estimate.training.lora import adapters
 from costmodel.estimate.training.recompute.recomputed_work import Again
-from costmodel.estimate.training.shards import exchanges, local_tokens, shard
+from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.equation import Number, term
 

@@ -30,7 +30,7 @@ from costmodel.estimate.training.constraints.plan_constraints import micro_batch
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import Ledger, ledger
 from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
-from costmodel.estimate.training.shards import stage_parameters
+from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.estimate.training.time.step import EXPOSED, TERMS, TrainingStep, training_step
 from costmodel.estimate.training.training_inputs import Setting
 from costmodel.ground.equation import Number, known_as, term

@@ -11,13 +11,14 @@ import numpy as np
 from costmodel.documents.reader.resolved_scenario import Case
 from costmodel.documents.schemas.plan import Plan
 from costmodel.equations.parallelism.counts import data_parallel_degree
+from costmodel.estimate.evaluate.error_band import banded
+from costmodel.estimate.evaluate.evaluate_plans import Evaluation, evaluate, fits_at_p90, over_peak, verdict
+from costmodel.estimate.evaluate.limit_checks import unacceptable
+from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.assumptions import Assumed, converted, that_count
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
 from costmodel.estimate.training.constraints.plan_constraints import refusals, remarks
-from costmodel.estimate.training.error_band import banded
-from costmodel.estimate.training.evaluate_plans import Evaluation, evaluate, fits_at_p90, over_peak, verdict
-from costmodel.estimate.training.limit_checks import unacceptable
-from costmodel.estimate.training.parallelism.pipeline.layer_split import fewer_at_ends, layer_count
+from costmodel.estimate.training.parallelism.pipeline.layer_split import fewer_at_ends
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED
 from costmodel.estimate.training.training_inputs import Setting, setting_of
 from costmodel.ground.choices import Recompute, Schedule

@@ -30,12 +30,12 @@ from costmodel.equations.run.uncertainty import (
     tenth_percentile,
     term_error,
 )
+from costmodel.estimate.evaluate.evaluate_plans import Evaluation, money, throughput
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.run.whole_run import run_band
 from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import COLUMNS, Costs
 from costmodel.estimate.shared.time_breakdown import added, largest, summed
-from costmodel.estimate.training.evaluate_plans import Evaluation, money, throughput
 from costmodel.estimate.training.flop_count import cores, flop_of_shapes
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.estimate.training.time.layer_kernels import slowed_core

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.documents.schemas.model import Layers, Model
-from costmodel.equations.layers.experts import active_parameters
+from costmodel.documents.schemas.model import Model
 from costmodel.equations.layers.parameters import (
-    mlp_parameters,
     norm_parameters,
     table_parameters,
 )
@@ -21,8 +18,11 @@ from costmodel.equations.parallelism.counts import (
     repeated,
     tokens_in_micro_batch,
 )
-from costmodel.estimate.model.attention import Matmul, Mixer, mixer, mixer_matmuls
-from costmodel.estimate.model.routed_experts import Routed, expert_parameters, routed, routing_parameters
+from costmodel.estimate.model.shards import (
+    position_rows,
+    prediction_parameters,
+    shard,
+)
 from costmodel.estimate.shared.memoize import once
 from costmodel.estimate.shared.per_stage import Along, of_most
 from costmodel.estimate.shared.plan_batch import Block, local_sequence
@@ -40,69 +40,9 @@ from costmodel.ground.choices import Schedule
 from costmodel.ground.equation import Number, term
 
 
-@dataclass(frozen=True)
-class Shard:
-    """One layer kind as a rank holds it: its mixing half, the MLP or shared experts, its routed experts.
-
-    Of the parameters those of the routed experts are held apart: they are sharded over other ranks.
-    """
-
-    kind: Layers
-    tp: Number
-    mixer: Mixer | None
-    ffn_hidden: Number
-    parameters: Number
-    routed: Routed | None
-
-    @property
-    def routed_parameters(self) -> Number:
-        """Parameters of the routed experts of a rank."""
-        return 0.0 if self.routed is None else self.routed.parameters
-
-
-def shard(model: Model, kind: Layers, tp: Number, ep: Number = 1.0, etp: Number = 1.0) -> Shard:
-    """A layer kind cut over tp ranks, its routed experts over ep and etp."""
-    mlp = kind.dense
-    ffn_hidden: Number = 0.0 if mlp is None else divided(mlp.ffn_hidden, tp)
-    with term("layer"):
-        part = mixer(model, kind, tp)
-        held = repeated(kind.norms, norm_parameters(model.hidden, norm=model.norm))
-        if part is not None:
-            held = held + part.parameters
-        if mlp is not None:
-            held = held + mlp_parameters(model.hidden, ffn_hidden, gated=mlp.gated, biases=mlp.biases)
-        if kind.experts is not None:
-            held = held + routing_parameters(model.hidden, kind.experts)
-    return Shard(kind, tp, part, ffn_hidden, held, routed(model.hidden, kind, ep, etp))
-
-
 def local_tokens(setting: Setting, block: Block) -> Number:
     """Tokens of a micro-batch that one rank works on, outside attention."""
     return tokens_in_micro_batch(block.micro_batch, local_sequence(setting.sequence, block))
-
-
-def additions(kind: Layers) -> float:
-    """Residual additions of a layer: one for each half, parallel halves share it."""
-    halves = (kind.heads is not None, kind.mlp is not None or kind.experts is not None)
-    return 1.0 if kind.parallel else float(sum(halves))
-
-
-def exchanges(kind: Layers) -> float:
-    """Tensor-parallel exchanges of a layer per direction: one for each half that tp cuts, parallel halves share it."""
-    halves = (kind.heads is not None, kind.dense is not None)
-    return 1.0 if kind.parallel else float(sum(halves))
-
-
-def matmuls(model: Model, part: Shard) -> Iterator[Matmul]:
-    """The weight matrices of a layer as one rank holds them, without the routed experts'."""
-    hidden, kind = model.hidden, part.kind
-    if part.mixer is not None:
-        yield from mixer_matmuls(hidden, kind, part.mixer, part.tp)
-    if kind.dense is not None:
-        yield Matmul("mlp up", repeated(2.0, part.ffn_hidden) if kind.dense.gated else part.ffn_hidden, hidden)
-        yield Matmul("mlp down", hidden, part.ffn_hidden)
-    if kind.experts is not None and kind.experts.count > 1:
-        yield Matmul("router", divided(kind.experts.count, part.tp), hidden, part.tp)
 
 
 def vocab_per_rank(setting: Setting, tp: Number) -> Number:
@@ -196,7 +136,7 @@ def stage_parameters(setting: Setting, block: Block, layers: StageLayers) -> Sta
     last_norm = norm_parameters(model.hidden, norm=model.norm)
     if model.positions == "learned":
         with term("positions"):
-            embedding = embedding + table_parameters(_position_rows(model), model.hidden)
+            embedding = embedding + table_parameters(position_rows(model), model.hidden)
     if model.embedding_norm:
         embedding = embedding + last_norm
     both = embedding + last_norm if model.tied else embedding + head + last_norm
@@ -231,50 +171,3 @@ def _routed_ahead(setting: Setting, block: Block) -> Number:
     if ahead is None:
         return 0.0
     return repeated(ahead.depth, shard(setting.model, ahead.layer, block.tp, block.ep, block.etp).routed_parameters)
-
-
-def prediction_parameters(model: Model, tp: Number) -> Number:
-    """Parameters of multi-token prediction that dp replicates: its layers', two norms, a last one, a projection."""
-    if model.prediction is None:
-        return 0.0
-    with term("multi-token prediction"):
-        joined = table_parameters(repeated(2.0, model.hidden), divided(model.hidden, tp))
-        norms = repeated(3.0, norm_parameters(model.hidden, norm=model.norm))
-        layer = shard(model, model.prediction.layer, tp).parameters
-        return repeated(model.prediction.depth, joined + norms + layer)
-
-
-def _position_rows(model: Model) -> float:
-    return model.max_sequence if model.position_rows is None else model.position_rows
-
-
-def model_parameters(model: Model) -> Number:
-    """Parameters of the whole model, as published counts have them: no padding, tied once."""
-    total = norm_parameters(model.hidden, norm=model.norm)
-    for kind in model.layers:
-        held = shard(model, kind, 1.0)
-        total = total + repeated(kind.count, held.parameters + held.routed_parameters)
-    total = total + repeated(1.0 if model.tied else 2.0, table_parameters(model.vocab, model.hidden))
-    if model.positions == "learned":
-        total = total + table_parameters(_position_rows(model), model.hidden)
-    if model.embedding_norm:
-        total = total + norm_parameters(model.hidden, norm=model.norm)
-    return total
-
-
-def model_active_parameters(model: Model) -> Number:
-    """Parameters one token meets, embedding and head included."""
-    found = model_parameters(model)
-    for kind in model.layers:
-        if kind.experts is not None:
-            each = expert_parameters(model.hidden, kind.experts)
-            found = active_parameters(found, kind.count, kind.experts.count, kind.experts.top_k, each)
-    return found
-
-
-def counted_kinds(model: Model) -> Iterator[tuple[Layers, Number]]:
-    """Every kind of layer with its count, that of multi-token prediction too."""
-    for kind in model.layers:
-        yield kind, kind.count
-    if model.prediction is not None:
-        yield model.prediction.layer, model.prediction.depth

@@ -1,0 +1,132 @@
+"""Layers of a model as one rank holds them, and the parameters of the whole model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from costmodel.documents.schemas.model import Layers, Model
+from costmodel.equations.layers.experts import active_parameters
+from costmodel.equations.layers.parameters import (
+    mlp_parameters,
+    norm_parameters,
+    table_parameters,
+)
+from costmodel.equations.parallelism.counts import divided, repeated
+from costmodel.estimate.model.attention import Matmul, Mixer, mixer, mixer_matmuls
+from costmodel.estimate.model.routed_experts import Routed, expert_parameters, routed, routing_parameters
+from costmodel.ground.equation import Number, term
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One layer kind as a rank holds it: its mixing half, the MLP or shared experts, its routed experts.
+
+    Of the parameters those of the routed experts are held apart: they are sharded over other ranks.
+    """
+
+    kind: Layers
+    tp: Number
+    mixer: Mixer | None
+    ffn_hidden: Number
+    parameters: Number
+    routed: Routed | None
+
+    @property
+    def routed_parameters(self) -> Number:
+        """Parameters of the routed experts of a rank."""
+        return 0.0 if self.routed is None else self.routed.parameters
+
+
+def shard(model: Model, kind: Layers, tp: Number, ep: Number = 1.0, etp: Number = 1.0) -> Shard:
+    """A layer kind cut over tp ranks, its routed experts over ep and etp."""
+    mlp = kind.dense
+    ffn_hidden: Number = 0.0 if mlp is None else divided(mlp.ffn_hidden, tp)
+    with term("layer"):
+        part = mixer(model, kind, tp)
+        held = repeated(kind.norms, norm_parameters(model.hidden, norm=model.norm))
+        if part is not None:
+            held = held + part.parameters
+        if mlp is not None:
+            held = held + mlp_parameters(model.hidden, ffn_hidden, gated=mlp.gated, biases=mlp.biases)
+        if kind.experts is not None:
+            held = held + routing_parameters(model.hidden, kind.experts)
+    return Shard(kind, tp, part, ffn_hidden, held, routed(model.hidden, kind, ep, etp))
+
+
+def additions(kind: Layers) -> float:
+    """Residual additions of a layer: one for each half, parallel halves share it."""
+    halves = (kind.heads is not None, kind.mlp is not None or kind.experts is not None)
+    return 1.0 if kind.parallel else float(sum(halves))
+
+
+def exchanges(kind: Layers) -> float:
+    """Tensor-parallel exchanges of a layer per direction: one for each half that tp cuts, parallel halves share it."""
+    halves = (kind.heads is not None, kind.dense is not None)
+    return 1.0 if kind.parallel else float(sum(halves))
+
+
+def matmuls(model: Model, part: Shard) -> Iterator[Matmul]:
+    """The weight matrices of a layer as one rank holds them, without the routed experts'."""
+    hidden, kind = model.hidden, part.kind
+    if part.mixer is not None:
+        yield from mixer_matmuls(hidden, kind, part.mixer, part.tp)
+    if kind.dense is not None:
+        yield Matmul("mlp up", repeated(2.0, part.ffn_hidden) if kind.dense.gated else part.ffn_hidden, hidden)
+        yield Matmul("mlp down", hidden, part.ffn_hidden)
+    if kind.experts is not None and kind.experts.count > 1:
+        yield Matmul("router", divided(kind.experts.count, part.tp), hidden, part.tp)
+
+
+def prediction_parameters(model: Model, tp: Number) -> Number:
+    """Parameters of multi-token prediction that dp replicates: its layers', two norms, a last one, a projection."""
+    if model.prediction is None:
+        return 0.0
+    with term("multi-token prediction"):
+        joined = table_parameters(repeated(2.0, model.hidden), divided(model.hidden, tp))
+        norms = repeated(3.0, norm_parameters(model.hidden, norm=model.norm))
+        layer = shard(model, model.prediction.layer, tp).parameters
+        return repeated(model.prediction.depth, joined + norms + layer)
+
+
+def position_rows(model: Model) -> float:
+    """Rows of a learned table of positions."""
+    return model.max_sequence if model.position_rows is None else model.position_rows
+
+
+def model_parameters(model: Model) -> Number:
+    """Parameters of the whole model, as published counts have them: no padding, tied once."""
+    total = norm_parameters(model.hidden, norm=model.norm)
+    for kind in model.layers:
+        held = shard(model, kind, 1.0)
+        total = total + repeated(kind.count, held.parameters + held.routed_parameters)
+    total = total + repeated(1.0 if model.tied else 2.0, table_parameters(model.vocab, model.hidden))
+    if model.positions == "learned":
+        total = total + table_parameters(position_rows(model), model.hidden)
+    if model.embedding_norm:
+        total = total + norm_parameters(model.hidden, norm=model.norm)
+    return total
+
+
+def model_active_parameters(model: Model) -> Number:
+    """Parameters one token meets, embedding and head included."""
+    found = model_parameters(model)
+    for kind in model.layers:
+        if kind.experts is not None:
+            each = expert_parameters(model.hidden, kind.experts)
+            found = active_parameters(found, kind.count, kind.experts.count, kind.experts.top_k, each)
+    return found
+
+
+def counted_kinds(model: Model) -> Iterator[tuple[Layers, Number]]:
+    """Every kind of layer with its count, that of multi-token prediction too."""
+    for kind in model.layers:
+        yield kind, kind.count
+    if model.prediction is not None:
+        yield model.prediction.layer, model.prediction.depth
+
+
+def layer_count(model: Model) -> Number:
+    """Layers of all kinds; of a single kind the figure as it was written."""
+    first, *others = (kind.count for kind in model.layers)
+    return sum(others, start=first)

@@ -1,0 +1,51 @@
+"""Bounds of a scenario on columns of results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.schemas.base import Document
+from costmodel.equations.parallelism.counts import repeated
+
+Kind = Literal["at_most", "at_least", "target"]
+
+
+KINDS: tuple[Kind, ...] = ("at_most", "at_least", "target")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One bound on one column of results, under the key it was written with."""
+
+    key: str
+    column: str
+    kind: Kind
+    value: float
+    within: float = 0.0
+
+    def kept(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which values keep it; one that is unknown does not."""
+        if self.kind == "at_most":
+            return values <= self.value
+        if self.kind == "at_least":
+            return values >= self.value
+        return np.asarray(np.abs(values - self.value) <= repeated(self.within, self.value))
+
+    def holds(self, value: float) -> bool:
+        """Whether one value keeps it."""
+        return bool(self.kept(np.array([value]))[0])
+
+
+def written(limits: Document) -> Iterator[Limit]:
+    """Every bound that a scenario writes."""
+    for key, bound in limits:
+        column = "memory_share" if key == "memory" else key
+        for kind in KINDS:
+            value = getattr(bound, kind)
+            if value is not None:
+                yield Limit(key, column, kind, value, bound.within or 0.0)

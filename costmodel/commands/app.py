@@ -19,7 +19,7 @@ from costmodel.commands.estimate import comm, estimate, memory
 from costmodel.commands.evidence import validate
 from costmodel.commands.exit_codes import guarded
 from costmodel.commands.explain import explain
-from costmodel.commands.help_text import Command, Group
+from costmodel.commands.help_text import CommandGroupHelp, CommandHelp
 from costmodel.commands.imports import import_file
 from costmodel.commands.measure import measure
 from costmodel.commands.pipeline import pipeline
@@ -31,7 +31,7 @@ from costmodel.report.terminal.style.theme import colour
 
 app = typer.Typer(
     name="costmodel",
-    cls=Group,
+    cls=CommandGroupHelp,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -41,29 +41,29 @@ app = typer.Typer(
 
 LOOK, CHOOSE, COMPARE = "Look at one plan", "Choose a plan", "Compare"
 TRUST, EXCHANGE, DOCUMENTS = "Trust", "Exchange", "Documents"
-app.command(cls=Command, rich_help_panel=LOOK)(estimate)
-app.command(cls=Command, rich_help_panel=LOOK)(memory)
-app.command(cls=Command, rich_help_panel=LOOK)(comm)
-app.command(cls=Command, rich_help_panel=LOOK)(pipeline)
-app.command(cls=Command, rich_help_panel=LOOK)(run)
-app.command(cls=Command, rich_help_panel=LOOK)(collective)
-app.command(cls=Command, rich_help_panel=LOOK)(explain)
-app.command(cls=Command, rich_help_panel=CHOOSE)(search)
-app.command(cls=Command, rich_help_panel=CHOOSE)(sweep)
-app.command(cls=Command, rich_help_panel=CHOOSE)(scale)
-app.command(cls=Command, rich_help_panel=CHOOSE)(sensitivity)
-app.command(cls=Command, rich_help_panel=CHOOSE)(solve)
-app.command(cls=Command, rich_help_panel=COMPARE)(diff)
-app.command(cls=Command, rich_help_panel=COMPARE)(check)
-app.command(cls=Command, rich_help_panel=COMPARE)(diagnose)
-app.command(cls=Command, rich_help_panel=TRUST)(validate)
-app.command(cls=Command, rich_help_panel=TRUST)(measure)
-app.command(cls=Command, rich_help_panel=TRUST)(calibrate)
-app.command("import", cls=Command, rich_help_panel=EXCHANGE)(import_file)
-app.command("list", cls=Command, rich_help_panel=DOCUMENTS)(list_documents)
-app.command(cls=Command, rich_help_panel=DOCUMENTS)(show)
-app.command(cls=Command, rich_help_panel=DOCUMENTS)(init)
-app.command(cls=Command, rich_help_panel=DOCUMENTS)(schema)
+app.command(cls=CommandHelp, rich_help_panel=LOOK)(estimate)
+app.command(cls=CommandHelp, rich_help_panel=LOOK)(memory)
+app.command(cls=CommandHelp, rich_help_panel=LOOK)(comm)
+app.command(cls=CommandHelp, rich_help_panel=LOOK)(pipeline)
+app.command(cls=CommandHelp, rich_help_panel=LOOK)(run)
+app.command(cls=CommandHelp, rich_help_panel=LOOK)(collective)
+app.command(cls=CommandHelp, rich_help_panel=LOOK)(explain)
+app.command(cls=CommandHelp, rich_help_panel=CHOOSE)(search)
+app.command(cls=CommandHelp, rich_help_panel=CHOOSE)(sweep)
+app.command(cls=CommandHelp, rich_help_panel=CHOOSE)(scale)
+app.command(cls=CommandHelp, rich_help_panel=CHOOSE)(sensitivity)
+app.command(cls=CommandHelp, rich_help_panel=CHOOSE)(solve)
+app.command(cls=CommandHelp, rich_help_panel=COMPARE)(diff)
+app.command(cls=CommandHelp, rich_help_panel=COMPARE)(check)
+app.command(cls=CommandHelp, rich_help_panel=COMPARE)(diagnose)
+app.command(cls=CommandHelp, rich_help_panel=TRUST)(validate)
+app.command(cls=CommandHelp, rich_help_panel=TRUST)(measure)
+app.command(cls=CommandHelp, rich_help_panel=TRUST)(calibrate)
+app.command("import", cls=CommandHelp, rich_help_panel=EXCHANGE)(import_file)
+app.command("list", cls=CommandHelp, rich_help_panel=DOCUMENTS)(list_documents)
+app.command(cls=CommandHelp, rich_help_panel=DOCUMENTS)(show)
+app.command(cls=CommandHelp, rich_help_panel=DOCUMENTS)(init)
+app.command(cls=CommandHelp, rich_help_panel=DOCUMENTS)(schema)
 
 
 def _version(asked: bool) -> None:

@@ -47,7 +47,7 @@ SourceOption = Annotated[
 ]
 
 
-class LeftOut(StrEnum):
+class LeaveOut(StrEnum):
     """What is left out of a fit of runs in turn."""
 
     SOURCE_FAMILY = "source_family"
@@ -60,7 +60,7 @@ class LeftOut(StrEnum):
 
 
 LeaveOutOption = Annotated[
-    LeftOut | None,
+    LeaveOut | None,
     typer.Option(
         "--leave-out",
         help="Of runs: also fit without each value of a column, and predict its runs unseen",
@@ -138,7 +138,7 @@ def _suited(file: str, held: str, of_kernels: Mapping[str, bool], of_runs: Mappi
 
 
 def _runs(
-    files: list[str], leave_out: LeftOut | None, where: dict[str, list[str]], *, afresh: bool, write: bool
+    files: list[str], leave_out: LeaveOut | None, where: dict[str, list[str]], *, afresh: bool, write: bool
 ) -> Reply:
     from costmodel.evidence.calibrate.refine_from_runs import sharpened, texts
     from costmodel.report.terminal.plan import step_times

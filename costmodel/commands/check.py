@@ -59,7 +59,7 @@ def check(
     Next: costmodel diff A B
     """
     from costmodel.documents.reader.resolved_scenario import load_any
-    from costmodel.explore.compare.check import Holding, renewed
+    from costmodel.explore.compare.check import BaselinePolicy, renewed
     from costmodel.explore.compare.check import check as run
     from costmodel.report.terminal.compare import check as report
 
@@ -71,7 +71,7 @@ def check(
         refused += [("--within", within != _WITHIN)]
         return serving.check(cases, verbose=verbose, refused=refused)
     baseline = _baseline(against, update=update)
-    holding = Holding(None if update else baseline, _share(within), exact)
+    holding = BaselinePolicy(None if update else baseline, _share(within), exact)
     found = run(scenarios, holding, tuple(assignments or ()))
     if update and against is not None:
         written(against, report.baseline_text(renewed(found, baseline)))

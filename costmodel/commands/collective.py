@@ -53,11 +53,11 @@ def collective(
     Next: costmodel explain busbw
     """
     from costmodel.explore.collective import collective as answer_of
-    from costmodel.explore.short_form import DEFAULT_NODE, Flags
+    from costmodel.explore.short_form import DEFAULT_NODE, ScenarioFlags
     from costmodel.report.terminal.plan import collective as report
 
     machine = DEFAULT_NODE if gpu is None and node is None else node
     alone = () if gpus is not None else ("cluster.nodes=1",)
-    flags = Flags(gpu=gpu, node=machine, gpus=gpus)
+    flags = ScenarioFlags(gpu=gpu, node=machine, gpus=gpus)
     found = answer_of(operation, size, flags, (*alone, *(assignments or ())))
     return Reply(lambda: report.collective(found), lambda: report.collective_json(found), "sizes")

@@ -63,6 +63,6 @@ def diagnose(
     if asked.refused:
         return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), "refused", yes=False)
     base = of_evaluation(asked.evaluation)
-    given = measured(asked.setting, base, {"step_time": step, "mfu": mfu, "tokens_per_s": tokens}, terms or [], table)
+    given = measured(asked.inputs, base, {"step_time": step, "mfu": mfu, "tokens_per_s": tokens}, terms or [], table)
     found = explained(asked, base, given)
     return Reply(lambda: report.diagnose(found), lambda: report.diagnose_json(found), "causes", yes=found.inside)

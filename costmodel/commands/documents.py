@@ -13,7 +13,7 @@ from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
 
-class Shelf(StrEnum):
+class DocumentGroup(StrEnum):
     """Groups of documents as the command line names them."""
 
     SCENARIOS = "scenarios"
@@ -34,7 +34,7 @@ class Shelf(StrEnum):
     KEYS = "keys"
 
 
-class Kind(StrEnum):
+class DocumentKind(StrEnum):
     """Kinds of documents, each with a schema."""
 
     SCENARIO = "scenario"
@@ -54,43 +54,46 @@ class Kind(StrEnum):
 
 
 _KINDS = {
-    Shelf.SCENARIOS: ["scenario"],
-    Shelf.MODELS: ["model"],
-    Shelf.STACKS: ["stack"],
-    Shelf.OPTIMIZERS: ["optimizer"],
-    Shelf.RELEASES: ["release"],
-    Shelf.HARDWARE: ["node", "accelerator", "fabric"],
-    Shelf.NODES: ["node"],
-    Shelf.ACCELERATORS: ["accelerator"],
-    Shelf.FABRICS: ["fabric"],
-    Shelf.EFFICIENCIES: ["efficiency"],
-    Shelf.BELIEFS: ["belief"],
-    Shelf.RELIABILITY: ["reliability"],
-    Shelf.PRACTICES: ["practice"],
-    Shelf.GRIDS: ["grid"],
-    Shelf.MEASURED: ["measured"],
+    DocumentGroup.SCENARIOS: ["scenario"],
+    DocumentGroup.MODELS: ["model"],
+    DocumentGroup.STACKS: ["stack"],
+    DocumentGroup.OPTIMIZERS: ["optimizer"],
+    DocumentGroup.RELEASES: ["release"],
+    DocumentGroup.HARDWARE: ["node", "accelerator", "fabric"],
+    DocumentGroup.NODES: ["node"],
+    DocumentGroup.ACCELERATORS: ["accelerator"],
+    DocumentGroup.FABRICS: ["fabric"],
+    DocumentGroup.EFFICIENCIES: ["efficiency"],
+    DocumentGroup.BELIEFS: ["belief"],
+    DocumentGroup.RELIABILITY: ["reliability"],
+    DocumentGroup.PRACTICES: ["practice"],
+    DocumentGroup.GRIDS: ["grid"],
+    DocumentGroup.MEASURED: ["measured"],
 }
 
 
 _SHOWN = ["scenario", "model", "stack", "optimizer", "node", "accelerator", "fabric"]  # unasked
 _WORDS = {
-    Shelf.SCENARIOS: "scenario job jobs example examples",
-    Shelf.MODELS: "model llm llms architecture architectures",
-    Shelf.STACKS: "stack framework frameworks software trainer trainers",
-    Shelf.OPTIMIZERS: "optimizer optimiser optimisers optim",
-    Shelf.RELEASES: "release version versions",
-    Shelf.NODES: "node cluster clusters machine machines server servers host hosts instance instances system systems",
-    Shelf.ACCELERATORS: "accelerator gpu gpus card cards chip chips device devices tpu tpus part parts",
-    Shelf.FABRICS: "fabric network networks interconnect interconnects link links nic nics",
-    Shelf.EFFICIENCIES: "efficiency fit fits",
-    Shelf.BELIEFS: "belief prior priors",
-    Shelf.KEYS: "key paths settings options fields parameters",
-    Shelf.MEASURED: "measurement measurements run runs benchmark benchmarks table tables",
+    DocumentGroup.SCENARIOS: "scenario job jobs example examples",
+    DocumentGroup.MODELS: "model llm llms architecture architectures",
+    DocumentGroup.STACKS: "stack framework frameworks software trainer trainers",
+    DocumentGroup.OPTIMIZERS: "optimizer optimiser optimisers optim",
+    DocumentGroup.RELEASES: "release version versions",
+    DocumentGroup.NODES: "node cluster clusters machine machines server servers host hosts instance instances system"
+    " systems",
+    DocumentGroup.ACCELERATORS: "accelerator gpu gpus card cards chip chips device devices tpu tpus part parts",
+    DocumentGroup.FABRICS: "fabric network networks interconnect interconnects link links nic nics",
+    DocumentGroup.EFFICIENCIES: "efficiency fit fits",
+    DocumentGroup.BELIEFS: "belief prior priors",
+    DocumentGroup.KEYS: "key paths settings options fields parameters",
+    DocumentGroup.MEASURED: "measurement measurements run runs benchmark benchmarks table tables",
 }
-_SHELVES = {word: shelf for shelf, words in _WORDS.items() for word in words.split()} | {it.value: it for it in Shelf}
+_SHELVES = {word: shelf for shelf, words in _WORDS.items() for word in words.split()} | {
+    it.value: it for it in DocumentGroup
+}
 
 
-def _shelf(word: str) -> Shelf:
+def _shelf(word: str) -> DocumentGroup:
     """The group of documents that a word names, one or several."""
     from costmodel.documents.keys.suggestions import nearest
     from costmodel.ground.errors import fail
@@ -98,7 +101,7 @@ def _shelf(word: str) -> Shelf:
     if word.lower() in _SHELVES:
         return _SHELVES[word.lower()]
     close = nearest(word.lower(), list(_SHELVES), 0.6)
-    known = ", ".join(Shelf)
+    known = ", ".join(DocumentGroup)
     hint = f"did you mean '{_SHELVES[close].value}'?" if close else f"known: {known}"
     place = Place("command line", 0, len("list ") + 1, "", f"list {word}", max(1, len(word)))
     raise fail("D009", f"there is no group of documents called '{word}'", place, hint)
@@ -110,7 +113,7 @@ def list_documents(
         str | None,
         typer.Argument(
             metavar="[GROUP]",
-            help=f"What to list: {', '.join(Shelf)}, or another word for one; everything if left out",
+            help=f"What to list: {', '.join(DocumentGroup)}, or another word for one; everything if left out",
             show_default=False,
             autocompletion=completion.shelves,
         ),
@@ -138,7 +141,7 @@ def list_documents(
     from costmodel.report.terminal.documents import documents as report
 
     asked = None if shelf is None else _shelf(shelf)
-    if asked is Shelf.KEYS:
+    if asked is DocumentGroup.KEYS:
         return _keys(prefix or "")
     if prefix is not None:
         raise fail("C003", f"'{prefix}' begins no key: '{shelf}' are documents", None, f"costmodel list keys {prefix}")
@@ -206,7 +209,7 @@ def init() -> Reply:
 
 @answering
 def schema(
-    kind: Annotated[Kind, typer.Argument(help="Kind of document", show_default=False)],
+    kind: Annotated[DocumentKind, typer.Argument(help="Kind of document", show_default=False)],
 ) -> Reply:
     """The JSON Schema of a kind of document, for completion and checks in an editor.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from costmodel.evidence.validate.validate import Validated
 
 
-class Asked(StrEnum):
+class ValidateQuestion(StrEnum):
     """What is held against the measurement."""
 
     TIME = "time"
@@ -50,7 +50,7 @@ TablesArgument = Annotated[
     ),
 ]
 QuantityOption = Annotated[
-    Asked | None,
+    ValidateQuestion | None,
     typer.Option(
         "--quantity",
         help="What to compare; time of a table that has it; regret: how well layouts are chosen",
@@ -98,12 +98,12 @@ def validate(
     from costmodel.evidence.validate.validate import validated
     from costmodel.report.terminal.evidence import evidence
 
-    kinds: dict[Asked, Literal["time", "memory"]] = {
-        Asked.TIME: "time", Asked.MEMORY: "memory", Asked.REGRET: "time"
+    kinds: dict[ValidateQuestion, Literal["time", "memory"]] = {
+        ValidateQuestion.TIME: "time", ValidateQuestion.MEMORY: "memory", ValidateQuestion.REGRET: "time"
     }  # fmt: skip
     named_once(tables or [])
     found = validated(tables, quantity=kinds[quantity] if quantity else None, where=chosen_values(where or []))
-    if quantity is Asked.REGRET:
+    if quantity is ValidateQuestion.REGRET:
         return _regret(found, by, worst)
     return Reply(
         lambda: evidence.validation(found, by.value if by else None, worst),

@@ -12,7 +12,7 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from costmodel.commands.output import printed
-from costmodel.report.terminal.style.layout import Grid, Line, laid, typed
+from costmodel.report.terminal.style.layout import CellTable, Line, laid, typed
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled, terminal_width
 
 _PIPED = 80  # columns of help that no terminal shows
@@ -29,11 +29,11 @@ class _Help:
         printed(laid(help_lines(self, ctx, width), width))
 
 
-class Command(_Help, TyperCommand):
+class CommandHelp(_Help, TyperCommand):
     """A command with legible help."""
 
 
-class Group(_Help, TyperGroup):
+class CommandGroupHelp(_Help, TyperGroup):
     """All commands, with legible help and legible errors of usage."""
 
     def make_context(self, *args: Any, **options: Any) -> Any:
@@ -73,9 +73,9 @@ def _text(text: str) -> Iterator[Line]:
         yield typed("  costmodel", line.removeprefix(_EXAMPLE)) if line.startswith(_EXAMPLE) else _prose(line)
 
 
-def _prose(text: str, indent: str = "") -> Grid:
+def _prose(text: str, indent: str = "") -> CellTable:
     """Words that wrap under their beginning."""
-    return Grid(("",), [(text,)], "l", headed=False, indent=indent)
+    return CellTable(("",), [(text,)], "l", headed=False, indent=indent)
 
 
 def _first_sentence(text: str) -> str:
@@ -90,7 +90,7 @@ def _section(title: str, rows: Iterable[tuple[str, str]], width: int) -> Iterato
     yield Text()
     yield styled(title, HEAD)
     if max(cell_len(name) for name, _ in rows) <= _MOST_NAMES * width:
-        yield Grid(("", ""), rows, "kl", headed=False)
+        yield CellTable(("", ""), rows, "kl", headed=False)
         return
     for name, words in rows:
         yield styled(f"  {name}")

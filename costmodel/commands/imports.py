@@ -49,12 +49,12 @@ def import_file(
 
     Next: costmodel estimate mine.yaml
     """
-    from costmodel.explore.import_file import Beside
+    from costmodel.explore.import_file import GivenBesideFile
     from costmodel.explore.import_file import import_file as read
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.documents import imports as report
 
-    read_file = read(file, Beside(node, nodes, vocab, partial))
+    read_file = read(file, GivenBesideFile(node, nodes, vocab, partial))
     found = read_file.found
     lost = bool(found.warnings) or any(loss.kind == "cannot be said" for loss in found.losses)
     return Reply(

@@ -15,7 +15,7 @@ from costmodel.report.terminal.style.answer import Reply
 from costmodel.report.terminal.style.theme import DIM, console
 
 
-class Kind(StrEnum):
+class DeviceKind(StrEnum):
     """Devices PyTorch can time."""
 
     CUDA = "cuda"
@@ -23,7 +23,8 @@ class Kind(StrEnum):
 
 
 DeviceOption = Annotated[
-    Kind | None, typer.Option("--device", help="What to measure", show_default="the GPU, or the processor if none")
+    DeviceKind | None,
+    typer.Option("--device", help="What to measure", show_default="the GPU, or the processor if none"),
 ]
 NameOption = Annotated[
     str | None,

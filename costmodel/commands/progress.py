@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from costmodel.explore.vary.progress import Pace
-from costmodel.report.terminal.style.progress import Mark, Meter
+from costmodel.explore.vary.progress import Watcher
+from costmodel.report.terminal.style.progress import Meter, ProgressMark
 from costmodel.report.terminal.style.theme import live_console
 
 AFTER = 0.5  # seconds before anything is shown
@@ -36,14 +36,14 @@ def stoppable() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def metered() -> Iterator[Callable[[Mark], None]]:
+def metered() -> Iterator[Callable[[ProgressMark], None]]:
     """Shows how far the work is, on standard error, if that is a terminal and it takes longer than half a second."""
     if not sys.stderr.isatty():
         yield lambda mark: None
         return
     began, meter = time.monotonic(), Meter(live_console())
 
-    def watch(mark: Mark) -> None:
+    def watch(mark: ProgressMark) -> None:
         if time.monotonic() - began >= AFTER:
             meter.show(mark)
 
@@ -54,7 +54,7 @@ def metered() -> Iterator[Callable[[Mark], None]]:
 
 
 @contextmanager
-def paced(what: str) -> Iterator[Pace]:
+def paced(what: str) -> Iterator[Watcher]:
     """A row of answers watched and ready to be stopped."""
     with stoppable() as stop, metered() as show:
-        yield Pace(lambda done, total: show(Mark(done, total, done, f"{done:,} of {total:,} {what}")), stop)
+        yield Watcher(lambda done, total: show(ProgressMark(done, total, done, f"{done:,} of {total:,} {what}")), stop)

@@ -17,10 +17,10 @@ from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
-    from costmodel.documents.reader.resolved_scenario import Case, LoadedScenario
+    from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
     from costmodel.explore.search.ranges import Axis
-    from costmodel.explore.search.search import Found
-    from costmodel.explore.search.stream import How
+    from costmodel.explore.search.search import SearchResult
+    from costmodel.explore.search.stream import SearchOptions
 
 
 TOP, FRONT = 10, 40  # rows shown where nobody says how many: of a ranking, of a front
@@ -115,13 +115,13 @@ def search(
         return _serving(case, top or TOP, why_not=why_not, given=given)
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.search.refusals import examples
-    from costmodel.explore.search.stream import How
+    from costmodel.explore.search.stream import SearchOptions
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.search import ranking
 
     if into is None and (resume or keep is Keep.ALL):
         raise fail("C021", f"{'--resume' if resume else '--keep all'} needs a folder", None, "add --into FOLDER")
-    how = How(engine, workers, into, keep is Keep.ALL, resume, wait=_seconds(wait))
+    how = SearchOptions(engine, workers, into, keep is Keep.ALL, resume, wait=_seconds(wait))
     found = _found(training(case), how, top or TOP, pareto, axes(over or ()))
     shown = examples(found) if why_not else None
     rows = "refused" if why_not else "pareto.plans" if pareto else "plans"
@@ -138,7 +138,7 @@ def _serving(case: LoadedScenario, top: int, *, why_not: bool, given: Sequence[t
     return serving.search(case, top, why_not=why_not)
 
 
-def _found(case: Case, how: How, top: int, pareto: str, over: Sequence[Axis]) -> Found:
+def _found(case: ResolvedScenario, how: SearchOptions, top: int, pareto: str, over: Sequence[Axis]) -> SearchResult:
     """The search itself, watched and ready to be stopped."""
     from costmodel.commands.output import printed
     from costmodel.commands.progress import metered, stoppable

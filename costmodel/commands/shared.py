@@ -22,7 +22,7 @@ from costmodel.report.terminal.style.layout import laid
 from costmodel.report.terminal.style.theme import colour, harmless, terminal_width
 
 
-class Format(StrEnum):
+class AnswerFormat(StrEnum):
     """Forms an answer can take."""
 
     TABLE = "table"
@@ -68,7 +68,7 @@ SetOption = Annotated[
     ),
 ]
 FormatOption = Annotated[
-    Format | None,
+    AnswerFormat | None,
     typer.Option("--format", help="How to write the answer; else by the suffix of -o", show_default="table"),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format json")]
@@ -127,15 +127,15 @@ def _form(reply: Reply, form: str) -> str | bytes:
     """The reply in a form for programs; nothing where people read it."""
     from costmodel.report.machine import formats, parquet
 
-    if form == Format.JSON:
+    if form == AnswerFormat.JSON:
         return formats.json_text(reply.result())
-    if form == Format.CSV:
+    if form == AnswerFormat.CSV:
         return formats.csv_text(reply)
     if form == "jsonl":
         return formats.jsonl_text(reply)
     if form == "parquet":
         return parquet.parquet_bytes(reply)
-    if form == Format.MARKDOWN:
+    if form == AnswerFormat.MARKDOWN:
         return formats.markdown_text(reply.lines(), formats.facts_of(reply))
     return ""
 
@@ -159,7 +159,7 @@ def _answering(forms: Sequence[str], command: Callable[..., Reply]) -> Callable[
     @functools.wraps(command)
     def run(**given: Any) -> None:
         how = {option.name: given.pop(option.name) for option in common}
-        if how["as_json"] and how["form"] not in (None, Format.JSON):
+        if how["as_json"] and how["form"] not in (None, AnswerFormat.JSON):
             form = how["form"].value
             raise fail("C007", f"--json and --format {form} are two forms of one answer", None, "leave one of them out")
         if how["output"] == STDOUT:
@@ -180,6 +180,6 @@ def _answering(forms: Sequence[str], command: Callable[..., Reply]) -> Callable[
 
 def _format_option(forms: Sequence[str]) -> Any:
     """--format with the further forms among its choices."""
-    named = [*Format, *forms]
+    named = [*AnswerFormat, *forms]
     choices = StrEnum("Format", {str(name).upper(): str(name) for name in named})  # type: ignore[misc]
     return Annotated[choices | None, get_args(FormatOption)[1]]

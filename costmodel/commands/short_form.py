@@ -18,7 +18,7 @@ from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
-    from costmodel.documents.reader.resolved_scenario import Case, LoadedScenario
+    from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 
 # Everything heavy is imported by the command that needs it, so that --help is quick.
 
@@ -62,7 +62,7 @@ class Question:
             raise fail("C004", sentence, None, "leave one of the two out")
         return replace(self, scenario=None, flags={**self.flags, "model": self.scenario})
 
-    def case(self, *, planned: bool = True) -> Case:
+    def case(self, *, planned: bool = True) -> ResolvedScenario:
         """The training scenario loaded; one in flags alone has the best plan of its search where a plan is needed."""
         from costmodel.documents.reader.resolved_scenario import training
 
@@ -85,11 +85,11 @@ class Question:
             case = with_best_plan(case)
         return case if self.write is None else write_scenario(case, self.write)
 
-    def _of_flags(self) -> Case:
+    def _of_flags(self) -> ResolvedScenario:
         """The case of flags, whose table is loaded for them alone."""
-        from costmodel.explore.short_form import Flags, case_of_flags
+        from costmodel.explore.short_form import ScenarioFlags, case_of_flags
 
-        return case_of_flags(self.scenario, Flags(**self.flags), self.assignments)
+        return case_of_flags(self.scenario, ScenarioFlags(**self.flags), self.assignments)
 
 
 def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[..., Reply]:
@@ -151,10 +151,10 @@ def _flags(
     """The flags, as the table of `explore.short_form` has them."""
 
 
-def with_best_plan(case: Case) -> Case:
+def with_best_plan(case: ResolvedScenario) -> ResolvedScenario:
     """A case of flags with the best plan of its search, or else the nearest to fit; keys that --set gives are held."""
     from costmodel.documents.reader.override_case import vary
-    from costmodel.documents.schemas.default_values import Assumed
+    from costmodel.documents.schemas.default_values import Assumption
     from costmodel.explore.search.search import search
     from costmodel.report.terminal.plan.next_commands import plan_settings
 
@@ -165,16 +165,16 @@ def with_best_plan(case: Case) -> Case:
     if not rows:
         hint = "costmodel search with the same flags and --why-not says why"
         raise fail("C004", "no plan of the search is valid", Place(case.file), hint)
-    settings = plan_settings(found.setting_of(rows[0].variant), rows[0])
+    settings = plan_settings(found.inputs_of(rows[0].variant), rows[0])
     planned = vary(case, [f"{path}={value}" for path, value in settings.items()])
     words = " · ".join(f"{path.removeprefix('plan.')} {value}" for path, value in settings.items())
     which = "the best" if found.best else "the nearest to fit"
     origin = f"{which} of {found.tally.candidates:,} plans of costmodel search; --set plan.tp=… sets another"
-    asked = replace(case.asked, assumed=(*case.asked.assumed, Assumed("plan", words, origin)))
+    asked = replace(case.asked, assumed=(*case.asked.assumed, Assumption("plan", words, origin)))
     return replace(planned, assignments=case.assignments, asked=asked)
 
 
-def write_scenario(case: Case, path: Path) -> Case:
+def write_scenario(case: ResolvedScenario, path: Path) -> ResolvedScenario:
     """The case, written as a scenario to a file, which it says."""
     from costmodel.exchange.writing.scenario_text import scenario_text
     from costmodel.report.terminal.style.head import title

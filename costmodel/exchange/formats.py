@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from costmodel.exchange.importers.huggingface.families import FAMILIES
 from costmodel.exchange.importers.megatron.table import OPTIONS
-from costmodel.exchange.values.option_table import Option
+from costmodel.exchange.values.option_table import ForeignOption
 from costmodel.ground.errors import Place, fail
 
 OWN = 10  # what a key counts that no other format has
@@ -19,7 +19,7 @@ _KEY = re.compile(r"""(?:^|[\s{,('"\[;=])(-{0,2}[A-Za-z_][\w.-]{1,80})(?=["']?\s
 CONFIG, MEGATRON = "config.json of transformers", "options of Megatron-LM"  # the formats that are read
 
 
-class Format(NamedTuple):
+class ForeignFormat(NamedTuple):
     """A format: its name, the keys that it alone has, others that it has, and whether its values can be read."""
 
     name: str
@@ -36,55 +36,55 @@ _OF_FAMILIES = frozenset(
     name.split(".")[0]
     for family in FAMILIES
     for option in family.options.values()
-    if isinstance(option, Option)
+    if isinstance(option, ForeignOption)
     for name in option.names
 )
 
 # Keys of the formats that are recognised here and not read: of the versions named in each name.
 FORMATS = (
-    Format(CONFIG, _words("architectures model_type transformers_version"), _OF_FAMILIES, True),
-    Format(
+    ForeignFormat(CONFIG, _words("architectures model_type transformers_version"), _OF_FAMILIES, True),
+    ForeignFormat(
         MEGATRON,
         frozenset(f"--{name}" for name in OPTIONS) | _words("MODEL_ARGS"),
         frozenset(name.replace("-", "_") for name in OPTIONS),
         True,
     ),
-    Format(
+    ForeignFormat(
         "JSON of DeepSpeed 0.19",
         _words("zero_optimization train_micro_batch_size_per_gpu zero_allow_untested_optimizer wall_clock_breakdown"),
         _words("train_batch_size gradient_accumulation_steps bf16 fp16 stage overlap_comm reduce_bucket_size"),
     ),
-    Format(
+    ForeignFormat(
         "YAML of accelerate 1.15",
         _words("distributed_type fsdp_sharding_strategy fsdp_auto_wrap_policy num_machines deepspeed_config_file"),
         _words("num_processes mixed_precision fsdp_config fsdp_version machine_rank parallelism_config"),
     ),
-    Format(
+    ForeignFormat(
         "configuration of torchtitan",
         _words("data_parallel_shard_degree data_parallel_replicate_degree activation_checkpoint local_batch_size"),
         _words("parallelism training seq_len tensor_parallel_degree pipeline_parallel_degree context_parallel_degree"),
     ),
-    Format(
+    ForeignFormat(
         "YAML of axolotl 0.19",
         _words("base_model sequence_len dp_shard_size sample_packing val_set_size"),
         _words("micro_batch_size gradient_accumulation_steps adapter lora_r datasets fsdp_config bf16"),
     ),
-    Format(
+    ForeignFormat(
         "YAML of LLaMA-Factory 0.9.5",
         _words("model_name_or_path finetuning_type cutoff_len lora_target"),
         _words("per_device_train_batch_size gradient_accumulation_steps deepspeed stage bf16 template lora_rank"),
     ),
-    Format(
+    ForeignFormat(
         "YAML of torchtune 0.6",
         _words("_component_ optimizer_in_bwd enable_activation_checkpointing custom_sharded_layers"),
         _words("batch_size gradient_accumulation_steps tokenizer dtype checkpointer max_seq_len"),
     ),
-    Format(
+    ForeignFormat(
         "YAML of nanotron 0.4",
         _words("batch_accumulation_per_replica pp_engine tp_linear_async_communication model_config"),
         _words("parallelism tokens micro_batch_size sequence_length zero_stage dp tp pp"),
     ),
-    Format(
+    ForeignFormat(
         "YAML of MaxText",
         _words("ici_fsdp_parallelism dcn_data_parallelism base_emb_dim remat_policy dcn_fsdp_parallelism base_config"),
         _words("per_device_batch_size max_target_length model_name attention weight_dtype quantization"),
@@ -92,7 +92,7 @@ FORMATS = (
 )
 
 
-def scores(text: str) -> list[tuple[Format, int]]:
+def scores(text: str) -> list[tuple[ForeignFormat, int]]:
     """Every format with its score, the highest first."""
     head = text[:_LONGEST]
     keys = {match.group(1).split("=", 1)[0] for match in _KEY.finditer(head)}
@@ -100,7 +100,7 @@ def scores(text: str) -> list[tuple[Format, int]]:
     return sorted(found, key=lambda pair: -pair[1])
 
 
-def detected(text: str, file: str) -> Format:
+def detected(text: str, file: str) -> ForeignFormat:
     """The format of a text; a fault that names the three nearest where it is of none, or of one that is not read."""
     ranked = scores(text)
     best, score = ranked[0]

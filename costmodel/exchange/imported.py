@@ -27,7 +27,7 @@ class Origin(NamedTuple):
         return f"{spot}  {self.text}".strip()
 
 
-class Value(NamedTuple):
+class OriginValue(NamedTuple):
     """A value on its way into a document, with its origin."""
 
     value: Any
@@ -67,7 +67,7 @@ class Imported:
     origins: dict[str, Origin]
     losses: tuple[Loss, ...] = ()
     warnings: tuple[Fault, ...] = ()
-    facts: dict[str, Value] = field(default_factory=dict)
+    facts: dict[str, OriginValue] = field(default_factory=dict)
     missing: tuple[Fault, ...] = ()
 
     @property

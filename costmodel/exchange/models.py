@@ -6,7 +6,7 @@ import re
 from pathlib import PurePath
 
 from costmodel.documents.reader.foreign_readers import FILE, Foreign
-from costmodel.documents.schemas.default_values import Assumed
+from costmodel.documents.schemas.default_values import Assumption
 from costmodel.exchange.formats import detected
 from costmodel.exchange.imported import Imported, Loss
 from costmodel.exchange.importers.huggingface import read_config
@@ -47,10 +47,10 @@ def name_of(file: str) -> str:
     return shown(re.sub(r"\s+", " ", name)).strip("'")
 
 
-def _assumed(found: Imported) -> list[Assumed]:
+def _assumed(found: Imported) -> list[Assumption]:
     """Values of the model that the text leaves out."""
     return [
-        Assumed(f"model.{path}", shown(_leaf(found.document, path)).strip("'"), origin.text)
+        Assumption(f"model.{path}", shown(_leaf(found.document, path)).strip("'"), origin.text)
         for kind in ("assumed", "default", "class")
         for path, origin in found.origins.items()
         if origin.kind == kind and path.split(".")[0] not in _FIXED

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.text.yaml_tree import COMMAND_LINE
 from costmodel.equations.network.collectives import Operation, algorithm_bandwidth, bus_bandwidth
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
 from costmodel.estimate.evaluate.error_band import residual
 from costmodel.estimate.machine.collective_time import algorithm_times, collective_time, inside_time, send_time
 from costmodel.estimate.machine.process_groups import Group, group
-from costmodel.estimate.training.training_inputs import Setting, setting_of
-from costmodel.explore.short_form import Flags, case_of_flags
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.explore.short_form import ScenarioFlags, case_of_flags
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.parsing import UnitError, parse
 
@@ -50,7 +50,7 @@ class SizeRow:
 class CollectiveAnswer:
     """A collective over all accelerators of a case, smallest size first."""
 
-    case: Case
+    case: ResolvedScenario
     operation: Operation
     ranks: float
     inside: float  # ranks of the fullest domain
@@ -58,17 +58,19 @@ class CollectiveAnswer:
     rows: tuple[SizeRow, ...]
 
 
-def collective(name: str, sizes: Sequence[str], flags: Flags, assignments: Sequence[str] = ()) -> CollectiveAnswer:
+def collective(
+    name: str, sizes: Sequence[str], flags: ScenarioFlags, assignments: Sequence[str] = ()
+) -> CollectiveAnswer:
     """The answer for an operation by its name and sizes with their units; a single size heads a table up to it."""
     operation = _operation(name)
     messages = _table(_bytes(sizes[0])) if len(sizes) == 1 else sorted(map(_bytes, sizes))
     case = case_of_flags(FRAME, flags, assignments)
-    setting = setting_of(case)
-    ranks = float(setting.ranks)
+    inputs = training_inputs(case)
+    ranks = float(inputs.ranks)
     if ranks < 2:
         raise fail("C004", "a collective needs two accelerators or more", None, "--gpus 8, for example")
-    members = group(setting, "dp", 2.0 if operation == "send" else ranks, _apart(setting, operation))
-    rows = tuple(_row(setting, size, members, operation) for size in messages)
+    members = group(inputs, "dp", 2.0 if operation == "send" else ranks, _apart(inputs, operation))
+    rows = tuple(_row(inputs, size, members, operation) for size in messages)
     return CollectiveAnswer(case, operation, ranks, float(members.inside), float(members.domains), rows)
 
 
@@ -79,9 +81,9 @@ def _operation(name: str) -> Operation:
     return OPERATIONS[name]
 
 
-def _apart(setting: Setting, operation: Operation) -> float:
+def _apart(inputs: TrainingInputs, operation: Operation) -> float:
     """How far ranks lie apart: those of a send are in neighbouring domains where there are several."""
-    return float(min(setting.domain, setting.ranks / 2)) if operation == "send" else 1.0
+    return float(min(inputs.domain, inputs.ranks / 2)) if operation == "send" else 1.0
 
 
 def _bytes(text: str) -> float:
@@ -100,19 +102,19 @@ def _table(largest: float) -> list[float]:
     return [size for size in steps if size >= _SMALLEST]
 
 
-def _row(setting: Setting, size: float, members: Group, operation: Operation) -> SizeRow:
+def _row(inputs: TrainingInputs, size: float, members: Group, operation: Operation) -> SizeRow:
     far = bool(members.domains > 1)
     if operation == "send":
-        time = float(send_time(setting, size, members))
+        time = float(send_time(inputs, size, members))
         inside, between, algorithm = None, None, "one send"
     else:
-        time = float(collective_time(setting, size, members, operation))
-        times = {name: float(each) for name, each in algorithm_times(setting, size, members, operation).items()}
+        time = float(collective_time(inputs, size, members, operation))
+        times = {name: float(each) for name, each in algorithm_times(inputs, size, members, operation).items()}
         fastest = min(times, key=lambda name: times[name])
-        inside = float(inside_time(setting, size, members, operation))
-        between = times[fastest] + float(setting.network.start) if far else None
+        inside = float(inside_time(inputs, size, members, operation))
+        between = times[fastest] + float(inputs.network.start) if far else None
         algorithm = "pairwise" if operation == "all_to_all" else fastest if far else "ring"
-    spread = _spread(setting, operation, far=far)
+    spread = _spread(inputs, operation, far=far)
     return SizeRow(
         size,
         time,
@@ -126,10 +128,10 @@ def _row(setting: Setting, size: float, members: Group, operation: Operation) ->
     )
 
 
-def _spread(setting: Setting, operation: Operation, *, far: bool) -> float:
+def _spread(inputs: TrainingInputs, operation: Operation, *, far: bool) -> float:
     """The spread of the fit that the time is of: of the network where it leaves the domain."""
-    common = setting.case.common
+    common = inputs.case.common
     if far:
-        return float(np.asarray(residual(setting.network, common.network)))
-    fits = (setting.collective(operation), common.collectives.get(operation, common.collectives["all_gather"]))
+        return float(np.asarray(residual(inputs.network, common.network)))
+    fits = (inputs.collective(operation), common.collectives.get(operation, common.collectives["all_gather"]))
     return float(np.asarray(residual(*fits)))

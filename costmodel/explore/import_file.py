@@ -9,7 +9,7 @@ from typing import Any
 
 from costmodel.documents.reader.folders import SUFFIXES, as_named
 from costmodel.documents.reader.foreign_readers import file_in, is_config
-from costmodel.documents.reader.library import Reader, read
+from costmodel.documents.reader.library import DocumentReader, read
 from costmodel.documents.reader.resolved_scenario import case_from
 from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.model import Model
@@ -17,7 +17,7 @@ from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import Mapping, copied
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.exchange.formats import CONFIG, detected
-from costmodel.exchange.imported import Imported, Origin, Value
+from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.importers.megatron import read_options
 from costmodel.exchange.models import imported_model, worded
 from costmodel.exchange.values.foreign_values import document_name
@@ -31,7 +31,7 @@ OPEN = "?"  # begins a line of what stands nowhere
 
 
 @dataclass(frozen=True)
-class Beside:
+class GivenBesideFile:
     """What is given beside a file, because it seldom stands in it."""
 
     node: str = ""
@@ -58,7 +58,7 @@ class ImportedFile:
         return _text(self.file, found, tree)
 
 
-def import_file(name: str, beside: Beside) -> ImportedFile:
+def import_file(name: str, beside: GivenBesideFile) -> ImportedFile:
     """A file by its path, or standard input by '-', as the YAML of a model or of a scenario."""
     path = Path(name) if name == "-" else file_in("model", Path(name))
     text = file_text(str(path))
@@ -66,14 +66,14 @@ def import_file(name: str, beside: Beside) -> ImportedFile:
     if is_config(text) or detected(text, file).name == CONFIG:
         _refuse_unused(beside)
         found = imported_model(text, file)
-        return _imported(file, found, Reader().checked("model", found.document, file))
+        return _imported(file, found, DocumentReader().checked("model", found.document, file))
     found = _scenario(text, file, beside)
     return _imported(
-        file, found, None if found.missing else case_from(Reader(), copied(found.document), file, ()).model
+        file, found, None if found.missing else case_from(DocumentReader(), copied(found.document), file, ()).model
     )
 
 
-def _refuse_unused(beside: Beside) -> None:
+def _refuse_unused(beside: GivenBesideFile) -> None:
     """A fault for options that have no place in a model alone."""
     given = {"--node": beside.node, "--nodes": beside.nodes, "--vocab": beside.vocab, "--partial": beside.partial}
     for option in (option for option, value in given.items() if value):
@@ -120,7 +120,7 @@ def _line(place: Place | None) -> str:
 # --- a scenario from options of a training program
 
 
-def _scenario(text: str, file: str, beside: Beside) -> Imported:
+def _scenario(text: str, file: str, beside: GivenBesideFile) -> Imported:
     """The scenario that options state; a fault for what is missing, unless a part of one is asked for."""
     if beside.nodes and not beside.node:
         raise fail("C001", "--nodes has no effect without --node", None, "add --node dgx-h100, for example")
@@ -129,7 +129,7 @@ def _scenario(text: str, file: str, beside: Beside) -> Imported:
     title = PurePath(file).stem if file != "<stdin>" else "imported"
     found = read_options(text, file, world=world, vocab=beside.vocab, title=title)
     made = Origin("file", "the text itself", Place(file))
-    tree: dict[str, Any] = {"schema": Value("costmodel/scenario/v1", made), "title": Value(title, made)}
+    tree: dict[str, Any] = {"schema": OriginValue("costmodel/scenario/v1", made), "title": OriginValue(title, made)}
     missing = found.missing
     if node is None:
         missing = (*missing, Fault("X002", "no option states the machine", Place(file), "--node dgx-h100, for example"))
@@ -146,11 +146,11 @@ def _scenario(text: str, file: str, beside: Beside) -> Imported:
     return replace(found, document=document, origins={**origins, **found.origins}, missing=missing)
 
 
-def _given(value: Any, option: str) -> Value:
-    return Value(value, Origin("assumed", f"{option}, given beside the file"))
+def _given(value: Any, option: str) -> OriginValue:
+    return OriginValue(value, Origin("assumed", f"{option}, given beside the file"))
 
 
-def _nodes(node: Node, beside: Beside, accelerators: Value) -> Value:
+def _nodes(node: Node, beside: GivenBesideFile, accelerators: OriginValue) -> OriginValue:
     """How many nodes hold the accelerators that the text states."""
     if beside.nodes:
         return _given(beside.nodes, "--nodes")
@@ -158,7 +158,9 @@ def _nodes(node: Node, beside: Beside, accelerators: Value) -> Value:
     if left:
         sentence = f"{accelerators.value:,} accelerators do not fill nodes of {node.accelerators:g}, as {node.name} is"
         raise fail("X005", sentence, accelerators.place, "name another --node, or give --nodes")
-    return Value(nodes, Origin("derived", f"accelerators over {node.accelerators:g} of a node", accelerators.place))
+    return OriginValue(
+        nodes, Origin("derived", f"accelerators over {node.accelerators:g} of a node", accelerators.place)
+    )
 
 
 def origins(found: ImportedFile) -> Iterator[tuple[str, Any, Origin]]:

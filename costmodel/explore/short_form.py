@@ -15,10 +15,10 @@ from typing import Any
 from costmodel.documents.keys.overrides import Assignment, path_of
 from costmodel.documents.keys.paths import at, place_at
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
-from costmodel.documents.reader.cached_reader import Shelf
-from costmodel.documents.reader.library import Reader, find
-from costmodel.documents.reader.resolved_scenario import Case, case_from, scenario_tree
-from costmodel.documents.schemas.default_values import Asked, Assumed
+from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.library import DocumentReader, find
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_from, scenario_tree
+from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.documents.schemas.hardware import Accelerator, Node
 from costmodel.documents.text.yaml_tree import COMMAND_LINE, Mapping, Text, assigned, copied, key_at
 from costmodel.estimate.model.shards import model_parameters
@@ -49,7 +49,7 @@ _ROOM = 2.0  # memory of the default machine over those states
 
 
 @dataclass(frozen=True)
-class Flags:
+class ScenarioFlags:
     """What the command line gives of a scenario, each as it was typed."""
 
     model: str | None = None
@@ -69,7 +69,7 @@ class Flags:
         return tuple(word for name, value in given if value is not None for word in (f"--{name}", str(value)))
 
 
-def case_of_flags(scenario: str | None, flags: Flags, assignments: Iterable[str] = ()) -> Case:
+def case_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Iterable[str] = ()) -> ResolvedScenario:
     """The case of a scenario with flags in the place of its keys, or of flags alone.
 
     Where a key is set with --set too, that value counts and the case remarks it.
@@ -79,7 +79,7 @@ def case_of_flags(scenario: str | None, flags: Flags, assignments: Iterable[str]
         raise fail("C004", "no scenario and no model is named", None, "costmodel list scenarios, or --model NAME")
     if scenario is None and flags.model is None:
         raise fail("C004", "flags without a scenario need a model", None, "add --model NAME, or --model ./config.json")
-    reader = Reader()
+    reader = DocumentReader()
     tree, shown = scenario_tree(reader, scenario) if scenario is not None else (_frame(), COMMAND_LINE)
     set_here = {path_of(item) for item in assignments}
     changes, assumed = _changes(flags, alone=scenario is None and not {"cluster.node", *_SIZES} & set_here)
@@ -91,7 +91,7 @@ def case_of_flags(scenario: str | None, flags: Flags, assignments: Iterable[str]
     sized = sorted(set_here.intersection(_SIZES))
     if flags.gpus is not None and sized:
         remarks.append(f"--gpus {flags.gpus} has no effect: --set {sized[0]} counts")
-    asked = Asked(flags.words, tuple(assumed), tuple(remarks))
+    asked = FlagQuestion(flags.words, tuple(assumed), tuple(remarks))
     return replace(case, name=scenario or "", assignments=assignments, asked=asked)
 
 
@@ -111,7 +111,7 @@ def _frame() -> Mapping:
 # --- flags to assignments
 
 
-def _changes(flags: Flags, *, alone: bool) -> tuple[list[Assignment], list[Assumed]]:
+def _changes(flags: ScenarioFlags, *, alone: bool) -> tuple[list[Assignment], list[Assumption]]:
     """The assignments of all flags but the number of GPUs; and the node, where no flag names it."""
     found = [_assignment(name, getattr(flags, name)) for name in KEYS if getattr(flags, name) is not None]
     if flags.gpu is not None:
@@ -119,7 +119,7 @@ def _changes(flags: Flags, *, alone: bool) -> tuple[list[Assignment], list[Assum
         return [*changes, *found], assumed
     if flags.node is not None or not alone:
         return found, []
-    default = Assumed("cluster.node", DEFAULT_NODE, "the default machine; --gpu or --node names another")
+    default = Assumption("cluster.node", DEFAULT_NODE, "the default machine; --gpu or --node names another")
     return [_default(default.path, DEFAULT_NODE), *found], [default]
 
 
@@ -151,10 +151,10 @@ def _default(path: str, value: Any) -> Assignment:
     return Assignment(path, place, value, place)
 
 
-def _of_gpu(spelling: str, *, named: bool) -> tuple[list[Assignment], list[Assumed]]:
+def _of_gpu(spelling: str, *, named: bool) -> tuple[list[Assignment], list[Assumption]]:
     """The node that an accelerator is usually found in; of a node that is named too, its accelerator."""
     place = _place("--gpu", "cluster.node.accelerator", spelling)
-    shelf = Shelf()
+    shelf = CachedReader()
     name = accelerator_named(spelling, shelf=shelf)
     if not name:
         find("accelerator", spelling, place)
@@ -172,15 +172,15 @@ def _of_gpu(spelling: str, *, named: bool) -> tuple[list[Assignment], list[Assum
     if stand.fabric is not None:
         changes.append(Assignment("cluster.node.scale_up.fabric", place, _text(stand.fabric, place), place))
     why = f"the node that {'holds' if held else 'stands for the own of'} {name}; --node names another"
-    return changes, [Assumed("cluster.node", stand.node, why)]
+    return changes, [Assumption("cluster.node", stand.node, why)]
 
 
 # --- sizes that follow from others
 
 
 def _sizes(
-    tree: dict[Any, Any], shown: str, flags: Flags, changes: tuple[str | Assignment, ...], set_here: set[str]
-) -> tuple[list[Assignment], list[Assumed]]:
+    tree: dict[Any, Any], shown: str, flags: ScenarioFlags, changes: tuple[str | Assignment, ...], set_here: set[str]
+) -> tuple[list[Assignment], list[Assumption]]:
     """Nodes of as many GPUs as wanted, and defaults of sizes that nothing states; read from what is stated."""
     written = {path for path in (*_SIZES[:1], *_OPEN) if at(tree, path) is not None} | {*map(path_of, changes)}
     open_sizes = [path for path in ("cluster.nodes", *_OPEN) if path not in written]
@@ -188,9 +188,9 @@ def _sizes(
     if not open_sizes and not wanted:
         return [], []
     placeholders = [_default(path, 1) for path in open_sizes]
-    first = case_from(Reader(), copied(tree), shown, (*changes, *placeholders))
+    first = case_from(DocumentReader(), copied(tree), shown, (*changes, *placeholders))
     found: list[Assignment] = []
-    assumed: list[Assumed] = []
+    assumed: list[Assumption] = []
     if wanted and flags.gpus is not None:
         found += _nodes_of(first, flags.gpus)
     elif "cluster.nodes" in open_sizes:
@@ -210,12 +210,12 @@ def _sizes(
 _OPEN = ("workload.sequence", "workload.global_batch")
 
 
-def _add(found: list[Assignment], assumed: list[Assumed], path: str, value: int, origin: str) -> None:
+def _add(found: list[Assignment], assumed: list[Assumption], path: str, value: int, origin: str) -> None:
     found.append(_default(path, value))
-    assumed.append(Assumed(path, counted(value), origin))
+    assumed.append(Assumption(path, counted(value), origin))
 
 
-def _nodes_of(case: Case, gpus: int) -> Iterator[Assignment]:
+def _nodes_of(case: ResolvedScenario, gpus: int) -> Iterator[Assignment]:
     """Full nodes of so many GPUs, or a part of one."""
     place = _place("--gpus", "cluster.nodes", str(gpus))
     each = int(case.node.accelerators)
@@ -227,7 +227,7 @@ def _nodes_of(case: Case, gpus: int) -> Iterator[Assignment]:
         yield Assignment("cluster.node.accelerators", place, gpus, place)
 
 
-def _default_nodes(case: Case) -> tuple[int, str]:
+def _default_nodes(case: ResolvedScenario) -> tuple[int, str]:
     """Nodes, a power of two, whose memory is twice the training states of the model."""
     accelerator: Accelerator = case.accelerator
     states = float(model_parameters(case.model)) * _STATE_BYTES

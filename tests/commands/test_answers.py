@@ -126,7 +126,7 @@ def test_a_ranking_remarks_what_estimates_of_its_plans_do(more: tuple[str, ...],
     expected = set()
     for plan in (result["pareto"] if more else result)["plans"]:
         settings = [f"plan.{key}={plan[key]}" for key in ("tp", "pp", "dp", "vpp", "micro_batch", "zero", "recompute")]
-        options = [part for setting in settings for part in ("--set", setting)]
+        options = [part for inputs in settings for part in ("--set", inputs)]
         expected |= {note["code"] for note in json.loads(run("estimate", *asked, *options, "--json").out)["notes"]}
     assert {"N001", "N005"} <= expected
     lines = run("search", *asked, *more, "--top", "1000" if more else "12").out.splitlines()

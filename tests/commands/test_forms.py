@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from costmodel.commands.documents import Kind
+from costmodel.commands.documents import DocumentKind
 from costmodel.commands.shared import answering
 from costmodel.documents.reader.library import FOLDERS
 from costmodel.report.machine.formats import csv_text
@@ -336,8 +336,8 @@ def test_every_line_of_the_start_that_is_commented_out_is_right(run: Any, tmp_pa
     assert (ran.code, ran.err) in ((0, ""), (1, ""))
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_schemas(kind: Kind, run: Any) -> None:
+@pytest.mark.parametrize("kind", DocumentKind)
+def test_schemas(kind: DocumentKind, run: Any) -> None:
     told = json.loads(run("schema", kind.value).out)
     forms = [told["$defs"][form["$ref"].rpartition("/")[2]] for form in told.get("oneOf", [])] or [told]
     assert len(forms) == (2 if kind in ("scenario", "stack") else 1)  # for training and for serving
@@ -349,7 +349,7 @@ def test_schemas(kind: Kind, run: Any) -> None:
 
 
 def test_every_kind_has_a_schema() -> None:
-    assert {kind.value for kind in Kind} == set(FOLDERS)
+    assert {kind.value for kind in DocumentKind} == set(FOLDERS)
 
 
 def test_a_pipeline_as_json(run: Any) -> None:

@@ -14,7 +14,7 @@ from exchange.scripts import DEEPSEEK, LLAMA_8B, MIXTRAL
 
 from costmodel.documents.reader.library import read
 from costmodel.exchange.writing.equal_model import shape, twin_of
-from costmodel.explore.import_file import Beside, import_file
+from costmodel.explore.import_file import GivenBesideFile, import_file
 
 Faults = Callable[[Any], Any]
 EXAMPLE = "scenarios/examples/qwen3-8b"
@@ -166,7 +166,9 @@ def test_a_scenario_runs_as_it_was_written(
     assert shown.out.rstrip().endswith("Wrote mine.yaml. Next: costmodel estimate mine.yaml")
     answer = json.loads(run("estimate", "mine.yaml", "--json", cwd=folder).out)
     assert {key: answer["plans"][0][key] for key in plan} == plan
-    assert import_file(str(folder / script), Beside("dgx-h100", *(int(word) for word in more[1::2]))).parameters
+    assert import_file(
+        str(folder / script), GivenBesideFile("dgx-h100", *(int(word) for word in more[1::2]))
+    ).parameters
 
 
 def test_on_too_few_accelerators_nothing_is_written(folder: Path, run: Any, faults: Faults) -> None:

@@ -18,7 +18,7 @@ import pytest
 from costmodel.explore.explain.labels import LABELS
 from costmodel.explore.explain.pages import page
 from costmodel.ground.errors import CostModelError
-from costmodel.report.terminal.style.layout import Grid
+from costmodel.report.terminal.style.layout import CellTable
 
 COMMANDS = """
 estimate quickstart -v
@@ -77,7 +77,7 @@ _ALONE = re.compile(r"^ {2,4}([A-Za-z][\w -]*?) {2,}\S")
 _VALUE = re.compile(r"[-+~▲✓✗─·\d.,]*( %)?")
 
 
-def _of_grid(grid: Grid) -> Iterator[str]:
+def _of_grid(grid: CellTable) -> Iterator[str]:
     yield from grid.names if grid.headed else ()
     head = grid.names[0] if grid.headed else ""
     if head not in OF_VALUES and "." not in head:
@@ -98,14 +98,14 @@ def _of_plan(line: str) -> Iterator[str]:
 @pytest.fixture
 def labels(run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], set[str]]:
     """`labels(command)` gives every label that it prints."""
-    grids: list[Grid] = []
-    drawn = Grid.lines
+    grids: list[CellTable] = []
+    drawn = CellTable.lines
 
-    def watched(self: Grid, width: int | None = None) -> Any:
+    def watched(self: CellTable, width: int | None = None) -> Any:
         grids.append(self)
         return drawn(self, width)
 
-    monkeypatch.setattr(Grid, "lines", watched)
+    monkeypatch.setattr(CellTable, "lines", watched)
 
     def of(command: str) -> set[str]:
         grids.clear()
@@ -148,7 +148,7 @@ def test_every_head_of_a_table_for_programs_has_a_page(command: str, run: Any) -
 
 def test_a_label_without_a_page_is_found() -> None:
     assert _without_page({"step time", "nothing of the kind"}) == ["nothing of the kind"]
-    grid = Grid(("figure", "is"), [("plan.tp", "4")], "lr")
+    grid = CellTable(("figure", "is"), [("plan.tp", "4")], "lr")
     assert set(_of_grid(grid)) == {"figure", "is", "plan.tp"}
     assert _ALONE.match("  cost        $0.08 per Mtoken")
 

@@ -12,7 +12,7 @@ import pytest
 
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.override_case import vary
-from costmodel.documents.reader.resolved_scenario import Case, load, load_any
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load, load_any
 from costmodel.documents.text.digest import sealed
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.estimate.machine.price import price_of
@@ -23,7 +23,7 @@ P5 = "at 6.88 USD/GPU/h (p5, on demand in us-east-1, 2026-11-09, datareceipts)"
 LEFT_OUT = "2.50 USD/GPU/h is the price for dgx-h100 and was left out"
 
 
-def hourly(case: Case) -> float | None:
+def hourly(case: ResolvedScenario) -> float | None:
     """USD an hour and accelerator; nothing where no price is known."""
     price = price_of(case)
     return round(price.each * HOUR, 6) if price.known else None

@@ -15,7 +15,7 @@ from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.base import Document
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.explore.short_form import KEYS, Flags, case_of_flags
+from costmodel.explore.short_form import KEYS, ScenarioFlags, case_of_flags
 
 Faults = Callable[[Any], Any]
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,7 +41,7 @@ def plans(ran: Any) -> Any:
 
 def flags(**given: Any) -> Any:
     """The scenario of a case of flags alone."""
-    return case_of_flags(None, Flags(**{"model": "llama-3.1-8b", **given})).scenario
+    return case_of_flags(None, ScenarioFlags(**{"model": "llama-3.1-8b", **given})).scenario
 
 
 # --- the same as a scenario
@@ -116,7 +116,7 @@ def test_a_fault_writes_nothing(run: Any, tmp_path: Path) -> None:
 
 
 def test_every_flag_sets_a_key_of_the_scenario() -> None:
-    fields = set(Flags.__dataclass_fields__)
+    fields = set(ScenarioFlags.__dataclass_fields__)
     assert fields == {*KEYS, "gpu", "gpus"}
     assert all(key_of(Scenario, path) is not None for path in KEYS.values())
 
@@ -143,12 +143,12 @@ def test_a_flag_sets_its_key(given: dict[str, Any], path: str, value: Any) -> No
 
 
 def test_an_accelerator_beside_a_node_takes_the_place_of_its_own() -> None:
-    case = case_of_flags(None, Flags(model="llama-3.1-8b", gpu="h200", node="dgx-h100", gpus=8))
+    case = case_of_flags(None, ScenarioFlags(model="llama-3.1-8b", gpu="h200", node="dgx-h100", gpus=8))
     assert (case.node.name, case.accelerator.name) == ("dgx-h100", "h200-sxm")
 
 
 def test_a_part_without_a_node_of_its_own_stands_in_another() -> None:
-    case = case_of_flags(None, Flags(model="llama-3.1-8b", gpu="h100-pcie", gpus=8))
+    case = case_of_flags(None, ScenarioFlags(model="llama-3.1-8b", gpu="h100-pcie", gpus=8))
     assert (case.node.accelerator if isinstance(case.node.accelerator, str) else case.accelerator.name) == "h100-pcie"
     assert case.scale_up.name == "pcie5x16"
 
@@ -165,7 +165,7 @@ def test_a_named_model_alone_has_a_stated_machine(run: Any) -> None:
 
 @pytest.mark.parametrize("name", ["qwen-3-0.6b", "llama-3.1-8b", "llama-3-70b", "deepseek-v3"])
 def test_the_default_machine_has_room_for_twice_the_states_and_half_of_it_has_not(name: str) -> None:
-    case = case_of_flags(None, Flags(model=name))
+    case = case_of_flags(None, ScenarioFlags(model=name))
     room = float(case.scenario.cluster.nodes) * 8 * float(case.accelerator.memory.usable)
     states = 18 * float(model_parameters(read("model", name)))  # 2 + 4 + 4 + 8 bytes
     assert room >= 2 * states
@@ -173,11 +173,13 @@ def test_the_default_machine_has_room_for_twice_the_states_and_half_of_it_has_no
 
 
 def test_a_short_model_has_its_own_longest_sequence() -> None:
-    assert case_of_flags(None, Flags(model="gpt-2-small")).scenario.workload.sequence == 1024
+    assert case_of_flags(None, ScenarioFlags(model="gpt-2-small")).scenario.workload.sequence == 1024
 
 
 def test_what_is_given_is_not_assumed() -> None:
-    case = case_of_flags(None, Flags(model="llama-3.1-8b", node="dgx-h100", gpus=8, sequence="4096", batch="64"))
+    case = case_of_flags(
+        None, ScenarioFlags(model="llama-3.1-8b", node="dgx-h100", gpus=8, sequence="4096", batch="64")
+    )
     assert case.asked.assumed == ()
 
 
@@ -277,4 +279,4 @@ def test_a_figure_is_explained_of_flags(run: Any) -> None:
 
 
 def test_documents_of_a_case_are_documents() -> None:
-    assert isinstance(case_of_flags(None, Flags(model="llama-3.1-8b")).model, Document)
+    assert isinstance(case_of_flags(None, ScenarioFlags(model="llama-3.1-8b")).model, Document)

@@ -12,7 +12,7 @@ from costmodel.documents.reader.folders import plural
 from costmodel.documents.reader.library import FOLDERS, find, names, read
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.documents.text.yaml_tree import parse
-from costmodel.estimate.training.training_inputs import setting_of
+from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.ground.errors import CostModelError
 
 Faults = Callable[[Any], list[Any]]
@@ -250,7 +250,7 @@ def test_how_a_price_is_sold_is_said() -> None:
     said = {
         node: next(
             item.origin
-            for item in setting_of(load("gpt-3-175b-1024", (f"cluster.node={node}",))).assumed
+            for item in training_inputs(load("gpt-3-175b-1024", (f"cluster.node={node}",))).assumed
             if item.path == "assume.price"
         )
         for node in ("p5", "p5e")

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from costmodel.documents.keys.paths import at, changed
 from costmodel.documents.keys.references import LEVELS, REFERENCES
-from costmodel.documents.reader.resolved_scenario import Case, load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.explore.compare.input_paths import holding, leaves
 from costmodel.ground.units import Figure
@@ -19,7 +19,7 @@ SCHEMA = Scenario.model_json_schema()
 
 
 @pytest.fixture(scope="module")
-def case() -> Case:
+def case() -> ResolvedScenario:
     return load("deepseek-v3-2048")
 
 
@@ -44,7 +44,7 @@ def test_documents_are_read_behind_those_that_name_them() -> None:
     assert [path for paths in LEVELS for path in paths] == list(REFERENCES)
 
 
-def test_what_was_put_at_a_leaf_stands_there(case: Case) -> None:
+def test_what_was_put_at_a_leaf_stands_there(case: ResolvedScenario) -> None:
     found = {path: leaf.value for path, leaf in leaves(case).items() if isinstance(leaf.value, float)}
     assert len(found) > 150
     for path, value in found.items():
@@ -55,7 +55,7 @@ def test_what_was_put_at_a_leaf_stands_there(case: Case) -> None:
         assert (again, again is document) == (document, False), path
 
 
-def test_what_is_put_at_a_leaf_is_checked(case: Case) -> None:
+def test_what_is_put_at_a_leaf_is_checked(case: ResolvedScenario) -> None:
     less = changed(case.accelerator, "memory.bandwidth", Figure(1e12))
     assert (at(less, "memory.bandwidth"), at(case.accelerator, "memory.bandwidth")) == (1e12, 3.35e12)
     with pytest.raises(ValidationError):
@@ -63,5 +63,5 @@ def test_what_is_put_at_a_leaf_is_checked(case: Case) -> None:
 
 
 @pytest.mark.parametrize("path", ["nowhere", "layers.7.count", "layers.count", "name.title", "layers.0.count.more"])
-def test_nothing_stands_where_a_path_leads_nowhere(path: str, case: Case) -> None:
+def test_nothing_stands_where_a_path_leads_nowhere(path: str, case: ResolvedScenario) -> None:
     assert at(case.model, path) is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from estimate.cases import ask, costs, model, one, setting
+from estimate.cases import ask, costs, inputs, model, one
 
 from costmodel.equations.memory.states import gradient_bytes, gradient_traffic, optimizer_bytes, weight_bytes
 from costmodel.equations.network.collectives import (
@@ -58,7 +58,7 @@ FORWARD, TRAINING, RECOMPUTED = 64, 128, 192  # two a layer forward, two backwar
 
 def tp_4(recompute: str) -> Answer:
     """Hidden 4096, 32 layers, TP = 4 without sequence parallelism, one micro-batch of 32 sequences of 100 tokens."""
-    asked = setting(model(layers=32, hidden=4096, heads=32), node="dgx-a100", sequence=100, global_batch=64)
+    asked = inputs(model(layers=32, hidden=4096, heads=32), node="dgx-a100", sequence=100, global_batch=64)
     return ask(asked, tp=4, micro_batch=32, recompute=recompute, sequence_parallel=False, zero=0)
 
 
@@ -123,7 +123,7 @@ def test_more_micro_batches_and_chunks_shrink_both(m: float, v: float, ideal: fl
 
 def test_the_column_is_the_share_of_the_step() -> None:
     """bubble_share of a plan with nearly equal stages is near (p − 1)/(m + p − 1), far from (p − 1)/m."""
-    asked = setting(model(layers=64, vocab=1024), global_batch=8)
+    asked = inputs(model(layers=64, vocab=1024), global_batch=8)
     share = costs(asked, pp=8, micro_batch=1)["bubble_share"]
     assert share == pytest.approx(7 / 15, rel=0.03)
 
@@ -161,7 +161,7 @@ def test_zeros_own_table() -> None:
 
 def test_the_ledger_says_the_same() -> None:
     """On eight ranks with bf16 gradients: the ledger's three lines shrink 2.91× and 4.27×, its activations not."""
-    asked = setting(stack="megatron-core", workload={"gradients": "bf16"})
+    asked = inputs(stack="megatron-core", workload={"gradients": "bf16"})
     kept = []
     for zero in range(3):
         ledger = ask(asked, zero=zero).evaluation.ledger
@@ -181,7 +181,7 @@ def dp_volume(stack: str, zero: int, gradients: str, *, micro_batches: int = 1) 
     """Bytes a rank of 64 sends a step for Llama 3 8B."""
     global_batch = 64 * micro_batches
     workload = {"gradients": gradients}
-    asked = setting(nodes=8, sequence=1024, global_batch=global_batch, stack=stack, workload=workload)
+    asked = inputs(nodes=8, sequence=1024, global_batch=global_batch, stack=stack, workload=workload)
     return costs(asked, zero=zero)["dp_volume"]
 
 

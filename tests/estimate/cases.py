@@ -11,12 +11,12 @@ import numpy as np
 from ruamel.yaml import YAML
 
 from costmodel.documents.reader.library import find, names, read
-from costmodel.documents.reader.resolved_scenario import Case, case_of
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_of
 from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.stack import Stack
 from costmodel.estimate.evaluate.predict import Answer, answer
-from costmodel.estimate.training.training_inputs import Setting, setting_of
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 
 FASTEST = 1e300
 TRAINING_STACKS = [name for name in names("stack") if isinstance(read("stack", name), Stack)]
@@ -91,27 +91,27 @@ def document(
     }
 
 
-def case(shape: str | dict[str, Any] = "llama-3-8b", **more: Any) -> Case:
+def case(shape: str | dict[str, Any] = "llama-3-8b", **more: Any) -> ResolvedScenario:
     """The case of such a scenario."""
     return _case(json.dumps(document(shape, **more), sort_keys=True))
 
 
 @functools.lru_cache(maxsize=512)
-def _case(document: str) -> Case:
+def _case(document: str) -> ResolvedScenario:
     return case_of(Scenario.model_validate(json.loads(document)))
 
 
-def setting(shape: str | dict[str, Any] = "llama-3-8b", **more: Any) -> Setting:
+def inputs(shape: str | dict[str, Any] = "llama-3-8b", **more: Any) -> TrainingInputs:
     """The numbers of such a case."""
-    return setting_of(case(shape, **more))
+    return training_inputs(case(shape, **more))
 
 
-def ask(asked: Setting, **plan: Any) -> Answer:
+def ask(asked: TrainingInputs, **plan: Any) -> Answer:
     """One plan of it, evaluated."""
     return answer(asked, Plan(**plan))
 
 
-def costs(asked: Setting, **plan: Any) -> dict[str, float]:
+def costs(asked: TrainingInputs, **plan: Any) -> dict[str, float]:
     """The columns of one plan, which must be legal."""
     given = ask(asked, **plan)
     assert given.refused == ()
@@ -130,7 +130,7 @@ def line(given: Answer, name: str) -> float:
     return one(ledger.line(name, peaks.index(max(peaks))))
 
 
-def without_network(asked: Setting) -> Setting:
+def without_network(asked: TrainingInputs) -> TrainingInputs:
     """The same case on links of infinite rate and no latency."""
     fits = {
         name: fit.model_copy(update={"start": 0.0, "hop": 0.0, "bandwidth": FASTEST})
@@ -141,21 +141,21 @@ def without_network(asked: Setting) -> Setting:
     return replace(asked, case=replace(asked.case, scale_out=fabric), collectives=fits, network=network)
 
 
-def machine(ranks: int = 1, shape: str | dict[str, Any] | None = None, **more: Any) -> Setting:
+def machine(ranks: int = 1, shape: str | dict[str, Any] | None = None, **more: Any) -> TrainingInputs:
     """A node of so many accelerators, all alike, each with its interface, and a run that has a length and a price."""
     node = written_out("node", "dgx-h100", name="few", accelerators=ranks, scale_out={"nics": ranks})
     more = {"node": node, "assume": {"price": "2 USD/GPU/h", "variation": 0}, **more}
-    return setting(shape or model(gated=True), **{**more, "workload": {"tokens": "1 T", **more.get("workload", {})}})
+    return inputs(shape or model(gated=True), **{**more, "workload": {"tokens": "1 T", **more.get("workload", {})}})
 
 
-def fabric(rails: str, oversubscription: float = 4.0) -> Setting:
+def fabric(rails: str, oversubscription: float = 4.0) -> TrainingInputs:
     """Twelve nodes whose interfaces meet on rails, or all on one spine."""
     cluster = {"node": "dgx-h100", "nodes": 12, "rails": rails, "oversubscription": oversubscription}
     more = {"global_batch": 96, "workload": {"tokens": "1 T"}, "assume": {"price": "2 USD/GPU/h"}}
-    return setting(model(hidden=3072, heads=24), cluster=cluster, **more)
+    return inputs(model(hidden=3072, heads=24), cluster=cluster, **more)
 
 
-def free_links(asked: Setting) -> Setting:
+def free_links(asked: TrainingInputs) -> TrainingInputs:
     """The same, inside nodes too, and for tokens on their way to experts; communicators take no memory."""
     inside = asked.case.scale_up.model_copy(update={"bandwidth": FASTEST})
     runtime = asked.stack.runtime.model_copy(update={"communicator": 0.0})
@@ -167,18 +167,18 @@ def free_links(asked: Setting) -> Setting:
     return _experts(without_network(free), start=0.0)
 
 
-def free_memory(asked: Setting) -> Setting:
+def free_memory(asked: TrainingInputs) -> TrainingInputs:
     """The same case where only products and attention take time."""
     return replace(asked, memory_bandwidth=FASTEST)
 
 
-def free_host(asked: Setting) -> Setting:
+def free_host(asked: TrainingInputs) -> TrainingInputs:
     """The same case beside a host whose link, memory and drives are of infinite rate, as the device's memory is."""
     host = replace(asked.host, link=FASTEST, bandwidth=FASTEST, read=FASTEST, write=FASTEST)
     return free_memory(replace(asked, host=host))
 
 
-def instant_host(asked: Setting) -> Setting:
+def instant_host(asked: TrainingInputs) -> TrainingInputs:
     """The same case with a host that nothing waits for, however many operations it issues."""
     launch = asked.stack.launch.model_copy(update={"operation": 0.0})
     free = _experts(asked, host=0.0)
@@ -186,7 +186,7 @@ def instant_host(asked: Setting) -> Setting:
     return replace(free, stack=asked.stack.model_copy(update={"launch": launch}), experts=experts)
 
 
-def even_kernels(asked: Setting, share: float = 1.0) -> Setting:
+def even_kernels(asked: TrainingInputs, share: float = 1.0) -> TrainingInputs:
     """The same case where products and attention take time by their work alone, whatever its shape."""
     fit = asked.matmul.model_copy(
         update={"start": 0.0, "memory_share": FASTEST, "compute_share": share, "backward_share": share}
@@ -196,12 +196,12 @@ def even_kernels(asked: Setting, share: float = 1.0) -> Setting:
     return _experts(even, half_rows=0.0)
 
 
-def ideal(asked: Setting, share: float = 1.0) -> Setting:
+def ideal(asked: TrainingInputs, share: float = 1.0) -> TrainingInputs:
     """All of these: nothing but the work of products and attention is left."""
     return free_links(free_memory(instant_host(even_kernels(asked, share))))
 
 
-def adapted(method: str, ranks: int = 1, **more: Any) -> Setting:
+def adapted(method: str, ranks: int = 1, **more: Any) -> TrainingInputs:
     """Ideal accelerators that train adapters of next to no width."""
     asked = ideal(machine(ranks, workload={"tuning": {"method": method}}, **more))
     scenario = asked.case.scenario
@@ -210,7 +210,7 @@ def adapted(method: str, ranks: int = 1, **more: Any) -> Setting:
     return replace(asked, case=replace(asked.case, scenario=scenario.model_copy(update={"workload": workload})))
 
 
-def _experts(asked: Setting, **kernels: float) -> Setting:
+def _experts(asked: TrainingInputs, **kernels: float) -> TrainingInputs:
     """The same case with other figures for its experts, if it has any."""
     if asked.experts is None:
         return asked

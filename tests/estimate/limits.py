@@ -11,7 +11,7 @@ from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.estimate.training.parallelism.pipeline.pipeline_ranks import whole_time
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from estimate.cases import one
 
 Rows = Iterator[tuple[dict[str, float], dict[str, float]]]
@@ -41,12 +41,12 @@ def limit(*words: str, apart: set[str] | None = None, exact: bool = False) -> Ca
     return note
 
 
-def row(asked: Setting, **plan: Any) -> dict[str, float]:
+def row(asked: TrainingInputs, **plan: Any) -> dict[str, float]:
     """All columns of a plan, refused or not, without their bands."""
     return evaluate(asked, plan_block(asked, Plan(**plan))[0]).costs.row()
 
 
-def pipeline(asked: Setting, **plan: Any) -> dict[str, float]:
+def pipeline(asked: TrainingInputs, **plan: Any) -> dict[str, float]:
     """The same, and seconds from the first forward to the last backward, also where there is but one stage."""
     block, _ = plan_block(asked, Plan(**plan))
     found = evaluate(asked, block)

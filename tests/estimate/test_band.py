@@ -10,7 +10,7 @@ import pytest
 
 from costmodel.documents.reader.library import UNMEASURED, read
 from costmodel.documents.schemas.efficiency import Fitted
-from costmodel.documents.schemas.stack import Spread
+from costmodel.documents.schemas.stack import RunSpread
 from costmodel.estimate.evaluate.error_band import MEMORY_KINDS, banded, memory_band, residual, time_spread
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer
@@ -18,19 +18,19 @@ from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_ro
 from costmodel.estimate.shared.results import BANDED, OF_STEP
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.estimate.training.time.step import EXPOSED, TERMS
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.errors import CostModelError
 
-from .cases import TRAINING_STACKS, ask, case, setting
+from .cases import TRAINING_STACKS, ask, case, inputs
 
-SPREADS = [name for name, field in Spread.model_fields.items() if field.annotation is float]
+SPREADS = [name for name, field in RunSpread.model_fields.items() if field.annotation is float]
 NOTHING = Fitted(median=0.0, p90=0.0)
 
 
 def priced(
     stack: str = "megatron-core", *, shape: str = "llama-3-8b", node: str = "dgx-h100", precision: str = "bf16"
-) -> Setting:
-    return setting(
+) -> TrainingInputs:
+    return inputs(
         shape,
         node=node,
         nodes=2,
@@ -40,7 +40,7 @@ def priced(
     )
 
 
-def certain(asked: Setting) -> Setting:
+def certain(asked: TrainingInputs) -> TrainingInputs:
     """The same case with every residual and every spread at nothing."""
 
     def exact(fit: Any) -> Any:
@@ -60,7 +60,7 @@ def certain(asked: Setting) -> Setting:
     )
 
 
-def spread(asked: Setting, changes: dict[str, float]) -> Setting:
+def spread(asked: TrainingInputs, changes: dict[str, float]) -> TrainingInputs:
     """The same case with other spreads of its stack."""
     changed = asked.stack.spread.model_copy(update=changes)
     return replace(asked, stack=asked.stack.model_copy(update={"spread": changed}))
@@ -127,7 +127,7 @@ def test_what_power_slows_is_as_uncertain_as_the_slow_down(stack: str, slowed: l
     terms = given.evaluation.step.terms
     working = sum(float(np.asarray(time).flat[0]) for name, time in terms.items() if name != "bubble")
     share = sum(float(np.asarray(terms[name]).flat[0]) for name in slowed) / working
-    found = float(np.asarray(time_spread(given.setting, given.evaluation.step)).flat[0])
+    found = float(np.asarray(time_spread(given.inputs, given.evaluation.step)).flat[0])
     assert found == pytest.approx(share * float(residual(wrong)))
 
 
@@ -146,7 +146,7 @@ def test_cores_are_as_uncertain_as_they_slow_down(shape: str) -> None:
         terms.append({name: float(np.asarray(time).flat[0]) for name, time in given.evaluation.step.terms.items()})
     working = sum(time for name, time in terms[1].items() if name != "bubble")
     longer = (terms[1]["attention"] - terms[0]["attention"]) / (0.02 / 1.02) + terms[1]["matmul"]
-    found = float(np.asarray(time_spread(given.setting, given.evaluation.step)).flat[0])
+    found = float(np.asarray(time_spread(given.inputs, given.evaluation.step)).flat[0])
     assert found == pytest.approx(longer / working * float(residual(sustained)), rel=0.006)  # heads of 64
 
 
@@ -229,7 +229,7 @@ def test_shapes_alike_average_less() -> None:
     """A mixture of experts spends its products in one shape; constants of no measurement are wrong for all shapes."""
     fitted = {"fitted": Fitted(median=0.1, p90=0.2)}
 
-    def alone(asked: Setting) -> float:
+    def alone(asked: TrainingInputs) -> float:
         """How wide the band is by products alone, for their share of the step."""
         fit = asked.linear.fit.model_copy(update=fitted)
         given = ask(replace(certain(asked), linear=replace(asked.linear, fit=fit)))
@@ -249,15 +249,15 @@ def test_every_term_and_line_is_of_a_kind() -> None:
 
 def test_the_time_spread_is_that_of_its_largest_kinds() -> None:
     given = ask(priced(), tp=2)
-    found = float(np.asarray(time_spread(given.setting, given.evaluation.step)).flat[0])
-    assert float(given.setting.stack.spread.step) < found < 0.25
+    found = float(np.asarray(time_spread(given.inputs, given.evaluation.step)).flat[0])
+    assert float(given.inputs.stack.spread.step) < found < 0.25
 
 
 def test_part_of_a_ledger_has_its_own_band() -> None:
     given = ask(priced(), tp=2)
     lines = dict.fromkeys(LINES, 1000000000.0)
-    states = memory_band(given.setting, lines, MEMORY_KINDS["states"])
-    everything = memory_band(given.setting, lines, LINES)
+    states = memory_band(given.inputs, lines, MEMORY_KINDS["states"])
+    everything = memory_band(given.inputs, lines, LINES)
     assert states[0] < len(MEMORY_KINDS["states"]) * 1e9 < states[1]
     assert everything[0] < len(LINES) * 1e9 < everything[1]
     assert states[1] / states[0] < everything[1] / everything[0]
@@ -265,7 +265,7 @@ def test_part_of_a_ledger_has_its_own_band() -> None:
 
 def test_the_band_of_a_plan_is_its_own_in_a_table() -> None:
     """Collectives that a neighbour makes, and this plan does not, leave its band alone."""
-    asked = setting("mixtral-8x7b", node="dgx-b200", nodes=4)
+    asked = inputs("mixtral-8x7b", node="dgx-b200", nodes=4)
     sizes = {"dp": 8.0, "tp": 2.0, "pp": 2.0, "vpp": 1.0, "micro_batch": 1.0, "ep": 8.0}
     single, double = (one_row(Structure(), **sizes, etp=etp) for etp in (1.0, 2.0))
     both = Block(Structure(), *(np.concatenate([getattr(single, name), getattr(double, name)]) for name in SIZES))

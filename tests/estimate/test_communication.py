@@ -12,17 +12,17 @@ import pytest
 from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import Group, Transfer, ends_of, group, groups
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import Order
 from estimate.cases import (
     Plan,
     ask,
     costs,
     fabric,
+    inputs,
     mixed,
     model,
     one,
-    setting,
     with_mixer,
     without_network,
     written_out,
@@ -32,7 +32,7 @@ TOKENS, HIDDEN, LAYERS = 4096, 1024, 8
 MESSAGE = 2 * TOKENS * HIDDEN
 
 
-def placed(asked: Setting, **plan: Any) -> dict[str, Group]:
+def placed(asked: TrainingInputs, **plan: Any) -> dict[str, Group]:
     laid = groups(asked, plan_block(asked, Plan(**plan))[0])
     return {"tp": laid.tp, "cp": laid.cp, "dp": laid.dp, "pp": laid.pp, "replicas": laid.replicas}
 
@@ -69,7 +69,7 @@ LAYOUTS = [
 @pytest.mark.parametrize("order", get_args(Order))
 @pytest.mark.parametrize(("nodes", "tp", "cp", "pp", "replicas"), LAYOUTS)
 def test_groups_lie_as_ranks_are_numbered(order: str, nodes: int, tp: int, cp: int, pp: int, replicas: int) -> None:
-    asked, dp = setting(model(hidden=4096, heads=32), nodes=nodes), 8 * nodes // (tp * pp * cp)
+    asked, dp = inputs(model(hidden=4096, heads=32), nodes=nodes), 8 * nodes // (tp * pp * cp)
     laid = placed(asked, dp=dp, tp=tp, pp=pp, cp=cp, dp_replicate=replicas, order=order)
     found = {name: (one(each.ranks), one(each.domains), one(each.fewest)) for name, each in laid.items()}
     expected = spans(order, {"tp": tp, "cp": cp, "dp": dp, "pp": pp}, replicas, 8)
@@ -83,13 +83,13 @@ def test_groups_lie_as_ranks_are_numbered(order: str, nodes: int, tp: int, cp: i
 )
 def test_a_job_takes_as_many_trays_of_each_rack(trays: int, domain: int) -> None:
     """Where the racks can be alike; else whole racks and a rest."""
-    assert setting(model(), node="gb200-nvl72", nodes=trays).domain == domain
+    assert inputs(model(), node="gb200-nvl72", nodes=trays).domain == domain
 
 
 @pytest.mark.parametrize("order", get_args(Order))
 @pytest.mark.parametrize(("tp", "pp"), [(1, 2), (1, 4), (2, 2), (2, 4), (1, 8), (4, 4), (8, 2)])
 def test_the_ends_lie_where_the_first_and_the_last_stage_do(order: str, tp: int, pp: int) -> None:
-    asked = setting(model(hidden=4096, heads=32, tied=True), nodes=2)
+    asked = inputs(model(hidden=4096, heads=32, tied=True), nodes=2)
     stages = placed(asked, tp=tp, pp=pp, order=order)["pp"]
     pair, stride = ends_of(asked, stages), int(one(stages.stride))
     firsts = [rank for rank in range(16) if rank // stride % pp == 0]
@@ -97,14 +97,14 @@ def test_the_ends_lie_where_the_first_and_the_last_stage_do(order: str, tp: int,
 
 
 def test_tp_8_stays_inside_and_dp_goes_across() -> None:
-    laid = placed(setting(model(), nodes=4), tp=8)
+    laid = placed(inputs(model(), nodes=4), tp=8)
     assert (one(laid["tp"].inside), one(laid["tp"].domains)) == (8, 1)
     assert (one(laid["dp"].inside), one(laid["dp"].domains)) == (1, 4)
 
 
 def test_the_order_decides_who_stays_near() -> None:
     """tp 2 · dp 4 · pp 4 on nodes of eight: the axis next to tp fills the node."""
-    asked = setting(model(), nodes=4)
+    asked = inputs(model(), nodes=4)
     near_dp = placed(asked, tp=2, pp=4, order="tp-cp-dp-pp")
     near_pp = placed(asked, tp=2, pp=4, order="tp-cp-pp-dp")
     assert (one(near_dp["dp"].domains), one(near_dp["pp"].domains)) == (1, 4)
@@ -120,14 +120,14 @@ def test_the_order_decides_who_stays_near() -> None:
 # ── What is sent ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def of_the_layers(asked: Setting, **plan: Any) -> float:
+def of_the_layers(asked: TrainingInputs, **plan: Any) -> float:
     """Tensor-parallel bytes of a rank's layers, without those of embedding and head."""
     return sum(one(sent.volume) for sent in ask(asked, **plan).evaluation.step.transfers if sent.group.name == "tp")
 
 
 def units(**plan: Any) -> float:
     """Tensor-parallel bytes a layer and micro-batch in units of (t − 1)/t M."""
-    volume = of_the_layers(setting(model()), zero=0, **plan)
+    volume = of_the_layers(inputs(model()), zero=0, **plan)
     micro_batches = 64 * plan["tp"] // 8
     return volume / micro_batches / LAYERS / ((plan["tp"] - 1) / plan["tp"] * MESSAGE)
 
@@ -151,7 +151,7 @@ def test_units_of_tensor_parallelism(tp: int, sequence_parallel: bool, recompute
 
 def test_a_layer_of_70b_under_tp_8() -> None:
     """M = 134.2 MB: 939.5 MB a layer without sequence parallelism, 1174.4 MB with."""
-    asked = setting("llama-3-70b", nodes=8, sequence=8192, global_batch=8)
+    asked = inputs("llama-3-70b", nodes=8, sequence=8192, global_batch=8)
     for sequence_parallel, megabytes in ((False, 939.5), (True, 1174.4)):
         plan = {"tp": 8, "sequence_parallel": sequence_parallel, "zero": 0}
         assert of_the_layers(asked, **plan) / 80 / 1e6 == pytest.approx(megabytes, abs=0.05)
@@ -160,26 +160,26 @@ def test_a_layer_of_70b_under_tp_8() -> None:
         assert ends / 1e6 == pytest.approx((5 if sequence_parallel else 2 * 2) * 7 / 8 * 134.218, rel=1e-5)
 
 
-@pytest.mark.parametrize(("query_rank", "inputs"), [(256, 256 + 128 + 32), (None, 1024 + 128 + 32)])
-def test_latent_attention_gathers_its_narrow_vectors(query_rank: int | None, inputs: int) -> None:
+@pytest.mark.parametrize(("query_rank", "entering"), [(256, 256 + 128 + 32), (None, 1024 + 128 + 32)])
+def test_latent_attention_gathers_its_narrow_vectors(query_rank: int | None, entering: int) -> None:
     """Of the half of attention 2 of 5 units are outputs, 1024 wide: scattered, their gradient gathered. 3 are inputs:
     gathered, their gradient scattered, gathered again for the weight's; here the vectors that every rank computes of
     its own tokens, and rotary keys.
     """
     latent = {"heads": 16, "query_rank": query_rank, "kv_rank": 128, "nope_dim": 64, "rope_dim": 32, "value_dim": 64}
     plan = {"tp": 4, "zero": 0, "recompute": "none"}
-    plain, narrow = (of_the_layers(setting(shape), **plan) for shape in (model(), with_mixer(latent=latent)))
-    assert narrow / plain == pytest.approx((5 + 2 + 3 * inputs / 1024) / 10)
+    plain, narrow = (of_the_layers(inputs(shape), **plan) for shape in (model(), with_mixer(latent=latent)))
+    assert narrow / plain == pytest.approx((5 + 2 + 3 * entering / 1024) / 10)
     plan["sequence_parallel"] = False  # three sums of 1024 and that of the gradients of its inputs
-    plain, narrow = (of_the_layers(setting(shape), **plan) for shape in (model(), with_mixer(latent=latent)))
-    assert narrow / plain == pytest.approx((3 + inputs / 1024) / 4)
+    plain, narrow = (of_the_layers(inputs(shape), **plan) for shape in (model(), with_mixer(latent=latent)))
+    assert narrow / plain == pytest.approx((3 + entering / 1024) / 4)
 
 
 @pytest.mark.parametrize("recompute", ["none", "full"])
 def test_what_is_multiplied_in_eight_bits_is_gathered_in_eight(recompute: str) -> None:
     """Per half a gather forward, of the gradient, for the weight's, and with recompute; scatters stay as they are."""
     plan = {"tp": 4, "zero": 0, "recompute": recompute}
-    wide, narrow = (setting(model(), workload={"precision": each}) for each in ("bf16", "fp8"))
+    wide, narrow = (inputs(model(), workload={"precision": each}) for each in ("bf16", "fp8"))
     gathers, scatters = (4, 3) if recompute == "full" else (3, 2)
     share = of_the_layers(narrow, **plan) / of_the_layers(wide, **plan)
     assert share == pytest.approx((gathers / 2 + scatters) / (gathers + scatters))
@@ -189,7 +189,7 @@ def test_pipelines_send_activations_forward_and_their_gradients_back() -> None:
     """2 b s h bytes each way for every micro-batch, each tensor-parallel rank its part of the sequence, each chunk
     again.
     """
-    asked = setting(model())
+    asked = inputs(model())
     plain = costs(asked, pp=4)["pp_volume"]
     assert plain == 2 * (64 / 2) * MESSAGE
     assert costs(asked, pp=4, tp=2)["pp_volume"] == 2 * 64 * MESSAGE / 2
@@ -213,7 +213,7 @@ def test_ranks_that_hold_the_same_send_it_whole_unless_the_stack_splits_it(
     stack: str, sequence_parallel: bool, parts: int
 ) -> None:
     """Of tensors of sequence / tp tokens under sequence parallelism, else of all tokens, as get_tensor_shapes says."""
-    asked = setting(model(), nodes=2, stack=stack)
+    asked = inputs(model(), nodes=2, stack=stack)
     found = costs(asked, tp=8, pp=2, sequence_parallel=sequence_parallel)
     assert found["pp_volume"] == 64 * MESSAGE / parts, "of two ranks one sends activations, the other gradients"
 
@@ -239,7 +239,7 @@ def test_data_parallel_bytes(zero: int, gradients: str, bytes_a_parameter: Any, 
 
     ZeRO-3 gathers layers forward and backward, embedding and head once.
     """
-    asked = setting(model(), workload={"gradients": gradients})
+    asked = inputs(model(), workload={"gradients": gradients})
     row = costs(asked, zero=zero, micro_batch=micro_batch)
     count = 64 // 8 // micro_batch
     expected = 7 / 8 * (bytes_a_parameter(count) * PARAMETERS - (2 * count * ENDS if zero == 3 else 0))
@@ -258,7 +258,7 @@ def test_deepspeed_sums_in_sixteen_bits_whatever_it_accumulates_in(
 
     2 bytes twice for an all-reduce, once for each scatter and gather.
     """
-    asked = setting(model(), stack="deepspeed", workload={"gradients": gradients})
+    asked = inputs(model(), stack="deepspeed", workload={"gradients": gradients})
     given = ask(asked, zero=zero, micro_batch=4, sequence_parallel=False)
     expected = 7 / 8 * (bytes_a_parameter(2) * PARAMETERS - (2 * 2 * ENDS if zero == 3 else 0))
     assert given.evaluation.costs.row()["dp_volume"] == pytest.approx(expected, rel=1e-12)
@@ -270,40 +270,40 @@ def test_deepspeed_sums_in_sixteen_bits_whatever_it_accumulates_in(
 
 def test_megatron_deepspeed_sums_whole_gradients_too() -> None:
     """4 bytes twice in ZeRO-1, and 2 of the weights."""
-    row = costs(setting(model(), stack="megatron-deepspeed"), zero=1, sequence_parallel=False)
+    row = costs(inputs(model(), stack="megatron-deepspeed"), zero=1, sequence_parallel=False)
     assert row["dp_volume"] == pytest.approx(7 / 8 * (2 * 4 + 2) * PARAMETERS, rel=1e-12)
 
 
 def test_the_busiest_stage_sends_its_own_parameters() -> None:
     """Of two stages the fuller has half of the layers and one table; the head's has the last norm too."""
-    row = costs(setting(model()), pp=2, zero=0)
+    row = costs(inputs(model()), pp=2, zero=0)
     held = 4 * (12 * HIDDEN**2 + 2 * HIDDEN) + 32768 * HIDDEN + HIDDEN
     assert row["dp_volume"] == pytest.approx(2 * 3 / 4 * 4 * held)
 
 
 def test_tensor_parallel_ranks_send_their_own_part() -> None:
-    row = costs(setting(model()), tp=4, zero=0)
+    row = costs(inputs(model()), tp=4, zero=0)
     held = 8 * (12 * HIDDEN**2 / 4 + 2 * HIDDEN) + 2 * 32768 * HIDDEN / 4 + HIDDEN
     assert row["dp_volume"] == pytest.approx(2 * 1 / 2 * 4 * held)
 
 
-def embedding(asked: Setting, **plan: Any) -> list[Transfer]:
+def embedding(asked: TrainingInputs, **plan: Any) -> list[Transfer]:
     return [each for each in ask(asked, **plan).evaluation.step.transfers if each.group.name == "embedding"]
 
 
 def test_a_tied_table_is_reduced_between_the_ends() -> None:
     """The first and the last stage add their gradients of one table: an all-reduce of two ranks, g V h / t bytes."""
-    asked = setting(model(tied=True), nodes=2)
+    asked = inputs(model(tied=True), nodes=2)
     (each,) = embedding(asked, tp=2, pp=4)
     assert one(each.group.ranks) == 2
     assert each.operation == "all_reduce"
     assert one(each.count) == 1
     assert one(each.message) == one(each.volume) == 4 * 32768 * HIDDEN / 2
-    tied, untied = costs(asked, tp=2, pp=4), costs(setting(model(), nodes=2), tp=2, pp=4)
+    tied, untied = costs(asked, tp=2, pp=4), costs(inputs(model(), nodes=2), tp=2, pp=4)
     assert tied["dp_volume"] > untied["dp_volume"]
     assert tied["dp_exposed"] - untied["dp_exposed"] == pytest.approx(one(each.time), rel=1e-3)
-    assert embedding(setting(model()), pp=4) == []
-    (alone,) = embedding(setting(model(tied=True)), pp=1)
+    assert embedding(inputs(model()), pp=4) == []
+    (alone,) = embedding(inputs(model(tied=True)), pp=1)
     assert one(alone.count) == one(alone.volume) == 0
 
 
@@ -312,11 +312,11 @@ AHEAD = {"depth": 1, "layer": {**model()["layers"][0], "count": 1}}
 
 def test_prediction_reduces_its_copy_of_the_embedding_between_the_ends() -> None:
     """As a tied table is; not where one rank holds both ends, and once where the table is tied besides."""
-    asked = setting({**model(), "prediction": AHEAD}, nodes=2)
+    asked = inputs({**model(), "prediction": AHEAD}, nodes=2)
     (each,) = embedding(asked, tp=2, pp=4)
-    (tied,) = embedding(setting(model(tied=True), nodes=2), tp=2, pp=4)
+    (tied,) = embedding(inputs(model(tied=True), nodes=2), tp=2, pp=4)
     assert each == tied
-    (both,) = embedding(setting({**model(tied=True), "prediction": AHEAD}, nodes=2), tp=2, pp=4)
+    (both,) = embedding(inputs({**model(tied=True), "prediction": AHEAD}, nodes=2), tp=2, pp=4)
     assert both == tied
     for schedule in ("zb-v", "dualpipe", "dualpipev"):
         assert embedding(asked, tp=2, pp=4, vpp=1 if schedule == "dualpipe" else 2, schedule=schedule) == []
@@ -325,7 +325,7 @@ def test_prediction_reduces_its_copy_of_the_embedding_between_the_ends() -> None
 @pytest.mark.parametrize(("order", "domains"), [("tp-cp-dp-pp", 2), ("tp-cp-pp-dp", 1)])
 def test_the_ends_are_as_far_apart_as_the_stages(order: str, domains: int) -> None:
     """tp 2 · pp 2 · dp 4 on two nodes: with the stages next to tp the ends share a node."""
-    (each,) = embedding(setting(model(tied=True), nodes=2), tp=2, pp=2, order=order)
+    (each,) = embedding(inputs(model(tied=True), nodes=2), tp=2, pp=2, order=order)
     assert one(each.group.domains) == domains
 
 
@@ -334,7 +334,7 @@ def test_the_ends_are_as_far_apart_as_the_stages(order: str, domains: int) -> No
 )
 @pytest.mark.parametrize("stack", ["megatron-core", "fsdp2"])
 def test_columns_are_the_sums_of_the_transfers(plan: dict[str, Any], stack: str) -> None:
-    given = ask(setting(model(tied=True), nodes=2, stack=stack), **plan)
+    given = ask(inputs(model(tied=True), nodes=2, stack=stack), **plan)
     row = given.evaluation.costs.row()
     for axis in ("tp", "dp", "pp"):
         sent = [one(each.volume) for each in given.evaluation.step.transfers if each.axis == axis]
@@ -344,14 +344,14 @@ def test_columns_are_the_sums_of_the_transfers(plan: dict[str, Any], stack: str)
 # ── Times ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def laid(asked: Setting, ranks: float, stride: float) -> Group:
+def laid(asked: TrainingInputs, ranks: float, stride: float) -> Group:
     return group(asked, "any", np.array([ranks]), np.array([stride]))
 
 
 @pytest.mark.parametrize("operation", ["all_reduce", "all_gather", "reduce_scatter"])
 def test_one_domain_is_one_level(operation: Any) -> None:
     """Inside a domain the fit alone; a domain that holds the whole group never sees the network."""
-    asked = setting(model(), nodes=2)
+    asked = inputs(model(), nodes=2)
     inside = laid(asked, 8.0, 1.0)
     slow = replace(
         asked,
@@ -368,7 +368,7 @@ def test_one_domain_is_one_level(operation: Any) -> None:
 @pytest.mark.parametrize("operation", ["all_gather", "reduce_scatter"])
 def test_one_rank_a_domain_is_one_level(operation: Any) -> None:
     """Between domains a ring over the interfaces, each at its share of the rate, and a start."""
-    asked = setting(model(), nodes=8)
+    asked = inputs(model(), nodes=8)
     across = laid(asked, 8.0, 8.0)
     network, rate = asked.network, 50e9 * asked.network_share
     expected = network.start + 7 * network.ring_hop + 7 / 8 * 1e9 / rate
@@ -376,7 +376,7 @@ def test_one_rank_a_domain_is_one_level(operation: Any) -> None:
 
 
 def test_all_reduce_takes_the_faster_of_ring_and_tree() -> None:
-    asked = setting(model(), nodes=512, global_batch=4096)
+    asked = inputs(model(), nodes=512, global_batch=4096)
     network, rate, across = asked.network, 50e9 * asked.network_share, laid(asked, 512.0, 8.0)
     small = one(collective_time(asked, 1e3, across, "all_reduce"))
     large = one(collective_time(asked, 1e12, across, "all_reduce"))
@@ -385,7 +385,7 @@ def test_all_reduce_takes_the_faster_of_ring_and_tree() -> None:
 
 
 def test_two_levels_lie_between_the_longer_and_their_sum() -> None:
-    asked = setting(model(), nodes=4)
+    asked = inputs(model(), nodes=4)
     both = one(collective_time(asked, 4e9, laid(asked, 32.0, 1.0), "all_reduce"))
     inside = one(collective_time(asked, 4e9, laid(asked, 8.0, 1.0), "all_reduce"))
     across = one(collective_time(asked, 4e9 / 8, laid(asked, 4.0, 8.0), "all_reduce"))
@@ -395,7 +395,7 @@ def test_two_levels_lie_between_the_longer_and_their_sum() -> None:
 
 def test_a_row_does_not_know_its_neighbours() -> None:
     """A group inside a domain takes as long beside groups that leave it."""
-    asked = setting(model(), nodes=4)
+    asked = inputs(model(), nodes=4)
     mixed = group(asked, "any", np.array([8.0, 32.0]), np.array([1.0, 1.0]))
     times = np.asarray(collective_time(asked, 1e9, mixed, "all_reduce"))
     alone = [one(collective_time(asked, 1e9, laid(asked, ranks, 1.0), "all_reduce")) for ranks in (8.0, 32.0)]
@@ -403,14 +403,14 @@ def test_a_row_does_not_know_its_neighbours() -> None:
 
 
 def test_free_links_take_no_time() -> None:
-    asked = without_network(setting(model(), nodes=4))
+    asked = without_network(inputs(model(), nodes=4))
     for stride in (1.0, 8.0):
         assert one(collective_time(asked, 1e9, laid(asked, 4.0, stride), "all_reduce")) == pytest.approx(0, abs=1e-30)
         assert one(send_time(asked, 1e9, laid(asked, 4.0, stride))) == pytest.approx(0, abs=1e-30)
 
 
 def test_sends_inside_a_node_are_faster() -> None:
-    asked = setting(model(), nodes=4)
+    asked = inputs(model(), nodes=4)
     near, far = (one(send_time(asked, 1e8, laid(asked, 4.0, stride))) for stride in (1.0, 8.0))
     assert near < far
     assert far > 1e8 / (50e9 * asked.network.pair_share)
@@ -418,7 +418,7 @@ def test_sends_inside_a_node_are_faster() -> None:
 
 def test_fewer_interfaces_than_accelerators_are_shared() -> None:
     """p4d has four interfaces for eight accelerators."""
-    asked = setting(model(), nodes=2)
+    asked = inputs(model(), nodes=2)
     half = asked.case.node.scale_out.model_copy(update={"nics": asked.case.node.scale_out.nics / 2})
     shared = replace(asked, case=replace(asked.case, node=asked.case.node.model_copy(update={"scale_out": half})))
     times = [one(collective_time(each, 1e12, laid(each, 2.0, 8.0), "all_gather")) for each in (asked, shared)]
@@ -432,7 +432,7 @@ def test_a_pod_slows_only_groups_that_leave_it() -> None:
         cluster = (
             {} if pod is None else {"cluster": {"node": "dgx-h100", "nodes": 16, "pod": pod, "oversubscription": 4}}
         )
-        asked = setting(**({"cluster": {"node": "dgx-h100", "nodes": 16}} | cluster))
+        asked = inputs(**({"cluster": {"node": "dgx-h100", "nodes": 16}} | cluster))
         steps[pod] = costs(asked, tp=8, zero=0)
     assert steps[None]["step_time"] == steps[16]["step_time"]
     assert steps[8]["dp_exposed"] > 2 * steps[None]["dp_exposed"]
@@ -441,7 +441,7 @@ def test_a_pod_slows_only_groups_that_leave_it() -> None:
 
 def test_sharded_gradients_wait_for_the_last_micro_batch_of_a_pipeline() -> None:
     """PyTorch synchronises gradients in the last backward of a pipeline only, and keeps them whole till then."""
-    asked = setting(model(), stack="fsdp2", nodes=2)
+    asked = inputs(model(), stack="fsdp2", nodes=2)
 
     def scatters(**plan: Any) -> float:
         sent = [item for item in ask(asked, **plan).evaluation.step.transfers if item.operation == "reduce_scatter"]
@@ -456,7 +456,7 @@ def test_sharded_gradients_wait_for_the_last_micro_batch_of_a_pipeline() -> None
 @pytest.mark.parametrize("shape", [model(), mixed()], ids=["dense", "experts"])
 def test_megatron_sums_shards_in_every_micro_batch_of_a_pipeline_too(shape: dict[str, Any]) -> None:
     """Its FSDP keeps no whole gradient to wait with, so zero 3 scatters what zero 2 does, and gathers beside."""
-    asked = setting(shape, nodes=2)
+    asked = inputs(shape, nodes=2)
     found = [ask(asked, pp=2, zero=zero).evaluation for zero in (2, 3)]
     scattered = [
         sorted(
@@ -478,7 +478,7 @@ def test_megatron_sums_shards_in_every_micro_batch_of_a_pipeline_too(shape: dict
 @pytest.mark.parametrize("zero", [1, 2, 3])
 @pytest.mark.parametrize("stack", ["megatron-core", "fsdp2"])
 def test_one_replica_is_plain_sharding(zero: int, stack: str) -> None:
-    asked = setting(model(), nodes=4, stack=stack)
+    asked = inputs(model(), nodes=4, stack=stack)
     if zero in asked.stack.zero:
         plain, same = costs(asked, zero=zero), costs(asked, zero=zero, dp_replicate=1)
         assert {k: v for k, v in plain.items() if v == v} == {k: v for k, v in same.items() if v == v}
@@ -487,7 +487,7 @@ def test_one_replica_is_plain_sharding(zero: int, stack: str) -> None:
 @pytest.mark.parametrize("zero", [1, 2, 3])
 def test_as_many_replicas_as_ranks_is_plain_data_parallelism(zero: int) -> None:
     """Nothing is cut: memory of zero 0, and gradients summed whole, of which zero 2 and 3 do it in each micro-batch."""
-    asked = setting(model(), nodes=4, global_batch=32)
+    asked = inputs(model(), nodes=4, global_batch=32)
     plain, hybrid = ask(asked, zero=0), ask(asked, zero=zero, dp_replicate=32)
     for name in ("weights", "gradients", "optimizer"):
         assert one(hybrid.evaluation.ledger.line(name, 0)) == one(plain.evaluation.ledger.line(name, 0))
@@ -498,7 +498,7 @@ def test_as_many_replicas_as_ranks_is_plain_data_parallelism(zero: int) -> None:
 @pytest.mark.parametrize("replicas", [1, 2, 4])
 def test_hybrid_volume_counted_by_hand(replicas: int) -> None:
     """Inside a shard group layers are gathered twice, ends once, gradients scattered; replicas sum a shard."""
-    asked = setting(model(vocab=256), nodes=4, global_batch=32)
+    asked = inputs(model(vocab=256), nodes=4, global_batch=32)
     shards, gradient, weight = 32 // replicas, 4.0, 2.0
     given = ask(asked, zero=3, dp_replicate=replicas).evaluation
     whole = sum(
@@ -514,7 +514,7 @@ def test_hybrid_volume_counted_by_hand(replicas: int) -> None:
 @pytest.mark.parametrize(("stack", "often"), [("megatron-core", 1), ("fsdp2", 4)])
 def test_replicas_sum_their_shards_once_where_the_software_waits(stack: str, often: int, zero: int) -> None:
     """Of four micro-batches PyTorch's replicas meet in each, Megatron's in the last."""
-    asked = setting(model(), stack=stack, nodes=2)
+    asked = inputs(model(), stack=stack, nodes=2)
     sent = ask(asked, zero=zero, dp_replicate=2).evaluation.step.transfers
     sums = [item for item in sent if item.axis == "dp" and item.operation == "all_reduce"]
     scatters = [item for item in sent if item.axis == "dp" and item.operation == "reduce_scatter"]
@@ -526,7 +526,7 @@ def test_replicas_sum_their_shards_once_where_the_software_waits(stack: str, oft
 
 
 def test_a_sum_over_replicas_of_which_nothing_hides_is_waited_for_once() -> None:
-    asked = setting(model(), nodes=2, assume={"overlap": {"dp": 0}})
+    asked = inputs(model(), nodes=2, assume={"overlap": {"dp": 0}})
     given = ask(asked, zero=2, dp_replicate=2).evaluation
     moved = [item for item in given.step.transfers if item.axis == "dp"]
     assert given.costs.row()["dp_exposed"] == pytest.approx(sum(one(item.total_time) for item in moved))
@@ -536,7 +536,7 @@ def test_a_sum_over_replicas_of_which_nothing_hides_is_waited_for_once() -> None
 @pytest.mark.parametrize("pp", [1, 2, 4, 8])
 def test_no_axis_waits_for_more_than_it_sends(pp: int, schedule: str) -> None:
     """Not where the last of two stages has fewer layers than the first, but more of experts with what predicts."""
-    asked = setting("deepseek-v3", nodes=16, global_batch=1024, assume={"overlap": {"tp": 0, "dp": 0, "ep": 0}})
+    asked = inputs("deepseek-v3", nodes=16, global_batch=1024, assume={"overlap": {"tp": 0, "dp": 0, "ep": 0}})
     given = ask(asked, pp=pp, ep=8, schedule=schedule).evaluation
     paid = given.costs.row()
     for axis in ("tp", "ep", "dp", "pp"):
@@ -547,7 +547,7 @@ def test_no_axis_waits_for_more_than_it_sends(pp: int, schedule: str) -> None:
 @pytest.mark.parametrize("gradients", ["fp32", "bf16"])
 def test_counted_buckets_hold_as_many_gradients_as_weights(gradients: str) -> None:
     """40 million of each, or a million for each of 64 ranks."""
-    asked = setting("llama-3-8b", nodes=8, workload={"gradients": gradients})
+    asked = inputs("llama-3-8b", nodes=8, workload={"gradients": gradients})
     sent = [item for item in ask(asked, zero=1).evaluation.step.transfers if item.axis == "dp"]
     assert [one(item.count) for item in sent] == [math.ceil(8030261248 / 64e6)] * 2
     assert one(sent[0].message) / {"fp32": 4, "bf16": 2}[gradients] == one(sent[1].message) / 2
@@ -555,12 +555,12 @@ def test_counted_buckets_hold_as_many_gradients_as_weights(gradients: str) -> No
 
 def test_weights_on_their_way_back_may_hide_less_than_gradients() -> None:
     stacks = (written_out("stack", "megatron-core", overlap={"dp": 1, "weights": share}) for share in (1, 0))
-    hidden, shown = (ask(setting("llama-3-8b", stack=stack), zero=1).evaluation for stack in stacks)
+    hidden, shown = (ask(inputs("llama-3-8b", stack=stack), zero=1).evaluation for stack in stacks)
     (back,) = (item for item in shown.step.transfers if item.axis == "dp" and item.operation == "all_gather")
     last = one(back.time)  # a bucket, which has nothing left to hide behind
     more = shown.costs.row()["dp_exposed"] - hidden.costs.row()["dp_exposed"]
     assert more == pytest.approx(one(back.total_time) - last)
-    as_gradients = ask(setting("llama-3-8b", stack="megatron-core", assume={"overlap": {"dp": 1}}), zero=1)
+    as_gradients = ask(inputs("llama-3-8b", stack="megatron-core", assume={"overlap": {"dp": 1}}), zero=1)
     assert as_gradients.evaluation.costs.row()["dp_exposed"] == hidden.costs.row()["dp_exposed"]
 
 
@@ -569,7 +569,7 @@ def test_weights_that_backward_does_not_gather_ahead_are_waited_for(plan: dict[s
     """One gather of every layer and micro-batch more than with all hidden; gradients hide as they did."""
     stacks = (written_out("stack", "fsdp2", overlap={"ahead": ahead}) for ahead in (True, False))
     hidden, shown = (
-        ask(setting("llama-3-8b", stack=stack, assume={"overlap": {"dp": 1}}), zero=3, **plan).evaluation
+        ask(inputs("llama-3-8b", stack=stack, assume={"overlap": {"dp": 1}}), zero=3, **plan).evaluation
         for stack in stacks
     )
     gather = next(item for item in shown.step.transfers if item.axis == "dp" and item.operation == "all_gather")
@@ -578,7 +578,7 @@ def test_weights_that_backward_does_not_gather_ahead_are_waited_for(plan: dict[s
 
 
 def test_hybrid_sharding_pays_where_gathers_cannot_hide() -> None:
-    asked = setting("llama-3-8b", nodes=256, stack="fsdp2", global_batch=2048)
+    asked = inputs("llama-3-8b", nodes=256, stack="fsdp2", global_batch=2048)
     plain, hybrid = costs(asked, zero=3), costs(asked, zero=3, dp_replicate=32)
     assert hybrid["dp_exposed"] < plain["dp_exposed"]
     assert hybrid["memory_peak"] > plain["memory_peak"]
@@ -599,19 +599,19 @@ def test_all_to_all_leaves_the_rail_where_nodes_hold_several_members() -> None:
         assert (far > near) == leaves
 
 
-def _time(asked: Setting, stride: float, operation: Any) -> Any:
+def _time(asked: TrainingInputs, stride: float, operation: Any) -> Any:
     return collective_time(asked, np.array([1e9]), group(asked, "dp", np.array([12.0]), stride), operation)
 
 
 def test_all_to_all_between_nodes_sends_a_ranks_own_part() -> None:
     """Of a gigabyte to sixteen ranks on two nodes half leaves by the rank's interface."""
-    asked = setting(model(), nodes=2)
+    asked = inputs(model(), nodes=2)
     taken = one(_time_of(asked, 1e9))
     rate = 50e9 * asked.network_share
     assert taken == pytest.approx(1e9 / 2 / rate, rel=0.3)
     assert taken > 1e9 / 2 / rate
 
 
-def _time_of(asked: Setting, message: float) -> Any:
+def _time_of(asked: TrainingInputs, message: float) -> Any:
     laid = group(asked, "cp", np.array([16.0]), 1.0)
     return collective_time(asked, np.array([message]), laid, "all_to_all")

@@ -10,7 +10,7 @@ from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.explore.search.search import search
 from costmodel.explore.search.search_space import grids
 from costmodel.report.terminal.search.ranking import table
-from estimate.cases import Plan, ask, costs, line, model, one, setting, without_network
+from estimate.cases import Plan, ask, costs, inputs, line, model, one, without_network
 
 LONG = 32768
 SHAPE = model(kv_heads=4)
@@ -19,7 +19,7 @@ LONG_CASE = {"sequence": LONG, "global_batch": 8}
 
 
 def long(**more: Any) -> Any:
-    return setting(SHAPE, **{**LONG_CASE, **more})
+    return inputs(SHAPE, **{**LONG_CASE, **more})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -41,7 +41,7 @@ def test_infinite_links_leave_compute(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_work_is_shared_and_none_is_lost(kind: str) -> None:
     """Twice the replicas or twice the ranks of a sequence: the same FLOP, half the tokens a micro-batch."""
-    asked = setting(model(layers=2, hidden=8192, heads=64, kv_heads=8), **LONG_CASE)
+    asked = inputs(model(layers=2, hidden=8192, heads=64, kv_heads=8), **LONG_CASE)
     wide, shared = costs(asked, dp=8), costs(asked, cp=4, cp_type=kind)
     assert wide["mfu"] * wide["step_time"] == pytest.approx(shared["mfu"] * shared["step_time"])
     assert wide["matmul"] == pytest.approx(shared["matmul"], rel=0.02)
@@ -89,7 +89,7 @@ def test_it_works_with_sharded_weights_and_a_pipeline(kind: str) -> None:
 
 
 def test_a_search_looks_at_it_only_when_sequences_are_long() -> None:
-    assert {grid.cp for grid in grids(setting(SHAPE, sequence=8192))} == {(1.0,)}
+    assert {grid.cp for grid in grids(inputs(SHAPE, sequence=8192))} == {(1.0,)}
     assert {grid.cp for grid in grids(long())} == {(1.0, 2.0, 4.0, 8.0)}
     assert {grid.cp for grid in grids(long(search={"cp": [1, 2]}))} == {(1.0, 2.0)}
 
@@ -118,7 +118,7 @@ def test_a_ranking_of_long_sequences_names_its_ranks() -> None:
 
 def test_experts_see_the_tokens_of_their_rank() -> None:
     """With cp = 2 every rank sends half of its sequence to the experts, twice as often."""
-    asked = setting("mixtral-8x7b", nodes=4, sequence=LONG, global_batch=32)
+    asked = inputs("mixtral-8x7b", nodes=4, sequence=LONG, global_batch=32)
     plain, shared = (costs(asked, ep=8, recompute="full", cp=cp) for cp in (1, 2))
     assert shared["ep_volume"] == pytest.approx(plain["ep_volume"])
     assert line(ask(asked, ep=8, cp=2), "activations") == pytest.approx(line(ask(asked, ep=8), "activations") / 2)
@@ -127,7 +127,7 @@ def test_experts_see_the_tokens_of_their_rank() -> None:
 
 
 def test_state_space_layers_trade_heads_whatever_the_way_of_the_others() -> None:
-    asked = setting("nemotron-h-8b", nodes=2, sequence=LONG, global_batch=16)
+    asked = inputs("nemotron-h-8b", nodes=2, sequence=LONG, global_batch=16)
     given = ask(asked, tp=2, cp=2, recompute="full")
     assert given.refused == ()
     sent = {item.operation for item in given.evaluation.step.transfers if item.axis == "cp"}

@@ -14,9 +14,9 @@ from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_ro
 from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS, OF_STEP, machine_name, number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.estimate.training.memory.breakdown import LINES
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import trace
-from estimate.cases import model, setting
+from estimate.cases import inputs, model
 
 STRUCTURES = [
     ("megatron-core", Structure()),
@@ -30,10 +30,10 @@ STRUCTURES = [
 every_structure = pytest.mark.parametrize(("stack", "structure"), STRUCTURES, ids=str)
 
 
-def priced(stack: str, **more: Any) -> Setting:
+def priced(stack: str, **more: Any) -> TrainingInputs:
     shape = model(layers=32, hidden=2048, kv_heads=8, gated=True, tied=True)
     workload, assume = {"tokens": "1 T"}, {"price": "2 USD/GPU/h"}
-    return setting(shape, nodes=16, global_batch=256, stack=stack, workload=workload, assume=assume, **more)
+    return inputs(shape, nodes=16, global_batch=256, stack=stack, workload=workload, assume=assume, **more)
 
 
 def table(structure: Structure) -> Block:
@@ -87,7 +87,7 @@ def test_every_column_is_there_finite_and_no_less_than_nothing(stack: str, struc
 
 
 def test_a_run_without_tokens_or_price_says_so() -> None:
-    asked = setting(model())
+    asked = inputs(model())
     row = evaluate(asked, one_row(Structure(), dp=8.0, tp=1.0, pp=1.0, vpp=1.0, micro_batch=1.0)).costs.row()
     unknown = {name for name, value in row.items() if np.isnan(value)}
     assert {"run_time", "run_cost"} <= unknown <= {"run_time", "run_cost", "cost_per_mtoken"}

@@ -7,7 +7,7 @@ import pytest
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.estimate.evaluate.predict import answer, own_plan
-from costmodel.estimate.training.training_inputs import setting_of
+from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.ground.errors import CostModelError
 
 LAYERS = 8_030_261_248 - 128_256 * 4096  # parameters that every token is multiplied by
@@ -19,12 +19,12 @@ def test_it_estimates_within_its_peak_and_memory(name: str) -> None:
     asked = [f"cluster.node={name}", "cluster.nodes=2", "workload.global_batch=480", "plan.tp=1"]
     if chip.peak.bf16 is None:
         with pytest.raises(CostModelError) as raised:
-            setting_of(load("quickstart", asked))
+            training_inputs(load("quickstart", asked))
         (found,) = raised.value.faults
         assert (found.code, found.hint) == ("D016", "workload.precision of it: fp16")
         asked.append("workload.precision=fp16")
-    setting = setting_of(load("quickstart", asked))
-    costs = answer(setting, own_plan(setting)).evaluation.costs.row()
+    inputs = training_inputs(load("quickstart", asked))
+    costs = answer(inputs, own_plan(inputs)).evaluation.costs.row()
     of_parameters = 6 * LAYERS * costs["tokens_per_s_per_gpu"] / chip.peak.wide
     assert of_parameters < costs["mfu"] < min(1.0, 1.25 * of_parameters), "the rest is attention's"
     assert costs["memory_peak"] / costs["memory_share"] == pytest.approx(float(chip.memory.usable), rel=1e-6)

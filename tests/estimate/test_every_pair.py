@@ -5,19 +5,19 @@ import math
 
 import pytest
 
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import case_of
 from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.estimate.evaluate.predict import answer
 from costmodel.estimate.shared.results import OF_STEP
-from costmodel.estimate.training.training_inputs import setting_of
+from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.ground.errors import CostModelError
 from estimate.cases import TRAINING_STACKS
 
 NODES = ("dgx-a100", "dgx-h100", "hgx-mi300x")
-SHELF = Shelf()
+SHELF = CachedReader()
 UNPRICED = ("cost_per_mtoken", "run_time", "run_cost")
 
 
@@ -42,7 +42,7 @@ WITHOUT_EXPERTS = [name for name in TRAINING_STACKS if read("stack", name).exper
 @pytest.mark.parametrize("stack", WITHOUT_EXPERTS)
 def test_a_stack_that_says_nothing_of_experts_is_a_fault(stack: str) -> None:
     with pytest.raises(CostModelError, match="says nothing of experts") as raised:
-        setting_of(case_of(scenario("mixtral-8x7b", NODES[0], stack)))
+        training_inputs(case_of(scenario("mixtral-8x7b", NODES[0], stack)))
     assert raised.value.faults[0].code == "D016"
 
 
@@ -57,8 +57,8 @@ PAIRS = [
     ("model", "stack", "node"), [(*pair, node) for pair, node in zip(PAIRS, itertools.cycle(NODES), strict=False)]
 )
 def test_it_estimates(model: str, stack: str, node: str) -> None:
-    setting = setting_of(case_of(scenario(model, node, stack), SHELF))
-    costs = answer(setting, Plan(tp=1)).evaluation.costs.row()
+    inputs = training_inputs(case_of(scenario(model, node, stack), SHELF))
+    costs = answer(inputs, Plan(tp=1)).evaluation.costs.row()
     assert all(math.isfinite(costs[name]) for name in OF_STEP if not name.startswith(UNPRICED)), costs
     assert all(costs[f"{name}_low"] < costs[name] < costs[f"{name}_high"] for name in ("step_time", "memory_peak"))
     assert 0 < costs["mfu"] < costs["hfu"] + 1e-9 < 1

@@ -20,8 +20,8 @@ from costmodel.estimate.training.parallelism.expert.expert_traffic import _reach
 from costmodel.estimate.training.recompute.recomputed_work import again_of
 from costmodel.estimate.training.time.layer_kernels import multiplied
 from costmodel.estimate.training.time.layer_time import layer_work
-from costmodel.estimate.training.training_inputs import Setting
-from estimate.cases import ask, costs, line, mixed, model, one, setting, without_network, written_out
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from estimate.cases import ask, costs, inputs, line, mixed, model, one, without_network, written_out
 
 EQUAL = pytest.approx
 LAYER = ("matmul", "attention", "memory_bound", "launch", "optimizer", "memory_peak")
@@ -29,16 +29,16 @@ STATES = ("weights", "gradients", "optimizer", "activations", "recompute")
 DEEPSEEK = {"nodes": 256, "global_batch": 4096}
 
 
-def alone(shape: dict[str, Any], **more: Any) -> Setting:
+def alone(shape: dict[str, Any], **more: Any) -> TrainingInputs:
     """A node with one accelerator."""
     node = written_out("node", "dgx-h100", name="one", accelerators=1, scale_out={"nics": 1})
-    return setting(shape, node=node, **more)
+    return inputs(shape, node=node, **more)
 
 
 @pytest.mark.parametrize("zero", [0, 1, 2, 3])
 @pytest.mark.parametrize("pp", [1, 2])
 def test_one_expert_is_sharded_as_an_mlp(zero: int, pp: int) -> None:
-    dense, single = (setting(shape) for shape in (model(gated=True), mixed(count=1, top_k=1, ffn_hidden=4096)))
+    dense, single = (inputs(shape) for shape in (model(gated=True), mixed(count=1, top_k=1, ffn_hidden=4096)))
     found, known = (ask(asked, zero=zero, pp=pp) for asked in (single, dense))
     for name in STATES:
         assert line(found, name) == EQUAL(line(known, name), rel=1e-12)
@@ -47,7 +47,7 @@ def test_one_expert_is_sharded_as_an_mlp(zero: int, pp: int) -> None:
 
 
 def test_one_expert_over_tp_ranks_does_the_work_of_an_mlp() -> None:
-    dense, single = (setting(shape) for shape in (model(gated=True), mixed(count=1, top_k=1, ffn_hidden=4096)))
+    dense, single = (inputs(shape) for shape in (model(gated=True), mixed(count=1, top_k=1, ffn_hidden=4096)))
     found, known = costs(single, tp=4, etp=4), costs(dense, tp=4)
     for name in ("matmul", "memory_bound"):
         assert found[name] == EQUAL(known[name], rel=1e-12)
@@ -55,7 +55,7 @@ def test_one_expert_over_tp_ranks_does_the_work_of_an_mlp() -> None:
 
 
 def test_without_expert_parallelism_nothing_is_sent() -> None:
-    asked = setting(mixed())
+    asked = inputs(mixed())
     found = ask(asked, ep=1)
     assert found.evaluation.costs.row()["ep_volume"] == found.evaluation.costs.row()["ep_exposed"] == 0
     assert costs(asked, ep=8)["ep_volume"] > 0
@@ -64,17 +64,17 @@ def test_without_expert_parallelism_nothing_is_sent() -> None:
 @pytest.mark.parametrize(("stack", "degree"), [("megatron-core", 4), ("megatron-lm", 4), ("fsdp2", 1), ("hai-llm", 1)])
 def test_an_expert_is_cut_as_far_as_the_stack_cuts_it_unsaid(stack: str, degree: int) -> None:
     """Megatron's arguments take tp where no expert-tensor-parallel size is given; the answer says what was taken."""
-    asked = setting(mixed(), stack=stack)
+    asked = inputs(mixed(), stack=stack)
     unsaid = ask(asked, tp=4, pp=1, ep=2)
     assert unsaid.evaluation.costs.row() == EQUAL(costs(asked, tp=4, pp=1, ep=2, etp=degree), nan_ok=True)
     assert [each.value for each in unsaid.assumed if each.path == "plan.etp"] == [str(degree)]
-    for told in (ask(asked, tp=4, pp=1, ep=2, etp=2), ask(asked, ep=2), ask(setting(model(), stack=stack), tp=4)):
+    for told in (ask(asked, tp=4, pp=1, ep=2, etp=2), ask(asked, ep=2), ask(inputs(model(), stack=stack), tp=4)):
         assert not [each for each in told.assumed if each.path == "plan.etp"]
-    assert ask(setting(model(), stack=stack), tp=4).refused == ()
+    assert ask(inputs(model(), stack=stack), tp=4).refused == ()
 
 
 def test_infinite_links_leave_only_the_start_of_a_dispatch() -> None:
-    asked = without_network(setting(mixed(count=16), nodes=2))
+    asked = without_network(inputs(mixed(count=16), nodes=2))
     fast = replace(asked.case, scale_up=asked.case.scale_up.model_copy(update={"bandwidth": 1e300}))
     assert asked.experts is not None
     kernels = asked.experts.kernels.model_copy(update={"start": 0.0})
@@ -84,14 +84,14 @@ def test_infinite_links_leave_only_the_start_of_a_dispatch() -> None:
 
 
 def test_overlap_hides_what_the_scenario_says() -> None:
-    exposed = [costs(setting(mixed(), assume={"overlap": {"ep": share}}), ep=8)["ep_exposed"] for share in (0, 0.5, 1)]
+    exposed = [costs(inputs(mixed(), assume={"overlap": {"ep": share}}), ep=8)["ep_exposed"] for share in (0, 0.5, 1)]
     assert exposed[0] > exposed[1] > exposed[2]
     assert exposed[1] == EQUAL((exposed[0] + exposed[2]) / 2, rel=1e-9)
 
 
 def test_experts_are_sharded_over_the_ranks_that_hold_the_same() -> None:
     """16 ranks: ep 8 leaves 2 ranks with the same experts, so 12 bytes of optimizer states are cut in two, not 16."""
-    asked = setting(mixed(layers=8, count=8, ffn_hidden=4096), nodes=2)
+    asked = inputs(mixed(layers=8, count=8, ffn_hidden=4096), nodes=2)
     expert = 3 * 1024 * 4096
     whole, cut = (line(ask(asked, ep=ep, zero=1), "optimizer") for ep in (1, 8))
     assert whole == EQUAL(cut, rel=1e-12)  # 8 experts over 16 ranks, or 1 over 2: the same share
@@ -100,7 +100,7 @@ def test_experts_are_sharded_over_the_ranks_that_hold_the_same() -> None:
 
 
 def test_ep_adds_no_ranks() -> None:
-    asked = setting(mixed(), nodes=2)
+    asked = inputs(mixed(), nodes=2)
     assert ask(asked, ep=8, tp=2).evaluation.block.dp[0] == 8
     assert ask(asked, ep=8, tp=2).refused == ()
 
@@ -108,7 +108,7 @@ def test_ep_adds_no_ranks() -> None:
 def test_volume_of_dispatch_and_combine() -> None:
     """DeepSeek-V3, 4096 tokens of a rank, ep 64: 8 copies sent, one a byte wide and one two, in both directions."""
     stack = written_out("stack", "megatron-core", experts={"deduplicated": False, "dispatch": "fp8"})
-    asked = setting("deepseek-v3", stack=stack, **DEEPSEEK)
+    asked = inputs("deepseek-v3", stack=stack, **DEEPSEEK)
     found = [item for item in ask(asked, pp=1, ep=64).evaluation.step.transfers if item.group.name == "ep"]
     dispatch, combine = found[-2:]
     assert one(dispatch.message) / 1.03125 == EQUAL(4096 * 7168 * 8)
@@ -118,7 +118,7 @@ def test_volume_of_dispatch_and_combine() -> None:
 
 def test_the_plain_all_to_all_is_the_collective() -> None:
     """A token to each of its experts, in bf16 both ways, as any all-to-all of so many bytes takes."""
-    asked = setting(mixed(top_k=8, count=64), nodes=4, assume={"experts": {"deduplicated": False}})
+    asked = inputs(mixed(top_k=8, count=64), nodes=4, assume={"experts": {"deduplicated": False}})
     found = [item for item in ask(asked, ep=32).evaluation.step.transfers if item.group.name == "ep"]
     assert len(found) == 2
     for item in found:
@@ -130,7 +130,7 @@ def test_what_runs_beside_shared_experts_hides() -> None:
     """All of it behind large ones, behind small ones in proportion to the share, nothing where there are none."""
 
     def exposed(shape: dict[str, Any], share: str) -> float:
-        return costs(setting(shape, nodes=4, assume={"experts": {"shared_overlap": share}}), ep=32)["ep_exposed"]
+        return costs(inputs(shape, nodes=4, assume={"experts": {"shared_overlap": share}}), ep=32)["ep_exposed"]
 
     routed = mixed(top_k=8, count=64)
     narrow, wide = (mixed(top_k=8, count=64, shared={"ffn_hidden": width, "gated": True}) for width in (512, 1 << 20))
@@ -143,14 +143,14 @@ def test_what_runs_beside_shared_experts_hides() -> None:
 
 def test_deduplicated_copies_send_less() -> None:
     plain = written_out("stack", "megatron-core", experts={"deduplicated": False})
-    sent = [costs(setting(mixed(top_k=8, count=64), nodes=4, stack=stack), ep=32)["ep_volume"] for stack in
+    sent = [costs(inputs(mixed(top_k=8, count=64), nodes=4, stack=stack), ep=32)["ep_volume"] for stack in
             (plain, "megatron-core")]  # fmt: skip
     assert sent[1] < sent[0]
 
 
 def test_fp8_dispatch_halves_what_is_dispatched() -> None:
     sent = [
-        costs(setting(mixed(), assume={"experts": {"dispatch": kind}}), ep=8)["ep_volume"] for kind in ("bf16", "fp8")
+        costs(inputs(mixed(), assume={"experts": {"dispatch": kind}}), ep=8)["ep_volume"] for kind in ("bf16", "fp8")
     ]
     assert sent[1] / sent[0] == EQUAL((2 + 1.03125) / 4)
 
@@ -158,7 +158,7 @@ def test_fp8_dispatch_halves_what_is_dispatched() -> None:
 def test_imbalance_and_capacity_stretch_the_busiest_rank() -> None:
     said = ({}, {"imbalance": 1.5}, {"capacity": 1.5})
     stack = written_out("stack", "megatron-core", launch={"operation": "0 s"})
-    even, uneven, padded = (costs(setting(mixed(), stack=stack, assume={"experts": one}), ep=8) for one in said)
+    even, uneven, padded = (costs(inputs(mixed(), stack=stack, assume={"experts": one}), ep=8) for one in said)
     assert uneven["matmul"] > even["matmul"]
     assert uneven["memory_peak"] > even["memory_peak"]
     assert uneven["ep_volume"] == EQUAL(1.5 * even["ep_volume"])
@@ -167,12 +167,12 @@ def test_imbalance_and_capacity_stretch_the_busiest_rank() -> None:
 
 def test_short_groups_run_slower() -> None:
     """The same work in more experts takes longer."""
-    few, many = (costs(setting(mixed(count=count, top_k=2)), ep=1)["matmul"] for count in (4, 64))
+    few, many = (costs(inputs(mixed(count=count, top_k=2)), ep=1)["matmul"] for count in (4, 64))
     assert many > few
 
 
 def test_host_time_grows_with_the_experts_of_a_rank() -> None:
-    asked = setting(mixed(count=64, ffn_hidden=128))
+    asked = inputs(mixed(count=64, ffn_hidden=128))
     assert costs(asked, ep=1)["launch"] > costs(asked, ep=8)["launch"] > 0
 
 
@@ -188,7 +188,7 @@ def test_the_host_issues_products_and_conversions_of_every_expert(
     """Where all waits for it: two products forward, four backward, conversions of two inputs and of two gradients."""
     run = {"node": "dgx-b200", "workload": {"precision": precision}}
     said = ({"experts": {"host": f"{host} s", **capacity}} for host in (10, 20))
-    found = [costs(setting(mixed(), **run, assume=one), ep=1, recompute=recompute)["launch"] for one in said]
+    found = [costs(inputs(mixed(), **run, assume=one), ep=1, recompute=recompute)["launch"] for one in said]
     forward, backward = 2 + 2 * CONVERSIONS[precision], 4 + 2 * CONVERSIONS[precision]
     times = 2 if recompute == "full" else 1
     assert found[1] - found[0] == EQUAL(8 * 8 * 8 * (times * forward + backward) * 10, rel=1e-6)
@@ -205,7 +205,7 @@ def test_without_capacity_the_host_cannot_run_ahead(recompute: Any, again: int) 
 
     stack = written_out("stack", "megatron-core", launch={"operation": "0 s"})
     idle, dropless, padded = (
-        setting(mixed(), node="dgx-b200", stack=stack, assume={"experts": said})
+        inputs(mixed(), node="dgx-b200", stack=stack, assume={"experts": said})
         for said in ({"host": "0 s"}, {"host": "20 us"}, {"host": "20 us", "capacity": 1.0})
     )
     kind = idle.model.layers[0]
@@ -238,7 +238,7 @@ def test_multi_token_prediction_costs_a_layer_and_a_head() -> None:
 @pytest.mark.parametrize(("tp", "ep", "etp"), [(8, 8, 1), (8, 4, 2), (4, 8, 1), (2, 4, 2), (2, 8, 1), (1, 8, 1)])
 def test_expert_groups_take_the_ranks_of_a_stage(tp: int, ep: int, etp: int) -> None:
     """With the pipeline inside data parallelism tp · cp ranks of a stage lie side by side, the next pp times as far."""
-    asked, pp = setting(mixed(ffn_hidden=1024), nodes=4), 2
+    asked, pp = inputs(mixed(ffn_hidden=1024), nodes=4), 2
     block = ask(asked, tp=tp, pp=pp, ep=ep, etp=etp, order="tp-cp-pp-dp").evaluation.block
     placed = expert_groups(asked, block)
     stage = [rank for rank in range(32) if rank // tp % pp == 0]
@@ -251,7 +251,7 @@ def test_expert_groups_take_the_ranks_of_a_stage(tp: int, ep: int, etp: int) -> 
 @pytest.mark.parametrize("zero", [0, 1, 2, 3])
 @pytest.mark.parametrize("order", ["tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"])
 def test_a_plan_alone_is_its_row_of_a_table(zero: Any, order: Any) -> None:
-    asked = setting("deepseek-v2", nodes=16, global_batch=256)
+    asked = inputs("deepseek-v2", nodes=16, global_batch=256)
     structure = Structure(zero=zero, order=order, recompute="full" if zero == 2 else "none")
     rows = [
         (128 / (tp * pp * cp), tp, pp, 1.0, micro_batch, ep, etp, cp, replicas)
@@ -271,7 +271,7 @@ def test_a_plan_alone_is_its_row_of_a_table(zero: Any, order: Any) -> None:
 @pytest.mark.parametrize("narrow", [False, True])
 def test_groups_of_rows_take_as_long_as_each_group_alone(narrow: bool) -> None:
     """Where memory alone takes time: operands, results, gradients added to and conversions of every group."""
-    asked = setting(mixed(), workload={"precision": "fp8-row"}, stack="fsdp2")
+    asked = inputs(mixed(), workload={"precision": "fp8-row"}, stack="fsdp2")
     fits = [fit.model_copy(update={"start": 0.0}) for fit in (asked.matmul, asked.linear.fit)]
     linear = replace(asked.linear, fit=fits[1], peak=1e30)
     asked = replace(asked, matmul=fits[0], linear=linear, peak=1e30)
@@ -318,7 +318,7 @@ def test_a_token_is_sent_once_to_each_rank_that_holds_some_of_its_experts(
     shape: str, parts: int, copies: float
 ) -> None:
     """As many as routing drawn at random reaches: experts without replacement, within so many groups."""
-    asked = setting(shape, nodes=16, global_batch=1024)
+    asked = inputs(shape, nodes=16, global_batch=1024)
     answer = ask(asked, ep=parts, dp=128)
     sent = [item.message for item in answer.evaluation.step.transfers if item.operation == "all_to_all"]
     kind = next(kind for kind in asked.model.layers if kind.experts is not None)
@@ -334,7 +334,7 @@ def test_a_token_is_sent_once_to_each_rank_that_holds_some_of_its_experts(
 @pytest.mark.parametrize(("ep", "nodes"), [(64, 3.63), (128, 5.34)])
 def test_a_token_crosses_to_the_nodes_that_its_groups_lie_on(ep: int, nodes: float) -> None:
     """DeepSeek-V3: four of its eight groups, each on a node, or on two of sixteen."""
-    asked = setting("deepseek-v3", nodes=16, global_batch=1024)
+    asked = inputs("deepseek-v3", nodes=16, global_batch=1024)
     block = ask(asked, ep=ep, dp=128).evaluation.block
     kind = next(kind for kind in asked.model.layers if kind.experts is not None)
     held = shard(asked.model, kind, block.tp, block.ep, block.etp).routed

@@ -14,7 +14,7 @@ from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS, OF_A_SEARCH, legal, refusals
 from costmodel.explore.search.search import search
-from estimate.cases import TRAINING_STACKS, ask, costs, machine, mixed, model, one, setting
+from estimate.cases import TRAINING_STACKS, ask, costs, inputs, machine, mixed, model, one
 
 SMALL = model()
 NO_SP = {"sequence_parallel": False}
@@ -148,7 +148,7 @@ EACH = [
 
 @pytest.mark.parametrize(("code", "case", "broken", "sound"), EACH)
 def test_each_reason(code: str, case: dict[str, Any], broken: dict[str, Any], sound: dict[str, Any]) -> None:
-    asked = setting(**{"shape": SMALL, **case})
+    asked = inputs(**{"shape": SMALL, **case})
     assert ask(asked, **broken).refused == (code,)
     assert ask(asked, **sound).refused == ()
 
@@ -162,14 +162,14 @@ def test_every_reason_has_a_case_and_a_meaning() -> None:
 
 
 def test_a_plan_hears_of_everything_that_is_wrong() -> None:
-    asked = setting(model(layers=9, hidden=1028, heads=16, head_dim=64, ffn_hidden=4096), sequence=4100, global_batch=7)
+    asked = inputs(model(layers=9, hidden=1028, heads=16, head_dim=64, ffn_hidden=4096), sequence=4100, global_batch=7)
     assert {*ask(asked, tp=8, pp=2, vpp=2, dp=1).refused} == {"L001", "L002", "L006", "L007", "L008"}
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 6, 8])
 def test_key_value_heads_divide_or_repeat(kv_heads: int) -> None:
     """Every rank holds the same whole number of them, or every head is held by the same number of ranks."""
-    asked = setting(model(hidden=3072, heads=48, kv_heads=kv_heads))
+    asked = inputs(model(hidden=3072, heads=48, kv_heads=kv_heads))
     for tp in (1, 2, 4, 8):
         sizes = {sum(1 for rank in range(tp) if rank * kv_heads // tp == head) for head in range(kv_heads)}
         held = {sum(1 for head in range(kv_heads) if head * tp // kv_heads == rank) for rank in range(tp)}
@@ -178,7 +178,7 @@ def test_key_value_heads_divide_or_repeat(kv_heads: int) -> None:
 
 
 def test_whole_micro_batches_by_counting() -> None:
-    asked = setting(SMALL, global_batch=24)
+    asked = inputs(SMALL, global_batch=24)
     for tp in (1, 2, 4, 8):
         for micro_batch in (1, 2, 3, 4, 5, 6):
             dealt = len(range(0, 24, 8 // tp * micro_batch)) * (8 // tp) * micro_batch == 24
@@ -194,7 +194,7 @@ def _block(structure: Structure, **columns: list[float]) -> Block:
 
 
 def test_the_first_reason_is_counted_and_nothing_twice() -> None:
-    asked = setting(SMALL, global_batch=60)
+    asked = inputs(SMALL, global_batch=60)
     block = _block(Structure(), dp=[8.0, 4.0, 2.0, 4.0, 16.0], tp=[1.0, 2.0, 4.0, 4.0, 1.0])
     standing, counts = legal(asked, [block], CHECKS, np.array([[1, 1, 7, 1, 1]]))
     assert counts == {"L001": 2, "L005": 1}, "60 is no multiple of 8; rows of a wrong world are not asked again"
@@ -221,7 +221,7 @@ TWINS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
 def test_what_a_search_calls_the_same_plan_costs_the_same(
     other: dict[str, Any], own: dict[str, Any], sizes: dict[str, Any]
 ) -> None:
-    asked = setting(SMALL)
+    asked = inputs(SMALL)
     twice = costs(asked, **other, **sizes), costs(asked, **own, **sizes)
     assert twice[0] == pytest.approx(twice[1], rel=1e-12, nan_ok=True)
 
@@ -233,9 +233,9 @@ def test_of_two_names_a_search_keeps_one(other: dict[str, Any], own: dict[str, A
     stack_own = {"sequence_parallel": True, **own}
     key, value = next(iter(other.items()))
     space = {name: [given] for name, given in {**axes, **own}.items()}
-    both = search(setting(SMALL, search={**space, key: [stack_own[key], value]}).case, workers=1).tally
+    both = search(inputs(SMALL, search={**space, key: [stack_own[key], value]}).case, workers=1).tally
     assert (both.candidates, both.evaluated, both.refused["L010"]) == (2, 1, 1)
-    alone = search(setting(SMALL, search={**space, key: [value]}).case, workers=1).tally
+    alone = search(inputs(SMALL, search={**space, key: [value]}).case, workers=1).tally
     assert (alone.candidates, alone.evaluated, alone.refused["L010"]) == (1, 1, 0), "asked for alone, it is no repeat"
 
 
@@ -244,7 +244,7 @@ def test_of_two_names_a_search_keeps_one(other: dict[str, Any], own: dict[str, A
 def test_a_check_reads_no_size_that_it_does_not_need(check: Any, more: dict[str, Any]) -> None:
     """What it is not told of does not change its answer."""
     draw = np.random.default_rng(7)
-    for asked in (setting(SMALL, nodes=2, **more), setting(mixed(), nodes=2, **more)):
+    for asked in (inputs(SMALL, nodes=2, **more), inputs(mixed(), nodes=2, **more)):
         for structure in (Structure(), Structure(zero=3, split="spread", schedule="interleaved", order="tp-cp-pp-dp")):
             sizes = {name: draw.choice([1.0, 2.0, 4.0, 8.0], 64).tolist() for name in SIZES}
             other = {name: draw.permutation(values).tolist() for name, values in sizes.items()}
@@ -273,23 +273,23 @@ def test_weights_of_one_rank_can_go_to_the_host() -> None:
 
 def test_a_plan_is_never_refused_as_a_repeat() -> None:
     assert {"L010"} == OF_A_SEARCH
-    assert ask(setting(SMALL), zero=3, tp=8, sequence_parallel=False, schedule="gpipe").refused == ()
+    assert ask(inputs(SMALL), zero=3, tp=8, sequence_parallel=False, schedule="gpipe").refused == ()
 
 
 def test_remarks() -> None:
     grouped = model(hidden=4096, heads=32, kv_heads=8)
-    asked = setting(grouped, nodes=2)
+    asked = inputs(grouped, nodes=2)
     assert ask(asked, tp=8).remarked == ()
     assert set(ask(asked, tp=16).remarked) == {"N001", "N002"}
-    assert ask(setting(model(hidden=4096, heads=32), nodes=2), tp=16).remarked == ("N001",)
-    assert ask(setting(model(hidden=4096, heads=32, kv_heads=4)), tp=8).remarked == ("N002",)
-    assert ask(setting(model(ffn_hidden=1024)), tp=8).remarked == ("N004",)
+    assert ask(inputs(model(hidden=4096, heads=32), nodes=2), tp=16).remarked == ("N001",)
+    assert ask(inputs(model(hidden=4096, heads=32, kv_heads=4)), tp=8).remarked == ("N002",)
+    assert ask(inputs(model(ffn_hidden=1024)), tp=8).remarked == ("N004",)
     assert {"N001", "N002", "N004"} <= {*REMARKS}
 
 
 def test_groups_that_straddle_two_nodes_are_remarked() -> None:
     """Of 24 ranks in sixes the second six has two in one node and four in the next."""
-    asked = setting(model(hidden=3072, heads=24), nodes=3, global_batch=12)
+    asked = inputs(model(hidden=3072, heads=24), nodes=3, global_batch=12)
     straddling = ask(asked, tp=6)
     assert straddling.remarked == ("N001",)
     transfers = straddling.evaluation.step.transfers
@@ -300,9 +300,9 @@ def test_groups_that_straddle_two_nodes_are_remarked() -> None:
 def test_heads_without_tensor_cores() -> None:
     """96 heads of 144 elements are whole pieces of 16 bytes, 128 of 108 not, which only unfused attention minds."""
     shapes = {heads: model(hidden=13824, heads=heads) for heads in (96, 128)}
-    assert "N009" in ask(setting(shapes[128], stack="megatron-2021")).remarked
-    assert "N009" not in ask(setting(shapes[96], stack="megatron-2021")).remarked
-    assert "N009" not in ask(setting(shapes[128])).remarked
+    assert "N009" in ask(inputs(shapes[128], stack="megatron-2021")).remarked
+    assert "N009" not in ask(inputs(shapes[96], stack="megatron-2021")).remarked
+    assert "N009" not in ask(inputs(shapes[128])).remarked
 
 
 def test_more_than_the_peak_is_remarked() -> None:
@@ -318,58 +318,58 @@ def test_more_than_the_peak_is_remarked() -> None:
 
 def test_unequal_chunks_of_a_rank() -> None:
     """Ten layers over four chunks or eight; not over four ranks of one, nor eight layers over four chunks."""
-    asked = setting(model(layers=10), nodes=1, global_batch=32)
+    asked = inputs(model(layers=10), nodes=1, global_batch=32)
     assert "N010" in ask(asked, pp=2, vpp=2, split="spread").remarked
     assert "N010" in ask(asked, pp=4, vpp=2, split="spread").remarked
     assert "N010" not in ask(asked, pp=4, split="spread").remarked
-    assert "N010" not in ask(setting(model(layers=8), nodes=1, global_batch=32), pp=2, vpp=2, split="spread").remarked
+    assert "N010" not in ask(inputs(model(layers=8), nodes=1, global_batch=32), pp=2, vpp=2, split="spread").remarked
 
 
 @pytest.mark.parametrize(
     "assume", [{"experts": {"deduplicated": False}}, {"experts": {"capacity": 2}}, {"overlap": {"ep": 0}}]
 )
 def test_what_is_assumed_of_experts_needs_some(assume: dict[str, Any]) -> None:
-    assert "N008" in ask(setting(model(), assume=assume)).remarked
-    assert "N008" not in ask(setting(mixed(), assume=assume)).remarked
-    assert "N008" not in ask(setting(model(), assume={"overlap": {"tp": 0}})).remarked
+    assert "N008" in ask(inputs(model(), assume=assume)).remarked
+    assert "N008" not in ask(inputs(mixed(), assume=assume)).remarked
+    assert "N008" not in ask(inputs(model(), assume={"overlap": {"tp": 0}})).remarked
 
 
 def test_a_wide_domain_is_not_left() -> None:
     """Where 72 accelerators share a domain, tp = 16 stays inside."""
-    asked = setting(model(hidden=4096, heads=32), node="gb200-nvl72", nodes=4)
+    asked = inputs(model(hidden=4096, heads=32), node="gb200-nvl72", nodes=4)
     assert ask(asked, tp=16).remarked == ()
 
 
 def test_refused_rows_are_evaluated_all_the_same() -> None:
     """Equations never raise; a plan that makes no sense still has numbers beside its reasons."""
-    given = ask(setting(SMALL), tp=8, pp=3, micro_batch=7)
+    given = ask(inputs(SMALL), tp=8, pp=3, micro_batch=7)
     assert given.refused
     assert np.isfinite(given.evaluation.costs.row()["step_time"])
-    assert evaluate(given.setting, given.evaluation.block).costs.row()["step_time"] > 0
+    assert evaluate(given.inputs, given.evaluation.block).costs.row()["step_time"] > 0
 
 
 def test_learned_positions_end() -> None:
     """GPT-2 has 1,024 of them; rotary positions only remark."""
-    assert ask(setting("gpt-2-small", sequence=1024)).refused == ()
-    assert ask(setting("gpt-2-small", sequence=2048)).refused == ("L012",)
-    assert "N006" in ask(setting("llama-3-8b", sequence=16384), tp=8).remarked
-    assert "N006" not in ask(setting("llama-3-8b", sequence=8192), tp=8).remarked
+    assert ask(inputs("gpt-2-small", sequence=1024)).refused == ()
+    assert ask(inputs("gpt-2-small", sequence=2048)).refused == ("L012",)
+    assert "N006" in ask(inputs("llama-3-8b", sequence=16384), tp=8).remarked
+    assert "N006" not in ask(inputs("llama-3-8b", sequence=8192), tp=8).remarked
 
 
 def test_limits_refuse_a_plan() -> None:
-    assert ask(setting(limits={"step_time": {"at_most": "1 us"}}), tp=8).broken == ("T001",)
-    assert ask(setting(limits={"memory": {"at_most": "1 %"}}), tp=8).broken == ("M002",)
+    assert ask(inputs(limits={"step_time": {"at_most": "1 us"}}), tp=8).broken == ("T001",)
+    assert ask(inputs(limits={"memory": {"at_most": "1 %"}}), tp=8).broken == ("M002",)
 
 
 @pytest.mark.parametrize(("stack", "alone", "piped"), [("fsdp2", 3, 2), ("deepspeed", 1, 1), ("megatron-core", 1, 1)])
 def test_the_stage_left_open_is_that_of_the_pipeline(stack: str, alone: int, piped: int) -> None:
     """torchtitan drops gathered weights after forward unless there is a pipeline, and says that this was assumed."""
     for pp, stage in ((1, alone), (2, piped)):
-        given = ask(setting(SMALL, stack=stack), pp=pp)
+        given = ask(inputs(SMALL, stack=stack), pp=pp)
         (said,) = (each for each in given.assumed if each.path == "plan.zero")
         assert said.value == str(stage)
         assert said.origin.endswith("pipeline") == (pp == 2 and stack in ("fsdp2", "deepspeed"))
-        stated = ask(setting(SMALL, stack=stack), pp=pp, zero=stage)
+        stated = ask(inputs(SMALL, stack=stack), pp=pp, zero=stage)
         assert given.evaluation.costs.row()["step_time"] == stated.evaluation.costs.row()["step_time"]
 
 

@@ -12,7 +12,7 @@ from costmodel.documents.schemas.model import Model
 from costmodel.estimate.evaluate.evaluate_plans import FITS, TIGHT, verdict
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, OF_BACKWARD, RESERVED
-from estimate.cases import ask, line, machine, mixed, model, one, setting, written_out
+from estimate.cases import ask, inputs, line, machine, mixed, model, one, written_out
 
 GIB = 2.0**30
 STATES = ("weights", "gradients", "optimizer")
@@ -26,9 +26,7 @@ PAPER: dict[str, tuple[str, int, int, dict[str, Any]]] = {
 
 def paper(name: str, recompute: str, *, sequence_parallel: bool) -> Answer:
     shape, nodes, global_batch, plan = PAPER[name]
-    asked = setting(
-        shape, node="dgx-a100", nodes=nodes, sequence=2048, global_batch=global_batch, stack="megatron-2021"
-    )
+    asked = inputs(shape, node="dgx-a100", nodes=nodes, sequence=2048, global_batch=global_batch, stack="megatron-2021")
     given = ask(asked, recompute=recompute, sequence_parallel=sequence_parallel, **plan)
     assert given.refused == ()
     return given
@@ -81,9 +79,9 @@ def test_states_are_18_bytes_a_parameter_and_the_worst_stage_holds_more_than_lay
 
 
 def test_a_tied_table_is_held_once_by_a_stage_with_both_ends() -> None:
-    held = {tied: states(ask(setting(model(tied=tied)), zero=0)) for tied in (True, False)}
+    held = {tied: states(ask(inputs(model(tied=tied)), zero=0)) for tied in (True, False)}
     assert held[False] - held[True] == pytest.approx(18 * 32768 * 1024)
-    split = {tied: states(ask(setting(model(tied=tied)), zero=0, pp=2)) for tied in (True, False)}
+    split = {tied: states(ask(inputs(model(tied=tied)), zero=0, pp=2)) for tied in (True, False)}
     assert split[True] == split[False], "at either end of a pipeline it is held all the same"
 
 
@@ -92,7 +90,7 @@ AHEAD = {"depth": 1, "layer": {**model()["layers"][0], "count": 1}}
 
 def of_stages(shape: dict[str, Any], **plan: Any) -> list[float]:
     """States of the first and of the last stage."""
-    lines = ask(setting(shape), **plan).evaluation.ledger.lines
+    lines = ask(inputs(shape), **plan).evaluation.ledger.lines
     return [sum(one(lines[name][stage]) for name in ("weights", "gradients", "optimizer")) for stage in (0, 2)]
 
 
@@ -119,7 +117,7 @@ def test_one_stage_holds_the_whole_model() -> None:
     for name in ("llama-3-8b", "llama-3.2-1b"):
         shape: Model = read("model", name)
         assert shape.published is not None
-        assert states(ask(setting(name), zero=0)) == 18 * shape.published.parameters
+        assert states(ask(inputs(name), zero=0)) == 18 * shape.published.parameters
 
 
 # ── Limits ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -127,7 +125,7 @@ def test_one_stage_holds_the_whole_model() -> None:
 
 @pytest.mark.parametrize("stack", ["megatron-core", "fsdp2"])
 def test_memory_falls_with_zero(stack: str) -> None:
-    asked = setting(nodes=8, global_batch=512, stack=stack)
+    asked = inputs(nodes=8, global_batch=512, stack=stack)
     offered = sorted(asked.stack.zero)
     given = [ask(asked, zero=zero) for zero in offered]
     assert np.all(np.diff([states(each) for each in given]) < 0)
@@ -136,7 +134,7 @@ def test_memory_falls_with_zero(stack: str) -> None:
 
 def test_states_under_each_zero() -> None:
     """Megatron's recipe on 64 ranks: 18, 6 + 12/64, 2 + 16/64, 18/64 bytes a parameter."""
-    asked, parameters = setting(nodes=8, global_batch=512), 8030261248
+    asked, parameters = inputs(nodes=8, global_batch=512), 8030261248
     each = [states(ask(asked, zero=zero)) / parameters for zero in range(4)]
     assert each == pytest.approx([18, 6 + 12 / 64, 2 + 16 / 64, 18 / 64])
 
@@ -144,7 +142,7 @@ def test_states_under_each_zero() -> None:
 @pytest.mark.parametrize("sequence_parallel", [True, False])
 @pytest.mark.parametrize("recompute", ["none", "full"])
 def test_memory_falls_with_tp(sequence_parallel: bool, recompute: str) -> None:
-    asked = setting(nodes=8, global_batch=512)
+    asked = inputs(nodes=8, global_batch=512)
     peaks = [
         peak(ask(asked, tp=tp, sequence_parallel=sequence_parallel, recompute=recompute, zero=1)) for tp in (1, 2, 4, 8)
     ]
@@ -153,7 +151,7 @@ def test_memory_falls_with_tp(sequence_parallel: bool, recompute: str) -> None:
 
 def test_memory_falls_with_pp_in_states_and_not_in_activations() -> None:
     """1F1B holds p micro-batches of L/p layers on its first stage: activations stay, states go."""
-    asked = setting(model(vocab=1024), global_batch=64)
+    asked = inputs(model(vocab=1024), global_batch=64)
     given = {pp: ask(asked, pp=pp, zero=0) for pp in (1, 2, 4, 8)}
     kept = [one(each.evaluation.ledger.line("activations", 0)) for each in given.values()]
     assert kept == pytest.approx(kept[0] + np.zeros(4))
@@ -162,7 +160,7 @@ def test_memory_falls_with_pp_in_states_and_not_in_activations() -> None:
 
 @pytest.mark.parametrize("stack", ["megatron-2021", "fsdp2"])
 def test_recompute_keeps_less(stack: str) -> None:
-    asked = setting(stack=stack)
+    asked = inputs(stack=stack)
     modes = [ask(asked, recompute=mode) for mode in ("none", "selective", "full")]
     kept = [line(each, "activations") + line(each, "recompute") for each in modes]
     assert kept[0] > kept[1] > kept[2]
@@ -170,12 +168,12 @@ def test_recompute_keeps_less(stack: str) -> None:
 
 
 def test_selective_recompute_of_fused_attention_keeps_as_much() -> None:
-    asked = setting()
+    asked = inputs()
     assert peak(ask(asked, recompute="none")) == peak(ask(asked, recompute="selective"))
 
 
 def test_full_recompute_keeps_one_input_a_layer_and_one_layer_whole() -> None:
-    asked = setting(model(vocab=1024), sequence=4096)
+    asked = inputs(model(vocab=1024), sequence=4096)
     none, full = ask(asked, recompute="none"), ask(asked, recompute="full")
     tokens, hidden, layers = 4096, 1024, 8
     assert line(full, "activations") == 2 * tokens * hidden * layers
@@ -184,7 +182,7 @@ def test_full_recompute_keeps_one_input_a_layer_and_one_layer_whole() -> None:
 
 def test_a_loss_and_a_layer_that_runs_again_are_never_held_at_once() -> None:
     """The head's backward lets the loss go before the last layer is computed again: the larger of both counts."""
-    small, large = (setting(model(vocab=vocab)) for vocab in (1024, 131072))
+    small, large = (inputs(model(vocab=vocab)) for vocab in (1024, 131072))
     lines = [[line(ask(asked, recompute="full"), name) for name in ("recompute", "logits")] for asked in (small, large)]
     assert [[value > 0 for value in each] for each in lines] == [[True, False], [False, True]]
     none = [line(ask(asked, recompute="none"), "logits") for asked in (small, large)]
@@ -195,7 +193,7 @@ def test_a_loss_and_a_layer_that_runs_again_are_never_held_at_once() -> None:
 @pytest.mark.parametrize(("schedule", "first", "vpp"), [("gpipe", "1f1b", 1), ("looped-bfs", "interleaved", 2)])
 def test_losses_of_all_micro_batches_wait_where_every_forward_comes_first(schedule: str, first: str, vpp: int) -> None:
     """Of each but the one at work: an fp32 softmax, and what the head and the norm before it read, 2 bytes each."""
-    asked = setting(model(), stack="fsdp2", nodes=1)
+    asked = inputs(model(), stack="fsdp2", nodes=1)
     plan = {"pp": 4, "vpp": vpp, "zero": 2, "recompute": "none"}
     ledgers = [ask(asked, schedule=name, **plan).evaluation.ledger for name in (first, schedule)]
     alone, all_of_them = (one(ledger.line("logits", 2)) for ledger in ledgers)
@@ -206,7 +204,7 @@ def test_losses_of_all_micro_batches_wait_where_every_forward_comes_first(schedu
 
 def test_sequence_parallelism_splits_what_tensor_parallelism_repeats() -> None:
     """Of a modern block 8 h a token repeats over tp without it."""
-    asked = setting(model())
+    asked = inputs(model())
     kept = {on: line(ask(asked, tp=8, sequence_parallel=on), "activations") for on in (True, False)}
     assert kept[False] - kept[True] == pytest.approx(8 * (8 * 1024 * 4096) * (1 - 1 / 8))
 
@@ -217,14 +215,14 @@ def test_sequence_parallelism_splits_what_tensor_parallelism_repeats() -> None:
 )
 def test_live_micro_batches_by_stage(schedule: str, vpp: int, live: tuple[float, ...]) -> None:
     """First, second and last stage of four with sixteen micro-batches; interleaved counts chunks of half a stage."""
-    asked = setting(model(), global_batch=32)
+    asked = inputs(model(), global_batch=32)
     ledger = ask(asked, pp=4, vpp=vpp, schedule=schedule).evaluation.ledger
     layers = line(ask(asked, pp=1), "activations") / 4
     assert [one(ledger.line("activations", stage)) / layers for stage in range(3)] == pytest.approx(live)
 
 
 def test_one_stage_holds_one_micro_batch_under_any_schedule() -> None:
-    asked = setting(model(), global_batch=64)
+    asked = inputs(model(), global_batch=64)
     assert peak(ask(asked, schedule="gpipe")) == peak(ask(asked, schedule="1f1b"))
 
 
@@ -240,13 +238,13 @@ def test_one_stage_holds_one_micro_batch_under_any_schedule() -> None:
     ],
 )
 def test_lines_sum_to_the_peak_of_the_worst_stage(stack: str, plan: dict[str, Any]) -> None:
-    given = ask(setting(stack=stack), **plan)
+    given = ask(inputs(stack=stack), **plan)
     ledger, row = given.evaluation.ledger, given.evaluation.costs.row()
     peaks = [sum(one(ledger.line(name, stage)) for name in LINES) for stage in range(3)]
     assert peaks == pytest.approx([one(each) for each in ledger.peaks])
     assert row["memory_peak"] == pytest.approx(max(peaks))
-    assert row["memory_free"] == pytest.approx(given.setting.usable - max(peaks))
-    assert row["memory_share"] == pytest.approx(max(peaks) / given.setting.usable)
+    assert row["memory_free"] == pytest.approx(given.inputs.usable - max(peaks))
+    assert row["memory_share"] == pytest.approx(max(peaks) / given.inputs.usable)
     assert all(one(ledger.line(name, stage)) >= 0 for name in LINES for stage in range(3))
     assert set(ALLOCATED) < set(RESERVED) < set(LINES)
 
@@ -261,7 +259,7 @@ def test_lines_sum_to_the_peak_of_the_worst_stage(stack: str, plan: dict[str, An
 )
 def test_deepspeed_gathers_no_more_than_a_billion(hidden: int, vocab: int, unit: float, matrix: float) -> None:
     """Weights in 2 bytes of a layer, or of 1e9 parameters, or of one larger matrix; the gradient of one as well."""
-    asked = setting(model(hidden=hidden, heads=hidden // 64, vocab=vocab), stack="deepspeed")
+    asked = inputs(model(hidden=hidden, heads=hidden // 64, vocab=vocab), stack="deepspeed")
     assert line(ask(asked, zero=3), "gathered") == pytest.approx(2 * max(unit, matrix) + 2 * matrix, rel=1e-4)
 
 
@@ -275,22 +273,22 @@ def test_deepspeed_gathers_no_more_than_a_billion(hidden: int, vocab: int, unit:
     ],
 )
 def test_buckets_hold_so_many_gradients_or_so_many_bytes(stack: str, gradients: str, nbytes: float) -> None:
-    asked = setting(stack=stack, workload={"gradients": gradients})
+    asked = inputs(stack=stack, workload={"gradients": gradients})
     assert line(ask(asked), "buckets") == nbytes
     assert line(ask(asked, tp=8), "buckets") == 0  # nobody to send to
 
 
 def test_fragmentation_and_runtime() -> None:
-    asked = setting(assume={"fragmentation": 0.1})
+    asked = inputs(assume={"fragmentation": 0.1})
     given = ask(asked, tp=2)
     assert line(given, "fragmentation") == pytest.approx(0.1 * sum(line(given, name) for name in ALLOCATED))
     assert line(given, "runtime") == 2**30 + 4 * 400 * 2**20
-    assert line(ask(setting(assume={"fragmentation": 0}), tp=2), "fragmentation") == 0
+    assert line(ask(inputs(assume={"fragmentation": 0}), tp=2), "fragmentation") == 0
 
 
 def test_gathered_layers_under_zero_3_alone() -> None:
     """FSDP holds two layers in bf16 and gradients of one twice, and both tables; on one rank one layer and gradient."""
-    asked = setting(stack="fsdp2", nodes=2, global_batch=64)
+    asked = inputs(stack="fsdp2", nodes=2, global_batch=64)
     layer, both_tables = 218_112_000, 2 * 128256 * 4096 + 4096
     assert line(ask(asked, zero=3), "gathered") == 2 * 2 * layer + 2 * 4 * layer + 2 * both_tables
     assert line(ask(asked, zero=2), "gathered") == 0
@@ -305,7 +303,7 @@ def test_weights_not_gathered_ahead_meet_no_gradients_of_others(gradients: str, 
     shape, workload = model(layers=8, vocab=1024), {"gradients": gradients}
     stacks = [written_out("stack", "fsdp2", overlap={"ahead": ahead}) for ahead in (True, False)]
     both, one_at_a_time = (
-        line(ask(setting(shape, stack=stack, workload=workload), zero=3), "gathered") for stack in stacks
+        line(ask(inputs(shape, stack=stack, workload=workload), zero=3), "gathered") for stack in stacks
     )
     assert both - one_at_a_time == pytest.approx((units[0] - units[1]) * (12 * 1024**2 + 2 * 1024), rel=1e-3)
 
@@ -318,7 +316,7 @@ def test_what_no_rank_shares_is_read_as_it_is_kept() -> None:
 
 def test_logits_lie_on_the_last_stage() -> None:
     """6 bytes a logit and the inputs of the last norm and of the head."""
-    ledger = ask(setting(), pp=2, tp=2, micro_batch=2).evaluation.ledger
+    ledger = ask(inputs(), pp=2, tp=2, micro_batch=2).evaluation.ledger
     tokens = 2 * 4096
     assert one(ledger.line("logits", 0)) == 0
     assert one(ledger.line("logits", 2)) == 6 * tokens * 128256 / 2 + 2 * 2 * tokens * 4096 / 2
@@ -336,7 +334,7 @@ def test_logits_lie_on_the_last_stage() -> None:
 )
 def test_a_step_takes_the_place_of_backward(shape: dict[str, Any], plan: dict[str, Any]) -> None:
     """InternEvo's makes 12 bytes for each parameter it updates, as many as its states are; of other optimizers 4."""
-    asked = [setting(shape, stack="internevo", workload={"optimizer": name}) for name in ("adamw", "lion")]
+    asked = [inputs(shape, stack="internevo", workload={"optimizer": name}) for name in ("adamw", "lion")]
     adamw, lion = (ask(each, recompute="full", **plan).evaluation.ledger for each in asked)
     for stage in range(3):
         gone = sum(one(adamw.line(name, stage)) for name in OF_BACKWARD)
@@ -348,8 +346,8 @@ def test_a_step_takes_the_place_of_backward(shape: dict[str, Any], plan: dict[st
 
 def test_a_step_in_place_makes_nothing() -> None:
     """As Megatron's, which is fused; PyTorch's own makes 4 of its 8 bytes of states."""
-    assert line(ask(setting(model(hidden=4096)), zero=0, recompute="full"), "update") == 0
-    asked = setting(model(hidden=4096), stack="ddp")
+    assert line(ask(inputs(model(hidden=4096)), zero=0, recompute="full"), "update") == 0
+    asked = inputs(model(hidden=4096), stack="ddp")
     gone = sum(line(given := ask(asked, zero=0, recompute="full"), name) for name in OF_BACKWARD)
     assert line(given, "update") == pytest.approx(max(line(given, "optimizer") / 2 - gone, 0))
 
@@ -358,21 +356,21 @@ def test_a_step_in_place_makes_nothing() -> None:
 def test_autocast_holds_a_copy_of_every_matrix_till_the_loss(pp: int) -> None:
     """2 bytes a parameter of layers and head; the embedding has none, and a tied table one as the head."""
     for tied in (False, True):
-        given = ask(setting(model(tied=tied), stack="ddp"), pp=pp, recompute="none").evaluation.ledger
+        given = ask(inputs(model(tied=tied), stack="ddp"), pp=pp, recompute="none").evaluation.ledger
         layers, table = 8 / pp * (12 * 1024**2 + 2 * 1024), 32768 * 1024 + 1024
         found = [one(given.line("gathered", stage)) for stage in (0, 2)]
         assert found == [2 * (layers + (table if pp == 1 else 0)), 2 * (layers + table)]
 
 
 def test_activations_grow_with_the_micro_batch_and_states_do_not() -> None:
-    asked = setting()
+    asked = inputs()
     one_, two = ask(asked, micro_batch=1), ask(asked, micro_batch=2)
     assert line(two, "activations") == 2 * line(one_, "activations")
     assert states(two) == states(one_)
 
 
 def test_written_out_stacks_are_the_shipped_ones() -> None:
-    assert peak(ask(setting(stack=written_out("stack", "megatron-core")), tp=2)) == peak(ask(setting(), tp=2))
+    assert peak(ask(inputs(stack=written_out("stack", "megatron-core")), tp=2)) == peak(ask(inputs(), tp=2))
 
 
 @pytest.mark.parametrize(
@@ -393,7 +391,7 @@ def test_verdicts(share: float, said: str) -> None:
 
 def test_scores_that_are_computed_again_are_held_once() -> None:
     """Selective recompute of unfused attention: while backward is in a layer its scores are there after all."""
-    asked = setting("megatron-22b", sequence=2048, stack="megatron-2021", global_batch=4)
+    asked = inputs("megatron-22b", sequence=2048, stack="megatron-2021", global_batch=4)
     none, selective = (ask(asked, tp=8, recompute=mode) for mode in ("none", "selective"))
     scores = (line(none, "activations") - line(selective, "activations")) / 48
     assert line(selective, "recompute") == pytest.approx(scores)
@@ -403,5 +401,5 @@ def test_scores_that_are_computed_again_are_held_once() -> None:
 @pytest.mark.parametrize("shape", ["nemotron-h-8b", "mpt-7b", "llama-3-8b", "mixtral-8x7b"])
 @pytest.mark.parametrize("tp", [1, 8])
 def test_recompute_of_operations_never_keeps_more(shape: str, tp: int) -> None:
-    none, selective = (ask(setting(shape, stack="maxtext"), tp=tp, recompute=mode) for mode in ("none", "selective"))
+    none, selective = (ask(inputs(shape, stack="maxtext"), tp=tp, recompute=mode) for mode in ("none", "selective"))
     assert line(selective, "activations") <= line(none, "activations")

@@ -10,23 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.reader.resolved_scenario import Case, load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
 from costmodel.documents.schemas.hardware import Fabric, Node
 from costmodel.equations.network.topology import domain_in_use, interfaces_in_use
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.estimate.machine.node_in_use import domain_of, interface_rate
-from costmodel.estimate.training.training_inputs import setting_of
-from estimate.cases import ask, document, line, model, one, setting
+from costmodel.estimate.training.training_inputs import training_inputs
+from estimate.cases import ask, document, inputs, line, model, one
 
 USED = "cluster.node.accelerators"
 
 
-def used(node: str, accelerators: int, *more: str, nodes: int = 4) -> Case:
+def used(node: str, accelerators: int, *more: str, nodes: int = 4) -> ResolvedScenario:
     """A job on so many accelerators of each node."""
     return load("quickstart", (f"cluster.node={node}", f"cluster.nodes={nodes}", f"{USED}={accelerators}", *more))
 
 
-def domain(case: Case) -> float:
+def domain(case: ResolvedScenario) -> float:
     """Ranks of a job that reach each other without the network."""
     return one(domain_of(case, case.scenario.cluster.nodes * case.node.accelerators))
 
@@ -119,10 +119,10 @@ def four_of_eight(**scale_out: Any) -> dict[str, Any]:
 
 def test_several_interfaces_carry_no_more_than_the_host_link() -> None:
     """Two of 25 GB/s behind PCIe 4 at 31.5: said where it holds; interfaces on the chip need no such link."""
-    asked = setting(model(), node=four_of_eight(), nodes=4)
+    asked = inputs(model(), node=four_of_eight(), nodes=4)
     assert interface_rate(asked.case, 1.0) == 31.5e9
     assert "N014" in ask(asked).remarked
-    on_chip = setting(model(), node=four_of_eight(on_chip=True), nodes=4)
+    on_chip = inputs(model(), node=four_of_eight(on_chip=True), nodes=4)
     assert interface_rate(on_chip.case, 1.0) == 50e9
     assert "N014" not in ask(on_chip).remarked
 
@@ -165,7 +165,7 @@ def test_half_of_a_node_reaches_half_of_its_bus_bandwidth() -> None:
     busbw = {}
     for each in (4, 8):
         asked = used("dgx-a100", each, "stack.buckets.size=268 MB", "workload.global_batch=96", "plan.tp=1")
-        given = ask(setting_of(asked), zero=0, recompute="full")
+        given = ask(training_inputs(asked), zero=0, recompute="full")
         (reduced,) = (item for item in given.evaluation.step.transfers if item.operation == "all_reduce")
         ranks = one(reduced.group.ranks)
         busbw[each] = 2 * (ranks - 1) / ranks * one(reduced.message) / one(reduced.time)
@@ -174,7 +174,7 @@ def test_half_of_a_node_reaches_half_of_its_bus_bandwidth() -> None:
 
 def test_a_node_in_use_shares_the_host_of_the_whole() -> None:
     """What is the node's, memory and drives, those in use share; the link to the host is an accelerator's own."""
-    half, whole = (setting_of(used("dgx-h100", each)).host for each in (4, 8))
+    half, whole = (training_inputs(used("dgx-h100", each)).host for each in (4, 8))
     assert (half.capacity, half.bandwidth, half.drives, half.link) == (
         whole.capacity,
         whole.bandwidth,
@@ -191,7 +191,7 @@ ALONE = ("cluster.nodes=1", f"{USED}=1", "model=llama-3.2-1b", "workload.sequenc
 def test_one_accelerator_has_no_communicator_and_sends_nothing(stack: str) -> None:
     """Beside another it has the communicators of its stack."""
     given = predict(load("quickstart", (*ALONE, f"stack={stack}")))
-    runtime = given.setting.stack.runtime
+    runtime = given.inputs.stack.runtime
     assert line(given, "runtime") == runtime.context
     assert line(given, "buckets") == 0
     assert all(one(item.count) == 0 or one(item.group.ranks) == 1 for item in given.evaluation.step.transfers)

@@ -8,9 +8,9 @@ import pytest
 
 from costmodel.equations.memory.offload import host_update_time, host_update_traffic, link_time, offload_efficiency
 from costmodel.equations.memory.states import gradient_traffic
-from estimate.cases import FASTEST, ask, costs, line, model, setting, without_network, written_out
+from estimate.cases import FASTEST, ask, costs, inputs, line, model, without_network, written_out
 
-SMALL = setting(model(), stack="deepspeed")
+SMALL = inputs(model(), stack="deepspeed")
 STATES = {"zero": 3, "offload": ["optimizer", "parameters"]}
 HALF = {"offload": ["activations"], "offload_layers": 8}
 
@@ -61,7 +61,7 @@ def test_drives_are_slower_than_memory_and_take_other_room() -> None:
 
 def test_offloaded_layers_leave_a_window() -> None:
     """Of all layers two stay, one in use and one in flight; of half of them the one in flight, as far as no loss is."""
-    asked = setting(model(layers=16, vocab=1024))
+    asked = inputs(model(layers=16, vocab=1024))
     kept, half, all_of_them = (
         ask(asked, recompute="none", **plan) for plan in ({}, HALF, {"offload": ["activations"]})
     )
@@ -69,7 +69,7 @@ def test_offloaded_layers_leave_a_window() -> None:
     layer = line(kept, "activations") / 16
     assert 0 < line(half, "logits") < layer
     assert line(half, "activations") == pytest.approx(9 * layer - line(half, "logits"))
-    large = setting(model(layers=16, vocab=131072))
+    large = inputs(model(layers=16, vocab=131072))
     assert line(ask(large, recompute="none", **HALF), "activations") == pytest.approx(8 * layer)
     times = [given.evaluation.costs.row()["offload_exposed"] for given in (kept, half, all_of_them)]
     assert times[0] == 0 < times[1] < times[2]
@@ -78,7 +78,7 @@ def test_offloaded_layers_leave_a_window() -> None:
 @pytest.mark.parametrize(("gradients", "width"), [("fp32", 4), ("bf16", 2)])
 def test_gradients_that_wait_for_the_last_micro_batch_stay_on_the_device(gradients: str, width: float) -> None:
     """DeepSpeed reduces under zero 1 at the end of accumulation: till then every rank has all of them, once."""
-    asked = setting("llama-3-8b", stack="deepspeed", workload={"gradients": gradients})
+    asked = inputs("llama-3-8b", stack="deepspeed", workload={"gradients": gradients})
     one, two = (ask(asked, zero=zero, offload=["optimizer"]) for zero in (1, 2))
     assert line(one, "gradients") == pytest.approx(width * 8030261248)
     assert line(two, "gradients") == 2 * 1e9, "two buckets"
@@ -88,7 +88,7 @@ def test_gradients_that_wait_for_the_last_micro_batch_stay_on_the_device(gradien
 def test_gradients_that_wait_cross_the_link_once() -> None:
     """With nothing hidden of 8 micro-batches, seven crossings of a shard fewer than zero 2, no network in the way."""
     stack = written_out("stack", "deepspeed", offload={"overlap": 0})
-    asked = without_network(setting("llama-3-8b", stack=stack))
+    asked = without_network(inputs("llama-3-8b", stack=stack))
     one, two = (costs(asked, zero=zero, offload=["optimizer"])["offload_exposed"] for zero in (1, 2))
     each = link_time(gradient_traffic(8030261248 / 8, 4.0), asked.host.link, asked.host.link_share)
     assert two - one == pytest.approx(7 * each)
@@ -97,20 +97,20 @@ def test_gradients_that_wait_cross_the_link_once() -> None:
 @pytest.mark.parametrize("pp", [1, 2])
 def test_gradients_of_fsdp_wait_in_a_pipeline(pp: int) -> None:
     given, on_device = (
-        ask(setting(model(), stack="fsdp2"), pp=pp, zero=3, offload=what) for what in (["optimizer"], [])
+        ask(inputs(model(), stack="fsdp2"), pp=pp, zero=3, offload=what) for what in (["optimizer"], [])
     )
     assert (line(given, "gradients") == line(on_device, "gradients")) == (pp == 2)
 
 
 def test_a_host_too_small_is_refused() -> None:
     node = written_out("node", "dgx-h100", memory={"capacity": "4 GB"}, name="small")
-    given = ask(setting("llama-3-8b", node=node, stack="deepspeed"), **STATES)
+    given = ask(inputs("llama-3-8b", node=node, stack="deepspeed"), **STATES)
     assert given.refused == ()
     assert "M003" in given.broken
-    assert "M003" not in ask(setting("llama-3-8b", stack="deepspeed"), **STATES).broken
+    assert "M003" not in ask(inputs("llama-3-8b", stack="deepspeed"), **STATES).broken
 
 
 def test_what_was_assumed_of_the_link_is_said_where_it_is_used() -> None:
-    paths = {assumed.path for assumed in ask(setting(plan={"offload": ["optimizer"]}), offload=["optimizer"]).assumed}
+    paths = {assumed.path for assumed in ask(inputs(plan={"offload": ["optimizer"]}), offload=["optimizer"]).assumed}
     assert "assume.host_share" in paths
-    assert "assume.host_share" not in {assumed.path for assumed in ask(setting()).assumed}
+    assert "assume.host_share" not in {assumed.path for assumed in ask(inputs()).assumed}

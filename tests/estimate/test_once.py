@@ -15,9 +15,9 @@ from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.machine.process_groups import groups
 from costmodel.estimate.shared import plan_batch as blocks
 from costmodel.estimate.shared.plan_batch import Structure, one_row
-from costmodel.estimate.training.training_inputs import setting_of
+from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.ground.equation import trace
-from estimate.cases import mixed, model, setting
+from estimate.cases import inputs, mixed, model
 
 SIZES = {"dp": 4.0, "tp": 2.0, "pp": 2.0, "vpp": 1.0, "micro_batch": 1.0}
 SHIPPED = ("deepseek-v3-2048", "llama-3-70b-512", "lora-llama-3-70b-8", "offload-llama-2-13b-8", "megatron-22b-8")
@@ -46,7 +46,7 @@ def _bare(structure: Any, choices: tuple[str, ...]) -> Any:
 def test_it_reads_no_choice_that_it_does_not_name(
     choices: dict[str, Any], shape: dict[str, Any], tuning: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, block = setting(shape, workload={"tuning": tuning}), one_row(Structure(**choices), **SIZES)
+    asked, block = inputs(shape, workload={"tuning": tuning}), one_row(Structure(**choices), **SIZES)
     expected = evaluate(asked, dataclasses.replace(block, known={})).costs.row()
     monkeypatch.setattr(blocks, "_of", _bare)
     assert evaluate(asked, block).costs.row() == pytest.approx(expected, rel=0, abs=0, nan_ok=True)
@@ -54,7 +54,7 @@ def test_it_reads_no_choice_that_it_does_not_name(
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_nor_does_a_shipped_plan(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = setting_of(load(name))
+    asked = training_inputs(load(name))
     plan = asked.case.scenario.plan
     assert plan is not None
     monkeypatch.setattr(blocks, "_of", _bare)
@@ -62,16 +62,16 @@ def test_nor_does_a_shipped_plan(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_agrees_is_done_once() -> None:
-    asked, block = setting(), one_row(Structure(), **SIZES)
+    asked, block = inputs(), one_row(Structure(), **SIZES)
     again = dataclasses.replace(block, structure=Structure(zero=3, recompute="full"))
     other = dataclasses.replace(block, structure=Structure(order="tp-cp-pp-dp"))
     assert groups(asked, block) is groups(asked, again)
     assert groups(asked, block) is not groups(asked, other)
-    assert groups(asked, block) is not groups(setting(), block)
+    assert groups(asked, block) is not groups(inputs(), block)
 
 
 def test_a_trace_has_all_of_it() -> None:
-    asked, block = setting(), one_row(Structure(), **SIZES)
+    asked, block = inputs(), one_row(Structure(), **SIZES)
     evaluate(asked, block)
     counts = []
     for _ in range(2):

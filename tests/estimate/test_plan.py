@@ -10,7 +10,7 @@ from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.predict import structure_of, written
 from costmodel.estimate.shared.plan_batch import SIZES, Structure
 from costmodel.explore.search.search_space import grids
-from estimate.cases import model, setting
+from estimate.cases import inputs, model
 
 SPACE = {
     "tp": [2],
@@ -33,7 +33,7 @@ SPACE = {
 
 @pytest.mark.parametrize("space", [SPACE, {key: value for key, value in SPACE.items() if key != "split"}])
 def test_a_structure_written_as_a_plan_is_that_structure_again(space: dict[str, list[object]]) -> None:
-    asked = setting(model(layers=16), search=space)
+    asked = inputs(model(layers=16), search=space)
     structures = [structure for grid in grids(asked) for structure in grid.structures]
     structures += [replace(each, recompute_method="uniform") for each in structures if each.recompute_layers]
     structures += [replace(each, offload_to="nvme", offload_layers=3.0) for each in structures if each.offload]

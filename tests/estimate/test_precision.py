@@ -10,19 +10,19 @@ import pytest
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.estimate.machine.number_formats import Linear
-from costmodel.estimate.training.training_inputs import Setting, setting_of
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.ground.errors import CostModelError
-from tests.estimate.cases import ask, case, costs, line, one, setting, written_out
+from tests.estimate.cases import ask, case, costs, inputs, line, one, written_out
 
 NARROW = [recipe.name for recipe in RECIPES.values() if recipe.narrow]
 NODES = {read("node", name).accelerator: name for name in names("node")}
 
 
-def asked(precision: str, **more: Any) -> Setting:
-    return setting(workload={"precision": precision}, **more)
+def asked(precision: str, **more: Any) -> TrainingInputs:
+    return inputs(workload={"precision": precision}, **more)
 
 
-def with_bf16_rates(narrow: Setting, wide: Setting) -> Setting:
+def with_bf16_rates(narrow: TrainingInputs, wide: TrainingInputs) -> TrainingInputs:
     """A narrow setting whose products run like bf16's, and whose conversion and copies cost nothing."""
     recipe = narrow.recipe.model_copy(update={"operand": 2.0, "quantised": 0.0, "copies": 0.0})
     return replace(narrow, linear=Linear(recipe, wide.matmul, wide.peak, 1.0))
@@ -130,12 +130,12 @@ def test_every_accelerator_has_it_or_says_not(accelerator: str, precision: str) 
     has = getattr(chip.peak, recipe.type) is not None and (not recipe.families or chip.family in recipe.families)
     posed = case(node=NODES[accelerator], stack=_stack(precision), workload={"precision": precision})
     if has:
-        found = setting_of(posed)
+        found = training_inputs(posed)
         assert costs(found, tp=1)["step_time"] > 0
         assert 1.0 <= found.sustained_narrow <= found.sustained  # none runs faster in a step than alone
         return
     with pytest.raises(CostModelError) as raised:
-        setting_of(posed)
+        training_inputs(posed)
     fault = raised.value.faults[0]
     assert fault.sentence == f"{accelerator} cannot multiply in {precision}"
     assert "bf16" in fault.hint or "fp16" in fault.hint
@@ -152,7 +152,7 @@ def test_a_part_without_16_bits_cannot_do_what_needs_them(left: str | None, hint
     node = {**written_out("node", "dgx-h100"), "accelerator": chip}
     posed = case(node=node, workload={"precision": "fp8"})
     with pytest.raises(CostModelError) as raised:
-        setting_of(posed)
+        training_inputs(posed)
     (fault,) = raised.value.faults
     assert (fault.code, fault.sentence, fault.hint) == ("D016", "h100-sxm cannot multiply in fp8", hint)
 

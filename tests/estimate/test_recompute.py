@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from costmodel.explore.search.search import search
-from estimate.cases import ask, case, costs, line, mixed, model, setting, written_out
+from estimate.cases import ask, case, costs, inputs, line, mixed, model, written_out
 
-SMALL = setting(model(layers=8), stack="megatron-core")
+SMALL = inputs(model(layers=8), stack="megatron-core")
 MODULES = ["norms", "attention", "mlp-activation", "mlp"]
 SAME = ("step_time", "memory_peak", "hfu", "mfu", "tp_volume", "dp_volume")
 
@@ -27,7 +27,7 @@ def test_half_of_the_layers_lie_in_the_middle() -> None:
 
 def test_what_runs_again_where_stages_are_uneven() -> None:
     """Stages of 2, 6, 6 and 2 layers compute up to 4 of each again: 12 of 16, as many more FLOP."""
-    uneven = setting(model(layers=16), stack="megatron-core")
+    uneven = inputs(model(layers=16), stack="megatron-core")
     stated = {"pp": 4, "first_stage_layers": 2, "last_stage_layers": 2}
     some, full = (costs(uneven, **stated, **plan) for plan in ({"recompute_layers": 4}, FULL))
     shares = [each["hfu"] / each["mfu"] - 1 for each in (some, full)]
@@ -62,7 +62,7 @@ def test_what_each_module_drops_by_count() -> None:
 
 def test_named_modules_are_named_where_selective_means_operations() -> None:
     """MaxText drops of an MLP what Megatron does, and multiplies one of its two matrices again: the last is dead."""
-    asked, other = setting(model(layers=8), stack="maxtext"), setting(model(layers=8), stack="megatron-core")
+    asked, other = inputs(model(layers=8), stack="maxtext"), inputs(model(layers=8), stack="megatron-core")
     plans = ({**NONE}, {"recompute_modules": ["mlp"]}, {"recompute_modules": ["norms"]})
     kept, others = ([line(ask(each, zero=3, **plan), "activations") for plan in plans] for each in (asked, other))
     assert kept == pytest.approx(others)
@@ -74,7 +74,7 @@ def test_named_modules_are_named_where_selective_means_operations() -> None:
 def test_policies_keep_what_they_name() -> None:
     """MaxText's save_qkv_proj: input, queries, keys and values; save_dot_except_mlp the stream between halves too."""
     tokens, hidden, layers = 4096, 1024, 8
-    asked = setting(model(layers=layers, gated=True), stack="maxtext")
+    asked = inputs(model(layers=layers, gated=True), stack="maxtext")
     for between, modules in (
         (1, ["attention", "norms", "mlp"]),
         (0, ["attention", "attention-output", "norms", "mlp"]),
@@ -85,7 +85,7 @@ def test_policies_keep_what_they_name() -> None:
 
 def test_the_output_projection_is_multiplied_and_scattered_again() -> None:
     """A quarter of what the MLP multiplies again, whose last matrix is dead; one scatter where that has one gather."""
-    asked = setting(model(layers=8), stack="maxtext")
+    asked = inputs(model(layers=8), stack="maxtext")
     plans = (NONE, {"recompute_modules": ["attention-output"]}, {"recompute_modules": ["mlp"]})
     none, out, mlp = (costs(asked, tp=4, zero=3, **plan) for plan in plans)
     assert out["hfu"] / out["mfu"] - 1 == pytest.approx((mlp["hfu"] / mlp["mfu"] - 1) / 4)
@@ -94,7 +94,7 @@ def test_the_output_projection_is_multiplied_and_scattered_again() -> None:
 
 def test_the_core_of_unfused_attention_is_what_selective_drops() -> None:
     kernels = {"attention": "unfused", "dropout": False, "traffic_factor": 1.1, "selective": "core-attention"}
-    asked = setting(model(), stack=written_out("stack", "megatron-core", kernels=kernels, name="unfused"))
+    asked = inputs(model(), stack=written_out("stack", "megatron-core", kernels=kernels, name="unfused"))
     by_name, usual = (ask(asked, tp=2, **plan) for plan in ({"recompute_modules": ["attention"]}, SELECTIVE))
     assert line(by_name, "activations") == pytest.approx(line(usual, "activations"))
     assert by_name.evaluation.costs.row()["hfu"] == pytest.approx(usual.evaluation.costs.row()["hfu"])
@@ -129,7 +129,7 @@ def test_search_tries_what_is_listed() -> None:
     assert ways == {(*way, kept) for way in again for kept in ((), ("optimizer",))}
 
 
-EXPERTS = setting(mixed(ffn_hidden=2048, shared={"ffn_hidden": 2048, "gated": True}), nodes=2)
+EXPERTS = inputs(mixed(ffn_hidden=2048, shared={"ffn_hidden": 2048, "gated": True}), nodes=2)
 LATENT = {"heads": 16, "query_rank": 512, "kv_rank": 256, "nope_dim": 64, "rope_dim": 32, "value_dim": 64}
 
 
@@ -155,7 +155,7 @@ def test_what_modules_of_experts_drop_by_count() -> None:
 
 
 def test_what_latent_attention_drops_by_count() -> None:
-    asked = setting(_latent())
+    asked = inputs(_latent())
     whole = line(ask(asked, tp=2, **NONE), "activations")
     kept = line(ask(asked, tp=2, recompute_modules=["mla-up-projection"]), "activations")
     assert whole - kept == pytest.approx(8 * 2 * (16 / 2) * (2 * 96 + 64) * 4096)
@@ -180,8 +180,8 @@ def test_only_the_whole_layer_of_experts_sends_tokens_again() -> None:
 
 def test_recompute_of_an_only_expert_is_that_of_an_mlp() -> None:
     """One expert that every token goes to is an MLP: what is dropped and multiplied again is the same."""
-    mlp = setting(model(gated=True, ffn_hidden=2048))
-    only = setting(mixed(count=1, top_k=1, ffn_hidden=2048))
+    mlp = inputs(model(gated=True, ffn_hidden=2048))
+    only = inputs(mixed(count=1, top_k=1, ffn_hidden=2048))
     for dense, routed in ((["mlp-activation"], ["moe-activation"]), (["mlp"], ["moe"])):
         one, other = (ask(mlp, recompute_modules=dense), ask(only, recompute_modules=routed))
         assert line(other, "activations") == pytest.approx(line(one, "activations"))
@@ -191,7 +191,7 @@ def test_recompute_of_an_only_expert_is_that_of_an_mlp() -> None:
 
 def test_work_done_again_by_count() -> None:
     """hfu over mfu says what is multiplied again, over all that is multiplied."""
-    asked = setting(_latent())
+    asked = inputs(_latent())
     found = costs(asked, recompute_modules=["mla-up-projection"], recompute="selective")
     again = 512 * 16 * 96 + 256 * 16 * 128
     down = 1024 * (512 + 256 + 32)
@@ -210,14 +210,14 @@ def test_work_done_again_by_count() -> None:
     ],
 )
 def test_a_part_named_beside_its_whole_is_nothing_more(named: list[str], whole: list[str]) -> None:
-    asked = setting(mixed(shared={"ffn_hidden": 1024, "gated": True}))
+    asked = inputs(mixed(shared={"ffn_hidden": 1024, "gated": True}))
     _same(costs(asked, recompute_modules=named), costs(asked, recompute_modules=whole))
 
 
 def test_what_stops_early_neither_multiplies_nor_counts_the_last_matrix() -> None:
     """A layer of plain attention and MLP with 4 hidden: 12 h² forward, of which down is 4 h², and the core."""
-    asked = setting(model(layers=8), stack="fsdp2")
-    whole = setting(model(layers=8), stack=written_out("stack", "fsdp2", kernels={"full": "whole"}, name="whole"))
+    asked = inputs(model(layers=8), stack="fsdp2")
+    whole = inputs(model(layers=8), stack=written_out("stack", "fsdp2", kernels={"full": "whole"}, name="whole"))
     found = [costs(each, zero=3, **FULL) for each in (asked, whole)]
     early, late = (each["hfu"] * each["step_time"] for each in found)
     assert found[0]["matmul"] < found[1]["matmul"]
@@ -227,8 +227,8 @@ def test_what_stops_early_neither_multiplies_nor_counts_the_last_matrix() -> Non
 
 def test_experts_leave_nothing_out_and_the_exchange_of_attention_is_made_again() -> None:
     """Outputs of experts are weighed behind them, so that backward reads the last matrix of the layer too."""
-    asked = setting(mixed(layers=8), stack="fsdp2")
-    whole = setting(mixed(layers=8), stack=written_out("stack", "fsdp2", kernels={"full": "whole"}, name="whole"))
+    asked = inputs(mixed(layers=8), stack="fsdp2")
+    whole = inputs(mixed(layers=8), stack=written_out("stack", "fsdp2", kernels={"full": "whole"}, name="whole"))
     _same(*(costs(each, tp=2, zero=3, **FULL) for each in (asked, whole)))
 
 
@@ -238,8 +238,7 @@ def test_an_adapter_beside_the_last_matrix_reads_on() -> None:
     for modules, alike in ((["down"], True), (["q"], False)):
         tuning = {"method": "lora", "rank": 8, "modules": modules}
         times = [
-            costs(setting(model(), stack=each, workload={"tuning": tuning}), zero=3, **FULL)["matmul"]
-            for each in stacks
+            costs(inputs(model(), stack=each, workload={"tuning": tuning}), zero=3, **FULL)["matmul"] for each in stacks
         ]
         assert (times[0] == pytest.approx(times[1])) == alike
 
@@ -255,7 +254,7 @@ def test_attention_that_runs_again_is_exchanged_again(kind: str) -> None:
 @pytest.mark.parametrize("sequence_parallel", [False, True])
 def test_an_output_projection_that_runs_again_is_exchanged_again(sequence_parallel: bool) -> None:
     """A sum over tp more, in the room of one half; with the MLP, which MaxText does not sum again, in that of both."""
-    asked = setting("llama-3-8b", stack="maxtext")
+    asked = inputs("llama-3-8b", stack="maxtext")
     shown = {
         modules: costs(
             asked,

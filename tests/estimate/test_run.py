@@ -32,11 +32,11 @@ def row(*assignments: str, name: str = NAME) -> dict[str, float]:
 
 def parts(*assignments: str) -> dict[str, float]:
     answer = asked(*assignments)
-    assert answer.setting.run is not None
+    assert answer.inputs.run is not None
     assert answer.evaluation.run is not None
     return {
         name: float(np.asarray(value).flat[0])
-        for name, value in shares(answer.setting.run, answer.evaluation.run).items()
+        for name, value in shares(answer.inputs.run, answer.evaluation.run).items()
     }
 
 
@@ -71,7 +71,7 @@ def test_without_run_nothing_of_it_is_there() -> None:
         name: value for name, value in plain.items() if not name.startswith("run_")
     }
     assert "goodput" not in plain
-    assert lacking(asked().setting, "goodput").startswith("set run")
+    assert lacking(asked().inputs, "goodput").startswith("set run")
 
 
 def test_the_run_takes_its_steps_over_its_goodput() -> None:
@@ -126,7 +126,7 @@ def test_a_rank_copies_its_part_and_all_parts_are_the_whole() -> None:
     overhead = 0.56
     copies = [each["checkpoint_blocking"] - overhead for each in (whole, alone)]
     assert copies[1] == pytest.approx(16 * copies[0], rel=1e-9)
-    host = asked("run={}").setting.case.host
+    host = asked("run={}").inputs.case.host
     assert host is not None
     assert host.copies is not None
     assert copies[0] * host.copies * 512 == pytest.approx(whole["checkpoint_size"], rel=1e-9)
@@ -240,8 +240,8 @@ def test_spares_are_paid_for_and_cover_repairs() -> None:
     """Of 2,048 nodes at 3.789 with repairs of two days 25 spares are enough 99 % of the time."""
     nodes = ("cluster.nodes=2048", "workload.global_batch=2048")
     answer = asked(*nodes, "run.failures={rate: 3.789 /1000 node-days, repair: {time: 2 days}}")
-    assert answer.setting.run is not None
-    assert float(spares_wanted(answer.setting, answer.setting.run)) == 25
+    assert answer.inputs.run is not None
+    assert float(spares_wanted(answer.inputs, answer.inputs.run)) == 25
     more = row("run.spares=8")
     assert more["run_cost"] == pytest.approx(row("run={}")["run_cost"] * 72 / 64)
     assert more["energy"] > row("run={}")["energy"]

@@ -12,7 +12,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH
 from costmodel.explore.explain.pipelines import clock
 from costmodel.explore.explain.timeline import events
 from costmodel.ground.choices import Schedule
-from estimate.cases import TRAINING_STACKS, ask, costs, model, one, setting, written_out
+from estimate.cases import TRAINING_STACKS, ask, costs, inputs, model, one, written_out
 
 LATER: list[Any] = [name for name in get_args(Schedule) if name not in PLAIN]
 SHAPE = model(layers=16, vocab=8192)
@@ -29,7 +29,7 @@ def plan(schedule: str, **more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("schedule", LATER)
 def test_the_clock_ends_when_the_estimate_says(schedule: str) -> None:
-    asked = setting(SHAPE, stack=stack(), global_batch=16)
+    asked = inputs(SHAPE, stack=stack(), global_batch=16)
     ran = events(clock(asked, Plan(**plan(schedule))))
     total = max(event.end for rank in ran for event in rank)
     terms = ask(asked, **plan(schedule)).evaluation.step.terms
@@ -39,15 +39,15 @@ def test_the_clock_ends_when_the_estimate_says(schedule: str) -> None:
 
 @pytest.mark.parametrize("schedule", LATER)
 def test_too_few_micro_batches_or_other_chunks_are_refused(schedule: str) -> None:
-    asked = setting(SHAPE, stack=stack(), global_batch=3)
+    asked = inputs(SHAPE, stack=stack(), global_batch=3)
     assert "L006" in ask(asked, **plan(schedule)).refused
     assert ask(asked, **plan(schedule, pp=1, tp=8)).refused[-1] == "L009"
     chunks = {**plan(schedule), "vpp": 3 - plan(schedule)["vpp"]}
-    assert "L009" in ask(setting(SHAPE, stack=stack(), global_batch=16), **chunks).refused
+    assert "L009" in ask(inputs(SHAPE, stack=stack(), global_batch=16), **chunks).refused
 
 
 def test_weights_are_held_twice_both_ways() -> None:
-    asked = setting(SHAPE, stack=stack(), global_batch=16)
+    asked = inputs(SHAPE, stack=stack(), global_batch=16)
     for schedule in BOTH_WAYS:
         twice, once = (ask(asked, **plan(name)).evaluation.ledger for name in (schedule, "1f1b"))
         for line, copies in (("weights", 2), ("gradients", 2), ("optimizer", 1)):
@@ -57,7 +57,7 @@ def test_weights_are_held_twice_both_ways() -> None:
 
 
 def test_the_first_rank_of_a_v_holds_both_ends() -> None:
-    asked = setting(SHAPE, stack=stack(), global_batch=16)
+    asked = inputs(SHAPE, stack=stack(), global_batch=16)
     ledger = ask(asked, **plan("zb-v")).evaluation.ledger
     assert one(ledger.line("logits", 0)) > 0
     assert one(ledger.line("logits", 2)) == 0
@@ -65,7 +65,7 @@ def test_the_first_rank_of_a_v_holds_both_ends() -> None:
 
 
 def test_less_memory_for_more_time() -> None:
-    asked = setting(SHAPE, stack=stack(), global_batch=32)
+    asked = inputs(SHAPE, stack=stack(), global_batch=32)
     kept = {name: costs(asked, **plan(name)) for name in ("v-min", "v-half", "1f1b", "zb-h1", "zb-h2")}
     memory = [row["memory_peak"] for row in kept.values()]
     assert memory == sorted(memory)
@@ -76,7 +76,7 @@ def test_less_memory_for_more_time() -> None:
 def test_a_synchronous_optimizer_costs_a_folded_pipeline_its_zero() -> None:
     wide = model(layers=16, hidden=8192, heads=64, vocab=8192)
     steps = [
-        costs(setting(wide, stack=stack(post_validation=late), global_batch=64), **plan("zb-v", tp=1))["step_time"]
+        costs(inputs(wide, stack=stack(post_validation=late), global_batch=64), **plan("zb-v", tp=1))["step_time"]
         for late in (True, False)
     ]
     assert steps[0] < steps[1]
@@ -93,7 +93,7 @@ FEWEST = {"zb-h1": 4, "zb-h2": 7, "zb-v": 7, "v-half": 8, "v-min": 8, "dualpipev
 @pytest.mark.parametrize("schedule", FEWEST)
 def test_the_fewest_micro_batches_of_four_stages(schedule: str) -> None:
     def refused(batches: int) -> bool:
-        asked = setting(SHAPE, stack=stack(), global_batch=batches)
+        asked = inputs(SHAPE, stack=stack(), global_batch=batches)
         return "L006" in ask(asked, **plan(schedule)).refused
 
     assert [refused(batches) for batches in (FEWEST[schedule] - 1, FEWEST[schedule])] == [True, False]

@@ -20,7 +20,7 @@ from costmodel.estimate.training.parallelism.pipeline.layer_split import indivis
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, FOLDED
 from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.explore.explain.schedule_order import order
-from estimate.cases import ask, mixed, model, one, setting
+from estimate.cases import ask, inputs, mixed, model, one
 
 ENDS: dict[Split, tuple[int, int]] = {
     "even": (0, 0),
@@ -132,7 +132,7 @@ FOUR: dict[str, Any] = {"tp": 2, "pp": 4}
 
 
 def test_layers_moved_from_the_head_shorten_the_step() -> None:
-    asked = setting(model(layers=14, vocab=262144, hidden=2048))
+    asked = inputs(model(layers=14, vocab=262144, hidden=2048))
     ledgers = {}
     steps = {}
     for split in ("lighter-ends", "spread"):
@@ -144,7 +144,7 @@ def test_layers_moved_from_the_head_shorten_the_step() -> None:
 
 
 def test_a_block_of_even_and_uneven_rows_is_its_rows() -> None:
-    asked = setting(model(layers=14), nodes=7, global_batch=112)
+    asked = inputs(model(layers=14), nodes=7, global_batch=112)
     pp = np.array([1.0, 2.0, 4.0, 7.0, 14.0, 8.0, 1.0])
     ones = np.ones_like(pp)
     block = Block(
@@ -283,7 +283,7 @@ def test_leading_layers_of_stated_ends(stated: dict[str, float], leading: int) -
 
 def test_a_rank_holds_the_layers_that_it_runs() -> None:
     """Four layers on two ranks, the first without experts: what a layer of each kind adds to a model."""
-    asked = setting(led(4, 1).model_dump(by_alias=True, exclude_none=True), nodes=1)
+    asked = inputs(led(4, 1).model_dump(by_alias=True, exclude_none=True), nodes=1)
     block = one_row(Structure(), dp=4.0, tp=1.0, pp=2.0, vpp=1.0, micro_batch=1.0)
     held = stage_parameters(asked, block, stage_layers(asked.model, block))
     whole = model_parameters(led(2, 1))
@@ -305,7 +305,7 @@ def documents(layers: int, leading: int, *, experts_first: bool = False) -> tupl
 
 def test_ranks_of_experts_alone_are_the_fullest_and_slowest() -> None:
     """Spread evenly every rank would hold the mean of both kinds."""
-    found, even = (ask(setting(shape, global_batch=256), pp=4, ep=2) for shape in documents(16, 2))
+    found, even = (ask(inputs(shape, global_batch=256), pp=4, ep=2) for shape in documents(16, 2))
     weights = [one(found.evaluation.ledger.line("weights", stage)) for stage in range(3)]
     assert weights[0] < one(even.evaluation.ledger.line("weights", 0))
     assert weights[1] > one(even.evaluation.ledger.line("weights", 1))
@@ -318,7 +318,7 @@ def test_what_experts_exchange_is_that_of_the_rank_with_most(experts_first: bool
     led_by, even = documents(16, 4, experts_first=experts_first)
     most = {2: (4 if experts_first else 8), 4: 4}[plan["pp"]]
     mean = (4 if experts_first else 12) / plan["pp"]
-    volumes = [ask(setting(shape, global_batch=256), ep=2, **plan).evaluation.costs.row() for shape in (led_by, even)]
+    volumes = [ask(inputs(shape, global_batch=256), ep=2, **plan).evaluation.costs.row() for shape in (led_by, even)]
     assert volumes[0]["ep_volume"] == pytest.approx(most / mean * volumes[1]["ep_volume"])
 
 
@@ -338,7 +338,7 @@ def test_what_replicas_sum_is_all_of_one_rank(plan: dict[str, Any], leading: int
     held = [sum(of_layer[place >= leading] for place in range(a, a + n)) for a, n in zip(starts, sizes, strict=True)]
     held[0] += table
     held[-1] += table + shape.hidden
-    asked, dp = setting(shape.model_dump(by_alias=True, exclude_none=True), nodes=4, global_batch=256), 32 / plan["pp"]
+    asked, dp = inputs(shape.model_dump(by_alias=True, exclude_none=True), nodes=4, global_batch=256), 32 / plan["pp"]
     volume = ask(asked, ep=1, zero=0, **plan).evaluation.costs.row()["dp_volume"]
     assert volume == pytest.approx(2 * (dp - 1) / dp * max(held) * asked.reduced)
 
@@ -354,7 +354,7 @@ def of_one_kind(shape: Model, at: int) -> Model:
 @pytest.mark.parametrize("split", [*ENDS, "fitting", "spread", "full-chunks"])
 def test_every_legal_plan_of_a_led_model_has_finite_costs(layers: int, split: Split, experts_first: bool) -> None:
     """An end may hold the embedding or the head alone, and no rank that is looked at the one layer with experts."""
-    asked = setting(documents(layers, 1, experts_first=experts_first)[0], nodes=2, global_batch=64)
+    asked = inputs(documents(layers, 1, experts_first=experts_first)[0], nodes=2, global_batch=64)
     pp, ones = np.array([1.0, 2.0, 4.0, 8.0]), np.ones(4)
     sizes = dict.fromkeys(SIZES, ones) | {"pp": pp, "dp": 16 / pp}
     block = Block(Structure(split=split), **sizes)
@@ -379,7 +379,7 @@ def test_layers_all_alike_may_be_said_to_lead(mixture: bool, plan: dict[str, Any
     whole = mixed(layers=14) if mixture else model(layers=14)
     kind = whole["layers"][0]
     parted = {**whole, "layers": [{**kind, "count": 3, "leading": True}, {**kind, "count": 11}]}
-    rows = [ask(setting(shape, global_batch=64), **plan).evaluation.costs.row() for shape in (whole, parted)]
+    rows = [ask(inputs(shape, global_batch=64), **plan).evaluation.costs.row() for shape in (whole, parted)]
     for name, value in rows[0].items():
         assert rows[1][name] == pytest.approx(value, rel=1e-9, nan_ok=True), name
 

@@ -16,10 +16,10 @@ from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.model.shards import matmuls, shard
 from costmodel.estimate.training.time.layer_kernels import linear
-from costmodel.estimate.training.training_inputs import Setting, setting_of
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.search.plan_batches import legal_blocks
 from costmodel.explore.search.search_space import grids, stem
-from estimate.cases import ask, costs, model, one, setting, with_mixer, without_network, written_out
+from estimate.cases import ask, costs, inputs, model, one, with_mixer, without_network, written_out
 
 TERMS = (
     "matmul",
@@ -47,17 +47,17 @@ PLANS: list[dict[str, Any]] = [
 every_plan = pytest.mark.parametrize("plan", PLANS, ids=str)
 
 
-def two_nodes(**more: Any) -> Setting:
-    return setting(nodes=2, global_batch=128, **more)
+def two_nodes(**more: Any) -> TrainingInputs:
+    return inputs(nodes=2, global_batch=128, **more)
 
 
-def alone(**more: Any) -> Setting:
+def alone(**more: Any) -> TrainingInputs:
     """A node with one accelerator."""
     node = written_out("node", "dgx-h100", name="one", accelerators=1, scale_out={"nics": 1})
-    return setting(model(), node=node, **more)
+    return inputs(model(), node=node, **more)
 
 
-def evaluated(asked: Setting) -> Iterator[Any]:
+def evaluated(asked: TrainingInputs) -> Iterator[Any]:
     """Costs of every legal plan of a space, block by block."""
     for grid in grids(asked):
         for block, _ in legal_blocks(asked, grid, stem(asked, grid, Counter()), Counter()):
@@ -132,7 +132,7 @@ def test_exposed_without_overlap_is_all_of_it() -> None:
 def test_heads_of_other_widths_reach_their_share_of_the_rate(heads: int, head_dim: int, share: str) -> None:
     """As much work in heads of another width takes so much longer, and nothing else does."""
     widths = ((16, 128), (heads, head_dim))
-    usual, other = (setting(model(hidden=2048, heads=count, head_dim=width)) for count, width in widths)
+    usual, other = (inputs(model(hidden=2048, heads=count, head_dim=width)) for count, width in widths)
     even, apart = costs(usual), costs(other)
     assert apart["attention"] == pytest.approx(even["attention"] / getattr(usual.attention, share))
     assert apart["matmul"] == pytest.approx(even["matmul"])
@@ -145,7 +145,7 @@ def test_parts_of_one_silicon_slow_down_by_their_power() -> None:
     """
     parts = ("h100-sxm-96", "h100-sxm", "gh200-96", "b200-sxm", "gb200", "gb300")
     nodes = (written_out("node", "dgx-h100", accelerator=part) for part in parts)
-    weak, hopper, grace, blackwell, *rich = (setting(node=node).of_a_part for node in nodes)
+    weak, hopper, grace, blackwell, *rich = (inputs(node=node).of_a_part for node in nodes)
     assert weak == pytest.approx(hopper * (700 / 500) ** (1 / 3))
     assert grace == hopper
     assert rich == pytest.approx([blackwell * (2500 / 2250 * 1000 / power) ** (1 / 3) for power in (1200, 1400)])
@@ -158,10 +158,10 @@ def test_parts_that_nobody_ran_slow_down_by_their_power_for_their_peak() -> None
     Fitted each alone, the slow-downs of A100, H100 and B200 are one by their power for their peak, to 3 %.
     """
     common = read("efficiency", "unmeasured").sustained.factor
-    found = [setting(node="hgx-mi300x").of_a_part, setting(node="dgx-1v", workload={"precision": "fp16"}).of_a_part]
+    found = [inputs(node="hgx-mi300x").of_a_part, inputs(node="dgx-1v", workload={"precision": "fp16"}).of_a_part]
     assert found == pytest.approx([common * (700 / 989.4 / (750 / 1307.4)) ** (1 / 3), 1.0], rel=1e-3)
     for node in ("dgx-a100", "dgx-h100", "dgx-b200"):
-        asked = setting(node=node)
+        asked = inputs(node=node)
         power, peak = asked.case.accelerator.power.max, asked.case.accelerator.peak.bf16
         by_power = part_slowdown(common, power, peak, 700.0, 989.4e12)
         assert float(asked.of_a_part) == pytest.approx(float(by_power), rel=0.03)
@@ -171,7 +171,7 @@ def test_products_in_a_narrow_type_slow_down_by_as_much_less() -> None:
     """A part with more power for its peak than the one that was measured is no faster in a step than alone for it."""
 
     def narrow(**more: Any) -> float:
-        asked = setting(**{"node": "dgx-h100", "stack": "megatron-core", "workload": {"precision": "fp8"}, **more})
+        asked = inputs(**{"node": "dgx-h100", "stack": "megatron-core", "workload": {"precision": "fp8"}, **more})
         return float(asked.sustained_narrow / asked.slowest)
 
     fit = read("efficiency", "h100-sxm").sustained
@@ -180,16 +180,16 @@ def test_products_in_a_narrow_type_slow_down_by_as_much_less() -> None:
     assert [narrow(assume={"sustained": assumed}) for assumed in (1.1, 1.0, 0.9)] == [1.0, 1.0, 0.9]
     common = read("efficiency", "l40s").sustained
     assert narrow(node="pcie-l40s-8") == 1.0 < common.narrow * common.factor
-    posed = setting(node="dgx-h100", stack="megatron-core", workload={"precision": "fp8"}).case
+    posed = inputs(node="dgx-h100", stack="megatron-core", workload={"precision": "fp8"}).case
     faster = posed.efficiency.model_copy(update={"sustained": fit.model_copy(update={"factor": 1.05})})
-    found = setting_of(replace(posed, efficiency=faster))
+    found = training_inputs(replace(posed, efficiency=faster))
     assert float(found.sustained_narrow / found.slowest) == pytest.approx(fit.narrow * 1.05)
 
 
 def test_heads_of_odd_widths_have_no_tensor_cores() -> None:
     """13,824 in 96 heads are rows of 288 bytes, in 128 of 216, which are left to the vector units."""
     shapes = (model(layers=2, hidden=13824, heads=heads) for heads in (96, 128))
-    even, odd = (setting(shape, stack="megatron-2021", global_batch=8) for shape in shapes)
+    even, odd = (inputs(shape, stack="megatron-2021", global_batch=8) for shape in shapes)
     products = 2 * 6 * 2 * odd.sequence**2 * 13824  # two layers, two forward and four backward, one sequence a rank
     rate = products / costs(odd, recompute="none")["attention"]
     assert rate == pytest.approx(odd.vector_peak * odd.matmul.compute_share / one(odd.sustained), rel=0.02)
@@ -216,13 +216,13 @@ def test_a_step_waits_for_the_slowest_of_all_ranks() -> None:
     for ranks, slower in ((two_nodes, 1 + 0.02 * np.sqrt(2 * np.log(16))), (alone, 1.0)):
         even, apart = (costs(ranks(assume={"variation": variation}))["attention"] for variation in (0, 0.02))
         assert apart / even == pytest.approx(slower, rel=1e-12)
-    assert setting().case.efficiency.sustained.variation > 0  # type: ignore[union-attr]
+    assert inputs().case.efficiency.sustained.variation > 0  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("stack", "slower"), [("megatron-core", 1.0), ("fsdp2", 1.25)])
 def test_power_slows_attention_of_some_kernels(stack: str, slower: float) -> None:
     """FlashAttention 2 as it does matrix products; cuDNN's and FlashAttention 3 not. What is slowed is as uncertain."""
-    calm, hot = (setting(stack=stack, assume={"sustained": factor}) for factor in (1.0, 1.25))
+    calm, hot = (inputs(stack=stack, assume={"sustained": factor}) for factor in (1.0, 1.25))
     attention = [costs(asked)["attention"] for asked in (calm, hot)]
     assert attention[1] / attention[0] == pytest.approx(slower)
 
@@ -232,13 +232,13 @@ def test_power_slows_state_spaces_whatever_attention_kernel_the_stack_has(stack:
     """Their products are of the general kind."""
     space = {"heads": 32, "head_dim": 64, "groups": 1, "state": 128, "conv": 4, "chunk": 128}
     shape = with_mixer(state_space=space)
-    calm, hot = (costs(setting(shape, stack=stack, assume={"sustained": factor})) for factor in (1.0, 1.25))
+    calm, hot = (costs(inputs(shape, stack=stack, assume={"sustained": factor})) for factor in (1.0, 1.25))
     assert hot["attention"] / calm["attention"] == pytest.approx(1.25)
 
 
 def test_adding_to_gradients_can_wait_as_the_gradients_can() -> None:
     """Of the first matrix 2 × 4 bytes an element, at the rate of any stream."""
-    asked = setting("llama-3-8b")
+    asked = inputs("llama-3-8b")
     matrix = next(iter(matmuls(asked.model, shard(asked.model, asked.model.layers[0], 1.0))))
     wide, narrow = (linear(replace(asked, gradient=width), 4096.0, matrix) for width in (4.0, 2.0))
     seconds = 2 * 2 * matrix.n * matrix.k / asked.memory_bandwidth / asked.memory_share
@@ -248,7 +248,7 @@ def test_adding_to_gradients_can_wait_as_the_gradients_can() -> None:
 
 def test_matmuls_take_as_long_as_their_flop_at_the_fitted_share() -> None:
     """Far from the ridge the roofline is the peak: forward at c, both backward products at c of backward."""
-    asked = setting("llama-3-8b", assume={"sustained": 1, "variation": 0})
+    asked = inputs("llama-3-8b", assume={"sustained": 1, "variation": 0})
     row, fit = costs(asked, tp=1, micro_batch=4), asked.matmul
     tokens = 64 * 4096 / 8
     forward = 2 * tokens * (32 * 218_103_808 + 128256 * 4096)
@@ -260,21 +260,21 @@ def test_matmuls_take_as_long_as_their_flop_at_the_fitted_share() -> None:
 def test_full_recompute_adds_a_forward_of_the_layers() -> None:
     row = {mode: costs(alone(), recompute=mode) for mode in ("none", "full")}
     longer = row["full"]["attention"] / row["none"]["attention"]
-    backward = 2.5 / setting().attention.backward_share  # type: ignore[union-attr]
+    backward = 2.5 / inputs().attention.backward_share  # type: ignore[union-attr]
     assert longer == pytest.approx((2 + backward) / (1 + backward))
     assert row["full"]["step_time"] > row["none"]["step_time"]
 
 
 def test_selective_recompute_adds_a_forward_of_the_core() -> None:
     """Unfused: two products forward, four backward, two of them once more."""
-    asked = setting(stack="megatron-2021")
+    asked = inputs(stack="megatron-2021")
     row = {mode: costs(asked, recompute=mode, zero=0, tp=8) for mode in ("none", "selective")}
     assert row["selective"]["attention"] / row["none"]["attention"] == pytest.approx(8 / 6)
     assert row["selective"]["matmul"] == row["none"]["matmul"]
 
 
 def test_twice_the_batch_takes_twice_the_compute() -> None:
-    rows = [costs(setting(global_batch=batch), tp=2) for batch in (64, 128)]
+    rows = [costs(inputs(global_batch=batch), tp=2) for batch in (64, 128)]
     for name in ("matmul", "attention", "memory_bound", "launch", "tp_exposed"):
         assert rows[1][name] == pytest.approx(2 * rows[0][name])
     assert rows[1]["optimizer"] == rows[0]["optimizer"]
@@ -283,7 +283,7 @@ def test_twice_the_batch_takes_twice_the_compute() -> None:
 
 def test_optimizer_work_is_shared_under_zero() -> None:
     """30 bytes of each parameter updated, 8 of each whose gradient is held; 8 replicas."""
-    times = [costs(setting(), zero=zero)["optimizer"] for zero in range(4)]
+    times = [costs(inputs(), zero=zero)["optimizer"] for zero in range(4)]
     per_parameter = np.array([30 + 8, 30 / 8 + 8, 38 / 8, 38 / 8])
     assert times == pytest.approx(8030261248 * per_parameter / (3.35e12 * 0.69), rel=1e-3)
 
@@ -295,7 +295,7 @@ def test_optimizer_work_is_shared_under_zero() -> None:
 def test_mfu_is_at_most_hfu_is_at_most_one(stack: str) -> None:
     space = {"micro_batch": [1, 4], "vpp": [1, 2, 4], "schedule": ["gpipe", "1f1b", "interleaved"]}
     rows = 0
-    for table in evaluated(setting("llama-3-8b", nodes=8, global_batch=512, stack=stack, search=space)):
+    for table in evaluated(inputs("llama-3-8b", nodes=8, global_batch=512, stack=stack, search=space)):
         mfu, hfu = table.column("mfu"), table.column("hfu")
         assert np.all((mfu > 0) & (mfu <= hfu * (1 + 1e-12)) & (hfu <= 1))
         assert np.all(table.column("bubble") >= 0)
@@ -305,13 +305,13 @@ def test_mfu_is_at_most_hfu_is_at_most_one(stack: str) -> None:
 
 def test_full_recompute_is_four_thirds_on_the_layers() -> None:
     """Of layers alone 4/3; a head, computed once, brings it down."""
-    row = costs(setting(model(vocab=1)), recompute="full")
+    row = costs(inputs(model(vocab=1)), recompute="full")
     assert row["hfu"] / row["mfu"] == pytest.approx(4 / 3, rel=1e-5)
-    row = costs(setting(), recompute="full")
+    row = costs(inputs(), recompute="full")
     attention = 32 * 2 * 4097 * 4096
     layers, head = 2 * 32 * 218_103_808 + attention, 2 * 128256 * 4096
     assert row["hfu"] / row["mfu"] == pytest.approx(1 + layers / (layers + head) / 3)
-    row = costs(setting(), recompute="none")
+    row = costs(inputs(), recompute="none")
     assert row["hfu"] == row["mfu"]
 
 
@@ -319,7 +319,7 @@ def test_full_recompute_is_four_thirds_on_the_layers() -> None:
     "part", [{"recompute": "full", "recompute_layers": 1}, {"recompute": "selective", "recompute_modules": ["mlp"]}]
 )
 def test_a_convention_that_counts_recompute_does_so_once(part: dict[str, Any]) -> None:
-    asked = setting(assume={"flop_convention": "megatron-2021"})
+    asked = inputs(assume={"flop_convention": "megatron-2021"})
     whole, some = costs(asked, recompute="full"), costs(asked, **part)
     assert whole["hfu"] == whole["mfu"]
     assert some["hfu"] == some["mfu"]
@@ -328,7 +328,7 @@ def test_a_convention_that_counts_recompute_does_so_once(part: dict[str, Any]) -
 @pytest.mark.parametrize(("shape", "ratio"), [("megatron-22b", 1.0519), ("gpt-3-175b", 1.0269)])
 def test_korthikantis_hfu_of_selective_recompute(shape: str, ratio: float) -> None:
     """The paper counts the core three times: 1 + (s/6h) / (1 + s/6h + V/12Lh)."""
-    asked = setting(shape, sequence=2048, stack="megatron-2021", assume={"flop_convention": "korthikanti"})
+    asked = inputs(shape, sequence=2048, stack="megatron-2021", assume={"flop_convention": "korthikanti"})
     row = costs(asked, tp=8, recompute="selective")
     assert row["hfu"] / row["mfu"] == pytest.approx(ratio, abs=5e-5)
 
@@ -344,7 +344,7 @@ def test_korthikantis_hfu_of_selective_recompute(shape: str, ratio: float) -> No
 )
 def test_mfu_by_convention(convention: str, flop: float) -> None:
     """FLOP a token of Llama 3 8B at 4096, over peak and rate."""
-    row = costs(setting(assume={"flop_convention": convention}), tp=2)
+    row = costs(inputs(assume={"flop_convention": convention}), tp=2)
     assert row["mfu"] == pytest.approx(flop * row["tokens_per_s_per_gpu"] / 989.4e12, rel=1e-3)
     assert row["flop_rate"] == pytest.approx(flop * row["tokens_per_s_per_gpu"])
 
@@ -355,7 +355,7 @@ def test_mfu_by_convention(convention: str, flop: float) -> None:
 @pytest.mark.parametrize("vpp", [1, 2])
 def test_the_bubble_vanishes_as_micro_batches_grow(vpp: int) -> None:
     shares = [
-        costs(setting(model(layers=16, vocab=1024), global_batch=batch), pp=8, vpp=vpp)["bubble_share"]
+        costs(inputs(model(layers=16, vocab=1024), global_batch=batch), pp=8, vpp=vpp)["bubble_share"]
         for batch in (8, 64, 4096, 262144)
     ]
     assert np.all(np.diff(shares) < 0)
@@ -364,13 +364,13 @@ def test_the_bubble_vanishes_as_micro_batches_grow(vpp: int) -> None:
 
 
 def test_no_stages_no_bubble() -> None:
-    row = costs(setting(), pp=1)
+    row = costs(inputs(), pp=1)
     assert row["bubble"] == pytest.approx(0, abs=1e-12 * row["step_time"])
     assert row["pp_exposed"] == row["pp_volume"] == 0
 
 
 def test_interleaving_shrinks_the_bubble_and_doubles_the_sends() -> None:
-    asked = setting(model(layers=16, vocab=1024))
+    asked = inputs(model(layers=16, vocab=1024))
     plain, chunks = costs(asked, pp=8), costs(asked, pp=8, vpp=2)
     assert chunks["bubble"] == pytest.approx(plain["bubble"] / 2, rel=0.05)
     assert chunks["pp_volume"] == 2 * plain["pp_volume"]
@@ -378,10 +378,10 @@ def test_interleaving_shrinks_the_bubble_and_doubles_the_sends() -> None:
 
 def test_the_named_terms_are_those_of_the_busier_end() -> None:
     """A huge vocabulary makes the last stage the slowest: its head is in matmul, the others wait in the bubble."""
-    wide, narrow = (costs(setting(model(vocab=vocab)), pp=8, zero=0) for vocab in (1 << 20, 1 << 10))
+    wide, narrow = (costs(inputs(model(vocab=vocab)), pp=8, zero=0) for vocab in (1 << 20, 1 << 10))
     head = 64 * 4096 * 2 * 1024 * ((1 << 20) - (1 << 10))
-    fit = setting().matmul
-    rate = 989.4e12 / setting().sustained
+    fit = inputs().matmul
+    rate = 989.4e12 / inputs().sustained
     added = head / rate / fit.compute_share + 2 * head / rate / fit.backward_share
     assert wide["matmul"] - narrow["matmul"] == pytest.approx(added, rel=0.02)
 
@@ -390,7 +390,7 @@ def test_the_named_terms_are_those_of_the_busier_end() -> None:
 
 
 def test_derived_columns() -> None:
-    asked = setting(workload={"tokens": "1 T"}, assume={"price": "2.50 USD/GPU/h"})
+    asked = inputs(workload={"tokens": "1 T"}, assume={"price": "2.50 USD/GPU/h"})
     row = costs(asked, tp=2)
     tokens = 64 * 4096 / row["step_time"]
     assert row["tokens_per_s"] == pytest.approx(tokens)
@@ -406,7 +406,7 @@ def test_derived_columns() -> None:
 
 
 def test_the_scenarios_own_plan_is_asked_like_any_other() -> None:
-    asked = setting(plan={"tp": 4, "pp": 2})
+    asked = inputs(plan={"tp": 4, "pp": 2})
     assert asked.case.scenario.plan is not None
     own: Answer = answer(asked, asked.case.scenario.plan)
     assert own.evaluation.costs.row() == pytest.approx(costs(asked, tp=4, pp=2), nan_ok=True)

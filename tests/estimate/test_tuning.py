@@ -9,15 +9,15 @@ import pytest
 from costmodel.equations.layers.lora import packed_bytes
 from costmodel.estimate.model.shards import model_parameters, shard
 from costmodel.estimate.training.lora import adapters, thin, trained_in
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.report.terminal.search.choices import tuning_notes
 from costmodel.report.terminal.style.head import head_of
-from estimate.cases import ask, costs, line, one, setting, written_out
+from estimate.cases import ask, costs, inputs, line, one, written_out
 
 
-def tuned(method: str = "lora", *, shape: str = "llama-3-8b", **more: Any) -> Setting:
+def tuned(method: str = "lora", *, shape: str = "llama-3-8b", **more: Any) -> TrainingInputs:
     tuning = {"method": method, **{name: more.pop(name) for name in ("rank", "modules") if name in more}}
-    return setting(shape, workload={"tuning": tuning, "precision": more.pop("precision", "bf16")}, **more)
+    return inputs(shape, workload={"tuning": tuning, "precision": more.pop("precision", "bf16")}, **more)
 
 
 def test_the_worked_examples() -> None:
@@ -29,7 +29,7 @@ def test_the_worked_examples() -> None:
 
 
 def test_full_is_the_default() -> None:
-    assert costs(setting(workload={"tuning": "full"}), tp=2) == pytest.approx(costs(setting(), tp=2), nan_ok=True)
+    assert costs(inputs(workload={"tuning": "full"}), tp=2) == pytest.approx(costs(inputs(), tp=2), nan_ok=True)
 
 
 def test_states_are_of_the_adapters_alone() -> None:
@@ -48,7 +48,7 @@ def test_states_are_of_the_adapters_alone() -> None:
 
 def test_work_is_four_n_and_no_more_than_the_adapters_beside() -> None:
     """Attention keeps three times its forward work; a rank of one adds next to nothing."""
-    full, thin = costs(setting(sequence=1024)), costs(tuned(rank=1, sequence=1024))
+    full, thin = costs(inputs(sequence=1024)), costs(tuned(rank=1, sequence=1024))
     work = {name: found["mfu"] * found["step_time"] for name, found in (("full", full), ("thin", thin))}
     assert 4 / 6 < work["thin"] / work["full"] < 4 / 6 * 1.02
     products = [found["matmul"] + found["memory_bound"] for found in (thin, full)]
@@ -116,9 +116,9 @@ def test_what_is_gathered_of_adapters_that_are_cut_twice(
 
 
 def test_only_gradients_of_adapters_are_sent() -> None:
-    full, thin = (costs(asked, zero=0) for asked in (setting(), tuned(rank=16)))
-    (kind,) = setting().model.layers
-    own = kind.count * trained_in(tuned(rank=16), shard(setting().model, kind, 1.0))
+    full, thin = (costs(asked, zero=0) for asked in (inputs(), tuned(rank=16)))
+    (kind,) = inputs().model.layers
+    own = kind.count * trained_in(tuned(rank=16), shard(inputs().model, kind, 1.0))
     assert thin["dp_volume"] / full["dp_volume"] == pytest.approx(float(own) / 8.03e9, rel=0.01)
 
 
@@ -127,7 +127,7 @@ def test_sharded_weights_are_still_gathered() -> None:
 
     Embedding, head and last norm are gathered once.
     """
-    full, thin = (costs(asked, zero=3, recompute="none") for asked in (setting(stack="fsdp2"), tuned(stack="fsdp2")))
+    full, thin = (costs(asked, zero=3, recompute="none") for asked in (inputs(stack="fsdp2"), tuned(stack="fsdp2")))
     ends, whole = 2 * 128256 * 4096 + 4096, 8030261248
     gathered = 2 * 2 * whole - 2 * ends
     assert thin["dp_volume"] / full["dp_volume"] == pytest.approx(gathered / (gathered + 4 * whole), rel=0.02)
@@ -176,10 +176,10 @@ def test_frozen_weights_that_are_kept_narrow_alone_are_never_converted() -> None
     layers = 32 * shard(beside.model, kind, 1.0).parameters
     spared = 4.0625 * layers / (beside.memory_bandwidth * beside.memory_share)
     assert costs(beside)["memory_bound"] - costs(alone)["memory_bound"] == pytest.approx(spared)
-    trained = [setting(stack=stack, workload={"precision": "fp8-block"}) for stack in stacks]
+    trained = [inputs(stack=stack, workload={"precision": "fp8-block"}) for stack in stacks]
     assert costs(trained[0])["memory_bound"] == costs(trained[1])["memory_bound"]
 
 
 def test_an_answer_says_what_is_trained() -> None:
     assert "qlora of rank 8" in head_of(tuned("qlora", rank=8).case)[1].plain
-    assert "lora" not in head_of(setting().case)[1].plain
+    assert "lora" not in head_of(inputs().case)[1].plain

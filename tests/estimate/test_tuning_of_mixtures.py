@@ -18,9 +18,9 @@ from costmodel.estimate.model.shards import counted_kinds, shard
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
 from costmodel.estimate.training.lora import adapters, between, routed_adapters, trained_in, trained_in_experts
 from costmodel.estimate.training.time.layer_kernels import layer_pass, stream
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.errors import CostModelError
-from estimate.cases import ask, costs, line, mixed, model, one, setting, written_out
+from estimate.cases import ask, costs, inputs, line, mixed, model, one, written_out
 
 EQUAL = pytest.approx
 Shapes = Iterator[tuple[int, int]]
@@ -31,9 +31,9 @@ STATES = ("weights", "gradients", "optimizer", "gathered", "activations", "recom
 CHOICES: list[dict[str, Any]] = [{}, {"modules": ["q", "v"]}, {"modules": ["down"]}, {"modules": ["gate", "up"]}]
 
 
-def tuned(shape: str | dict[str, Any], method: str = "lora", precision: str = "bf16", **more: Any) -> Setting:
+def tuned(shape: str | dict[str, Any], method: str = "lora", precision: str = "bf16", **more: Any) -> TrainingInputs:
     tuning = {"method": method, **{name: more.pop(name) for name in TUNING if name in more}}
-    return setting(shape, workload={"tuning": tuning, "precision": precision}, **more)
+    return inputs(shape, workload={"tuning": tuning, "precision": precision}, **more)
 
 
 def mlp(width: int, hidden: int) -> Shapes:
@@ -78,7 +78,7 @@ def counted(name: str, rank: int) -> tuple[int, int]:
     return sums[0], sums[1]
 
 
-def held(asked: Setting, tp: float = 1.0, ep: float = 1.0, etp: float = 1.0) -> tuple[float, float]:
+def held(asked: TrainingInputs, tp: float = 1.0, ep: float = 1.0, etp: float = 1.0) -> tuple[float, float]:
     """Trained parameters of a rank that holds every layer: all but the routed experts', and theirs."""
     parts = [(count, shard(asked.model, kind, tp, ep, etp)) for kind, count in counted_kinds(asked.model)]
     rest = sum(float(count * trained_in(asked, part)) for count, part in parts)
@@ -215,7 +215,7 @@ def test_frozen_weights_are_packed_experts_and_all() -> None:
 def test_work_of_frozen_weights_and_of_adapters(shape: str) -> None:
     """It grows with the rank by 6 A T of the adapters a token meets; at rank 0 a third of that in weights lacks."""
     top_k, experts, hidden = {"mixtral-8x7b": (2, 8, 4096), "deepseek-v3": (8, 256, 7168)}[shape]
-    found = [costs(asked, ep=8) for asked in (tuned(shape, rank=16), tuned(shape, rank=32), setting(shape))]
+    found = [costs(asked, ep=8) for asked in (tuned(shape, rank=16), tuned(shape, rank=32), inputs(shape))]
     thin, twice, full = (row["mfu"] * row["step_time"] * 8 * 989.4e12 for row in found)
     tokens = 64 * 4096
     rest, routed = counted(shape, 16)
@@ -253,7 +253,7 @@ def test_inputs_stay_wide_for_adapters_beside_narrow_products(stack: str, again:
 
 def test_what_is_between_thin_matrices_stays_under_recompute_of_operations() -> None:
     """Of q, k, v and o a rank's width a token, of each of two rows three; nothing that frozen weights spare."""
-    full, thin = (asked(mixed(), node=ONE, stack="fsdp2") for asked in (setting, tuned))
+    full, thin = (asked(mixed(), node=ONE, stack="fsdp2") for asked in (inputs, tuned))
     kept = [line(ask(each, recompute="selective"), "activations") for each in (full, thin)]
     assert kept[1] - kept[0] == EQUAL(8 * 4096 * 2 * 16 * (4 + 2 * 3))
 
@@ -288,7 +288,7 @@ def test_what_is_computed_again_has_its_adapters_with_it() -> None:
 
 
 def test_frozen_experts_take_two_thirds_of_the_products() -> None:
-    full, frozen = (costs(asked, ep=4) for asked in (setting("mixtral-8x7b"), tuned("mixtral-8x7b", modules=["o"])))
+    full, frozen = (costs(asked, ep=4) for asked in (inputs("mixtral-8x7b"), tuned("mixtral-8x7b", modules=["o"])))
     assert 0.6 < frozen["matmul"] / full["matmul"] < 0.75
 
 
@@ -350,7 +350,7 @@ def test_adapters_of_what_runs_again_are_issued_again(
     run = {"node": ONE, "stack": stack, "assume": {"experts": {"capacity": 1, "host": "0 s"}}}
     plans = {"recompute": "none"}, {"recompute": "selective", "recompute_modules": [module]}
     busy = ("matmul", "attention", "memory_bound", "launch")
-    for make, issued in ((setting, own), (tuned, own + 3 * adapters)):
+    for make, issued in ((inputs, own), (tuned, own + 3 * adapters)):
         once, twice = (sum(costs(make(shape, **run), **plan)[name] for name in busy) for plan in plans)
         assert twice - once == EQUAL(64 * 8 * issued * 0.1, rel=1e-9)
 

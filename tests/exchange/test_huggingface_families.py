@@ -16,7 +16,7 @@ from costmodel.exchange.importers.huggingface.families import FAMILIES
 from costmodel.exchange.importers.huggingface.families.multimodal import WRAPPERS
 from costmodel.exchange.importers.huggingface.families.refused import REFUSED
 from costmodel.exchange.importers.huggingface.family import FIELDS, UNSAID, Family
-from costmodel.exchange.values.option_table import Fact, Option, Rule
+from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption
 from costmodel.ground.errors import CostModelError
 
 from .published import model, parameters, read
@@ -182,7 +182,7 @@ def test_a_family_says_what_its_layers_need_and_nothing_that_is_no_field() -> No
         assert {"vocab", "hidden", "layer_count", "positions", "max_sequence", "tied", "norm", "norms"} <= set(
             family.fields
         )
-        assert all(isinstance(source, Option | Fact | Rule) for source in family.fields.values())
+        assert all(isinstance(source, ForeignOption | Fact | DerivedValue) for source in family.fields.values())
 
 
 def test_names_of_families_and_types_are_unique() -> None:

@@ -14,14 +14,14 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from costmodel.documents.reader.resolved_scenario import Case, load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.predict import Answer, answer, written
-from costmodel.estimate.training.training_inputs import setting_of
+from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.explore.diagnose.causes import Cause, causes
 from costmodel.explore.diagnose.diagnose import Diagnosis, _value, diagnose
-from costmodel.explore.diagnose.measured import TERMS, Measured
-from costmodel.explore.diagnose.prediction import Prediction, of_evaluation, with_figure
+from costmodel.explore.diagnose.measured import TERMS, MeasuredStep
+from costmodel.explore.diagnose.prediction import PredictedTerms, of_evaluation, with_figure
 from costmodel.explore.search.search import search
 
 SCENARIOS: dict[str, tuple[str, ...]] = {
@@ -48,7 +48,7 @@ class Trial:
 
 
 @functools.cache
-def plans(name: str) -> tuple[Case, tuple[Plan, ...]]:
+def plans(name: str) -> tuple[ResolvedScenario, tuple[Plan, ...]]:
     """A scenario with plans that fit."""
     case = load(name.split()[0], SCENARIOS[name])
     best = search(case, 60, workers=1).best
@@ -57,7 +57,9 @@ def plans(name: str) -> tuple[Case, tuple[Plan, ...]]:
     return case, tuple(made)
 
 
-def planted(draw: random.Random, case: Case, plan: Plan, base: Prediction, cause: Cause) -> Prediction | None:
+def planted(
+    draw: random.Random, case: ResolvedScenario, plan: Plan, base: PredictedTerms, cause: Cause
+) -> PredictedTerms | None:
     """The step with a figure turned by a random amount."""
     if cause.way == "added":
         return base.with_added(cause.term, base.step * draw.uniform(0.05, 0.8))
@@ -65,10 +67,10 @@ def planted(draw: random.Random, case: Case, plan: Plan, base: Prediction, cause
     return with_figure(case, plan, cause.path, _value(cause, turned))
 
 
-def noisy(draw: random.Random, found: Prediction) -> Measured:
+def noisy(draw: random.Random, found: PredictedTerms) -> MeasuredStep:
     """A profile of the step."""
     terms = {name: found.terms[name] * draw.lognormvariate(0, TERM_NOISE) for name in TERMS}
-    return Measured(found.step * draw.lognormvariate(0, STEP_NOISE), {}, terms)
+    return MeasuredStep(found.step * draw.lognormvariate(0, STEP_NOISE), {}, terms)
 
 
 def trial(seed: int) -> tuple[Trial, Diagnosis]:
@@ -78,7 +80,7 @@ def trial(seed: int) -> tuple[Trial, Diagnosis]:
         name = draw.choice(list(SCENARIOS))
         case, known = plans(name)
         plan = draw.choice(known)
-        asked = answer(setting_of(replace(case, scenario=case.scenario.model_copy(update={"plan": plan}))), plan)
+        asked = answer(training_inputs(replace(case, scenario=case.scenario.model_copy(update={"plan": plan}))), plan)
         base, row = of_evaluation(asked.evaluation), asked.evaluation.costs.row()
         cause = draw.choice(list(causes(asked, base)))
         for _ in range(4):
@@ -90,10 +92,12 @@ def trial(seed: int) -> tuple[Trial, Diagnosis]:
                 return Trial(name, cause.name, place, names[0] if names else ""), given
 
 
-def own(name: str) -> tuple[Answer, Prediction]:
+def own(name: str) -> tuple[Answer, PredictedTerms]:
     """The first plan of a scenario and its prediction."""
     case, known = plans(name)
-    asked = answer(setting_of(replace(case, scenario=case.scenario.model_copy(update={"plan": known[0]}))), known[0])
+    asked = answer(
+        training_inputs(replace(case, scenario=case.scenario.model_copy(update={"plan": known[0]}))), known[0]
+    )
     return asked, of_evaluation(asked.evaluation)
 
 

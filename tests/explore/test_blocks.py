@@ -14,7 +14,7 @@ from costmodel.documents.reader.resolved_scenario import load
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.shared.plan_batch import SIZES, Block, one_row
 from costmodel.estimate.training.constraints.plan_constraints import Mask
-from costmodel.estimate.training.training_inputs import Setting, setting_of
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.search import plan_batches
 from costmodel.explore.search.search import search
 from costmodel.explore.search.search_space import grids, stem
@@ -59,14 +59,14 @@ def case(name: str) -> Any:
     return load(name, [*SEARCHES[name], "workload.tokens=1 T", "assume.price=2 USD/GPU/h"])
 
 
-def found(asked: Setting) -> Iterator[tuple[Block, Mask]]:
+def found(asked: TrainingInputs) -> Iterator[tuple[Block, Mask]]:
     for grid in grids(asked):
         yield from plan_batches.legal_blocks(asked, grid, stem(asked, grid, Counter()), Counter())
 
 
 @every_search
 def test_a_plan_costs_what_it_costs_alone(name: str) -> None:
-    asked = setting_of(case(name))
+    asked = training_inputs(case(name))
     compared = 0
     for block, _ in itertools.islice(found(asked), 0, None, 3):
         assert isinstance(block.tp, Factored)
@@ -81,7 +81,7 @@ def test_a_plan_costs_what_it_costs_alone(name: str) -> None:
 
 @every_search
 def test_every_plan_is_there_once(name: str) -> None:
-    asked = setting_of(case(name))
+    asked = training_inputs(case(name))
     seen = Counter(
         (block.structure, *sizes)
         for block, counts in found(asked)
@@ -94,7 +94,7 @@ def test_every_plan_is_there_once(name: str) -> None:
 @every_search
 def test_figures_are_held_once(name: str) -> None:
     """Degrees that cut a layer have few values, and a micro-batch comes with each of them."""
-    block = max((block for block, _ in found(setting_of(case(name)))), key=len)
+    block = max((block for block, _ in found(training_inputs(case(name)))), key=len)
     held = {size: len(getattr(block, size).values) for size in SIZES}
     assert held["tp"] < held["dp"] <= held["vpp"] < len(block)
     assert held["tp"] < held["micro_batch"] < len(block)
@@ -102,14 +102,14 @@ def test_figures_are_held_once(name: str) -> None:
 
 @every_search
 def test_structures_that_allow_the_same_plans_share_them(name: str) -> None:
-    asked = setting_of(case(name))
+    asked = training_inputs(case(name))
     shared = Counter(id(block.known) for block, _ in found(asked))
     assert max(shared.values()) > 3
 
 
 @every_search
 def test_structures_of_a_grid_agree_in_what_micro_batches_are_asked_for(name: str) -> None:
-    for grid in grids(setting_of(case(name))):
+    for grid in grids(training_inputs(case(name))):
         for check in plan_batches.LATE:
             assert len({tuple(getattr(each, choice) for choice in check.choices) for each in grid.structures}) == 1
 

@@ -12,12 +12,12 @@ import pytest
 from costmodel.commands import completion
 from costmodel.equations.network.collectives import bus_bandwidth
 from costmodel.explore.collective import OPERATIONS, collective
-from costmodel.explore.short_form import Flags
+from costmodel.explore.short_form import ScenarioFlags
 from costmodel.report.terminal.plan.collective import measuring
 
 Faults = Callable[[Any], Any]
-H100 = Flags(node="dgx-h100", gpus=64)
-ONE_NODE = Flags(node="dgx-h100", gpus=8)
+H100 = ScenarioFlags(node="dgx-h100", gpus=64)
+ONE_NODE = ScenarioFlags(node="dgx-h100", gpus=8)
 
 
 @pytest.mark.parametrize(("group", "operation"), [("dp", "all-gather"), ("dp", "reduce-scatter"), ("tp", "all-gather")])
@@ -72,7 +72,7 @@ def test_inside_a_domain_nothing_goes_between() -> None:
         ("reduce-scatter", ["1KiB"], ONE_NODE, "reduce_scatter_perf -b 1024 -e 1024 -g 8"),
     ],
 )
-def test_the_command_measures_these_sizes(operation: str, sizes: list[str], flags: Flags, command: str) -> None:
+def test_the_command_measures_these_sizes(operation: str, sizes: list[str], flags: ScenarioFlags, command: str) -> None:
     assert measuring(collective(operation, sizes, flags)) == command
 
 

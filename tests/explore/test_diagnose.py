@@ -12,7 +12,7 @@ from costmodel.documents.reader.resolved_scenario import load
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.explore.diagnose.causes import causes
 from costmodel.explore.diagnose.diagnose import diagnose
-from costmodel.explore.diagnose.measured import TERMS, Measured
+from costmodel.explore.diagnose.measured import TERMS, MeasuredStep
 from costmodel.explore.diagnose.prediction import of_evaluation
 
 from .planted import SCENARIOS, own, trial
@@ -42,7 +42,7 @@ def test_at_least_eight_causes_are_looked_at() -> None:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_its_own_prediction_is_inside_the_band(name: str) -> None:
     asked, base = own(name)
-    given = Measured(base.step, {}, {term: base.terms[term] for term in TERMS})
+    given = MeasuredStep(base.step, {}, {term: base.terms[term] for term in TERMS})
     found = diagnose(asked, base, given)
     assert found.inside
     assert (found.explained, found.over) == ((), {})
@@ -63,8 +63,8 @@ def test_each_value_closes_the_gap(run: Any) -> None:
     for cause in found["causes"]:
         if cause["path"] is None or ".efficiency." in cause["path"]:  # no leaf of a scenario
             continue
-        setting = f"{cause['path']}={cause['needed']!r}{units[cause['unit']]}"
-        step = json.loads(run("estimate", NAME, "--set", setting, "--json").out)["plans"][0]["step_time_s"]
+        inputs = f"{cause['path']}={cause['needed']!r}{units[cause['unit']]}"
+        step = json.loads(run("estimate", NAME, "--set", inputs, "--json").out)["plans"][0]["step_time_s"]
         assert step == pytest.approx(18.9, rel=2e-3), cause
         tried += 1
     assert tried >= 4
@@ -80,8 +80,8 @@ def test_each_value_closes_the_gap(run: Any) -> None:
         ("cluster.node.scale_up.fabric.bandwidth=150 GB/s", "links"),
     ],
 )
-def test_a_changed_scenario_is_found_out(run: Any, setting: str, cause: str) -> None:
-    slow = of_evaluation(predict(load(NAME, [setting])).evaluation)
+def test_a_changed_scenario_is_found_out(run: Any, inputs: str, cause: str) -> None:
+    slow = of_evaluation(predict(load(NAME, [inputs])).evaluation)
     terms = [part for name, time in slow.terms.items() for part in ("--term", f"{name}={time!r} s")]
     found = told(run, "--step", f"{slow.step!r} s", *terms)
     assert found["inside"] is False

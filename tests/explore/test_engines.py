@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import Case, load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
 from costmodel.explore.search import engine as engines
-from costmodel.explore.search.accumulator import Wanted
-from costmodel.explore.search.engine import Engine, Stopped, engine, shared_out
+from costmodel.explore.search.accumulator import SearchQuery
+from costmodel.explore.search.engine import SearchEngine, SearchStopped, engine, shared_out
 from costmodel.explore.search.ranges import axis
-from costmodel.explore.search.search import Found, search
-from costmodel.explore.search.stream import How, results
-from costmodel.explore.search.work_units import Variants, candidates
+from costmodel.explore.search.search import SearchResult, search
+from costmodel.explore.search.stream import SearchOptions, results
+from costmodel.explore.search.work_units import ScenarioVariants, candidates
 from costmodel.ground.errors import CostModelError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +30,7 @@ NAME = "gpt-3-175b-1024"
 OVER = [axis("cluster.nodes=16,32")]
 
 
-def asked(*more: str) -> Case:
+def asked(*more: str) -> ResolvedScenario:
     """With tokens and a price, so that every column is a number."""
     return load(NAME, ["search.pp=[2,4,8]", "workload.tokens=1 T", "assume.price=2 USD/GPU/h", *more])
 
@@ -42,7 +42,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("costmodel.explore.search.stream.POOL_FROM", 0)
 
 
-def found_by(how: How, pareto: str = "memory_peak,step_time") -> Found:
+def found_by(how: SearchOptions, pareto: str = "memory_peak,step_time") -> SearchResult:
     return search(asked(), 30, pareto=pareto, over=OVER, how=how)
 
 
@@ -111,7 +111,7 @@ def test_a_scheduler_without_workers(run: Any, monkeypatch: pytest.MonkeyPatch, 
 
 @pytest.mark.usefixtures("small")
 def test_processes_and_this_one() -> None:
-    alone, shared = found_by(How(workers=1)), found_by(How(workers=2))
+    alone, shared = found_by(SearchOptions(workers=1)), found_by(SearchOptions(workers=2))
     assert {row.variant for row in alone.best} == {0, 1}
     assert shared.tally == alone.tally
 
@@ -119,10 +119,10 @@ def test_processes_and_this_one() -> None:
 @pytest.mark.usefixtures("small")
 def test_a_search_that_begins_meanwhile_changes_nothing() -> None:
     """Each has processes of its own, which work on what it was asked."""
-    both = [Variants(asked(f"cluster.nodes={nodes}")) for nodes in (16, 32)]
-    wanted, shared = Wanted(3), How(workers=2)
+    both = [ScenarioVariants(asked(f"cluster.nodes={nodes}")) for nodes in (16, 32)]
+    wanted, shared = SearchQuery(3), SearchOptions(workers=2)
     begun = [results(each, wanted, shared, 0, candidates(each)) for each in both]
-    alone = [list(results(each, wanted, How(workers=1), 0, candidates(each))) for each in both]
+    alone = [list(results(each, wanted, SearchOptions(workers=1), 0, candidates(each))) for each in both]
     assert alone[0] != alone[1]
     assert [list(found) for found in begun] == alone
 
@@ -141,7 +141,7 @@ def scheduler() -> Iterator[str]:
 @pytest.mark.filterwarnings("default")
 @pytest.mark.usefixtures("small")
 def test_dask_finds_the_same(scheduler: str) -> None:
-    assert found_by(How(f"dask={scheduler}")).tally == found_by(How(workers=1)).tally
+    assert found_by(SearchOptions(f"dask={scheduler}")).tally == found_by(SearchOptions(workers=1)).tally
 
 
 @pytest.mark.filterwarnings("default")
@@ -159,7 +159,7 @@ def test_a_lost_dask_worker(scheduler: str) -> None:
         if len(seen) == 2:
             os.kill(victim, signal.SIGKILL)
 
-    assert found_by(How(f"dask={scheduler}", watch=kill)).tally == found_by(How(workers=1)).tally
+    assert found_by(SearchOptions(f"dask={scheduler}", watch=kill)).tally == found_by(SearchOptions(workers=1)).tally
 
 
 @pytest.mark.filterwarnings("default")
@@ -168,7 +168,7 @@ def test_no_dask_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("costmodel.explore.search.dask_workers.ANSWER_WITHIN", 1)
     with (
         pytest.raises(CostModelError, match="no Dask scheduler answers"),
-        Engine("dask", "tcp://127.0.0.1:9", 1).opened(),
+        SearchEngine("dask", "tcp://127.0.0.1:9", 1).opened(),
     ):
         pass
 
@@ -192,7 +192,7 @@ def test_a_single_rank_has_none_to_work() -> None:
     pytest.importorskip("mpi4py")
     if shutil.which("mpiexec") is None:
         pytest.skip("no mpiexec")
-    with pytest.raises(CostModelError, match="single MPI rank"), Engine("mpi", "", 1).opened():
+    with pytest.raises(CostModelError, match="single MPI rank"), SearchEngine("mpi", "", 1).opened():
         pass
 
 
@@ -212,7 +212,7 @@ def test_a_lost_process_costs_only_its_pieces(tmp_path: Path) -> None:
     def submit(pool: Executor, number: int) -> Future[int]:
         return pool.submit(fragile, path, number)
 
-    results = list(shared_out(Engine("local", "", 2), iter(range(40)), submit, lambda: False))
+    results = list(shared_out(SearchEngine("local", "", 2), iter(range(40)), submit, lambda: False))
     assert results == [number * number for number in range(40)]
     done = path.with_suffix(".log").read_text().split()
     assert path.exists()
@@ -229,7 +229,7 @@ def test_a_piece_that_kills_every_worker() -> None:
         return pool.submit(always_lost, number)
 
     with pytest.raises(CostModelError, match="lost 4 times in a row"):
-        list(shared_out(Engine("local", "", 1), iter(range(3)), submit, lambda: False))
+        list(shared_out(SearchEngine("local", "", 1), iter(range(3)), submit, lambda: False))
 
 
 def test_stopping_ends_with_what_is_finished() -> None:
@@ -237,8 +237,8 @@ def test_stopping_ends_with_what_is_finished() -> None:
         return pool.submit(abs, number)
 
     got: list[int] = []
-    results = shared_out(Engine("local", "", 1), iter(range(10**9)), submit, lambda: len(got) >= 5)
-    with pytest.raises(Stopped):
+    results = shared_out(SearchEngine("local", "", 1), iter(range(10**9)), submit, lambda: len(got) >= 5)
+    with pytest.raises(SearchStopped):
         got.extend(iter(results))
     assert got == [0, 1, 2, 3, 4]
 

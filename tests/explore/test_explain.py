@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from estimate.cases import costs, mixed, setting
+from estimate.cases import costs, inputs, mixed
 
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.resolved_scenario import load
@@ -18,8 +18,8 @@ from costmodel.estimate.evaluate.evaluate_plans import Evaluation
 from costmodel.estimate.evaluate.predict import Answer, answer, own_plan
 from costmodel.estimate.shared.results import COLUMNS, number
 from costmodel.estimate.training.memory.breakdown import LINES, STAGES
-from costmodel.estimate.training.training_inputs import Setting, setting_of
-from costmodel.explore.explain.explain import Node, explain, quantities, told, traced
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.explore.explain.explain import ExplainedFigure, explain, quantities, told, traced
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import gib, show, show_time
 from costmodel.report.terminal.documents import tree
@@ -44,8 +44,8 @@ CONSTANTS = {0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 7.0, 1e6}
 
 
 @functools.cache
-def asked(name: str) -> Setting:
-    return setting_of(load(name, SCENARIOS[name]))
+def asked(name: str) -> TrainingInputs:
+    return training_inputs(load(name, SCENARIOS[name]))
 
 
 @functools.cache
@@ -59,17 +59,17 @@ def made(name: str) -> Evaluation:
 
 
 @functools.cache
-def explained(name: str, quantity: str) -> Node:
+def explained(name: str, quantity: str) -> ExplainedFigure:
     return told(asked(name), made(name), quantity)
 
 
-def drawn(root: Node, depth: int) -> list[str]:
+def drawn(root: ExplainedFigure, depth: int) -> list[str]:
     """The lines of a tree, below the head."""
     lines = [line.plain for line in tree.tree(load("llama-3-70b-512"), root, depth)]
     return lines[lines.index("") + 1 :]
 
 
-def nodes(root: Node) -> Iterator[Node]:
+def nodes(root: ExplainedFigure) -> Iterator[ExplainedFigure]:
     """Every node of a tree once: most are met in many places."""
     seen, waiting = {id(root)}, [root]
     while waiting:
@@ -89,7 +89,7 @@ def figure(name: str, quantity: str) -> float:
     return number(evaluation.ledger.line(quantity, peaks.index(max(peaks))))
 
 
-def remade(node: Node) -> float:
+def remade(node: ExplainedFigure) -> float:
     """A node's value from what lies beneath it."""
     values = [inner.value for inner in node.beneath]
     if node.equation is not None:
@@ -116,7 +116,7 @@ def test_the_root_is_the_figure(name: str, quantity: str) -> None:
 @pytest.mark.parametrize("count", [1, 8])
 @pytest.mark.parametrize("host", ["0 s", "30 us"])
 def test_the_host_s_wait_for_experts_is_what_was_estimated(count: int, host: str) -> None:
-    asked = setting(mixed(count=count, top_k=1), node="dgx-h100", assume={"experts": {"host": host}})
+    asked = inputs(mixed(count=count, top_k=1), node="dgx-h100", assume={"experts": {"host": host}})
     assert explain(asked, Plan(ep=1), "launch").value == costs(asked, ep=1)["launch"] > 0
 
 
@@ -128,11 +128,11 @@ def test_every_node_follows_from_what_lies_beneath(name: str, quantity: str) -> 
 @pytest.mark.parametrize("quantity", ["step_time", "offload_exposed", "memory_peak", "host_share", "bubble"])
 def test_every_node_of_offload_follows_from_what_lies_beneath(quantity: str) -> None:
     """Where differences below nothing are cut off, and more is chosen between."""
-    other = setting_of(load("offload-llama-2-13b-8"))
+    other = training_inputs(load("offload-llama-2-13b-8"))
     assert_follows(explain(other, own_plan(other), quantity))
 
 
-def assert_follows(root: Node) -> None:
+def assert_follows(root: ExplainedFigure) -> None:
     """Each figure is what is told of it done with what lies beneath it."""
     for node in nodes(root):
         if node.beneath:
@@ -141,7 +141,7 @@ def assert_follows(root: Node) -> None:
 
 def test_of_a_choice_what_was_asked_decides() -> None:
     """Without a pipeline there is no bubble, though no rank waits for another either."""
-    other = setting_of(load("offload-llama-2-13b-8"))
+    other = training_inputs(load("offload-llama-2-13b-8"))
     root = explain(other, own_plan(other), "bubble")
     assert (root.value, root.beneath) == (0.0, [])
 
@@ -171,11 +171,11 @@ def test_every_leaf_has_a_place(name: str, quantity: str) -> None:
     ],
 )
 def test_every_leaf_has_a_place_elsewhere(name: str, changed: tuple[str, ...], quantity: str) -> None:
-    other = setting_of(load(name, changed))
+    other = training_inputs(load(name, changed))
     assert_placed(explain(other, own_plan(other), quantity))
 
 
-def assert_placed(root: Node) -> None:
+def assert_placed(root: ExplainedFigure) -> None:
     """A leaf was written in a document or the plan, or is a constant of the composition."""
     for node in nodes(root):
         if node.beneath or node.written is not None or node.name.startswith("plan."):
@@ -194,7 +194,7 @@ def test_inputs_of_equations_carry_their_units(name: str, quantity: str) -> None
                 assert inner.unit == declared[inner.name]
 
 
-def places(node: Node) -> dict[str, str]:
+def places(node: ExplainedFigure) -> dict[str, str]:
     return {str(inner.written.place): inner.written.check for inner in nodes(node) if inner.written is not None}
 
 
@@ -226,8 +226,8 @@ def test_known_facts_are_flagged() -> None:
 
 
 def test_an_override_is_a_place_too() -> None:
-    setting = setting_of(load("llama-3-70b-512", ("workload.global_batch=2048",)))
-    root = explain(setting, own_plan(setting), "tokens_per_s")
+    inputs = training_inputs(load("llama-3-70b-512", ("workload.global_batch=2048",)))
+    root = explain(inputs, own_plan(inputs), "tokens_per_s")
     found = [
         str(node.written.place)
         for node in nodes(root)
@@ -239,8 +239,8 @@ def test_an_override_is_a_place_too() -> None:
 
 def test_a_slow_down_by_power_is_told_from_both_parts() -> None:
     """The GB300's own power and peak, and the B200's, on which the factor was fitted."""
-    setting = setting_of(load("quickstart", ("cluster.node=gb300-nvl72",)))
-    root = explain(setting, own_plan(setting), "matmul")
+    inputs = training_inputs(load("quickstart", ("cluster.node=gb300-nvl72",)))
+    root = explain(inputs, own_plan(inputs), "matmul")
     (found, *_) = (node for node in nodes(root) if node.equation is not None and node.equation.name == "part_slowdown")
     factor = read("efficiency", "b200-sxm").sustained.factor
     assert [inner.value for inner in found.beneath] == [factor, 1400.0, 2.5e15, 1000.0, 2.25e15]
@@ -248,8 +248,8 @@ def test_a_slow_down_by_power_is_told_from_both_parts() -> None:
 
 
 def test_what_a_step_makes_is_told_from_software_and_optimizer() -> None:
-    setting = setting_of(load("quickstart", ("stack=internevo", "plan.recompute=full", "plan.zero=0")))
-    root = explain(setting, own_plan(setting), "update")
+    inputs = training_inputs(load("quickstart", ("stack=internevo", "plan.recompute=full", "plan.zero=0")))
+    root = explain(inputs, own_plan(inputs), "update")
     given = {inner.name: inner for inner in root.beneath}
     assert [given[name].value for name in ("step_gradient", "roots", "root")] == [4.0, 2.0, 4.0]
     assert all(given[name].written is not None for name in ("step_gradient", "roots", "root"))
@@ -265,10 +265,10 @@ def test_trees_name_what_repeats() -> None:
 @pytest.mark.parametrize("name", [*SCENARIOS, "offload-llama-2-13b-8"])
 def test_a_step_is_told_by_the_names_that_estimate_prints(name: str) -> None:
     """Every term, as much as there, with the word by which it can be asked for; and nothing else beside them."""
-    found = answer(setting_of(load(name)), own_plan(setting_of(load(name)))).evaluation.costs.row()
-    setting = setting_of(load(name))
-    evaluation = traced(setting, own_plan(setting))
-    root = told(setting, evaluation, "step_time")
+    found = answer(training_inputs(load(name)), own_plan(training_inputs(load(name)))).evaluation.costs.row()
+    inputs = training_inputs(load(name))
+    evaluation = traced(inputs, own_plan(inputs))
+    root = told(inputs, evaluation, "step_time")
     assert {node.quantity: node.value for node in root.beneath} == {
         key: found[key] for _, key in TIME_TERMS if found[key]
     }
@@ -278,7 +278,7 @@ def test_a_step_is_told_by_the_names_that_estimate_prints(name: str) -> None:
             (line,) = (line for line in lines if line[4:].startswith(f"{title}  "))
             assert line[4:].startswith(f"{title}  {show_time(found[key], 4)}")
             assert key in line
-            asked = told(setting, evaluation, key)
+            asked = told(inputs, evaluation, key)
             (branch,) = (node for node in root.beneath if node.quantity == key)
             assert (branch.value, len(branch.beneath)) == (asked.value, len(asked.beneath))
 
@@ -324,8 +324,10 @@ def test_a_tree_is_no_deeper_than_asked(depth: int) -> None:
 
 def test_each_group_of_branches_ends_once() -> None:
     """Also where the last part is met twice, as forward and backward of one exchange."""
-    ends = Node("ends", 3.0, "s")
-    root = Node("step_time", 7.0, "s", operation="sum", beneath=[ends, Node("other", 1.0, "s"), ends])
+    ends = ExplainedFigure("ends", 3.0, "s")
+    root = ExplainedFigure(
+        "step_time", 7.0, "s", operation="sum", beneath=[ends, ExplainedFigure("other", 1.0, "s"), ends]
+    )
     assert drawn(root, 2) == [
         "step_time 7.000 s",
         "  = 3.000 s + 1.000 s + 3.000 s",
@@ -338,7 +340,7 @@ def test_each_group_of_branches_ends_once() -> None:
 def test_json_is_the_same_tree() -> None:
     root = explained("llama-3-70b-512", "optimizer")
 
-    def check(node: Node, written: dict[str, Any]) -> None:
+    def check(node: ExplainedFigure, written: dict[str, Any]) -> None:
         assert written["value"] == node.value
         assert written["unit"] == node.unit
         for inner, below in zip(node.beneath, written.get("inputs", []), strict=True):

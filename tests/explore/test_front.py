@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from estimate.cases import case
 
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.shared.plan_batch import one_row
@@ -33,7 +33,7 @@ SPACE: dict[str, list[Any]] = {
 PAIRS = ["memory_peak,step_time", "memory_peak,mfu", "step_time,bubble_share", "tp_volume,dp_volume", "mfu,memory_free"]
 
 
-def spaced(**more: Any) -> Case:
+def spaced(**more: Any) -> ResolvedScenario:
     return case(search=SPACE, **{"workload": {"tokens": "1 T"}, "assume": {"price": "2 USD/GPU/h"}, **more})
 
 
@@ -118,10 +118,10 @@ def test_every_reason_has_an_example_refused_for_it_first(limits: dict[str, Any]
     assert ("T001" in shown) == bool(limits)
     for code, example in shown.items():
         block = one_row(example.structure, **example.sizes)
-        reasons = [check.code for check in CHECKS if check.refused(found.setting, block).any()]
+        reasons = [check.code for check in CHECKS if check.refused(found.inputs, block).any()]
         if not reasons:
-            costs = evaluate(found.setting, block).costs
-            reasons = [name for name, broken in unacceptable(found.setting, costs) if np.any(broken)]
+            costs = evaluate(found.inputs, block).costs
+            reasons = [name for name, broken in unacceptable(found.inputs, costs) if np.any(broken)]
         assert reasons[0] == code
 
 

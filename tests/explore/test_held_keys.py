@@ -10,9 +10,9 @@ import pytest
 from estimate.cases import document, mixed
 
 from costmodel.documents.keys.overrides import value_text
-from costmodel.documents.reader.resolved_scenario import Case, load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
 from costmodel.documents.schemas.plan import Plan, Space
-from costmodel.explore.search.search import Found, search
+from costmodel.explore.search.search import SearchResult, search
 
 NAME = "llama-3-70b-512"
 ON_HOST = ("stack=deepspeed", "cluster.nodes=4", "plan.zero=3", "plan.offload=[optimizer]")
@@ -52,13 +52,13 @@ def of_experts(folder: Path) -> str:
     return str(path)
 
 
-def texts(found: Found, key: str) -> set[str]:
+def texts(found: SearchResult, key: str) -> set[str]:
     """What the plans of a search have there, as one would write it."""
     held = (getattr(row.structure, key) if hasattr(row.structure, key) else row.sizes[key] for row in found.best)
     return {value_text(list(value) if isinstance(value, tuple) else value) for value in held}
 
 
-def searched(case: Case) -> Found:
+def searched(case: ResolvedScenario) -> SearchResult:
     return search(case, 200, workers=1)
 
 
@@ -89,8 +89,8 @@ def test_a_key_that_search_lists_is_not_held(key: str, other: str) -> None:
     (sentence,) = case.held.conflicts
     assert f"plan.{key}={other} is not held" in sentence
     assert texts(searched(case), key) <= {part.strip() for part in listed.strip("[]").split(",")}
-    setting = sentence.partition("--set ")[2].removesuffix(" holds it")
-    assert texts(searched(load(NAME, (f"plan.{key}={other}", setting))), key) == {other}, "the remedy holds it"
+    inputs = sentence.partition("--set ")[2].removesuffix(" holds it")
+    assert texts(searched(load(NAME, (f"plan.{key}={other}", inputs))), key) == {other}, "the remedy holds it"
 
 
 def test_a_list_of_that_value_alone_is_no_conflict() -> None:
@@ -134,7 +134,7 @@ def test_a_plan_that_is_all_from_the_command_line_is_nobody_s_own(tmp_path: Path
     ],
 )
 def test_where_plan_and_search_disagree_it_is_said(settings: tuple[str, ...], words: str, run: Any) -> None:
-    given = [part for setting in settings for part in ("--set", setting)]
+    given = [part for inputs in settings for part in ("--set", inputs)]
     ran = run("search", NAME, "--top", "1", *given)
     assert "▲ N024" in ran.out
     assert words in " ".join(ran.out.split())

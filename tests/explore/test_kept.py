@@ -18,8 +18,8 @@ import pytest
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.estimate.evaluate.predict import answer
 from costmodel.explore.search.ranges import axis
-from costmodel.explore.search.search import Found, search
-from costmodel.explore.search.stream import How, Sight
+from costmodel.explore.search.search import SearchResult, search
+from costmodel.explore.search.stream import SearchOptions, SearchProgress
 from costmodel.ground.errors import CostModelError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +28,7 @@ SET = ["workload.tokens=1 T", "assume.price=2 USD/GPU/h"]  # so that every colum
 OVER = [axis("cluster.nodes=16,32,64")]
 
 
-def found(how: How, *, size: int = 20, over: Any = OVER, pareto: str = "") -> Found:
+def found(how: SearchOptions, *, size: int = 20, over: Any = OVER, pareto: str = "") -> SearchResult:
     return search(load(NAME, SET), size, pareto=pareto, over=over, how=how)
 
 
@@ -42,14 +42,14 @@ def table(folder: Path) -> Any:
     return parquet.read_table(folder).to_pandas() if any(folder.glob("part-*")) else None
 
 
-def whole(folder: Path) -> Found:
+def whole(folder: Path) -> SearchResult:
     pytest.importorskip("pyarrow")
-    return found(How(workers=1, folder=folder, plans=True))
+    return found(SearchOptions(workers=1, folder=folder, plans=True))
 
 
-def stopping(count: int, how: How) -> How:
+def stopping(count: int, how: SearchOptions) -> SearchOptions:
     """Asked to end after so many pieces."""
-    seen: list[Sight] = []
+    seen: list[SearchProgress] = []
     return replace(how, watch=seen.append, stop=lambda: len(seen) >= count)
 
 
@@ -72,8 +72,8 @@ def test_every_legal_plan_with_its_columns(tmp_path: Path) -> None:
 def test_stopped_and_gone_on_with(tmp_path: Path, plans: bool) -> None:
     if plans:
         pytest.importorskip("pyarrow")
-    how = How(workers=1, folder=tmp_path, plans=plans)
-    once = found(How(workers=1), pareto="memory_peak,step_time")
+    how = SearchOptions(workers=1, folder=tmp_path, plans=plans)
+    once = found(SearchOptions(workers=1), pareto="memory_peak,step_time")
     part = found(stopping(3, how), pareto="memory_peak,step_time")
     assert part.stopped
     assert 0 < part.tally.candidates < once.tally.candidates
@@ -90,7 +90,7 @@ def test_stopped_and_gone_on_with(tmp_path: Path, plans: bool) -> None:
 def test_a_damaged_manifest_is_another_search(tmp_path: Path, text: str) -> None:
     (tmp_path / "_manifest.json").write_text(text)
     with pytest.raises(CostModelError) as caught:
-        found(How(workers=1, folder=tmp_path, resume=True))
+        found(SearchOptions(workers=1, folder=tmp_path, resume=True))
     assert caught.value.faults[0].code == "C021"
 
 
@@ -172,7 +172,7 @@ def test_ctrl_c_ends_with_what_is_finished(tmp_path: Path, group: bool) -> None:
 
 
 def test_another_search_is_refused(tmp_path: Path) -> None:
-    how = How(workers=1, folder=tmp_path)
+    how = SearchOptions(workers=1, folder=tmp_path)
     found(how)
     with pytest.raises(CostModelError, match="holds a search"):
         found(how)
@@ -185,20 +185,20 @@ def test_another_search_is_refused(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CostModelError, match="cannot be used"):
-        found(How(workers=1, folder=tmp_path / "file"))
+        found(SearchOptions(workers=1, folder=tmp_path / "file"))
 
 
 def test_a_value_that_cannot_be_is_said_at_once() -> None:
     with pytest.raises(CostModelError):
-        found(How(workers=1), over=[axis("cluster.nodes=16,none")])
+        found(SearchOptions(workers=1), over=[axis("cluster.nodes=16,none")])
 
 
 def test_over_is_the_same_as_one_by_one() -> None:
-    together = found(How(workers=1), size=1000)
+    together = found(SearchOptions(workers=1), size=1000)
     for number, nodes in enumerate((16, 32, 64)):
         alone = search(load(NAME, [*SET, f"cluster.nodes={nodes}"]), 1000, workers=1)
         mine = [row for row in together.best if row.variant == number]
         assert [replace(row, variant=0) for row in mine] == alone.best[: len(mine)]
         assert together.values(number) == {"cluster.nodes": str(nodes)}
-        best = answer(together.setting_of(number), load(NAME).scenario.plan)  # type: ignore[arg-type]
-        assert float(best.setting.ranks) == nodes * 8
+        best = answer(together.inputs_of(number), load(NAME).scenario.plan)  # type: ignore[arg-type]
+        assert float(best.inputs.ranks) == nodes * 8

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from costmodel.documents.reader.accelerator_aliases import OTHER, accelerator_named
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names
 from costmodel.evidence.validate.imputation import Filling
 from costmodel.evidence.validate.machines import cluster_of, stand_of
 from costmodel.evidence.validate.rows import modelled
-from costmodel.evidence.validate.skip_reasons import Refused
-from costmodel.exchange.tables.csv_cells import Row
+from costmodel.evidence.validate.skip_reasons import CannotModel
+from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import read_table
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run(folder: Path, gpu: str) -> Row:
+def run(folder: Path, gpu: str) -> CsvRow:
     """A row of a model of 7 B parameters on 64 of them."""
     path = folder / "runs.csv"
     names = "id,gpu,gpus,layers,hidden,heads,seq_len,global_batch,fsdp,year,step_time_s"
@@ -30,7 +30,7 @@ def run(folder: Path, gpu: str) -> Row:
 
 def test_every_shipped_accelerator_is_found_and_stands_somewhere() -> None:
     known = names("accelerator")
-    stands = [Shelf().document("accelerator", name).found_in for name in known]
+    stands = [CachedReader().document("accelerator", name).found_in for name in known]
     assert all(stands), "whatever nodes of one's own there are"
     assert set(OTHER.values()) <= set(known)
     assert {stand.node for stand in stands} <= set(names("node"))
@@ -187,13 +187,13 @@ def test_an_accelerator_of_ones_own(
         (path := tmp_path / "hardware" / f"{file}.yaml").parent.mkdir(parents=True)
         path.write_text(text.replace("accelerator: h100-sxm", "accelerator: mine"), "utf-8")
     monkeypatch.chdir(tmp_path)
-    found = stand_of(Shelf(), "mine")
+    found = stand_of(CachedReader(), "mine")
     assert (found.node if found else None) == stand
     if stand:
-        assert modelled(run(tmp_path, "mine"), Shelf()).answer.setting.case.accelerator.name == "mine"
+        assert modelled(run(tmp_path, "mine"), CachedReader()).answer.inputs.case.accelerator.name == "mine"
     else:
-        with pytest.raises(Refused, match="V001"):
-            modelled(run(tmp_path, "mine"), Shelf())
+        with pytest.raises(CannotModel, match="V001"):
+            modelled(run(tmp_path, "mine"), CachedReader())
 
 
 def test_ones_own_name_goes_before_what_it_is_short_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +207,7 @@ def test_ones_own_name_goes_before_what_it_is_short_for(tmp_path: Path, monkeypa
 
 def test_links_of_a_card_without_a_node_of_its_own(tmp_path: Path) -> None:
     """The node that stands for it, with the link of the card between every pair."""
-    shelf = Shelf()
+    shelf = CachedReader()
     filling = Filling(run(tmp_path, "H100 PCIe"), shelf)
     found = stand_of(shelf, "h100-pcie")
     assert found is not None

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from costmodel.evidence.measure import layers_beside_kernels, measure, stopwatch
-from costmodel.evidence.measure.operators import BRIEF, Session, Timing, Trial
-from costmodel.evidence.measure.stopwatch import Device, Stopped, Stopwatch
+from costmodel.evidence.measure.operators import BRIEF, OperatorTrial, Session, Timing
+from costmodel.evidence.measure.stopwatch import Device, MeasurementStopped, Stopwatch
 
 H100 = Device("NVIDIA H100 80GB HBM3", "cuda", "580.1", "2.15.0")
 
@@ -147,7 +147,7 @@ def test_only_the_calls_lie_between_the_events(torch: Any) -> None:
 
 
 def test_calls_stop_when_asked_to(torch: Any) -> None:
-    with pytest.raises(Stopped):
+    with pytest.raises(MeasurementStopped):
         Stopwatch("cuda", lambda: len(torch.done) > 4).median_time([lambda: torch.done.append("call")] * 9, 1)
 
 
@@ -155,8 +155,8 @@ def _session(seconds: float = 100.0, stopped: Callable[[], bool] = lambda: False
     return Session(H100, BRIEF, seconds, lambda _: None, stopped)
 
 
-def _part(timed: Callable[[Timing], Timing], *work: float) -> Callable[[Session], Iterator[Trial]]:
-    return lambda _: iter([Trial(Timing("res_add", l=int(each)), each, timed) for each in work])
+def _part(timed: Callable[[Timing], Timing], *work: float) -> Callable[[Session], Iterator[OperatorTrial]]:
+    return lambda _: iter([OperatorTrial(Timing("res_add", l=int(each)), each, timed) for each in work])
 
 
 def _measured(monkeypatch: pytest.MonkeyPatch, part: Any, session: Session) -> list[dict[str, Any]]:
@@ -197,7 +197,7 @@ def test_stopped_it_writes_what_is_finished(
 ) -> None:
     def timed(shape: Timing) -> Timing:
         if shape.l == 2:
-            raise Stopped
+            raise MeasurementStopped
         return Timing(shape.op, l=shape.l, fwd_us=1.0)
 
     _smi(monkeypatch, {})

@@ -22,7 +22,7 @@ def asked(*assignments: str, **options: Any) -> Pipelines:
 
 def test_the_schedules_of_the_stack() -> None:
     found = asked()
-    assert {offer.schedule for offer in found.offers} == set(found.own.setting.stack.schedules)
+    assert {offer.schedule for offer in found.offers} == set(found.own.inputs.stack.schedules)
     assert [offer.vpp for offer in found.offers if offer.schedule == "interleaved"] == [2, 4, 5]
     assert [offer.schedule for offer in found.offers if offer.own] == ["1f1b"]
     assert found.fastest is not None

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.evidence.validate.regret import Sweep, choice, choices, spearman, sweeps
+from costmodel.evidence.validate.regret import LayoutSweep, choice, choices, spearman, sweeps
 from costmodel.evidence.validate.validate import GROUPINGS, Compared, Validated
 from costmodel.exchange.tables.run_table import read_table
 
@@ -43,7 +43,7 @@ def laid_out(number: int, **more: Any) -> dict[str, Any]:
     return {"id": f"run-{number}", **sizes, "step_time_s": TIMES[number], **more}
 
 
-def judged(folder: Path, *rows: dict[str, Any], predicted: tuple[float | None, ...] = PREDICTED) -> list[Sweep]:
+def judged(folder: Path, *rows: dict[str, Any], predicted: tuple[float | None, ...] = PREDICTED) -> list[LayoutSweep]:
     """The sweeps of such a table under predictions made up for the purpose."""
     table = read_table(runs(folder, *rows))
     figures = [

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from estimate.cases import document, model
 
-from costmodel.documents.reader.resolved_scenario import Case, load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.explore.explain.fixes import remedies
 from costmodel.explore.search.changes import Remedy
@@ -33,7 +33,7 @@ ON_A_CLOUD_NODE: dict[str, Any] = {
 }
 
 
-def loaded(folder: Path, scenario: dict[str, Any], *settings: str) -> Case:
+def loaded(folder: Path, scenario: dict[str, Any], *settings: str) -> ResolvedScenario:
     path = folder / "asked.yaml"
     path.write_text(json.dumps(scenario))
     return load(str(path), settings)
@@ -75,7 +75,7 @@ def test_a_full_fine_tune_on_24_gb_is_offered_adapters_and_larger_gpus(tmp_path:
         costs = then.evaluation.costs.row()
         assert (then.refused, then.broken) == ((), ())
         assert (remedy.memory_peak, remedy.step_time) == (costs["memory_peak"], costs["step_time"])
-        assert then.setting.ranks == 1, "another GPU, not another number of them"
+        assert then.inputs.ranks == 1, "another GPU, not another number of them"
 
 
 def test_what_costs_time_goes_before_what_costs_quality_and_money(tmp_path: Path) -> None:
@@ -128,10 +128,10 @@ def test_what_no_one_key_does_several_do(tmp_path: Path, run: Any) -> None:
     assert len(together.settings) > 1
     then = answered(tmp_path, asked, *together.settings)
     assert (then.refused, then.broken) == ((), ())
-    for setting in together.settings:
-        fewer = (other for other in together.settings if other != setting)
+    for inputs in together.settings:
+        fewer = (other for other in together.settings if other != inputs)
         left = answered(tmp_path, asked, *fewer)
-        assert left.refused or left.broken, f"{setting} is needed"
+        assert left.refused or left.broken, f"{inputs} is needed"
     assert "no one key does; these do together" in run("estimate", str(tmp_path / "asked.yaml")).out
 
 
@@ -140,14 +140,14 @@ def test_offload_to_an_unknown_host_names_what_to_set(tmp_path: Path, run: Any) 
     given = answered(tmp_path, ON_A_CLOUD_NODE)
     assert given.refused == ("L043",)
     first, *_ = remedies(given, "L043")
-    (setting,) = first.settings
-    assert setting.startswith("cluster.node.memory={capacity: ")
-    then = answered(tmp_path, ON_A_CLOUD_NODE, setting)
+    (inputs,) = first.settings
+    assert inputs.startswith("cluster.node.memory={capacity: ")
+    then = answered(tmp_path, ON_A_CLOUD_NODE, inputs)
     assert (then.refused, then.broken) == ((), ())
     ran = run("memory", str(tmp_path / "asked.yaml"))
-    assert shlex.quote(setting) in ran.out
+    assert shlex.quote(inputs) in ran.out
     assert "put your own" in ran.out
-    assert run("memory", str(tmp_path / "asked.yaml"), "--set", setting).code == 0
+    assert run("memory", str(tmp_path / "asked.yaml"), "--set", inputs).code == 0
 
 
 @pytest.mark.parametrize("node", ["p4d", "p5", "nd96asr-v4", "pcie-l40s-8", "a3-highgpu-8g"])
@@ -270,7 +270,7 @@ def test_a_plan_that_fits_and_whose_p90_does_not_says_so_everywhere(tmp_path: Pa
     asked, little = room_between(tmp_path)
     name = str(tmp_path / "asked.yaml")
     given = answered(tmp_path, asked, *little)
-    given_room = [part for setting in little for part in ("--set", setting)]
+    given_room = [part for inputs in little for part in ("--set", inputs)]
     assert (given.refused, given.broken) == ((), ())
     assert "N023" in given.remarked
     said = ("fits, but P90 does not", "tight, P90 does not fit")

@@ -11,25 +11,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from estimate.cases import ask, case, mixed, model, one, setting
+from estimate.cases import ask, case, inputs, mixed, model, one
 from rich.text import Text
 from ruamel.yaml import YAML
 
 from costmodel.documents.reader.override_case import vary
-from costmodel.documents.reader.resolved_scenario import Case, load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer, answer, predict
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS
-from costmodel.estimate.training.training_inputs import setting_of
+from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.explore.compare.compare import advantage
 from costmodel.explore.compare.select_plan import plan_of
 from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.rank import Ranked, Top
 from costmodel.explore.search.refusals import examples
-from costmodel.explore.search.search import Found, search
+from costmodel.explore.search.search import SearchResult, search
 from costmodel.explore.search.search_space import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
 from costmodel.ground.errors import CostModelError
 from costmodel.report.terminal.plan.next_commands import plan_settings
@@ -64,7 +64,7 @@ def same_plan(plan: dict[str, Any]) -> tuple[Any, ...]:
 @functools.cache
 def one_by_one() -> dict[tuple[Any, ...], Answer]:
     """Every legal plan of the space, asked alone."""
-    asked = setting()
+    asked = inputs()
     found: dict[tuple[Any, ...], Answer] = {}
     for values in itertools.product(*SPACE.values()):
         plan = dict(zip(SPACE, values, strict=True))
@@ -76,11 +76,11 @@ def one_by_one() -> dict[tuple[Any, ...], Answer]:
     return found
 
 
-def searched(case_: Case, size: int = 1000, *, workers: int = 1) -> Found:
+def searched(case_: ResolvedScenario, size: int = 1000, *, workers: int = 1) -> SearchResult:
     return search(case_, size, workers=workers)
 
 
-def spaced(space: dict[str, Any] = SPACE, **more: Any) -> Case:
+def spaced(space: dict[str, Any] = SPACE, **more: Any) -> ResolvedScenario:
     """With tokens and a price, so that every column is a number."""
     workload, assume = {"tokens": "1 T"}, {"price": "2 USD/GPU/h"}
     return case(search=space, **{"workload": workload, "assume": assume, **more})
@@ -119,7 +119,7 @@ def test_the_ranking_is_that_of_asking_every_plan(objective: str) -> None:
 
 def test_every_row_is_the_plan_asked_alone() -> None:
     for row in searched(spaced(), 10).best:
-        alone = ask(setting(), **row.sizes, **{name: getattr(row.structure, name) for name in CHOICES})
+        alone = ask(inputs(), **row.sizes, **{name: getattr(row.structure, name) for name in CHOICES})
         assert row.costs["step_time"] == pytest.approx(alone.evaluation.costs.row()["step_time"], rel=1e-12)
         assert row.costs["memory_peak"] == pytest.approx(alone.evaluation.costs.row()["memory_peak"], rel=1e-12)
 
@@ -163,7 +163,7 @@ def test_counts_add_up() -> None:
 
 def test_reasons_are_those_of_the_plans() -> None:
     """Each candidate is counted under the first of its own reasons, in the order of the rules."""
-    asked = setting()
+    asked = inputs()
     counted: Counter[str] = Counter()
     for values in itertools.product(*SPACE.values()):
         plan = dict(zip(SPACE, values, strict=True))
@@ -184,9 +184,9 @@ def test_a_space_left_open_takes_what_makes_sense(stack: str) -> None:
     assert tally.candidates == tally.fit + sum(tally.refused.values())
     assert {"L001", "L011"} & {*(+tally.refused)} <= {"L001"}, "a default space offers what the stack offers"
     assert tally.evaluated > 0
-    assert {grid.micro_batch for grid in grids(found.setting)} == {DEFAULT_MICRO_BATCHES}
-    assert {grid.tp for grid in grids(found.setting)} == {(1.0, 2.0, 4.0, 8.0)}
-    assert {row.structure.zero for row in found.best} <= {*found.setting.stack.zero}
+    assert {grid.micro_batch for grid in grids(found.inputs)} == {DEFAULT_MICRO_BATCHES}
+    assert {grid.tp for grid in grids(found.inputs)} == {(1.0, 2.0, 4.0, 8.0)}
+    assert {row.structure.zero for row in found.best} <= {*found.inputs.stack.zero}
 
 
 @pytest.mark.parametrize("number", [1, 7, 12, 80, 126, 512])
@@ -329,10 +329,10 @@ def test_the_command_for_a_plan_with_stated_ends_asks_for_that_plan() -> None:
         found = searched(case(model(layers=9), search=space, **plan))
         best = found.best[0]
         assert best.structure.split == "stated"
-        written = plan_settings(found.setting, best)
+        written = plan_settings(found.inputs, best)
         assert "plan.split" not in written
         values = {path.removeprefix("plan."): YAML(typ="safe").load(value) for path, value in written.items()}
-        block = answer(found.setting, Plan(**{**plan.get("plan", {}), **values})).evaluation.block
+        block = answer(found.inputs, Plan(**{**plan.get("plan", {}), **values})).evaluation.block
         assert (block.structure, one(block.pp)) == (best.structure, best.sizes["pp"])
 
 
@@ -340,10 +340,10 @@ def test_the_command_for_a_plan_with_stated_ends_asks_for_that_plan() -> None:
 def test_the_command_for_a_plan_says_how_experts_are_cut_where_the_stack_cuts_them_otherwise(etp: int) -> None:
     space = {"tp": [4], "pp": [1], "ep": [2], "etp": [etp], "micro_batch": [1], "zero": [1]}
     found = searched(case(mixed(), search=space))
-    written = plan_settings(found.setting, found.best[0])
+    written = plan_settings(found.inputs, found.best[0])
     assert written.get("plan.etp") == (None if etp == 4 else "1")
     values = {path.removeprefix("plan."): YAML(typ="safe").load(value) for path, value in written.items()}
-    assert one(answer(found.setting, Plan(**values)).evaluation.block.etp) == etp
+    assert one(answer(found.inputs, Plan(**values)).evaluation.block.etp) == etp
 
 
 def test_without_a_plan_there_is_no_rank() -> None:
@@ -354,14 +354,14 @@ def test_without_a_plan_there_is_no_rank() -> None:
 # ── No plan fits ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def too_large(nodes: int = 1) -> Case:
+def too_large(nodes: int = 1) -> ResolvedScenario:
     space = {"zero": [1], "recompute": ["full"], "micro_batch": [1], "schedule": ["1f1b"]}
     return case("llama-3-70b", nodes=nodes, global_batch=64, search=space)
 
 
 def test_when_nothing_fits_the_nearest_is_shown() -> None:
     found = searched(too_large())
-    asked = found.setting
+    asked = found.inputs
     plans = [
         answer(asked, Plan(tp=tp, pp=pp, zero=1, recompute="full"))
         for tp, pp in itertools.product((1, 2, 4, 8), (1, 2, 4, 8))
@@ -405,7 +405,9 @@ def test_what_comes_nearest_to_keeping_a_limit_is_one_plan_in_every_form(run: An
 def test_unequal_chunks_are_not_tried_unasked(schedule: str) -> None:
     """Of 61 layers few pp are a divisor; stages may be uneven, chunks of one rank not."""
     space = {"zero": [1], "recompute": ["none"], "micro_batch": [1], "schedule": [schedule]}
-    splits = {grid.structures[0].split for grid in grids(setting_of(case(model(layers=61), nodes=8, search=space)))}
+    splits = {
+        grid.structures[0].split for grid in grids(training_inputs(case(model(layers=61), nodes=8, search=space)))
+    }
     assert splits == ({"fitting"} if schedule == "interleaved" else {"fitting", "spread"})
 
 
@@ -471,13 +473,13 @@ def test_a_small_model_on_one_node_prefers_no_model_parallelism() -> None:
     """What anyone would say: what fits on one accelerator is replicated."""
     best = searched(case(model(), global_batch=64), 1).best[0]
     assert (best.sizes["tp"], best.sizes["pp"]) == (1, 1)
-    assert setting_of(case(model())).domain == 8
+    assert training_inputs(case(model())).domain == 8
 
 
 # ── Precision ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def precise(*names: str, node: str = "dgx-h100", own: str = "bf16") -> Found:
+def precise(*names: str, node: str = "dgx-h100", own: str = "bf16") -> SearchResult:
     space = {"tp": [2], "pp": [1], "micro_batch": [1], "zero": [1], "recompute": ["none"], "precision": list(names)}
     settings = [f"search.{key}={json.dumps(values)}" for key, values in space.items() if values]
     plan = ["plan={tp: 2}", f"workload.precision={own}", f"cluster.node={node}", "stack=megatron-core"]
@@ -505,7 +507,7 @@ def test_a_precision_that_nothing_runs_is_counted() -> None:
 def test_one_s_own_plan_is_of_the_workload_s_precision() -> None:
     found = precise("bf16", "fp8", own="fp8")
     assert found.yours is not None
-    assert found.yours.setting.case.scenario.workload.precision == "fp8"
+    assert found.yours.inputs.case.scenario.workload.precision == "fp8"
     assert found.yours.evaluation.costs.row()["step_time"] in [row.costs["step_time"] for row in found.best]
 
 
@@ -529,7 +531,7 @@ REPEATING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize(("layers", "spread"), [(61, True), (80, False), (94, False)])
 def test_layers_that_fit_few_pipelines_are_spread_unasked(layers: int, spread: bool) -> None:
     """61 and one or two ends fit 2 of 1, 2, 4, 8, 16 and 32 stages: a search tries uneven ones too."""
-    asked = setting(model(layers=layers), nodes=256, search={"tp": [1]})
+    asked = inputs(model(layers=layers), nodes=256, search={"tp": [1]})
     splits = {structure.split for grid in grids(asked) for structure in grid.structures}
     assert splits == ({"fitting", "spread"} if spread else {"fitting"})
 
@@ -538,7 +540,7 @@ def test_layers_that_fit_few_pipelines_are_spread_unasked(layers: int, spread: b
 def test_what_is_left_out_as_a_repeat_is_there_under_another_name(more: dict[str, Any], space: dict[str, Any]) -> None:
     """Every plan that nothing else is wrong with costs what a legal one costs, to the last figure; and none is lost."""
     axes = {"tp": [1, 8], "pp": [1, 4], "micro_batch": [1], "recompute": ["none"], **space}
-    asked = setting(**{"shape": model(layers=12), "nodes": 4, **more, "search": axes})
+    asked = inputs(**{"shape": model(layers=12), "nodes": 4, **more, "search": axes})
     legal, repeated = set(), set()
     for grid in grids(asked):
         for block in candidates(grid):

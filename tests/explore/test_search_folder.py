@@ -24,8 +24,8 @@ from costmodel.documents.reader.resolved_scenario import load
 from costmodel.explore.search import lock
 from costmodel.explore.search.lock import locked
 from costmodel.explore.search.ranges import axis
-from costmodel.explore.search.search import Found, search
-from costmodel.explore.search.stream import How
+from costmodel.explore.search.search import SearchResult, search
+from costmodel.explore.search.stream import SearchOptions
 from costmodel.ground.errors import CostModelError, Place, fail
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,11 +46,11 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("costmodel.explore.search.checkpoint.WRITE_EVERY", 0.0)
 
 
-def found(how: How, *more: str, over: Any = OVER) -> Found:
+def found(how: SearchOptions, *more: str, over: Any = OVER) -> SearchResult:
     return search(load(NAME, [*SET, *more]), 10, over=over, how=how)
 
 
-def refusal(how: How, *more: str, over: Any = OVER) -> str:
+def refusal(how: SearchOptions, *more: str, over: Any = OVER) -> str:
     """The one sentence that a search is refused with."""
     with pytest.raises(CostModelError) as raised:
         found(how, *more, over=over)
@@ -64,18 +64,18 @@ def plans_in(folder: Path) -> Any:
 
 
 @functools.cache
-def uninterrupted() -> tuple[Found, Any]:
+def uninterrupted() -> tuple[SearchResult, Any]:
     """What the search finds, and its plans, where nothing happens."""
     pytest.importorskip("pyarrow")
     with tempfile.TemporaryDirectory() as name:
-        return found(How(workers=1, folder=Path(name), plans=True)), plans_in(Path(name))
+        return found(SearchOptions(workers=1, folder=Path(name), plans=True)), plans_in(Path(name))
 
 
 @pytest.fixture
-def keeping(tmp_path: Path) -> How:
+def keeping(tmp_path: Path) -> SearchOptions:
     """A search with all its plans that was carried to its end."""
     pytest.importorskip("pyarrow")
-    how = How(workers=1, folder=tmp_path / "kept", plans=True)
+    how = SearchOptions(workers=1, folder=tmp_path / "kept", plans=True)
     found(how)
     return replace(how, resume=True)
 
@@ -106,7 +106,7 @@ with locked(Path(sys.argv[1])):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_the_lock_of_another_process_ends_with_it(tmp_path: Path) -> None:
-    how = How(workers=1, folder=tmp_path)
+    how = SearchOptions(workers=1, folder=tmp_path)
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
@@ -150,13 +150,13 @@ def test_a_file_system_without_locks(tmp_path: Path) -> None:
                 pass
             assert f"delete {tmp_path / lock.NAME}" in raised.value.faults[0].hint
     (tmp_path / lock.NAME).unlink()
-    assert not found(How(workers=1, folder=tmp_path)).stopped
+    assert not found(SearchOptions(workers=1, folder=tmp_path)).stopped
 
 
 # ── Its own parts ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_parts_of_another_search_are_never_its_own(keeping: How, tmp_path: Path) -> None:
+def test_parts_of_another_search_are_never_its_own(keeping: SearchOptions, tmp_path: Path) -> None:
     """Even where the state is lost, and with it what says which search they are of."""
     folder = keeping.folder
     assert folder is not None
@@ -167,12 +167,12 @@ def test_parts_of_another_search_are_never_its_own(keeping: How, tmp_path: Path)
     assert plans_in(folder).equals(before), "its own are written again"
 
 
-def test_another_program_is_refused_by_its_version(keeping: How, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_program_is_refused_by_its_version(keeping: SearchOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costmodel, "__version__", "9.9.9")
     assert refusal(keeping).endswith("and this is 9.9.9")
 
 
-def test_what_ended_while_it_wrote_is_taken_away(keeping: How) -> None:
+def test_what_ended_while_it_wrote_is_taken_away(keeping: SearchOptions) -> None:
     assert keeping.folder is not None
     for name in (".part-0123456789ab-00000001.parquet.77.aa", "._manifest.json.77.aa"):
         (keeping.folder / name).write_text("half")
@@ -186,7 +186,7 @@ def test_a_crash_at_any_point_changes_no_answer(
     call: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, table = uninterrupted()
-    how, calls = How(workers=1, folder=tmp_path / "kept", plans=True), 0
+    how, calls = SearchOptions(workers=1, folder=tmp_path / "kept", plans=True), 0
     real = getattr(os, call)
 
     def crashing(*given: Any) -> Any:
@@ -224,7 +224,7 @@ def test_a_full_disk_is_said_and_gone_on_from(run: Any, faults: Any, tmp_path: P
 
 
 @pytest.mark.parametrize("where", ["tally", "pieces", "plans", "complete", "search"])
-def test_a_state_that_was_changed_is_not_gone_on_from(where: str, keeping: How) -> None:
+def test_a_state_that_was_changed_is_not_gone_on_from(where: str, keeping: SearchOptions) -> None:
     assert keeping.folder is not None
     manifest = keeping.folder / MANIFEST
     state = json.loads(manifest.read_text())
@@ -235,7 +235,7 @@ def test_a_state_that_was_changed_is_not_gone_on_from(where: str, keeping: How) 
 
 
 @pytest.mark.parametrize("keep", [0, 0.5, 0.999])
-def test_a_state_that_was_cut_short(keep: float, keeping: How) -> None:
+def test_a_state_that_was_cut_short(keep: float, keeping: SearchOptions) -> None:
     assert keeping.folder is not None
     manifest = keeping.folder / MANIFEST
     text = manifest.read_text()
@@ -243,7 +243,7 @@ def test_a_state_that_was_cut_short(keep: float, keeping: How) -> None:
     assert refusal(keeping) == f"the state in {keeping.folder} is damaged, or was changed"
 
 
-def test_a_part_that_is_gone_or_damaged(keeping: How) -> None:
+def test_a_part_that_is_gone_or_damaged(keeping: SearchOptions) -> None:
     assert keeping.folder is not None
     first, *_ = sorted(keeping.folder.glob("part-*"))
     text = first.read_bytes()
@@ -257,7 +257,7 @@ def test_a_part_that_is_gone_or_damaged(keeping: How) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
 @pytest.mark.parametrize("name", [MANIFEST, lock.NAME, "part-*"])
-def test_a_pipe_in_place_of_a_file_is_not_waited_for(name: str, keeping: How) -> None:
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(name: str, keeping: SearchOptions) -> None:
     assert keeping.folder is not None
     place = next(iter(sorted(keeping.folder.glob(name))), keeping.folder / name)
     place.unlink(missing_ok=True)
@@ -273,7 +273,7 @@ def test_a_fault_of_a_worker_comes_back_whole() -> None:
 
 def test_a_folder_that_nothing_came_to_is_not_left_behind(tmp_path: Path) -> None:
     with pytest.raises(CostModelError):
-        found(How(engine="dask=nowhere", folder=tmp_path / "new"))
+        found(SearchOptions(engine="dask=nowhere", folder=tmp_path / "new"))
     with pytest.raises(CostModelError):
-        found(How(workers=1, folder=tmp_path / "new"), over=[axis("cluster.nodes=2,none")])
+        found(SearchOptions(workers=1, folder=tmp_path / "new"), over=[axis("cluster.nodes=2,none")])
     assert os.listdir(tmp_path) == []

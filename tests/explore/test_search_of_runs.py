@@ -24,7 +24,7 @@ def test_a_ranked_plan_is_what_it_is_alone(mode: str) -> None:
     found = search(load(NAME, [*RUN, f"run.checkpoint.mode={mode}", "objective=run_time"]), 30, workers=1)
     assert len(found.best) == 30
     for plan in found.best[::7]:
-        alone = answer(found.setting, Plan.model_validate(plan.sizes | written_structure(plan.structure)))
+        alone = answer(found.inputs, Plan.model_validate(plan.sizes | written_structure(plan.structure)))
         row = alone.evaluation.costs.row()
         for name in FIGURES:
             assert row[name] == pytest.approx(plan.costs[name], rel=1e-12), name

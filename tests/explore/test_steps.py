@@ -18,25 +18,25 @@ from estimate.cases import TRAINING_STACKS, case, mixed, written_out
 from costmodel.commands.output import written_together
 from costmodel.documents.keys.schema_paths import key_of
 from costmodel.documents.reader import folders
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import FOLDERS, efficiency_of, find, names, read
 from costmodel.documents.reader.resolved_scenario import load
-from costmodel.documents.schemas.prior import Belief
+from costmodel.documents.schemas.prior import Prior
 from costmodel.estimate.evaluate.predict import answer, own_plan
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.training_inputs import setting_of
+from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.evidence.calibrate.default_efficiency import beginning, changed
 from costmodel.evidence.calibrate.fit_from_runs import _untold, step_fit
 from costmodel.evidence.calibrate.priors import STEPS, believed, off_scale, on_scale, own, shipped, with_values
 from costmodel.evidence.calibrate.refine_from_runs import sharpened, texts
-from costmodel.evidence.calibrate.regression_problem import MOST, SCALE, Problem, Timed, timed
-from costmodel.exchange.tables.csv_cells import Row
+from costmodel.evidence.calibrate.regression_problem import MOST, SCALE, Problem, TimedRun, timed
+from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import read_table
 from costmodel.ground.errors import CostModelError
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent / "measured"
-SHELF = Shelf()
+SHELF = CachedReader()
 BELIEFS = believed(SHELF)
 ALONE = {"believed": 1.15, "spread": 0.15, "like": ""}
 SUSTAINED = next(belief for belief in BELIEFS if belief.name == "sustained, ampere").model_copy(update=ALONE)
@@ -46,7 +46,7 @@ SIZES = [(24, 1024, 1), (24, 1024, 2), (16, 1024, 4), (24, 2048, 1), (24, 4096, 
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CsvRow]:
     """Runs on one node from host-bound to compute-bound, in two families."""
     with (FOLDER / "mine.csv").open() as file:
         base = next(iter(csv.DictReader(file)))
@@ -61,7 +61,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     return list(read_table(str(path)).rows)
 
 
-def ran(rows: list[Row], sustained: float, launch: float) -> list[Timed]:
+def ran(rows: list[CsvRow], sustained: float, launch: float) -> list[TimedRun]:
     """The runs with the times that a scenario of its own writing has at these constants."""
     found = []
     for run in timed(rows, SHELF)[0]:
@@ -70,12 +70,12 @@ def ran(rows: list[Row], sustained: float, launch: float) -> list[Timed]:
         host = run.case.stack.launch.model_copy(update={"operation": launch})
         stack = run.case.stack.model_copy(update={"launch": host})
         case = replace(run.case, stack=stack, scenario=scenario.model_copy(update={"assume": assume}))
-        setting = setting_of(case)
-        found.append(replace(run, measured=number(answer(setting, own_plan(setting)).evaluation.step.total)))
+        inputs = training_inputs(case)
+        found.append(replace(run, measured=number(answer(inputs, own_plan(inputs)).evaluation.step.total)))
     return found
 
 
-def test_known_constants_are_found_again(rows: list[Row]) -> None:
+def test_known_constants_are_found_again(rows: list[CsvRow]) -> None:
     """Times made with 1.30 and 60 µs; believed are 1.15 and 30 µs; a firm belief holds back."""
     runs = ran(rows, 1.30, 60e-6)
     fit = step_fit(
@@ -92,7 +92,7 @@ def test_known_constants_are_found_again(rows: list[Row]) -> None:
     assert set(slow.families) == {"family-0", "family-1"}
 
 
-def test_what_all_runs_of_a_family_have_in_common_is_its_own(rows: list[Row]) -> None:
+def test_what_all_runs_of_a_family_have_in_common_is_its_own(rows: list[CsvRow]) -> None:
     """One family tells both constants by how its runs differ; of another, of small models alone, all are slower."""
     runs = [replace(run, family="varied") for run in ran(rows, 1.30, 60e-6)]
     small = [replace(run, family="small", measured=1.1 * run.measured) for run in runs if run.case.model.hidden < 4096]
@@ -103,7 +103,7 @@ def test_what_all_runs_of_a_family_have_in_common_is_its_own(rows: list[Row]) ->
     assert mixed_up - 60e-6 > 1.5 * (told - 60e-6)
 
 
-def test_what_a_family_has_in_common_is_the_less_the_fewer_its_runs_are(rows: list[Row]) -> None:
+def test_what_a_family_has_in_common_is_the_less_the_fewer_its_runs_are(rows: list[CsvRow]) -> None:
     """Of n that err alike n / (n + (scale / apart)²) is theirs in common; of those out of scale less counts."""
     runs = timed(rows, SHELF)[0]
     problem = Problem(runs, (SUSTAINED,), SHELF, apart=0.04)
@@ -115,7 +115,7 @@ def test_what_a_family_has_in_common_is_the_less_the_fewer_its_runs_are(rows: li
 
 
 @pytest.mark.parametrize("apart", [0.0, 0.05])
-def test_the_loss_grows_as_it_is_said_to(rows: list[Row], apart: float) -> None:
+def test_the_loss_grows_as_it_is_said_to(rows: list[CsvRow], apart: float) -> None:
     """By small differences of the loss, with errors that are straight."""
     problem = Problem(timed(rows, SHELF)[0], (SUSTAINED, LAUNCH), SHELF, apart=apart)
     slopes = np.random.default_rng(1).normal(size=(len(rows), 2))
@@ -131,7 +131,7 @@ def test_the_loss_grows_as_it_is_said_to(rows: list[Row], apart: float) -> None:
     assert uphill == pytest.approx(expected, rel=1e-4)
 
 
-def test_one_wild_run_moves_little(rows: list[Row]) -> None:
+def test_one_wild_run_moves_little(rows: list[CsvRow]) -> None:
     runs = ran(rows, 1.30, 60e-6)
     wild = [replace(run, measured=10 * run.measured) if place == 5 else run for place, run in enumerate(runs)]
     (found,) = step_fit(wild, (SUSTAINED,), SHELF).constants
@@ -139,7 +139,7 @@ def test_one_wild_run_moves_little(rows: list[Row]) -> None:
     assert found.value == pytest.approx(calm.value, rel=0.12)
 
 
-def test_runs_that_agree_are_heard_however_far_off_they_are(rows: list[Row]) -> None:
+def test_runs_that_agree_are_heard_however_far_off_they_are(rows: list[CsvRow]) -> None:
     """The further, the more or as much: a robust loss lets three runs pull so far, and no step back to the belief."""
     runs = ran(rows[4:], 1.30, 40e-6)
     near = SUSTAINED.model_copy(update={"believed": 1.30, "spread": 0.08})
@@ -153,21 +153,21 @@ def test_runs_that_agree_are_heard_however_far_off_they_are(rows: list[Row]) -> 
     assert found[3] > 0.99 * found[2]
 
 
-def test_what_no_run_tells_stays_as_believed(rows: list[Row]) -> None:
+def test_what_no_run_tells_stays_as_believed(rows: list[CsvRow]) -> None:
     fit = step_fit(ran(rows, 1.30, 60e-6), (SUSTAINED, HIDDEN), SHELF)
     hidden = fit.constants[1]
     assert (hidden.value, hidden.runs, hidden.families, hidden.resolved) == (pytest.approx(0.8), 0, (), False)
     assert hidden.spread == pytest.approx(HIDDEN.spread)
 
 
-def test_a_constant_believed_like_another_follows_it(rows: list[Row]) -> None:
+def test_a_constant_believed_like_another_follows_it(rows: list[CsvRow]) -> None:
     said = {"name": "twin", "documents": ["b200-sxm"], "believed": 1.05, "spread": 0.1, "like": SUSTAINED.name}
     twin = SUSTAINED.model_copy(update=said)
     slow, other = step_fit(ran(rows, 1.30, 60e-6), (SUSTAINED, twin), SHELF).constants
     assert other.value == pytest.approx(1.05 * slow.value, rel=1e-6)
 
 
-def test_what_no_run_feels_is_not_told_by_the_constant_it_is_like(rows: list[Row]) -> None:
+def test_what_no_run_feels_is_not_told_by_the_constant_it_is_like(rows: list[CsvRow]) -> None:
     """Neither where that is far from where it was believed, nor where what is felt is like one that is not."""
     said = {"name": "twin", "documents": ["b200-sxm"], "believed": 1.05, "spread": 0.05}
     twin = SUSTAINED.model_copy(update={**said, "like": SUSTAINED.name})
@@ -181,7 +181,7 @@ def test_what_no_run_feels_is_not_told_by_the_constant_it_is_like(rows: list[Row
     assert (slow.resolved, other.resolved, other.runs) == (True, False, 0)
 
 
-def test_what_only_follows_another_is_not_told_however_far_it_went(rows: list[Row]) -> None:
+def test_what_only_follows_another_is_not_told_however_far_it_went(rows: list[CsvRow]) -> None:
     """Its runs feel it, and say no more of it than that it is like the other."""
     said = {"name": "twin", "documents": ["b200-sxm"], "believed": 1.05, "spread": 0.05, "like": SUSTAINED.name}
     problem = Problem(timed(rows, SHELF)[0], (SUSTAINED, SUSTAINED.model_copy(update=said)), SHELF)
@@ -189,13 +189,13 @@ def test_what_only_follows_another_is_not_told_however_far_it_went(rows: list[Ro
     assert _untold(problem, far, problem.precision, slopes) == {"twin"}
 
 
-def test_a_run_has_a_family_whatever_it_is_left_out_with(rows: list[Row]) -> None:
+def test_a_run_has_a_family_whatever_it_is_left_out_with(rows: list[CsvRow]) -> None:
     runs = timed(rows, SHELF, "id")[0]
     assert [run.group for run in runs] == [run.run for run in runs]
     assert {run.family for run in runs} == {"family-0", "family-1"}
 
 
-def test_runs_that_are_left_out_say_nothing_of_what_their_family_has_in_common(rows: list[Row]) -> None:
+def test_runs_that_are_left_out_say_nothing_of_what_their_family_has_in_common(rows: list[CsvRow]) -> None:
     runs = timed(rows, SHELF)[0]
     problem, kept = Problem(runs, (SUSTAINED,), SHELF), Problem(runs[2:], (SUSTAINED,), SHELF)
     errors = np.linspace(-0.2, 0.3, len(runs))
@@ -205,7 +205,7 @@ def test_runs_that_are_left_out_say_nothing_of_what_their_family_has_in_common(r
 
 
 @pytest.mark.parametrize("apart", [0.0, 0.05])
-def test_the_loss_curves_as_it_is_said_to(rows: list[Row], apart: float) -> None:
+def test_the_loss_curves_as_it_is_said_to(rows: list[CsvRow], apart: float) -> None:
     """By second differences, with errors that are straight and small enough to count by their square."""
     problem = Problem(timed(rows, SHELF)[0], (SUSTAINED, LAUNCH), SHELF, apart=apart)
     slopes = np.random.default_rng(1).normal(size=(len(rows), 2))
@@ -222,7 +222,7 @@ def test_the_loss_curves_as_it_is_said_to(rows: list[Row], apart: float) -> None
     assert problem.turned(problem.believed, errors, slopes)[1] == pytest.approx(np.array(expected), rel=1e-3)
 
 
-def test_a_family_left_out_is_predicted_by_the_other(rows: list[Row]) -> None:
+def test_a_family_left_out_is_predicted_by_the_other(rows: list[CsvRow]) -> None:
     """One family made with 1.10, one with 1.40: alone the other's constant is off by about that ratio."""
     slow, fast = ran(rows, 1.40, 40e-6), ran(rows, 1.10, 40e-6)
     runs = [one if one.family == "family-0" else other for one, other in zip(slow, fast, strict=True)]
@@ -236,7 +236,7 @@ def test_a_family_left_out_is_predicted_by_the_other(rows: list[Row]) -> None:
     assert unseen_slow.inside_band == unseen_fast.inside_band == 0.0
 
 
-def test_what_a_family_alone_tells_is_as_believed_without_it(rows: list[Row]) -> None:
+def test_what_a_family_alone_tells_is_as_believed_without_it(rows: list[CsvRow]) -> None:
     """Small models alone feel the host: without them its time is the believed one, as a fit of the others finds it."""
     runs = ran(rows, 1.30, 70e-6)
     parted = [replace(run, group="big" if run.case.model.hidden >= 4096 else "small") for run in runs]
@@ -250,19 +250,19 @@ def test_what_a_family_alone_tells_is_as_believed_without_it(rows: list[Row]) ->
     assert fit.by_group["small"][1].bias == pytest.approx(expected.bias, abs=0.005)
 
 
-def test_the_share_inside_the_band_is_that_of_the_answers_own_bands(rows: list[Row]) -> None:
+def test_the_share_inside_the_band_is_that_of_the_answers_own_bands(rows: list[CsvRow]) -> None:
     """Measured times on either side of both ends of the band that an estimate of each run has."""
     runs = []
     for run, (end, off) in zip(timed(rows, SHELF)[0], cycle(product(("low", "high"), (0.99, 1.01))), strict=False):
-        setting = setting_of(run.case)
-        costs = answer(setting, own_plan(setting)).evaluation.costs.row()
+        inputs = training_inputs(run.case)
+        costs = answer(inputs, own_plan(inputs)).evaluation.costs.row()
         runs.append(replace(run, measured=costs[f"step_time_{end}"] * off))
     fit = step_fit(runs, (SUSTAINED,), SHELF)
     held = [place % 4 in (1, 2) for place in range(len(runs))]
     assert fit.shipped.inside_band == pytest.approx(sum(held) / len(held))
 
 
-def test_a_family_counts_as_so_many_runs_at_most(rows: list[Row]) -> None:
+def test_a_family_counts_as_so_many_runs_at_most(rows: list[CsvRow]) -> None:
     """What 140 runs of a family say is what 70 copies of half of them say, and a family of few says what it always did;
     which counts as how many is seen in the curve of the loss.
     """
@@ -289,7 +289,7 @@ def test_what_is_worse_than_what_is_in_use_is_not_written() -> None:
     assert texts(replace(found, fit=worse)) == {}
 
 
-def test_the_slopes_are_those_of_the_model(rows: list[Row]) -> None:
+def test_the_slopes_are_those_of_the_model(rows: list[CsvRow]) -> None:
     """A run of matrix products alone would have a slope of 1 in the slow-down; real ones lie between 0 and 1."""
     problem = Problem(timed(rows, SHELF)[0], (SUSTAINED,), SHELF)
     slopes = problem.slopes(problem.believed, problem.errors(problem.believed))[:, 0]
@@ -310,13 +310,13 @@ def test_the_host_s_time_for_an_operation_is_that_of_experts_too() -> None:
     plain, graphed = case(mixed()), case(mixed(), assume={"experts": {"host": "0 s"}})
     together = replace(plain, stack=read("stack", "hai-llm"))
     for asked, seconds in ((plain, 100e-6), (graphed, 0.0), (together, 0.0)):
-        found = setting_of(with_values(asked, [LAUNCH], [100e-6], SHELF))
+        found = training_inputs(with_values(asked, [LAUNCH], [100e-6], SHELF))
         assert found.stack.launch.operation == pytest.approx(100e-6)
         assert found.experts is not None
         assert found.experts.host == pytest.approx(seconds)
 
 
-def test_a_fit_that_leaves_out_tells_dense_models_from_those_with_experts(rows: list[Row]) -> None:
+def test_a_fit_that_leaves_out_tells_dense_models_from_those_with_experts(rows: list[CsvRow]) -> None:
     runs = ran(rows, 1.30, 60e-6)
     assert list(step_fit(runs, (SUSTAINED,), SHELF, leave_out=True).by_kind) == ["dense"]
     with_experts = replace(runs[0], case=case(mixed(), plan={"tp": 1}))
@@ -332,7 +332,7 @@ def test_scales_and_what_is_shipped() -> None:
 
 
 @pytest.mark.parametrize("belief", BELIEFS, ids=lambda belief: belief.name)
-def test_the_documents_of_a_constant_ship_one_value_of_it(belief: Belief) -> None:
+def test_the_documents_of_a_constant_ship_one_value_of_it(belief: Prior) -> None:
     assert key_of(FOLDERS[belief.kind][1], belief.leaf)
     alone = [belief.model_copy(update={"documents": [name]}) for name in belief.documents]
     assert {shipped(one, SHELF) for one in alone} == {shipped(belief, SHELF)}
@@ -592,7 +592,7 @@ def test_a_first_efficiency_predicts_what_was_predicted_without_it(part: str) ->
             continue
         node = {**written_out("node", found_in(part)), "accelerator": part}
         posed = case(node=node, stack="megatron-core", workload={"precision": precision})
-        without, begun = (setting_of(each) for each in (posed, replace(posed, efficiency=first)))
+        without, begun = (training_inputs(each) for each in (posed, replace(posed, efficiency=first)))
         assert float(begun.sustained) == pytest.approx(float(without.sustained), rel=0.005)
         assert float(begun.sustained_narrow) == pytest.approx(float(without.sustained_narrow), rel=0.01)
         for name in ("compute_share", "backward_share"):

@@ -13,11 +13,11 @@ from hypothesis import strategies as some
 
 from costmodel.equations.parallelism.pipeline import in_flight, pipeline_time
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, LOOPED
-from costmodel.explore.explain.timeline import Event, Pass, Pipeline, events
+from costmodel.explore.explain.timeline import Event, ForwardBackwardTime, Pipeline, events
 from costmodel.ground.choices import Schedule
 
 times = some.floats(0.1, 10.0)
-passes = some.builds(Pass, times, times)
+passes = some.builds(ForwardBackwardTime, times, times)
 
 
 @some.composite
@@ -31,7 +31,9 @@ def pipelines(draw: Any) -> Pipeline:
         batches, chunks = draw(some.integers(1, 12)), 1
     middle = draw(passes)
     first, last = draw(passes), draw(passes)
-    first, last = (Pass(middle.forward + end.forward, middle.backward + end.backward) for end in (first, last))
+    first, last = (
+        ForwardBackwardTime(middle.forward + end.forward, middle.backward + end.backward) for end in (first, last)
+    )
     return Pipeline(ranks, batches, chunks, schedule, first, middle, last)
 
 
@@ -39,8 +41,8 @@ def whole(told: list[list[Event]]) -> float:
     return max(rank[-1].end for rank in told)
 
 
-EVEN, TWICE = (Pass(1.0, 2.0),) * 3, (Pass(2.0, 4.0),) * 3
-UNEVEN = (Pass(1.0, 1.0), Pass(2.0, 4.0), Pass(1.0, 1.0))
+EVEN, TWICE = (ForwardBackwardTime(1.0, 2.0),) * 3, (ForwardBackwardTime(2.0, 4.0),) * 3
+UNEVEN = (ForwardBackwardTime(1.0, 1.0), ForwardBackwardTime(2.0, 4.0), ForwardBackwardTime(1.0, 1.0))
 
 # A letter a second: of two micro-batches 0 and 1 go forward, a and b back; through the second chunk 2 and 3, c and d.
 DRAWN: dict[str, tuple[Pipeline, tuple[str, ...]]] = {

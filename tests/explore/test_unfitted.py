@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.schemas.prior import Belief
-from costmodel.evidence.calibrate.fit_from_runs import Learned
+from costmodel.documents.schemas.prior import Prior
+from costmodel.evidence.calibrate.fit_from_runs import Posterior
 from costmodel.report.terminal.plan.step_times import known
 
 pytestmark = pytest.mark.usefixtures("in_its_folder")
@@ -166,7 +166,7 @@ def test_a_text_of_nccl_cut_short_is_remarked(run: Any, tmp_path: Path) -> None:
 
 
 def test_what_is_known_of_a_share_is_between_two_shares() -> None:
-    share = Belief(name="s", documents=["x"], leaf="network.share", believed=0.8, spread=0.7, share=True)
-    factor = Belief(name="f", documents=["x"], leaf="sustained.factor", believed=1.3, spread=0.1)
-    parts = [Learned(belief, belief.believed, 0.47, 9, ("a",), resolved=True) for belief in (share, factor)]
+    share = Prior(name="s", documents=["x"], leaf="network.share", believed=0.8, spread=0.7, share=True)
+    factor = Prior(name="f", documents=["x"], leaf="sustained.factor", believed=1.3, spread=0.1)
+    parts = [Posterior(belief, belief.believed, 0.47, 9, ("a",), resolved=True) for belief in (share, factor)]
     assert [known(part) for part in parts] == ["71% to 86%", "47%"]

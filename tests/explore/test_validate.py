@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names, read
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.evidence.validate.imputation import RULES
@@ -18,10 +18,10 @@ from costmodel.evidence.validate.launch_defaults import launch_says
 from costmodel.evidence.validate.outcomes import FITS, measured, total_of
 from costmodel.evidence.validate.recompute_cells import MODULES
 from costmodel.evidence.validate.rows import modelled
-from costmodel.evidence.validate.skip_reasons import REASONS, Refused
+from costmodel.evidence.validate.skip_reasons import REASONS, CannotModel
 from costmodel.evidence.validate.spelling import precision_of, recompute_of
 from costmodel.evidence.validate.validate import GROUPINGS, Compared, outcomes, score, scores, validated, worst
-from costmodel.exchange.tables.csv_cells import Row
+from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import COLUMNS, read_table
 
 # Korthikanti et al. 2022 (arXiv 2205.05198), table 5: Megatron-LM 22B on 8 A100 of 80 GB, batch 4, tensor parallel 8:
@@ -99,20 +99,20 @@ def row(tmp_path: Path) -> Any:
     return lambda **cells: read_table(table(tmp_path, cells)).rows[0]
 
 
-SHELF = Shelf()
+SHELF = CachedReader()
 FUSED, EAGER = (read("stack", name).kernels.traffic_factor for name in ("fsdp2", "fsdp1"))
 ISSUED = read("stack", "megatron-core").launch.operation
 HIDES = read("stack", "megatron-core").overlap.dp
 
 
-def figure(row: Row, quantity: Any = "time") -> Compared:
+def figure(row: CsvRow, quantity: Any = "time") -> Compared:
     (found,) = validated([row.place.file], quantity=quantity)[0].figures
     return found
 
 
 def test_a_stated_row_is_modelled_as_stated(row: Any) -> None:
     found = modelled(row(), SHELF)
-    block, case = found.answer.evaluation.block, found.answer.setting.case
+    block, case = found.answer.evaluation.block, found.answer.inputs.case
     assert found.filled == {"stack": "megatron-2021"}
     assert [float(column[0]) for column in (block.dp, block.tp, block.pp, block.vpp, block.micro_batch)] == [
         1,
@@ -179,7 +179,7 @@ def test_a_row_of_ulysses_says_so(row: Any) -> None:
 )
 def test_the_stack_follows_from_framework_and_year(row: Any, cells: dict[str, Any], stack: str) -> None:
     found = modelled(row(**cells), SHELF)
-    assert found.answer.setting.stack.name == stack
+    assert found.answer.inputs.stack.name == stack
     assert found.filled.get("stack", cells.get("framework")) == stack
 
 
@@ -291,7 +291,7 @@ PIPELINE = {"gpus": 16, "tp": 2, "pp": 4, "dp": EMPTY, "vp": EMPTY, "micro_batch
 )
 def test_empty_cells_are_filled_and_told(row: Any, cells: dict[str, Any], filled: dict[str, str]) -> None:
     found = modelled(row(**cells), SHELF)
-    assert {"stack": found.answer.setting.stack.name, **filled} == found.filled
+    assert {"stack": found.answer.inputs.stack.name, **filled} == found.filled
     assert set(found.filled) <= set(RULES)
     assert found.answer.refused == ()
 
@@ -346,12 +346,12 @@ def test_a_policy_names_what_is_computed_again(row: Any, policy: str, modules: t
 
 
 def test_the_network_is_the_row_s(row: Any) -> None:
-    case = modelled(row(gpus=16, gpus_per_node=4, nic_gbps_per_gpu=50, global_batch=8), SHELF).answer.setting.case
+    case = modelled(row(gpus=16, gpus_per_node=4, nic_gbps_per_gpu=50, global_batch=8), SHELF).answer.inputs.case
     assert (case.scenario.cluster.nodes, case.node.accelerators, case.node.scale_up.domain) == (4, 4, 4)
     assert (case.scale_out.bandwidth, case.node.scale_out.nics, case.network.of) == (6.25e9, 4, "ib-hdr")
     rack = {"accelerator": "gb200", "gpus": 72, "gpus_per_node": 4, "global_batch": 36, "tp": 8}
-    assert modelled(row(**MODERN, **rack), SHELF).answer.setting.domain == 72
-    odd = modelled(row(gpus=12, tp=4, global_batch=12), SHELF).answer.setting.case
+    assert modelled(row(**MODERN, **rack), SHELF).answer.inputs.domain == 72
+    odd = modelled(row(gpus=12, tp=4, global_batch=12), SHELF).answer.inputs.case
     assert (odd.node.accelerators, odd.scenario.cluster.nodes) == (4, 3)
 
 
@@ -375,8 +375,8 @@ def test_what_ran_was_on_offer(row: Any, cells: dict[str, Any], name: str, value
 
 def test_a_stack_without_narrow_kernels_has_those_of_the_run(row: Any) -> None:
     cells = {"framework": "DeepSpeed", "precision": "fp8-delayed", "accelerator": "h100-sxm", "year": 2024}
-    setting = modelled(row(**cells), SHELF).answer.setting
-    assert (setting.stack.name, setting.case.scenario.workload.precision) == ("deepspeed", "fp8")
+    inputs = modelled(row(**cells), SHELF).answer.inputs
+    assert (inputs.stack.name, inputs.case.scenario.workload.precision) == ("deepspeed", "fp8")
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,7 @@ def test_a_stack_without_narrow_kernels_has_those_of_the_run(row: Any) -> None:
 )
 def test_a_stack_by_the_name_of_its_software(row: Any, framework: str, stack: str) -> None:
     cells = {"framework": framework, "fsdp": EMPTY, "tp": 1, "dp": 8, "global_batch": 32, "year": 2024}
-    assert modelled(row(**cells), SHELF).answer.setting.stack.name == stack
+    assert modelled(row(**cells), SHELF).answer.inputs.stack.name == stack
 
 
 def test_an_empty_shape_is_the_shipped_model_s(row: Any) -> None:
@@ -392,11 +392,11 @@ def test_an_empty_shape_is_the_shipped_model_s(row: Any) -> None:
     cells = {"model_name": "Llama 3 8B", "layers": 32, "hidden": 4096, "heads": 32, "year": 2024, "zero_stage": 1}
     empty = dict.fromkeys(("kv_heads", "head_dim", "ffn", "vocab", "glu", "tied_embeddings"), EMPTY)
     found = modelled(row(**cells, **empty), SHELF)
-    setting = found.answer.setting
-    (layer,) = setting.model.layers
+    inputs = found.answer.inputs
+    (layer,) = inputs.model.layers
     assert layer.attention is not None
     assert layer.mlp is not None
-    assert (layer.attention.kv_heads, layer.mlp.ffn_hidden, layer.mlp.gated, setting.model.vocab) == (
+    assert (layer.attention.kv_heads, layer.mlp.ffn_hidden, layer.mlp.gated, inputs.model.vocab) == (
         8,
         14336,
         True,
@@ -407,7 +407,7 @@ def test_an_empty_shape_is_the_shipped_model_s(row: Any) -> None:
     for change in ({"hidden": 4608, "head_dim": 144}, {"attention": "MHA"}, {"vocab": 32000}):
         other = modelled(row(**cells | empty | change), SHELF)
         assert "shape" not in other.filled
-        assert other.answer.setting.model.vocab == change.get("vocab", 50257)
+        assert other.answer.inputs.model.vocab == change.get("vocab", 50257)
 
 
 def test_experts_of_a_name(row: Any) -> None:
@@ -416,7 +416,7 @@ def test_experts_of_a_name(row: Any) -> None:
     cells |= {"accelerator": "h100-sxm", "arch": EMPTY}
     empty = dict.fromkeys(("kv_heads", "head_dim", "ffn", "vocab", "glu", "tied_embeddings"), EMPTY)
     found = modelled(row(**cells, **empty), SHELF)
-    experts = found.answer.setting.model.layers[0].experts
+    experts = found.answer.inputs.model.layers[0].experts
     assert experts is not None
     assert (experts.count, experts.top_k, experts.ffn_hidden) == (8, 2, 14336)
     assert (found.filled["n_experts"], found.filled["ep"]) == ("8", "1")
@@ -429,7 +429,7 @@ def test_experts_of_a_name(row: Any) -> None:
     cut = modelled(row(**cells, **empty, tp=2, ep=8, gpus=8, global_batch=32), SHELF)
     assert cut.filled["etp"] == "1"
     dense = modelled(row(**cells | empty | {"arch": "dense"}), SHELF)
-    assert not dense.answer.setting.model.has_experts
+    assert not dense.answer.inputs.model.has_experts
 
 
 @pytest.mark.parametrize(
@@ -476,15 +476,15 @@ def test_experts_of_a_name(row: Any) -> None:
     ],
 )  # fmt: skip
 def test_a_row_switches_its_stack(row: Any, cells: dict[str, Any], leaves: dict[str, Any]) -> None:
-    stack = modelled(row(**{"zero_stage": 1, **cells}), SHELF).answer.setting.stack
+    stack = modelled(row(**{"zero_stage": 1, **cells}), SHELF).answer.inputs.stack
     for path, value in leaves.items():
         group, leaf = path.split(".")
         assert getattr(getattr(stack, group), leaf) == value
 
 
 def test_notes_that_change_the_model(row: Any) -> None:
-    assert modelled(row(notes="with parallel transformer block"), SHELF).answer.setting.model.layers[0].parallel
-    assert not modelled(row(), SHELF).answer.setting.model.layers[0].parallel
+    assert modelled(row(notes="with parallel transformer block"), SHELF).answer.inputs.model.layers[0].parallel
+    assert not modelled(row(), SHELF).answer.inputs.model.layers[0].parallel
 
 
 MIXTRAL = {
@@ -554,7 +554,7 @@ def test_a_row_with_experts_is_the_shipped_scenario(row: Any) -> None:
 
 def test_what_no_column_says_is_the_shipped_model(row: Any) -> None:
     found = modelled(row(**{**MIXTRAL, **DEEPSEEK}), SHELF)
-    shape = found.answer.setting.model
+    shape = found.answer.inputs.model
     assert (found.filled["shape"], found.filled["mtp"]) == ("deepseek-v3", "1")
     assert model_parameters(shape) == model_parameters(read("model", "deepseek-v3"))
     assert shape.prediction is not None
@@ -563,9 +563,9 @@ def test_what_no_column_says_is_the_shipped_model(row: Any) -> None:
 @pytest.mark.parametrize("note", ["w/o MTP", "MoE dropless; without MTP; recipe X", "no mtp"])
 def test_a_note_says_that_nothing_is_predicted_further(row: Any, note: str) -> None:
     found = modelled(row(**{**MIXTRAL, **DEEPSEEK, "notes": note}), SHELF)
-    assert found.answer.setting.model.prediction is None
+    assert found.answer.inputs.model.prediction is None
     assert "mtp" not in found.filled
-    assert found.answer.setting.model.layers == read("model", "deepseek-v3").layers
+    assert found.answer.inputs.model.layers == read("model", "deepseek-v3").layers
 
 
 @pytest.mark.parametrize(
@@ -582,8 +582,8 @@ def test_recipes_that_nobody_matched(row: Any, framework: str, accelerator: str,
     cells = {"framework": framework, "accelerator": accelerator, "gpu": accelerator, "arch": "moe", "features": EMPTY}
     narrow = {"precision": "fp8-cs" if accelerator == "h100-sxm" else "mxfp8", "year": 2025}
     found = modelled(row(**{**MIXTRAL, **DEEPSEEK, **cells, **narrow}), SHELF)
-    assert found.answer.setting.experts.host == pytest.approx(host)
-    assert found.answer.setting.experts.overlap == hidden
+    assert found.answer.inputs.experts.host == pytest.approx(host)
+    assert found.answer.inputs.experts.overlap == hidden
 
 
 @pytest.mark.parametrize(("accelerator", "attention"), [("h100-sxm", "flash-3"), ("gb200", "unfused")])
@@ -591,7 +591,7 @@ def test_nemo_dropped_tokens_of_deepseek(row: Any, accelerator: str, attention: 
     """And with heads of 192 its attention was not fused on Blackwell."""
     run = {"accelerator": accelerator, "gpu": accelerator, "arch": "moe", "features": EMPTY, "precision": "bf16"}
     software = {"framework": "NeMo (dgxc-benchmarking v25.05.05)", "notes": "", "year": 2025}
-    found = modelled(row(**{**MIXTRAL, **DEEPSEEK, **run, **software}), SHELF).answer.setting
+    found = modelled(row(**{**MIXTRAL, **DEEPSEEK, **run, **software}), SHELF).answer.inputs
     assert (found.experts.dropless, found.experts.deduplicated) == (False, False)
     assert found.stack.kernels.attention == attention
 
@@ -674,10 +674,10 @@ def test_layers_that_do_not_divide(row: Any, framework: str, layers: int, split:
 
 def test_a_truncated_model_has_no_prediction_and_another_no_shape(row: Any) -> None:
     short = modelled(row(**{**MIXTRAL, **DEEPSEEK, "layers": 8}), SHELF)
-    assert short.answer.setting.model.prediction is None
+    assert short.answer.inputs.model.prediction is None
     other = modelled(row(**{**MIXTRAL, **DEEPSEEK, "hidden": 8192, "head_dim": 64}), SHELF)
     assert "shape" not in other.filled
-    assert other.answer.setting.model.layers[1].experts.shared.ffn_hidden == 2048
+    assert other.answer.inputs.model.layers[1].experts.shared.ffn_hidden == 2048
 
 
 @pytest.mark.parametrize(
@@ -695,10 +695,10 @@ def test_layers_that_are_not_all_alike_are_the_shipped_model_s(row: Any, cells: 
     modern = {"year": 2025, "framework": "NeMo", "zero_stage": 1, "precision": "bf16", "recompute": "none"}
     found = modelled(row(**{**modern, "tp": 2, "global_batch": 64, "head_dim": EMPTY, **cells}), SHELF)
     assert found.filled["shape"] == name
-    assert found.answer.setting.model.layers == read("model", name).layers
+    assert found.answer.inputs.model.layers == read("model", name).layers
     for other in ({"hidden": 4608, "moe_ffn": EMPTY}, {"layers": 2 * cells["layers"]}, {"heads": cells["heads"] // 2}):
         changed = modelled(row(**{**modern, "tp": 2, "global_batch": 64, "head_dim": 64, **cells, **other}), SHELF)
-        assert changed.answer.setting.model.layers != read("model", name).layers
+        assert changed.answer.inputs.model.layers != read("model", name).layers
 
 
 QWEN = {
@@ -710,13 +710,13 @@ QWEN = {
 def test_what_no_column_says_of_a_dense_model_is_the_shipped_one_s(row: Any) -> None:
     """Qwen 2.5 has biases on queries, keys and values alone; a wider one of that name is another model."""
     found = modelled(row(**QWEN), SHELF)
-    (kind,) = found.answer.setting.model.layers
+    (kind,) = found.answer.inputs.model.layers
     assert (found.filled["shape"], kind) == ("qwen-2.5-7b", read("model", "qwen-2.5-7b").layers[0])
-    (fewer,) = modelled(row(**{**QWEN, "layers": 14}), SHELF).answer.setting.model.layers
+    (fewer,) = modelled(row(**{**QWEN, "layers": 14}), SHELF).answer.inputs.model.layers
     assert fewer == kind.model_copy(update={"count": 14})
     other = modelled(row(**{**QWEN, "ffn": 16384}), SHELF)
     assert "shape" not in other.filled
-    assert not other.answer.setting.model.layers[0].attention.biases
+    assert not other.answer.inputs.model.layers[0].attention.biases
 
 
 @pytest.mark.parametrize(
@@ -731,13 +731,13 @@ def test_what_no_column_says_of_a_dense_model_is_the_shipped_one_s(row: Any) -> 
     ],
 )  # fmt: skip
 def test_positions_are_what_a_row_says_or_its_model_has(row: Any, cells: dict[str, Any], positions: str) -> None:
-    assert modelled(row(**cells), SHELF).answer.setting.model.positions == positions
+    assert modelled(row(**cells), SHELF).answer.inputs.model.positions == positions
 
 
 def test_tokens_dropped_pad_to_a_capacity(row: Any) -> None:
     padded, even = (modelled(row(**{**MIXTRAL, "notes": notes}), SHELF) for notes in
                     ("MoE tokendrop, capacity factor 1.25", ""))  # fmt: skip
-    said = [found.answer.setting.experts for found in (padded, even)]
+    said = [found.answer.inputs.experts for found in (padded, even)]
     assert [part.load for part in said] == [1.25, 1.0]
     assert [part.dropless for part in said] == [False, True]
 
@@ -764,10 +764,10 @@ def test_what_features_say_of_experts(
     features: str, notes: str, once: bool, host: float, hidden: float, row: Any
 ) -> None:
     found = modelled(row(**{**MIXTRAL, "features": features or EMPTY, "notes": notes}), SHELF).answer
-    said = found.setting.experts
+    said = found.inputs.experts
     assert said is not None
     assert (said.deduplicated, said.host, said.overlap) == (once, pytest.approx(host), hidden)
-    assert (found.setting.stack.launch.operation == 0) == (host == 0)
+    assert (found.inputs.stack.launch.operation == 0) == (host == 0)
 
 
 @pytest.mark.parametrize(
@@ -787,7 +787,7 @@ def test_recipes_of_a_release(
     software = {"framework": framework, "precision": precision, "year": 2026, "notes": notes}
     found = modelled(row(**{**MIXTRAL, **run, **software, "model_name": "Qwen3-30B-A3B"}), SHELF)
     assert found.filled.get("features") == said
-    assert (found.answer.setting.experts.host == 0) == graphed
+    assert (found.answer.inputs.experts.host == 0) == graphed
 
 
 SWITCHED_ON = {  # model, accelerator, release and precision
@@ -879,7 +879,7 @@ def test_launches_of_one_s_own_stand_beside_those_shipped(tmp_path: Path, monkey
     (tmp_path / "scenarios/releases").mkdir(parents=True)
     (tmp_path / "scenarios/releases/mine.yaml").write_text(OWN_LAUNCHES, "utf-8")
     monkeypatch.chdir(tmp_path)
-    shelf = Shelf()
+    shelf = CachedReader()
     cells = ("Ours", "Ours 25.12", "Ours v26.02", "Ours 26.04.01", "Ours 26.06")
     said = [launch_says("features", cell, "Mixtral 8x7B", "h100-sxm", "bf16", shelf) for cell in cells]
     assert said == ["", "", "moe_dispatcher=deepep", "moe_dispatcher=deepep", ""]
@@ -907,7 +907,7 @@ def test_spellings_of_a_precision(named: str, spelt: str, row: Any) -> None:
 
 @pytest.mark.parametrize("spelt", ["16", "fp32", "tf32", "fp4", "bf16-e4m3", "int8"])
 def test_precisions_that_say_too_little_or_are_not_modelled(spelt: str, row: Any) -> None:
-    with pytest.raises(Refused, match=f"V004: precision {spelt}"):
+    with pytest.raises(CannotModel, match=f"V004: precision {spelt}"):
         precision_of(row(precision=spelt))
 
 
@@ -925,7 +925,7 @@ def test_precisions_that_say_too_little_or_are_not_modelled(spelt: str, row: Any
     ],
 )
 def test_words_of_dropped_tokens(words: str, dropped: bool, row: Any) -> None:
-    found = modelled(row(**{**MIXTRAL, "notes": words}), SHELF).answer.setting.experts
+    found = modelled(row(**{**MIXTRAL, "notes": words}), SHELF).answer.inputs.experts
     assert found is not None
     assert found.dropless == (not dropped)
 
@@ -993,7 +993,7 @@ def test_what_cannot_be_modelled_says_why(name: str, row: Any) -> None:
     assert found.measured == (1.42 if "step_time_s" not in cells else None)
     assert why in found.why
     if code not in ("V005", "V010"):
-        with pytest.raises(Refused, match=code):
+        with pytest.raises(CannotModel, match=code):
             modelled(given, SHELF)
 
 
@@ -1322,9 +1322,9 @@ def test_cells_at_their_limits_do_not_crash(row: Any) -> None:
 def test_rows_share_their_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = table(tmp_path, *({"id": str(index)} for index in range(100)))
     reads = []
-    original = Shelf.tree
+    original = CachedReader.tree
     monkeypatch.setattr(
-        Shelf, "tree", lambda self, *given, **more: reads.append(given) or original(self, *given, **more)
+        CachedReader, "tree", lambda self, *given, **more: reads.append(given) or original(self, *given, **more)
     )
     (found,) = validated([path])
     assert (len(found.figures), len(reads)) == (100, len(set(reads)))

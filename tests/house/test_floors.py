@@ -11,18 +11,17 @@ import pytest
 from .catalogue import ROOT
 
 _LINT = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
-_FLOORS = ("commands", "report", "explore", "estimate", "exchange", "equations", "documents")
+_FLOORS = ("commands", "report", "explore", "evidence", "estimate", "exchange", "equations", "documents", "ground")
 _ROOMS = tuple(
     path.parent.relative_to(ROOT / "costmodel").as_posix()
-    for floor in ("estimate", "explore")
+    for floor in ("estimate", "evidence", "explore")
     for path in sorted((ROOT / "costmodel" / floor).glob("*/__init__.py"))
 )
 _STONES = tuple(
     path.relative_to(ROOT / "costmodel").with_suffix("").as_posix()
-    for floor in ("estimate", "explore")
+    for floor in ("explore", "ground")
     for path in sorted((ROOT / "costmodel" / floor).glob("[a-z]*.py"))
 )
-_GROUND = ("equation", "units", "parsing", "unit_tables", "counts", "errors", "factored", "choices", "solvers")
 
 
 def _lint(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -38,7 +37,7 @@ def _house(folder: Path, **planted: str) -> Path:
         (package / room).mkdir(parents=True, exist_ok=True)
         (package / room / "__init__.py").touch()
         (package / room / "inside.py").write_text(planted.get(room, ""))
-    for stone in (*_GROUND, *_STONES):
+    for stone in _STONES:
         (package / f"{stone}.py").write_text(planted.get(stone, ""))
     (package / "__init__.py").touch()
     (folder / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text("utf-8"), "utf-8")
@@ -69,10 +68,17 @@ def test_an_empty_house_keeps_them(tmp_path: Path) -> None:
         ("documents", "import costmodel.exchange.inside"),
         ("exchange", "import costmodel.equations.inside"),
         ("report", "import costmodel.commands"),
-        ("units", "import costmodel.ground.equation"),
-        ("estimate/memory", "import costmodel.estimate.time.inside"),
-        ("estimate/legality", "import costmodel.estimate.traffic.inside"),
-        ("explore/search", "import costmodel.explore.validate.inside"),
+        ("ground/units", "import costmodel.ground.equation"),
+        ("ground", "import costmodel.equations.inside"),
+        ("estimate/machine", "import costmodel.estimate.model.inside"),
+        ("estimate/model", "import costmodel.estimate.training.inside"),
+        ("estimate/training", "import costmodel.estimate.serving.inside"),
+        ("estimate/serving", "import costmodel.estimate.training.inside"),
+        ("estimate/training", "import costmodel.estimate.run.inside"),
+        ("estimate", "import costmodel.evidence.inside"),
+        ("evidence", "import costmodel.explore.inside"),
+        ("evidence/validate", "import costmodel.evidence.calibrate.inside"),
+        ("explore/search", "import costmodel.explore.explain.inside"),
     ],
 )
 def test_a_planted_fault_is_caught(tmp_path: Path, room: str, line: str) -> None:

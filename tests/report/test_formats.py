@@ -17,7 +17,7 @@ from rich.text import Text
 from costmodel.ground.errors import CostModelError
 from costmodel.report.machine.formats import csv_text, json_text, jsonl_text, markdown_text
 from costmodel.report.terminal.style.answer import Reply
-from costmodel.report.terminal.style.layout import Grid, drawn
+from costmodel.report.terminal.style.layout import CellTable, drawn
 from costmodel.report.terminal.style.theme import HEAD, styled
 
 
@@ -88,7 +88,7 @@ def is_harmless(text: str) -> bool:
 @given(some.lists(some.fixed_dictionaries({"a": hostile, "b": hostile}), min_size=1))
 def test_no_form_of_an_answer_carries_what_harms(rows: list[dict[str, str]]) -> None:
     reply, result = Reply(list, lambda: {"rows": rows}, "rows"), json_text({"rows": rows})
-    markdown = markdown_text([Grid(("a",), [(rows[0]["a"],)], "l")])
+    markdown = markdown_text([CellTable(("a",), [(rows[0]["a"],)], "l")])
     assert all(map(is_harmless, (csv_text(reply), jsonl_text(reply), result, markdown)))
     for row in csv.reader(io.StringIO(csv_text(reply))):
         assert len(row) == 2
@@ -106,7 +106,7 @@ def test_whole_numbers_have_no_point() -> None:
 
 @given(some.lists(some.tuples(cells, cells), min_size=1, max_size=5))
 def test_a_row_of_markdown_has_as_many_cells_as_names(rows: list[tuple[str, str]]) -> None:
-    lines = markdown_text([Grid(("one", "two"), rows, "lr")]).splitlines()
+    lines = markdown_text([CellTable(("one", "two"), rows, "lr")]).splitlines()
     assert lines[:2] == ["| one | two |", "| --- | ---: |"]
     assert len(lines) == len(rows) + 2
     for line in lines:
@@ -118,7 +118,7 @@ def test_markdown() -> None:
         styled("Head of it", HEAD),
         Text(),
         styled("  a line_with *marks*"),
-        Grid(("", "x"), [("<b>", "1")], "lr", headed=False),
+        CellTable(("", "x"), [("<b>", "1")], "lr", headed=False),
         Text(),
         drawn("Next: costmodel search x"),
     ]

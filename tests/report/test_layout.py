@@ -8,11 +8,11 @@ from hypothesis import strategies as some
 from rich.cells import cell_len
 from rich.text import Text
 
-from costmodel.report.terminal.style.layout import NARROWEST, Grid, drawn, laid
+from costmodel.report.terminal.style.layout import NARROWEST, CellTable, drawn, laid
 from costmodel.report.terminal.style.theme import DIM, HEAD
 
 ROWS = [("a", "1", "22", "some words that go on"), ("bb", "333", "4", "few")]
-GRID = Grid(("name", "figure", "rate", "what it means"), ROWS, "lrrl", drop=("rate", "figure"))
+GRID = CellTable(("name", "figure", "rate", "what it means"), ROWS, "lrrl", drop=("rate", "figure"))
 
 
 def plain(lines: list[Text]) -> list[str]:
@@ -29,7 +29,7 @@ def test_without_a_terminal_nothing_is_cut() -> None:
 
 def test_columns_go_in_the_order_stated() -> None:
     rows = [("a", "1", "22", "4"), ("bb", "333", "4", "5")]
-    grid = Grid(("name", "figure", "rate", "sum"), rows, "lrrr", drop=("rate", "figure"))
+    grid = CellTable(("name", "figure", "rate", "sum"), rows, "lrrr", drop=("rate", "figure"))
     heads = [plain(grid.lines(width))[0].split() for width in (80, 25, 24, 19, 18, 3)]
     whole, without = ["name", "figure", "rate", "sum"], ["name", "figure", "sum"]
     assert heads == [whole, whole, without, without, ["name", "sum"], ["name"]]
@@ -38,24 +38,24 @@ def test_columns_go_in_the_order_stated() -> None:
 
 def test_words_wrap_before_columns_go() -> None:
     assert plain(GRID.lines(45)) == plain(GRID.lines())
-    lines = plain(Grid(GRID.names, [("a", "1", "22", "word " * 20)], "lrrl", drop=GRID.drop).lines(45))
+    lines = plain(CellTable(GRID.names, [("a", "1", "22", "word " * 20)], "lrrl", drop=GRID.drop).lines(45))
     assert lines[0].split()[:3] == ["name", "figure", "rate"]
     assert max(map(cell_len, lines)) <= 45
     assert "rate" not in plain(GRID.lines(36))[0]
 
 
 def test_the_last_column_wraps_when_no_other_can_go() -> None:
-    grid = Grid(("name", "title"), [("a", "some words that go on and on"), ("b", "few")], "ll", headed=False)
+    grid = CellTable(("name", "title"), [("a", "some words that go on and on"), ("b", "few")], "ll", headed=False)
     assert plain(grid.lines(27)) == ["  a  some words that go on", "     and on", "  b  few"]
 
 
 def test_an_empty_table() -> None:
-    assert plain(Grid(("a", "b"), [], "ll").lines(80)) == ["  a  b"]
-    assert Grid(("a", "b"), [], "ll", headed=False).lines(80) == []
+    assert plain(CellTable(("a", "b"), [], "ll").lines(80)) == ["  a  b"]
+    assert CellTable(("a", "b"), [], "ll", headed=False).lines(80) == []
 
 
 def test_a_style_holds_for_every_line() -> None:
-    assert {line.style for line in Grid(("a",), [("b",)], "l", style=DIM).lines()} == {DIM}
+    assert {line.style for line in CellTable(("a",), [("b",)], "l", style=DIM).lines()} == {DIM}
 
 
 words = some.text("abc é語·│", max_size=12)
@@ -71,7 +71,7 @@ def test_a_line_is_broken_at_words_only(text: str, width: int) -> None:
 
 @given(some.lists(some.tuples(words, words), min_size=1, max_size=9), some.integers(NARROWEST, 60))
 def test_cells_of_a_table_line_up(rows: list[tuple[str, str]], width: int) -> None:
-    lines = plain(Grid(("a", "b"), rows, "rl", headed=False).lines(width))
+    lines = plain(CellTable(("a", "b"), rows, "rl", headed=False).lines(width))
     assert len(lines) >= len(rows)
     assert all(line == line.rstrip() for line in lines)
 
@@ -108,5 +108,5 @@ def test_a_very_narrow_terminal(width: int) -> None:
 @pytest.mark.parametrize("width", [80, None], ids=["terminal", "pipe"])
 def test_nothing_of_a_document_moves_the_cursor(width: int | None) -> None:
     hostile = "a\x1b[31mb\x07\u202e"
-    shown = plain(list(laid([Text(hostile), drawn(hostile), Grid(("x",), [(hostile,)], "l")], width)))
+    shown = plain(list(laid([Text(hostile), drawn(hostile), CellTable(("x",), [(hostile,)], "l")], width)))
     assert all(line.isprintable() for line in shown)

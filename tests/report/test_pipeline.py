@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from costmodel.explore.explain.timeline import Pass, Pipeline, events
+from costmodel.explore.explain.timeline import ForwardBackwardTime, Pipeline, events
 from costmodel.report.terminal.plan.pipeline import CELLS, MOST_RANKS, cell_of, cells, timeline
 
-DOUBLE = Pass(1.0, 2.0)
+DOUBLE = ForwardBackwardTime(1.0, 2.0)
 
 
-def clock(ranks: int, micro_batches: int, schedule: Any = "1f1b", chunks: int = 1, last: Pass = DOUBLE) -> Pipeline:
+def clock(
+    ranks: int, micro_batches: int, schedule: Any = "1f1b", chunks: int = 1, last: ForwardBackwardTime = DOUBLE
+) -> Pipeline:
     return Pipeline(ranks, micro_batches, chunks, schedule, DOUBLE, DOUBLE, last)
 
 
@@ -35,7 +37,7 @@ def test_four_stages() -> None:
 
 
 def test_real_times_are_rounded_to_cells() -> None:
-    drawn = rows(clock(2, 2, last=Pass(1.5, 3.0)))
+    drawn = rows(clock(2, 2, last=ForwardBackwardTime(1.5, 3.0)))
     assert drawn[1].startswith("··F0─B0────F1─B1────····")
 
 

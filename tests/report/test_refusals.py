@@ -122,14 +122,14 @@ def test_the_command_line_says_so(run: Any) -> None:
     assert "512 accelerators do not divide by tp 6 × pp 4 = 24" in ran.out
     assert "64 heads do not divide by tp 6" in ran.out
     (line,) = (line for line in ran.out.splitlines() if line.startswith("    try "))
-    option, setting, *_ = shlex.split(line.removeprefix("    try ").partition(" (or ")[0])
-    mended = run("estimate", NAME, option, setting)
+    option, inputs, *_ = shlex.split(line.removeprefix("    try ").partition(" (or ")[0])
+    mended = run("estimate", NAME, option, inputs)
     assert mended.code == 0
     memory, step = (f"{figure} {unit}" for figure, unit in zip(line.split()[-4::2], line.split()[-3::2], strict=True))
     assert memory.removesuffix(" GiB") in mended.out
     assert f"step time   {step}" in mended.out
     refused = json.loads(run("estimate", NAME, "--set", "plan.tp=6", "--json").out)["refused"]
-    assert all(setting in entry["try"] for entry in refused)
+    assert all(inputs in entry["try"] for entry in refused)
     assert [entry["code"] for entry in refused] == ["L001", "L003", "L004", "L007", "L008"]
 
 
@@ -193,7 +193,7 @@ def test_reasons_of_a_search_alone(run: Any) -> None:
 def test_what_is_left_open_moves_with_what_is_set(run: Any) -> None:
     """dp, the stage of a pipeline and the chunks of a schedule follow: a remedy is tried as --set would have it."""
     for settings in (("plan.pp=3",), ("plan.schedule=zb-v", "plan.pp=3"), ("plan.dp=16", "plan.micro_batch=3")):
-        given = [part for setting in settings for part in ("--set", setting)]
+        given = [part for inputs in settings for part in ("--set", inputs)]
         refused = json.loads(run("estimate", NAME, *given, "--json").out)["refused"]
         assert refused
         for entry in refused:

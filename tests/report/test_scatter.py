@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from costmodel.ground.units import significant
-from costmodel.report.terminal.style.scatter import HIGH, WIDE, Point, scatter
+from costmodel.report.terminal.style.scatter import HIGH, WIDE, ScatterPoint, scatter
 
 figures = some.floats(1e-6, 1e15)
 
@@ -15,14 +15,14 @@ def short(value: float) -> str:
     return f"{value:.2e}"
 
 
-def drawn(points: list[Point]) -> list[str]:
+def drawn(points: list[ScatterPoint]) -> list[str]:
     lines = scatter(points, ("x (lower is better)", "y"), (short, short)).lines()
     return [line.plain for line in lines]
 
 
 @given(some.lists(some.tuples(figures, figures), min_size=1, max_size=40))
 def test_every_plot_fits(points: list[tuple[float, float]]) -> None:
-    lines = drawn([Point(x, y, "●") for x, y in points])
+    lines = drawn([ScatterPoint(x, y, "●") for x, y in points])
     assert len(lines) == HIGH + 4
     assert max(map(len, lines)) <= 80
     assert all(line == line.rstrip() for line in lines)
@@ -30,7 +30,15 @@ def test_every_plot_fits(points: list[tuple[float, float]]) -> None:
 
 
 def test_points_lie_where_they_belong() -> None:
-    lines = drawn([Point(1, 10, "a"), Point(2, 10, "b"), Point(1, 20, "c"), Point(2, 20, "d"), Point(1.5, 15, "m")])
+    lines = drawn(
+        [
+            ScatterPoint(1, 10, "a"),
+            ScatterPoint(2, 10, "b"),
+            ScatterPoint(1, 20, "c"),
+            ScatterPoint(2, 20, "d"),
+            ScatterPoint(1.5, 15, "m"),
+        ]
+    )
     rows = lines[1 : HIGH + 1]
     left = rows[0].index("c")
     assert (rows[0][left + WIDE - 1], rows[-1][left], rows[-1][left + WIDE - 1]) == ("d", "a", "b")
@@ -40,11 +48,11 @@ def test_points_lie_where_they_belong() -> None:
 
 
 def test_later_points_are_seen() -> None:
-    assert "◆" in "".join(drawn([Point(1, 1, "●"), Point(2, 2, "●"), Point(2, 2, "◆")]))
+    assert "◆" in "".join(drawn([ScatterPoint(1, 1, "●"), ScatterPoint(2, 2, "●"), ScatterPoint(2, 2, "◆")]))
 
 
 def test_the_ticks_do_not_touch() -> None:
-    points = [Point(123456.0, 1.0, "●"), Point(123457.0, 2.0, "●")]
+    points = [ScatterPoint(123456.0, 1.0, "●"), ScatterPoint(123457.0, 2.0, "●")]
     lines = [line.plain for line in scatter(points, ("x", "y"), ((lambda value: f"{value:.9f}"), significant)).lines()]
     labels = lines[-2].split()
     assert 2 <= len(labels) <= 5

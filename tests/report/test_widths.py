@@ -21,8 +21,8 @@ from costmodel.commands import shared
 from costmodel.commands.app import app
 from costmodel.ground.errors import Fault, Place
 from costmodel.report.terminal.documents.faults import faults
-from costmodel.report.terminal.style.layout import Drawing, Grid, Line, laid, typed
-from costmodel.report.terminal.style.progress import Mark, Meter, fitting
+from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing, laid, typed
+from costmodel.report.terminal.style.progress import Meter, ProgressMark, fitting
 from costmodel.report.terminal.style.theme import FEW_COLOURS, PALETTE
 
 NAME = "llama-3-70b-512"
@@ -105,7 +105,7 @@ def too_long(lines: Sequence[Text], width: int) -> Iterator[str]:
 
 def whole(item: Line, width: int) -> Counter[str]:
     """What an item says at a width: a table without the columns that it may drop, anything else as it is."""
-    if not isinstance(item, Grid):
+    if not isinstance(item, CellTable):
         return words(list(laid([item], None)))
     kept = item.kept(width)
     return words([Text(" ".join(row[index] for index in kept)) for row in item.all_rows()])
@@ -123,7 +123,9 @@ def test_an_answer_keeps_within_every_width_and_loses_nothing(command: str, line
         assert list(too_long(list(laid(items, width)), width)) == []
         for item in items:
             drawn = list(laid([item], width))
-            if isinstance(item, Drawing) and not drawn[0].plain.lstrip().startswith(("Next:", "Best", "costmodel")):
+            if isinstance(item, WidthDrawing) and not drawn[0].plain.lstrip().startswith(
+                ("Next:", "Best", "costmodel")
+            ):
                 continue  # a figure has as many cells as there is room for
             assert words(drawn) == whole(item, width)
 
@@ -160,7 +162,7 @@ def test_the_objective_s_column_is_never_dropped(objective: str, lines_of: Any) 
     (grid,) = (
         item
         for item in lines_of(f"search {NAME} --top 3 --set objective={objective} --set 'assume.price=2.50 USD/GPU/h'")
-        if isinstance(item, Grid) and item.names[0] == "#"
+        if isinstance(item, CellTable) and item.names[0] == "#"
     )
     for width in (*WIDTHS, 24):
         shown = [grid.names[index] for index in grid.kept(width)]
@@ -174,13 +176,13 @@ def test_what_is_weighed_and_what_is_shown_is_never_dropped(lines_of: Any) -> No
     front = lines_of(f"search {NAME} --pareto {','.join(axes)} --top 3")
     swept = lines_of(f"sweep {NAME} --over plan.tp=4,8 --show {','.join(axes)}")
     for items in (front, swept):
-        grid = max((item for item in items if isinstance(item, Grid)), key=lambda item: len(item.names))
+        grid = max((item for item in items if isinstance(item, CellTable)), key=lambda item: len(item.names))
         for width in (*WIDTHS, 24):
             assert {*axes} <= {grid.names[index] for index in grid.kept(width)}
 
 
 def test_a_table_that_no_column_may_leave_goes_on_in_further_lines() -> None:
-    grid = Grid(("name", "figure", "rate"), [("alpha", "123456", "7 GB/s"), ("beta", "1", "22 GB/s")], "lrr")
+    grid = CellTable(("name", "figure", "rate"), [("alpha", "123456", "7 GB/s"), ("beta", "1", "22 GB/s")], "lrr")
     assert [line.plain for line in grid.lines(20)] == [
         "  name   figure",
         "       rate",
@@ -206,7 +208,7 @@ def test_the_line_of_progress_is_one_line(width: int) -> None:
     stream = io.StringIO()
     screen = Console(file=stream, width=width, height=20, force_terminal=True, color_system=None)
     meter = Meter(screen)
-    mark = Mark(3_000, 7_000_000, 1_968, "1,968,000 legal of 7,840,000 plans", "best 1,108 token/s")
+    mark = ProgressMark(3_000, 7_000_000, 1_968, "1,968,000 legal of 7,840,000 plans", "best 1,108 token/s")
     meter.show(mark)
     meter.show(mark)
     meter.close()

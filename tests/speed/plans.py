@@ -24,15 +24,15 @@ import numpy as np
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.estimate.evaluate import evaluate_plans as evaluation
 from costmodel.estimate.shared.plan_batch import SIZES, Block
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search import accumulator as searching
 from costmodel.explore.search import stream as streaming
-from costmodel.explore.search.accumulator import Wanted
+from costmodel.explore.search.accumulator import SearchQuery
 from costmodel.explore.search.plan_batches import legal_blocks
 from costmodel.explore.search.search import search
 from costmodel.explore.search.search_space import stem
 from costmodel.explore.search.stream import Task
-from costmodel.explore.search.work_units import Piece, Variants, pieces
+from costmodel.explore.search.work_units import ScenarioVariants, WorkUnit, pieces
 
 NATURAL = ("llama-3-70b-512", "gpt-3-175b-1024", "deepseek-v3-2048")
 ELEMENTS = 16_384  # of the bare operations: a few such arrays lie in a core's own cache
@@ -70,11 +70,11 @@ def _bare(item: Any) -> Any:
     return item.view(np.ndarray) if isinstance(item, Counted) else item
 
 
-def counted(blocks: Iterator[Block], setting: Setting) -> tuple[Counter[str], int]:
+def counted(blocks: Iterator[Block], inputs: TrainingInputs) -> tuple[Counter[str], int]:
     """Elements by operation, and bytes, of evaluating blocks."""
     Counted.elements, Counted.nbytes_moved = Counter(), 0
     for block in blocks:
-        evaluation.evaluate(setting, block)
+        evaluation.evaluate(inputs, block)
     return Counted.elements, Counted.nbytes_moved
 
 
@@ -150,17 +150,17 @@ def timed(spent: Counter[str], *names: tuple[Any, str, str]) -> Iterator[None]:
             setattr(module, name, function)
 
 
-def profile(setting: Setting, variants: Variants) -> tuple[Counter[str], list[Piece], int]:
+def profile(inputs: TrainingInputs, variants: ScenarioVariants) -> tuple[Counter[str], list[WorkUnit], int]:
     """CPU seconds of a search on one process, by what they are spent on; its pieces; plans evaluated."""
     spent: Counter[str] = Counter()
     found = list(pieces(variants))
-    task, evaluated = Task(Wanted(10), None), 0
+    task, evaluated = Task(SearchQuery(10), None), 0
     parts = ((evaluation, "stage_parameters", "parameters"), (evaluation, "ledger", "memory"))
     steps = ((evaluation, "training_step", "time and communication"), (searching, "evaluate", "evaluate"))
     stems = (streaming, "stem", "candidates thinned by degrees and chunks")
     began = time.process_time()
     with timed(spent, stems, *parts, *steps):
-        evaluated = sum(task.tally(setting, piece, {}).evaluated for piece in found)
+        evaluated = sum(task.tally(inputs, piece, {}).evaluated for piece in found)
     rest = time.process_time() - began - spent["evaluate"] - spent[stems[2]]
     spent["other results"] = spent.pop("evaluate") - sum(spent[label] for *_, label in (*parts, steps[0]))
     spent["micro-batches, ranking"] = rest
@@ -169,19 +169,19 @@ def profile(setting: Setting, variants: Variants) -> tuple[Counter[str], list[Pi
 
 def bound(name: str) -> None:
     """Print where the time of a scenario's plans goes and how near that is to what the machine can do."""
-    variants = Variants(load(name))
-    setting = variants.setting(0)
-    runs = [profile(setting, variants) for _ in range(3)]
+    variants = ScenarioVariants(load(name))
+    inputs = variants.inputs(0)
+    runs = [profile(inputs, variants) for _ in range(3)]
     spent, found, plans = min(runs, key=lambda run: run[0].total())
     print(f"\n{name} on one process: CPU nanoseconds a plan, of {plans:,} plans")
     for label, seconds in spent.items():
         print(f"  {label:44} {seconds / plans * 1e9:6.0f}")
     print(f"  {'all':44} {spent.total() / plans * 1e9:6.0f}")
-    stems = [(piece.grid, stem(setting, piece.grid, Counter(), piece.start, piece.stop)) for piece in found]
-    blocks = [block for grid, rows in stems for block, _ in legal_blocks(setting, grid, rows, Counter())]
+    stems = [(piece.grid, stem(inputs, piece.grid, Counter(), piece.start, piece.stop)) for piece in found]
+    blocks = [block for grid, rows in stems for block, _ in legal_blocks(inputs, grid, rows, Counter())]
     few = [alone(block) for block in blocks[:: max(1, len(blocks) // 8)]]
-    on_their_own = counted(iter(few), setting)
-    shared = counted(map(watched, blocks), setting)
+    on_their_own = counted(iter(few), inputs)
+    shared = counted(map(watched, blocks), inputs)
     rates = bare_rates(iter({*shared[0], *on_their_own[0]}))
     through_memory = memory_bandwidth()
     print(f"  bare NumPy: an addition {rates['add'] * 1e9:.2f} ns an element; memory {through_memory / 1e9:.1f} GB/s")

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from costmodel.documents.reader.resolved_scenario import Case, load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.explore.search.search import search
 from costmodel.report.terminal.plan import estimate, run
@@ -58,7 +58,7 @@ def commands(runs: int) -> tuple[float, float, float]:
     return least, base, least / base
 
 
-def searched(case: Case) -> Callable[[], object]:
+def searched(case: ResolvedScenario) -> Callable[[], object]:
     return lambda: search(case, workers=1)
 
 

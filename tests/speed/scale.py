@@ -23,7 +23,7 @@ from costmodel.documents.reader.resolved_scenario import load
 from costmodel.explore.search.checkpoint import MANIFEST, written_tally
 from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.search import search
-from costmodel.explore.search.stream import How
+from costmodel.explore.search.stream import SearchOptions
 
 MIB = 1024  # ru_maxrss is in KiB
 PLANS = 1_063_304  # of scenarios/speed.yaml
@@ -34,7 +34,7 @@ def searched(variants: int, report: Path, how: dict[str, Any]) -> None:
     multiprocessing.set_start_method(None, force=True)  # the platform's own again, as on the command line
     over = [axis(f"cluster.node.scale_out.fabric.bandwidth=10..{10 * variants} GB/s+10")] if variants > 1 else []
     began = time.perf_counter()
-    tally = search(load("speed"), over=over, how=How(**how)).tally
+    tally = search(load("speed"), over=over, how=SearchOptions(**how)).tally
     took = {
         "candidates": tally.candidates,
         "evaluated": tally.evaluated,

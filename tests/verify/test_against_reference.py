@@ -48,7 +48,7 @@ def test_activations_equal_what_a_compiled_layer_saves(name: str) -> None:
     real = dict(ACTIVATIONS[name])
     saved = real.pop("compiled")
     real.pop("selective", None)
-    asked = cases.setting(cases.model(layers=1, **real), stack="fsdp2", sequence=64)
+    asked = cases.inputs(cases.model(layers=1, **real), stack="fsdp2", sequence=64)
     block = one_row(Structure(recompute="none"), dp=8, tp=1, pp=1, vpp=1, micro_batch=1)
     part = shard(asked.model, asked.model.layers[0], 1.0)
     ours = cases.one(whole_activations(asked, block, part, selective=False)) / 64
@@ -65,7 +65,7 @@ def test_activations_equal_what_selective_checkpointing_keeps(name: str) -> None
 def latent(half: dict[str, Any]) -> float:
     """Our bytes a token of a layer of latent attention with that half."""
     shape = cases.model(layers=1, hidden=LATENT["hidden"])
-    asked = cases.setting({**shape, "layers": [{"count": 1, "latent": LATENT["latent"], **half}]}, sequence=64)
+    asked = cases.inputs({**shape, "layers": [{"count": 1, "latent": LATENT["latent"], **half}]}, sequence=64)
     block = one_row(Structure(recompute="none"), dp=8, tp=1, pp=1, vpp=1, micro_batch=1)
     part = shard(asked.model, asked.model.layers[0], 1.0)
     return cases.one(whole_activations(asked, block, part, selective=False)) / 64
@@ -132,7 +132,7 @@ def test_collectives_equal_those_of_torch(name: str) -> None:
     stack, plan = PLANS[name]
     real = COMMUNICATION["cases"][name]
     shape = {key: value for key, value in COMMUNICATION["shape"].items() if key != "layers"}
-    asked = cases.setting(
+    asked = cases.inputs(
         cases.model(layers=COMMUNICATION["shape"]["layers"], **shape),
         stack=stack,
         sequence=COMMUNICATION["tokens"],
@@ -159,7 +159,7 @@ def test_exchanges_with_experts_equal_those_of_transformers(real: dict[str, Any]
     """Dispatch and combine of two micro-batches, forward and backward, by bytes and count."""
     shape = dict(EXPERTS["shape"])
     mixed = cases.mixed(layers=1, **{key: shape[key] for key in ("count", "top_k", "ffn_hidden")})
-    asked = cases.setting(
+    asked = cases.inputs(
         {**mixed, "hidden": shape["hidden"]},
         stack="fsdp2",
         sequence=EXPERTS["tokens"],

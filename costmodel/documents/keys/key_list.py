@@ -18,7 +18,7 @@ from costmodel.ground.errors import Place, fail
 _ABOUT = {"schema", "source", "sources", "check", "note"}  # keys that say where a document is from
 
 
-class Key(NamedTuple):
+class ScenarioKey(NamedTuple):
     """A key by its path, the values it takes in words, its default in words, and its meaning."""
 
     path: str
@@ -28,12 +28,12 @@ class Key(NamedTuple):
 
 
 @functools.cache
-def all_keys() -> tuple[Key, ...]:
+def all_keys() -> tuple[ScenarioKey, ...]:
     """The keys of a scenario and of the documents it names, in the order of the schemas."""
     return tuple(_inside("", schema_tree(Scenario)))
 
 
-def keys_of(prefix: str) -> list[Key]:
+def keys_of(prefix: str) -> list[ScenarioKey]:
     """The keys whose path begins with this; all for nothing.
 
     >>> [key.path for key in keys_of("workload.s")], [key.values for key in keys_of("plan.zero")]
@@ -56,7 +56,7 @@ def values_of(path: str) -> list[str]:
     return choices_of(Scenario, path) or examples_of(Scenario, path) or []
 
 
-def _inside(path: str, node: dict[str, Any]) -> Iterator[Key]:
+def _inside(path: str, node: dict[str, Any]) -> Iterator[ScenarioKey]:
     """The keys beneath a mapping; of a list of mappings those of its first item."""
     for name, value in node.get("properties", {}).items():
         inner = f"{path}.{name}" if path else name
@@ -65,7 +65,7 @@ def _inside(path: str, node: dict[str, Any]) -> Iterator[Key]:
         held = resolved(Scenario, value)
         item = resolved(Scenario, held["items"]) if "items" in held else {}
         if inner in REFERENCES or not (held.get("properties") or item.get("properties")):
-            yield Key(short(inner), _words(inner), _default(value), value.get("description", ""))
+            yield ScenarioKey(short(inner), _words(inner), _default(value), value.get("description", ""))
         if held.get("properties"):
             yield from _inside(inner, held)
         elif item.get("properties"):

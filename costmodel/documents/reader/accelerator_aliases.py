@@ -6,7 +6,7 @@ import functools
 import math
 import re
 
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.hub_names import squeezed
 from costmodel.documents.schemas.hardware import Accelerator
 
@@ -49,9 +49,9 @@ _FORM = re.compile(r"sxm|pcie|nvl(?!\d)|gcd")
 _MEMORY = re.compile(r"(?<!\d)(\d+) ?g(?:i?b)?\b")
 
 
-def accelerator_named(spelling: str, memory: float | None = None, shelf: Shelf | None = None) -> str:
+def accelerator_named(spelling: str, memory: float | None = None, shelf: CachedReader | None = None) -> str:
     """The accelerator that a spelling of its name means, by its GB where it names none; empty when there is none."""
-    shelf = shelf or Shelf()
+    shelf = shelf or CachedReader()
     said = _DROPPED.sub(" ", spelling.lower().replace("_", " ")).strip(_BETWEEN)
     said = f"rtx{said}" if _BARE.match(said) else said
     key = squeezed(said)
@@ -66,7 +66,7 @@ def _squeezed(known: frozenset[str]) -> dict[str, str]:
     return {squeezed(name): name for name in sorted(known)}
 
 
-def _nearest(said: str, memory: float | None, shelf: Shelf) -> str:
+def _nearest(said: str, memory: float | None, shelf: CachedReader) -> str:
     """The part whose name the spelling begins with, of the form and memory it says; else as it is mostly sold."""
     parts = {name: found for name in sorted(shelf.names("accelerator")) if (found := _NAME.fullmatch(name))}
     begun = [found["part"] for found in parts.values() if re.match(_begins(found["part"]), said)]
@@ -90,7 +90,7 @@ def _nearest(said: str, memory: float | None, shelf: Shelf) -> str:
     return nearest if nearest and apart[nearest] < _AS_SOLD else ""
 
 
-def _apart(gigabytes: float, name: str, shelf: Shelf) -> float:
+def _apart(gigabytes: float, name: str, shelf: CachedReader) -> float:
     """How far so many GB lie from an accelerator's memory, as a logarithm."""
     accelerator: Accelerator = shelf.document("accelerator", name)
     return abs(math.log(gigabytes * 1e9 / accelerator.memory.capacity))

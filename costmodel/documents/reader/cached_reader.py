@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from costmodel.documents.reader.library import Reader, names
+from costmodel.documents.reader.library import DocumentReader, names
 from costmodel.ground.errors import Place
 
 
 @dataclass
-class Shelf(Reader):
+class CachedReader(DocumentReader):
     """Reads named documents, and keeps them as long as it lives itself."""
 
     kept: dict[tuple[str, str], Any] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from costmodel.documents.schemas.default_values import Assumed
+from costmodel.documents.schemas.default_values import Assumption
 
 FILE = "config.json"  # what a folder of a model holds
 _OURS = re.compile(r'"schema"\s*:\s*"costmodel/([\w-]+)/')
@@ -25,7 +25,7 @@ class Foreign:
 
     format: str
     tree: Any
-    assumed: tuple[Assumed, ...] = ()
+    assumed: tuple[Assumption, ...] = ()
     remarks: tuple[str, ...] = field(default=())
 
 

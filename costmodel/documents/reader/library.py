@@ -46,11 +46,11 @@ from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.base import said
 from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.schemas.hardware import Accelerator, Fabric, Node
-from costmodel.documents.schemas.measurement import Measured
+from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.optimizer import Optimizer
-from costmodel.documents.schemas.practice import Grid, Practice
-from costmodel.documents.schemas.prior import Beliefs
+from costmodel.documents.schemas.practice import PowerGrid, Practice
+from costmodel.documents.schemas.prior import Priors
 from costmodel.documents.schemas.release import Releases
 from costmodel.documents.schemas.reliability import Reliability
 from costmodel.documents.schemas.scenario import Scenario
@@ -66,16 +66,16 @@ _MODELS: dict[str, type[BaseModel]] = {
     "fabric": Fabric,
     "node": Node,
     "efficiency": Efficiency,
-    "belief": Beliefs,
+    "belief": Priors,
     "reliability": Reliability,
     "practice": Practice,
-    "grid": Grid,
+    "grid": PowerGrid,
     "model": Model,
     "stack": Stack,
     "optimizer": Optimizer,
     "release": Releases,
     "scenario": Scenario,
-    "measured": Measured,
+    "measured": MeasuredTable,
 }
 FOLDERS = {kind: (folder, _MODELS[kind]) for kind, folder in FOLDER_OF.items()}
 
@@ -172,7 +172,7 @@ def _part(kind: str, name: str) -> str:
 
 
 @dataclass
-class Reader:
+class DocumentReader:
     """Reads named documents once, keeping digests and writing references out in place."""
 
     digests: dict[str, str] = field(default_factory=dict)
@@ -287,7 +287,7 @@ def document_of(kind: str, text: str, shown: str) -> Any:
 
 def read(kind: str, name: str) -> Any:
     """One document by name or path, checked."""
-    return Reader().document(kind, name)
+    return DocumentReader().document(kind, name)
 
 
 def title_of(kind: str, name: str) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from costmodel.documents.reader.library import Reader
-from costmodel.documents.reader.resolved_scenario import Case, LoadedScenario, any_from, training
+from costmodel.documents.reader.library import DocumentReader
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, any_from, training
 from costmodel.documents.text.yaml_tree import copied
 
 
-def vary(case: Case, assignments: Iterable[str]) -> Case:
+def vary(case: ResolvedScenario, assignments: Iterable[str]) -> ResolvedScenario:
     """A loaded training scenario with further assignments, as if they had been given on loading."""
     return training(vary_any(case, assignments))
 
@@ -22,7 +22,7 @@ def vary_any(case: LoadedScenario, assignments: Iterable[str]) -> LoadedScenario
     another that takes its place.
     """
     further = tuple(assignments)
-    reader = Reader(digests=dict(case.digests), trees=dict(case.trees), own=list(case.own))
+    reader = DocumentReader(digests=dict(case.digests), trees=dict(case.trees), own=list(case.own))
     original = case.original or case.tree
     tree = copied(original) if original else case.document.model_dump(by_alias=True, exclude_none=True)
     varied = any_from(reader, tree, case.file, (*case.changes, *further))

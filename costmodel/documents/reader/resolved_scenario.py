@@ -20,15 +20,15 @@ from costmodel.documents.keys.paths import at, has_key, place_at
 from costmodel.documents.keys.references import LEVELS, REFERENCES, holder
 from costmodel.documents.reader.foreign_prices import ForeignPrice, left_out
 from costmodel.documents.reader.foreign_readers import Foreign
-from costmodel.documents.reader.library import UNMEASURED, Reader, efficiency_of
-from costmodel.documents.schemas.default_values import Asked
+from costmodel.documents.reader.library import UNMEASURED, DocumentReader, efficiency_of
+from costmodel.documents.schemas.default_values import FlagQuestion
 from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.schemas.hardware import Accelerator, Cluster, Fabric, Node
-from costmodel.documents.schemas.measurement import Measured, Run
+from costmodel.documents.schemas.measurement import MeasuredTable, Run
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.documents.schemas.plan import Space
-from costmodel.documents.schemas.practice import Grid, Practice
+from costmodel.documents.schemas.practice import PowerGrid, Practice
 from costmodel.documents.schemas.reliability import Failures
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.stack import Stack
@@ -61,7 +61,7 @@ class LoadedScenario:
     assignments: tuple[str, ...] = field(default=(), kw_only=True)
     own: tuple[str, ...] = field(default=(), kw_only=True)  # files of the user that stand before shipped ones
     foreign: dict[str, Foreign] = field(default_factory=dict, kw_only=True)  # files in other people's formats
-    asked: Asked = field(default_factory=Asked, kw_only=True)  # by flags, beside or instead of a scenario
+    asked: FlagQuestion = field(default_factory=FlagQuestion, kw_only=True)  # by flags, beside or instead of a scenario
     hub: dict[str, str] = field(default_factory=dict, kw_only=True)  # shipped models by the names asked for
     original: dict[str, Any] = field(default_factory=dict, kw_only=True)  # the tree before anything was set in it
     changes: tuple[str | Assignment, ...] = field(default=(), kw_only=True)  # everything that was set in it
@@ -107,7 +107,7 @@ class LoadedScenario:
 
 
 @dataclass(frozen=True)
-class Case(LoadedScenario):
+class ResolvedScenario(LoadedScenario):
     """A training scenario with every document it names."""
 
     kind: ClassVar[str] = "training"
@@ -116,7 +116,7 @@ class Case(LoadedScenario):
     optimizer: Optimizer
     reliability: Failures | None = field(default=None, kw_only=True)  # this and the two below of the whole run,
     practice: Practice | None = field(default=None, kw_only=True)  # where the scenario asks about it
-    grid: Grid | None = field(default=None, kw_only=True)
+    grid: PowerGrid | None = field(default=None, kw_only=True)
 
     @property
     def document(self) -> Scenario:
@@ -150,7 +150,7 @@ class Case(LoadedScenario):
         return self.scenario.assume.price
 
 
-def scenario_tree(reader: Reader, name: str) -> tuple[Any, str]:
+def scenario_tree(reader: DocumentReader, name: str) -> tuple[Any, str]:
     """The tree of a scenario by name, path or '-', or of the one that a result holds, and how its file is shown."""
     tree, shown = reader.tree("scenario", name, piped=True)
     schema = tree.get("schema") if isinstance(tree, dict) else None
@@ -168,7 +168,7 @@ def scenario_tree(reader: Reader, name: str) -> tuple[Any, str]:
     return document, shown
 
 
-def load(name: str, assignments: Iterable[str] = ()) -> Case:
+def load(name: str, assignments: Iterable[str] = ()) -> ResolvedScenario:
     """A training scenario by name, path or '-', with overrides, and every document it names.
 
     Args:
@@ -190,14 +190,14 @@ def load_any(name: str, assignments: Iterable[str] = ()) -> LoadedScenario:
     """The same for a scenario of any workload; its `kind` says which."""
     if not isinstance(name, str) or isinstance(assignments, str):
         raise TypeError("load takes the name of a scenario and a list of assignments: 'quickstart', ['plan.tp=4']")
-    reader, assignments = Reader(), tuple(assignments)
+    reader, assignments = DocumentReader(), tuple(assignments)
     tree, shown = scenario_tree(reader, name)
     return replace(any_from(reader, tree, shown, assignments), name=name, assignments=assignments)
 
 
-def training(loaded: LoadedScenario) -> Case:
+def training(loaded: LoadedScenario) -> ResolvedScenario:
     """A scenario that trains, or a fault: the question is about training."""
-    if isinstance(loaded, Case):
+    if isinstance(loaded, ResolvedScenario):
         return loaded
     sentence = f"this question is about training, and the workload is {loaded.kind}"
     raise fail("C030", sentence, loaded.place("workload.kind") or Place(loaded.file), UNDERSTOOD)
@@ -206,13 +206,15 @@ def training(loaded: LoadedScenario) -> Case:
 UNDERSTOOD = "of serving: estimate, memory, comm, search, sweep, scale, solve, check, diff and explain"
 
 
-def case_from(reader: Reader, tree: dict[Any, Any], shown: str, assignments: Iterable[str | Assignment]) -> Case:
+def case_from(
+    reader: DocumentReader, tree: dict[Any, Any], shown: str, assignments: Iterable[str | Assignment]
+) -> ResolvedScenario:
     """The same as any_from, of a training scenario."""
     return training(any_from(reader, tree, shown, assignments))
 
 
 def any_from(
-    reader: Reader, tree: dict[Any, Any], shown: str, assignments: Iterable[str | Assignment]
+    reader: DocumentReader, tree: dict[Any, Any], shown: str, assignments: Iterable[str | Assignment]
 ) -> LoadedScenario:
     """The case of a scenario's tree, with assignments put into it; else every fault of these, of the tree's keys and
     of the documents that it names.
@@ -237,7 +239,7 @@ def any_from(
     raise CostModelError(*dict.fromkeys([*faults, *(() if strange else _of_names(reader, tree))]))
 
 
-def _loaded(scenario: Any, reader: Reader, tree: dict[str, Any]) -> LoadedScenario:
+def _loaded(scenario: Any, reader: DocumentReader, tree: dict[str, Any]) -> LoadedScenario:
     """A checked scenario of any workload; what serving needs is imported for serving alone."""
     if isinstance(scenario, Scenario):
         return case_of(scenario, reader, tree)
@@ -249,13 +251,13 @@ def _loaded(scenario: Any, reader: Reader, tree: dict[str, Any]) -> LoadedScenar
 def _accelerator_of(node: str) -> str:
     """The name of a node's accelerator; nothing where there is no such node."""
     try:
-        held = Reader().document("node", node).accelerator
+        held = DocumentReader().document("node", node).accelerator
     except CostModelError:
         return ""
     return held if isinstance(held, str) else held.name
 
 
-def _of_names(reader: Reader, tree: dict[Any, Any]) -> Iterator[Fault]:
+def _of_names(reader: DocumentReader, tree: dict[Any, Any]) -> Iterator[Fault]:
     """The faults of all documents that a tree names, though it has faults of its own, and of those that these name."""
     trees: dict[str, Any] = {"": tree}
     for path in itertools.chain(*LEVELS):
@@ -270,17 +272,17 @@ def _of_names(reader: Reader, tree: dict[Any, Any]) -> Iterator[Fault]:
         trees[path] = named
 
 
-def cases(measured: Measured) -> list[tuple[Run, Case]]:
+def cases(measured: MeasuredTable) -> list[tuple[Run, ResolvedScenario]]:
     """Every run of a measured table with the case it was measured in, or the faults of all runs at once; a document is
     named before it is changed.
     """
-    found: list[tuple[Run, Case]] = []
+    found: list[tuple[Run, ResolvedScenario]] = []
     faults: list[Fault] = []
     for run in measured.runs:
         changes = {change.path: change for change in (*listed(measured.set), *listed(run.set))}
         inward = sorted(changes.values(), key=lambda change: change.path.count("."))
         try:
-            found.append((run, case_from(Reader(), copied(measured.scenario), measured.name, inward)))
+            found.append((run, case_from(DocumentReader(), copied(measured.scenario), measured.name, inward)))
         except CostModelError as error:
             faults += error.faults
     if faults:
@@ -288,19 +290,21 @@ def cases(measured: Measured) -> list[tuple[Run, Case]]:
     return found
 
 
-def case_of(scenario: Scenario, reader: Reader | None = None, tree: dict[str, Any] | None = None) -> Case:
+def case_of(
+    scenario: Scenario, reader: DocumentReader | None = None, tree: dict[str, Any] | None = None
+) -> ResolvedScenario:
     """A checked scenario with every document it names, and those that these name."""
-    held = named_documents(scenario, reader or Reader(), tree or {})
+    held = named_documents(scenario, reader or DocumentReader(), tree or {})
     if not isinstance(held["stack"], Stack):
         place = place_at(tree, "stack")
         raise fail("D010", f"{held['stack'].name} serves models; training takes training software", place, _TRAINS)
-    return Case(scenario=scenario, **held)
+    return ResolvedScenario(scenario=scenario, **held)
 
 
 _TRAINS = "costmodel list stacks; workload.kind: serving for a scenario that serves"
 
 
-def named_documents(scenario: BaseModel, reader: Reader, tree: dict[str, Any]) -> dict[str, Any]:
+def named_documents(scenario: BaseModel, reader: DocumentReader, tree: dict[str, Any]) -> dict[str, Any]:
     """Every document that a scenario of any workload names, as the fields of what it is loaded into."""
     documents: dict[str, Any] = {"": scenario}
     trees: dict[str, Any] = {"": tree}

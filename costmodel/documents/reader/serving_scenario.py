@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from costmodel.documents.keys.paths import place_at
-from costmodel.documents.reader.library import Reader
+from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import UNDERSTOOD, LoadedScenario, named_documents
 from costmodel.documents.schemas.hardware import Cluster
 from costmodel.documents.schemas.serving.engine import Engine
@@ -43,7 +43,7 @@ class ServingCase(LoadedScenario):
         return self.scenario.assume.price
 
 
-def serving_case_of(scenario: ServingScenario, reader: Reader, tree: dict[str, Any]) -> ServingCase:
+def serving_case_of(scenario: ServingScenario, reader: DocumentReader, tree: dict[str, Any]) -> ServingCase:
     """A checked scenario with every document it names, and those that these name."""
     held = named_documents(scenario, reader, tree)
     engine = held["stack"]

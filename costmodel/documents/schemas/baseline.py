@@ -13,7 +13,7 @@ from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import read_tree
 
 
-class Mark(Document):
+class EquationFingerprint(Document):
     """What one equation was asked and what it said, condensed; equal inputs with another output mean it changed."""
 
     calls: int = Field(description="How often it was called")
@@ -28,7 +28,7 @@ class Entry(Document):
     plan: dict[str, str | float | bool] = Field(description="The plan that was evaluated")
     documents: dict[str, str] = Field(description="Digests of the documents, by file")
     figures: dict[str, float] = Field(description="Results and their terms, SI, unit as suffix")
-    equations: dict[str, Mark] = Field(default_factory=dict, description="Marks by equation")
+    equations: dict[str, EquationFingerprint] = Field(default_factory=dict, description="Marks by equation")
 
 
 class Baseline(Document):

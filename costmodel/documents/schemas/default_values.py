@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Assumed:
+class Assumption:
     """A value that is not in the scenario: its path there, the value in words, and where it is from."""
 
     path: str
@@ -15,9 +15,9 @@ class Assumed:
 
 
 @dataclass(frozen=True)
-class Asked:
+class FlagQuestion:
     """What flags of the command line ask for: the words themselves, and what they leave to defaults."""
 
     words: tuple[str, ...] = ()
-    assumed: tuple[Assumed, ...] = ()
+    assumed: tuple[Assumption, ...] = ()
     remarks: tuple[str, ...] = ()  # what flags replace in a scenario, and which have no effect

@@ -75,7 +75,7 @@ class Peak(Sourced):
         return self.bf16 or self.fp16
 
 
-class Chip(Sourced):
+class ChipLimits(Sourced):
     """Inside the part."""
 
     units: Cores | None = Field(default=None, description="SMs, CUs, cores or engines")
@@ -83,7 +83,7 @@ class Chip(Sourced):
     l2: Bytes | None = Field(default=None, description="Last-level cache on the die")
 
 
-class Operands(Sourced):
+class GemmLayout(Sourced):
     """How matrix products take their operands."""
 
     transposed: bool = Field(
@@ -97,7 +97,7 @@ class Power(Sourced):
     max: Watts = Field(description="Sustained maximum")
 
 
-class FoundIn(Document):
+class DefaultNode(Document):
     """A node that stands for an accelerator's own."""
 
     node: Name = Field(description="Node whose links and network it has")
@@ -117,8 +117,8 @@ class Accelerator(Document):
     year: Count | None = Field(default=None, description="Year of introduction")
     memory: Memory = Field(description="Device memory")
     peak: Peak = Field(description="Dense peak rates")
-    chip: Chip | None = Field(default=None, description="Inside the part")
-    operands: Operands | None = Field(default=None, description="How matrix products take their operands")
+    chip: ChipLimits | None = Field(default=None, description="Inside the part")
+    operands: GemmLayout | None = Field(default=None, description="How matrix products take their operands")
     power: Power | None = Field(default=None, description="Electrical power")
     best_matmul: dict[str, FlopRate] = Field(
         default_factory=dict, description="Best matmul rate measured over many shapes"
@@ -126,7 +126,7 @@ class Accelerator(Document):
     efficiency: Name | None = Field(
         default=None, description="Efficiency document to use; the one of the same name if left out"
     )
-    found_in: FoundIn | None = Field(
+    found_in: DefaultNode | None = Field(
         default=None, description="Node that stands for its own where a table of measured runs names none"
     )
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
@@ -231,7 +231,7 @@ class HostMemory(Sourced):
     bandwidth: NodeRate = Field(description="Datasheet bandwidth of all channels, read and write together")
 
 
-class Drives(Sourced):
+class HostStorage(Sourced):
     """Local drives of a node that training may use as memory."""
 
     capacity: NodeCapacity = Field(description="Of the whole node")
@@ -257,7 +257,7 @@ class Node(Document):
     scale_out: ScaleOut = Field(description="Links between nodes")
     host: FabricReference | None = Field(default=None, description="Link of an accelerator to its host")
     memory: HostMemory | None = Field(default=None, description="Memory of the processors; wanted by offload")
-    drives: Drives | None = Field(default=None, description="Local drives; wanted by offload to nvme")
+    drives: HostStorage | None = Field(default=None, description="Local drives; wanted by offload to nvme")
     power: Power | None = Field(default=None, description="Of the whole node; for the reader alone")
     price: ListPrice | None = Field(default=None, description="List price")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

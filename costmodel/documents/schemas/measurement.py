@@ -49,7 +49,7 @@ class Run(Document):
     measured: Results = Field(description="What was measured")
 
 
-class Measured(Document):
+class MeasuredTable(Document):
     """One published table of measured runs."""
 
     schema_: Literal["costmodel/measured/v1"] = Field(alias="schema", description="Kind and version of this document")

@@ -153,7 +153,7 @@ class Layers(Document):
         return self.experts.shared if self.experts is not None else self.mlp
 
 
-class Prediction(Document):
+class TokenPrediction(Document):
     """Multi-token prediction: modules behind the last layer that guess tokens further ahead, in training only."""
 
     depth: Modules = Field(description="Modules, each one token further ahead")
@@ -197,7 +197,9 @@ class Model(Sourced):
     tied: bool = Field(description="Whether embedding and head share one matrix")
     norm: Norm = Field(description="Kind of normalisation")
     layers: list[Layers] = Field(min_length=1, description="Layer kinds with counts")
-    prediction: Prediction | None = Field(default=None, description="Multi-token prediction; not in the count below")
+    prediction: TokenPrediction | None = Field(
+        default=None, description="Multi-token prediction; not in the count below"
+    )
     published: Published | None = Field(default=None, description="Published parameter count")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
 

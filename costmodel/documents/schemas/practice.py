@@ -92,7 +92,7 @@ class Practice(Document):
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
 
 
-class Grid(Sourced):
+class PowerGrid(Sourced):
     """An electricity grid in a year."""
 
     schema_: Literal["costmodel/grid/v1"] = Field(alias="schema", description="Kind and version of this document")
@@ -105,4 +105,4 @@ class Grid(Sourced):
 PracticeReference = Annotated[
     Annotated[str, Tag("name")] | Annotated[Practice, Tag("inline")], Discriminator(as_written)
 ]
-GridReference = Annotated[Annotated[str, Tag("name")] | Annotated[Grid, Tag("inline")], Discriminator(as_written)]
+GridReference = Annotated[Annotated[str, Tag("name")] | Annotated[PowerGrid, Tag("inline")], Discriminator(as_written)]

@@ -31,7 +31,7 @@ def _measured_in(value: Any) -> str:
 Believed = Annotated[Annotated[Positive, Tag("number")] | Annotated[Seconds, Tag("time")], Discriminator(_measured_in)]
 
 
-class Belief(Document):
+class Prior(Document):
     """One number that leaves of several documents share: a value, and how far it may lie off."""
 
     name: str = Field(description="What it is called")
@@ -66,11 +66,11 @@ class Belief(Document):
         return self.leaf.partition(".")[2]
 
 
-class Beliefs(Document):
+class Priors(Document):
     """What is believed of the constants of real steps."""
 
     schema_: Literal["costmodel/belief/v1"] = Field(alias="schema", description="Kind and version of this document")
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="One line")
-    constants: list[Belief] = Field(min_length=1, description="Each with its value and the documents that share it")
+    constants: list[Prior] = Field(min_length=1, description="Each with its value and the documents that share it")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

@@ -12,7 +12,7 @@ from costmodel.documents.schemas.precision import Precision
 Version = Annotated[str, Field(pattern=r"^\d\d\.\d\d(\.\d\d)?$")]
 
 
-class Launch(Document):
+class ReleaseLaunch(Document):
     """What is so of runs of one model on some accelerators, in some releases."""
 
     model: str = Field(default="", description="What the model's name begins with; left out, any")
@@ -23,12 +23,14 @@ class Launch(Document):
     says: str = Field(description="What the cell of the run would say")
 
 
-class Launched(Sourced):
+class LaunchDefaults(Sourced):
     """Launches of one software; the first that fits a run is taken."""
 
     software: str = Field(description="As the column framework names it; the release is the number behind")
-    features: list[Launch] = Field(default_factory=list, description="What an empty cell of features stands for")
-    recompute: list[Launch] = Field(default_factory=list, description="What an empty cell of recompute stands for")
+    features: list[ReleaseLaunch] = Field(default_factory=list, description="What an empty cell of features stands for")
+    recompute: list[ReleaseLaunch] = Field(
+        default_factory=list, description="What an empty cell of recompute stands for"
+    )
 
 
 class Releases(Document):
@@ -37,5 +39,5 @@ class Releases(Document):
     schema_: Literal["costmodel/release/v1"] = Field(alias="schema", description="Kind and version of this document")
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="One line")
-    launches: list[Launched] = Field(min_length=1, description="By software, the first that fits before others")
+    launches: list[LaunchDefaults] = Field(min_length=1, description="By software, the first that fits before others")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

@@ -38,7 +38,7 @@ GradientType = Literal["fp32", "bf16", "fp16"]
 DispatchType = Literal["bf16", "fp8"]
 
 
-class States(Sourced):
+class StateBytes(Sourced):
     """Bytes a parameter costs, before any sharding."""
 
     weights: Width = Field(description="The copy the optimizer's shard or the layer keeps for good")
@@ -79,7 +79,7 @@ class LowPrecision(Sourced):
     )
 
 
-class Kernels(Sourced):
+class KernelChoice(Sourced):
     """Which kernels run."""
 
     attention: AttentionKernel = Field(description="Class of the attention kernel")
@@ -113,7 +113,7 @@ class Overlap(Sourced):
     cp: Share = Field(default=1.0, description="Ring of keys and values behind attention")
 
 
-class Launch(Sourced):
+class HostLaunch(Sourced):
     """Host time."""
 
     operation: Seconds = Field(description="Host time to issue one operation")
@@ -184,7 +184,7 @@ class Buckets(Sourced):
     loss: Bytes = Field(description="Bytes kept per logit")
 
 
-class Spread(Sourced):
+class RunSpread(Sourced):
     """How far real runs lie from what kernels and counts explain; standard deviations, relative."""
 
     step: Share = Field(description="Of the step: releases, flags and settings that nobody recorded")
@@ -242,17 +242,17 @@ class Stack(Document):
     )
     sequence_parallel: bool = Field(description="Whether tensor parallelism comes with sequence parallelism by default")
     vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this times tp")
-    states: States = Field(description="Bytes per parameter")
-    kernels: Kernels = Field(description="Which kernels run")
+    states: StateBytes = Field(description="Bytes per parameter")
+    kernels: KernelChoice = Field(description="Which kernels run")
     low_precision: LowPrecision | None = Field(
         default=None, description="Linear maps in fp8 and narrower; absent: it has none"
     )
     overlap: Overlap = Field(description="What hides behind compute")
-    launch: Launch = Field(description="Host time")
+    launch: HostLaunch = Field(description="Host time")
     runtime: Runtime = Field(description="Memory beside the model's tensors")
     experts: ExpertKernels | None = Field(default=None, description="Mixture of experts; absent: not offered")
     buckets: Buckets = Field(description="Grouping of traffic, and the loss")
-    spread: Spread = Field(description="Error beyond that of the kernels, for the band of an answer")
+    spread: RunSpread = Field(description="Error beyond that of the kernels, for the band of an answer")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
 
     def zero_with(self, pp: float) -> list[ZeroStage]:

@@ -38,7 +38,7 @@ class _Mark:
 
 def composed(text: str) -> Node | None:
     """The nodes of a JSON text; None where it is none, or is nested too deep for a document."""
-    reader = _Reader(text)
+    reader = _TokenReader(text)
     try:
         node = reader.value(0)
         reader.next()
@@ -63,7 +63,7 @@ def fault_of(text: str) -> tuple[str, int, int] | None:
     return None
 
 
-class _Reader:
+class _TokenReader:
     """Takes tokens one by one, the last of them in `token`."""
 
     def __init__(self, text: str) -> None:

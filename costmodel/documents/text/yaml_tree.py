@@ -43,7 +43,7 @@ class Text(str):
     at: Place
 
 
-class Whole(int):
+class PlacedInteger(int):
     """A whole number that remembers its place (int subclasses cannot have slots)."""
 
     place: Place
@@ -166,7 +166,7 @@ class _Builder:
             return value.lower() == "true"
         try:
             if tag == "int":
-                return _placed(Whole, int(value.replace("_", ""), 0), place)
+                return _placed(PlacedInteger, int(value.replace("_", ""), 0), place)
             if tag == "float":
                 return _placed(Real, float(_NOT_FINITE.get(value.lower(), value.replace("_", ""))), place)
         except ValueError:
@@ -310,5 +310,5 @@ def _at(tree: Any, place: Place) -> Any:
         items = Items(_at(item, place) for item in tree)
         items.places = [place] * len(items)
         return items
-    kind = next((kind for kind in (Text, Whole, Real) if isinstance(tree, kind)), None)
+    kind = next((kind for kind in (Text, PlacedInteger, Real) if isinstance(tree, kind)), None)
     return _placed(kind, tree, place) if kind else tree

@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.documents.keys.paths import at
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.reader.resolved_scenario import Case, LoadedScenario
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.base import Document
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.estimate.machine.price import Price, price_of
@@ -19,7 +19,7 @@ _SHOWN_APART = frozenset({"accelerator", "accelerators", "built_with", "price"})
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedDocument:
     """A document as an answer calls it; `changed` where its figures are not those of the document of that name."""
 
     name: str
@@ -31,14 +31,14 @@ class Named:
 class Subject:
     """What an answer of any workload is about: the model, where it runs, its software, the price."""
 
-    model: Named
-    accelerator: Named
+    model: NamedDocument
+    accelerator: NamedDocument
     ranks: float
-    node: Named
+    node: NamedDocument
     nodes: float
     accelerators: float
     built: float
-    stack: Named
+    stack: NamedDocument
     price: Price
 
 
@@ -49,7 +49,7 @@ class Facts(Subject):
     sequence: float
     global_batch: float
     precision: str
-    optimizer: Named
+    optimizer: NamedDocument
     tuning: str
 
 
@@ -102,7 +102,7 @@ def whole(value: float) -> int | float:
     return int(value) if float(value).is_integer() else float(value)
 
 
-def facts_of(case: Case) -> Facts:
+def facts_of(case: ResolvedScenario) -> Facts:
     """The facts of a case."""
     workload = case.scenario.workload
     tuning = workload.tuning
@@ -116,12 +116,12 @@ def facts_of(case: Case) -> Facts:
     )
 
 
-def _named(case: LoadedScenario, path: str) -> Named:
+def _named(case: LoadedScenario, path: str) -> NamedDocument:
     """The document that a path of the scenario names."""
     reference = REFERENCES[path]
     document: Any = getattr(case, reference.held)
     changed = isinstance(at(case.tree, path), dict) and _differs(reference.kind, document)
-    return Named(document.name, document.title, changed)
+    return NamedDocument(document.name, document.title, changed)
 
 
 def _differs(kind: str, document: Any) -> bool:

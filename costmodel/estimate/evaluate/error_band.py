@@ -40,7 +40,7 @@ from costmodel.estimate.training.flop_count import cores, flop_of_shapes
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.estimate.training.time.layer_kernels import slowed_core
 from costmodel.estimate.training.time.step import EXPOSED, TERMS, TrainingStep
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail
 
@@ -53,76 +53,76 @@ MEMORY_KINDS = {
 }
 
 
-def banded(setting: Setting, evaluation: Evaluation) -> Evaluation:
+def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
     """The same with both ends of every band among its costs."""
     columns, step, ledger = dict(evaluation.costs.columns), evaluation.step, evaluation.ledger
     with term("spread of the step"):
-        spread = time_spread(setting, step)
+        spread = time_spread(inputs, step)
     slow, fast = ninetieth_percentile(step.total, spread), tenth_percentile(step.total, spread)
     for end, opposite, time in (("low", "high", fast), ("high", "low", slow)):
         columns[f"step_time_{end}"] = time
-        rates = throughput(setting, evaluation.block, time)
+        rates = throughput(inputs, evaluation.block, time)
         for name in ("tokens_per_s", "tokens_per_s_per_gpu", "flop_rate", "mfu"):
             columns[f"{name}_{opposite}"] = rates[name]
-        for name, value in money(setting, rates["tokens_per_s"]).items():
+        for name, value in money(inputs, rates["tokens_per_s"]).items():
             columns[f"{name}_{end}"] = value
-    if setting.run is not None and evaluation.run is not None:
-        columns |= run_band(setting, setting.run, evaluation.block, evaluation.run, spread)
+    if inputs.run is not None and evaluation.run is not None:
+        columns |= run_band(inputs, inputs.run, evaluation.block, evaluation.run, spread)
     ends = []
     for position, stage in enumerate(STAGES):
         with term(f"{stage} stage"):
-            ends.append(memory_band(setting, {name: ledger.line(name, position) for name in LINES}, LINES))
+            ends.append(memory_band(inputs, {name: ledger.line(name, position) for name in LINES}, LINES))
     columns["memory_peak_low"], columns["memory_peak_high"] = (largest(*stages) for stages in zip(*ends, strict=True))
     costs = Costs({name: columns[name] for name in COLUMNS if name in columns}, evaluation.costs.rows)
     return replace(evaluation, costs=costs)
 
 
-def time_spread(setting: Setting, step: TrainingStep) -> Number:
+def time_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
     """Relative spread of a step; the bubble follows the work, so that both are off by the same share."""
-    kinds = _kernels(setting, step) | _communication(setting, step)
+    kinds = _kernels(inputs, step) | _communication(inputs, step)
     error = kinds.pop("matmul")
     for name, other in kinds.items():
         with term(name):
             error = combined_error(error, other)
     working = added(step.terms, [name for name in TERMS if name != "bubble"])
-    spread = setting.stack.spread
+    spread = inputs.stack.spread
     with term("software"):
         found = combined_error(share(error, working), spread.step)
-        return combined_error(found, spread.experts) if _routes(setting) else found
+        return combined_error(found, spread.experts) if _routes(inputs) else found
 
 
-def _routes(setting: Setting) -> bool:
+def _routes(inputs: TrainingInputs) -> bool:
     """Whether tokens choose among experts; a single one is an MLP."""
-    return any(kind.experts is not None and kind.experts.count > 1 for kind in setting.model.layers)
+    return any(kind.experts is not None and kind.experts.count > 1 for kind in inputs.model.layers)
 
 
-def _kernels(setting: Setting, step: TrainingStep) -> dict[str, Number]:
+def _kernels(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
     """Seconds by which kernels, clocks and the host may be off; unfused attention is made of matrix products."""
-    case, common, terms = setting.case, setting.case.common, step.terms
-    fits = (common.matmul[name] for name in (setting.recipe.fit, "bf16") if name in common.matmul)
-    matmul = _of_shapes(setting, residual(setting.linear.fit, *fits))
+    case, common, terms = inputs.case, inputs.case.common, step.terms
+    fits = (common.matmul[name] for name in (inputs.recipe.fit, "bf16") if name in common.matmul)
+    matmul = _of_shapes(inputs, residual(inputs.linear.fit, *fits))
     streams = residual(case.efficiency.memory, common.memory)
     sustained = residual(case.efficiency.sustained, common.sustained)
-    fit, slowed = setting.attention, _slowed(setting, terms["matmul"], terms["attention"])
+    fit, slowed = inputs.attention, _slowed(inputs, terms["matmul"], terms["attention"])
     kinds = {"matmul": term_error(matmul, slowed if fit is None else terms["matmul"])}
-    if setting.recipe.narrow:
-        kinds["narrow"] = term_error(setting.stack.spread.narrow, terms["matmul"])
+    if inputs.recipe.narrow:
+        kinds["narrow"] = term_error(inputs.stack.spread.narrow, terms["matmul"])
     if fit is not None:
-        attention = residual(fit, common.attention[setting.stack.kernels.attention])
+        attention = residual(fit, common.attention[inputs.stack.kernels.attention])
         kinds["attention"] = term_error(attention, terms["attention"])
     kinds["sustained"] = term_error(sustained, slowed)
     kinds["memory-bound"] = term_error(streams, terms["memory_bound"] + terms["optimizer"])
-    kinds["launch"] = term_error(setting.stack.spread.launch, terms["launch"])
+    kinds["launch"] = term_error(inputs.stack.spread.launch, terms["launch"])
     return kinds
 
 
-def _slowed(setting: Setting, products: Number, attention: Number) -> Number:
+def _slowed(inputs: TrainingInputs, products: Number, attention: Number) -> Number:
     """Seconds that power slows down: of products, and of those cores that it does, by their share of the work."""
-    fit = setting.attention
+    fit = inputs.attention
     if fit is None:
         return products + attention
     with term("cores that slow down"):
-        done = [(flop, slowed_core(fit, kind)) for kind, flop in cores(setting)]
+        done = [(flop, slowed_core(fit, kind)) for kind, flop in cores(inputs)]
         slowed = [flop for flop, slows in done if slows]
         if not slowed:
             return products
@@ -131,13 +131,13 @@ def _slowed(setting: Setting, products: Number, attention: Number) -> Number:
     return products + attention
 
 
-def _of_shapes(setting: Setting, spread: Number) -> Number:
+def _of_shapes(inputs: TrainingInputs, spread: Number) -> Number:
     """Spread of the matrix products of a step, whose shapes are wrong independently by so much each; all are wrong
     together with constants that are not of this accelerator.
     """
-    if setting.case.efficiency.of == UNMEASURED or setting.linear.fit.fitted is None:
+    if inputs.case.efficiency.of == UNMEASURED or inputs.linear.fit.fitted is None:
         return spread
-    work = flop_of_shapes(setting)
+    work = flop_of_shapes(inputs)
     error: Number = 0.0
     for (name, _, _), flop in work.items():
         with term(name):
@@ -145,34 +145,34 @@ def _of_shapes(setting: Setting, spread: Number) -> Number:
     return share(error, summed(*work.values()))
 
 
-def _communication(setting: Setting, step: TrainingStep) -> dict[str, Number]:
+def _communication(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
     """Seconds by which the links may be off where they are exposed, and what more or less of them may hide."""
     links: Number = 0.0
     hiding: Number = 0.0
-    experts = 0.0 if setting.experts is None else setting.experts.overlap
-    hidden = {"tp": setting.overlap_tp, "ep": experts, "pp": setting.overlap_pp, "dp": setting.overlap_dp}
-    hidden["cp"] = setting.overlap_cp
+    experts = 0.0 if inputs.experts is None else inputs.experts.overlap
+    hidden = {"tp": inputs.overlap_tp, "ep": experts, "pp": inputs.overlap_pp, "dp": inputs.overlap_dp}
+    hidden["cp"] = inputs.overlap_cp
     for axis in EXPOSED:
         spread: Number = 0.0
         for transfer in step.transfers:
             if transfer.axis != axis:
                 continue
             with term(f"{axis} {transfer.operation}"):
-                spread = np.maximum(spread, np.where(transfer.count > 0, _link_spread(setting, transfer), 0.0))
+                spread = np.maximum(spread, np.where(transfer.count > 0, _link_spread(inputs, transfer), 0.0))
                 waits = axis == "cp" and transfer.operation != "send"  # only a ring goes on beside attention
                 if hidden[axis] > 0 and not waits:
-                    hiding = hiding + term_error(setting.stack.spread.overlap, transfer.total_time)
+                    hiding = hiding + term_error(inputs.stack.spread.overlap, transfer.total_time)
         links = links + term_error(spread, step.terms[axis])
-    host = term_error(residual(setting.network, setting.case.common.network), step.terms["offload"])
+    host = term_error(residual(inputs.network, inputs.case.common.network), step.terms["offload"])
     return {"links": links, "hiding": hiding, "host link": host}
 
 
-def _link_spread(setting: Setting, transfer: Transfer) -> Number:
+def _link_spread(inputs: TrainingInputs, transfer: Transfer) -> Number:
     """Residual of the collective inside the domain, or of the network where the group leaves it."""
-    common = setting.case.common
-    name = transfer.operation if transfer.operation in setting.collectives else "all_gather"
-    inside = residual(setting.collectives[name], common.collectives.get(name, common.collectives["all_gather"]))
-    return np.where(transfer.group.domains > 1, residual(setting.network, common.network), inside)
+    common = inputs.case.common
+    name = transfer.operation if transfer.operation in inputs.collectives else "all_gather"
+    inside = residual(inputs.collectives[name], common.collectives.get(name, common.collectives["all_gather"]))
+    return np.where(transfer.group.domains > 1, residual(inputs.network, common.network), inside)
 
 
 def residual(*fits: Fit | None) -> Number:
@@ -183,16 +183,16 @@ def residual(*fits: Fit | None) -> Number:
     raise fail("D017", "neither a fit nor unmeasured.yaml gives its residual", None, "write fitted: median, p90")
 
 
-def memory_band(setting: Setting, lines: Mapping[str, Number], names: Sequence[str]) -> tuple[Number, Number]:
+def memory_band(inputs: TrainingInputs, lines: Mapping[str, Number], names: Sequence[str]) -> tuple[Number, Number]:
     """P10 and P90 of some lines of a stage's ledger together."""
     total = added(lines, names)
-    error: Number = term_error(setting.stack.spread.memory, total)
+    error: Number = term_error(inputs.stack.spread.memory, total)
     with term("spread of the memory"):
         for kind, members in MEMORY_KINDS.items():
             counted = [name for name in members if name in names]
             if counted:
                 with term(kind):
-                    spread = getattr(setting.stack.spread, kind)
+                    spread = getattr(inputs.stack.spread, kind)
                     error = combined_error(error, term_error(spread, added(lines, counted)))
         spread = share(error, np.maximum(total, 1.0))
     return tenth_percentile(total, spread), ninetieth_percentile(total, spread)

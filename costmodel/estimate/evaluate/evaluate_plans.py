@@ -21,7 +21,7 @@ from costmodel.equations.run.economics import (
     tokens_per_step,
 )
 from costmodel.estimate.machine.price import price_of, price_per_accelerator
-from costmodel.estimate.run.whole_run import Whole, power, steps_of, whole_run
+from costmodel.estimate.run.whole_run import RunFigures, power, steps_of, whole_run
 from costmodel.estimate.shared.masks import Mask
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import OF_RUN, OF_STEP, Costs
@@ -32,7 +32,7 @@ from costmodel.estimate.training.memory.breakdown import Ledger, ledger
 from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
 from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.estimate.training.time.step import EXPOSED, TERMS, TrainingStep, training_step
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 
 FITS, TIGHT = 0.90, 1.00
@@ -46,7 +46,7 @@ class Evaluation:
     costs: Costs
     ledger: Ledger
     step: TrainingStep
-    run: Whole | None = None
+    run: RunFigures | None = None
 
 
 def verdict(memory_share: float) -> str:
@@ -69,20 +69,20 @@ def over_peak(costs: Costs) -> Mask:
     return np.asarray((costs.column("mfu") > 1) | (costs.column("hfu") > 1))
 
 
-def lacking(setting: Setting, column: str) -> str:
+def lacking(inputs: TrainingInputs, column: str) -> str:
     """What to set for a result that is not known; nothing for one that is."""
-    wanted, run = [], setting.run
+    wanted, run = [], inputs.run
     column = column.removesuffix("_low").removesuffix("_high")
     if run is None and column in OF_RUN and column not in OF_STEP:
         wanted.append("run, e.g. {} for all that is usual")
-    priced = price_of(setting.case).known or (run is not None and run.spot is not None and column == "run_cost")
+    priced = price_of(inputs.case).known or (run is not None and run.spot is not None and column == "run_cost")
     if column in ("cost_per_mtoken", "run_cost") and not priced:
         wanted.append("assume.price, e.g. 2.50 USD/GPU/h")
     if column in OF_BUDGET:
-        budget = setting.case.scenario.workload.tokens if run is None else float(steps_of(setting, run))
+        budget = inputs.case.scenario.workload.tokens if run is None else float(steps_of(inputs, run))
         if budget is None or math.isnan(budget):
             wanted.append("workload.tokens, e.g. 15 T")
-    if run is not None and column in ("energy", "emissions") and math.isnan(float(power(setting, run))):
+    if run is not None and column in ("energy", "emissions") and math.isnan(float(power(inputs, run))):
         wanted.append("run.power.draw, e.g. 970 W")
     return f"set {' and '.join(wanted)}" if wanted else ""
 
@@ -94,47 +94,47 @@ OF_BUDGET = ("run_time", "run_cost", "energy", "emissions")
 TERM_COLUMNS = {name: f"{name}_exposed" if name in (*EXPOSED, "offload") else name for name in TERMS}
 
 
-def evaluate(setting: Setting, block: Block) -> Evaluation:
+def evaluate(inputs: TrainingInputs, block: Block) -> Evaluation:
     """Time, memory, communication and cost of every row of a block."""
-    layers = stage_layers(setting.model, block)
-    parameters = stage_parameters(setting, block, layers)
-    count = micro_batches(setting, block)
-    memory = ledger(setting, block, layers, parameters, count)
-    step = training_step(setting, block, layers, parameters, count)
+    layers = stage_layers(inputs.model, block)
+    parameters = stage_parameters(inputs, block, layers)
+    count = micro_batches(inputs, block)
+    memory = ledger(inputs, block, layers, parameters, count)
+    step = training_step(inputs, block, layers, parameters, count)
     bubble = known_as("bubble", step.terms["bubble"])
     columns: dict[str, Number] = {"step_time": step.total}
-    columns |= throughput(setting, block, step.total)
+    columns |= throughput(inputs, block, step.total)
     columns |= {TERM_COLUMNS[name]: time for name, time in step.terms.items()}
     columns |= {
         "bubble_share": share(bubble, step.total),
         "memory_peak": memory.worst,
-        "memory_share": share(memory.worst, setting.usable),
-        "memory_free": setting.usable - memory.worst,
+        "memory_share": share(memory.worst, inputs.usable),
+        "memory_free": inputs.usable - memory.worst,
     }
     columns["host_memory"], columns["host_share"] = memory.host
     columns |= _volumes(step)
     exposed = added(step.terms, EXPOSED)
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
     columns["scaling_efficiency"] = share(step.total - exposed - bubble, step.total)
-    columns |= money(setting, columns["tokens_per_s"])
+    columns |= money(inputs, columns["tokens_per_s"])
     run = None
-    if setting.run is not None:
-        run = whole_run(setting, setting.run, block, step.total, price_per_accelerator(setting.case))
+    if inputs.run is not None:
+        run = whole_run(inputs, inputs.run, block, step.total, price_per_accelerator(inputs.case))
         columns |= run.columns
     return Evaluation(block, Costs(columns, len(block)), memory, step, run)
 
 
-def throughput(setting: Setting, block: Block, time: Number) -> dict[str, Number]:
+def throughput(inputs: TrainingInputs, block: Block, time: Number) -> dict[str, Number]:
     """Tokens and FLOP a second of steps that take so long."""
-    ranks = setting.ranks
-    flop = work_of_step(setting, block)
-    tokens = rate(tokens_per_step(setting.global_batch, setting.sequence), time)
+    ranks = inputs.ranks
+    flop = work_of_step(inputs, block)
+    tokens = rate(tokens_per_step(inputs.global_batch, inputs.sequence), time)
     return {
         "tokens_per_s": tokens,
         "tokens_per_s_per_gpu": divided(tokens, ranks),
         "flop_rate": compute_rate(flop.model, time, ranks),
-        "mfu": flop_utilisation(flop.model, time, ranks, setting.mfu_peak),
-        "hfu": flop_utilisation(flop.executed, time, ranks, setting.mfu_peak),
+        "mfu": flop_utilisation(flop.model, time, ranks, inputs.mfu_peak),
+        "hfu": flop_utilisation(flop.executed, time, ranks, inputs.mfu_peak),
     }
 
 
@@ -147,10 +147,10 @@ def _volumes(step: TrainingStep) -> dict[str, Number]:
     return volumes
 
 
-def money(setting: Setting, tokens_per_s: Number) -> dict[str, Number]:
+def money(inputs: TrainingInputs, tokens_per_s: Number) -> dict[str, Number]:
     """Rent, and time of the token budget, at a rate."""
-    price, ranks = price_per_accelerator(setting.case), setting.ranks
-    budget = setting.case.scenario.workload.tokens
+    price, ranks = price_per_accelerator(inputs.case), inputs.ranks
+    budget = inputs.case.scenario.workload.tokens
     rent: dict[str, Number] = {"cost_per_mtoken": token_cost(1e6, ranks, price, tokens_per_s)}
     if budget is None:
         return rent | {"run_time": math.nan, "run_cost": math.nan}

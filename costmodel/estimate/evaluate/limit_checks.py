@@ -11,26 +11,26 @@ from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.shared.limits import written
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.shared.run_inputs import RunInputs
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 
 TOO_LARGE = frozenset({"M001", "M003", "R002"})  # for the machine; all other codes are of limits that the scenario sets
 
 
-def unacceptable(setting: Setting, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def unacceptable(inputs: TrainingInputs, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Masks of the rows that break each bound, by its code; those of the machine first."""
     yield "M001", costs.column("memory_share") > 1
     yield "M003", costs.column("host_share") > 1
-    if setting.run is not None:
-        yield from _of_run(setting, setting.run, costs)
-    for limit in written(setting.case.scenario.limits):
+    if inputs.run is not None:
+        yield from _of_run(inputs, inputs.run, costs)
+    for limit in written(inputs.case.scenario.limits):
         code = "M002" if limit.column.startswith("memory") else "T001"
         yield code, ~limit.kept(costs.column(limit.column))
 
 
-def _of_run(setting: Setting, run: RunInputs, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def _of_run(inputs: TrainingInputs, run: RunInputs, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Checkpoints that do not end before the next begin, and copies of them that the hosts do not hold."""
     if run.checkpoint.mode != "sync":
         write, stop = costs.column("checkpoint_write"), costs.column("checkpoint_blocking")
         period = costs.column("checkpoint_interval") + stop + repeated(run.checkpoint.interference, write)
         yield "R001", np.asarray(period < write)
-    yield "R002", costs.column("checkpoint_host") + costs.column("host_memory") > setting.host.capacity
+    yield "R002", costs.column("checkpoint_host") + costs.column("host_memory") > inputs.host.capacity

@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.plan import Plan
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, evaluate, fits_at_p90, over_peak, verdict
 from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.shared.assumptions import Assumed, converted, that_count
+from costmodel.estimate.shared.assumptions import converted, that_count
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
 from costmodel.estimate.training.constraints.plan_constraints import refusals, remarks
 from costmodel.estimate.training.parallelism.pipeline.layer_split import fewer_at_ends
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED
-from costmodel.estimate.training.training_inputs import Setting, setting_of
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.ground.choices import Recompute, Schedule
 from costmodel.ground.errors import Place, fail
 
@@ -29,18 +30,18 @@ from costmodel.ground.errors import Place, fail
 class Answer:
     """One plan, evaluated, with what was assumed and what there is to remark."""
 
-    setting: Setting
+    inputs: TrainingInputs
     plan: Plan
     evaluation: Evaluation
-    assumed: tuple[Assumed, ...]
+    assumed: tuple[Assumption, ...]
     refused: tuple[str, ...]
     broken: tuple[str, ...]
     remarked: tuple[str, ...]
 
 
-def structure_of(setting: Setting, plan: Plan) -> tuple[Structure, tuple[Assumed, ...]]:
+def structure_of(inputs: TrainingInputs, plan: Plan) -> tuple[Structure, tuple[Assumption, ...]]:
     """The choices of a plan; those left open are the stack's defaults."""
-    stack = setting.stack
+    stack = inputs.stack
     named = f"stacks/{stack.name}"
     schedule: Schedule = plan.schedule or ("interleaved" if plan.vpp > 1 else "1f1b")
     structure = Structure(
@@ -64,7 +65,7 @@ def structure_of(setting: Setting, plan: Plan) -> tuple[Structure, tuple[Assumed
     if plan.pp > 1 and stack.pipelined_zero is not None:
         origins["zero"] = f"{named}, in a pipeline"
     assumed = tuple(
-        Assumed(f"plan.{name}", str(getattr(structure, name)).lower(), origins.get(name, named))
+        Assumption(f"plan.{name}", str(getattr(structure, name)).lower(), origins.get(name, named))
         for name in ("zero", "recompute", "schedule", "sequence_parallel")
         if getattr(plan, name) is None
     )
@@ -99,53 +100,53 @@ def _implied(plan: Plan) -> Recompute | None:
     return "full" if plan.recompute_layers is not None else None
 
 
-def usual_etp(setting: Setting, tp: float) -> float:
+def usual_etp(inputs: TrainingInputs, tp: float) -> float:
     """Ranks that share each expert where the plan does not say."""
-    return tp if setting.experts is not None and setting.experts.kernels.cut_as_tp else 1.0
+    return tp if inputs.experts is not None and inputs.experts.kernels.cut_as_tp else 1.0
 
 
-def plan_block(setting: Setting, plan: Plan) -> tuple[Block, tuple[Assumed, ...]]:
+def plan_block(inputs: TrainingInputs, plan: Plan) -> tuple[Block, tuple[Assumption, ...]]:
     """A plan as a block of one row."""
-    structure, assumed = structure_of(setting, plan)
-    ranks = setting.ranks
+    structure, assumed = structure_of(inputs, plan)
+    ranks = inputs.ranks
     dp = plan.dp if plan.dp is not None else float(data_parallel_degree(ranks, plan.tp, plan.cp, plan.pp))
     sizes = {name: getattr(plan, name) for name in SIZES if name != "dp"}
     if plan.etp is None:
-        sizes["etp"] = usual_etp(setting, plan.tp)
-        if setting.experts is not None and plan.tp > 1:
-            assumed = (*assumed, Assumed("plan.etp", f"{sizes['etp']:g}", f"stacks/{setting.stack.name}"))
+        sizes["etp"] = usual_etp(inputs, plan.tp)
+        if inputs.experts is not None and plan.tp > 1:
+            assumed = (*assumed, Assumption("plan.etp", f"{sizes['etp']:g}", f"stacks/{inputs.stack.name}"))
     if structure.schedule in FOLDED and "vpp" not in plan.model_fields_set:
         sizes["vpp"] = 2.0
     block = one_row(structure, dp=dp, **sizes)
-    return block, (*assumed, *_fitted(setting, block))
+    return block, (*assumed, *_fitted(inputs, block))
 
 
-def _fitted(setting: Setting, block: Block) -> tuple[Assumed, ...]:
+def _fitted(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
     """The split that was taken because the layers do not divide."""
-    layers = layer_count(setting.model)
+    layers = layer_count(inputs.model)
     first, last = fewer_at_ends(layers, block)
     if block.structure.split != "fitting" or not np.any(last):
         return ()
     split = "lighter-ends" if np.any(first) else "lighter-last"
-    return (Assumed("plan.split", split, f"pp · vpp do not divide {layers:g} layers"),)
+    return (Assumption("plan.split", split, f"pp · vpp do not divide {layers:g} layers"),)
 
 
-def own_plan(setting: Setting) -> Plan:
+def own_plan(inputs: TrainingInputs) -> Plan:
     """The scenario's plan, or a fault when it has none."""
-    plan = setting.case.scenario.plan
+    plan = inputs.case.scenario.plan
     if plan is None:
         hint = "add plan: {tp: 8, pp: 1, micro_batch: 1}, or --set plan.tp=8; costmodel search finds one"
-        raise fail("C004", "the scenario has no plan", Place(setting.case.file), hint)
+        raise fail("C004", "the scenario has no plan", Place(inputs.case.file), hint)
     return plan
 
 
-def answer(setting: Setting, plan: Plan) -> Answer:
+def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
     """One plan, checked and evaluated; the figures of one that is not legal mean nothing, and may be no numbers."""
-    block, assumed = plan_block(setting, plan)
-    refused = refusals(setting, block)
+    block, assumed = plan_block(inputs, plan)
+    refused = refusals(inputs, block)
     with np.errstate(all="ignore") if refused else nullcontext():
-        evaluation = banded(setting, evaluate(setting, block))
-    remarked = tuple(code for code, mask in remarks(setting, block) if mask.any())
+        evaluation = banded(inputs, evaluate(inputs, block))
+    remarked = tuple(code for code, mask in remarks(inputs, block) if mask.any())
     costs = evaluation.costs.row()
     if verdict(costs["memory_share"]) == "tight":
         remarked = (*remarked, "N003")
@@ -153,20 +154,20 @@ def answer(setting: Setting, plan: Plan) -> Answer:
         remarked = (*remarked, "N023")
     if over_peak(evaluation.costs).any():
         remarked = (*remarked, "N011")
-    broken = dict.fromkeys(code for code, mask in unacceptable(setting, evaluation.costs) if mask.any())
-    first = converted(setting.case)
-    leaves_domain = bool(setting.ranks > setting.domain)
-    spoken = (*first, *assumed, *setting.assumed[len(first) :], *_of_foreign(setting.case))
+    broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation.costs) if mask.any())
+    first = converted(inputs.case)
+    leaves_domain = bool(inputs.ranks > inputs.domain)
+    spoken = (*first, *assumed, *inputs.assumed[len(first) :], *_of_foreign(inputs.case))
     counting = that_count(spoken, block, leaves_domain=leaves_domain)
-    return Answer(setting, plan, evaluation, counting, refused, tuple(broken), remarked)
+    return Answer(inputs, plan, evaluation, counting, refused, tuple(broken), remarked)
 
 
-def _of_foreign(case: Case) -> tuple[Assumed, ...]:
+def _of_foreign(case: ResolvedScenario) -> tuple[Assumption, ...]:
     """What files in other people's formats leave to defaults."""
     return tuple(item for foreign in case.foreign.values() for item in foreign.assumed)
 
 
-def predict(case: Case) -> Answer:
+def predict(case: ResolvedScenario) -> Answer:
     """Time, memory, communication and cost of the scenario's own plan.
 
     Where `refused` names reasons the plan is not legal, and its figures mean nothing; `broken` names the limits that
@@ -175,5 +176,5 @@ def predict(case: Case) -> Answer:
     Raises:
         CostModelError: the scenario has no plan, or asks for what is not modelled
     """
-    setting = setting_of(case)
-    return answer(setting, own_plan(setting))
+    inputs = training_inputs(case)
+    return answer(inputs, own_plan(inputs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import SustainedFit
 from costmodel.documents.schemas.hardware import Accelerator
 from costmodel.equations.kernels.throttling import narrow_slowdown, part_slowdown
@@ -10,7 +10,7 @@ from costmodel.equations.parallelism.counts import repeated
 from costmodel.ground.equation import Number
 
 
-def slowdown_of(case: Case, narrow: Number | None = None) -> Number:
+def slowdown_of(case: ResolvedScenario, narrow: Number | None = None) -> Number:
     """As assumed, else as fitted, by the power that the part has for its peak.
 
     Of products in a narrow type, so many times that of 16 bits.

@@ -21,31 +21,31 @@ from costmodel.estimate.machine.process_groups import Group
 from costmodel.ground.equation import Number, term
 
 
-def collective_time(setting: Machine, message: Number, group: Group, operation: Operation) -> Number:
+def collective_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     """Time of a collective over a group: inside the domains and across them, the faster algorithm across."""
-    inside = inside_time(setting, message, group, operation)
+    inside = inside_time(inputs, message, group, operation)
     if np.all(group.domains == 1):
         return inside
     with term("between domains"):
-        times = algorithm_times(setting, message, group, operation)
+        times = algorithm_times(inputs, message, group, operation)
         across = np.minimum(times["ring"], times["tree"]) if "tree" in times else times["ring"]
-        across = across + group_latency(group.domains, setting.network.start, 0.0)
-    return two_level_time(inside, across, setting.network.serial_share)
+        across = across + group_latency(group.domains, inputs.network.start, 0.0)
+    return two_level_time(inside, across, inputs.network.serial_share)
 
 
-def inside_time(setting: Machine, message: Number, group: Group, operation: Operation) -> Number:
+def inside_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     """Time of a collective inside the fullest domain."""
-    fit = setting.collective(operation)
+    fit = inputs.collective(operation)
     with term("inside the domain"):
         latency = group_latency(group.inside, fit.start, fit.hop)
         wire = handled_bytes(wire_bytes(message, group.inside, operation=operation), group.inside, fit.own)
-        return blended_time(latency, wire, inside_bandwidth(setting, fit, group.inside), fit.blend)
+        return blended_time(latency, wire, inside_bandwidth(inputs, fit, group.inside), fit.blend)
 
 
-def algorithm_times(setting: Machine, message: Number, group: Group, operation: Operation) -> dict[str, Number]:
+def algorithm_times(inputs: Machine, message: Number, group: Group, operation: Operation) -> dict[str, Number]:
     """Time of each algorithm between domains, without the start of a call; that of a ring first."""
-    network = setting.network
-    rate = network_rate(setting, setting.network_share, group, operation)
+    network = inputs.network
+    rate = network_rate(inputs, inputs.network_share, group, operation)
     part = message if operation == "all_to_all" else divided(message, group.fewest)  # there each sends its own
     times = {"ring": ring_time(part, group.domains, rate, network.ring_hop, operation=operation)}
     if operation == "all_reduce":
@@ -53,12 +53,12 @@ def algorithm_times(setting: Machine, message: Number, group: Group, operation: 
     return times
 
 
-def send_time(setting: Machine, message: Number, group: Group) -> Number:
+def send_time(inputs: Machine, message: Number, group: Group) -> Number:
     """Time of a send to the next stage, over the slowest boundary of the group."""
-    fit, network = setting.collective("send"), setting.network
+    fit, network = inputs.collective("send"), inputs.network
     with term("send inside"):
-        near = blended_time(fit.start, message, inside_bandwidth(setting, fit, 2.0), fit.blend)
+        near = blended_time(fit.start, message, inside_bandwidth(inputs, fit, 2.0), fit.blend)
     with term("send across"):
-        rate = network_rate(setting, network.pair_share, group, "send")
+        rate = network_rate(inputs, network.pair_share, group, "send")
         far = blended_time(network.start, message, rate, fit.blend)
     return np.where(group.domains > 1, far, near)

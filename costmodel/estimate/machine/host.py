@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.equations.run.economics import share
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import fail
@@ -26,7 +26,7 @@ class Host:
     ranks: float
 
 
-def host_of(case: Case, choose: Callable[[str, float | None, float, str], float]) -> Host:
+def host_of(case: ResolvedScenario, choose: Callable[[str, float | None, float, str], float]) -> Host:
     """What the documents say about the host; a share of its link is spoken of only where something is offloaded."""
     node, fabric = case.node, case.host
     memory, drives = node.memory, node.drives
@@ -53,7 +53,7 @@ def host_of(case: Case, choose: Callable[[str, float | None, float, str], float]
     )
 
 
-def _offloads(case: Case) -> bool:
+def _offloads(case: ResolvedScenario) -> bool:
     """Whether the scenario's plan, or one it searches, keeps anything on the host."""
     plan = case.scenario.plan
     return bool((plan and plan.offload) or any(case.space.offload or ()))

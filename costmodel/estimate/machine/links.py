@@ -20,16 +20,16 @@ from costmodel.estimate.machine.process_groups import Group
 from costmodel.ground.equation import Number, term
 
 
-def network_rate(setting: Machine, share: float, group: Group, operation: Operation) -> Number:
+def network_rate(inputs: Machine, share: float, group: Group, operation: Operation) -> Number:
     """The network's rate for a group: of its own interface, less where it leaves its rail or reaches past a pod."""
-    cluster, accelerators = setting.case.cluster, setting.case.node.accelerators
-    rate = own = interface_rate(setting.case, share)
+    cluster, accelerators = inputs.case.cluster, inputs.case.node.accelerators
+    rate = own = interface_rate(inputs.case, share)
     if cluster.rails != "none":
         with term("rail"):
             off = off_rail(group.stride, accelerators)
             if operation == "all_to_all":
                 off = np.where(group.inside > 1, 1.0, off)  # members of one node talk to every place of the others
-            link = setting.case.scale_up.bandwidth
+            link = inputs.case.scale_up.bandwidth
             rate = rail_bandwidth(own, off, link, cluster.oversubscription, rails=cluster.rails)
     if cluster.pod is None:
         return rate
@@ -38,13 +38,13 @@ def network_rate(setting: Machine, share: float, group: Group, operation: Operat
         return np.minimum(rate, spine_bandwidth(own, group.extent, pod, cluster.oversubscription))
 
 
-def link_of(setting: Machine, ranks: Number) -> Number:
+def link_of(inputs: Machine, ranks: Number) -> Number:
     """The link of one of so many ranks of a domain."""
-    full, topology = setting.case.scale_up.bandwidth, setting.case.node.scale_up.topology
+    full, topology = inputs.case.scale_up.bandwidth, inputs.case.node.scale_up.topology
     with term("link"):
-        return link_bandwidth(full, setting.pair_bandwidth, setting.host_bandwidth, ranks, topology=topology)
+        return link_bandwidth(full, inputs.pair_bandwidth, inputs.host_bandwidth, ranks, topology=topology)
 
 
-def inside_bandwidth(setting: Machine, fit: CollectiveFit, ranks: Number) -> Number:
+def inside_bandwidth(inputs: Machine, fit: CollectiveFit, ranks: Number) -> Number:
     """What large collectives reach between so many ranks of a domain: the fit, carried over to these links."""
-    return carried_over(fit.bandwidth, link_of(setting, ranks), fit.link)
+    return carried_over(fit.bandwidth, link_of(inputs, ranks), fit.link)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from costmodel.documents.reader.library import UNMEASURED
-from costmodel.documents.reader.resolved_scenario import ACCELERATOR, Case
+from costmodel.documents.reader.resolved_scenario import ACCELERATOR, ResolvedScenario
 from costmodel.documents.schemas.efficiency import MatmulFit
 from costmodel.documents.schemas.hardware import Accelerator
 from costmodel.documents.schemas.precision import RECIPES, Recipe
@@ -25,14 +25,14 @@ class Linear:
     sustained: float
 
 
-def linear_of(case: Case) -> Linear:
+def linear_of(case: ResolvedScenario) -> Linear:
     """The recipe of a case with the numbers of its type."""
     recipe, sustained = _recipe(case), case.efficiency.sustained
     peak: float = getattr(case.accelerator.peak, recipe.type)
     return Linear(recipe, matmul_fit(case, recipe.fit, recipe.type), peak, sustained.narrow if sustained else 1.0)
 
 
-def _recipe(case: Case) -> Recipe:
+def _recipe(case: ResolvedScenario) -> Recipe:
     """The recipe of a case; without transposed copies where neither its scales nor the accelerator need them."""
     recipe, operands = RECIPES[case.scenario.workload.precision], case.accelerator.operands
     if recipe.single is None or operands is None or operands.transposed:
@@ -40,7 +40,7 @@ def _recipe(case: Case) -> Recipe:
     return recipe.model_copy(update={"quantised": recipe.single.quantised, "copies": recipe.single.copies})
 
 
-def matmul_fit(case: Case, key: str, kind: str) -> MatmulFit:
+def matmul_fit(case: ResolvedScenario, key: str, kind: str) -> MatmulFit:
     """The fit of a type; a part never fitted takes its share from its best measured matmul, if there is one."""
     fit = case.efficiency.matmul[key]
     if not by_best_matmul(case, kind):
@@ -56,12 +56,12 @@ def best_shares(fit: MatmulFit, part: Accelerator, kind: str) -> dict[str, Figur
     return {name: Figure(float(best_matmul_share(best, peak, gain)), place) for name, gain in gains.items()}
 
 
-def by_best_matmul(case: Case, kind: str) -> bool:
+def by_best_matmul(case: ResolvedScenario, kind: str) -> bool:
     """Whether the best measured matmul of a type stands in for the share of a fit."""
     return case.efficiency.of == UNMEASURED and kind in case.accelerator.best_matmul
 
 
-def possible(case: Case, recipe: Recipe) -> None:
+def possible(case: ResolvedScenario, recipe: Recipe) -> None:
     """A fault for a precision that the accelerator or the stack lacks."""
     chip, stack = case.accelerator, case.stack
     if not _runs(chip, recipe):

@@ -85,31 +85,31 @@ class Exchange:
 AXES = {"embedding": "dp", "replicas": "dp", "ends": "tp", "etp": "ep", "edp": "dp"}
 
 
-def group(setting: Machine, name: str, ranks: Number, stride: Number) -> Group:
+def group(inputs: Machine, name: str, ranks: Number, stride: Number) -> Group:
     """A group whose neighbours lie `stride` ranks apart; behind the last of them the next groups begin."""
     with term(f"{name} group"):
         extent = repeated(ranks, stride)
-        return _laid(setting, name, ranks, stride, group_place(extent, stride, setting.domain), extent)
+        return _laid(inputs, name, ranks, stride, group_place(extent, stride, inputs.domain), extent)
 
 
-def ends_of(setting: Machine, pp: Group) -> Group:
+def ends_of(inputs: Machine, pp: Group) -> Group:
     """The first and the last of each group of a pipeline, which share the embedding."""
     with term("embedding group"):
         ranks = np.where(pp.ranks > 1, 2.0, 1.0)
         apart = np.maximum(repeated(pp.stride, pp.ranks - 1), 1.0)
-        place = group_place(pp.extent, pp.stride, setting.domain)
-        return _laid(setting, "embedding", ranks, apart, place, repeated(ranks, apart))
+        place = group_place(pp.extent, pp.stride, inputs.domain)
+        return _laid(inputs, "embedding", ranks, apart, place, repeated(ranks, apart))
 
 
-def _laid(setting: Machine, name: str, ranks: Number, stride: Number, place: Number, extent: Number) -> Group:
-    domains = domains_spanned(ranks, stride, setting.domain, place)
-    first = first_inside(stride, setting.domain, place)
-    inside = ranks_inside(ranks, stride, setting.domain, first, domains)
+def _laid(inputs: Machine, name: str, ranks: Number, stride: Number, place: Number, extent: Number) -> Group:
+    domains = domains_spanned(ranks, stride, inputs.domain, place)
+    first = first_inside(stride, inputs.domain, place)
+    inside = ranks_inside(ranks, stride, inputs.domain, first, domains)
     fewest = fewest_inside(ranks, first, domains, inside)
     return Group(name, ranks, stride, inside, fewest, domains, extent)
 
 
-def joined(setting: Machine, name: str, one: Group, other: Group) -> Group:
+def joined(inputs: Machine, name: str, one: Group, other: Group) -> Group:
     """The group of two axes together: one run of ranks where one follows the other, else the ranks of each anywhere."""
     with term(f"{name} group"):
         ranks, inside = repeated(one.ranks, other.ranks), repeated(one.inside, other.inside)
@@ -118,9 +118,9 @@ def joined(setting: Machine, name: str, one: Group, other: Group) -> Group:
         apart = np.maximum(one.stride, other.stride)
         run = np.where(one.stride <= other.stride, one.extent, other.extent) == apart
         domains = largest(domains_filled(ranks, inside), one.domains, other.domains)
-        domains = np.minimum(domains, divided(setting.ranks, setting.domain))
+        domains = np.minimum(domains, divided(inputs.ranks, inputs.domain))
         fewest = fewest_inside(ranks, inside, domains, inside)
-    whole = group(setting, name, ranks, stride)
+    whole = group(inputs, name, ranks, stride)
     return Group(
         name,
         ranks,
@@ -154,26 +154,26 @@ def strides(block: Block) -> dict[str, Number]:
     return placed
 
 
-def context_group(setting: Machine, block: Block) -> Group:
+def context_group(inputs: Machine, block: Block) -> Group:
     """The ranks that share each sequence."""
-    return group(setting, "cp", block.cp, strides(block)["cp"])
+    return group(inputs, "cp", block.cp, strides(block)["cp"])
 
 
 @once("order")
-def groups(setting: Machine, block: Block) -> Groups:
+def groups(inputs: Machine, block: Block) -> Groups:
     """Groups placed on the topology innermost first, as the plan's order says; shards lie inside their replicas."""
     lie = strides(block)
     with term("placement"):
         shards = divided(block.dp, block.dp_replicate)
         replica_stride = repeated(lie["dp"], shards)
-    cp = group(setting, "cp", block.cp, lie["cp"])
-    data = group(setting, "dp", shards, lie["dp"])
+    cp = group(inputs, "cp", block.cp, lie["cp"])
+    data = group(inputs, "dp", shards, lie["dp"])
     return Groups(
-        group(setting, "tp", block.tp, lie["tp"]),
+        group(inputs, "tp", block.tp, lie["tp"]),
         cp,
-        data if alone(block.cp) else joined(setting, "dp", cp, data),
-        group(setting, "replicas", block.dp_replicate, replica_stride),
-        group(setting, "pp", block.pp, lie["pp"]),
+        data if alone(block.cp) else joined(inputs, "dp", cp, data),
+        group(inputs, "replicas", block.dp_replicate, replica_stride),
+        group(inputs, "pp", block.pp, lie["pp"]),
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.model import Layers
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.schemas.tuning import Adapted, Tuning, adaptable
 from costmodel.ground.errors import Place, fail
 
 
-def tunable(case: Case) -> None:
+def tunable(case: ResolvedScenario) -> None:
     """A fault for adapters that are not modelled, or beside matrices that the model has not."""
     workload, model = case.scenario.workload, case.model
     tuning = workload.tuning
@@ -27,7 +27,7 @@ def tunable(case: Case) -> None:
     _beside(case, tuning, kinds)
 
 
-def _beside(case: Case, tuning: Tuning, kinds: list[Layers]) -> None:
+def _beside(case: ResolvedScenario, tuning: Tuning, kinds: list[Layers]) -> None:
     """A fault for modules that the model has not, or only in experts that are left out."""
     there, everywhere = _names(kinds, experts=tuning.experts), _names(kinds, experts=True)
     remedy = f"workload.tuning.modules of it: {', '.join(there)}"
@@ -45,7 +45,7 @@ def _beside(case: Case, tuning: Tuning, kinds: list[Layers]) -> None:
         raise fail("D016", sentence, _place(case, modules.index(absent[0])), remedy)
 
 
-def _place(case: Case, index: int) -> Place | None:
+def _place(case: ResolvedScenario, index: int) -> Place | None:
     """Where a module was named; the tuning, where none was."""
     return case.place(f"workload.tuning.modules.{index}") or case.place("workload.tuning")
 

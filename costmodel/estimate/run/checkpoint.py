@@ -17,7 +17,7 @@ from costmodel.estimate.model.shards import counted_kinds, model_parameters, sha
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.run_inputs import RunInputs
 from costmodel.estimate.training.lora import trained_in, trained_in_experts
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 
 COPIES = 4.0  # a node's own part and a peer's, of the last checkpoint and of the one that is being taken
@@ -39,44 +39,44 @@ class Checkpoint:
     on_host: Number
 
 
-def checkpoint(setting: Setting, run: RunInputs, block: Block) -> Checkpoint:
+def checkpoint(inputs: TrainingInputs, run: RunInputs, block: Block) -> Checkpoint:
     """A checkpoint as the scenario saves it."""
-    asked, nodes = run.checkpoint, setting.case.scenario.cluster.nodes
+    asked, nodes = run.checkpoint, inputs.case.scenario.cluster.nodes
     with term("checkpoint"):
-        nbytes = checkpoint_bytes(saved_parameters(setting), setting.stack.states.weights, setting.optimizer_state)
-        writers = checkpoint_writers(setting.ranks, block.dp, sharded=block.structure.zero >= 1)
+        nbytes = checkpoint_bytes(saved_parameters(inputs), inputs.stack.states.weights, inputs.optimizer_state)
+        writers = checkpoint_writers(inputs.ranks, block.dp, sharded=block.structure.zero >= 1)
         into = repeated(nodes, asked.node_write) if asked.write is None else asked.write
         out = repeated(nodes, asked.node_read) if asked.read is None else asked.read
         writer = into if asked.writer is None else asked.writer
         write = known_as("checkpoint_write", checkpoint_write_time(nbytes, writers, writer, into))
         load = checkpoint_load_time(nbytes, block.dp if asked.by_each_replica else 1.0, out)
         part = divided(nbytes, writers)
-        copy = _copy_time(setting, part)
+        copy = _copy_time(inputs, part)
     stop = copy + asked.overhead if asked.block is None else asked.block
     if asked.mode == "sync":
         return Checkpoint(nbytes, write if asked.block is None else asked.block, 0.0, load, copy, 0.0)
     with term("copies on the host"):
-        of_node = repeated(setting.case.node.accelerators, part)
+        of_node = repeated(inputs.case.node.accelerators, part)
         on_host = repeated(COPIES, of_node) if asked.mode == "memory" else of_node
     return Checkpoint(nbytes, stop, write, load, copy, on_host)
 
 
-def _copy_time(setting: Setting, nbytes: Number) -> Number:
+def _copy_time(inputs: TrainingInputs, nbytes: Number) -> Number:
     """Time of a copy to the host; nothing where no document says how fast its link is."""
-    fabric, stated = setting.case.host, setting.case.scenario.assume.host_share
+    fabric, stated = inputs.case.host, inputs.case.scenario.assume.host_share
     if fabric is not None and fabric.copies is not None and stated is None:
         return link_time(nbytes, fabric.copies, 1.0)
-    if math.isnan(setting.host.link) or math.isnan(float(setting.host.link_share)):
+    if math.isnan(inputs.host.link) or math.isnan(float(inputs.host.link_share)):
         return 0.0
-    return link_time(nbytes, setting.host.link, setting.host.link_share)
+    return link_time(nbytes, inputs.host.link, inputs.host.link_share)
 
 
-def saved_parameters(setting: Setting) -> Number:
+def saved_parameters(inputs: TrainingInputs) -> Number:
     """Parameters whose states are saved: all, or the adapters that are trained."""
-    if setting.tuning is None:
-        return model_parameters(setting.model)
+    if inputs.tuning is None:
+        return model_parameters(inputs.model)
     total: Number = 0.0
-    for kind, count in counted_kinds(setting.model):
-        part = shard(setting.model, kind, 1.0)
-        total = total + repeated(count, trained_in(setting, part) + trained_in_experts(setting, part.routed))
+    for kind, count in counted_kinds(inputs.model):
+        part = shard(inputs.model, kind, 1.0)
+        total = total + repeated(count, trained_in(inputs, part) + trained_in_experts(inputs, part.routed))
     return total

@@ -18,7 +18,7 @@ from costmodel.equations.run.failures.two_level_checkpoints import two_level_goo
 from costmodel.estimate.run.checkpoint import Checkpoint
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.run_inputs import RunInputs
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 
 Ends = Literal["low", "", "high"]  # of the band of what interrupts and of what a restart takes
@@ -33,18 +33,18 @@ class Cycle:
     saves: Number
 
 
-def between_failures(setting: Setting, run: RunInputs, ends: Ends = "") -> Number:
+def between_failures(inputs: TrainingInputs, run: RunInputs, ends: Ends = "") -> Number:
     """Mean time between interruptions of the job that lose work: by failures, and by preemptions without notice."""
     rates = run.failures
     node = {"low": rates.node_low, "": rates.node, "high": rates.node_high}[ends]
     job = {"low": rates.job_low, "": rates.job, "high": rates.job_high}[ends]
-    return mean_time_between_interruptions(setting.case.scenario.cluster.nodes, node, job)
+    return mean_time_between_interruptions(inputs.case.scenario.cluster.nodes, node, job)
 
 
-def between_preemptions(setting: Setting, spot: Spot) -> Number:
+def between_preemptions(inputs: TrainingInputs, spot: Spot) -> Number:
     """Mean time between preemptions of one node of the job."""
     with term("preemption"):
-        return divided(spot.preempted_every, setting.case.scenario.cluster.nodes)
+        return divided(spot.preempted_every, inputs.case.scenario.cluster.nodes)
 
 
 def between_both(first: Number, other: Number) -> Number:
@@ -52,11 +52,11 @@ def between_both(first: Number, other: Number) -> Number:
     return mean_time_between_interruptions(1.0, divided(1.0, first), divided(1.0, other))
 
 
-def mtbf(setting: Setting, run: RunInputs, ends: Ends = "") -> Number:
+def mtbf(inputs: TrainingInputs, run: RunInputs, ends: Ends = "") -> Number:
     """Mean time between interruptions of the job, of whatever kind."""
-    between = between_failures(setting, run, ends)
+    between = between_failures(inputs, run, ends)
     if run.spot is not None:
-        between = between_both(between, between_preemptions(setting, run.spot))
+        between = between_both(between, between_preemptions(inputs, run.spot))
     return known_as("mtbf", between)
 
 
@@ -68,12 +68,12 @@ def restart_time(run: RunInputs, loading: Number, ends: Ends = "") -> Number:
         return known_as("restart_time", start + parts.detect + parts.warm_up + loading)
 
 
-def cycle(setting: Setting, run: RunInputs, saved: Checkpoint, time: Number) -> Cycle:
+def cycle(inputs: TrainingInputs, run: RunInputs, saved: Checkpoint, time: Number) -> Cycle:
     """Intervals between checkpoints, in whole steps, as stated or best for the interruptions that lose work."""
     asked, soft = run.checkpoint, run.failures.soft
-    between = between_failures(setting, run)
+    between = between_failures(inputs, run)
     if run.spot is not None:
-        surprised = between_both(between, between_preemptions(setting, run.spot))
+        surprised = between_both(between, between_preemptions(inputs, run.spot))
         between = np.where(_noticed(run.spot, saved), between, surprised)
     memory = asked.mode == "memory"
     hard = divided(between, 1.0 - soft) if memory else between
@@ -121,13 +121,19 @@ def _noticed(spot: Spot, saved: Checkpoint) -> NDArray[np.bool_]:
 
 
 def goodput(
-    setting: Setting, run: RunInputs, block: Block, saved: Checkpoint, at: Cycle, ends: Ends = "", start: Ends = ""
+    inputs: TrainingInputs,
+    run: RunInputs,
+    block: Block,
+    saved: Checkpoint,
+    at: Cycle,
+    ends: Ends = "",
+    start: Ends = "",
 ) -> Number:
     """Useful share of the wall time of the whole run, at the ends of what interrupts it and of what a restart takes."""
-    between = between_failures(setting, run, ends)
+    between = between_failures(inputs, run, ends)
     useful = _with_failures(run, block, saved, at, between, start)
     if run.spot is not None:
-        preempted = between_preemptions(setting, run.spot)
+        preempted = between_preemptions(inputs, run.spot)
         save, restart = saved.blocking + saved.background, restart_time(run, saved.load, start)
         noticed = repeated(useful, noticed_goodput(save, restart, preempted))
         surprised = _with_failures(run, block, saved, at, between_both(between, preempted), start)

@@ -17,14 +17,14 @@ from costmodel.estimate.run.checkpoint import Checkpoint, checkpoint
 from costmodel.estimate.run.goodput import Cycle, Ends, between_failures, cycle, goodput, mtbf, restart_time
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.run_inputs import RunInputs
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 
 COVERED = 0.99  # of the time
 
 
 @dataclass(frozen=True)
-class Whole:
+class RunFigures:
     """A run, and what makes it up."""
 
     saved: Checkpoint
@@ -38,32 +38,32 @@ class Whole:
     columns: dict[str, Number]
 
 
-def steps_of(setting: Setting, run: RunInputs) -> Number:
+def steps_of(inputs: TrainingInputs, run: RunInputs) -> Number:
     """Optimizer steps of the run; not a number where neither they nor tokens are stated."""
-    tokens = setting.case.scenario.workload.tokens
+    tokens = inputs.case.scenario.workload.tokens
     if run.steps is not None:
         return run.steps
     if tokens is None:
         return math.nan
     with term("steps"):
-        return divided(tokens, tokens_per_step(setting.global_batch, setting.sequence))
+        return divided(tokens, tokens_per_step(inputs.global_batch, inputs.sequence))
 
 
-def fed(setting: Setting, run: RunInputs, time: Number) -> Number:
+def fed(inputs: TrainingInputs, run: RunInputs, time: Number) -> Number:
     """Time of a step that waits for its data where the loader is slower."""
     if math.isinf(run.loader):
         return time
     with term("data loader"):
-        return np.maximum(time, divided(tokens_per_step(setting.global_batch, setting.sequence), run.loader))
+        return np.maximum(time, divided(tokens_per_step(inputs.global_batch, inputs.sequence), run.loader))
 
 
-def whole_run(setting: Setting, run: RunInputs, block: Block, time: Number, price: Number) -> Whole:
+def whole_run(inputs: TrainingInputs, run: RunInputs, block: Block, time: Number, price: Number) -> RunFigures:
     """The run around steps that take so long."""
-    each = fed(setting, run, time)
-    saved, between = checkpoint(setting, run, block), mtbf(setting, run)
-    at = cycle(setting, run, saved, each)
-    useful = goodput(setting, run, block, saved, at)
-    steps = steps_of(setting, run)
+    each = fed(inputs, run, time)
+    saved, between = checkpoint(inputs, run, block), mtbf(inputs, run)
+    at = cycle(inputs, run, saved, each)
+    useful = goodput(inputs, run, block, saved, at)
+    steps = steps_of(inputs, run)
     stepping = steps_time(steps, each, 1.0)
     with np.errstate(divide="ignore"):  # a run that is interrupted too often never ends
         wall = known_as("run_time", wall_time(stepping, useful))
@@ -78,27 +78,29 @@ def whole_run(setting: Setting, run: RunInputs, block: Block, time: Number, pric
         "checkpoint_host": saved.on_host,
         "restart_time": restart,
         "run_time": wall,
-        "run_cost": _cost(setting, run, wall, price),
+        "run_cost": _cost(inputs, run, wall, price),
     }
     still = standing(run, restart, between)
     idle = still["restarts"] + still["planned stops"]
-    columns["energy"] = known_as("energy", energy(setting, run, wall, idle))
+    columns["energy"] = known_as("energy", energy(inputs, run, wall, idle))
     columns["emissions"] = emissions(columns["energy"], run.power.intensity)
-    return Whole(saved, at, between, restart, useful, steps, stepping, expected_interruptions(wall, between), columns)
+    return RunFigures(
+        saved, at, between, restart, useful, steps, stepping, expected_interruptions(wall, between), columns
+    )
 
 
-def _cost(setting: Setting, run: RunInputs, wall: Number, price: Number) -> Number:
+def _cost(inputs: TrainingInputs, run: RunInputs, wall: Number, price: Number) -> Number:
     """Rent of the job's nodes and of those that wait for one of them to fail."""
     with term("rented"):
-        ranks = setting.ranks
+        ranks = inputs.ranks
         if run.spares:
-            ranks = ranks + repeated(run.spares, setting.case.node.accelerators)
+            ranks = ranks + repeated(run.spares, inputs.case.node.accelerators)
     return run_cost(wall, ranks, price if run.spot is None else run.spot.price)
 
 
-def power(setting: Setting, run: RunInputs) -> Number:
+def power(inputs: TrainingInputs, run: RunInputs) -> Number:
     """Power of an accelerator with its share of the node in training; not a number where none is known."""
-    node, part, asked = setting.case.node, setting.case.accelerator, run.power
+    node, part, asked = inputs.case.node, inputs.case.accelerator, run.power
     if asked.draw is not None:
         return asked.draw
     if node.power is not None:
@@ -106,23 +108,23 @@ def power(setting: Setting, run: RunInputs) -> Number:
     return math.nan if part.power is None else repeated(asked.over_part, part.power.max)
 
 
-def energy(setting: Setting, run: RunInputs, wall: Number, idle_time: Number) -> Number:
+def energy(inputs: TrainingInputs, run: RunInputs, wall: Number, idle_time: Number) -> Number:
     """Energy of the job and of its spare nodes, which idle."""
-    drawn, asked = power(setting, run), run.power
-    used = run_energy(wall, setting.ranks, mean_power(drawn, 1.0 - idle_time, asked.idle), asked.pue)
+    drawn, asked = power(inputs, run), run.power
+    used = run_energy(wall, inputs.ranks, mean_power(drawn, 1.0 - idle_time, asked.idle), asked.pue)
     if run.spares:
         with term("spare nodes"):
-            waiting = repeated(run.spares, setting.case.node.accelerators)
+            waiting = repeated(run.spares, inputs.case.node.accelerators)
             used = used + run_energy(wall, waiting, repeated(asked.idle, drawn), asked.pue)
     return used
 
 
-def spares_wanted(setting: Setting, run: RunInputs, ends: Ends = "") -> Number:
+def spares_wanted(inputs: TrainingInputs, run: RunInputs, ends: Ends = "") -> Number:
     """Spare nodes that cover the nodes in repair 99 % of the time; not a number where no repair time is known."""
     if run.failures.repair is None:
         return math.nan
     with term("nodes in repair"):
-        down = expected_interruptions(run.failures.repair, between_failures(setting, run, ends))
+        down = expected_interruptions(run.failures.repair, between_failures(inputs, run, ends))
     return spare_nodes(down, COVERED)
 
 
@@ -134,7 +136,7 @@ def standing(run: RunInputs, found_restart: Number, between: Number) -> dict[str
     return {"restarts": alone, "evaluation": evaluation, "planned stops": planned}
 
 
-def shares(run: RunInputs, found: Whole) -> dict[str, Number]:
+def shares(run: RunInputs, found: RunFigures) -> dict[str, Number]:
     """Where the wall time goes beside steps, of a run that restarts from storage; of others all that is lost."""
     lost = 1.0 - found.goodput
     parts = standing(run, found.restart, found.mtbf)
@@ -153,7 +155,9 @@ def shares(run: RunInputs, found: Whole) -> dict[str, Number]:
 PROPORTIONAL = ("run_time", "run_cost", "energy", "emissions")  # to the wall time
 
 
-def run_band(setting: Setting, run: RunInputs, block: Block, found: Whole, spread: Number) -> dict[str, Number]:
+def run_band(
+    inputs: TrainingInputs, run: RunInputs, block: Block, found: RunFigures, spread: Number
+) -> dict[str, Number]:
     """Both ends of goodput and of all that follows from it, from the bands of failures, restarts and of the step.
 
     The interval is the one for the expected rate: a run sets it before it knows.
@@ -163,8 +167,8 @@ def run_band(setting: Setting, run: RunInputs, block: Block, found: Whole, sprea
     others: tuple[tuple[str, Ends], ...] = (("low", "high"), ("high", "low"))
     with term("band of the run"), np.errstate(divide="ignore", invalid="ignore"):
         for end, other in others:
-            by_rate = goodput(setting, run, block, found.saved, found.at, ends=other)
-            by_start = goodput(setting, run, block, found.saved, found.at, start=other)
+            by_rate = goodput(inputs, run, block, found.saved, found.at, ends=other)
+            by_start = goodput(inputs, run, block, found.saved, found.at, start=other)
             ends[end] = combined_error(end_spread(found.goodput, by_rate), end_spread(found.goodput, by_start))
         columns["goodput_low"] = tenth_percentile(found.goodput, ends["low"])
         columns["goodput_high"] = np.minimum(ninetieth_percentile(found.goodput, ends["high"]), 1.0)
@@ -172,5 +176,5 @@ def run_band(setting: Setting, run: RunInputs, block: Block, found: Whole, sprea
         for name in PROPORTIONAL:
             columns[f"{name}_low"] = tenth_percentile(found.columns[name], fast)
             columns[f"{name}_high"] = ninetieth_percentile(found.columns[name], slow)
-        columns["mtbf_low"], columns["mtbf_high"] = mtbf(setting, run, "high"), mtbf(setting, run, "low")
+        columns["mtbf_low"], columns["mtbf_high"] = mtbf(inputs, run, "high"), mtbf(inputs, run, "low")
     return columns

@@ -12,12 +12,14 @@ from costmodel.equations.serving.step.prefill import appended_attention_flop
 from costmodel.estimate.model.attention import Mixer, core_flop
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.serving.kv_cache import layer_cache
-from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 
 
-def decode_attention(inputs: ServingInputs, layout: Layout, part: Shard, decodes: Number, context: Number) -> Number:
+def decode_attention(
+    inputs: ServingInputs, layout: PlanColumns, part: Shard, decodes: Number, context: Number
+) -> Number:
     """Time of one layer's attention for one new token of each sequence of a group, at the mean context."""
     kind, fit = part.kind, inputs.kernels.decode
     sequences = layout.own(decodes)
@@ -34,7 +36,7 @@ def decode_attention(inputs: ServingInputs, layout: Layout, part: Shard, decodes
     return fit.start + reading
 
 
-def prompt_attention(inputs: ServingInputs, layout: Layout, part: Shard, tokens: Number) -> Number:
+def prompt_attention(inputs: ServingInputs, layout: PlanColumns, part: Shard, tokens: Number) -> Number:
     """Time of one layer's attention for tokens of prompts: their share of the attention of whole prompts."""
     mixer, fit, load = part.mixer, inputs.kernels.prompt, inputs.load
     assert mixer is not None

@@ -12,14 +12,14 @@ from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.closed_loop import burst_first_token_time, interfered_token_time, surplus_wait
 from costmodel.equations.serving.load.first_token import prompt_steps
 from costmodel.estimate.serving.operating_point import OperatingPoint
-from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import TAIL, SteadyState, steady_state
 from costmodel.ground.equation import Number, term
 
 
 def closed_loop(
-    inputs: ServingInputs, layout: Layout, point: OperatingPoint, users: Number, *, burst: bool
+    inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, users: Number, *, burst: bool
 ) -> SteadyState:
     """So many requests on one replica, of which as many are in flight as the operating point has."""
     load, host = inputs.load, inputs.engine.host

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from costmodel.equations.parallelism.counts import padded_vocab, repeated
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.masks import leaves_rest
 
 Mask = NDArray[np.bool_]
 
 
-def invalid(inputs: ServingInputs, layout: Layout) -> Iterator[tuple[str, Mask]]:
+def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Mask]]:
     """Rows that make no sense, by the reason."""
     model, tp = inputs.model, layout.tp
     yield "L050", np.asarray(repeated(layout.replicas, layout.ranks) > inputs.ranks)
@@ -32,7 +32,7 @@ def invalid(inputs: ServingInputs, layout: Layout) -> Iterator[tuple[str, Mask]]
     yield from _experts(inputs, layout)
 
 
-def _experts(inputs: ServingInputs, layout: Layout) -> Iterator[tuple[str, Mask]]:
+def _experts(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Mask]]:
     found = [kind.experts for kind in inputs.model.layers if kind.experts is not None]
     if not found:
         yield "L057", np.asarray((layout.ep > 1) | (layout.dp_attention > 1))
@@ -45,7 +45,7 @@ def _experts(inputs: ServingInputs, layout: Layout) -> Iterator[tuple[str, Mask]
     yield "L056", wrong
 
 
-def _any(layout: Layout, masks: Iterator[Mask]) -> Mask:
+def _any(layout: PlanColumns, masks: Iterator[Mask]) -> Mask:
     found: Mask = np.zeros(len(layout), dtype=bool)
     for mask in masks:
         found = found | mask

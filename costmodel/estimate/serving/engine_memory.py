@@ -23,7 +23,7 @@ from costmodel.equations.serving.memory.memory_budget import (
 from costmodel.equations.serving.step.quantised_weights import mixed_weight_bytes
 from costmodel.estimate.model.shards import layer_count, matmuls, shard
 from costmodel.estimate.serving.kv_cache import admitted_cache, sequence_cache, token_cache
-from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 
@@ -50,7 +50,7 @@ class EngineMemoryUse:
         return self.weights + self.activations + self.runtime + np.maximum(self.pool, 0.0)
 
 
-def stage_share(inputs: ServingInputs, layout: Layout) -> Number:
+def stage_share(inputs: ServingInputs, layout: PlanColumns) -> Number:
     """Share of the layers that the fullest stage has."""
     layers = layer_count(inputs.model)
     with term("layers of the fullest stage"):
@@ -62,7 +62,7 @@ def vocab_rows(inputs: ServingInputs, tp: Number) -> Number:
     return divided(padded_vocab(inputs.model.vocab, inputs.engine.vocab_multiple, tp), tp)
 
 
-def weight_memory(inputs: ServingInputs, layout: Layout) -> tuple[Number, Number]:
+def weight_memory(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, Number]:
     """Weights of the fullest accelerator: of its layers, and of the end beside them."""
     model, types = inputs.model, inputs.types
     layers: Number = 0.0
@@ -83,7 +83,7 @@ def weight_memory(inputs: ServingInputs, layout: Layout) -> tuple[Number, Number
     return repeated(stage_share(inputs, layout), layers), ends
 
 
-def memory_use(inputs: ServingInputs, layout: Layout) -> EngineMemoryUse:
+def memory_use(inputs: ServingInputs, layout: PlanColumns) -> EngineMemoryUse:
     """Where the memory of the fullest accelerator goes."""
     engine, model = inputs.engine, inputs.model
     layers, ends = weight_memory(inputs, layout)
@@ -100,7 +100,7 @@ def memory_use(inputs: ServingInputs, layout: Layout) -> EngineMemoryUse:
 
 
 def _pool(
-    inputs: ServingInputs, layout: Layout, total: Number, weights: Number, activations: Number, runtime: Number
+    inputs: ServingInputs, layout: PlanColumns, total: Number, weights: Number, activations: Number, runtime: Number
 ) -> tuple[Number, Number, Number]:
     """The share an engine claims, what that leaves to the cache, and to a step, by its own definition."""
     memory, rule = inputs.engine.memory, inputs.engine.thumb_rule
@@ -126,7 +126,7 @@ def _pool(
     return share_of_free, pool, left
 
 
-def _held(inputs: ServingInputs, layout: Layout, use: EngineMemoryUse) -> EngineMemoryUse:
+def _held(inputs: ServingInputs, layout: PlanColumns, use: EngineMemoryUse) -> EngineMemoryUse:
     """What the pools of one replica hold; groups of attention hold apart, ranks of one group alike."""
     load, block, stages = inputs.load, inputs.engine.block, stage_share(inputs, layout)
     pool = np.maximum(use.pool, 0.0)

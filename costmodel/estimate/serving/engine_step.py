@@ -25,7 +25,7 @@ from costmodel.estimate.model.shards import Shard, additions, matmuls, shard
 from costmodel.estimate.serving.attention_time import decode_attention, prompt_attention
 from costmodel.estimate.serving.engine_memory import vocab_rows
 from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer
-from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.quantised_products import product
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, known_as, term
@@ -82,7 +82,7 @@ class Batch:
         return self.decodes + self.tokens
 
 
-def step_time(inputs: ServingInputs, layout: Layout, batch: Batch) -> StepTime:
+def step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
     """Time of a step through all layers, the head, the sends between stages, and the host."""
     total = rows_time(inputs, layout, batch.rows) + decode_time(inputs, layout, batch.decodes, batch.context)
     if batch.prompted:
@@ -90,7 +90,7 @@ def step_time(inputs: ServingInputs, layout: Layout, batch: Batch) -> StepTime:
     return total + head_time(inputs, layout, batch.decodes + batch.prompts)
 
 
-def rows_time(inputs: ServingInputs, layout: Layout, rows: Number) -> StepTime:
+def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
     """What takes its time by the rows of a step: everything but attention and the head."""
     tp = group(inputs, "tp", layout.tp, 1.0)
     total = StepTime()
@@ -101,7 +101,7 @@ def rows_time(inputs: ServingInputs, layout: Layout, rows: Number) -> StepTime:
     return total + _ends(inputs, layout, rows)
 
 
-def _layer(inputs: ServingInputs, layout: Layout, kind: Layers, tp: Group, rows: Number) -> StepTime:
+def _layer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, tp: Group, rows: Number) -> StepTime:
     part, own = shard(inputs.model, kind, layout.tp, layout.stage_ranks), layout.own(rows)
     maps: Number = 0.0
     for matrix in matmuls(inputs.model, part):
@@ -117,7 +117,7 @@ def _layer(inputs: ServingInputs, layout: Layout, kind: Layers, tp: Group, rows:
     return StepTime(matmul=maps, memory_bound=_passes(inputs, part, own), tp=reduced, ep=exchanged)
 
 
-def decode_time(inputs: ServingInputs, layout: Layout, decodes: Number, context: Number) -> StepTime:
+def decode_time(inputs: ServingInputs, layout: PlanColumns, decodes: Number, context: Number) -> StepTime:
     """What takes its time by the sequences of a step: attention over their cache, and the host."""
     host = inputs.engine.host
     with term("host"):
@@ -128,7 +128,7 @@ def decode_time(inputs: ServingInputs, layout: Layout, decodes: Number, context:
     )
 
 
-def prompt_time(inputs: ServingInputs, layout: Layout, tokens: Number) -> StepTime:
+def prompt_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> StepTime:
     """Attention of tokens of prompts beside what their rows take."""
     with term("prompts"):
         return StepTime(
@@ -136,7 +136,7 @@ def prompt_time(inputs: ServingInputs, layout: Layout, tokens: Number) -> StepTi
         )
 
 
-def _attention(inputs: ServingInputs, layout: Layout, of_layer: Callable[[Shard], Number]) -> Number:
+def _attention(inputs: ServingInputs, layout: PlanColumns, of_layer: Callable[[Shard], Number]) -> Number:
     total: Number = 0.0
     with term("attention"):
         for kind in inputs.model.layers:
@@ -146,14 +146,14 @@ def _attention(inputs: ServingInputs, layout: Layout, of_layer: Callable[[Shard]
     return total
 
 
-def head_time(inputs: ServingInputs, layout: Layout, rows: Number) -> StepTime:
+def head_time(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
     """The head for the rows that a token is drawn from: one of each sequence and each prompt."""
     with term("head"):
         table = Matmul("head", vocab_rows(inputs, layout.tp), inputs.model.hidden)
         return StepTime(matmul=product(inputs, layout.own(rows), table, narrow=False))
 
 
-def reductions(layout: Layout, kind: Layers) -> Number:
+def reductions(layout: PlanColumns, kind: Layers) -> Number:
     """All-reduces of a layer: behind attention, and behind the MLP; experts over groups of attention exchange tokens
     instead.
     """
@@ -195,7 +195,7 @@ def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
         return repeated(calls, inputs.engine.kernels.operation) + moved
 
 
-def _ends(inputs: ServingInputs, layout: Layout, rows: Number) -> StepTime:
+def _ends(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
     """Lookup, and sends between stages."""
     with term("embedding"):
         nbytes = embedding_traffic(layout.own(rows), inputs.model.hidden, inputs.types.wide)

@@ -29,7 +29,7 @@ from costmodel.estimate.serving.load import (
     of_each,
 )
 from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, micro_batch
-from costmodel.estimate.serving.plan_columns import SIZES, Layout
+from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
 from costmodel.estimate.serving.step_table import StepTable, step_table
@@ -42,7 +42,7 @@ from costmodel.ground.equation import Number, term, untraced
 class ServingEvaluation:
     """Results of some plans, with the memory, the operating point and the steady state they came from."""
 
-    layout: Layout
+    layout: PlanColumns
     results: Costs
     memory: EngineMemoryUse
     bounds: Bounds
@@ -52,7 +52,7 @@ class ServingEvaluation:
     overloaded: NDArray[np.bool_]
 
 
-def evaluate(inputs: ServingInputs, layout: Layout) -> ServingEvaluation:
+def evaluate(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     """Memory, times, rates and cost of every plan under the scenario's load."""
     memory = memory_use(inputs, layout)
     bounds = bounds_of(inputs, layout, memory)
@@ -80,7 +80,7 @@ def evaluate(inputs: ServingInputs, layout: Layout) -> ServingEvaluation:
     return ServingEvaluation(layout, Costs(columns, len(layout)), memory, bounds, point, state, most, over)
 
 
-def _state(inputs: ServingInputs, layout: Layout, point: OperatingPoint, answered: Number) -> SteadyState:
+def _state(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, answered: Number) -> SteadyState:
     """What users see under the scenario's kind of load."""
     workload = inputs.case.scenario.workload
     if workload.rate is not None:
@@ -94,7 +94,7 @@ def _state(inputs: ServingInputs, layout: Layout, point: OperatingPoint, answere
     return closed_loop(inputs, layout, point, users, burst=workload.traffic == "burst")
 
 
-def _overloaded(inputs: ServingInputs, layout: Layout, most: SteadyState) -> NDArray[np.bool_]:
+def _overloaded(inputs: ServingInputs, layout: PlanColumns, most: SteadyState) -> NDArray[np.bool_]:
     """Plans on which more arrives than they can answer; a closed loop waits instead."""
     arriving = inputs.case.scenario.workload.rate
     if arriving is None:
@@ -102,7 +102,7 @@ def _overloaded(inputs: ServingInputs, layout: Layout, most: SteadyState) -> NDA
     return np.asarray(of_each(inputs, layout, arriving) > most.rate)
 
 
-def _times(inputs: ServingInputs, layout: Layout, decode: StepTime, state: SteadyState) -> dict[str, Number]:
+def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: SteadyState) -> dict[str, Number]:
     """Times of a request, what a token's time goes into, and what all replicas get done."""
     load = inputs.load
     rate = repeated(layout.replicas, state.rate)
@@ -139,7 +139,7 @@ def _times(inputs: ServingInputs, layout: Layout, decode: StepTime, state: Stead
     }
 
 
-def _within(inputs: ServingInputs, layout: Layout, within: Number) -> dict[str, Number]:
+def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[str, Number]:
     """What plans are worth at the rate up to which they keep the limits, and how many replicas the load needs."""
     load, price, headroom = inputs.load, price_per_accelerator(inputs.case), inputs.case.scenario.assume.headroom
     with term("within limits"):
@@ -158,7 +158,7 @@ def _within(inputs: ServingInputs, layout: Layout, within: Number) -> dict[str, 
     return found | {"replicas_needed": needed, "gpus_needed": repeated(needed, layout.ranks)}
 
 
-def _held(inputs: ServingInputs, layout: Layout, memory: EngineMemoryUse) -> dict[str, Number]:
+def _held(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> dict[str, Number]:
     """What the memory holds."""
     usable = repeated(memory.fraction, memory.total)
     with term("least"):
@@ -176,7 +176,7 @@ def _held(inputs: ServingInputs, layout: Layout, memory: EngineMemoryUse) -> dic
     }
 
 
-def _money(inputs: ServingInputs, layout: Layout, point: OperatingPoint, state: SteadyState) -> dict[str, Number]:
+def _money(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, state: SteadyState) -> dict[str, Number]:
     """Rent at this load, which pays for idle time too."""
     load, price, ranks = inputs.load, price_per_accelerator(inputs.case), layout.ranks
     output = repeated(load.output, state.rate)
@@ -198,10 +198,10 @@ def service_limits(inputs: ServingInputs) -> list[Limit]:
     ]
 
 
-def _plain(inputs: ServingInputs, layout: Layout) -> tuple[Layout, StepTable]:
+def _plain(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, StepTable]:
     """The plans as columns that no trace follows, and the table of their steps: to look for a load with."""
     with untraced():
-        bare = Layout(*(np.asarray(getattr(layout, name)).view(np.ndarray) for name in SIZES))
+        bare = PlanColumns(*(np.asarray(getattr(layout, name)).view(np.ndarray) for name in SIZES))
         return bare, step_table(inputs, bare)
 
 

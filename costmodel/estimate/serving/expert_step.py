@@ -13,14 +13,14 @@ from costmodel.equations.serving.step.decode_step import expert_layer_bytes, exp
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import group
 from costmodel.estimate.model.routed_experts import expert_matmuls
-from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 
 CORNER = 1.5  # of the roofline of fused experts: their tables are fitted with it [kernel-fit]
 
 
-def expert_layer(inputs: ServingInputs, layout: Layout, experts: Experts, tokens: Number) -> Number:
+def expert_layer(inputs: ServingInputs, layout: PlanColumns, experts: Experts, tokens: Number) -> Number:
     """Time of one layer's routed experts on the busiest rank, for all tokens of a step."""
     fit, types, hidden = inputs.experts, inputs.types, inputs.model.hidden
     assert fit is not None
@@ -45,7 +45,7 @@ def expert_layer(inputs: ServingInputs, layout: Layout, experts: Experts, tokens
         )
 
 
-def expert_exchange(inputs: ServingInputs, layout: Layout, tokens: Number) -> Number:
+def expert_exchange(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
     """Tokens gathered from all groups of attention and results scattered back; nothing where there is one group."""
     if np.all(layout.dp_attention == 1):
         return 0.0

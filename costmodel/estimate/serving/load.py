@@ -13,7 +13,7 @@ from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.closed_loop import full_step_concurrency
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, operating_point
-from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
 from costmodel.ground.equation import Number
@@ -44,7 +44,7 @@ class Bounds:
         return np.asarray(np.argmin(np.stack([self.budget, self.cache, self.sequences]), axis=0))
 
 
-def bounds_of(inputs: ServingInputs, layout: Layout, memory: EngineMemoryUse) -> Bounds:
+def bounds_of(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Bounds:
     """What bounds the sequences in flight on each plan."""
     load, rows = inputs.load, (len(layout),)
     budget = full_step_concurrency(repeated(layout.pp, layout.budget), load.computed, load.output)
@@ -57,7 +57,7 @@ class Engines:
     """Plans with what their operating points need."""
 
     inputs: ServingInputs
-    layout: Layout
+    layout: PlanColumns
     steps: Steps
     bounds: Bounds
 
@@ -84,7 +84,7 @@ class Engines:
             return np.exp(last_within(lambda log: np.log(over(np.exp(log))), least, most))
 
 
-def of_each(inputs: ServingInputs, layout: Layout, amount: float) -> Column:
+def of_each(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column:
     """Of a load of the whole fleet what one replica gets."""
     return np.asarray(divided(amount, layout.replicas), dtype=np.float64)
 

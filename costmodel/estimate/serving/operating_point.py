@@ -19,7 +19,7 @@ from costmodel.equations.serving.load.steady_state import request_work, step_int
 from costmodel.equations.serving.memory.kv_cache import mean_context
 from costmodel.equations.serving.step.engine_collectives import pipelined_prompt_share
 from costmodel.estimate.serving.engine_step import Batch, StepTime, step_time
-from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, known_as, term
 
@@ -65,7 +65,7 @@ class ExactSteps:
     """Steps out of the equations themselves."""
 
     inputs: ServingInputs
-    layout: Layout
+    layout: PlanColumns
 
     @functools.cached_property
     def one(self) -> Number:
@@ -95,12 +95,12 @@ def context_of(inputs: ServingInputs) -> Number:
     return mean_context(load.prompt, load.output, load.output_spread)
 
 
-def micro_batch(layout: Layout, concurrency: Number) -> Number:
+def micro_batch(layout: PlanColumns, concurrency: Number) -> Number:
     """Sequences of a micro-batch at which steps are looked at."""
     return np.maximum(divided(concurrency, layout.pp), FEWEST)
 
 
-def operating_point(inputs: ServingInputs, layout: Layout, concurrency: Number, steps: Steps) -> OperatingPoint:
+def operating_point(inputs: ServingInputs, layout: PlanColumns, concurrency: Number, steps: Steps) -> OperatingPoint:
     """Steps at so many sequences in flight."""
     load, micro = inputs.load, micro_batch(layout, concurrency)
     decode = steps.decode(micro)
@@ -120,7 +120,9 @@ def operating_point(inputs: ServingInputs, layout: Layout, concurrency: Number, 
     return OperatingPoint(concurrency, decode, mixed, room, alpha, beta, gamma, whole, work)
 
 
-def _of_a_token(inputs: ServingInputs, layout: Layout, concurrency: Number, carried: Number, whole: Number) -> Number:
+def _of_a_token(
+    inputs: ServingInputs, layout: PlanColumns, concurrency: Number, carried: Number, whole: Number
+) -> Number:
     """Time by which a prompt token delays each user: all of it, but where prompts fill a pipeline's stages."""
     if np.all(layout.pp == 1):
         return whole

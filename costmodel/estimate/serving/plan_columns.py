@@ -15,7 +15,7 @@ Rows = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Layout:
+class PlanColumns:
     """Equal-length float columns; `share` is of the load, that of one replica."""
 
     tp: Rows
@@ -38,13 +38,13 @@ class Layout:
         """Accelerators of a replica."""
         return repeated(self.pp, self.stage_ranks)
 
-    def at(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Layout:
+    def at(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> PlanColumns:
         """Some of the rows."""
-        return Layout(*(getattr(self, name)[rows] for name in SIZES))
+        return PlanColumns(*(getattr(self, name)[rows] for name in SIZES))
 
     def own(self, tokens: Number) -> Number:
         """Of the tokens, or sequences, of a step those of one group of attention."""
         return divided(tokens, self.dp_attention)
 
 
-SIZES = tuple(field.name for field in fields(Layout))
+SIZES = tuple(field.name for field in fields(PlanColumns))

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.schemas.serving.serving_results import BANDED
 from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, binding, evaluate
 from costmodel.estimate.serving.load import COMPUTE_BOUND
-from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
-from costmodel.estimate.shared.assumptions import Assumed
 from costmodel.estimate.shared.limits import written
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number
@@ -35,7 +35,7 @@ class ServingAnswer:
     plan: ServingPlan
     evaluation: ServingEvaluation
     costs: dict[str, float]
-    assumed: tuple[Assumed, ...]
+    assumed: tuple[Assumption, ...]
     refused: tuple[str, ...]
     broken: tuple[str, ...]
     binding: str
@@ -55,16 +55,16 @@ def replica_ranks(plan: ServingPlan) -> Number:
     return repeated(plan.pp, repeated(plan.tp, plan.dp_attention))
 
 
-def layout_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[Layout, tuple[Assumed, ...]]:
+def layout_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, tuple[Assumption, ...]]:
     """A plan as columns of one row; without a number of replicas as many as the accelerators hold."""
     ranks = float(replica_ranks(plan))
     replicas: float | None = plan.replicas
-    assumed: tuple[Assumed, ...] = ()
+    assumed: tuple[Assumption, ...] = ()
     if replicas is None:
         replicas = max(float(np.floor(divided(inputs.ranks, ranks))), 1.0)
-        assumed = (Assumed("plan.replicas", f"{replicas:g}", f"{float(inputs.ranks):g} GPUs over {ranks:g}"),)
+        assumed = (Assumption("plan.replicas", f"{replicas:g}", f"{float(inputs.ranks):g} GPUs over {ranks:g}"),)
     values = (plan.tp, plan.pp, plan.ep, plan.dp_attention, replicas, inputs.budget)
-    return Layout(*(np.array([value], dtype=np.float64) for value in values)), assumed
+    return PlanColumns(*(np.array([value], dtype=np.float64) for value in values)), assumed
 
 
 def unacceptable(inputs: ServingInputs, evaluation: ServingEvaluation) -> Iterator[tuple[str, NDArray[np.bool_]]]:

@@ -13,7 +13,7 @@ from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import Transfer, group
 from costmodel.estimate.serving.engine_step import all_reduce, reductions
-from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number
 
@@ -28,7 +28,7 @@ class ServingTransfer:
     transfer: Transfer
 
 
-def transfers(inputs: ServingInputs, layout: Layout, decodes: Number) -> Iterator[ServingTransfer]:
+def transfers(inputs: ServingInputs, layout: PlanColumns, decodes: Number) -> Iterator[ServingTransfer]:
     """Everything that is sent, for so many sequences in flight and for one prompt."""
     moments: tuple[tuple[Moment, Number], ...] = (("step", decodes), ("prompt", inputs.load.computed))
     for moment, tokens in moments:
@@ -37,7 +37,7 @@ def transfers(inputs: ServingInputs, layout: Layout, decodes: Number) -> Iterato
                 yield ServingTransfer(moment, transfer)
 
 
-def _of(inputs: ServingInputs, layout: Layout, tokens: Number) -> Iterator[Transfer]:
+def _of(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Iterator[Transfer]:
     tp = group(inputs, "tp", layout.tp, 1.0)
     message = activation_message(layout.own(tokens), inputs.model.hidden, inputs.types.wide)
     count: Number = 0.0

@@ -8,6 +8,7 @@ from typing import Any
 from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.resolved_scenario import ACCELERATOR
 from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.efficiency import FusedExpertsFit, MatmulFit, ServingFit
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.precision import RECIPES, Recipe
@@ -15,7 +16,7 @@ from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.equations.serving.memory.prefix_reuse import hit_tokens
 from costmodel.equations.serving.step.quantised_weights import scaled_element_bytes
 from costmodel.estimate.machine.machine import Machine
-from costmodel.estimate.shared.assumptions import Assumed, Speaker
+from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.units import Figure, gib, show
@@ -78,13 +79,13 @@ class ServingInputs(Machine):
     memory_share: float
     sequences: float
     budget: float
-    assumed: tuple[Assumed, ...]
+    assumed: tuple[Assumption, ...]
 
 
 def inputs_of(case: ServingCase) -> ServingInputs:
     """The numbers of a serving scenario."""
-    speaker, fits, engine = Speaker(), case.efficiency, case.stack
-    types = _types(case, speaker)
+    log, fits, engine = AssumptionLog(), case.efficiency, case.stack
+    types = _types(case, log)
     if fits.memory is None or case.network.network is None or not {"all_gather", "all_reduce"} <= set(fits.collectives):
         sentence = f"the efficiencies of {case.accelerator.name} and its network lack a fit that every answer needs"
         raise fail("D017", sentence, case.place(*ACCELERATOR), "memory, all_gather, all_reduce, and network")
@@ -92,13 +93,11 @@ def inputs_of(case: ServingCase) -> ServingInputs:
     picked = engine.picked(case.accelerator.memory.capacity, case.accelerator.family)
     named = f"stacks/{engine.name}"
     by_size = f"{named}, {gib(case.accelerator.memory.capacity)} GiB"
-    share = speaker.choose(
-        "assume.network_share", assume.network_share, network.share, f"efficiencies/{case.network.of}"
-    )
+    share = log.choose("assume.network_share", assume.network_share, network.share, f"efficiencies/{case.network.of}")
     kernels = fits.serving or case.common.serving
     assert kernels is not None  # of unmeasured.yaml
     if fits.serving is None:
-        speaker.say("kernels of serving", "middle of fitted parts", f"efficiencies/{UNMEASURED}")
+        log.note("kernels of serving", "middle of fitted parts", f"efficiencies/{UNMEASURED}")
     return ServingInputs(
         case=case,
         collectives=fits.collectives,
@@ -107,41 +106,41 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         model=case.model,
         engine=engine,
         types=types,
-        load=_load(case, speaker),
+        load=_load(case, log),
         kernels=kernels,
         experts=_experts(case, kernels, types.recipe),
-        imbalance=speaker.choose("assume.experts.imbalance", assume.experts.imbalance, 1.0, "routed evenly")
+        imbalance=log.choose("assume.experts.imbalance", assume.experts.imbalance, 1.0, "routed evenly")
         if case.model.has_experts
         else 1.0,
         memory_bandwidth=case.accelerator.memory.bandwidth,
         memory_share=fits.memory.share,
-        sequences=speaker.choose("stack.sequences", engine.sequences, picked.sequences, by_size),
-        budget=speaker.choose("stack.budget", engine.budget, picked.budget, by_size),
-        assumed=(*_converted(case), *speaker.assumed),
+        sequences=log.choose("stack.sequences", engine.sequences, picked.sequences, by_size),
+        budget=log.choose("stack.budget", engine.budget, picked.budget, by_size),
+        assumed=(*_converted(case), *log.assumed),
     )
 
 
-def _load(case: ServingCase, speaker: Speaker) -> Load:
+def _load(case: ServingCase, log: AssumptionLog) -> Load:
     """Lengths; every default is said."""
     workload, engine = case.scenario.workload, case.stack
     prompt, output = workload.mean("prompt"), workload.mean("output")
     for name in ("prompt", "output"):
         if isinstance(getattr(workload, name), float):
-            speaker.say(f"workload.{name}.spread", "0", "one length is written")
+            log.note(f"workload.{name}.spread", "0", "one length is written")
     hit: Number = 0.0
     if workload.shared_prefix and engine.prefix_cache:
         with term("prefix"):
             hit = hit_tokens(workload.shared_prefix, prompt, engine.block)
     elif not workload.shared_prefix:
-        speaker.say("workload.shared_prefix", "0", "no prompt begins as another")
+        log.note("workload.shared_prefix", "0", "no prompt begins as another")
     longest = workload.context
     if longest is None:
         longest = Figure(float(prompt) + float(output))
-        speaker.say("workload.context", show(longest, "1"), "mean prompt and answer")
+        log.note("workload.context", show(longest, "1"), "mean prompt and answer")
     return Load(prompt, output, workload.spread("prompt"), workload.spread("output"), hit, longest)
 
 
-def _types(case: ServingCase, speaker: Speaker) -> Types:
+def _types(case: ServingCase, log: AssumptionLog) -> Types:
     """The types of a workload; a fault for one that the accelerator or the engine lacks."""
     workload, chip, engine = case.scenario.workload, case.accelerator, case.stack
     recipe = RECIPES[workload.precision]
@@ -161,7 +160,7 @@ def _types(case: ServingCase, speaker: Speaker) -> Types:
         place = case.place("workload.precision", *ACCELERATOR)
         raise fail("D016", f"{chip.name} cannot multiply in {recipe.name}", place, "take another workload.precision")
     if workload.weights is None:
-        speaker.say("workload.weights", workload.precision, "as workload.precision")
+        log.note("workload.weights", workload.precision, "as workload.precision")
     kept = str(workload.weights or _WEIGHTS_OF.get(workload.precision, workload.precision))
     return Types(
         recipe=recipe,
@@ -198,6 +197,6 @@ def _experts(case: ServingCase, kernels: ServingFit, recipe: Recipe) -> FusedExp
     return found
 
 
-def _converted(case: ServingCase) -> tuple[Assumed, ...]:
+def _converted(case: ServingCase) -> tuple[Assumption, ...]:
     """A model that was written by its name on the hub."""
-    return tuple(Assumed("model", shape, f"the shape of {name} on the hub") for name, shape in case.hub.items())
+    return tuple(Assumption("model", shape, f"the shape of {name} on the hub") for name, shape in case.hub.items())

@@ -14,7 +14,7 @@ from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.engine_step import decode_time, head_time, prompt_time, rows_time
 from costmodel.estimate.serving.operating_point import context_of
-from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number
 from costmodel.ground.solvers import Curves, Line
@@ -45,7 +45,7 @@ class StepTable:
         return self.rows.at(decodes + tokens) + self.head.at(drawn) + beside
 
 
-def step_table(inputs: ServingInputs, layout: Layout) -> StepTable:
+def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
     """The table of some plans."""
     columns = np.stack([layout.tp, layout.pp, layout.ep, layout.dp_attention])
     _, first, which = np.unique(columns, axis=1, return_index=True, return_inverse=True)

@@ -28,14 +28,14 @@ def once(*choices: str) -> Callable[[Work[S, P, R]], Work[S, P, R]]:
 
     def decorate(work: Work[S, P, R]) -> Work[S, P, R]:
         @functools.wraps(work)
-        def call(setting: S, block: Block, /, *inputs: P.args, **named: P.kwargs) -> R:
+        def call(inputs: S, block: Block, /, *others: P.args, **named: P.kwargs) -> R:
             chosen = block.chosen(choices)
             if tracing():
-                return work(setting, block.under(chosen), *inputs, **named)
-            key = (work, chosen, id(setting), *named, *map(_identity, (*inputs, *named.values())))
+                return work(inputs, block.under(chosen), *others, **named)
+            key = (work, chosen, id(inputs), *named, *map(_identity, (*others, *named.values())))
             if key not in block.known:
-                held = (setting, inputs, named)  # so that no other objects come to have their identities
-                block.known[key] = work(setting, block.under(chosen), *inputs, **named), held
+                held = (inputs, others, named)  # so that no other objects come to have their identities
+                block.known[key] = work(inputs, block.under(chosen), *others, **named), held
             result: R = block.known[key][0]
             return result
 

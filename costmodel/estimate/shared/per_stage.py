@@ -13,22 +13,22 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-class Along(NamedTuple, Generic[T]):
+class PerStage(NamedTuple, Generic[T]):
     """Something of the first, a middle and the last rank; the same object thrice where all are alike."""
 
     first: T
     middle: T
     last: T
 
-    def each(self, change: Callable[[T], U]) -> Along[U]:
+    def each(self, change: Callable[[T], U]) -> PerStage[U]:
         """Changed on each of them; once where all are the same object."""
         middle = change(self.middle)
         if self.first is self.middle is self.last:
-            return Along(middle, middle, middle)
-        return Along(change(self.first), middle, change(self.last))
+            return PerStage(middle, middle, middle)
+        return PerStage(change(self.first), middle, change(self.last))
 
 
-STAGES = Along._fields
+STAGES = PerStage._fields
 
 
 def stages_of(pp: float) -> tuple[int, ...]:
@@ -36,12 +36,12 @@ def stages_of(pp: float) -> tuple[int, ...]:
     return {1: (0,), 2: (0, 2)}.get(int(pp), (0, 1, 2))
 
 
-def alike(value: T) -> Along[T]:
+def alike(value: T) -> PerStage[T]:
     """The same on all of them."""
-    return Along(value, value, value)
+    return PerStage(value, value, value)
 
 
-def of_most(most: Along[Number], of: Along[Number]) -> Number:
+def of_most(most: PerStage[Number], of: PerStage[Number]) -> Number:
     """What the rank has on which something is most; the middle one of equals."""
     if of.first is of.middle is of.last:
         return of.middle

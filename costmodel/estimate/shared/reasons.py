@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Rule:
+class Reason:
     """A reason to refuse a plan, or to remark on it."""
 
     title: str
@@ -14,190 +14,194 @@ class Rule:
 
 
 REFUSALS = {
-    "L001": Rule(
+    "L001": Reason(
         "dp × tp × cp × pp ≠ ranks", "The degrees multiply to another number than the cluster has accelerators."
     ),
-    "L002": Rule(
+    "L002": Reason(
         "layers not divisible by pp × vpp",
         "pp × vpp must divide the layers, or them and the ends that the split counts as a layer; split: spread divides "
         "any, full-chunks any that leave the first chunk a layer, first_stage_layers and last_stage_layers state the "
         "ends. Schedules both ways have no spread, folded ones no stated ends, neither has full-chunks.",
     ),
-    "L003": Rule(
+    "L003": Reason(
         "heads not divisible by tp",
         "Tensor parallelism gives every rank whole query heads, so tp must divide the heads.",
     ),
-    "L004": Rule(
+    "L004": Reason(
         "kv heads, tp", "tp must divide the key and value heads, or be a multiple of them, which repeats them."
     ),
-    "L005": Rule(
+    "L005": Reason(
         "batch not divisible by dp × micro_batch",
         "The global batch must be a whole number of micro-batches on every replica.",
     ),
-    "L006": Rule(
+    "L006": Reason(
         "micro-batches, pp",
         "interleaved and chimera need a number of micro-batches that pp divides; zb-h1, looped-bfs at least pp; zb-h2, "
         "zb-v at least 2 pp − 1; v-half, v-min, dualpipev, dualpipe 2 pp, the last an even number.",
     ),
-    "L007": Rule("widths not divisible by tp", "tp must divide the MLP's inner width and the hidden width."),
-    "L008": Rule(
+    "L007": Reason("widths not divisible by tp", "tp must divide the MLP's inner width and the hidden width."),
+    "L008": Reason(
         "sequence not divisible by tp",
         "Sequence parallelism splits a rank's part of the sequence over tp, so tp must divide it.",
     ),
-    "L009": Rule(
+    "L009": Reason(
         "schedule, pp, vpp",
         "interleaved and looped-bfs need pp ≥ 2 and vpp ≥ 2; zb-v, v-half, v-min and dualpipev vpp = 2; all others "
         "vpp = 1; dualpipe and chimera an even pp.",
     ),
-    "L010": Rule(
+    "L010": Reason(
         "same plan again",
         "At tp = 1 sequence parallelism changes nothing; at pp = 1 all schedules are one; at dp = cp = 1 zero "
         "stages that keep the same; at cp = 1 all cp_type; where layers divide splits even, spread and full-chunks.",
     ),
-    "L011": Rule(
+    "L011": Reason(
         "not in the stack", "The training software does not offer this zero stage, recompute mode or schedule."
     ),
-    "L012": Rule(
+    "L012": Reason(
         "sequence too long", "The sequence has more tokens than the model has learned positions for (max_sequence)."
     ),
-    "L013": Rule(
+    "L013": Reason(
         "zero, pp",
         "The training software offers this zero stage without a pipeline only; DeepSpeed's takes none from 2 on.",
     ),
-    "L020": Rule(
+    "L020": Reason(
         "experts not divisible by ep", "Every rank holds whole experts, so ep must divide the experts of a layer."
     ),
-    "L021": Rule(
+    "L021": Reason(
         "tp × cp × dp not divisible by ep × etp",
         "Experts cut the ranks of a pipeline stage a second way, so ep × etp must divide tp × cp × dp, within each of "
         "dp_replicate replicas; EP adds no ranks.",
     ),
-    "L022": Rule("expert width not divisible by etp", "etp must divide the inner width of an expert."),
-    "L023": Rule(
+    "L022": Reason("expert width not divisible by etp", "etp must divide the inner width of an expert."),
+    "L023": Reason(
         "experts, whole sequences",
         "With tp ≥ 2 a model with experts needs sequence parallelism: every rank sends its own tokens to the experts.",
     ),
-    "L024": Rule("no experts", "The model has no experts for ep or etp to cut."),
-    "L025": Rule(
+    "L024": Reason("no experts", "The model has no experts for ep or etp to cut."),
+    "L025": Reason(
         "adapter rank not divisible by tp",
         "Where the training software cuts both matrices of an adapter, tp must divide its inner width, and etp that of "
         "an expert's.",
     ),
-    "L030": Rule(
+    "L030": Reason(
         "sequence not divisible by 2 × cp",
         "A ring and gathered keys and values cut the sequence in 2 × cp chunks, an early and a late one for each rank, "
         "so that causal attention is even; all-to-all cuts it in cp.",
     ),
-    "L031": Rule(
+    "L031": Reason(
         "heads not divisible by tp × cp",
         "All-to-all context parallelism, and any of state-space layers, gives every rank whole heads, so tp × cp must "
         "divide the heads, and cp the key and value heads of a rank.",
     ),
-    "L032": Rule(
+    "L032": Reason(
         "dp_replicate", "Replicas of the shards must divide dp, and only zero 1 to 3 shards at all; otherwise it is 1."
     ),
-    "L033": Rule("no such cp_type", "The training software does not offer this way of context parallelism."),
-    "L040": Rule(
+    "L033": Reason("no such cp_type", "The training software does not offer this way of context parallelism."),
+    "L040": Reason(
         "recompute keys",
         "recompute_modules belong to selective recompute, recompute_layers and recompute_method to full.",
     ),
-    "L041": Rule(
+    "L041": Reason(
         "recompute layers",
         "A model chunk has no more layers than that; all of them is recompute: full, and uniform takes at least one.",
     ),
-    "L042": Rule(
+    "L042": Reason(
         "offload keys",
         "The optimizer leaves the device only sharded, under zero 1 to 3; parameters under zero 3 only, and with the "
         "optimizer; offload_to is for these two, offload_layers for activations.",
     ),
-    "L043": Rule("host unknown", "Offload needs what the node's document may lack: host, memory, and for nvme drives."),
-    "L044": Rule("no such precision", "The accelerator lacks the type, or the training software does not train in it."),
-    "M001": Rule("does not fit", "Peak memory of the worst stage is over what is usable."),
-    "M002": Rule("memory limit", "Peak memory is over the limit the scenario sets."),
-    "M003": Rule("host too small", "What is offloaded takes more than the host's memory, or drives, of the node."),
-    "R001": Rule(
+    "L043": Reason(
+        "host unknown", "Offload needs what the node's document may lack: host, memory, and for nvme drives."
+    ),
+    "L044": Reason(
+        "no such precision", "The accelerator lacks the type, or the training software does not train in it."
+    ),
+    "M001": Reason("does not fit", "Peak memory of the worst stage is over what is usable."),
+    "M002": Reason("memory limit", "Peak memory is over the limit the scenario sets."),
+    "M003": Reason("host too small", "What is offloaded takes more than the host's memory, or drives, of the node."),
+    "R001": Reason(
         "checkpoints overlap",
         "Checkpoints come faster than they can be written: a longer run.checkpoint.interval, or a faster store.",
     ),
-    "R002": Rule(
+    "R002": Reason(
         "copies on hosts",
         "Copies of checkpoints, and what is offloaded, take more than the memory of a node: mode async keeps one copy, "
         "mode memory four, sync none.",
     ),
-    "R003": Rule(
+    "R003": Reason(
         "nothing can leave",
         "run.elastic goes on without a replica, so that others must hold all states: zero 0 with dp over 1, or "
         "dp_replicate over 1.",
     ),
-    "T001": Rule("limit of the scenario", "A result other than memory is beyond a limit that the scenario sets."),
+    "T001": Reason("limit of the scenario", "A result other than memory is beyond a limit that the scenario sets."),
 }
 
 REMARKS = {
-    "N001": Rule(
+    "N001": Reason(
         "tp leaves the domain",
         "Tensor parallelism reaches across nodes, some of its groups at least, where its many small collectives are "
         "slow.",
     ),
-    "N002": Rule("kv heads repeat", "tp exceeds the key and value heads; they repeat on several ranks."),
-    "N003": Rule("tight", "Peak memory is between 90 and 100 % of what is usable; a small change may not fit."),
-    "N005": Rule(
+    "N002": Reason("kv heads repeat", "tp exceeds the key and value heads; they repeat on several ranks."),
+    "N003": Reason("tight", "Peak memory is between 90 and 100 % of what is usable; a small change may not fit."),
+    "N005": Reason(
         "never fitted",
         "No measured kernels of this accelerator were fitted, or none says how far off it is; constants or residuals "
         "common to all are used, and bands are wider.",
     ),
-    "N006": Rule(
+    "N006": Reason(
         "longer than trained",
         "The sequence is longer than the model's max_sequence; rotary positions may need scaling.",
     ),
-    "N007": Rule(
+    "N007": Reason(
         "convention of GPT blocks", "That FLOP convention counts multi-head attention and an MLP of four times hidden."
     ),
-    "N008": Rule(
+    "N008": Reason(
         "assumed of no experts", "The model has no experts, so assume.experts and assume.overlap.ep change nothing."
     ),
-    "N009": Rule(
+    "N009": Reason(
         "heads without tensor cores",
         "Head width times element size is no multiple of 16 bytes, so unfused attention misses the tensor cores; take "
         "heads of a multiple of 8 elements, or fused attention (costmodel explain peak_of_heads).",
     ),
-    "N010": Rule(
+    "N010": Reason(
         "unequal chunks",
         "Ranks hold chunks of unequal layers, which wait for each other. The mean chunk stands for all: where chunks "
         "are of one to four layers the pipeline takes up to a third longer, or a seventh less. A search does not try "
         "it unasked.",
     ),
-    "N011": Rule(
+    "N011": Reason(
         "over the peak",
         "MFU or HFU is over 100 %. Either something assumed lets the accelerator run faster than it can "
         "(assume.sustained well below 1), or the share is of another peak or convention than the products' own "
         "(assume.mfu_peak, assume.flop_convention).",
     ),
-    "N014": Rule(
+    "N014": Reason(
         "over the host link",
         "The interfaces of an accelerator together carry more than its link to the host; it sends no faster than that.",
     ),
-    "N020": Rule(
+    "N020": Reason(
         "batch in tokens",
         "The tokens of a batch are no whole number of sequences; the nearest number of sequences is taken.",
     ),
-    "N021": Rule(
+    "N021": Reason(
         "unusual sequence",
         "k is 1,000 and Ki is 1,024: 16k is 16,000 tokens, 16Ki the 16,384 that most models are trained on. Fewer than "
         "32 tokens may have been meant in thousands.",
     ),
-    "N022": Rule(
+    "N022": Reason(
         "unusual batch",
         "global_batch counts sequences, and a step of these takes over 256 million tokens, twice the largest published "
         "(MiniMax-01, 2025: 128 million). A batch in tokens is written with its unit: '4M tokens'.",
     ),
-    "N023": Rule(
+    "N023": Reason(
         "P90 does not fit",
         "The peak is within usable memory, but one run in ten is expected to need more; rankings mark it P90 ✗.",
     ),
-    "N024": Rule(
+    "N024": Reason(
         "plan and search disagree",
         "A key of the plan that --set gives is held in a search, unless search lists values of that key or of one "
         "that decides it; then the search tries what it lists.",
     ),
-    "N004": Rule("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
+    "N004": Reason("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
 }

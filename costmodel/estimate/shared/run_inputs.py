@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.reliability import Failures
 from costmodel.documents.schemas.run import Elastic, Mode, PlannedStops, Spot, WholeRun
 from costmodel.equations.parallelism.counts import repeated
-from costmodel.estimate.shared.assumptions import Speaker
+from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.units import show
 
 
@@ -86,16 +86,16 @@ class RunInputs:
     spot: Spot | None
 
 
-def run_inputs(case: Case, speaker: Speaker) -> RunInputs | None:
+def run_inputs(case: ResolvedScenario, log: AssumptionLog) -> RunInputs | None:
     """The numbers of the whole run, each default noted with its source; nothing where the scenario has no run."""
     asked = case.scenario.run
     if asked is None:
         return None
     return RunInputs(
-        failures=_failures(case, asked, speaker),
-        checkpoint=_checkpoint(case, asked, speaker),
-        restart=_restart(case, asked, speaker),
-        power=_power(case, asked, speaker),
+        failures=_failures(case, asked, log),
+        checkpoint=_checkpoint(case, asked, log),
+        restart=_restart(case, asked, log),
+        power=_power(case, asked, log),
         steps=asked.steps,
         spares=asked.spares,
         elastic=asked.elastic,
@@ -106,17 +106,17 @@ def run_inputs(case: Case, speaker: Speaker) -> RunInputs | None:
     )
 
 
-def _failures(case: Case, asked: WholeRun, speaker: Speaker) -> FailureRates:
+def _failures(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> FailureRates:
     record = case.reliability
     assert record is not None
     if "failures" not in asked.model_fields_set:
         band = f"{show(_low(record), '1/node/s').split()[0]} – {show(_high(record), '1/node/s')}"
-        speaker.say("run.failures.rate", show(record.rate, "1/node/s"), f"reliability/{record.name}, {band}")
+        log.note("run.failures.rate", show(record.rate, "1/node/s"), f"reliability/{record.name}, {band}")
     job = record.job
     if job is not None and "failures" not in asked.model_fields_set:
         high = job.rate if job.high is None else job.high
         words = f"{show(job.rate, 'run/s')}, up to {show(high, 'run/s')}"
-        speaker.say("run.failures.job.rate", words, f"reliability/{record.name}")
+        log.note("run.failures.job.rate", words, f"reliability/{record.name}")
     return FailureRates(
         node=record.rate,
         node_low=_low(record),
@@ -146,7 +146,7 @@ def _high(record: Failures) -> float:
     return _most(record.rate, record.high)
 
 
-def _checkpoint(case: Case, asked: WholeRun, speaker: Speaker) -> CheckpointInputs:
+def _checkpoint(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> CheckpointInputs:
     practice, written = case.practice, asked.checkpoint
     assert practice is not None
     named, nodes = f"practices/{practice.name}", case.scenario.cluster.nodes
@@ -154,17 +154,17 @@ def _checkpoint(case: Case, asked: WholeRun, speaker: Speaker) -> CheckpointInpu
         each: float = getattr(practice.storage, way)
         if stated is None:
             whole = show(float(repeated(nodes, each)), "B/s")
-            speaker.say(f"run.checkpoint.storage.{way}", whole, f"{named}, {show(each, 'B/s')} a node")
+            log.note(f"run.checkpoint.storage.{way}", whole, f"{named}, {show(each, 'B/s')} a node")
     if written.mode != "sync" and written.block is None:
         copied = "a copy to the host" if case.host is not None else "a copy whose time no document gives"
-        speaker.say("run.checkpoint.block", f"{copied} and {show(practice.stop.overhead, 's')}", named)
+        log.note("run.checkpoint.block", f"{copied} and {show(practice.stop.overhead, 's')}", named)
     interference = written.interference
     if written.mode != "sync":
-        interference = speaker.choose("run.checkpoint.interference", interference, practice.interference.share, named)
+        interference = log.choose("run.checkpoint.interference", interference, practice.interference.share, named)
     if "mode" not in written.model_fields_set:
-        speaker.say("run.checkpoint.mode", written.mode, "default")
+        log.note("run.checkpoint.mode", written.mode, "default")
     if written.interval == "best" and written.steps is None:
-        speaker.say("run.checkpoint.interval", "best", "default")
+        log.note("run.checkpoint.interval", "best", "default")
     return CheckpointInputs(
         mode=written.mode,
         interval=None if written.interval == "best" else written.interval,
@@ -182,23 +182,23 @@ def _checkpoint(case: Case, asked: WholeRun, speaker: Speaker) -> CheckpointInpu
     )
 
 
-def _restart(case: Case, asked: WholeRun, speaker: Speaker) -> RestartInputs:
+def _restart(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> RestartInputs:
     practice, written = case.practice, asked.restart
     assert practice is not None
     usual = practice.restart
     named = f"practices/{practice.name}"
     band = f"{show(usual.low, 's')} – {show(usual.high, 's')}"
-    start = speaker.choose("run.restart.start", written.start, usual.time, f"{named}, {band}", "s")
+    start = log.choose("run.restart.start", written.start, usual.time, f"{named}, {band}", "s")
     return RestartInputs(
-        detect=speaker.choose("run.restart.detect", written.detect, 0.0, "part of the start", "s"),
+        detect=log.choose("run.restart.detect", written.detect, 0.0, "part of the start", "s"),
         start=start,
         start_low=_least(start, usual.low) if written.start is None else start,
         start_high=_most(start, usual.high) if written.start is None else start,
-        warm_up=speaker.choose("run.restart.warm_up", written.warm_up, 0.0, "part of the start", "s"),
+        warm_up=log.choose("run.restart.warm_up", written.warm_up, 0.0, "part of the start", "s"),
     )
 
 
-def _power(case: Case, asked: WholeRun, speaker: Speaker) -> PowerInputs:
+def _power(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> PowerInputs:
     practice, grid, written = case.practice, case.grid, asked.power
     assert practice is not None
     assert grid is not None
@@ -206,14 +206,14 @@ def _power(case: Case, asked: WholeRun, speaker: Speaker) -> PowerInputs:
     if written.draw is None:
         rated = f"{show(practice.draw.rated, '1')} of the node's rating"
         over = f"{show(practice.draw.part, '1')} of the accelerator's, for the node has no rating"
-        speaker.say("run.power.draw", over if case.node.power is None else rated, named)
+        log.note("run.power.draw", over if case.node.power is None else rated, named)
     if "grid" not in written.model_fields_set:
-        speaker.say("run.power.grid", f"{grid.name}, {show(grid.intensity, 'kg/J')}", grid.title)
+        log.note("run.power.grid", f"{grid.name}, {show(grid.intensity, 'kg/J')}", grid.title)
     return PowerInputs(
         draw=written.draw,
         rated_share=practice.draw.rated,
         over_part=practice.draw.part,
-        idle=speaker.choose("run.power.idle", written.idle, practice.idle.share, named),
-        pue=speaker.choose("run.power.pue", written.pue, practice.cooling.pue, named),
+        idle=log.choose("run.power.idle", written.idle, practice.idle.share, named),
+        pue=log.choose("run.power.pue", written.pue, practice.cooling.pue, named),
         intensity=grid.intensity,
     )

@@ -13,7 +13,7 @@ from costmodel.ground.equation import Number, known_as, term
 
 
 @dataclass(frozen=True)
-class Pass:
+class TimeByCategory:
     """Seconds of one micro-batch in one direction, by what they are spent on."""
 
     matmul: Number = 0.0
@@ -25,12 +25,12 @@ class Pass:
     ep: Number = 0.0
     dp: Number = 0.0
 
-    def __add__(self, other: Pass) -> Pass:
-        return Pass(*(summed(getattr(self, name), getattr(other, name)) for name in PASS_TERMS))
+    def __add__(self, other: TimeByCategory) -> TimeByCategory:
+        return TimeByCategory(*(summed(getattr(self, name), getattr(other, name)) for name in PASS_TERMS))
 
-    def each(self, change: Callable[[Number], Number]) -> Pass:
+    def each(self, change: Callable[[Number], Number]) -> TimeByCategory:
         """The same change made to every term."""
-        return Pass(*(_labelled(name, change, getattr(self, name)) for name in PASS_TERMS))
+        return TimeByCategory(*(_labelled(name, change, getattr(self, name)) for name in PASS_TERMS))
 
     @functools.cached_property
     def device(self) -> Number:
@@ -75,34 +75,34 @@ def _labelled(label: str, change: Callable[[Number], Number], value: Number) -> 
         return change(value)
 
 
-PASS_TERMS = tuple(field.name for field in fields(Pass))
+PASS_TERMS = tuple(field.name for field in fields(TimeByCategory))
 
 
 @dataclass(frozen=True)
-class Both:
+class ForwardBackward:
     """Forward and backward of one thing."""
 
-    forward: Pass
-    backward: Pass
-    weight: Pass | None = None  # of backward, the gradients of the weights; told where a schedule defers them
+    forward: TimeByCategory
+    backward: TimeByCategory
+    weight: TimeByCategory | None = None  # of backward, the gradients of the weights; told where a schedule defers them
 
-    def __add__(self, other: Both) -> Both:
+    def __add__(self, other: ForwardBackward) -> ForwardBackward:
         weight = other.weight if self.weight is None else self.weight
         if self.weight is not None and other.weight is not None:
             weight = self.weight + other.weight
-        return Both(self.forward + other.forward, self.backward + other.backward, weight)
+        return ForwardBackward(self.forward + other.forward, self.backward + other.backward, weight)
 
     @property
-    def undeferred(self) -> Both:
+    def undeferred(self) -> ForwardBackward:
         """Without telling the gradients of the weights apart."""
-        return Both(self.forward, self.backward)
+        return ForwardBackward(self.forward, self.backward)
 
     @property
     def deferred(self) -> Number:
         """Of backward, what can wait."""
         return 0.0 if self.weight is None else self.weight.device
 
-    def each(self, change: Callable[[Number], Number]) -> Both:
+    def each(self, change: Callable[[Number], Number]) -> ForwardBackward:
         """The same change made to every term of both."""
         with term("forward"):
             forward = self.forward.each(change)
@@ -110,15 +110,15 @@ class Both:
             backward = self.backward.each(change)
         with term("weight gradient"):
             weight = None if self.weight is None else self.weight.each(change)
-        return Both(forward, backward, weight)
+        return ForwardBackward(forward, backward, weight)
 
-    def mixed(self, other: Both, share: Number) -> Both:
+    def mixed(self, other: ForwardBackward, share: Number) -> ForwardBackward:
         """The mean of two layers: a share like this one, the rest like the other; the weight gradient is this one's."""
         forward, backward = (
-            Pass(*(mixed(share, getattr(one, name), getattr(rest, name)) for name in PASS_TERMS))
+            TimeByCategory(*(mixed(share, getattr(one, name), getattr(rest, name)) for name in PASS_TERMS))
             for one, rest in ((self.forward, other.forward), (self.backward, other.backward))
         )
-        return Both(forward, backward, self.weight)
+        return ForwardBackward(forward, backward, self.weight)
 
     @functools.cached_property
     def total(self) -> Number:

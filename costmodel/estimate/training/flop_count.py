@@ -24,7 +24,7 @@ from costmodel.estimate.shared.time_breakdown import summed
 from costmodel.estimate.training.lora import ROUTED, thin_flop, useful_flop
 from costmodel.estimate.training.recompute.recomputed_work import again_of, dropped
 from costmodel.estimate.training.recompute.savings import reached_of_all
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 COUNTED = ("model-causal", "model-full")
@@ -40,133 +40,133 @@ class StepFlop:
     executed: Number
 
 
-def forward_flop(setting: Setting, *, causal: bool) -> tuple[Number, Number, Number]:
+def forward_flop(inputs: TrainingInputs, *, causal: bool) -> tuple[Number, Number, Number]:
     """Forward work of a step: all weight matrices of the layers, the attention core, the head."""
-    model = setting.model
-    tokens = tokens_per_step(setting.global_batch, setting.sequence)
+    model = inputs.model
+    tokens = tokens_per_step(inputs.global_batch, inputs.sequence)
     linear: Number = 0.0
     core: Number = 0.0
     for kind in model.layers:
-        linear, core = _with_layers(setting, kind, kind.count, tokens, linear, core, causal=causal)
+        linear, core = _with_layers(inputs, kind, kind.count, tokens, linear, core, causal=causal)
     with term("head"):
         head = matmul_flop(tokens, model.vocab, model.hidden)
     if model.prediction is not None:
         depth = model.prediction.depth
         with term("multi-token prediction"):
-            linear, core = _with_layers(setting, model.prediction.layer, depth, tokens, linear, core, causal=causal)
+            linear, core = _with_layers(inputs, model.prediction.layer, depth, tokens, linear, core, causal=causal)
             linear = linear + repeated(depth, matmul_flop(tokens, model.hidden, repeated(2.0, model.hidden)))
             head = head + repeated(depth, head)
     return linear, core, head
 
 
 def _with_layers(
-    setting: Setting, kind: Layers, count: Number, tokens: Number, linear: Number, core: Number, *, causal: bool
+    inputs: TrainingInputs, kind: Layers, count: Number, tokens: Number, linear: Number, core: Number, *, causal: bool
 ) -> tuple[Number, Number]:
     """Forward work with so many layers of a kind more: weight matrices, cores."""
-    for _, flop in _multiplied(setting, kind, tokens):
+    for _, flop in _multiplied(inputs, kind, tokens):
         linear = linear + repeated(count, flop)
-    own = _core(setting, kind, causal=causal)
+    own = _core(inputs, kind, causal=causal)
     return linear, core if own is None else core + repeated(count, own)
 
 
-def _multiplied(setting: Setting, kind: Layers, tokens: Number) -> Iterator[tuple[str, Number]]:
+def _multiplied(inputs: TrainingInputs, kind: Layers, tokens: Number) -> Iterator[tuple[str, Number]]:
     """Forward work of the weight matrices of a layer, those of routed experts together."""
-    for matrix in matmuls(setting.model, shard(setting.model, kind, 1.0)):
+    for matrix in matmuls(inputs.model, shard(inputs.model, kind, 1.0)):
         with term(matrix.name):
             yield matrix.name, matmul_flop(tokens, matrix.n, matrix.k)
     if kind.experts is not None:
-        yield ROUTED[0], expert_flop(setting.model.hidden, kind.experts, tokens)
+        yield ROUTED[0], expert_flop(inputs.model.hidden, kind.experts, tokens)
 
 
-def _core(setting: Setting, kind: Layers, *, causal: bool) -> Number | None:
+def _core(inputs: TrainingInputs, kind: Layers, *, causal: bool) -> Number | None:
     """Forward work of the core of a layer's mixer, if it has one."""
-    part = shard(setting.model, kind, 1.0)
+    part = shard(inputs.model, kind, 1.0)
     if part.mixer is None:
         return None
-    sizes = (setting.global_batch, setting.sequence, part.mixer.heads)
+    sizes = (inputs.global_batch, inputs.sequence, part.mixer.heads)
     return core_flop(kind, part.mixer, *sizes, causal=causal)
 
 
-def cores(setting: Setting) -> Iterator[tuple[Layers, Number]]:
+def cores(inputs: TrainingInputs) -> Iterator[tuple[Layers, Number]]:
     """Every kind of layers that has a core, with the forward work of all of them."""
-    for kind in setting.model.layers:
-        own = _core(setting, kind, causal=True)
+    for kind in inputs.model.layers:
+        own = _core(inputs, kind, causal=True)
         if own is not None:
             yield kind, repeated(kind.count, own)
 
 
-def _counted(setting: Setting, linear: Number, core: Number, head: Number) -> Number:
+def _counted(inputs: TrainingInputs, linear: Number, core: Number, head: Number) -> Number:
     """Work of a step under the scenario's FLOP convention.
 
     Of a run of adapters the conventions that count operations count those it does; closed forms count what they say.
     """
-    convention, model, layers = setting.convention, setting.model, layer_count(setting.model)
+    convention, model, layers = inputs.convention, inputs.model, layer_count(inputs.model)
     if convention in COUNTED:
-        return useful_flop(setting, linear, core, head)
+        return useful_flop(inputs, linear, core, head)
     if convention in MEGATRON:
-        vocab = padded_vocab(model.vocab, setting.stack.vocab_multiple, 1.0)
-        sizes = (setting.global_batch, setting.sequence, layers, model.hidden, vocab)
+        vocab = padded_vocab(model.vocab, inputs.stack.vocab_multiple, 1.0)
+        sizes = (inputs.global_batch, inputs.sequence, layers, model.hidden, vocab)
         return megatron_flop(*sizes, recomputed=convention == COUNTS_RECOMPUTE)
-    tokens, active = tokens_per_step(setting.global_batch, setting.sequence), model_active_parameters(model)
+    tokens, active = tokens_per_step(inputs.global_batch, inputs.sequence), model_active_parameters(model)
     if convention == "6n":
         return six_n_flop(active, tokens)
     part = next((part for kind in model.layers if (part := mixer(model, kind, 1.0))), None)
     heads, head_dim = (part.heads, part.head_dim) if part else (0.0, 0.0)
-    return palm_flop(active, tokens, layers, heads, head_dim, setting.sequence)
+    return palm_flop(active, tokens, layers, heads, head_dim, inputs.sequence)
 
 
 @once(*RECOMPUTE, *SPLIT)
-def work_of_step(setting: Setting, block: Block) -> StepFlop:
+def work_of_step(inputs: TrainingInputs, block: Block) -> StepFlop:
     """Work under the scenario's FLOP convention, and executed."""
-    causal = setting.convention == "model-causal"
-    linear, core, head = forward_flop(setting, causal=causal)
-    counted = _counted(setting, linear, core, head)
-    if setting.tuning is None and setting.convention == COUNTS_RECOMPUTE:
+    causal = inputs.convention == "model-causal"
+    linear, core, head = forward_flop(inputs, causal=causal)
+    counted = _counted(inputs, linear, core, head)
+    if inputs.tuning is None and inputs.convention == COUNTS_RECOMPUTE:
         return StepFlop(counted, counted)
-    done = counted if setting.tuning is None else useful_flop(setting, linear, core, head)
-    again = _again(setting, block.structure, causal=causal)
-    return StepFlop(counted, done + repeated(reached_of_all(setting.model, block), again))
+    done = counted if inputs.tuning is None else useful_flop(inputs, linear, core, head)
+    again = _again(inputs, block.structure, causal=causal)
+    return StepFlop(counted, done + repeated(reached_of_all(inputs.model, block), again))
 
 
-def _again(setting: Setting, structure: Structure, *, causal: bool) -> Number:
+def _again(inputs: TrainingInputs, structure: Structure, *, causal: bool) -> Number:
     """Forward work that backward does a second time; norms and activation functions have none that counts."""
-    model, tokens = setting.model, tokens_per_step(setting.global_batch, setting.sequence)
-    if setting.convention in MEGATRON and setting.tuning is None and dropped(setting, structure) == "core":
-        return korthikanti_recompute_flop(setting.global_batch, setting.sequence, layer_count(model), model.hidden)
+    model, tokens = inputs.model, tokens_per_step(inputs.global_batch, inputs.sequence)
+    if inputs.convention in MEGATRON and inputs.tuning is None and dropped(inputs, structure) == "core":
+        return korthikanti_recompute_flop(inputs.global_batch, inputs.sequence, layer_count(model), model.hidden)
     found: Number = 0.0
     with term("again"):
         for kind, count in counted_kinds(model):
-            again = again_of(setting, structure, kind)
-            for name, flop in (*_multiplied(setting, kind, tokens), *thin_flop(setting, kind)):
+            again = again_of(inputs, structure, kind)
+            for name, flop in (*_multiplied(inputs, kind, tokens), *thin_flop(inputs, kind)):
                 if name in again.matrices:
                     found = found + repeated(count, flop if again.times == 1 else repeated(again.times, flop))
-            own = _core(setting, kind, causal=causal) if again.core else None
+            own = _core(inputs, kind, causal=causal) if again.core else None
             found = found if own is None else found + repeated(count, own)
     return found
 
 
-def flop_of_shapes(setting: Setting) -> dict[tuple[str, float, float], Number]:
+def flop_of_shapes(inputs: TrainingInputs) -> dict[tuple[str, float, float], Number]:
     """Forward work on a token by the matrix product, those of one name, n and k together: the head, weight matrices of
     the layers, unfused attention. Routed experts are grouped products, wrong by themselves even where n and k are met.
     """
     work: dict[tuple[str, float, float], Number] = {}
-    for name, n, k, flop in _products(setting):
+    for name, n, k, flop in _products(inputs):
         shape = (name, float(n), float(k))
         work[shape] = summed(work.get(shape, 0.0), flop)
     return work
 
 
-def _products(setting: Setting) -> Iterator[tuple[str, Number, Number, Number]]:
+def _products(inputs: TrainingInputs) -> Iterator[tuple[str, Number, Number, Number]]:
     """Name, n, k and forward work on a token of each matrix product of the head and the layers, whole."""
-    model = setting.model
+    model = inputs.model
     yield "head", model.vocab, model.hidden, matmul_flop(1.0, model.vocab, model.hidden)
     for kind in model.layers:
         part, experts = shard(model, kind, 1.0), kind.experts
-        for each in matmuls(setting.model, part):
+        for each in matmuls(inputs.model, part):
             yield each.name, each.n, each.k, repeated(kind.count, matmul_flop(1.0, each.n, each.k))
         if experts is not None:
             for each in expert_matmuls(model.hidden, experts, experts.ffn_hidden):
                 yield each.name, each.n, each.k, repeated(kind.count, matmul_flop(experts.top_k, each.n, each.k))
-        if part.mixer is not None and setting.attention is None:
-            core = core_flop(kind, part.mixer, 1.0, setting.sequence, part.mixer.heads, causal=False)
-            yield "core", setting.sequence, part.mixer.head_dim, repeated(kind.count, divided(core, setting.sequence))
+        if part.mixer is not None and inputs.attention is None:
+            core = core_flop(kind, part.mixer, 1.0, inputs.sequence, part.mixer.heads, causal=False)
+            yield "core", inputs.sequence, part.mixer.head_dim, repeated(kind.count, divided(core, inputs.sequence))

@@ -21,7 +21,7 @@ from costmodel.estimate.shared.time_breakdown import largest
 from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import weight_copies
 from costmodel.estimate.training.stage_parameters import StageParameters
-from costmodel.estimate.training.training_inputs import NF4, Setting
+from costmodel.estimate.training.training_inputs import NF4, TrainingInputs
 from costmodel.ground.choices import Module
 from costmodel.ground.equation import Number, term
 
@@ -45,29 +45,29 @@ class Adapter:
     inner: Number = 1.0
 
 
-def adapters(setting: Setting, part: Shard) -> Iterator[Adapter]:
+def adapters(inputs: TrainingInputs, part: Shard) -> Iterator[Adapter]:
     """The adapters of a layer, but for those of routed experts."""
-    if setting.tuning is None:
+    if inputs.tuning is None:
         return
-    hidden, dense, cut = setting.model.hidden, part.kind.dense, _cut(setting, part.tp)
+    hidden, dense, cut = inputs.model.hidden, part.kind.dense, _cut(inputs, part.tp)
     found = list(_of_mixer(hidden, part, cut))
     if dense is not None:
         found += _of_mlp(hidden, part.ffn_hidden, cut, "mlp", gated=dense.gated)
-    yield from _named(setting.tuning, found)
+    yield from _named(inputs.tuning, found)
 
 
-def routed_adapters(setting: Setting, part: Routed | None) -> Iterator[Adapter]:
+def routed_adapters(inputs: TrainingInputs, part: Routed | None) -> Iterator[Adapter]:
     """The adapters of each routed expert."""
-    if setting.tuning is None or not setting.tuning.experts or part is None:
+    if inputs.tuning is None or not inputs.tuning.experts or part is None:
         return
-    cut = _cut(setting, part.etp)
-    found = _of_mlp(setting.model.hidden, part.ffn_hidden, cut, "experts", gated=part.of.gated)
-    yield from _named(setting.tuning, found)
+    cut = _cut(inputs, part.etp)
+    found = _of_mlp(inputs.model.hidden, part.ffn_hidden, cut, "experts", gated=part.of.gated)
+    yield from _named(inputs.tuning, found)
 
 
-def _cut(setting: Setting, ranks: Number) -> Number:
+def _cut(inputs: TrainingInputs, ranks: Number) -> Number:
     """Over how many ranks the matrix of an adapter is cut that meets what every rank has whole."""
-    return ranks if setting.stack.split_adapters else 1.0
+    return ranks if inputs.stack.split_adapters else 1.0
 
 
 def _named(tuning: Tuning, found: Iterable[Adapter]) -> Iterator[Adapter]:
@@ -115,66 +115,66 @@ def _of_mlp(hidden: Number, width: Number, cut: Number, half: str, *, gated: boo
     yield Adapter("down", divided(hidden, cut), width, "activation", f"{half} down")
 
 
-def thin(setting: Setting, adapter: Adapter) -> tuple[Matmul, Matmul]:
+def thin(inputs: TrainingInputs, adapter: Adapter) -> tuple[Matmul, Matmul]:
     """The two products of an adapter."""
-    assert setting.tuning is not None
-    rank = setting.tuning.rank
+    assert inputs.tuning is not None
+    rank = inputs.tuning.rank
     down = Matmul(f"{adapter.name} down", divided(rank, adapter.inner), adapter.k)
     return down, Matmul(f"{adapter.name} up", adapter.n, rank)
 
 
-def issued(setting: Setting, kind: Layers, beside: Container[str] | None = None) -> Number:
+def issued(inputs: TrainingInputs, kind: Layers, beside: Container[str] | None = None) -> Number:
     """Operations of a layer's adapters, or of those beside such matrices, over those of the layer; those of routed
     experts are multiplied in groups.
     """
-    part = shard(setting.model, kind, 1.0)
-    found = (*adapters(setting, part), *routed_adapters(setting, part.routed))
+    part = shard(inputs.model, kind, 1.0)
+    found = (*adapters(inputs, part), *routed_adapters(inputs, part.routed))
     count = sum(1.0 for adapter in found if beside is None or adapter.beside in beside)
-    return share(repeated(ISSUED, count), setting.stack.launch.operations)
+    return share(repeated(ISSUED, count), inputs.stack.launch.operations)
 
 
-def packed_matrices(setting: Setting, kind: Layers) -> tuple[str, ...]:
+def packed_matrices(inputs: TrainingInputs, kind: Layers) -> tuple[str, ...]:
     """The matrices of a layer that are unpacked before every use; those of routed experts in groups."""
-    if not setting.packed:
+    if not inputs.packed:
         return ()
-    part = shard(setting.model, kind, 1.0)
+    part = shard(inputs.model, kind, 1.0)
     routed = () if part.routed is None else ROUTED
-    return (*(matrix.name for matrix in matmuls(setting.model, part)), *routed)
+    return (*(matrix.name for matrix in matmuls(inputs.model, part)), *routed)
 
 
-def _summed(setting: Setting, found: Iterable[Adapter]) -> Number:
+def _summed(inputs: TrainingInputs, found: Iterable[Adapter]) -> Number:
     """Parameters of adapters together."""
-    assert setting.tuning is not None
+    assert inputs.tuning is not None
     total: Number = 0.0
     for adapter in found:
         with term(adapter.name):
-            total = total + adapter_parameters(setting.tuning.rank, adapter.n, divided(adapter.k, adapter.inner))
+            total = total + adapter_parameters(inputs.tuning.rank, adapter.n, divided(adapter.k, adapter.inner))
     return total
 
 
-def trained_in(setting: Setting, part: Shard) -> Number:
+def trained_in(inputs: TrainingInputs, part: Shard) -> Number:
     """Trained parameters of one layer, but for those of routed experts."""
-    return _summed(setting, adapters(setting, part))
+    return _summed(inputs, adapters(inputs, part))
 
 
-def trained_in_experts(setting: Setting, part: Routed | None) -> Number:
+def trained_in_experts(inputs: TrainingInputs, part: Routed | None) -> Number:
     """Trained parameters of the routed experts of one layer, a pair of thin matrices for each of an expert's."""
     if part is None:
         return 0.0
     with term("experts"):
-        return repeated(part.local, _summed(setting, routed_adapters(setting, part)))
+        return repeated(part.local, _summed(inputs, routed_adapters(inputs, part)))
 
 
-def trained(setting: Setting, block: Block, layers: StageLayers, held: StageParameters) -> StageParameters:
+def trained(inputs: TrainingInputs, block: Block, layers: StageLayers, held: StageParameters) -> StageParameters:
     """What of a rank's parameters is trained: all, or its adapters; the ends have those of further predictions."""
-    if setting.tuning is None:
+    if inputs.tuning is None:
         return held
     with term("adapters"):
-        each, routed = zip(*(_of_kind(setting, block, kind) for kind in setting.model.layers), strict=True)
-        means = layers.means(setting.model, each)
+        each, routed = zip(*(_of_kind(inputs, block, kind) for kind in inputs.model.layers), strict=True)
+        means = layers.means(inputs.model, each)
         copies = weight_copies(block.structure.schedule)
-        of_routed = layers.means(setting.model, [repeated(copies, one) for one in routed])
-        head, head_routed = _ahead(setting, block)
+        of_routed = layers.means(inputs.model, [repeated(copies, one) for one in routed])
+        head, head_routed = _ahead(inputs, block)
     return StageParameters(
         layer=means.middle,
         largest=largest(*each),
@@ -190,19 +190,19 @@ def trained(setting: Setting, block: Block, layers: StageLayers, held: StagePara
     )
 
 
-def _of_kind(setting: Setting, block: Block, kind: Layers) -> tuple[Number, Number]:
+def _of_kind(inputs: TrainingInputs, block: Block, kind: Layers) -> tuple[Number, Number]:
     """Trained parameters of a rank in one layer of a kind, and in its routed experts."""
-    part = shard(setting.model, kind, block.tp, block.ep, block.etp)
-    return trained_in(setting, part), trained_in_experts(setting, part.routed)
+    part = shard(inputs.model, kind, block.tp, block.ep, block.etp)
+    return trained_in(inputs, part), trained_in_experts(inputs, part.routed)
 
 
-def _ahead(setting: Setting, block: Block) -> tuple[Number, Number]:
+def _ahead(inputs: TrainingInputs, block: Block) -> tuple[Number, Number]:
     """Those of multi-token prediction, whose layers have adapters as all others, and whose projections have none."""
-    ahead = setting.model.prediction
+    ahead = inputs.model.prediction
     if ahead is None:
         return 0.0, 0.0
     with term("multi-token prediction"):
-        each, routed = _of_kind(setting, block, ahead.layer)
+        each, routed = _of_kind(inputs, block, ahead.layer)
         return repeated(ahead.depth, each), repeated(ahead.depth, routed)
 
 
@@ -211,23 +211,23 @@ def packed_width() -> Number:
     return packed_bytes(1.0, *NF4)
 
 
-def frozen_width(setting: Setting) -> Number:
+def frozen_width(inputs: TrainingInputs) -> Number:
     """Bytes of a frozen weight of the layers; of qlora's the norms, too small to tell, count as packed."""
-    assert setting.tuning is not None
-    return packed_width() if setting.tuning.method == "qlora" else setting.stack.states.compute
+    assert inputs.tuning is not None
+    return packed_width() if inputs.tuning.method == "qlora" else inputs.stack.states.compute
 
 
-def frozen_bytes(setting: Setting, layers: Number, held: Number) -> Number:
+def frozen_bytes(inputs: TrainingInputs, layers: Number, held: Number) -> Number:
     """Weights of a rank that nobody trains: of the layers, and wide those of the ends."""
     with term("frozen weights"):
-        return repeated(frozen_width(setting), layers) + repeated(setting.stack.states.compute, held - layers)
+        return repeated(frozen_width(inputs), layers) + repeated(inputs.stack.states.compute, held - layers)
 
 
-def _read(setting: Setting, part: Shard, modules: tuple[Module, ...]) -> set[str]:
+def _read(inputs: TrainingInputs, part: Shard, modules: tuple[Module, ...]) -> set[str]:
     """Inputs of a layer's matrices that the gradient of an adapter reads, or a named module to run again."""
-    read = {adapter.reads for adapter in adapters(setting, part)}
+    read = {adapter.reads for adapter in adapters(inputs, part)}
     if part.routed is not None and part.routed.of.count == 1:
-        read |= {adapter.reads for adapter in routed_adapters(setting, part.routed)} & {"mlp"}
+        read |= {adapter.reads for adapter in routed_adapters(inputs, part.routed)} & {"mlp"}
     if _feeds(part) & set(modules):
         read.add("mlp")
     if "mla-up-projection" in modules and part.kind.latent is not None:
@@ -241,24 +241,24 @@ def _feeds(part: Shard) -> set[str]:
 
 
 def unread_inputs(
-    setting: Setting, part: Shard, modules: tuple[Module, ...], sizes: tuple[Number, Number, Number]
+    inputs: TrainingInputs, part: Shard, modules: tuple[Module, ...], sizes: tuple[Number, Number, Number]
 ) -> Number:
     """Inputs that only the gradient of a frozen weight would read, but for those that named modules drop anyway.
 
     They are the outputs of norms and of the activation function; sizes: tokens, bytes of an element, ranks split over.
     """
     tokens, width, split = sizes
-    read, latent = _read(setting, part, modules), part.kind.latent
+    read, latent = _read(inputs, part, modules), part.kind.latent
     halves = 0.0
     if "norms" not in modules:
         unread = {"attention", "mlp"} - read
         halves = float(len(unread)) if additions(part.kind) == 2 else float(len(unread) == 2)
     with term("inputs nobody reads"):
-        spared = norm_output_bytes(tokens, setting.model.hidden, halves, width, split)
+        spared = norm_output_bytes(tokens, inputs.model.hidden, halves, width, split)
         if latent is not None and "query latent" not in read:
-            spared = spared + norm_output_bytes(tokens, latent.query_rank or 0.0, 1.0, setting.element, split)
+            spared = spared + norm_output_bytes(tokens, latent.query_rank or 0.0, 1.0, inputs.element, split)
         if latent is not None and "kv latent" not in read:
-            spared = spared + norm_output_bytes(tokens, latent.kv_rank, 1.0, setting.element, split)
+            spared = spared + norm_output_bytes(tokens, latent.kv_rank, 1.0, inputs.element, split)
         dropped = _feeds(part) | ({"mlp-activation"} if part.kind.experts is None else set())
         if "activation" in read or dropped & set(modules):
             return spared
@@ -266,70 +266,70 @@ def unread_inputs(
 
 
 def unread_by_experts(
-    setting: Setting, part: Routed, modules: tuple[Module, ...], sizes: tuple[Number, Number]
+    inputs: TrainingInputs, part: Routed, modules: tuple[Module, ...], sizes: tuple[Number, Number]
 ) -> Number:
     """The same of a rank's routed experts: dispatched rows, outputs of the activation function.
 
     sizes: rows, bytes of an element.
     """
     rows, width = sizes
-    read = {adapter.reads for adapter in routed_adapters(setting, part)}
+    read = {adapter.reads for adapter in routed_adapters(inputs, part)}
     spared: Number = 0.0
     with term("inputs nobody reads"):
         if "mlp" not in read:
-            spared = spared + dispatched_activations(rows, setting.model.hidden, part.of.count, width)
+            spared = spared + dispatched_activations(rows, inputs.model.hidden, part.of.count, width)
         if "activation" not in read and "moe-activation" not in modules:
             spared = spared + activation_output_bytes(rows, part.ffn_hidden, width)
     return spared
 
 
-def between(setting: Setting, part: Shard, tokens: Number) -> Number:
+def between(inputs: TrainingInputs, part: Shard, tokens: Number) -> Number:
     """Bytes between the thin matrices of a layer, but for those of routed experts."""
-    return _between(setting, adapters(setting, part), tokens)
+    return _between(inputs, adapters(inputs, part), tokens)
 
 
-def between_of_experts(setting: Setting, part: Routed, rows: Number) -> Number:
+def between_of_experts(inputs: TrainingInputs, part: Routed, rows: Number) -> Number:
     """Bytes between the thin matrices of the routed experts."""
-    return _between(setting, routed_adapters(setting, part), rows)
+    return _between(inputs, routed_adapters(inputs, part), rows)
 
 
-def _between(setting: Setting, found: Iterable[Adapter], tokens: Number) -> Number:
+def _between(inputs: TrainingInputs, found: Iterable[Adapter], tokens: Number) -> Number:
     total: Number = 0.0
     for adapter in found:
-        assert setting.tuning is not None
+        assert inputs.tuning is not None
         own = divided(tokens, adapter.split)
-        total = total + adapter_activations(own, setting.tuning.rank, setting.element)
+        total = total + adapter_activations(own, inputs.tuning.rank, inputs.element)
     return total
 
 
-def useful_flop(setting: Setting, linear: Number, core: Number, head: Number) -> Number:
+def useful_flop(inputs: TrainingInputs, linear: Number, core: Number, head: Number) -> Number:
     """Model work of a step: three times forward, and twice where the weights are frozen."""
-    if setting.tuning is None:
+    if inputs.tuning is None:
         return training_flop(linear + core + head)
     with term("frozen"):
         frozen = frozen_flop(linear + head)
     with term("trained"):
-        return frozen + training_flop(core + adapters_flop(setting))
+        return frozen + training_flop(core + adapters_flop(inputs))
 
 
-def adapters_flop(setting: Setting) -> Number:
+def adapters_flop(inputs: TrainingInputs) -> Number:
     """Forward work of all adapters in a step."""
     total: Number = 0.0
-    for kind, count in counted_kinds(setting.model):
-        for _, flop in thin_flop(setting, kind):
+    for kind, count in counted_kinds(inputs.model):
+        for _, flop in thin_flop(inputs, kind):
             total = total + repeated(count, flop)
     return total
 
 
-def thin_flop(setting: Setting, kind: Layers) -> Iterator[tuple[str, Number]]:
+def thin_flop(inputs: TrainingInputs, kind: Layers) -> Iterator[tuple[str, Number]]:
     """Forward work of every thin product of a layer in a step, with the matrix it is beside."""
-    tokens = tokens_per_step(setting.global_batch, setting.sequence)
-    part = shard(setting.model, kind, 1.0)
-    for adapter in adapters(setting, part):
-        for matrix in thin(setting, adapter):
+    tokens = tokens_per_step(inputs.global_batch, inputs.sequence)
+    part = shard(inputs.model, kind, 1.0)
+    for adapter in adapters(inputs, part):
+        for matrix in thin(inputs, adapter):
             yield adapter.beside, matmul_flop(tokens, matrix.n, matrix.k)
-    for adapter in routed_adapters(setting, part.routed):
+    for adapter in routed_adapters(inputs, part.routed):
         assert kind.experts is not None
         rows = repeated(kind.experts.top_k, tokens)
-        for matrix in thin(setting, adapter):
+        for matrix in thin(inputs, adapter):
             yield adapter.beside, matmul_flop(rows, matrix.n, matrix.k)

@@ -24,7 +24,7 @@ from costmodel.estimate.model.shards import (
     shard,
 )
 from costmodel.estimate.shared.memoize import once
-from costmodel.estimate.shared.per_stage import Along, of_most
+from costmodel.estimate.shared.per_stage import PerStage, of_most
 from costmodel.estimate.shared.plan_batch import Block, local_sequence
 from costmodel.estimate.shared.time_breakdown import largest
 from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
@@ -35,22 +35,22 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
     of_ends,
     weight_copies,
 )
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import Schedule
 from costmodel.ground.equation import Number, term
 
 
-def local_tokens(setting: Setting, block: Block) -> Number:
+def local_tokens(inputs: TrainingInputs, block: Block) -> Number:
     """Tokens of a micro-batch that one rank works on, outside attention."""
-    return tokens_in_micro_batch(block.micro_batch, local_sequence(setting.sequence, block))
+    return tokens_in_micro_batch(block.micro_batch, local_sequence(inputs.sequence, block))
 
 
-def vocab_per_rank(setting: Setting, tp: Number) -> Number:
+def vocab_per_rank(inputs: TrainingInputs, tp: Number) -> Number:
     """Rows of the padded embedding one rank holds."""
-    return divided(padded_vocab(setting.model.vocab, setting.stack.vocab_multiple, tp), tp)
+    return divided(padded_vocab(inputs.model.vocab, inputs.stack.vocab_multiple, tp), tp)
 
 
-class Fullest(NamedTuple):
+class LargestRankParameters(NamedTuple):
     """Parameters of the rank with most, all copies: what dp replicates, what of it is at the ends, routed experts."""
 
     held: Number
@@ -69,66 +69,66 @@ class StageParameters:
 
     layer: Number
     largest: Number
-    ranks: Along[Number]
+    ranks: PerStage[Number]
     table: Number
     embedding: Number
     head: Number
     both: Number
     tied: bool
     routed_layer: Number
-    routed_ranks: Along[Number]
+    routed_ranks: PerStage[Number]
     routed_head: Number
 
-    def ends(self, pp: Number, schedule: Schedule) -> Along[Number]:
+    def ends(self, pp: Number, schedule: Schedule) -> PerStage[Number]:
         """What the ends add to the layers of the first, a middle and the last rank; the only one holds both ends."""
         alone, (embedding, head) = pp == 1, of_ends(schedule, self.embedding, self.head)
-        return Along(np.where(alone, self.both, embedding), 0.0, np.where(alone, self.both, head))
+        return PerStage(np.where(alone, self.both, embedding), 0.0, np.where(alone, self.both, head))
 
     def fuller_end(self, pp: Number) -> Number:
         """What the fuller end adds to its layers; the only stage holds both ends, a tied table once."""
         return np.where(pp == 1, self.both, np.maximum(self.embedding, self.head))
 
-    def stages(self, pp: Number, schedule: Schedule) -> Along[Number]:
+    def stages(self, pp: Number, schedule: Schedule) -> PerStage[Number]:
         """Of the first, a middle and the last rank with its end, all copies."""
-        held = Along(*(layers + end for layers, end in zip(self.ranks, self.ends(pp, schedule), strict=True)))
+        held = PerStage(*(layers + end for layers, end in zip(self.ranks, self.ends(pp, schedule), strict=True)))
         return _copied(schedule, held)
 
-    def routed_stages(self, block: Block) -> Along[Number]:
+    def routed_stages(self, block: Block) -> PerStage[Number]:
         """Routed experts of the first, a middle and the last rank, all copies: of its layers, and beside its head."""
-        return Along(*(held + at_head(block, self.routed_head, at) for at, held in enumerate(self.routed_ranks)))
+        return PerStage(*(held + at_head(block, self.routed_head, at) for at, held in enumerate(self.routed_ranks)))
 
-    def fullest(self, block: Block) -> Fullest:
+    def fullest(self, block: Block) -> LargestRankParameters:
         """Of the rank with most, its routed experts with the rest."""
         pp, schedule, (first, middle, last) = block.pp, block.structure.schedule, self.ranks
         if first is middle is last and is_plain(schedule):
             end = self.fuller_end(pp)
-            return Fullest(middle + end, end, self.routed_ranks.middle + self.routed_head)
+            return LargestRankParameters(middle + end, end, self.routed_ranks.middle + self.routed_head)
         held, routed = self.stages(pp, schedule), self.routed_stages(block)
-        most = Along(*(rest + experts for rest, experts in zip(held, routed, strict=True)))
+        most = PerStage(*(rest + experts for rest, experts in zip(held, routed, strict=True)))
         ends = _copied(schedule, self.ends(pp, schedule))
-        return Fullest(*(of_most(most, each) for each in (held, ends, routed)))
+        return LargestRankParameters(*(of_most(most, each) for each in (held, ends, routed)))
 
     def fullest_layers(self, schedule: Schedule) -> tuple[Number, Number]:
         """In the layers of the rank with most, all copies: beside routed experts, and these."""
         held, routed = _copied(schedule, self.ranks), self.routed_ranks
-        most = Along(*(rest + experts for rest, experts in zip(held, routed, strict=True)))
+        most = PerStage(*(rest + experts for rest, experts in zip(held, routed, strict=True)))
         return of_most(most, held), of_most(most, routed)
 
 
-def _copied(schedule: Schedule, held: Along[Number]) -> Along[Number]:
+def _copied(schedule: Schedule, held: PerStage[Number]) -> PerStage[Number]:
     """As often as a schedule holds the weights."""
     copies = weight_copies(schedule)
     return held if copies == 1 else held.each(lambda one: repeated(copies, one))
 
 
 @once("schedule")
-def stage_parameters(setting: Setting, block: Block, layers: StageLayers) -> StageParameters:
+def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) -> StageParameters:
     """Parameters a rank holds in its layers, in the embedding and in the head."""
-    model, tp = setting.model, block.tp
+    model, tp = inputs.model, block.tp
     held = [shard(model, kind, tp, block.ep, block.etp) for kind in model.layers]
     means = layers.means(model, [part.parameters for part in held])
     copies = weight_copies(block.structure.schedule)
-    rows = vocab_per_rank(setting, tp)
+    rows = vocab_per_rank(inputs, tp)
     with term("embedding"):
         table = embedding = table_parameters(rows, model.hidden)
     with term("head"):
@@ -156,7 +156,7 @@ def stage_parameters(setting: Setting, block: Block, layers: StageLayers) -> Sta
         tied=model.tied or copied,
         routed_layer=largest(*(part.routed_parameters for part in held)),
         routed_ranks=layers.each(layers.means(model, [repeated(copies, part.routed_parameters) for part in held])),
-        routed_head=_routed_ahead(setting, block),
+        routed_head=_routed_ahead(inputs, block),
     )
 
 
@@ -165,9 +165,9 @@ def _embeds_again(model: Model, schedule: Schedule) -> bool:
     return model.prediction is not None and not model.tied and ends_apart(schedule)
 
 
-def _routed_ahead(setting: Setting, block: Block) -> Number:
+def _routed_ahead(inputs: TrainingInputs, block: Block) -> Number:
     """Routed experts of multi-token prediction, on the last stage."""
-    ahead = setting.model.prediction
+    ahead = inputs.model.prediction
     if ahead is None:
         return 0.0
-    return repeated(ahead.depth, shard(setting.model, ahead.layer, block.tp, block.ep, block.etp).routed_parameters)
+    return repeated(ahead.depth, shard(inputs.model, ahead.layer, block.tp, block.ep, block.etp).routed_parameters)

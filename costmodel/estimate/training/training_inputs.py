@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from costmodel.documents.reader.resolved_scenario import ACCELERATOR, Case
+from costmodel.documents.reader.resolved_scenario import ACCELERATOR, ResolvedScenario
+from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.efficiency import AttentionFit, MatmulFit
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.precision import RECIPES, Recipe
@@ -22,8 +23,9 @@ from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.number_formats import Linear, linear_of, matmul_fit, possible
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.model.lora_support import tunable
-from costmodel.estimate.shared.assumptions import Assumed, Speaker, converted
+from costmodel.estimate.shared.assumptions import AssumptionLog, converted
 from costmodel.estimate.shared.run_inputs import RunInputs, run_inputs
+from costmodel.estimate.training.assumed_rates import gradient_types, mfu_peak, note_rates
 from costmodel.estimate.training.overlap_defaults import tensor_overlap, weights_overlap
 from costmodel.ground.choices import Recompute
 from costmodel.ground.equation import Number, term
@@ -48,7 +50,7 @@ DISPATCH_BYTES = {
 
 
 @dataclass(frozen=True)
-class ExpertSetting:
+class ExpertInputs:
     """What is said about a model's experts: rows of a rank over the mean, overlap, host time, what is sent."""
 
     kernels: ExpertKernels
@@ -62,10 +64,10 @@ class ExpertSetting:
 
 
 @dataclass(frozen=True, eq=False)
-class Setting(Machine):
+class TrainingInputs(Machine):
     """The numbers of a case, in SI base units, each remembering where it was written."""
 
-    case: Case
+    case: ResolvedScenario
     stack: Stack
     sequence: float
     global_batch: float
@@ -88,9 +90,9 @@ class Setting(Machine):
     fragmentation: float
     host: Host
     convention: FlopConvention
-    experts: ExpertSetting | None
+    experts: ExpertInputs | None
     run: RunInputs | None
-    assumed: tuple[Assumed, ...]
+    assumed: tuple[Assumption, ...]
 
     @property
     def model(self) -> Model:
@@ -187,7 +189,7 @@ class Setting(Machine):
         return "core" if kernels.attention == "unfused" else "nothing"
 
 
-def setting_of(case: Case) -> Setting:
+def training_inputs(case: ResolvedScenario) -> TrainingInputs:
     """The numbers of a case."""
     _complete(case, RECIPES[case.scenario.workload.precision])
     stack, efficiency, network = case.stack, case.efficiency, case.network.network
@@ -195,9 +197,10 @@ def setting_of(case: Case) -> Setting:
     linear, sustained, streams = linear_of(case), efficiency.sustained, efficiency.memory
     assert network and sustained and streams  # noqa: PT018 (narrowing three at once)
     fitted, crossed, named = f"efficiencies/{efficiency.of}", f"efficiencies/{case.network.of}", f"stacks/{stack.name}"
-    gradients, reduced = (speaker := Speaker()).gradients(case)
-    speaker.rates(case, linear, fitted)
-    return Setting(
+    log = AssumptionLog()
+    gradients, reduced = gradient_types(log, case)
+    note_rates(log, case, linear, fitted)
+    return TrainingInputs(
         case=case,
         stack=stack,
         sequence=workload.sequence,
@@ -206,31 +209,31 @@ def setting_of(case: Case) -> Setting:
         gradient=ELEMENT_BYTES[gradients],
         reduced=ELEMENT_BYTES[reduced],
         peak=getattr(case.accelerator.peak, linear.recipe.wide),
-        mfu_peak=speaker.mfu_peak(case, linear.recipe),
+        mfu_peak=mfu_peak(log, case, linear.recipe),
         memory_bandwidth=case.accelerator.memory.bandwidth,
         matmul=matmul_fit(case, linear.recipe.wide, linear.recipe.wide),
         linear=linear,
         attention=efficiency.attention.get(stack.kernels.attention),
         memory_share=streams.share,
-        variation=speaker.choose("assume.variation", assume.variation, sustained.variation, fitted),
+        variation=log.choose("assume.variation", assume.variation, sustained.variation, fitted),
         collectives=efficiency.collectives,
         network=network,
-        network_share=speaker.choose("assume.network_share", assume.network_share, network.share, crossed),
-        overlap_tp=speaker.choose("assume.overlap.tp", assume.overlap.tp, tensor_overlap(case), named),
-        overlap_dp=speaker.choose("assume.overlap.dp", assume.overlap.dp, stack.overlap.dp, named),
-        overlap_weights=weights_overlap(case, speaker.choose, named),
-        overlap_pp=speaker.choose("assume.overlap.pp", assume.overlap.pp, stack.overlap.pp, named),
-        overlap_cp=speaker.choose("assume.overlap.cp", assume.overlap.cp, stack.overlap.cp, named),
-        fragmentation=speaker.choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
-        host=host_of(case, speaker.choose),
+        network_share=log.choose("assume.network_share", assume.network_share, network.share, crossed),
+        overlap_tp=log.choose("assume.overlap.tp", assume.overlap.tp, tensor_overlap(case), named),
+        overlap_dp=log.choose("assume.overlap.dp", assume.overlap.dp, stack.overlap.dp, named),
+        overlap_weights=weights_overlap(case, log.choose, named),
+        overlap_pp=log.choose("assume.overlap.pp", assume.overlap.pp, stack.overlap.pp, named),
+        overlap_cp=log.choose("assume.overlap.cp", assume.overlap.cp, stack.overlap.cp, named),
+        fragmentation=log.choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
+        host=host_of(case, log.choose),
         convention=assume.flop_convention,
-        experts=_experts(case, speaker),
-        run=run_inputs(case, speaker),
-        assumed=(*converted(case), *speaker.assumed, *_price(case)),
+        experts=_experts(case, log),
+        run=run_inputs(case, log),
+        assumed=(*converted(case), *log.assumed, *_price(case)),
     )
 
 
-def _experts(case: Case, speaker: Speaker) -> ExpertSetting | None:
+def _experts(case: ResolvedScenario, log: AssumptionLog) -> ExpertInputs | None:
     """What is said about experts; nothing for a model without."""
     if not case.model.has_experts:
         return None
@@ -238,26 +241,26 @@ def _experts(case: Case, speaker: Speaker) -> ExpertSetting | None:
     if kernels is None:
         sentence = f"the stack {case.stack.name} says nothing of experts, which {case.model.name} has"
         raise fail("D016", sentence, case.place("stack", "model"), "take another stack")
-    choose = speaker.choose
+    choose = log.choose
     if said.dispatch is None:
-        speaker.say("assume.experts.dispatch", kernels.dispatch, named)
+        log.note("assume.experts.dispatch", kernels.dispatch, named)
     if said.deduplicated is None:
-        speaker.say("assume.experts.deduplicated", str(kernels.deduplicated).lower(), named)
+        log.note("assume.experts.deduplicated", str(kernels.deduplicated).lower(), named)
     load = said.capacity or choose("assume.experts.imbalance", said.imbalance, 1.0, "routed evenly")
     issuing = case.stack.launch.operation if kernels.looped else 0.0
-    return ExpertSetting(
+    return ExpertInputs(
         kernels=kernels,
         load=load,
         dropless=said.capacity is None,
-        overlap=speaker.choose("assume.overlap.ep", case.scenario.assume.overlap.ep, kernels.overlap, named),
-        host=speaker.choose("assume.experts.host", said.host, issuing, named, "s"),
+        overlap=log.choose("assume.overlap.ep", case.scenario.assume.overlap.ep, kernels.overlap, named),
+        host=log.choose("assume.experts.host", said.host, issuing, named, "s"),
         dispatch=DISPATCH_BYTES[said.dispatch or kernels.dispatch],
         deduplicated=kernels.deduplicated if said.deduplicated is None else said.deduplicated,
         shared_overlap=kernels.shared_overlap if said.shared_overlap is None else said.shared_overlap,
     )
 
 
-def _complete(case: Case, recipe: Recipe) -> None:
+def _complete(case: ResolvedScenario, recipe: Recipe) -> None:
     """A fault for what the documents must say before anything can be computed."""
     possible(case, recipe)
     tunable(case)
@@ -278,11 +281,11 @@ def _complete(case: Case, recipe: Recipe) -> None:
         raise fail("D017", f"the efficiency of {name} has no attention class {kernel}")
 
 
-def _price(case: Case) -> tuple[Assumed, ...]:
+def _price(case: ResolvedScenario) -> tuple[Assumption, ...]:
     listed = price_of(case).listed
     if listed is None:
         return ()
     where = f" in {listed.region}" if listed.region else ""
     origin = f"nodes/{case.node.name}, {listed.sold}{where}, {listed.date}"
     each = "a node" if listed.per == "node" else "an accelerator"
-    return (Assumed("assume.price", f"{show(listed.hourly, 'USD/s')} {each}", origin),)
+    return (Assumption("assume.price", f"{show(listed.hourly, 'USD/s')} {each}", origin),)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from costmodel.documents.reader.cached_reader import Shelf
-from costmodel.evidence.calibrate.kernel_fits import Kernels, Sample, kernels_of, samples_of
+from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.evidence.calibrate.kernel_fits import KernelTimings, Sample, kernels_of, samples_of
 from costmodel.evidence.calibrate.regression import Error, error_of, fitted, held_out
-from costmodel.evidence.calibrate.samples import LeftOut, gathered
+from costmodel.evidence.calibrate.samples import UnusedRow, gathered
 from costmodel.exchange.tables.kernel_table import Timings, read_timings
 
 LEAST_POINTS = 12
@@ -52,20 +52,20 @@ def calibrated(paths: Sequence[str], node: str | None = None) -> Calibrated:
 
 def calibration(tables: list[Timings], node: str | None = None) -> Calibrated:
     """Every fit that these timings allow, in the order of documents, parts and entries."""
-    shelf = Shelf()
+    shelf = CachedReader()
     found = gathered(tables, shelf, node)
     fits = []
     for key in sorted(found.shapes, key=lambda key: (key.of, key.part, key.entry, key.detail, key.aside)):
         try:
             fits += _fits(kernels_of(key, found, shelf))
-        except LeftOut as reason:
+        except UnusedRow as reason:
             found.left_out[str(reason)] += len(found.shapes[key])
     files = {table.file: table.digest for table in tables}
     remarks = tuple(remark for table in tables for remark in table.remarks)
     return Calibrated(files, fits, dict(sorted(found.left_out.items())), remarks)
 
 
-def _fits(kernels: Kernels) -> list[Fit]:
+def _fits(kernels: KernelTimings) -> list[Fit]:
     """Fits of these timings; where they are too few or doubted, what the constants in use say of them."""
     key, samples = kernels.key, samples_of(kernels)
     few = len(kernels.measured) < LEAST_POINTS
@@ -75,7 +75,7 @@ def _fits(kernels: Kernels) -> list[Fit]:
     if not told:
         name = " ".join(filter(None, (key.of, key.part, key.entry, key.detail)))
         what = f"fewer than {LEAST_POINTS} timings" if few else "timings of low confidence"
-        raise LeftOut(f"{what} of {name}, and nothing in use to predict them")
+        raise UnusedRow(f"{what} of {name}, and nothing in use to predict them")
     return told
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.folders import has
 from costmodel.documents.reader.library import UNMEASURED, document_of
 from costmodel.documents.schemas.efficiency import Efficiency
@@ -57,7 +57,7 @@ def _begun(of: Part, name: str, changes: Changes) -> str:
 
 def _known(name: str) -> dict[tuple[str, ...], dict[str, Any]]:
     """What of an accelerator is known without a fit: shares by its best measured matmuls, slow-downs by its power."""
-    shelf = Shelf()
+    shelf = CachedReader()
     accelerator: Accelerator = shelf.document("accelerator", name)
     common: Efficiency = shelf.document("efficiency", UNMEASURED)
     found: dict[tuple[str, ...], dict[str, Any]] = {}

@@ -22,7 +22,7 @@ _UNITS = {"bytes": "B", "nbytes": "B"}
 
 
 @dataclass(frozen=True)
-class Beside:
+class SizeComparison:
     """Rows of one size: how many, their median times, measured and predicted."""
 
     size: str
@@ -66,7 +66,7 @@ def predicted(fit: Fit) -> Array:
     return sample.form.time(sample.now or fit.constants, sample.columns)
 
 
-def beside(fit: Fit) -> list[Beside]:
+def beside(fit: Fit) -> list[SizeComparison]:
     """Every size with its median times, in the order of the measured ones."""
     sample, ours = fit.sample, predicted(fit)
     sizes = np.array(sample.groups)
@@ -75,7 +75,7 @@ def beside(fit: Fit) -> list[Beside]:
         rows = sizes == group
         size = " · ".join(itertools.starmap(_size, zip(sample.grouped, group.split(), strict=True)))
         times = (float(np.median(array[rows])) for array in (sample.measured, ours))
-        found.append(Beside(size, int(rows.sum()), *times))
+        found.append(SizeComparison(size, int(rows.sum()), *times))
     return sorted(found, key=lambda item: item.measured)
 
 

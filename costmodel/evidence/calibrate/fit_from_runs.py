@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.reader.cached_reader import Shelf
-from costmodel.documents.schemas.prior import Belief
+from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.schemas.prior import Prior
 from costmodel.evidence.calibrate.priors import off_scale, on_scale, shipped
-from costmodel.evidence.calibrate.regression_problem import APART, ROUNDS, Array, Errors, Problem, Scores, Timed
+from costmodel.evidence.calibrate.regression_problem import APART, ROUNDS, Array, Errors, Problem, Scores, TimedRun
 
 FELT = 0.005  # change of the logarithm of a time, over that of a constant, from which a run counts as telling of it
 RESOLVED = 0.7  # a posterior spread above this share of the prior's means that the data said little
 
 
 @dataclass(frozen=True)
-class Learned:
+class Posterior:
     """One constant after the fit; spreads are of its fitted scale."""
 
-    belief: Belief
+    belief: Prior
     value: float
     spread: float
     runs: int
@@ -29,7 +29,7 @@ class Learned:
     resolved: bool
 
 
-def told(belief: Belief, spread: float, moved: float) -> bool:
+def told(belief: Prior, spread: float, moved: float) -> bool:
     """Whether runs say enough to leave the belief: they leave a small spread, or all pull far beyond its own."""
     return spread < RESOLVED * belief.spread or abs(moved) > belief.spread
 
@@ -41,7 +41,7 @@ class StepFit:
     By group and by kind of model, dense or with experts, in sample and left out.
     """
 
-    constants: tuple[Learned, ...]
+    constants: tuple[Posterior, ...]
     shipped: Errors
     believed: Errors
     inside: Errors
@@ -114,9 +114,9 @@ def _feel(slopes: Array) -> NDArray[np.bool_]:
 
 
 def step_fit(
-    runs: Sequence[Timed],
-    beliefs: Sequence[Belief],
-    shelf: Shelf,
+    runs: Sequence[TimedRun],
+    beliefs: Sequence[Prior],
+    shelf: CachedReader,
     *,
     leave_out: bool = False,
     apart: float = APART,
@@ -156,18 +156,18 @@ def _parted(parts: Mapping[str, NDArray[np.bool_]], inside: Scores, unseen: Scor
     return {name: (inside.of(which), unseen.of(which)) for name, which in parts.items() if which.any()}
 
 
-def _groups(runs: Sequence[Timed]) -> dict[str, NDArray[np.bool_]]:
+def _groups(runs: Sequence[TimedRun]) -> dict[str, NDArray[np.bool_]]:
     names = dict.fromkeys(run.group for run in runs)
     return {name: np.array([run.group == name for run in runs]) for name in names}
 
 
-def _kinds(runs: Sequence[Timed]) -> dict[str, NDArray[np.bool_]]:
+def _kinds(runs: Sequence[TimedRun]) -> dict[str, NDArray[np.bool_]]:
     mixed = np.array([run.case.model.has_experts for run in runs])
     return {"dense": ~mixed, "with experts": mixed}
 
 
-def _learned(problem: Problem, column: int, scaled: Array, spread: Array, felt: Array) -> Learned:
+def _learned(problem: Problem, column: int, scaled: Array, spread: Array, felt: Array) -> Posterior:
     belief, feel = problem.beliefs[column], _feel(felt[:, column])
     families = dict.fromkeys(run.family for run, feels in zip(problem.runs, feel, strict=True) if feels)
     value, resolved = off_scale(belief, scaled[column]), belief.name not in problem.kept
-    return Learned(belief, value, float(spread[column]), int(feel.sum()), tuple(families), resolved)
+    return Posterior(belief, value, float(spread[column]), int(feel.sum()), tuple(families), resolved)

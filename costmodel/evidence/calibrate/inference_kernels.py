@@ -18,7 +18,7 @@ from costmodel.equations.layers.experts import dispatched_activations, routed_ro
 from costmodel.equations.layers.moe_routing import drawing_share, load_variation, rank_variation
 from costmodel.equations.layers.parameters import mlp_parameters
 from costmodel.equations.parallelism.counts import divided, repeated
-from costmodel.evidence.calibrate.regression import Array, Columns, Constant, Form
+from costmodel.evidence.calibrate.regression import Array, Columns, Constant, FittedForm
 
 EVEN, ANY_SKEW = 0.0, 1.5  # of tokens that are spread evenly; what stands there where a law is asked for all the same
 CORNER = 2.0  # between compute and memory, as products usually have it: not fitted
@@ -69,7 +69,7 @@ def _decode_time(constants: Mapping[str, float], columns: Columns) -> Array:
     )
 
 
-DECODE = Form(
+DECODE = FittedForm(
     "start, reading, rows and parts",
     (
         Constant("memory_share", "1", 0.8, 0.02, 1.5),
@@ -122,7 +122,7 @@ def _experts_time(constants: Mapping[str, float], columns: Columns) -> Array:
     return np.asarray(product + repeated(constants["passes"], stream_time(columns["streamed"], bandwidth, 1.0)))
 
 
-EXPERTS = Form(
+EXPERTS = FittedForm(
     "start, rounded roofline of the experts hit, and their rows",
     (
         Constant("compute_share", "1", 0.6, 0.02, 1.0),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import efficiency_of, names
 from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.schemas.hardware import Accelerator, Node
@@ -30,8 +30,8 @@ from costmodel.evidence.calibrate.kernel_forms import (
     network_form,
     wire_of,
 )
-from costmodel.evidence.calibrate.regression import Array, Columns, Form
-from costmodel.evidence.calibrate.samples import PRECISIONS, Gathered, Key, LeftOut
+from costmodel.evidence.calibrate.regression import Array, Columns, FittedForm
+from costmodel.evidence.calibrate.samples import PRECISIONS, FitKey, Gathered, UnusedRow
 from costmodel.ground.units import show
 
 MICROSECOND = 1e-6
@@ -59,9 +59,9 @@ _RANGES = {
 class Sample:
     """Timings that determine the constants of one form, beside the constants a document holds for it now."""
 
-    key: Key
+    key: FitKey
     of: str
-    form: Form
+    form: FittedForm
     columns: Columns
     measured: Array
     groups: list[str]
@@ -74,14 +74,14 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Kernels:
+class KernelTimings:
     """The timings of one key: sizes as columns, measured times, and the documents that say what they ran on."""
 
-    key: Key
+    key: FitKey
     table: Mapping[str, Array]
     measured: Array
     files: Mapping[str, str]
-    shelf: Shelf
+    shelf: CachedReader
 
     @property
     def accelerator(self) -> Accelerator:
@@ -106,7 +106,7 @@ class Kernels:
 
     def sample(
         self,
-        form: Form,
+        form: FittedForm,
         columns: Columns,
         group: Sequence[str],
         now: dict[str, float] | None,
@@ -133,20 +133,20 @@ class Kernels:
         )
 
 
-def kernels_of(key: Key, found: Gathered, shelf: Shelf) -> Kernels:
+def kernels_of(key: FitKey, found: Gathered, shelf: CachedReader) -> KernelTimings:
     """The timings of a key as columns."""
     shapes = found.shapes[key]
     table = {name: np.array([shape[name] for shape in shapes]) for name in shapes[0]}
     measured = np.asarray(repeated(table.pop("time_us"), MICROSECOND))
-    return Kernels(key, table, measured, dict(sorted(found.files[key].items())), shelf)
+    return KernelTimings(key, table, measured, dict(sorted(found.files[key].items())), shelf)
 
 
-def samples_of(kernels: Kernels) -> list[Sample]:
+def samples_of(kernels: KernelTimings) -> list[Sample]:
     """These timings, once for every form that describes them."""
     return _BUILDERS[kernels.key.part](kernels)
 
 
-def _matmul(kernels: Kernels) -> list[Sample]:
+def _matmul(kernels: KernelTimings) -> list[Sample]:
     key, table, accelerator = kernels.key, kernels.table, kernels.accelerator
     m, n, k = table["m"], table["n"], table["k"]
     recipe, count = RECIPES[key.entry], table.get("groups", np.ones_like(m))
@@ -162,7 +162,7 @@ def _matmul(kernels: Kernels) -> list[Sample]:
     now = {name: float(getattr(entry, name)) for name in names} if entry else None
     if key.detail == "backward":
         if not entry or not now:
-            raise LeftOut(f"backward matmuls on {accelerator.name}, which has no {recipe.fit} fit to stand on")
+            raise UnusedRow(f"backward matmuls on {accelerator.name}, which has no {recipe.fit} fit to stand on")
         columns |= {name: now[name] for name in names[1:]}
         return [kernels.sample(BACKWARD, columns, ("n", "k"), {"backward_share": float(entry.backward_share)})]
     path = ("matmul", key.entry) if key.entry in WRITTEN and not key.detail else ()
@@ -172,7 +172,7 @@ def _matmul(kernels: Kernels) -> list[Sample]:
     return found
 
 
-def _attention(kernels: Kernels) -> list[Sample]:
+def _attention(kernels: KernelTimings) -> list[Sample]:
     key, table, accelerator = kernels.key, kernels.table, kernels.accelerator
     batch, sequence, heads, head_dim = (table[name] for name in ("batch", "seq", "heads", "head_dim"))
     precision = next((name for name in PRECISIONS.values() if name in key.detail.split()), "bf16")
@@ -204,22 +204,22 @@ def _attention(kernels: Kernels) -> list[Sample]:
     ]
 
 
-def _decode(kernels: Kernels) -> list[Sample]:
+def _decode(kernels: KernelTimings) -> list[Sample]:
     key = kernels.key
     columns = decode_columns(kernels.table, kernels.accelerator, key.entry, key.detail.split()[0])
     return [kernels.sample(DECODE, columns, ("batch", "heads", "kv_heads", "head_dim"), None)]
 
 
-def _experts(kernels: Kernels) -> list[Sample]:
+def _experts(kernels: KernelTimings) -> list[Sample]:
     columns = expert_columns(kernels.table, kernels.accelerator, kernels.key.entry)
     return [kernels.sample(EXPERTS, columns, ("hidden", "inter", "topk", "experts", "tp", "ep"), None)]
 
 
-def _collectives(kernels: Kernels) -> list[Sample]:
+def _collectives(kernels: KernelTimings) -> list[Sample]:
     key, table = kernels.key, kernels.table
     link = link_of(key.of, kernels.shelf)
     if link is None:
-        raise LeftOut(f"collectives of {key.of}, of whose links no node document tells")
+        raise UnusedRow(f"collectives of {key.of}, of whose links no node document tells")
     columns: Columns = {
         "ranks": table["ranks"],
         "wire": wire_of(table["bytes"], table["ranks"], key.entry),  # type: ignore[arg-type]
@@ -235,7 +235,7 @@ def _collectives(kernels: Kernels) -> list[Sample]:
     return [kernels.sample(form, columns, ("ranks", "bytes"), now, path)]
 
 
-def link_of(accelerator: str, shelf: Shelf) -> float | None:
+def link_of(accelerator: str, shelf: CachedReader) -> float | None:
     """The rate of the links between accelerators of this kind, by the first node that has them."""
     for name in names("node"):
         node: Node = shelf.document("node", name)
@@ -244,14 +244,14 @@ def link_of(accelerator: str, shelf: Shelf) -> float | None:
     return None
 
 
-def _memory(kernels: Kernels) -> list[Sample]:
+def _memory(kernels: KernelTimings) -> list[Sample]:
     columns: Columns = {"nbytes": kernels.table["nbytes"], "bandwidth": float(kernels.accelerator.memory.bandwidth)}
     memory = kernels.efficiency.memory
     now = {"share": float(memory.share), "start": 0.0} if memory else None
     return [kernels.sample(STREAM, columns, ("nbytes",), now, ("memory",))]
 
 
-def _network(kernels: Kernels) -> list[Sample]:
+def _network(kernels: KernelTimings) -> list[Sample]:
     key, table = kernels.key, kernels.table
     form, fabric, now = network_form(key.of, key.entry)  # type: ignore[arg-type]
     columns: Columns = {"message": table["bytes"], "ranks": table["ranks"]}

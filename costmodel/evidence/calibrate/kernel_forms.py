@@ -15,8 +15,8 @@ from costmodel.equations.network.collectives import Operation, blended_time, gro
 from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import group
-from costmodel.estimate.training.training_inputs import setting_of
-from costmodel.evidence.calibrate.regression import Array, Columns, Constant, Form
+from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.evidence.calibrate.regression import Array, Columns, Constant, FittedForm
 
 _SHARE = Constant("compute_share", "1", 0.7, 0.02, 1.0)
 _MATMUL = (
@@ -86,16 +86,16 @@ def _stream_time(constants: Mapping[str, float], columns: Columns) -> Array:
     return np.asarray(constants["start"] + stream_time(columns["nbytes"], columns["bandwidth"], constants["share"]))
 
 
-MATMUL = Form("rounded roofline", _MATMUL, _matmul_time)
-QUANTISED = Form(
+MATMUL = FittedForm("rounded roofline", _MATMUL, _matmul_time)
+QUANTISED = FittedForm(
     "rounded roofline, inputs quantised first",
     (*_MATMUL, Constant("quantise", "B", 8.0, 0.01, 200.0)),
     _quantised_time,
 )
-BACKWARD = Form("both products of backward", (Constant("backward_share", "1", 0.8, 0.02, 1.0),), _backward_time)
+BACKWARD = FittedForm("both products of backward", (Constant("backward_share", "1", 0.8, 0.02, 1.0),), _backward_time)
 # Usual is what five accelerators with NVLink have in common. Links differ; the corner and what is kept are NCCL's,
 # and stray no further than those five do.
-COLLECTIVE = Form(
+COLLECTIVE = FittedForm(
     "latency and wire time, blended",
     (
         Constant("start", "s", 7e-6, 1e-8, 1e-2, 0.5),
@@ -118,7 +118,7 @@ ALL_REDUCE = replace(
         Constant("own", "1", 0.5, 0.01, 3.0, 0.18),
     ),
 )
-ATTENTION = Form(
+ATTENTION = FittedForm(
     "start, work, tail, memory and pages",
     (
         Constant("forward_share", "1", 0.55, 0.02, 1.0),
@@ -129,27 +129,27 @@ ATTENTION = Form(
     ),
     _attention_time,
 )
-ATTENTION_RATE = Form(
+ATTENTION_RATE = FittedForm(
     "rate by sequence",
     (Constant("forward_share", "1", 0.55, 0.02, 1.0), Constant("half_sequence", "1", 256.0, 1.0, 1e5)),
     _attention_rate_time,
 )
-STREAM = Form(
+STREAM = FittedForm(
     "start and bytes",
     (Constant("share", "1", 0.8, 0.02, 1.0), Constant("start", "s", 3e-6, 1e-8, 1e-3)),
     _stream_time,
 )
 
 
-def network_form(node: str, operation: Operation) -> tuple[Form, str, dict[str, float]]:
+def network_form(node: str, operation: Operation) -> tuple[FittedForm, str, dict[str, float]]:
     """The time of a collective between nodes of this kind, the fabric it is of, and the constants it has now."""
-    setting = setting_of(load("quickstart", [f"cluster.node={node}", "cluster.nodes=2"]))
-    network = setting.network
+    inputs = training_inputs(load("quickstart", [f"cluster.node={node}", "cluster.nodes=2"]))
+    network = inputs.network
 
     def time(constants: Mapping[str, float], columns: Columns) -> Array:
         hop = constants["ring_hop"]
         changed = network.model_copy(update={"start": constants["start"], "ring_hop": hop, "tree_hop": hop})
-        here = replace(setting, network=changed, network_share=constants["share"])
+        here = replace(inputs, network=changed, network_share=constants["share"])
         ranks = cast(Array, columns["ranks"])
         return np.asarray(collective_time(here, columns["message"], group(here, "dp", ranks, 1.0), operation))
 
@@ -159,7 +159,7 @@ def network_form(node: str, operation: Operation) -> tuple[Form, str, dict[str, 
         Constant("ring_hop", "s", network.ring_hop, 1e-7, 1e-2),
     )
     now = {constant.name: float(constant.start) for constant in constants}
-    return Form("two levels", constants, time), setting.case.scale_out.name, now
+    return FittedForm("two levels", constants, time), inputs.case.scale_out.name, now
 
 
 def wire_of(message: Array, ranks: Array, operation: Operation) -> Array:

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.folders import places
 from costmodel.documents.reader.library import find
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import Efficiency
-from costmodel.documents.schemas.prior import Belief, Beliefs, Leaf, kind_of, on_a_scale
+from costmodel.documents.schemas.prior import Leaf, Prior, Priors, kind_of, on_a_scale
 from costmodel.documents.schemas.stack import Stack
 from costmodel.documents.text.yaml_editor import OWN
 from costmodel.evidence.calibrate.default_efficiency import beginning, part_with
@@ -23,9 +23,9 @@ D = TypeVar("D", Stack, Efficiency)
 STEPS = "steps"  # the document of what is believed of them
 
 
-def believed(shelf: Shelf) -> tuple[Belief, ...]:
+def believed(shelf: CachedReader) -> tuple[Prior, ...]:
     """What would be said of each before looking at any training run."""
-    document: Beliefs = shelf.document("belief", STEPS)
+    document: Priors = shelf.document("belief", STEPS)
     return tuple(document.constants)
 
 
@@ -34,28 +34,28 @@ def own_source(where: str) -> str:
     return f"{OWN}{hashlib.sha256(where.encode()).hexdigest()[:8]}"
 
 
-def on_scale(belief: Belief, value: float) -> float:
+def on_scale(belief: Prior, value: float) -> float:
     """A value on the scale on which it is fitted."""
     return math.log(value / (1 - value)) if belief.share else math.log(value)
 
 
-def off_scale(belief: Belief, scaled: float) -> float:
+def off_scale(belief: Prior, scaled: float) -> float:
     """Back from that scale."""
     return 1 / (1 + math.exp(-scaled)) if belief.share else math.exp(scaled)
 
 
-def around(belief: Belief, value: float, spread: float) -> tuple[float, float]:
+def around(belief: Prior, value: float, spread: float) -> tuple[float, float]:
     """One spread, which is of that scale, to either side of a value."""
     middle = on_scale(belief, value)
     return off_scale(belief, middle - spread), off_scale(belief, middle + spread)
 
 
-def shipped(belief: Belief, shelf: Shelf) -> float:
+def shipped(belief: Prior, shelf: CachedReader) -> float:
     """The value its first document has now."""
     return _leaf(shelf.document(belief.kind, belief.documents[0]), belief)
 
 
-def _leaf(document: Any, belief: Belief) -> float:
+def _leaf(document: Any, belief: Prior) -> float:
     value = getattr(getattr(document, belief.group), belief.key, None)
     if value is None:
         name = getattr(document, "name", None) or document.of
@@ -64,7 +64,9 @@ def _leaf(document: Any, belief: Belief) -> float:
     return float(value)
 
 
-def with_values(case: Case, beliefs: Sequence[Belief], values: Sequence[float], shelf: Shelf) -> Case:
+def with_values(
+    case: ResolvedScenario, beliefs: Sequence[Prior], values: Sequence[float], shelf: CachedReader
+) -> ResolvedScenario:
     """The case with the constants it uses at these values; what its row switched stays switched."""
     for belief, value in zip(beliefs, values, strict=True):
         if belief.kind == "stack":
@@ -76,7 +78,7 @@ def with_values(case: Case, beliefs: Sequence[Belief], values: Sequence[float], 
     return case
 
 
-def _changed(document: D, name: str, belief: Belief, value: float, shelf: Shelf) -> D:
+def _changed(document: D, name: str, belief: Prior, value: float, shelf: CachedReader) -> D:
     if name not in belief.documents:
         return document
     if _leaf(document, belief) != _leaf(shelf.document(belief.kind, name), belief):
@@ -85,17 +87,17 @@ def _changed(document: D, name: str, belief: Belief, value: float, shelf: Shelf)
     return document.model_copy(update={belief.group: part})
 
 
-def uses(case: Case, belief: Belief, shelf: Shelf) -> bool:
+def uses(case: ResolvedScenario, belief: Prior, shelf: CachedReader) -> bool:
     """Whether a case has a leaf of the constant."""
     other = with_values(case, [belief], [belief.believed * 0.999], shelf)
     return (other.stack, other.efficiency, other.network) != (case.stack, case.efficiency, case.network)
 
 
-def own(cases: Sequence[Case], shelf: Shelf) -> tuple[Belief, ...]:
+def own(cases: Sequence[ResolvedScenario], shelf: CachedReader) -> tuple[Prior, ...]:
     """What a few runs of one's own can sharpen: sustained, network and launch, held close to what is shipped; not
     what is none there, as the launches of a stack that compiles a whole step.
     """
-    made: dict[tuple[str, str], Belief] = {}
+    made: dict[tuple[str, str], Prior] = {}
     for case in cases:
         named: tuple[tuple[Leaf, str, float, bool], ...] = (
             ("sustained.factor", case.efficiency.of, 0.1, False),
@@ -107,13 +109,13 @@ def own(cases: Sequence[Case], shelf: Shelf) -> tuple[Belief, ...]:
             now = float(getattr(getattr(before(leaf, document, shelf), group), key))
             if on_a_scale(now, share=share):
                 name = f"{group}, {document}"
-                made[document, group] = Belief(
+                made[document, group] = Prior(
                     name=name, documents=[document], leaf=leaf, believed=now, spread=spread, share=share
                 )
     return tuple(made.values())
 
 
-def before(leaf: Leaf, name: str, shelf: Shelf) -> Any:
+def before(leaf: Leaf, name: str, shelf: CachedReader) -> Any:
     """A document as it was before runs of one's own changed the group of a leaf; of a part that nobody else measured,
     its first.
     """

@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.folders import is_checkout, is_near, is_shipped
 from costmodel.documents.reader.library import UNMEASURED
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import Efficiency
-from costmodel.documents.schemas.prior import Belief
+from costmodel.documents.schemas.prior import Prior
 from costmodel.documents.text.yaml_editor import Changes, document_text, place_of, rewritten
 from costmodel.evidence.calibrate.default_efficiency import Part, beginning, changed, part_with
-from costmodel.evidence.calibrate.fit_from_runs import Learned, StepFit, step_fit
+from costmodel.evidence.calibrate.fit_from_runs import Posterior, StepFit, step_fit
 from costmodel.evidence.calibrate.priors import before, believed, own, own_source
 from costmodel.evidence.calibrate.regression_problem import APART, FAMILY, timed
 from costmodel.evidence.calibrate.write_back import SLACK, WORST_MEDIAN
-from costmodel.evidence.validate.skip_reasons import Left
+from costmodel.evidence.validate.skip_reasons import SkippedRow
 from costmodel.evidence.validate.validate import Where, chosen_rows, meant, nothing_chosen
 from costmodel.exchange.tables.kernel_table import read_runs, stem
 from costmodel.exchange.tables.run_table import Table
@@ -35,7 +35,7 @@ class Sharpened:
 
     tables: tuple[Table, ...]
     runs: int
-    left: tuple[Left, ...]
+    left: tuple[SkippedRow, ...]
     grouping: str
     afresh: bool
     fit: StepFit
@@ -59,7 +59,7 @@ def sharpened(
 ) -> Sharpened:
     """Beliefs from tables of runs: all of them afresh, or the few that are one's own, near what is shipped."""
     asked = [read_runs(name) for name in tables]
-    shelf, where = Shelf(), meant(where or {}, asked)
+    shelf, where = CachedReader(), meant(where or {}, asked)
     rows = [row for table in asked for row in chosen_rows(table, where, shelf)]
     if where and not rows:
         raise nothing_chosen(where, asked, shelf)
@@ -77,7 +77,7 @@ def sharpened(
     return Sharpened(tuple(asked), len(runs), tuple(left), grouping, afresh, fit)
 
 
-def _with_its_own(case: Case, shelf: Shelf) -> Case:
+def _with_its_own(case: ResolvedScenario, shelf: CachedReader) -> ResolvedScenario:
     """The case with a first efficiency of its accelerator and of its network where these have none."""
     if case.efficiency.of == UNMEASURED:
         case = replace(case, efficiency=_first("accelerator", case.accelerator.name, shelf))
@@ -86,7 +86,7 @@ def _with_its_own(case: Case, shelf: Shelf) -> Case:
     return case
 
 
-def _first(of: Part, name: str, shelf: Shelf) -> Efficiency:
+def _first(of: Part, name: str, shelf: CachedReader) -> Efficiency:
     """The first efficiency of a part, from now on found by its name."""
     if ("efficiency", name) not in shelf.kept:
         shelf.kept["efficiency", name] = beginning(of, name)
@@ -100,7 +100,7 @@ def texts(found: Sharpened) -> dict[Path, str]:
         return {}
     where = ", ".join(f"{stem(table.file)} {table.digest}" for table in found.tables) + f", {found.runs} runs"
     source = own_source(where)
-    told: dict[tuple[str, str, str], list[Learned]] = {}
+    told: dict[tuple[str, str, str], list[Posterior]] = {}
     for part in found.fit.constants:
         for document in part.belief.documents if part.resolved else ():
             told.setdefault((part.belief.kind, document, part.belief.group), []).append(part)
@@ -132,15 +132,15 @@ def _own_place(kind: str, name: str, found: Sharpened) -> Path:
     return path
 
 
-def _source_before(belief: Belief, document: str) -> str:
-    return str(getattr(before(belief.leaf, document, Shelf()), belief.group).source)
+def _source_before(belief: Prior, document: str) -> str:
+    return str(getattr(before(belief.leaf, document, CachedReader()), belief.group).source)
 
 
-def _written(part: Learned) -> Any:
+def _written(part: Posterior) -> Any:
     value = unit_value(part.belief, part.value)
     return value if part.belief.key == SECONDS else float(value)
 
 
-def unit_value(belief: Belief, value: float) -> str:
+def unit_value(belief: Prior, value: float) -> str:
     """A value as documents write it."""
     return f"{significant(value * 1e6)} us" if belief.key == SECONDS else f"{value:.3g}"

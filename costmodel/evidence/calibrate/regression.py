@@ -39,7 +39,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Form:
+class FittedForm:
     """A closed form: its constants, and the times it gives for columns of shapes."""
 
     title: str
@@ -77,7 +77,7 @@ def _losses(residuals: Array) -> Array:
     return losses
 
 
-def fitted(form: Form, columns: Columns, measured: Array, groups: Sequence[str] = ()) -> dict[str, float]:
+def fitted(form: FittedForm, columns: Columns, measured: Array, groups: Sequence[str] = ()) -> dict[str, float]:
     """The constants that describe these times best; the noisier these are, the more what is usual counts.
 
     Times of one group, a shape, are wrong alike, so that beside what is usual all of them count as one.
@@ -140,7 +140,7 @@ def second_half(groups: Sequence[str], draw: int) -> NDArray[np.bool_]:
     return np.array([group in second for group in groups], dtype=bool)
 
 
-def held_out(form: Form, columns: Columns, measured: Array, groups: Sequence[str]) -> Error | None:
+def held_out(form: FittedForm, columns: Columns, measured: Array, groups: Sequence[str]) -> Error | None:
     """The error of halves of the groups under constants fitted on the other halves, over several draws of halves.
 
     None where a half would hold no more rows than there are constants.

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.reader.cached_reader import Shelf
-from costmodel.documents.reader.resolved_scenario import Case
-from costmodel.documents.schemas.prior import Belief
+from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.prior import Prior
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
 from costmodel.estimate.evaluate.error_band import time_spread
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import own_plan, plan_block
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.time.step import TrainingStep
-from costmodel.estimate.training.training_inputs import Setting, setting_of
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.evidence.calibrate.priors import off_scale, on_scale, uses, with_values
 from costmodel.evidence.validate.outcomes import stated, step_time
 from costmodel.evidence.validate.rows import modelled
-from costmodel.evidence.validate.skip_reasons import Left, Refused
+from costmodel.evidence.validate.skip_reasons import CannotModel, SkippedRow
 from costmodel.evidence.validate.validate import UNKNOWN
-from costmodel.exchange.tables.csv_cells import Row
+from costmodel.exchange.tables.csv_cells import CsvRow
 
 Array = NDArray[np.float64]
 
@@ -37,11 +37,11 @@ ROUNDS = 12
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedRun:
     """A run that is modelled: its case, its measured time, its family, and the group that is left out with it."""
 
     run: str
-    case: Case
+    case: ResolvedScenario
     measured: float
     family: str
     group: str
@@ -74,21 +74,23 @@ class Scores:
         return Errors(len(ratios), float(median), float(p90), float(bias), float(np.mean(self.inside[chosen])))
 
 
-def timed(rows: Sequence[Row], shelf: Shelf, grouping: str = FAMILY) -> tuple[list[Timed], list[Left]]:
+def timed(
+    rows: Sequence[CsvRow], shelf: CachedReader, grouping: str = FAMILY
+) -> tuple[list[TimedRun], list[SkippedRow]]:
     """The runs among these rows that have a time and are modelled, and why the others are not."""
     found, left = [], []
     for row in rows:
         try:
             stated(row, "time")
             model = modelled(row, shelf)
-        except Refused as refused:
-            left.append(Left(row.id, refused.code, refused.why))
+        except CannotModel as refused:
+            left.append(SkippedRow(row.id, refused.code, refused.why))
             continue
-        case = model.answer.setting.case
+        case = model.answer.inputs.case
         family, group = (row.text(column) or row.text("source") or UNKNOWN for column in (FAMILY, grouping))
         if grouping == "accelerator_family":
             group = case.accelerator.family
-        found.append(Timed(row.id, case, step_time(row, model), family, group))
+        found.append(TimedRun(row.id, case, step_time(row, model), family, group))
     return found, left
 
 
@@ -100,9 +102,9 @@ class Problem:
     one release err together, and what they tell of a constant is how they differ among each other.
     """
 
-    runs: Sequence[Timed]
-    beliefs: Sequence[Belief]
-    shelf: Shelf
+    runs: Sequence[TimedRun]
+    beliefs: Sequence[Prior]
+    shelf: CachedReader
     kept: frozenset[str] = frozenset()
     apart: float = APART
 
@@ -130,19 +132,21 @@ class Problem:
     def scores(self, scaled: Array, which: Sequence[int] | None = None) -> Scores:
         """The same, and whether each run lies inside the band of its prediction."""
         errors, spreads = [], []
-        for run, setting, step in self._answers(scaled, which):
+        for run, inputs, step in self._answers(scaled, which):
             errors.append(_off(run, step))
-            spreads.append(number(time_spread(setting, step)))
+            spreads.append(number(time_spread(inputs, step)))
         within = (tenth_percentile(1.0, np.array(spreads)), ninetieth_percentile(1.0, np.array(spreads)))
         ratio = np.exp(-np.array(errors))
         return Scores(np.array(errors), (within[0] <= ratio) & (ratio <= within[1]))
 
-    def _answers(self, scaled: Array, which: Sequence[int] | None) -> Iterator[tuple[Timed, Setting, TrainingStep]]:
+    def _answers(
+        self, scaled: Array, which: Sequence[int] | None
+    ) -> Iterator[tuple[TimedRun, TrainingInputs, TrainingStep]]:
         values = [off_scale(belief, place) for belief, place in zip(self.beliefs, scaled, strict=True)]
         for run in self.runs if which is None else [self.runs[index] for index in which]:
-            setting = setting_of(with_values(run.case, self.beliefs, values, self.shelf))
-            block, _ = plan_block(setting, own_plan(setting))
-            yield run, setting, evaluate(setting, block).step
+            inputs = training_inputs(with_values(run.case, self.beliefs, values, self.shelf))
+            block, _ = plan_block(inputs, own_plan(inputs))
+            yield run, inputs, evaluate(inputs, block).step
 
     def slopes(self, scaled: Array, errors: Array) -> Array:
         """Change of each log error with each constant, by a small step."""
@@ -195,6 +199,6 @@ class Problem:
         return pulls if others is None else pulls * others
 
 
-def _off(run: Timed, step: TrainingStep) -> float:
+def _off(run: TimedRun, step: TrainingStep) -> float:
     """Log of predicted over measured."""
     return float(np.log(number(step.total) / run.measured))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.schemas.hardware import Accelerator, Node
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.equations.kernels.roofline import attention_backward_time
@@ -17,7 +17,7 @@ from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.network.collectives import Operation, wire_bytes
 from costmodel.equations.parallelism.counts import divided, repeated, tokens_in_micro_batch
 from costmodel.evidence.calibrate.inference_kernels import group_kind
-from costmodel.exchange.tables.csv_cells import Row
+from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.kernel_table import Timings, stem
 
 LINKS = {
@@ -64,7 +64,7 @@ UNFITTED = {
 
 
 @dataclass(frozen=True)
-class Key:
+class FitKey:
     """What a group of timings determines: the document it belongs to, its part, the entry, and how it was measured.
 
     `aside` says why they are held against predictions only.
@@ -81,16 +81,16 @@ class Key:
 class Gathered:
     """Shapes and times by what they determine, the files each came from, and what was left out and why."""
 
-    shapes: dict[Key, list[dict[str, float]]] = field(default_factory=lambda: defaultdict(list))
-    files: dict[Key, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    shapes: dict[FitKey, list[dict[str, float]]] = field(default_factory=lambda: defaultdict(list))
+    files: dict[FitKey, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-class LeftOut(Exception):
+class UnusedRow(Exception):
     """A row that no form here describes, with the reason."""
 
 
-def gathered(tables: list[Timings], shelf: Shelf, node: str | None = None) -> Gathered:
+def gathered(tables: list[Timings], shelf: CachedReader, node: str | None = None) -> Gathered:
     """The rows of all tables by what they determine; `node` says where those were measured that do not say it."""
     found = Gathered()
     tables = [replace(table, rows=tuple(_placed(row, shelf, node) for row in table.rows)) for table in tables]
@@ -103,12 +103,12 @@ def gathered(tables: list[Timings], shelf: Shelf, node: str | None = None) -> Ga
                 for key, shape in _READERS[table.kind](row, shelf):
                     found.shapes[key].append(shape)
                     found.files[key][stem(table.file)] = table.digest
-            except LeftOut as reason:
+            except UnusedRow as reason:
                 found.left_out[str(reason)] += 1
     return found
 
 
-def _placed(row: Row, shelf: Shelf, node: str | None) -> Row:
+def _placed(row: CsvRow, shelf: CachedReader, node: str | None) -> CsvRow:
     """A row that names its node and accelerator, as far as it or the command line knows."""
     if node is None:
         return row
@@ -117,29 +117,29 @@ def _placed(row: Row, shelf: Shelf, node: str | None) -> Row:
     return replace(row, written={**row.written, "node": row.text("node") or node, "gpu": known})
 
 
-def accelerator_of(row: Row, shelf: Shelf) -> Accelerator:
+def accelerator_of(row: CsvRow, shelf: CachedReader) -> Accelerator:
     """The accelerator a row was measured on."""
     gpu = row.text("gpu")
     name = _name_of(gpu, shelf)
     if not name:
-        raise LeftOut(f"no accelerator document for '{gpu}'" if gpu else "the accelerator is not named")
+        raise UnusedRow(f"no accelerator document for '{gpu}'" if gpu else "the accelerator is not named")
     return cast(Accelerator, shelf.document("accelerator", name))
 
 
-def _name_of(gpu: str, shelf: Shelf) -> str:
+def _name_of(gpu: str, shelf: CachedReader) -> str:
     return gpu if shelf.has("accelerator", gpu) else accelerator_named(gpu, shelf=shelf)
 
 
-def _numbers(row: Row, *names: str) -> dict[str, float]:
+def _numbers(row: CsvRow, *names: str) -> dict[str, float]:
     return {name: float(row.number(name) or 0.0) for name in names}
 
 
-Shapes = Iterator[tuple[Key, dict[str, float]]]
+Shapes = Iterator[tuple[FitKey, dict[str, float]]]
 
 
-def _precision(row: Row, column: str = "dtype") -> str:
+def _precision(row: CsvRow, column: str = "dtype") -> str:
     if row.text(column) not in PRECISIONS:
-        raise LeftOut(f"elements of type '{row.text(column)}'")
+        raise UnusedRow(f"elements of type '{row.text(column)}'")
     return PRECISIONS[row.text(column)]
 
 
@@ -147,99 +147,99 @@ def _weight_checked(accelerator: Accelerator, precision: str, shape: Mapping[str
     """Leaves out products that are narrow, or whose weights were still in the cache from the last call."""
     recipe = RECIPES[precision]
     if getattr(accelerator.peak, recipe.type) is None:
-        raise LeftOut(f"{accelerator.name} has no {recipe.type} peak in its document")
+        raise UnusedRow(f"{accelerator.name} has no {recipe.type} peak in its document")
     if min(shape["n"], shape["k"]) < NARROWEST:
-        raise LeftOut(f"matmuls with n or k below {NARROWEST}")
+        raise UnusedRow(f"matmuls with n or k below {NARROWEST}")
     cache = accelerator.chip.l2 if accelerator.chip else None
     weight = repeated(recipe.operand, table_parameters(shape["n"], shape["k"]))
     if cache and repeated(HOT_COPIES, weight) <= cache:
-        raise LeftOut("matmuls whose weights fit in the cache")
+        raise UnusedRow("matmuls whose weights fit in the cache")
 
 
-def _matmul(row: Row, shelf: Shelf) -> Shapes:
+def _matmul(row: CsvRow, shelf: CachedReader) -> Shapes:
     accelerator, precision = accelerator_of(row, shelf), _precision(row)
     shape = _numbers(row, "m", "n", "k", "time_us")
     _weight_checked(accelerator, precision, shape)
-    yield Key(accelerator.name, "matmul", precision), shape
+    yield FitKey(accelerator.name, "matmul", precision), shape
 
 
-def _grouped(row: Row, shelf: Shelf) -> Shapes:
+def _grouped(row: CsvRow, shelf: CachedReader) -> Shapes:
     accelerator, precision = accelerator_of(row, shelf), _precision(row)
     shape = _numbers(row, "m", "n", "k", "groups", "time_us")
     _weight_checked(accelerator, precision, shape)
-    yield Key(accelerator.name, "matmul", precision, f"grouped {row.text('stage')}"), shape
+    yield FitKey(accelerator.name, "matmul", precision, f"grouped {row.text('stage')}"), shape
 
 
-def _attention(row: Row, shelf: Shelf) -> Shapes:
+def _attention(row: CsvRow, shelf: CachedReader) -> Shapes:
     accelerator, precision = accelerator_of(row, shelf), _precision(row, "q_dtype")
     kernel = row.text("kernel")
     if kernel not in CLASSES:
-        raise LeftOut(f"attention kernel '{kernel}': of no class")
+        raise UnusedRow(f"attention kernel '{kernel}': of no class")
     if _precision(row, "kv_dtype") != precision:
-        raise LeftOut("attention with keys and values of another type than the queries")
+        raise UnusedRow("attention with keys and values of another type than the queries")
     shape = _numbers(row, "batch", "seq", "heads", "kv_heads", "head_dim", "time_us")
     if shape["seq"] < SHORTEST:
-        raise LeftOut(f"attention over fewer than {SHORTEST} tokens")
+        raise UnusedRow(f"attention over fewer than {SHORTEST} tokens")
     detail = [kernel] + [precision] * (precision not in ("bf16", "fp16"))
     detail += [f"d{shape['head_dim']:.0f}"] * (shape["head_dim"] != 128)
-    yield Key(accelerator.name, "attention", CLASSES[kernel], " ".join(detail)), shape
+    yield FitKey(accelerator.name, "attention", CLASSES[kernel], " ".join(detail)), shape
 
 
-def _decode(row: Row, shelf: Shelf) -> Shapes:
+def _decode(row: CsvRow, shelf: CachedReader) -> Shapes:
     """By the type of keys and values, whose bytes are read; products are made in that of the queries."""
     accelerator, precision, kernel = accelerator_of(row, shelf), _precision(row, "kv_dtype"), row.text("kernel")
     shape = _numbers(row, "batch", "seq", "heads", "kv_heads", "head_dim", "time_us")
     detail = " ".join(filter(None, (kernel, group_kind(kernel, shape["heads"], shape["kv_heads"]))))
-    yield Key(accelerator.name, "decode", precision, detail), shape
+    yield FitKey(accelerator.name, "decode", precision, detail), shape
 
 
-def _experts(row: Row, shelf: Shelf) -> Shapes:
+def _experts(row: CsvRow, shelf: CachedReader) -> Shapes:
     """A layer of experts in one call; of a distribution that is named, the exponent of its power law."""
     accelerator, precision, kernel = accelerator_of(row, shelf), _precision(row), row.text("kernel")
     if getattr(accelerator.peak, RECIPES[precision].type) is None:
-        raise LeftOut(f"{accelerator.name} has no {RECIPES[precision].type} peak in its document")
+        raise UnusedRow(f"{accelerator.name} has no {RECIPES[precision].type} peak in its document")
     shape = _numbers(row, "tokens", "hidden", "inter", "topk", "experts", "time_us")
     shape |= {name: float(row.number(name) or 1) for name in ("tp", "ep")}
     law = _LAW.fullmatch(row.text("distribution") or "balanced")
     if not law or (law[1] and not 1 < float(law[1]) < 2):
-        raise LeftOut(f"experts under the distribution '{row.text('distribution')}'")
+        raise UnusedRow(f"experts under the distribution '{row.text('distribution')}'")
     gated = 0.0 if "nongated" in kernel else 1.0
-    yield Key(accelerator.name, "experts", precision, kernel), shape | {"skew": float(law[1] or 0), "gated": gated}
+    yield FitKey(accelerator.name, "experts", precision, kernel), shape | {"skew": float(law[1] or 0), "gated": gated}
 
 
-def _operation(row: Row) -> Operation:
+def _operation(row: CsvRow) -> Operation:
     operation = COLLECTIVES.get(row.text("op"), row.text("op"))
     if operation not in FITTED_COLLECTIVES:
-        raise LeftOut(f"collective '{operation}'")
+        raise UnusedRow(f"collective '{operation}'")
     return cast(Operation, operation)
 
 
-def _collective(row: Row, shelf: Shelf) -> Shapes:
+def _collective(row: CsvRow, shelf: CachedReader) -> Shapes:
     accelerator, operation = accelerator_of(row, shelf), _operation(row)
     shape = {"ranks": float(row.number("n_gpus") or 0), **_numbers(row, "bytes", "time_us")}
     if shape["ranks"] < 2:
-        raise LeftOut("collectives of one rank")
-    yield Key(accelerator.name, "collectives", operation, row.text("kernel")), shape
+        raise UnusedRow("collectives of one rank")
+    yield FitKey(accelerator.name, "collectives", operation, row.text("kernel")), shape
 
 
-def _cluster(row: Row, shelf: Shelf) -> Shapes:
+def _cluster(row: CsvRow, shelf: CachedReader) -> Shapes:
     """Inside a domain like a collective of one node, else of the network of the node it names."""
     operation = _operation(row)
     aside = DOUBTED if row.text("confidence") == "low" else ""
     ranks, nodes, size = (float(row.number(name) or 0) for name in ("gpus", "nodes", "bytes"))
     if not size or ranks < 2:
-        raise LeftOut("collectives of unknown size, or of one rank")
+        raise UnusedRow("collectives of unknown size, or of one rank")
     shape = {"ranks": ranks, "nodes": nodes, "bytes": size, "time_us": _time_of(row, ranks, size, operation)}
     node = row.text("node") or LINKS.get(row.text("link"), "")
     if nodes == 1 or row.text("link") == "NVL72 NVLink5":
-        yield Key(accelerator_of(row, shelf).name, "collectives", operation, aside=aside), shape
+        yield FitKey(accelerator_of(row, shelf).name, "collectives", operation, aside=aside), shape
     elif not node or not shelf.has("node", node):
-        raise LeftOut("collectives across nodes of no known kind (column 'node')")
+        raise UnusedRow("collectives across nodes of no known kind (column 'node')")
     else:
-        yield Key(node, "network", operation, aside=aside), shape
+        yield FitKey(node, "network", operation, aside=aside), shape
 
 
-def _time_of(row: Row, ranks: float, size: float, operation: Operation) -> float:
+def _time_of(row: CsvRow, ranks: float, size: float, operation: Operation) -> float:
     time, busbw = row.number("time_us"), row.text("busbw_gbps")
     if time:
         return float(time)
@@ -248,45 +248,45 @@ def _time_of(row: Row, ranks: float, size: float, operation: Operation) -> float
     except ValueError:
         rate = 0.0
     if rate <= 0:
-        raise LeftOut("collectives with neither a time nor a bus bandwidth")
+        raise UnusedRow("collectives with neither a time nor a bus bandwidth")
     sent = wire_bytes(size, ranks, operation=operation)
     return float(divided(sent, rate)) * 1e6
 
 
-def _operator(row: Row, shelf: Shelf) -> Shapes:
+def _operator(row: CsvRow, shelf: CachedReader) -> Shapes:
     """Linear layers and their backward products, fused attention, and operators that only stream."""
     accelerator, operator = accelerator_of(row, shelf), row.text("op")
     if row.text("kind") == "processor":
-        raise LeftOut("times of a processor")
+        raise UnusedRow("times of a processor")
     if row.text("skipped"):
-        raise LeftOut("shapes that measure skipped")
+        raise UnusedRow("shapes that measure skipped")
     precision, detail = (_precision(row), "") if row.text("dtype") else ("fp16", "linear layers")
     times = {column: float(row.number(column) or 0) for column in ("fwd_us", "bwd_us")}
     if operator in LINEAR and row.number("m"):
         shape = _numbers(row, "m", "n", "k")
         _weight_checked(accelerator, precision, shape)
-        yield Key(accelerator.name, "matmul", precision, detail), {**shape, "time_us": times["fwd_us"]}
+        yield FitKey(accelerator.name, "matmul", precision, detail), {**shape, "time_us": times["fwd_us"]}
         if times["bwd_us"]:
-            yield Key(accelerator.name, "matmul", precision, "backward"), {**shape, "time_us": times["bwd_us"]}
+            yield FitKey(accelerator.name, "matmul", precision, "backward"), {**shape, "time_us": times["bwd_us"]}
     elif operator == "attention" and row.number("h") and (row.number("l") or 0) >= SHORTEST:
         size = _numbers(row, "b", "h", "l", "dim")
         shape = {"batch": size["b"], "seq": size["l"], "heads": size["h"], "kv_heads": size["h"]}
         shape |= {"head_dim": size["dim"] / size["h"]}
-        yield from _fused(Key(accelerator.name, "attention", "flash-2"), row.text("kernel"), shape, times)
+        yield from _fused(FitKey(accelerator.name, "attention", "flash-2"), row.text("kernel"), shape, times)
     elif operator in STREAMED:
         yield from _streamed(row, accelerator.name, operator)
     else:
-        raise LeftOut(f"operator '{operator}' of a step")
+        raise UnusedRow(f"operator '{operator}' of a step")
 
 
-def _fused(key: Key, kernel: str, shape: dict[str, float], times: dict[str, float]) -> Shapes:
+def _fused(key: FitKey, kernel: str, shape: dict[str, float], times: dict[str, float]) -> Shapes:
     """Forward, and where a kernel is named backward as long as forward would take at the same rate."""
     width = f"d{shape['head_dim']:.0f}"
     if not kernel:
         yield replace(key, detail=f"sdpa {width}"), {**shape, "time_us": times["fwd_us"]}
         return
     if kernel not in CLASSES:
-        raise LeftOut(f"attention kernel '{kernel}': of no class")
+        raise UnusedRow(f"attention kernel '{kernel}': of no class")
     detail = " ".join([kernel] + [width] * (width != "d128"))
     key = replace(key, entry=CLASSES[kernel])
     yield replace(key, detail=detail), {**shape, "time_us": times["fwd_us"]}
@@ -295,14 +295,14 @@ def _fused(key: Key, kernel: str, shape: dict[str, float], times: dict[str, floa
         yield replace(key, detail=f"{detail} backward"), {**shape, "time_us": forward}
 
 
-def _streamed(row: Row, name: str, operator: str) -> Shapes:
+def _streamed(row: CsvRow, name: str, operator: str) -> Shapes:
     size = _numbers(row, "b", "l", "dim")
     inner = divided(repeated(4.0, size["dim"]), row.number("mp") or 1.0)
     elements = repeated(tokens_in_micro_batch(size["b"], size["l"]), inner if operator == "gelu" else size["dim"])
     for column, width in zip(("fwd_us", "bwd_us"), STREAMED[operator], strict=True):
         if width and row.number(column):
             yield (
-                Key(name, "memory", "share"),
+                FitKey(name, "memory", "share"),
                 {"nbytes": float(repeated(width, elements)), "time_us": float(row.number(column) or 0)},
             )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import UNMEASURED, bibliography, efficiency_of, names
 from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.text.yaml_editor import place_of
@@ -37,11 +37,11 @@ class Decision:
 
 def decided(found: Calibrated, *, replace: bool) -> list[Decision]:
     """What to do with every fit; `replace` lets kernels take the place of what was set from whole steps."""
-    shelf = Shelf()
+    shelf = CachedReader()
     return [Decision(fit, not (why := _kept(fit, shelf, replace)), why) for fit in found.fits]
 
 
-def _kept(fit: Fit, shelf: Shelf, replace: bool) -> str:
+def _kept(fit: Fit, shelf: CachedReader, replace: bool) -> str:
     """Why a fit is not written; nothing when it is."""
     sample, outside = fit.sample, fit.outside
     if fit.unfitted:
@@ -82,7 +82,7 @@ def renewed(decisions: list[Decision], source: str | None) -> dict[Path, str]:
 
 def _text_of(kind: Part, name: str, fits: list[Fit], source: str | None) -> str:
     """A document with these fits: the one there is, or one that begins as what everything unmeasured has."""
-    shelf = Shelf()
+    shelf = CachedReader()
     new = name not in names("efficiency")
     changes: dict[tuple[str, ...], dict[str, Any]] = {}
     for fit in fits:
@@ -102,7 +102,7 @@ def _defined(source: str, name: str, own: Iterable[str]) -> None:
         raise fail("D013", f"'{source}' is no source of {name}, nor of the bibliography", Place("command line"), hint)
 
 
-def _changes(fit: Fit, source: str, shelf: Shelf, *, new: bool) -> dict[tuple[str, ...], dict[str, Any]]:
+def _changes(fit: Fit, source: str, shelf: CachedReader, *, new: bool) -> dict[tuple[str, ...], dict[str, Any]]:
     """The keys of the document that a fit changes."""
     path, part = fit.sample.path, fit.sample.key.part
     assert fit.outside
@@ -125,13 +125,13 @@ def _changes(fit: Fit, source: str, shelf: Shelf, *, new: bool) -> dict[tuple[st
     return found
 
 
-def _twin(fit: Fit, shelf: Shelf) -> bool:
+def _twin(fit: Fit, shelf: CachedReader) -> bool:
     """Whether fp16 runs at the same peak, and was not measured itself."""
     peak = shelf.document("accelerator", fit.sample.of).peak
     return bool(peak.fp16 == peak.bf16)
 
 
-def _values(fit: Fit, shelf: Shelf) -> dict[str, Any]:
+def _values(fit: Fit, shelf: CachedReader) -> dict[str, Any]:
     """The constants as the document writes them."""
     constants, part = dict(fit.constants), fit.sample.key.part
     if part == "collectives":
@@ -157,7 +157,7 @@ def _values(fit: Fit, shelf: Shelf) -> dict[str, Any]:
     return values
 
 
-def _gain(fit: Fit, shelf: Shelf) -> float:
+def _gain(fit: Fit, shelf: CachedReader) -> float:
     """Rate of backward products over forward ones, as the document in use has it, or else everything unmeasured."""
     in_use = efficiency_of(shelf.document("accelerator", fit.sample.of))
     held = (shelf.document("efficiency", name).matmul for name in (in_use, UNMEASURED))

@@ -13,9 +13,9 @@ from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.evaluate.predict import own_plan, plan_block
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.shared.time_breakdown import Both
+from costmodel.estimate.shared.time_breakdown import ForwardBackward
 from costmodel.estimate.training.time.layer_kernels import layer_pass
-from costmodel.estimate.training.training_inputs import setting_of
+from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.ground.errors import CostModelError
 
 STACK = "ddp"  # kernels of PyTorch one by one
@@ -49,7 +49,7 @@ def _predicted(row: dict[str, Any], node: str) -> dict[str, float]:
     return {name: number(repeated(1e6, seconds)) for name, seconds in times.items()}
 
 
-def _layer(node: str, hidden: int, heads: int, tokens: int) -> Both:
+def _layer(node: str, hidden: int, heads: int, tokens: int) -> ForwardBackward:
     """A layer as it is measured: alone, without rotation, its gradients written once in the type of its weights."""
     layer = "model.layers.0"
     changes = {
@@ -66,7 +66,7 @@ def _layer(node: str, hidden: int, heads: int, tokens: int) -> Both:
         "assume.sustained": 1,
         "assume.variation": 0,
     }
-    adding = setting_of(load("quickstart", [f"{path}={value}" for path, value in changes.items()]))
-    setting = replace(adding, gradient=float(divided(adding.element, 2.0)))  # half of what is read and written
-    block, _ = plan_block(setting, own_plan(setting))
-    return layer_pass(setting, shard(setting.model, setting.model.layers[0], block.tp, block.ep, block.etp), block)
+    adding = training_inputs(load("quickstart", [f"{path}={value}" for path, value in changes.items()]))
+    inputs = replace(adding, gradient=float(divided(adding.element, 2.0)))  # half of what is read and written
+    block, _ = plan_block(inputs, own_plan(inputs))
+    return layer_pass(inputs, shard(inputs.model, inputs.model.layers[0], block.tp, block.ep, block.etp), block)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from costmodel.evidence.measure.operators import Session, Timing, Trial, attentions, blocks, products, streams
-from costmodel.evidence.measure.stopwatch import Stopped, clock_under_load, torch_module
+from costmodel.evidence.measure.operators import OperatorTrial, Session, Timing, attentions, blocks, products, streams
+from costmodel.evidence.measure.stopwatch import MeasurementStopped, clock_under_load, torch_module
 
 # What is measured, and the share of the time that may be over behind it.
-PARTS: tuple[tuple[Callable[[Session], Iterator[Trial]], float], ...] = (
+PARTS: tuple[tuple[Callable[[Session], Iterator[OperatorTrial]], float], ...] = (
     (products, 0.45),
     (attentions, 0.7),
     (streams, 0.8),
@@ -22,14 +22,14 @@ LACKED_TIME = "would take"
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredKernels:
     """Rows of the table, and whether somebody asked to end before the last."""
 
     rows: list[dict[str, Any]]
     stopped: bool
 
 
-def measured(session: Session) -> Measured:
+def measured(session: Session) -> MeasuredKernels:
     """Every operation of the spread as a row of the table, those that were skipped with the reason."""
     device, rows = session.device, []
     noted = {
@@ -46,12 +46,12 @@ def measured(session: Session) -> Measured:
             for timing in _timed(part(session), began + share * session.seconds):
                 session.tell(f"{timing.op} {timing.skipped or f'{timing.fwd_us:,.0f} us'}")
                 rows.append({"gpu": device.name, **asdict(timing), **noted})
-    except Stopped:
-        return Measured(rows, stopped=True)
-    return Measured(rows, stopped=False)
+    except MeasurementStopped:
+        return MeasuredKernels(rows, stopped=True)
+    return MeasuredKernels(rows, stopped=False)
 
 
-def _timed(trials: Iterator[Trial], until: float) -> Iterator[Timing]:
+def _timed(trials: Iterator[OperatorTrial], until: float) -> Iterator[Timing]:
     """The trials of a part from the least work on; what would take longer than is left is skipped."""
     pace = 0.0
     for trial in sorted(trials, key=lambda trial: trial.work):
@@ -66,7 +66,7 @@ def _timed(trials: Iterator[Trial], until: float) -> Iterator[Timing]:
         yield timing
 
 
-def _tried(trial: Trial) -> Timing:
+def _tried(trial: OperatorTrial) -> Timing:
     """The times of a trial, or why PyTorch does not run it here."""
     torch = torch_module()
     try:

@@ -38,7 +38,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Spread:
+class ShapeSpread:
     """The shapes to go through, and how often each is repeated."""
 
     tokens: tuple[int, ...]
@@ -53,7 +53,7 @@ class Spread:
 
 
 # Weights of 33 MB and more: those that fit in a cache five times over are not fitted.
-WHOLE = Spread(
+WHOLE = ShapeSpread(
     tokens=(256, 1024, 2048, 4096, 8192, 16384),
     widths=(
         *((4096, 4096), (6144, 4096), (5120, 5120), (8192, 4096), (4096, 14336)),
@@ -67,7 +67,7 @@ WHOLE = Spread(
     blocks=((1024, 1024), (2048, 2048), (4096, 4096), (4096, 8192), (8192, 4096)),
     repeats=7,
 )
-BRIEF = Spread(
+BRIEF = ShapeSpread(
     tokens=(64, 256),
     widths=((256, 256), (512, 256)),
     sequences=(512, 1024),
@@ -85,7 +85,7 @@ class Session:
     """A device, the spread of shapes, the seconds to spend, whom to tell how far it is, and who may end it."""
 
     device: Device
-    spread: Spread
+    spread: ShapeSpread
     seconds: float
     tell: Callable[[str], None]
     stopped: Callable[[], bool]
@@ -111,7 +111,7 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Trial:
+class OperatorTrial:
     """One operation of one shape, how much work it is, and what times it."""
 
     shape: Timing
@@ -119,15 +119,15 @@ class Trial:
     timed: Callable[[Timing], Timing] = field(compare=False)
 
 
-def products(session: Session) -> Iterator[Trial]:
+def products(session: Session) -> Iterator[OperatorTrial]:
     """Linear layers: y = x wᵀ, and both gradients; in fp8 forward alone, where the GPU has it."""
     narrow = _capability(session) >= FP8_FROM
     for tokens, (n, k) in itertools.product(session.spread.tokens, session.spread.widths):
         shape = Timing("linear1", b=1, l=tokens, dim=k, m=tokens, n=n, k=k)
         work = float(matmul_flop(tokens, n, k))
-        yield Trial(shape, work, functools.partial(_product, session))
+        yield OperatorTrial(shape, work, functools.partial(_product, session))
         if narrow:
-            yield Trial(replace(shape, dtype="fp8"), work, functools.partial(_narrow_product, session))
+            yield OperatorTrial(replace(shape, dtype="fp8"), work, functools.partial(_narrow_product, session))
 
 
 def _capability(session: Session) -> tuple[int, int]:
@@ -168,7 +168,7 @@ def _scaled(x: Any, w: Any, scale: Any) -> Callable[[], object]:
     return lambda: torch._scaled_mm(x, w.T, scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16, use_fast_accum=True)
 
 
-def attentions(session: Session) -> Iterator[Trial]:
+def attentions(session: Session) -> Iterator[OperatorTrial]:
     """Fused causal attention, by each of the kernels that PyTorch has for this device."""
     spread = session.spread
     kernels = list(KERNELS) if _capability(session) >= CUDNN_FROM else ["sdpa_flash"]
@@ -176,7 +176,7 @@ def attentions(session: Session) -> Iterator[Trial]:
         if b * sequence <= spread.longest:
             shape = Timing("attention", b=b, h=heads, l=sequence, dim=heads * spread.head_dim, kernel=kernel)
             work = float(attention_flop(b, sequence, heads, spread.head_dim, causal=True))
-            yield Trial(shape, work, functools.partial(_attention, session))
+            yield OperatorTrial(shape, work, functools.partial(_attention, session))
 
 
 def _attention(session: Session, shape: Timing) -> Timing:
@@ -207,12 +207,12 @@ def _timed_both(session: Session, shape: Timing, calls: list[Calls]) -> Timing:
     return replace(shape, fwd_us=forward, bwd_us=session.timed([backward for _, backward in calls]))
 
 
-def streams(session: Session) -> Iterator[Trial]:
+def streams(session: Session) -> Iterator[OperatorTrial]:
     """Operators that only move memory: a residual addition, and GELU both ways."""
     for tokens, dim in itertools.product(session.spread.tokens, session.spread.streams):
         work = float(tokens * dim)
-        yield Trial(Timing("res_add", b=1, l=tokens, dim=dim), work, functools.partial(_addition, session))
-        yield Trial(Timing("gelu", b=1, l=tokens, dim=dim // 4), 2 * work, functools.partial(_gelu, session))
+        yield OperatorTrial(Timing("res_add", b=1, l=tokens, dim=dim), work, functools.partial(_addition, session))
+        yield OperatorTrial(Timing("gelu", b=1, l=tokens, dim=dim // 4), 2 * work, functools.partial(_gelu, session))
 
 
 def _addition(session: Session, shape: Timing) -> Timing:
@@ -230,11 +230,11 @@ def _gelu(session: Session, shape: Timing) -> Timing:
     return _timed_both(session, shape, [_both(gelu, (x,), dy) for x, dy in session.sets(size, size)])
 
 
-def blocks(session: Session) -> Iterator[Trial]:
+def blocks(session: Session) -> Iterator[OperatorTrial]:
     """A Llama-like layer, forward and backward, and the memory it takes at its fullest."""
     for hidden, tokens in session.spread.blocks:
         shape = Timing("block", b=1, h=hidden // session.spread.head_dim, l=tokens, dim=hidden)
-        yield Trial(shape, float(tokens * hidden * (hidden + tokens)), functools.partial(_block, session))
+        yield OperatorTrial(shape, float(tokens * hidden * (hidden + tokens)), functools.partial(_block, session))
 
 
 def _block(session: Session, shape: Timing) -> Timing:

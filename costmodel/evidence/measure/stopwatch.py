@@ -35,7 +35,7 @@ class Device:
         return self.kind == "cpu"
 
 
-class Stopped(Exception):
+class MeasurementStopped(Exception):
     """Somebody asked to end."""
 
 
@@ -145,7 +145,7 @@ class Stopwatch:
         began = time.perf_counter()
         for call in calls:
             if self._stopped():
-                raise Stopped
+                raise MeasurementStopped
             call()
         return time.perf_counter() - began
 

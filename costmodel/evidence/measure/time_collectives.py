@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from costmodel.evidence.measure.measure import Measured
+from costmodel.evidence.measure.measure import MeasuredKernels
 from costmodel.evidence.measure.stopwatch import Device, Stopwatch, torch_module
 from costmodel.ground.errors import Place, fail
 
@@ -22,7 +22,7 @@ ELEMENT = 2
 LOOKED_AFTER, LEAVE = 0.5, 20.0
 
 
-def measured_collectives(device: Device, ranks: int | None, stopped: Callable[[], bool]) -> Measured:
+def measured_collectives(device: Device, ranks: int | None, stopped: Callable[[], bool]) -> MeasuredKernels:
     """Time of every operation at every size between so many ranks; sizes as nccl-tests counts them."""
     torch = torch_module()
     ranks = ranks or (torch.cuda.device_count() if not device.is_processor else 2)
@@ -42,7 +42,7 @@ def measured_collectives(device: Device, ranks: int | None, stopped: Callable[[]
     noted |= {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
     shape = {"gpu": device.name, "n_gpus": ranks, "dtype": "bf16"}
     rows = [shape | {"op": operation, "bytes": size, "time_us": time} | noted for operation, size, time in times]
-    return Measured(rows, stopped=stopped())
+    return MeasuredKernels(rows, stopped=stopped())
 
 
 def _free_port() -> int:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.schemas.model import Layers
 from costmodel.documents.schemas.stack import ExpertKernels, Stack
 from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.model.shards import layer_count
 from costmodel.evidence.validate.imputation import Filling
 from costmodel.evidence.validate.known_models import known_model, with_experts
-from costmodel.evidence.validate.layouts import Layout
-from costmodel.exchange.tables.csv_cells import Row
+from costmodel.evidence.validate.layouts import RowLayout
+from costmodel.exchange.tables.csv_cells import CsvRow
 
 _CAPACITY = re.compile(r"capacity factor (\d+(\.\d+)?)")
 _NO_PREDICTION = re.compile(r"\b(?:w/o|without|no) MTP\b", re.IGNORECASE)
@@ -22,12 +22,12 @@ _CUTS_APART = "Megatron-Bridge"
 MOST_APART = 64  # ranks that share the experts, the most in published runs
 
 
-def has_experts(row: Row) -> bool:
+def has_experts(row: CsvRow) -> bool:
     """Whether the model of a row has any."""
     return row.text("arch").lower() == "moe" or (row.number("n_experts") or 0) > 0
 
 
-def expert_layers(filling: Filling, shelf: Shelf, dense: dict[str, Any]) -> dict[str, Any]:
+def expert_layers(filling: Filling, shelf: CachedReader, dense: dict[str, Any]) -> dict[str, Any]:
     """The layers of a row with experts, those without first; what no column says as the shipped model has it."""
     row, known = filling.row, known_model(filling, shelf)
     layers, plain = row.number("layers") or 0.0, row.number("n_dense_layers") or 0.0
@@ -68,7 +68,7 @@ def _shared(filling: Filling, kind: Layers | None, experts: dict[str, Any]) -> d
     return {"shared": {"ffn_hidden": width, "gated": experts["gated"]}}
 
 
-def expert_degrees(filling: Filling, layout: Layout) -> dict[str, float]:
+def expert_degrees(filling: Filling, layout: RowLayout) -> dict[str, float]:
     """How the experts are cut: as stated, else of every expert as Megatron cuts it, and spread as far as they go."""
     row = filling.row
     if not has_experts(row):

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Literal, TypeVar
 
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.schemas.stack import Stack
 from costmodel.evidence.validate.launch_defaults import launch_says
 from costmodel.evidence.validate.spelling import DELAYED, OPEN, precision_of
-from costmodel.exchange.tables.csv_cells import Row
+from costmodel.exchange.tables.csv_cells import CsvRow
 
 T = TypeVar("T", str, float, bool)
 
@@ -92,7 +92,7 @@ _ARXIV = re.compile(r"\b(\d\d)(0[1-9]|1[0-2])\.\d{4,5}\b")
 class Filling:
     """The cells of one row, and what was put into those that were empty."""
 
-    def __init__(self, row: Row, shelf: Shelf) -> None:
+    def __init__(self, row: CsvRow, shelf: CachedReader) -> None:
         self.row = row
         self.shelf = shelf
         self.filled: dict[str, str] = {}

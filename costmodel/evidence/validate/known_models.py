@@ -6,18 +6,18 @@ import functools
 from dataclasses import replace
 from typing import Any
 
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.hub_names import squeezed
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.estimate.model.shards import layer_count
 from costmodel.evidence.validate.imputation import Filling
-from costmodel.exchange.tables.csv_cells import Row
+from costmodel.exchange.tables.csv_cells import CsvRow
 
 _UNSAID = ("positions", "norm", "embedding_norm")
 _FLAGS = ("glu", "tied_embeddings")
 
 
-def completed(row: Row, shelf: Shelf) -> tuple[Row, dict[str, str]]:
+def completed(row: CsvRow, shelf: CachedReader) -> tuple[CsvRow, dict[str, str]]:
     """A row with the empty cells of its shape as the shipped model of its name has them, where all others agree; and
     which they are.
     """
@@ -52,7 +52,7 @@ def _shape(model: Model) -> dict[str, float]:
     return {name: values.pop() for name, values in shape.items() if len(values) == 1}
 
 
-def known_model(filling: Filling, shelf: Shelf) -> Model | None:
+def known_model(filling: Filling, shelf: CachedReader) -> Model | None:
     """The shipped model with experts of that name, where width, experts and choice of them are the row's."""
     model = _named(filling.row, shelf)
     kind = with_experts(model) if model is not None else None
@@ -66,7 +66,7 @@ def known_model(filling: Filling, shelf: Shelf) -> Model | None:
     return model
 
 
-def known_dense(filling: Filling, shelf: Shelf, dense: dict[str, Any]) -> dict[str, Any]:
+def known_dense(filling: Filling, shelf: CachedReader, dense: dict[str, Any]) -> dict[str, Any]:
     """What no column says of a dense row, as the shipped model of its name has it, where these layers are its."""
     row = filling.row
     model, layers = _named(row, shelf), row.number("layers")
@@ -88,7 +88,7 @@ def with_experts(model: Model) -> Layers | None:
     return next((kind for kind in model.layers if kind.experts is not None), None)
 
 
-def _named(row: Row, shelf: Shelf) -> Model | None:
+def _named(row: CsvRow, shelf: CachedReader) -> Model | None:
     """The shipped model whose name the row's begins with, whatever is between its letters and figures, and whose
     attention has as many heads.
     """

@@ -6,15 +6,20 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.hub_names import squeezed
-from costmodel.documents.schemas.release import Launch, Releases
+from costmodel.documents.schemas.release import ReleaseLaunch, Releases
 
 _RELEASE = r" v?(\d\d\.\d\d(?:\.\d\d)?)"
 
 
 def launch_says(
-    column: Literal["features", "recompute"], software: str, model: str, accelerator: str, precision: str, shelf: Shelf
+    column: Literal["features", "recompute"],
+    software: str,
+    model: str,
+    accelerator: str,
+    precision: str,
+    shelf: CachedReader,
 ) -> str:
     """What the first launch that fits says in that column; nothing where none does."""
     for launch, release in _launches(column, software, shelf):
@@ -25,7 +30,7 @@ def launch_says(
     return ""
 
 
-def _launches(column: str, software: str, shelf: Shelf) -> Iterator[tuple[Launch, str]]:
+def _launches(column: str, software: str, shelf: CachedReader) -> Iterator[tuple[ReleaseLaunch, str]]:
     """The launches of that software, each with the release that is named behind it, if one is."""
     for name in sorted(shelf.names("release")):
         document: Releases = shelf.document("release", name)
@@ -35,7 +40,7 @@ def _launches(column: str, software: str, shelf: Shelf) -> Iterator[tuple[Launch
                 yield from ((launch, named[1] or "") for launch in getattr(launched, column))
 
 
-def _between(launch: Launch, release: str) -> bool:
+def _between(launch: ReleaseLaunch, release: str) -> bool:
     """Whether a release is among those of a launch, the patches of the last among them."""
     first, last = launch.first or "", launch.last
     return first <= release and (last is None or release[: len(last)] <= last)

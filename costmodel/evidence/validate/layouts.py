@@ -10,14 +10,14 @@ from costmodel.documents.schemas.stack import Stack
 from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import LOOPED, fewest_micro_batches, is_later
 from costmodel.evidence.validate.imputation import LAST_OF_2021, Filling
-from costmodel.evidence.validate.skip_reasons import Refused, illegal, needed
+from costmodel.evidence.validate.skip_reasons import CannotModel, illegal, needed
 
 DEGREES = ("tp", "pp", "cp", "dp")
 _GROUP = re.compile(r"(?:FSDP group|zero1_group)=([1-9]\d*)")
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """The degrees of a row."""
 
     ranks: float
@@ -32,7 +32,7 @@ class Layout:
         return float(divided(self.ranks, self.pp))
 
 
-def layout_of(filling: Filling) -> Layout:
+def layout_of(filling: Filling) -> RowLayout:
     """The degrees: one that is not stated is what the others leave of the ranks, dp before any."""
     row = filling.row
     ranks, dp = row.number("gpus"), row.number("dp")
@@ -41,7 +41,7 @@ def layout_of(filling: Filling) -> Layout:
     unknown = [name for name in unsaid if name in ("tp", "pp")]
     alone = filling.sharded() or (dp is not None and dp == ranks)
     if not alone and set(unknown) - {left}:
-        raise Refused("V006", f"{', '.join(unknown)} empty")
+        raise CannotModel("V006", f"{', '.join(unknown)} empty")
     if ranks is None:
         next(needed(row, "dp"))
     degrees = {name: filling.number(name, 1.0) for name in DEGREES if name != left}
@@ -52,7 +52,7 @@ def layout_of(filling: Filling) -> Layout:
         if not (ranks / whole).is_integer():
             raise illegal("L001")
         degrees[left] = filling.infer(left, ranks / whole) if left != "dp" else ranks / whole
-    return Layout(ranks, **degrees)
+    return RowLayout(ranks, **degrees)
 
 
 def micro_batch(filling: Filling, global_batch: float, dp: float, usual: float) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names
-from costmodel.documents.schemas.hardware import Accelerator, Fabric, FoundIn, Node
+from costmodel.documents.schemas.hardware import Accelerator, DefaultNode, Fabric, Node
 from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.run.economics import share
 from costmodel.evidence.validate.imputation import Filling
@@ -16,16 +16,18 @@ from costmodel.ground.parsing import parse
 SOURCE = "a row of a table"
 
 
-def stand_of(shelf: Shelf, accelerator: str) -> FoundIn | None:
+def stand_of(shelf: CachedReader, accelerator: str) -> DefaultNode | None:
     """The node that stands for an accelerator's: where its document names none, the first that holds it."""
     document: Accelerator = shelf.document("accelerator", accelerator)
     if document.found_in is not None:
         return document.found_in
     nodes = (name for name in sorted(names("node")) if shelf.document("node", name).accelerator == accelerator)
-    return next((FoundIn(node=name) for name in nodes), None)
+    return next((DefaultNode(node=name) for name in nodes), None)
 
 
-def cluster_of(filling: Filling, shelf: Shelf, accelerator: str, stand: FoundIn, ranks: float) -> dict[str, Any]:
+def cluster_of(
+    filling: Filling, shelf: CachedReader, accelerator: str, stand: DefaultNode, ranks: float
+) -> dict[str, Any]:
     """Nodes of that accelerator with as many in each, and the network, as the row has them."""
     node: Node = shelf.document("node", stand.node)
     each = filling.row.number("gpus_per_node")
@@ -52,7 +54,7 @@ def cluster_of(filling: Filling, shelf: Shelf, accelerator: str, stand: FoundIn,
     }
 
 
-def _links(shelf: Shelf, node: Node, fabric: str | None) -> dict[str, Any]:
+def _links(shelf: CachedReader, node: Node, fabric: str | None) -> dict[str, Any]:
     """The links of a node, or those of a fabric in their place."""
     written = node.scale_up.model_dump(exclude_none=True)
     if fabric is None:
@@ -71,7 +73,7 @@ def _memory(node: Node, each: float) -> dict[str, Any]:
     return {"memory": {"capacity": f"{capacity:g} B", "bandwidth": f"{bandwidth:g} B/s", "source": SOURCE}}
 
 
-def _network(filling: Filling, shelf: Shelf, node: Node, each: float, *, alone: bool) -> dict[str, Any]:
+def _network(filling: Filling, shelf: CachedReader, node: Node, each: float, *, alone: bool) -> dict[str, Any]:
     """One port for each accelerator, of the row's rate or of the node's."""
     fabric: Fabric = shelf.document("fabric", node.scale_out.fabric)
     stated = filling.row.number("nic_gbps_per_gpu")

@@ -17,8 +17,8 @@ from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
 from costmodel.evidence.validate.recompute_cells import told
 from costmodel.evidence.validate.rows import Modelled
-from costmodel.evidence.validate.skip_reasons import Refused
-from costmodel.exchange.tables.csv_cells import Row
+from costmodel.evidence.validate.skip_reasons import CannotModel
+from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import MEMORIES, TIMES
 
 Quantity = Literal["time", "memory"]
@@ -33,7 +33,7 @@ FITS = "fits"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ComparedFigure:
     """A measured figure beside ours, and of memory whether we say that it fits; a figure `fits` is 1 or 0."""
 
     quantity: str
@@ -49,22 +49,22 @@ def quantity_of(columns: Sequence[str]) -> Quantity:
     return "time" if set(TIMES) & set(columns) else "memory"
 
 
-def stated(row: Row, quantity: Quantity) -> None:
+def stated(row: CsvRow, quantity: Quantity) -> None:
     """Refuse a row that cannot be read, but for what it measured beside, or that measured nothing of the quantity."""
     beside = MEMORIES if quantity == "time" else TIMES
     unread = [fault for fault in row.faults if fault.place is None or fault.place.path not in beside]
     if unread:
         told = (f"{fault.place.path}: {fault.sentence}".removeprefix(": ") for fault in unread if fault.place)
-        raise Refused("V010", f"line {row.place.line}, {'; '.join(told)}")
+        raise CannotModel("V010", f"line {row.place.line}, {'; '.join(told)}")
     if quantity == "memory" and row.text("kind") == "analytical":
-        raise Refused("V005", "the figure is analytical")
+        raise CannotModel("V005", "the figure is analytical")
     if quantity == "memory" and measured(row, quantity)[1] is None:
-        raise Refused("V005", f"{', '.join(MEMORIES)} empty, and micro_batch or recompute")
+        raise CannotModel("V005", f"{', '.join(MEMORIES)} empty, and micro_batch or recompute")
     if quantity == "time" and all(name not in row.cells for name in TIMES):
-        raise Refused("V005", f"{', '.join(TIMES)} empty")
+        raise CannotModel("V005", f"{', '.join(TIMES)} empty")
 
 
-def measured(row: Row, quantity: Quantity) -> tuple[str, float | None]:
+def measured(row: CsvRow, quantity: Quantity) -> tuple[str, float | None]:
     """The figure of a row as far as it stands there without a model: what it is, and its value.
 
     Of memory that is also that a run with stated micro-batch and recompute fitted, since it ran.
@@ -82,50 +82,50 @@ def measured(row: Row, quantity: Quantity) -> tuple[str, float | None]:
     return total_of(metric), None if value is None else value * 1e9
 
 
-def ran(row: Row) -> bool:
+def ran(row: CsvRow) -> bool:
     """Whether a row is a run of known micro-batch and recompute, so that it shows what fits."""
     return any(name in row.cells for name in TIMES) and told(row)
 
 
-def outcome(row: Row, model: Modelled, quantity: Quantity) -> Outcome:
+def outcome(row: CsvRow, model: Modelled, quantity: Quantity) -> ComparedFigure:
     """The row's figure and ours."""
     if quantity == "time":
         costs = model.answer.evaluation.costs.row()
         ends = (costs["step_time_low"], costs["step_time_high"])
-        found = Outcome("step_time", step_time(row, model), costs["step_time"], *ends)
+        found = ComparedFigure("step_time", step_time(row, model), costs["step_time"], *ends)
     else:
         found = _memory(row, model.answer)
     if not (math.isfinite(found.predicted) and math.isfinite(found.measured)):
-        raise Refused("V006", "cells too large to compute with")
+        raise CannotModel("V006", "cells too large to compute with")
     return found
 
 
-def step_time(row: Row, model: Modelled) -> float:
+def step_time(row: CsvRow, model: Modelled) -> float:
     """Measured time of a step: as stated, else from tokens a second, else from the FLOP the row's convention counts."""
     seconds, tokens = row.number("step_time_s"), row.number("tokens_per_s_per_gpu")
     if seconds is not None:
         return seconds
-    setting = model.answer.setting
+    inputs = model.answer.inputs
     if tokens is not None:
-        step = tokens_per_step(setting.global_batch, setting.sequence)
-        return number(run_time(step, repeated(setting.ranks, tokens)))
+        step = tokens_per_step(inputs.global_batch, inputs.sequence)
+        return number(run_time(step, repeated(inputs.ranks, tokens)))
     return _from_flop(row, model)
 
 
-def _from_flop(row: Row, model: Modelled) -> float:
+def _from_flop(row: CsvRow, model: Modelled) -> float:
     """Time of a step at a stated rate or utilisation."""
     convention, executed = _convention(row, model)
-    setting = replace(model.answer.setting, convention=convention)
-    flop = work_of_step(setting, model.answer.evaluation.block)
+    inputs = replace(model.answer.inputs, convention=convention)
+    flop = work_of_step(inputs, model.answer.evaluation.block)
     achieved, used = row.number("tflops_per_gpu"), row.number("mfu")
     if achieved is None and used is None:
         used, executed = row.number("hfu"), True
-    peak = (row.number("mfu_peak_tflops") or setting.mfu_peak / 1e12) * 1e12
+    peak = (row.number("mfu_peak_tflops") or inputs.mfu_peak / 1e12) * 1e12
     per_second = achieved * 1e12 if achieved is not None else (used or 0.0) / 100 * peak
-    return number(work_time(flop.executed if executed else flop.model, per_second, setting.ranks))
+    return number(work_time(flop.executed if executed else flop.model, per_second, inputs.ranks))
 
 
-def _convention(row: Row, model: Modelled) -> tuple[FlopConvention, bool]:
+def _convention(row: CsvRow, model: Modelled) -> tuple[FlopConvention, bool]:
     """Which FLOP a row counts, and whether those computed again are among them."""
     said = row.text("flops_convention").lower()
     if "hardware" in said:
@@ -141,14 +141,14 @@ def _convention(row: Row, model: Modelled) -> tuple[FlopConvention, bool]:
     return "model-full", False
 
 
-def _memory(row: Row, answer: Answer) -> Outcome:
+def _memory(row: CsvRow, answer: Answer) -> ComparedFigure:
     """The total of the ledger that the row's metric means, of the stage that its scope names; or whether it fits."""
     quantity, value = measured(row, "memory")
     assert value is not None
     fits = bool(answer.evaluation.costs.column("memory_share")[0] <= 1)
     if quantity == FITS:
-        return Outcome(FITS, value, float(fits), called_fit=fits)
-    return Outcome(quantity, value, *memory_total(answer, quantity, row.text("scope")), fits)
+        return ComparedFigure(FITS, value, float(fits), called_fit=fits)
+    return ComparedFigure(quantity, value, *memory_total(answer, quantity, row.text("scope")), fits)
 
 
 def memory_total(answer: Answer, quantity: str, scope: str = "") -> tuple[float, float, float]:
@@ -156,7 +156,7 @@ def memory_total(answer: Answer, quantity: str, scope: str = "") -> tuple[float,
     ledger, names = answer.evaluation.ledger, TOTALS[quantity]
     stages = [{name: number(ledger.line(name, stage)) for name in names} for stage in range(3)]
     totals = [sum(lines.values()) for lines in stages]
-    low, high = zip(*(memory_band(answer.setting, lines, names) for lines in stages), strict=True)
+    low, high = zip(*(memory_band(answer.inputs, lines, names) for lines in stages), strict=True)
     lowest, highest = (_of_scope(scope, list(map(number, end))) for end in (low, high))
     return _of_scope(scope, totals), lowest, highest
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from costmodel.documents.schemas.stack import Stack
 from costmodel.evidence.validate.spelling import Recompute
-from costmodel.exchange.tables.csv_cells import Row
+from costmodel.exchange.tables.csv_cells import CsvRow
 
 OFFLOAD = re.compile(r"cpu_activation_offload_layers=(\d+)")
 _NO_OFFLOAD = re.compile(
@@ -34,12 +34,12 @@ POLICIES = {
 _POLICY = re.compile(r"\bremat (\w+)")
 
 
-def offloads_more(row: Row) -> bool:
+def offloads_more(row: CsvRow) -> bool:
     """Whether a row offloads anything but activations of so many layers."""
     return "offload" in _NO_OFFLOAD.sub("", OFFLOAD.sub("", row.text("features").lower()))
 
 
-def told(row: Row) -> bool:
+def told(row: CsvRow) -> bool:
     """Whether a row says micro-batch and recompute of what ran.
 
     A selection of which no size is stated is not known; what stands in parentheses beside another run has that one's
@@ -51,7 +51,7 @@ def told(row: Row) -> bool:
     return row.number("micro_batch") is not None and bool(row.text("recompute")) and not (unsized or beside)
 
 
-def choices_of(row: Row, stack: Stack, recompute: Recompute) -> dict[str, Any]:
+def choices_of(row: CsvRow, stack: Stack, recompute: Recompute) -> dict[str, Any]:
     """What is recomputed by module, or of so many layers, and layers with offloaded activations, where the row says."""
     chosen: dict[str, Any] = {} if recompute.layers is None else {"recompute_layers": recompute.layers}
     policy = _POLICY.search(row.text("notes"))

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.equations.run.economics import share
 from costmodel.estimate.shared.results import number
 from costmodel.evidence.validate.validate import Compared, Validated
-from costmodel.exchange.tables.csv_cells import Row
+from costmodel.exchange.tables.csv_cells import CsvRow
 
 LEAST = 5
 # Cells that runs of one sweep share, and those a layout is made of.
@@ -28,7 +28,7 @@ LAYOUT = (
 
 
 @dataclass(frozen=True)
-class Ran:
+class MeasuredLayout:
     """One layout of a sweep; of several runs of it the middle one. Predicted is None where it is not modelled."""
 
     run: str
@@ -38,26 +38,26 @@ class Ran:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class LayoutSweep:
     """One model, batch, sequence and cluster, measured in several layouts."""
 
     first: str
     shared: Mapping[str, str]
     groups: Mapping[str, str]
-    layouts: tuple[Ran, ...]
+    layouts: tuple[MeasuredLayout, ...]
 
     @property
-    def modelled(self) -> list[Ran]:
+    def modelled(self) -> list[MeasuredLayout]:
         """Layouts we have a time for."""
         return [ran for ran in self.layouts if ran.predicted is not None]
 
     @property
-    def best(self) -> Ran:
+    def best(self) -> MeasuredLayout:
         """The fastest measured, modelled or not."""
         return min(self.layouts, key=lambda ran: ran.measured)
 
     @property
-    def picked(self) -> Ran | None:
+    def picked(self) -> MeasuredLayout | None:
         """The fastest by our prediction."""
         return min(self.modelled, key=lambda ran: ran.predicted or 0.0, default=None)
 
@@ -83,7 +83,7 @@ class Sweep:
 
 
 @dataclass(frozen=True)
-class Choice:
+class RegretScore:
     """How well we choose over some sweeps; sweeps weigh the same, but for `mean_error` layouts do."""
 
     sweeps: int
@@ -112,9 +112,9 @@ def _ranks(values: Sequence[float]) -> np.ndarray:
     return middle
 
 
-def sweeps(found: Sequence[Validated]) -> list[Sweep]:
+def sweeps(found: Sequence[Validated]) -> list[LayoutSweep]:
     """The sweeps among these runs, with at least five layouts each, in the order of the tables."""
-    gathered: dict[tuple[str, ...], list[tuple[Row | Case, Compared]]] = {}
+    gathered: dict[tuple[str, ...], list[tuple[CsvRow | ResolvedScenario, Compared]]] = {}
     for part in found:
         for figure in part.figures:
             if figure.quantity == "step_time" and figure.measured is not None and figure.subject is not None:
@@ -124,9 +124,9 @@ def sweeps(found: Sequence[Validated]) -> list[Sweep]:
     return [sweep for sweep in made if len(sweep.layouts) >= LEAST]
 
 
-def _shared(subject: Row | Case) -> dict[str, str]:
+def _shared(subject: CsvRow | ResolvedScenario) -> dict[str, str]:
     """What the runs of a sweep have in common."""
-    if isinstance(subject, Row):
+    if isinstance(subject, CsvRow):
         return {name: subject.text(name) for name in SHARED}
     work = subject.scenario.workload
     ranks = world_size(subject.scenario.cluster.nodes, subject.node.accelerators)
@@ -135,9 +135,9 @@ def _shared(subject: Row | Case) -> dict[str, str]:
     return named | {"precision": work.precision} | {name: f"{size:g}" for name, size in sizes.items()}
 
 
-def _layout(subject: Row | Case) -> str:
+def _layout(subject: CsvRow | ResolvedScenario) -> str:
     """The layout in a few words."""
-    if isinstance(subject, Row):
+    if isinstance(subject, CsvRow):
         cells = {name: subject.text(name) for name in LAYOUT}
     else:
         plan = subject.scenario.plan
@@ -145,26 +145,26 @@ def _layout(subject: Row | Case) -> str:
     return " ".join(f"{name}={value}" for name, value in cells.items() if value)
 
 
-def _sweep(members: Sequence[tuple[Row | Case, Compared]]) -> Sweep:
+def _sweep(members: Sequence[tuple[CsvRow | ResolvedScenario, Compared]]) -> LayoutSweep:
     runs: dict[str, list[Compared]] = {}
     for subject, figure in members:
         runs.setdefault(_layout(subject), []).append(figure)
     subject, first = members[0]
     layouts = tuple(_ran(layout, same) for layout, same in runs.items())
-    return Sweep(first.run, _shared(subject), first.groups, layouts)
+    return LayoutSweep(first.run, _shared(subject), first.groups, layouts)
 
 
-def _ran(layout: str, same: Sequence[Compared]) -> Ran:
+def _ran(layout: str, same: Sequence[Compared]) -> MeasuredLayout:
     middle = statistics.median(figure.measured for figure in same if figure.measured is not None)
-    return Ran(same[0].run, layout, middle, same[0].predicted)
+    return MeasuredLayout(same[0].run, layout, middle, same[0].predicted)
 
 
-def choice(found: Sequence[Sweep]) -> Choice:
+def choice(found: Sequence[LayoutSweep]) -> RegretScore:
     """How well we choose over these sweeps."""
     regrets = [sweep.regret for sweep in found if sweep.regret is not None]
     correlations = [sweep.correlation for sweep in found if sweep.correlation is not None]
     errors = [error for sweep in found for error in sweep.errors]
-    return Choice(
+    return RegretScore(
         sweeps=len(found),
         modelled=len(regrets),
         layouts=sum(len(sweep.layouts) for sweep in found),
@@ -181,9 +181,9 @@ def _over(summary: Callable[[Sequence[float]], float], values: Sequence[float]) 
     return float(summary(values)) if values else None
 
 
-def choices(found: Sequence[Sweep], grouping: str) -> dict[str, Choice]:
+def choices(found: Sequence[LayoutSweep], grouping: str) -> dict[str, RegretScore]:
     """The same by the values of a column, in the order of the tables."""
-    groups: dict[str, list[Sweep]] = {}
+    groups: dict[str, list[LayoutSweep]] = {}
     for sweep in found:
         groups.setdefault(sweep.groups[grouping], []).append(sweep)
     return {name: choice(members) for name, members in groups.items()}

@@ -6,27 +6,35 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from costmodel.documents.reader.cached_reader import Shelf
-from costmodel.documents.reader.resolved_scenario import Case, case_of
+from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_of
 from costmodel.documents.reader.validation_errors import validate
-from costmodel.documents.schemas.hardware import Accelerator, FoundIn
+from costmodel.documents.schemas.hardware import Accelerator, DefaultNode
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.stack import Stack
 from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.evaluate.predict import Answer, answer, own_plan
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, LOOPED
-from costmodel.estimate.training.training_inputs import setting_of
+from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.evidence.validate.expert_cells import expert_assumptions, expert_degrees, expert_layers, has_experts
 from costmodel.evidence.validate.imputation import USUAL_TOKENS, Filling
 from costmodel.evidence.validate.known_models import completed, known_dense
-from costmodel.evidence.validate.layouts import Layout, chunks, layout_of, micro_batch, replicas, split, usual_schedule
+from costmodel.evidence.validate.layouts import (
+    RowLayout,
+    chunks,
+    layout_of,
+    micro_batch,
+    replicas,
+    split,
+    usual_schedule,
+)
 from costmodel.evidence.validate.machines import SOURCE, cluster_of, stand_of
 from costmodel.evidence.validate.recompute_cells import choices_of, offloads_more
-from costmodel.evidence.validate.skip_reasons import Refused, illegal, needed
+from costmodel.evidence.validate.skip_reasons import CannotModel, illegal, needed
 from costmodel.evidence.validate.software import stack_of
 from costmodel.evidence.validate.spelling import OPEN, positions_of, precision_of, recompute_of, schedule_of, ulysses
-from costmodel.exchange.tables.csv_cells import Row
+from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.ground.errors import CostModelError
 
 _ADAPTERS = re.compile(r"(?<!no )(?<!not )(?<!without )\b(?:q?lora|peft)\b", re.IGNORECASE)
@@ -42,7 +50,7 @@ class Modelled:
     filled: dict[str, str] = field(default_factory=dict)
 
 
-def modelled(row: Row, shelf: Shelf) -> Modelled:
+def modelled(row: CsvRow, shelf: CachedReader) -> Modelled:
     """Our prediction of a row, or the reason why there is none."""
     row, known = completed(row, shelf)
     filling = Filling(row, shelf)
@@ -52,7 +60,7 @@ def modelled(row: Row, shelf: Shelf) -> Modelled:
     layout = layout_of(filling)
     stack = stack_of(filling, shelf)
     if has_experts(row) and stack.experts is None:
-        raise Refused("V002", f"the stack {stack.name} says nothing of experts")
+        raise CannotModel("V002", f"the stack {stack.name} says nothing of experts")
     workload = _workload(filling, accelerator, stack, layout)
     tree = {
         "schema": "costmodel/scenario/v1",
@@ -65,27 +73,27 @@ def modelled(row: Row, shelf: Shelf) -> Modelled:
     }
     case = _case({**tree, "plan": _plan(filling, stack, layout, tree)}, shelf, row)
     try:
-        setting = setting_of(case)
+        inputs = training_inputs(case)
     except CostModelError as error:
         fault = error.faults[0]
-        raise Refused("V004" if fault.code == "D016" else "V001", fault.sentence) from None
-    found = answer(setting, own_plan(setting))
+        raise CannotModel("V004" if fault.code == "D016" else "V001", fault.sentence) from None
+    found = answer(inputs, own_plan(inputs))
     if found.refused:
         raise illegal(found.refused[0])
     return Modelled(found, filling.filled)
 
 
-def _case(tree: dict[str, Any], shelf: Shelf, row: Row) -> Case:
+def _case(tree: dict[str, Any], shelf: CachedReader, row: CsvRow) -> ResolvedScenario:
     """The documents of a tree, through the door every scenario goes through."""
     try:
         return case_of(validate(Scenario, tree, str(row.place)), shelf, tree)
     except CostModelError as error:
         fault = error.faults[0]
         key = fault.place.path.rpartition(".")[2] if fault.place else ""
-        raise Refused("V006", f"{_CELLS.get(key, key)}: {fault.sentence}") from None
+        raise CannotModel("V006", f"{_CELLS.get(key, key)}: {fault.sentence}") from None
 
 
-def _machine(filling: Filling, shelf: Shelf) -> tuple[Accelerator, FoundIn]:
+def _machine(filling: Filling, shelf: CachedReader) -> tuple[Accelerator, DefaultNode]:
     """What the run ran on and the node that stands for its, or why nothing can be said about it."""
     row = filling.row
     name = filling.accelerator()
@@ -93,23 +101,23 @@ def _machine(filling: Filling, shelf: Shelf) -> tuple[Accelerator, FoundIn]:
     if found is None:
         said, memory = row.text("accelerator") or row.text("gpu") or "nobody named", row.number("gpu_mem_gb")
         sized = "" if memory is None else f" with {memory:g} GB"
-        raise Refused("V001", f"no document of the accelerator {said}{sized} and its node")
+        raise CannotModel("V001", f"no document of the accelerator {said}{sized} and its node")
     return shelf.document("accelerator", name), found
 
 
-def _features(row: Row) -> None:
+def _features(row: CsvRow) -> None:
     """Refuse what the run did that nothing here knows."""
     precision_of(row)
     schedule_of(row)
     if written := row.text("recompute"):
         recompute_of(written)
     if offloads_more(row):
-        raise Refused("V009", "something other than activations is offloaded")
+        raise CannotModel("V009", "something other than activations is offloaded")
     if _ADAPTERS.search(f"{row.text('model_name')} {row.text('features')} {row.text('notes')}"):
-        raise Refused("V009", "adapters of unsaid rank are trained")
+        raise CannotModel("V009", "adapters of unsaid rank are trained")
 
 
-def _model(filling: Filling, shelf: Shelf) -> dict[str, Any]:
+def _model(filling: Filling, shelf: CachedReader) -> dict[str, Any]:
     row = filling.row
     _, hidden, _, sequence = needed(row, "layers", "hidden", "heads", "seq_len")
     gated = filling.flag("glu", False)
@@ -136,7 +144,7 @@ def _model(filling: Filling, shelf: Shelf) -> dict[str, Any]:
     }
 
 
-def _layers(filling: Filling, shelf: Shelf, *, ffn: float, gated: bool) -> dict[str, Any]:
+def _layers(filling: Filling, shelf: CachedReader, *, ffn: float, gated: bool) -> dict[str, Any]:
     """The layers of a row: all alike, or with experts in most of them."""
     row = filling.row
     layers, hidden, heads = needed(row, "layers", "hidden", "heads")
@@ -159,24 +167,24 @@ def _layers(filling: Filling, shelf: Shelf, *, ffn: float, gated: bool) -> dict[
         found = {"layers": [dense]} | known_dense(filling, shelf, dense)
     plain = all("attention" in kind for kind in found["layers"] if kind.keys() & {"mlp", "experts"})
     if plain and (other := _other_mixer(row)):
-        raise Refused("V006", f"{other} of unsaid widths")
+        raise CannotModel("V006", f"{other} of unsaid widths")
     return found
 
 
-def _other_mixer(row: Row) -> str:
+def _other_mixer(row: CsvRow) -> str:
     """What a row says its layers have in the place of attention as everybody has it."""
     if row.text("attention").lower() == "mla":
         return "latent attention"
     return f"layers of arch {row.text('arch')}" if row.text("arch").lower() in _OTHER_MIXERS else ""
 
 
-def _workload(filling: Filling, accelerator: Accelerator, stack: Stack, layout: Layout) -> dict[str, Any]:
+def _workload(filling: Filling, accelerator: Accelerator, stack: Stack, layout: RowLayout) -> dict[str, Any]:
     row = filling.row
     batch = row.number("global_batch")
     if batch is None:
         share, steps = row.number("micro_batch"), row.number("grad_accum")
         if share is None or steps is None:
-            raise Refused("V006", "global_batch empty")
+            raise CannotModel("V006", "global_batch empty")
         batch = filling.put("global_batch", share * layout.dp * steps)
     precision = filling.precision(stack)
     if precision in ("", OPEN):
@@ -184,7 +192,7 @@ def _workload(filling: Filling, accelerator: Accelerator, stack: Stack, layout: 
     if row.text("precision") != precision:
         filling.put("precision", precision)
     if getattr(accelerator.peak, RECIPES[precision].type) is None:
-        raise Refused("V004", f"{accelerator.name} has no {precision}")
+        raise CannotModel("V004", f"{accelerator.name} has no {precision}")
     return {
         "kind": "training",
         "sequence": next(needed(row, "seq_len")),
@@ -194,7 +202,7 @@ def _workload(filling: Filling, accelerator: Accelerator, stack: Stack, layout: 
     }
 
 
-def _plan(filling: Filling, stack: Stack, layout: Layout, tree: dict[str, Any]) -> dict[str, Any]:
+def _plan(filling: Filling, stack: Stack, layout: RowLayout, tree: dict[str, Any]) -> dict[str, Any]:
     row = filling.row
     batch, sequence = tree["workload"]["global_batch"], tree["workload"]["sequence"]
     tokens = USUAL_TOKENS if has_experts(row) else repeated(layout.tp, USUAL_TOKENS)

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from costmodel.estimate.shared.reasons import REFUSALS, Rule
-from costmodel.exchange.tables.csv_cells import Row
+from costmodel.estimate.shared.reasons import REFUSALS, Reason
+from costmodel.exchange.tables.csv_cells import CsvRow
 
 REASONS = {
-    "V001": Rule("accelerator unknown", "Documents lack the accelerator, a node that holds it, or what it reaches."),
-    "V002": Rule("experts", "The model has experts, and the training software's document says nothing of them."),
-    "V004": Rule("precision without a fit", "Accelerator or stack lack it, or no matmuls of it were fitted."),
-    "V005": Rule("nothing measured", "The row has no measured cell of the quantity asked for."),
-    "V006": Rule(
+    "V001": Reason("accelerator unknown", "Documents lack the accelerator, a node that holds it, or what it reaches."),
+    "V002": Reason("experts", "The model has experts, and the training software's document says nothing of them."),
+    "V004": Reason("precision without a fit", "Accelerator or stack lack it, or no matmuls of it were fitted."),
+    "V005": Reason("nothing measured", "The row has no measured cell of the quantity asked for."),
+    "V006": Reason(
         "shape incomplete", "A cell that no rule fills is empty: of the model, the batch or the layout. The rules:"
     ),
-    "V007": Rule("plan illegal", "The layout breaks a rule of legality; the row names its code, L001 and following."),
-    "V008": Rule("schedule unknown", "The pipeline schedule is not one of those modelled."),
-    "V009": Rule("feature unknown", "The run recomputes, offloads or tunes in a way that is not modelled."),
-    "V010": Rule("cell unreadable", "A cell is not what its column holds, or the row is not as long as the header."),
+    "V007": Reason("plan illegal", "The layout breaks a rule of legality; the row names its code, L001 and following."),
+    "V008": Reason("schedule unknown", "The pipeline schedule is not one of those modelled."),
+    "V009": Reason("feature unknown", "The run recomputes, offloads or tunes in a way that is not modelled."),
+    "V010": Reason("cell unreadable", "A cell is not what its column holds, or the row is not as long as the header."),
 }
 
 
-class Refused(Exception):
+class CannotModel(Exception):
     """A row that cannot be modelled: the code of the reason, and what exactly."""
 
     def __init__(self, code: str, why: str) -> None:
@@ -32,7 +32,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
-class Left:
+class SkippedRow:
     """A run that is not modelled: the code of the reason, and what exactly."""
 
     run: str
@@ -40,14 +40,14 @@ class Left:
     why: str
 
 
-def illegal(code: str) -> Refused:
+def illegal(code: str) -> CannotModel:
     """A layout that breaks a rule of legality."""
-    return Refused("V007", f"{code}: {REFUSALS[code].title}")
+    return CannotModel("V007", f"{code}: {REFUSALS[code].title}")
 
 
-def needed(row: Row, *names: str) -> Iterator[float]:
+def needed(row: CsvRow, *names: str) -> Iterator[float]:
     """Cells that no rule fills."""
     empty = [name for name in names if row.number(name) is None]
     if empty:
-        raise Refused("V006", f"{', '.join(empty)} empty")
+        raise CannotModel("V006", f"{', '.join(empty)} empty")
     yield from (row.number(name) or 0.0 for name in names)

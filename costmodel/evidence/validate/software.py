@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, get_args
 
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.schemas.precision import Narrow
 from costmodel.documents.schemas.stack import Stack
 from costmodel.evidence.validate.imputation import LAST_UNFUSED, Filling
@@ -84,7 +84,7 @@ def _overlapped(filling: Filling) -> bool:
     return "overlap enabled" in filling.said
 
 
-def stack_of(filling: Filling, shelf: Shelf) -> Stack:
+def stack_of(filling: Filling, shelf: CachedReader) -> Stack:
     """The stack of a run, with the switches that its row states."""
     stack: Stack = shelf.document("stack", stack_name(filling))
     said = filling.said
@@ -132,7 +132,7 @@ def _plain_pax(filling: Filling) -> bool:
     return "pax/jax" in framework and "transformerengine" not in framework
 
 
-def _offering(stack: Stack, filling: Filling, shelf: Shelf) -> Stack:
+def _offering(stack: Stack, filling: Filling, shelf: CachedReader) -> Stack:
     """A stack that also offers what the row states: what ran was on offer."""
     row, written = filling.row, filling.row.text("recompute")
     precision, narrow = filling.precision(stack), stack.low_precision

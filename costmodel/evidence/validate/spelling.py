@@ -6,8 +6,8 @@ import re
 from typing import NamedTuple, get_args
 
 from costmodel.documents.schemas.precision import RECIPES
-from costmodel.evidence.validate.skip_reasons import Refused
-from costmodel.exchange.tables.csv_cells import Row
+from costmodel.evidence.validate.skip_reasons import CannotModel
+from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.ground.choices import Schedule
 
 OPEN = "fp16/bf16"  # 16 bits, which ones nobody says
@@ -58,30 +58,30 @@ class Recompute(NamedTuple):
     layers: float | None = None
 
 
-def precision_of(row: Row) -> str:
+def precision_of(row: CsvRow) -> str:
     """The precision a row names, as `PRECISIONS` has it; empty where none."""
     written = row.text("precision")
     words = re.sub(r"[^a-z0-9/+]+", "-", written.lower()).strip("-").replace("float8", "fp8")
     named = PRECISIONS.get(words) or PRECISIONS.get(_MIXED.sub("", words))
     if written and named is None:
-        raise Refused("V004", f"precision {written}")
+        raise CannotModel("V004", f"precision {written}")
     return named or ""
 
 
-def schedule_of(row: Row) -> str:
+def schedule_of(row: CsvRow) -> str:
     """The pipeline schedule a row names; empty where none."""
     found = _SCHEDULE.search(f"{row.text('features')} {row.text('framework')}")
     if found and found[1].lower() not in SCHEDULES:
-        raise Refused("V008", f"schedule {found[1]}")
+        raise CannotModel("V008", f"schedule {found[1]}")
     return SCHEDULES[found[1].lower()] if found else ""
 
 
-def ulysses(row: Row) -> bool:
+def ulysses(row: CsvRow) -> bool:
     """Whether a row names the all-to-all of heads as its context parallelism."""
     return _ULYSSES.search(f"{row.text('features')} {row.text('notes')}") is not None
 
 
-def positions_of(row: Row, *, gated: bool) -> str:
+def positions_of(row: CsvRow, *, gated: bool) -> str:
     """The kind of positions a row names; else rotary where the MLP is gated, as in Llama, and learned where not."""
     found = _POSITIONS.search(f"{row.text('features')} {row.text('notes')}")
     return found[0].lower() if found else "rotary" if gated else "learned"
@@ -92,6 +92,6 @@ def recompute_of(written: str) -> Recompute:
     said, _, rest = re.split(r"[;,]", written.lower())[0].partition(":")
     mode = MODES.get(said.strip())
     if mode is None:
-        raise Refused("V009", f"recompute {written}")
+        raise CannotModel("V009", f"recompute {written}")
     count = _COUNT.fullmatch(rest.strip()) if said.strip() != "uniform" else None  # there it is how many at once
     return Recompute(mode, (), float(count[1])) if count else Recompute(mode, tuple(rest.strip().split("+")))

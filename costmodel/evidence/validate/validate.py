@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
-from costmodel.documents.reader.cached_reader import Shelf
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.reader.resolved_scenario import Case, cases
-from costmodel.documents.schemas.measurement import Measured
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, cases
+from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.equations.run.economics import share
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.evidence.validate.outcomes import (
@@ -26,8 +26,8 @@ from costmodel.evidence.validate.outcomes import (
     stated,
 )
 from costmodel.evidence.validate.rows import modelled
-from costmodel.evidence.validate.skip_reasons import Refused, illegal
-from costmodel.exchange.tables.csv_cells import Row
+from costmodel.evidence.validate.skip_reasons import CannotModel, illegal
+from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.kernel_table import read_runs
 from costmodel.exchange.tables.run_table import Table
 from costmodel.ground.errors import CostModelError, Place, fail
@@ -55,7 +55,7 @@ class Compared:
     why: str = ""
     filled: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
-    subject: Row | Case | None = field(default=None, repr=False, compare=False)
+    subject: CsvRow | ResolvedScenario | None = field(default=None, repr=False, compare=False)
 
     @property
     def error(self) -> float | None:
@@ -98,11 +98,11 @@ class Outcomes:
 class Validated:
     """The figures of one table: a document, or a CSV file."""
 
-    table: Measured | Table
+    table: MeasuredTable | Table
     figures: list[Compared]
 
 
-def compared(table: Measured, quantity: Quantity) -> Iterator[Compared]:
+def compared(table: MeasuredTable, quantity: Quantity) -> Iterator[Compared]:
     """Every measured figure of that quantity in a document beside our prediction."""
     for run, case in cases(table):
         told = {name: value for name in DOCUMENTED[quantity] if (value := getattr(run.measured, name)) is not None}
@@ -128,20 +128,20 @@ def _with_ends(found: Answer, name: str) -> tuple[float, float, float]:
     return costs[name], costs[f"{name}_low"], costs[f"{name}_high"]
 
 
-def _groups_of_case(table: Measured, case: Case, reason: str) -> dict[str, str]:
+def _groups_of_case(table: MeasuredTable, case: ResolvedScenario, reason: str) -> dict[str, str]:
     found = (table.source.key, table.name, case.accelerator.name, case.accelerator.name, case.model.name)
     kind = "moe" if any(layers.experts for layers in case.model.layers) else "dense"
     groups = (*found, case.scenario.workload.precision, case.stack.name, kind, reason)
     return dict(zip(GROUPINGS, groups, strict=True))
 
 
-def compared_row(row: Row, quantity: Quantity, shelf: Shelf) -> Compared:
+def compared_row(row: CsvRow, quantity: Quantity, shelf: CachedReader) -> Compared:
     """One row of a table beside our prediction, or why there is none."""
     try:
         stated(row, quantity)
         model = modelled(row, shelf)
         found = outcome(row, model, quantity)
-    except Refused as refused:
+    except CannotModel as refused:
         groups = _groups_of_row(row, refused.code, shelf)
         name, value = measured(row, quantity)
         return Compared(row.id, name, value, None, refused=refused.code, why=refused.why, groups=groups, subject=row)
@@ -160,7 +160,7 @@ def compared_row(row: Row, quantity: Quantity, shelf: Shelf) -> Compared:
     )
 
 
-def _groups_of_row(row: Row, reason: str, shelf: Shelf) -> dict[str, str]:
+def _groups_of_row(row: CsvRow, reason: str, shelf: CachedReader) -> dict[str, str]:
     named = {"model": row.text("model_name"), "gpu": row.text("gpu"), "accelerator": row.text("accelerator")}
     named["gpu"] = named["gpu"] or named["accelerator"]
     named["accelerator"] = named["accelerator"] or accelerator_named(named["gpu"], shelf=shelf)
@@ -174,18 +174,18 @@ def validated(
     tables: Sequence[str] | None = None, *, quantity: Quantity | None = None, where: Where | None = None
 ) -> list[Validated]:
     """Every table named, or every document that can be found, with its figures beside ours."""
-    asked: list[Measured | Table] = [
+    asked: list[MeasuredTable | Table] = [
         read_runs(name) if name == "-" or name.lower().endswith((".csv", ".txt")) else read("measured", name)
         for name in tables or names("measured")
     ]
-    shelf, where = Shelf(), meant(where or {}, asked)
+    shelf, where = CachedReader(), meant(where or {}, asked)
     found = [_validated(table, quantity, where, shelf) for table in asked]
     if where and not any(part.figures for part in found):
         raise nothing_chosen(where, asked, shelf)
     return found
 
 
-def meant(where: Where, tables: Sequence[Measured | Table]) -> Where:
+def meant(where: Where, tables: Sequence[MeasuredTable | Table]) -> Where:
     """The columns that runs are asked for by, in the letters of the tables; a fault where no table has one."""
     known = sorted({column for table in tables for column in _columns(table)})
     found = {column: column if column in known else column.lower() for column in where}
@@ -195,7 +195,7 @@ def meant(where: Where, tables: Sequence[Measured | Table]) -> Where:
     return {found[column]: values for column, values in where.items()}
 
 
-def nothing_chosen(where: Where, tables: Sequence[Measured | Table], shelf: Shelf) -> CostModelError:
+def nothing_chosen(where: Where, tables: Sequence[MeasuredTable | Table], shelf: CachedReader) -> CostModelError:
     """The fault of asking for what no run has; what the first column that none has so holds instead."""
     chosen = ", ".join(f"{column}={value}" for column, values in where.items() for value in values)
     rows = [row for table in tables if isinstance(table, Table) for row in table.rows]
@@ -208,30 +208,30 @@ def nothing_chosen(where: Where, tables: Sequence[Measured | Table], shelf: Shel
     return fail("C005", f"no run has {chosen}", Place("command line"), hint)
 
 
-def _columns(table: Measured | Table) -> Sequence[str]:
+def _columns(table: MeasuredTable | Table) -> Sequence[str]:
     return (*table.columns, *GROUPINGS[:-1]) if isinstance(table, Table) else GROUPINGS[:-1]
 
 
-def _validated(table: Measured | Table, quantity: Quantity | None, where: Where, shelf: Shelf) -> Validated:
-    if isinstance(table, Measured):
+def _validated(table: MeasuredTable | Table, quantity: Quantity | None, where: Where, shelf: CachedReader) -> Validated:
+    if isinstance(table, MeasuredTable):
         asked = quantity or _quantity_of(table)
         return Validated(table, [figure for figure in compared(table, asked) if _chosen(figure.groups.get, where)])
     told = quantity or quantity_of(table.columns)
     return Validated(table, [compared_row(row, told, shelf) for row in chosen_rows(table, where, shelf)])
 
 
-def _quantity_of(table: Measured) -> Quantity:
+def _quantity_of(table: MeasuredTable) -> Quantity:
     """What a document is about: time if any of its runs tells that, else memory."""
     told = {name for run in table.runs for name, value in run.measured if value is not None}
     return "time" if told & set(DOCUMENTED["time"]) else "memory"
 
 
-def chosen_rows(table: Table, where: Where, shelf: Shelf) -> list[Row]:
+def chosen_rows(table: Table, where: Where, shelf: CachedReader) -> list[CsvRow]:
     """The rows of a table with one of the values asked for in every column named."""
     return [row for row in table.rows if _chosen(_cells(row, shelf), where)]
 
 
-def _cells(row: Row, shelf: Shelf) -> Callable[[str], str | None]:
+def _cells(row: CsvRow, shelf: CachedReader) -> Callable[[str], str | None]:
     groups = _groups_of_row(row, "", shelf)
     return lambda column: groups.get(column, row.written.get(column))
 

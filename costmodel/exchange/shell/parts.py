@@ -82,7 +82,7 @@ class Token(NamedTuple):
         return only.text if isinstance(only, Literal) and not only.quoted else ""
 
 
-class Reader:
+class ScriptReader:
     """Goes through a script from its start to its end, token by token."""
 
     def __init__(self, text: str, file: str) -> None:

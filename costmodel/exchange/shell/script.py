@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from costmodel.exchange.shell.conditions import holds
-from costmodel.exchange.shell.parts import Literal, Reader, Token
-from costmodel.exchange.shell.tree import Case, Chain, Function, Group, If, Loop, Node, Simple, parsed
-from costmodel.exchange.shell.values import Doubt, Field, Piece, Variables
+from costmodel.exchange.shell.parts import Literal, ScriptReader, Token
+from costmodel.exchange.shell.tree import CaseStatement, Chain, CommandGroup, Function, If, Loop, Node, Simple, parsed
+from costmodel.exchange.shell.values import Doubt, Field, Variables, WordPiece
 from costmodel.ground.errors import Place, fail
 
 MOST_COMMANDS = 20_000
@@ -31,7 +31,7 @@ class Word(NamedTuple):
     doubt: Doubt | None = None
 
 
-class Command(NamedTuple):
+class ShellCommand(NamedTuple):
     """A command and its arguments; a doubt of its own where the script may not come by, or more than once."""
 
     words: tuple[Word, ...]
@@ -45,7 +45,7 @@ class Script:
     `without_arguments`: whether a condition asks for the script's arguments, of which none are known.
     """
 
-    commands: tuple[Command, ...]
+    commands: tuple[ShellCommand, ...]
     directives: tuple[Word, ...]
     variables: dict[str, tuple[Word, ...]]
     without_arguments: bool = False
@@ -54,7 +54,7 @@ class Script:
 def read_script(text: str, file: str) -> Script:
     """The commands of a shell script."""
     text = text.removeprefix("\ufeff")
-    reader = Reader(text, file)
+    reader = ScriptReader(text, file)
     walk = _Walk(reader)
     walk.nodes(parsed(reader), None)
     directives = []
@@ -69,11 +69,11 @@ def read_script(text: str, file: str) -> Script:
 class _Walk:
     """The state of a script on the way through it."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: ScriptReader) -> None:
         self.lines = reader.lines
         self.variables = Variables(reader.lines)
         self.functions: dict[str, Node] = {}
-        self.commands: list[Command] = []
+        self.commands: list[ShellCommand] = []
         self.depth = 0
         self.without_arguments = False
 
@@ -100,7 +100,7 @@ class _Walk:
             return self.chain(node, doubt)
         if isinstance(node, If):
             self.conditional(node, doubt)
-        elif isinstance(node, Case):
+        elif isinstance(node, CaseStatement):
             self.case(node, doubt)
         elif isinstance(node, Loop):
             self.loop(node, doubt)
@@ -110,7 +110,7 @@ class _Walk:
             self.group(node, doubt)
         return True
 
-    def group(self, node: Group, doubt: Doubt | None) -> None:
+    def group(self, node: CommandGroup, doubt: Doubt | None) -> None:
         before = dict(self.variables.held)
         self.nodes(node.body, doubt)
         if node.own:
@@ -141,7 +141,7 @@ class _Walk:
             if outcome:
                 return
 
-    def case(self, node: Case, doubt: Doubt | None) -> None:
+    def case(self, node: CaseStatement, doubt: Doubt | None) -> None:
         subject = self.joined(node.word)
         for patterns, body in node.arms:
             words = [self.joined(pattern) for pattern in patterns]
@@ -160,7 +160,7 @@ class _Walk:
             return
         doubt = doubt or Doubt("branch", f"a loop on line {self.line(node.at)}")
         if node.name:
-            self.variables.assign(node.name, [(Piece("", node.at, True, doubt),)], False, False, None)
+            self.variables.assign(node.name, [(WordPiece("", node.at, True, doubt),)], False, False, None)
         self.nodes(node.body, doubt)
 
     # --- simple commands
@@ -219,7 +219,7 @@ class _Walk:
         if body is None:
             if len(self.commands) == MOST_COMMANDS:
                 raise fail("X010", f"over {MOST_COMMANDS:,} commands", words[0].place)
-            self.commands.append(Command(words, doubt))
+            self.commands.append(ShellCommand(words, doubt))
             return
         if self.depth == DEEPEST:
             raise fail("X008", f"{words[0].text} calls itself: only running would tell what it does", words[0].place)

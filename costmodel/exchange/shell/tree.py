@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from costmodel.exchange.shell.parts import DEEPEST, Reader, Token
+from costmodel.exchange.shell.parts import DEEPEST, ScriptReader, Token
 from costmodel.ground.errors import CostModelError, fail
 
 _ENDS = frozenset({"then", "elif", "else", "fi", "do", "done", "esac", "}"})
@@ -41,7 +41,7 @@ class Loop(NamedTuple):
     at: int
 
 
-class Case(NamedTuple):
+class CaseStatement(NamedTuple):
     """A word and arms, each with its patterns."""
 
     word: Token
@@ -49,7 +49,7 @@ class Case(NamedTuple):
     at: int
 
 
-class Group(NamedTuple):
+class CommandGroup(NamedTuple):
     """Commands in brackets or braces; a group of its own leaves no variables behind."""
 
     body: tuple[Node, ...]
@@ -65,10 +65,10 @@ class Function(NamedTuple):
     at: int
 
 
-Node = Simple | Chain | If | Loop | Case | Group | Function
+Node = Simple | Chain | If | Loop | CaseStatement | CommandGroup | Function
 
 
-def parsed(reader: Reader) -> tuple[Node, ...]:
+def parsed(reader: ScriptReader) -> tuple[Node, ...]:
     """The commands of a script."""
     parser = _Parser(reader)
     nodes = parser.nodes()
@@ -80,7 +80,7 @@ def parsed(reader: Reader) -> tuple[Node, ...]:
 class _Parser:
     """Holds the token at hand."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: ScriptReader) -> None:
         self.reader, self.depth = reader, 0
         self.now = reader.token()
 
@@ -173,7 +173,7 @@ class _Parser:
         self.wanted("done")
         return Loop(name, condition if kind == "while" else (), body, start)
 
-    def case(self) -> Case:
+    def case(self) -> CaseStatement:
         start, word = self.step().at, self.step()
         arms: list[tuple[tuple[Token, ...], tuple[Node, ...]]] = []
         self.wanted("in")
@@ -181,7 +181,7 @@ class _Parser:
             self.past_lines()
             if self.now.plain == "esac":
                 self.step()
-                return Case(word, tuple(arms), start)
+                return CaseStatement(word, tuple(arms), start)
             arms.append(self.arm())
 
     def arm(self) -> tuple[tuple[Token, ...], tuple[Node, ...]]:
@@ -198,11 +198,11 @@ class _Parser:
             self.step()
         return tuple(patterns), body
 
-    def group(self) -> Group:
+    def group(self) -> CommandGroup:
         opening = self.step()
         body = self.nodes()
         self.wanted(")" if opening.sign else "}")
-        return Group(body, bool(opening.sign), opening.at)
+        return CommandGroup(body, bool(opening.sign), opening.at)
 
     def named_function(self) -> Function:
         start = self.step().at

@@ -29,7 +29,7 @@ class Doubt(NamedTuple):
     sentence: str
 
 
-class Piece(NamedTuple):
+class WordPiece(NamedTuple):
     """Letters of a word, where they stand in the text, and the doubt in them."""
 
     text: str
@@ -38,7 +38,7 @@ class Piece(NamedTuple):
     doubt: Doubt | None = None
 
 
-Field = tuple[Piece, ...]  # one word, in pieces
+Field = tuple[WordPiece, ...]  # one word, in pieces
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Variables:
 
     def expanded(self, parts: tuple[Part, ...], split: bool = True) -> list[Field]:
         """The words that one written word comes to; an assigned value is not split at blanks."""
-        built: list[list[Piece]] = []
+        built: list[list[WordPiece]] = []
         fresh = True  # whether the next letter begins a word
         for part in parts:
             for index, entry in enumerate(self.entries(part)):
@@ -96,9 +96,9 @@ class Variables:
     def entries(self, part: Part) -> list[Field]:
         """What one part comes to: one word, or as many as a list holds."""
         if isinstance(part, Letters):
-            return [(Piece(part.text, part.at, part.quoted),)]
+            return [(WordPiece(part.text, part.at, part.quoted),)]
         if isinstance(part, Code):
-            return [(Piece("", part.at, part.quoted, Doubt("code", part.sentence)),)]
+            return [(WordPiece("", part.at, part.quoted, Doubt("code", part.sentence)),)]
         if isinstance(part, Sum):
             return [(self.summed(part),)]
         return self.looked_up(part)
@@ -126,10 +126,10 @@ class Variables:
         fields = self.expanded(part.other, split=False)
         return [tuple(piece._replace(quoted=piece.quoted or part.quoted) for piece in entry) for entry in fields]
 
-    def summed(self, part: Sum) -> Piece:
+    def summed(self, part: Sum) -> WordPiece:
         """$((…)) of whole numbers."""
         if len(part.text) > LONGEST:
-            return Piece("", part.at, part.quoted, Doubt("code", "what $((…)) comes to"))
+            return WordPiece("", part.at, part.quoted, Doubt("code", "what $((…)) comes to"))
         numbers, doubt = dict[str, int](), None
         for name in sorted(set(_NAME.findall(part.text))):
             pieces = [piece for entry in self.looked_up(Variable(name, "", "", (), part.at, True)) for piece in entry]
@@ -142,18 +142,18 @@ class Variables:
             found = evaluated(_NAME.sub(r"\1", part.text), numbers) if doubt is None else ""
         except ValueError:
             found, doubt = "", Doubt("code", "what $((…)) comes to")
-        return Piece(str(found), part.at, part.quoted, doubt)
+        return WordPiece(str(found), part.at, part.quoted, doubt)
 
 
-def _unheld(part: Variable) -> Piece:
+def _unheld(part: Variable) -> WordPiece:
     """A variable that the script does not set."""
     if part.name == "#":
-        return Piece("0", part.at, part.quoted, Doubt("argument", "the number of the script's arguments"))
+        return WordPiece("0", part.at, part.quoted, Doubt("argument", "the number of the script's arguments"))
     if part.name in "?$!-":
-        return Piece("", part.at, part.quoted, Doubt("code", f"${part.name}"))
+        return WordPiece("", part.at, part.quoted, Doubt("code", f"${part.name}"))
     if part.name.isdigit() or part.name in "@*":
-        return Piece("", part.at, part.quoted, Doubt("argument", f"${part.name}, an argument of the script"))
-    return Piece("", part.at, part.quoted, Doubt("unset", f"${part.name}, which the text does not set"))
+        return WordPiece("", part.at, part.quoted, Doubt("argument", f"${part.name}, an argument of the script"))
+    return WordPiece("", part.at, part.quoted, Doubt("unset", f"${part.name}, which the text does not set"))
 
 
 def _perhaps(before: list[Field], fields: list[Field], add: bool, is_list: bool, doubt: Doubt) -> list[Field]:
@@ -170,17 +170,17 @@ def _perhaps(before: list[Field], fields: list[Field], add: bool, is_list: bool,
     fresh = (tuple(_doubted(p, doubt) for p in entry if (p.text, p.at) not in held) for entry in fields)
     found += [entry for entry in fresh if entry]
     if not found:
-        return [(Piece("", 0, True, doubt),)]
+        return [(WordPiece("", 0, True, doubt),)]
     return found if is_list else [tuple(piece for entry in found for piece in entry)]
 
 
-def _doubted(piece: Piece, doubt: Doubt) -> Piece:
+def _doubted(piece: WordPiece, doubt: Doubt) -> WordPiece:
     return piece if piece.doubt else piece._replace(doubt=doubt)
 
 
-def _split(entry: Field) -> list[tuple[Piece, ...] | None]:
+def _split(entry: Field) -> list[tuple[WordPiece, ...] | None]:
     """The pieces of a word, with a None wherever blanks without quotes part them."""
-    found: list[tuple[Piece, ...] | None] = []
+    found: list[tuple[WordPiece, ...] | None] = []
     for piece in entry:
         whole = piece.doubt if not piece.text else not _BLANK.search(piece.text)
         if piece.quoted or whole:
@@ -189,9 +189,9 @@ def _split(entry: Field) -> list[tuple[Piece, ...] | None]:
         at = 0
         for blank in _BLANK.finditer(piece.text):
             if blank.start() > at:
-                found.append((Piece(piece.text[at : blank.start()], piece.at + at, False, piece.doubt),))
+                found.append((WordPiece(piece.text[at : blank.start()], piece.at + at, False, piece.doubt),))
             found.append(None)
             at = blank.end()
         if at < len(piece.text):
-            found.append((Piece(piece.text[at:], piece.at + at, False, piece.doubt),))
+            found.append((WordPiece(piece.text[at:], piece.at + at, False, piece.doubt),))
     return found

@@ -37,7 +37,7 @@ _WANTED = {"count": "a whole number from 1", "whole": "a whole number from 0", "
 
 
 @dataclass(frozen=True)
-class Row:
+class CsvRow:
     """One record: the cells as written, those of known columns as what they mean, and what is wrong with the others."""
 
     place: Place
@@ -101,12 +101,12 @@ def _records(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
         raise fail("D014", sentence, place_in(path, line, 1), _QUOTES) from None
 
 
-def row_of(place: Place, names: list[str], record: list[str], columns: Mapping[str, Column]) -> Row:
+def row_of(place: Place, names: list[str], record: list[str], columns: Mapping[str, Column]) -> CsvRow:
     """A record as a row."""
     if len(record) != len(names):
         sentence = f"this row has {len(record)} cells and the header {len(names)}"
         hint = _TOO_MANY if len(record) > len(names) else _TOO_FEW
-        return Row(place, {}, {}, (Fault("D014", sentence, place, hint),))
+        return CsvRow(place, {}, {}, (Fault("D014", sentence, place, hint),))
     cells: dict[str, float | bool] = {}
     faults = []
     for index, (name, written) in enumerate(zip(names, record, strict=True)):
@@ -118,7 +118,7 @@ def row_of(place: Place, names: list[str], record: list[str], columns: Mapping[s
             faults.append(Fault(value.code, value.sentence, cell_at(place, index, name), value.hint))
         else:
             cells[name] = value
-    return Row(place, dict(zip(names, record, strict=True)), cells, tuple(faults))
+    return CsvRow(place, dict(zip(names, record, strict=True)), cells, tuple(faults))
 
 
 def repeated(place: Place, names: list[str]) -> list[Fault]:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
-from costmodel.exchange.tables.csv_cells import Column, Row, cell_at, repeated, row_of, sheet
+from costmodel.exchange.tables.csv_cells import Column, CsvRow, cell_at, repeated, row_of, sheet
 from costmodel.exchange.tables.nccl_tests import is_nccl_text, nccl_remarks, nccl_rows
 from costmodel.exchange.tables.run_table import ALIASES, Table, read_table
 from costmodel.exchange.tables.run_table import COLUMNS as RUN_COLUMNS
@@ -28,7 +28,7 @@ _TYPE = Column("text", "type of the elements")
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableColumns:
     """The columns a kind of table has: those it must have, with a value in every row, and those it may have."""
 
     meaning: str
@@ -44,8 +44,8 @@ _MATMUL = _counts(m="rows of the result", n="its columns", k="inner dimension")
 _ATTENTION = _counts(
     batch="sequences", seq="tokens of each", heads="query heads", kv_heads="key and value heads", head_dim="their width"
 )
-KINDS: dict[Kind, Layout] = {
-    "grouped": Layout(
+KINDS: dict[Kind, TableColumns] = {
+    "grouped": TableColumns(
         "matmuls of experts",
         {"gpu": _GPU, "dtype": _TYPE, "stage": Column("text", "fwd, bwd_grad_act or bwd_grad_w")}
         | _counts(groups="matmuls in one call")
@@ -53,7 +53,7 @@ KINDS: dict[Kind, Layout] = {
         | {"time_us": _TIME},
         {},
     ),
-    "operator": Layout(
+    "operator": TableColumns(
         "operators of a training step, forward and backward",
         {"gpu": _GPU, "op": Column("text", "operator")},
         _counts(
@@ -66,7 +66,7 @@ KINDS: dict[Kind, Layout] = {
         | {"skipped": Column("text", "why there are no times")}
         | {"fwd_us": Column("number", "forward, µs"), "bwd_us": Column("number", "backward, µs")},
     ),
-    "experts": Layout(
+    "experts": TableColumns(
         "fused layers of experts",
         {"gpu": _GPU, "dtype": _TYPE}
         | _counts(tokens="tokens", hidden="hidden", inter="inner width", topk="experts of a token", experts="experts")
@@ -75,34 +75,34 @@ KINDS: dict[Kind, Layout] = {
         | {"distribution": Column("text", "balanced, or power_law_ and its exponent: the busiest rank is timed")}
         | {"kernel": Column("text", "kernel")},
     ),
-    "dispatch": Layout(
+    "dispatch": TableColumns(
         "tokens sent to experts and back",
         {"gpu": _GPU}
         | _counts(node_num="nodes", hidden_size="hidden", num_token="tokens", num_topk="experts of a token")
         | {name: Column("number", "µs") for name in ("dispatch_transmit_us", "combine_transmit_us")},
         {},
     ),
-    "matmul": Layout("matmuls", {"gpu": _GPU, "dtype": _TYPE, **_MATMUL, "time_us": _TIME}, {}),
-    "attention": Layout(
+    "matmul": TableColumns("matmuls", {"gpu": _GPU, "dtype": _TYPE, **_MATMUL, "time_us": _TIME}, {}),
+    "attention": TableColumns(
         "prefill attention, causal",
         {"gpu": _GPU, "q_dtype": _TYPE, "kv_dtype": _TYPE, **_ATTENTION, "kernel": Column("text", "kernel")}
         | {"time_us": _TIME},
         {},
     ),
-    "decode": Layout(
+    "decode": TableColumns(
         "decode attention, one new token to a sequence; 'decode' in the name of the file tells it from prefill",
         {"gpu": _GPU, "q_dtype": _TYPE, "kv_dtype": _TYPE, **_ATTENTION, "kernel": Column("text", "kernel")}
         | {"time_us": _TIME},
         {},
     ),
-    "collective": Layout(
+    "collective": TableColumns(
         "collectives inside a node",
         {"gpu": _GPU, "op": Column("text", "operation, as nccl-tests names it")}
         | {"n_gpus": Column("count", "ranks"), "bytes": Column("number", "size, as nccl-tests counts it")}
         | {"time_us": _TIME},
         {"kernel": Column("text", "kernel, where it is not NCCL's")},
     ),
-    "cluster": Layout(
+    "cluster": TableColumns(
         "collectives inside and across nodes",
         {"gpu": _GPU, "op": Column("text", "operation"), **_counts(gpus="ranks", nodes="nodes")},
         {
@@ -136,7 +136,7 @@ class Timings:
     file: str
     kind: Kind
     digest: str
-    rows: tuple[Row, ...]
+    rows: tuple[CsvRow, ...]
     remarks: tuple[str, ...] = ()
 
 
@@ -213,7 +213,7 @@ def _kind_of(place: Place, names: list[str]) -> Kind:
     raise fail("D015", f"for a table of {KINDS[best].meaning} the column {missing} is missing", place, hint)
 
 
-def _checked(place: Place, names: list[str], layout: Layout) -> None:
+def _checked(place: Place, names: list[str], layout: TableColumns) -> None:
     faults = repeated(place, names)
     for name, column in layout.columns.items():
         if name not in names:
@@ -224,7 +224,7 @@ def _checked(place: Place, names: list[str], layout: Layout) -> None:
         raise CostModelError(*faults)
 
 
-def _empty(place: Place, names: list[str], row: Row, layout: Layout) -> list[Fault]:
+def _empty(place: Place, names: list[str], row: CsvRow, layout: TableColumns) -> list[Fault]:
     """A fault for every cell that must hold a value and is empty."""
     return [
         Fault("D006", f"'{name}' is empty: {column.meaning}", cell_at(place, names.index(name), name), "fill it in")

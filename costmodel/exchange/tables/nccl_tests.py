@@ -16,7 +16,7 @@ from pathlib import Path
 
 from costmodel.documents.reader.folders import is_near
 from costmodel.documents.schemas.base import said
-from costmodel.exchange.tables.csv_cells import Row
+from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.nccl_lines import HEADER, RESULT, STARTS, cleaned, is_header
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
@@ -77,11 +77,11 @@ def is_nccl_text(text: str) -> bool:
     return any(is_header(line) or _LAUNCH.match(line.lstrip()) for line in text.splitlines())
 
 
-def nccl_rows(path: str, text: str) -> tuple[Row, ...]:
+def nccl_rows(path: str, text: str) -> tuple[CsvRow, ...]:
     """A row for every size, with the better known columns of a table of collectives; every fault at once."""
     found = _NAME.search(Path(path).name)
     run = _Run(operation=found[1] if found else "")
-    rows: list[Row] = []
+    rows: list[CsvRow] = []
     faults: list[Fault] = []
     shown, private = text.splitlines(), not is_near(path)
     lines = cleaned(shown)
@@ -147,7 +147,7 @@ def _heard(run: _Run, line: str) -> None:
         run.columns = line.lstrip("# ").split()
 
 
-def _result(run: _Run, line: str, place: Place) -> Iterator[Row]:
+def _result(run: _Run, line: str, place: Place) -> Iterator[CsvRow]:
     """The out-of-place figures of a size; in-place ones where there are no others. Size 0 times nothing."""
     cells = line.split()
     names = run.columns
@@ -177,7 +177,7 @@ def _result(run: _Run, line: str, place: Place) -> Iterator[Row]:
         raise fail("D008", sentence, _within(place, cells[at]), "run more iterations (-n)")
     if (run.operation or run.inferred) not in _OTHER_RATE and "algbw" in names[at:]:
         _check_rate(size / time / 1e3, cells[at + names[at:].index("algbw")], place)
-    yield Row(place, written, {**numbers, "time_us": time})
+    yield CsvRow(place, written, {**numbers, "time_us": time})
 
 
 def _check_rate(found: float, algbw: str, place: Place) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
-from costmodel.exchange.tables.csv_cells import Column, Row, repeated, row_of, sheet
+from costmodel.exchange.tables.csv_cells import Column, CsvRow, repeated, row_of, sheet
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 COLUMNS: dict[str, Column] = {
@@ -102,7 +102,7 @@ class Table:
 
     file: str
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[CsvRow, ...]
     digest: str
 
     @property

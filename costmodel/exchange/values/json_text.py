@@ -11,7 +11,7 @@ import math
 import re
 from typing import Any
 
-from costmodel.documents.text.yaml_tree import Items, Mapping, Real, Text, Whole, key_at
+from costmodel.documents.text.yaml_tree import Items, Mapping, PlacedInteger, Real, Text, key_at
 from costmodel.exchange.values.foreign_values import shown
 from costmodel.exchange.values.places import Lines
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
@@ -36,7 +36,7 @@ def parse_json(text: str, file: str) -> Any:
         raise fail("X010", f"the text has {len(text):,} letters, of which {LONGEST:,} are read", Place(file))
     if text.count("\n") + text.count("\r") > MOST_LINES:
         raise fail("X010", f"the text has over {MOST_LINES:,} lines", Place(file))
-    reader = _Reader(text.removeprefix("\ufeff"), file)
+    reader = _TextReader(text.removeprefix("\ufeff"), file)
     tree = reader.document()
     if reader.faults:
         raise CostModelError(*reader.faults)
@@ -49,7 +49,7 @@ def _joined(path: str, name: str | int) -> str:
     return inner if len(inner) <= _LONGEST_PATH else path
 
 
-class _Reader:
+class _TextReader:
     """Goes through one text from its start to its end."""
 
     def __init__(self, text: str, file: str) -> None:
@@ -158,7 +158,7 @@ class _Reader:
         value = self.string(path) if letter == '"' else self.word(path)
         if value is None or isinstance(value, bool):
             return value
-        kind = Text if isinstance(value, str) else Whole if isinstance(value, int) else Real
+        kind = Text if isinstance(value, str) else PlacedInteger if isinstance(value, int) else Real
         placed: Any = kind(value)
         placed.place = self.lines.place(start, path, self.at - start)
         return placed

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
-from costmodel.exchange.imported import Loss, Origin, Value
+from costmodel.exchange.imported import Loss, Origin, OriginValue
 
 _MOST_KINDS = 64  # that may be mixed evenly
 _UNEVEN = 1.0  # layers by which a kind may run ahead of or behind its share and still count as evenly mixed
@@ -24,9 +24,9 @@ def gathered(
     counts = Counter(marks)
     found = []
     for mark, often in counts.items():
-        entry: dict[str, Any] = {"count": Value(often, count)}
+        entry: dict[str, Any] = {"count": OriginValue(often, count)}
         if mark == marks[0] and _leading(marks):
-            entry["leading"] = Value(True, Origin("derived", "the first layers are of this kind, no others"))
+            entry["leading"] = OriginValue(True, Origin("derived", "the first layers are of this kind, no others"))
         found.append(entry | build(mark))
     if _even(marks[_leading(marks) :]):
         return found, []

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from costmodel.exchange.imported import Value
+from costmodel.exchange.imported import OriginValue
 
 
 @dataclass(frozen=True)
-class Rule:
+class DerivedValue:
     """A value computed from others; `text` says how, for the origin and for the table when it is printed."""
 
     text: str
-    apply: Callable[[Any], Value | None] = field(repr=False)
+    apply: Callable[[Any], OriginValue | None] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Option:
+class ForeignOption:
     """One option.
 
     names: its spellings, today's first. default: what stands where the file leaves it out. null: the rule for a value
@@ -39,15 +39,15 @@ class Option:
 
     names: tuple[str, ...]
     default: Any = None
-    null: Rule | None = None
+    null: DerivedValue | None = None
     since: str = ""
     old: Mapping[str, str] = field(default_factory=dict)
     was: tuple[tuple[str, Any], ...] = ()
 
 
-def option(*names: str, default: Any = None, null: Rule | None = None, **more: Any) -> Option:
+def option(*names: str, default: Any = None, null: DerivedValue | None = None, **more: Any) -> ForeignOption:
     """An option by its spellings."""
-    return Option(names, default, null, **more)
+    return ForeignOption(names, default, null, **more)
 
 
 def version(text: Any) -> tuple[int, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from costmodel.documents.text.yaml_tree import Items, Mapping, Real, Text, Whole, key_at
-from costmodel.exchange.imported import Origin, Value
+from costmodel.documents.text.yaml_tree import Items, Mapping, PlacedInteger, Real, Text, key_at
+from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.ground.errors import Place
 
 
@@ -20,7 +20,7 @@ def _mapping(tree: dict[str, Any], whole: Place, path: str, origins: dict[str, O
     built.place = whole
     for name, value in tree.items():
         inner = f"{path}.{name}" if path else name
-        at = (value.place if isinstance(value, Value) else None) or whole
+        at = (value.place if isinstance(value, OriginValue) else None) or whole
         built[key_at(name, at, at)] = _node(value, whole, inner, origins)
     return built
 
@@ -43,7 +43,7 @@ def _leaf(plain: Any, place: Place) -> Any:
         return items
     if plain is None or isinstance(plain, bool):
         return plain
-    kind = Text if isinstance(plain, str) else Whole if isinstance(plain, int) else Real
+    kind = Text if isinstance(plain, str) else PlacedInteger if isinstance(plain, int) else Real
     item: Any = kind(plain)
     item.place = place
     return item

@@ -10,12 +10,12 @@ from typing import Literal
 
 import costmodel
 from costmodel.documents.reader.folders import SUFFIXES
-from costmodel.documents.reader.resolved_scenario import Case, load
-from costmodel.documents.schemas.baseline import Baseline, Entry, Mark
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
+from costmodel.documents.schemas.baseline import Baseline, Entry, EquationFingerprint
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.limits import Limit, written
 from costmodel.estimate.shared.results import COLUMNS, machine_name
-from costmodel.explore.compare.compare import Input, Moved, moved, named_documents
+from costmodel.explore.compare.compare import Input, MovedFigure, moved, named_documents
 from costmodel.explore.compare.plan_figures import beneath, choices, figures, higher_is_better, marks
 from costmodel.explore.compare.select_plan import answered
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
@@ -25,7 +25,7 @@ _NEAR = 1e-6  # checksums are sums of logarithms, rounded as finely
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """One thing held against another: `bound` is what it should be, `place` where that is written."""
 
     kind: Literal["limit", "regression", "exact", "legal", "fits", "known"]
@@ -39,13 +39,13 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedScenario:
     """One scenario with everything that was held against it."""
 
     name: str
     answer: Answer
-    findings: tuple[Finding, ...]
-    moved: tuple[Moved, ...] = ()
+    findings: tuple[CheckResult, ...]
+    moved: tuple[MovedFigure, ...] = ()
     inputs: tuple[Input, ...] = ()
     equations: tuple[str, ...] = ()
 
@@ -56,7 +56,7 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Holding:
+class BaselinePolicy:
     """What scenarios are held to besides their limits."""
 
     baseline: Baseline | None = None
@@ -64,9 +64,9 @@ class Holding:
     exact: bool = False
 
 
-def check(scenarios: Sequence[str], holding: Holding, assignments: Sequence[str] = ()) -> list[Checked]:
+def check(scenarios: Sequence[str], holding: BaselinePolicy, assignments: Sequence[str] = ()) -> list[CheckedScenario]:
     """Every scenario checked, or the faults of all that cannot be read."""
-    cases: dict[str, Case] = {}
+    cases: dict[str, ResolvedScenario] = {}
     faults: list[Fault] = []
     for scenario in scenarios:
         try:
@@ -84,7 +84,7 @@ def check(scenarios: Sequence[str], holding: Holding, assignments: Sequence[str]
     return [_checked(key, answered(case), holding) for key, case in cases.items()]
 
 
-def key_of(scenario: str, case: Case) -> str:
+def key_of(scenario: str, case: ResolvedScenario) -> str:
     """What a scenario is called in a baseline: its name, its file's name, or its title if it came from a pipe."""
     if scenario == "-":
         return case.scenario.title
@@ -93,44 +93,48 @@ def key_of(scenario: str, case: Case) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # of a file whose name is no UTF-8
 
 
-def _checked(key: str, answer: Answer, holding: Holding) -> Checked:
+def _checked(key: str, answer: Answer, holding: BaselinePolicy) -> CheckedScenario:
     if answer.refused:
-        return Checked(key, answer, tuple(Finding("legal", code, kept=False) for code in answer.refused))
+        return CheckedScenario(key, answer, tuple(CheckResult("legal", code, kept=False) for code in answer.refused))
     findings = [*_limits(answer)]
     if "M001" in answer.broken:
         costs = answer.evaluation.costs.row()
-        findings.insert(0, Finding("fits", "memory_share", False, costs["memory_share"], 1.0))
+        findings.insert(0, CheckResult("fits", "memory_share", False, costs["memory_share"], 1.0))
     if holding.baseline is None:
-        return Checked(key, answer, tuple(findings))
+        return CheckedScenario(key, answer, tuple(findings))
     before = holding.baseline.scenarios.get(key)
     if before is None:
-        return Checked(key, answer, (*findings, Finding("known", key, kept=not holding.exact)))
+        return CheckedScenario(key, answer, (*findings, CheckResult("known", key, kept=not holding.exact)))
     now = figures(answer)
     changes = tuple(moved(before.figures, now))
     findings += [_exact(changes, now)] if holding.exact else _regressions(answer, before.figures, now, holding.within)
     if all(finding.kept for finding in findings):
-        return Checked(key, answer, tuple(findings), changes)
-    return Checked(key, answer, tuple(findings), changes, tuple(_changed(before, answer)), _suspects(before, answer))
+        return CheckedScenario(key, answer, tuple(findings), changes)
+    return CheckedScenario(
+        key, answer, tuple(findings), changes, tuple(_changed(before, answer)), _suspects(before, answer)
+    )
 
 
-def _limits(answer: Answer) -> list[Finding]:
+def _limits(answer: Answer) -> list[CheckResult]:
     """Every limit the scenario writes, with both sides and its line."""
     found = []
-    for limit in written(answer.setting.case.scenario.limits):
+    for limit in written(answer.inputs.case.scenario.limits):
         column = answer.evaluation.costs.column(limit.column)
         kept, value = bool(limit.kept(column)[0]), float(column[0])
         place = getattr(limit.value, "place", None)
-        found.append(Finding("limit", limit.column, kept, value, limit.value, limit, limit.within, place))
+        found.append(CheckResult("limit", limit.column, kept, value, limit.value, limit, limit.within, place))
     return found
 
 
-def _exact(changes: Sequence[Moved], now: Mapping[str, float]) -> Finding:
-    return Finding("exact", "figures", not changes, float(len(changes)), float(len(now)))
+def _exact(changes: Sequence[MovedFigure], now: Mapping[str, float]) -> CheckResult:
+    return CheckResult("exact", "figures", not changes, float(len(changes)), float(len(now)))
 
 
-def _regressions(answer: Answer, before: Mapping[str, float], now: Mapping[str, float], within: float) -> list[Finding]:
+def _regressions(
+    answer: Answer, before: Mapping[str, float], now: Mapping[str, float], within: float
+) -> list[CheckResult]:
     """Watched results, and those the scenario gives a share for, that may not worsen by more than that share."""
-    limits = answer.setting.case.scenario.limits
+    limits = answer.inputs.case.scenario.limits
     own = {key: bound.within for key, bound in limits if bound.within is not None and bound.target is None}
     own = {("memory_peak" if key == "memory" else key): share for key, share in own.items()}
     found = []
@@ -142,7 +146,7 @@ def _regressions(answer: Answer, before: Mapping[str, float], now: Mapping[str, 
         worse = old - new if higher_is_better(name) else new - old
         kept = worse <= allowed * abs(old) * (1 + 1e-9)
         found.append(
-            Finding("regression", column, kept, new, old, None, allowed, getattr(own.get(column), "place", None))
+            CheckResult("regression", column, kept, new, old, None, allowed, getattr(own.get(column), "place", None))
         )
     return found
 
@@ -151,7 +155,7 @@ def _changed(before: Entry, answer: Answer) -> list[Input]:
     """The plan and the documents that are not what they were when the baseline was written."""
     old = {f"plan.{key}": _said(value) for key, value in before.plan.items()} | before.documents
     new = {f"plan.{key}": _said(value) for key, value in choices(answer.evaluation.block).items()}
-    new |= named_documents(answer.setting.case)
+    new |= named_documents(answer.inputs.case)
     return [
         Input(path, old.get(path), new.get(path))
         for path in dict.fromkeys((*new, *old))
@@ -174,20 +178,20 @@ def _suspects(before: Entry, answer: Answer) -> tuple[str, ...]:
     return tuple(name for name in now if name in changed and not inner.get(name, set()) & changed)
 
 
-def _asked_alike(now: Mark, before: Mark) -> bool:
+def _asked_alike(now: EquationFingerprint, before: EquationFingerprint) -> bool:
     return now.calls == before.calls and abs(now.inputs - before.inputs) <= _NEAR * now.calls
 
 
-def renewed(checked: Sequence[Checked], old: Baseline | None) -> Baseline:
+def renewed(checked: Sequence[CheckedScenario], old: Baseline | None) -> Baseline:
     """The baseline with these scenarios as they are now; others stay."""
     kept = dict(old.scenarios) if old else {}
     for found in checked:
         if found.answer.refused:
             continue
         kept[found.name] = Entry(
-            title=found.answer.setting.case.scenario.title,
+            title=found.answer.inputs.case.scenario.title,
             plan=choices(found.answer.evaluation.block),
-            documents=named_documents(found.answer.setting.case),
+            documents=named_documents(found.answer.inputs.case),
             figures=figures(found.answer),
             equations=marks(found.answer),
         )

@@ -11,9 +11,9 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.results import machine_name
-from costmodel.explore.compare.input_paths import Value, leaves
+from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, choices, figures
-from costmodel.explore.search.search import Found
+from costmodel.explore.search.search import SearchResult
 from costmodel.ground.errors import Place
 from costmodel.ground.units import counted
 
@@ -25,7 +25,7 @@ class Side:
     """One of two things compared: what it rests on, and its figures."""
 
     name: str
-    values: Mapping[str, Value]
+    values: Mapping[str, InputValue]
     figures: Mapping[str, float]
     documents: Mapping[str, str] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Moved:
+class MovedFigure:
     """A figure that is another on the other side."""
 
     name: str
@@ -67,7 +67,7 @@ class Difference:
     before: Side
     after: Side
     inputs: tuple[Input, ...]
-    figures: tuple[Moved, ...]
+    figures: tuple[MovedFigure, ...]
 
     @property
     def same(self) -> bool:
@@ -83,14 +83,14 @@ def compare(before: Side, after: Side) -> Difference:
     return Difference(before, after, tuple(_inputs(before, after)), tuple(known))
 
 
-def moved(before: Mapping[str, float], after: Mapping[str, float]) -> list[Moved]:
+def moved(before: Mapping[str, float], after: Mapping[str, float]) -> list[MovedFigure]:
     """Figures that differ, those of one side alone too; what is not sent takes no time."""
     none = {name: 0.0 if name.startswith(TRAFFIC) else None for name in (*after, *before)}
-    pairs = [Moved(name, before.get(name, least), after.get(name, least)) for name, least in none.items()]
+    pairs = [MovedFigure(name, before.get(name, least), after.get(name, least)) for name, least in none.items()]
     return [pair for pair in pairs if not _equal(pair.before, pair.after)]
 
 
-def advantage(found: Found) -> list[Moved]:
+def advantage(found: SearchResult) -> list[MovedFigure]:
     """Results of a search's best plan that are others than those of the scenario's own, if that keeps its limits."""
     if found.yours is None or found.your_rank is None or not found.best:
         return []
@@ -138,14 +138,14 @@ def _documents(before: Mapping[str, str], after: Mapping[str, str]) -> list[Inpu
 
 def side(name: str, answer: Answer) -> Side:
     """An answer as a side."""
-    written = leaves(answer.setting.case)
+    written = leaves(answer.inputs.case)
     values = {path: value for path, value in written.items() if not path.startswith("plan.")}
     for key, value in choices(answer.evaluation.block).items():
         own = written.get(f"plan.{key}")
-        values[f"plan.{key}"] = own if own and own.value == value else Value(value)
+        values[f"plan.{key}"] = own if own and own.value == value else InputValue(value)
     held = {} if answer.refused else figures(answer)
     assumed = {item.path: item.value for item in answer.assumed}
-    documents, facts = named_documents(answer.setting.case), facts_of(answer.setting.case)
+    documents, facts = named_documents(answer.inputs.case), facts_of(answer.inputs.case)
     parts = () if answer.refused else (MEMORY, TRAFFIC)
     return Side(name, values, held, documents, answer.refused, assumed, facts, parts)
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from costmodel.documents.reader.resolved_scenario import Case, load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
 from costmodel.explore.compare.compare import Side, side
-from costmodel.explore.compare.input_paths import Value, leaves
+from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.plan_figures import MEMORY, NAMES, TRAFFIC
 from costmodel.explore.compare.select_plan import answered, ranked
 from costmodel.ground.errors import Place, fail
@@ -26,7 +26,7 @@ def side_of(name: str, rank: int | None = None, assignments: tuple[str, ...] = (
     return side(name, answered(case) if rank is None else ranked(case, rank))
 
 
-def _stored(name: str, case: Case, result: Mapping[str, Any], rank: int) -> Side:
+def _stored(name: str, case: ResolvedScenario, result: Mapping[str, Any], rank: int) -> Side:
     """A result as it was written, with the figures it had then."""
     plans = result.get("plans")
     plans = plans if isinstance(plans, list) else []
@@ -36,7 +36,7 @@ def _stored(name: str, case: Case, result: Mapping[str, Any], rank: int) -> Side
     plan = plans[rank - 1]
     values = {path: value for path, value in leaves(case).items() if not path.startswith("plan.")}
     said = {key: value for key, value in plan.items() if key in Plan.model_fields and value is not None}
-    values |= {f"plan.{key}": Value(_plain(value)) for key, value in said.items()}
+    values |= {f"plan.{key}": InputValue(_plain(value)) for key, value in said.items()}
     digests = {str(item.get("name")): str(item.get("digest")) for item in _rows(result, "documents")}
     held = {key: float(plan[key]) for key in NAMES if _is_number(plan.get(key))}
     held |= _ledger(_rows(result, "ledger")) | _transfers(_rows(result, "transfers"))
@@ -45,7 +45,7 @@ def _stored(name: str, case: Case, result: Mapping[str, Any], rank: int) -> Side
     return Side(name, values, held, digests, assumed=assumed, facts=_facts(case, plan), parts=parts)
 
 
-def _facts(case: Case, plan: Mapping[str, Any]) -> Facts:
+def _facts(case: ResolvedScenario, plan: Mapping[str, Any]) -> Facts:
     """What was computed, at the price that the result was made with."""
     facts, each, source = facts_of(case), plan.get("price_usd_per_gpu_h"), plan.get("price_source")
     if not _is_number(each) or not isinstance(source, str):

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from costmodel.documents.keys import paths
 from costmodel.documents.keys.references import REFERENCES, holder
-from costmodel.documents.reader.resolved_scenario import Case, LoadedScenario
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.ground.errors import Place
 from costmodel.ground.units import Figure
 
@@ -19,7 +19,7 @@ _ASIDE = frozenset({"search", "limits", "fitted", "year", "family"})
 
 
 @dataclass(frozen=True)
-class Value:
+class InputValue:
     """One value, and where it was written if it was."""
 
     value: Any
@@ -36,18 +36,18 @@ class Value:
         return f"{self.value:.10g}" if isinstance(self.value, float) else str(self.value)
 
 
-def leaves(case: LoadedScenario) -> dict[str, Value]:
+def leaves(case: LoadedScenario) -> dict[str, InputValue]:
     """Everything predictions can depend on: the scenario, and the documents it names in the places that name them."""
     return dict(_walk(case, "", case.document))
 
 
-def _walk(case: LoadedScenario, path: str, value: Any) -> Iterator[tuple[str, Value]]:
+def _walk(case: LoadedScenario, path: str, value: Any) -> Iterator[tuple[str, InputValue]]:
     if path in REFERENCES:
         document = getattr(case, REFERENCES[path].held)
         if document is None:
             return
         named = getattr(document, "name", None) or getattr(document, "of", "")
-        yield path, Value(str(named), getattr(value, "place", None))
+        yield path, InputValue(str(named), getattr(value, "place", None))
         value = document
     if isinstance(value, BaseModel):
         for name, inner in value:
@@ -58,7 +58,7 @@ def _walk(case: LoadedScenario, path: str, value: Any) -> Iterator[tuple[str, Va
         for key, inner in items:
             yield from _walk(case, f"{path}.{key}", inner)
     elif path not in REFERENCES and value is not None:
-        yield path, Value(value, getattr(value, "place", None))
+        yield path, InputValue(value, getattr(value, "place", None))
 
 
 def holding(path: str) -> tuple[str, str]:
@@ -67,7 +67,7 @@ def holding(path: str) -> tuple[str, str]:
     return REFERENCES[above].held if above else "scenario", key
 
 
-def changed(case: Case, path: str, value: float) -> Case:
+def changed(case: ResolvedScenario, path: str, value: float) -> ResolvedScenario:
     """The case with one number of one of its documents changed; its bounds are checked as on reading."""
     held, key = holding(path)
     return replace(case, **{held: paths.changed(getattr(case, held), key, Figure(value))})

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.documents.schemas.baseline import Mark
+from costmodel.documents.schemas.baseline import EquationFingerprint
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer, written
 from costmodel.estimate.shared.plan_batch import SIZES, Block
@@ -71,16 +71,16 @@ def higher_is_better(name: str) -> bool:
     return name in NAMES and COLUMNS[NAMES[name]].better == "higher"
 
 
-def marks(answer: Answer) -> dict[str, Mark]:
+def marks(answer: Answer) -> dict[str, EquationFingerprint]:
     """What each equation was asked for this plan and what it said, condensed to two checksums."""
     with trace() as record:
-        evaluate(answer.setting, answer.evaluation.block)
+        evaluate(answer.inputs, answer.evaluation.block)
     calls: dict[str, list[tuple[float, float]]] = {}
     for step in _steps(record.steps):
         asked = _of_inputs(step.inputs.values()) + _of_choices(step.choices)
         calls.setdefault(step.equation.name, []).append((asked, _of_number(step.value)))
     return {
-        name: Mark(
+        name: EquationFingerprint(
             calls=len(pairs),
             inputs=round(math.fsum(asked for asked, _ in pairs), 6),
             output=round(math.fsum(said for _, said in pairs), 6),
@@ -92,7 +92,7 @@ def marks(answer: Answer) -> dict[str, Mark]:
 def beneath(answer: Answer) -> dict[str, set[str]]:
     """The equations that each equation calls itself."""
     with trace() as record:
-        evaluate(answer.setting, answer.evaluation.block)
+        evaluate(answer.inputs, answer.evaluation.block)
     called: dict[str, set[str]] = {}
     for step in _steps(record.steps):
         called.setdefault(step.equation.name, set()).update(inner.equation.name for inner in _steps(step.beneath))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.text.yaml_tree import COMMAND_LINE
 from costmodel.estimate.evaluate.predict import Answer, answer, predict, written
@@ -15,7 +15,7 @@ from costmodel.explore.search.search import not_to_vary, search
 from costmodel.ground.errors import Place, fail
 
 
-def answered(case: Case, *, best: bool = False) -> Answer:
+def answered(case: ResolvedScenario, *, best: bool = False) -> Answer:
     """The scenario's own plan; its best one when asked for, or when it has none.
 
     Where no plan keeps everything, that is the one nearest to it: the best that breaks only limits, or else the one
@@ -28,10 +28,10 @@ def answered(case: Case, *, best: bool = False) -> Answer:
     if not rows:
         hint = "costmodel search SCENARIO --why-not says why"
         raise fail("C004", "no plan of the search is legal", Place(case.file), hint)
-    return answer(found.setting_of(rows[0].variant), plan_of(rows[0]))
+    return answer(found.inputs_of(rows[0].variant), plan_of(rows[0]))
 
 
-def by_search(case: Case, paths: Sequence[str], *, best: bool) -> bool:
+def by_search(case: ResolvedScenario, paths: Sequence[str], *, best: bool) -> bool:
     """Whether answers along these paths are each the best of a search: if asked for, or if no plan is written.
 
     A value of `plan.KEY` is then held in the search.
@@ -42,7 +42,7 @@ def by_search(case: Case, paths: Sequence[str], *, best: bool) -> bool:
     return best or (case.scenario.plan is None and not any(path.startswith("plan.") for path in paths))
 
 
-def ranked(case: Case, rank: int) -> Answer:
+def ranked(case: ResolvedScenario, rank: int) -> Answer:
     """The plan of a rank, counted from 1; rank 0 is the scenario's own."""
     if rank == 0:
         return predict(case)
@@ -51,7 +51,7 @@ def ranked(case: Case, rank: int) -> Answer:
         place = Place(case.file)
         raise fail("C004", f"the search finds {len(found.best)} plans that fit, so none of rank {rank}", place)
     row = found.best[rank - 1]
-    return answer(found.setting_of(row.variant), plan_of(row))
+    return answer(found.inputs_of(row.variant), plan_of(row))
 
 
 def plan_of(row: Ranked) -> Plan:
@@ -59,7 +59,7 @@ def plan_of(row: Ranked) -> Plan:
     return Plan.model_validate({**row.sizes, **written(row.structure)})
 
 
-def planned(case: Case) -> Plan:
+def planned(case: ResolvedScenario) -> Plan:
     """The scenario's own plan, or its best written out."""
     if case.scenario.plan is not None:
         return case.scenario.plan

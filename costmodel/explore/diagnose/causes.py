@@ -11,7 +11,7 @@ from costmodel.equations.run.uncertainty import combined_error, end_spread
 from costmodel.estimate.evaluate.error_band import residual
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.results import number
-from costmodel.explore.diagnose.prediction import Prediction
+from costmodel.explore.diagnose.prediction import PredictedTerms
 
 # How a figure makes a step longer: as it grows, as it falls, as a share that falls to nothing, or as time beside.
 Way = Literal["grows", "falls", "share", "added"]
@@ -41,7 +41,7 @@ class Cause:
     part: float = 0.0
 
 
-def causes(answer: Answer, base: Prediction) -> Iterator[Cause]:
+def causes(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
     """The causes that this plan can have."""
     yield _clocks(answer)
     yield from _of_kernels(answer, base)
@@ -52,34 +52,34 @@ def causes(answer: Answer, base: Prediction) -> Iterator[Cause]:
 
 def _clocks(answer: Answer) -> Cause:
     """Slow-down of matrix products in a real step."""
-    setting, common = answer.setting, answer.setting.case.common
-    sustained = residual(setting.case.efficiency.sustained, common.sustained)
-    fits = (common.matmul[name] for name in (setting.recipe.fit, "bf16") if name in common.matmul)
-    spread = float(combined_error(sustained, residual(setting.linear.fit, *fits)))
+    inputs, common = answer.inputs, answer.inputs.case.common
+    sustained = residual(inputs.case.efficiency.sustained, common.sustained)
+    fits = (common.matmul[name] for name in (inputs.recipe.fit, "bf16") if name in common.matmul)
+    spread = float(combined_error(sustained, residual(inputs.linear.fit, *fits)))
     return Cause(
         "clocks",
         "clocks of all accelerators (power cap, heat)",
         "grows",
         "×",
-        float(setting.of_a_part),
+        float(inputs.of_a_part),
         max(spread, LEAST_SPREAD),
         "nvidia-smi -q -d CLOCK,PERFORMANCE while it trains",
         path="assume.sustained",
     )
 
 
-def _of_kernels(answer: Answer, base: Prediction) -> Iterator[Cause]:
-    setting, terms = answer.setting, base.terms
-    efficiency, common, stack = setting.case.efficiency, setting.case.common, setting.stack
-    if terms["attention"] and setting.attention is not None:
+def _of_kernels(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
+    inputs, terms = answer.inputs, base.terms
+    efficiency, common, stack = inputs.case.efficiency, inputs.case.common, inputs.stack
+    if terms["attention"] and inputs.attention is not None:
         kernel = stack.kernels.attention
         yield Cause(
             "attention",
             "attention kernel",
             "falls",
             "1",
-            setting.attention.forward_share,
-            max(float(residual(setting.attention, common.attention[kernel])), LEAST_SPREAD),
+            inputs.attention.forward_share,
+            max(float(residual(inputs.attention, common.attention[kernel])), LEAST_SPREAD),
             "costmodel measure -o mine.csv",
             path=f"cluster.node.accelerator.efficiency.attention.{kernel}.forward_share",
         )
@@ -88,7 +88,7 @@ def _of_kernels(answer: Answer, base: Prediction) -> Iterator[Cause]:
         "memory-bound operations (fusion, memory)",
         "falls",
         "1",
-        setting.memory_share,
+        inputs.memory_share,
         max(float(residual(efficiency.memory, common.memory)), LEAST_SPREAD),
         "costmodel measure -o mine.csv",
         path="cluster.node.accelerator.efficiency.memory.share",
@@ -108,10 +108,10 @@ def _of_kernels(answer: Answer, base: Prediction) -> Iterator[Cause]:
 _OVERLAPS = {"tp": "overlap_tp", "cp": "overlap_cp", "pp": "overlap_pp", "dp": "overlap_dp"}
 
 
-def _of_overlap(answer: Answer, base: Prediction) -> Iterator[Cause]:
-    setting = answer.setting
-    shares = {axis: float(getattr(setting, name)) for axis, name in _OVERLAPS.items()}
-    shares["ep"] = 0.0 if setting.experts is None else setting.experts.overlap
+def _of_overlap(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
+    inputs = answer.inputs
+    shares = {axis: float(getattr(inputs, name)) for axis, name in _OVERLAPS.items()}
+    shares["ep"] = 0.0 if inputs.experts is None else inputs.experts.overlap
     for axis, share in shares.items():
         if share > 0 and base.terms[f"{axis}_time"] > base.terms[f"{axis}_exposed"]:
             yield Cause(
@@ -120,19 +120,19 @@ def _of_overlap(answer: Answer, base: Prediction) -> Iterator[Cause]:
                 "share",
                 "1",
                 share,
-                max(float(setting.stack.spread.overlap), LEAST_SPREAD),
+                max(float(inputs.stack.spread.overlap), LEAST_SPREAD),
                 f"a profile: kernels beside the {axis} collectives",
                 path=f"assume.overlap.{axis}",
             )
 
 
-def _of_links(answer: Answer, base: Prediction) -> Iterator[Cause]:
-    setting, case, common = answer.setting, answer.setting.case, answer.setting.case.common
+def _of_links(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
+    inputs, case, common = answer.inputs, answer.inputs.case, answer.inputs.case.common
     taking = [item for item in answer.evaluation.step.transfers if number(item.total_time) > 0]
     inside = any(number(item.group.domains) <= 1 for item in taking)
     outside = any(number(item.group.domains) > 1 for item in taking)
     if inside:
-        fit = setting.collectives["all_gather"]
+        fit = inputs.collectives["all_gather"]
         yield Cause(
             "links",
             f"links inside the node ({case.scale_up.name})",
@@ -149,27 +149,27 @@ def _of_links(answer: Answer, base: Prediction) -> Iterator[Cause]:
             f"network between nodes ({case.scale_out.name})",
             "falls",
             "1",
-            setting.network_share,
-            max(float(residual(setting.network, common.network)), LEAST_SPREAD),
+            inputs.network_share,
+            max(float(residual(inputs.network, common.network)), LEAST_SPREAD),
             "all_reduce_perf of nccl-tests on all nodes; costmodel comm says the sizes",
             path="assume.network_share",
         )
-    if setting.experts is not None and base.terms["ep_time"] + base.terms["matmul"] > 0:
+    if inputs.experts is not None and base.terms["ep_time"] + base.terms["matmul"] > 0:
         yield Cause(
             "experts",
             "busiest expert over the mean",
             "grows",
             "×",
-            setting.experts.load,
-            max(float(setting.stack.spread.experts), LEAST_SPREAD),
+            inputs.experts.load,
+            max(float(inputs.stack.spread.experts), LEAST_SPREAD),
             "log the tokens of each expert",
             path="assume.experts.imbalance",
         )
 
 
-def _beside(answer: Answer, base: Prediction) -> Iterator[Cause]:
+def _beside(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
     """What a scenario holds no figure of: each slows a whole step down, and is expected to by so much as jobs vary."""
-    steps = (answer.setting.case.practice or read("practice", "usual")).steps
+    steps = (answer.inputs.case.practice or read("practice", "usual")).steps
     spread, terms = float(end_spread(1.0, steps.tail)), base.terms
     block = answer.evaluation.block
     busy = base.step - terms["bubble"] - terms["optimizer"] - terms["dp_exposed"]
@@ -198,7 +198,7 @@ def _beside(answer: Answer, base: Prediction) -> Iterator[Cause]:
     )
 
 
-def _one_part(answer: Answer, base: Prediction, spread: float) -> Iterator[Cause]:
+def _one_part(answer: Answer, base: PredictedTerms, spread: float) -> Iterator[Cause]:
     """A slow accelerator, which all others wait for: those of other replicas at the gradients."""
     block, terms = answer.evaluation.block, base.terms
     work = terms["matmul"] + terms["attention"] + terms["memory_bound"] + terms["launch"]

@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
 from costmodel.equations.run.diagnosis import cause_distance, implied_slowdown
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.explore.diagnose.causes import Cause, causes
-from costmodel.explore.diagnose.measured import Measured
-from costmodel.explore.diagnose.prediction import Prediction, with_figure
+from costmodel.explore.diagnose.measured import MeasuredStep
+from costmodel.explore.diagnose.prediction import PredictedTerms, with_figure
 
 MOST = 99.0  # a figure is not taken to be off by more than a hundred times
 NEAR = 1e-3  # share of the gap that may be left
@@ -61,8 +61,8 @@ class Diagnosis:
     """A measured step beside its prediction and band, and what would explain the gap, the likeliest first."""
 
     answer: Answer
-    measured: Measured
-    base: Prediction
+    measured: MeasuredStep
+    base: PredictedTerms
     low: float
     high: float
     explained: tuple[Explanation, ...] = ()
@@ -85,7 +85,7 @@ class Diagnosis:
         return self.measured.step - self.base.step
 
 
-def diagnose(answer: Answer, base: Prediction, measured: Measured) -> Diagnosis:
+def diagnose(answer: Answer, base: PredictedTerms, measured: MeasuredStep) -> Diagnosis:
     """The causes of a measured step outside the band of its prediction; none of one inside."""
     row = answer.evaluation.costs.row()
     found = Diagnosis(answer, measured, base, row["step_time_low"], row["step_time_high"])
@@ -97,17 +97,17 @@ def diagnose(answer: Answer, base: Prediction, measured: Measured) -> Diagnosis:
     return Diagnosis(answer, measured, base, found.low, found.high, tuple(able), unable)
 
 
-def _explained(answer: Answer, base: Prediction, measured: Measured, cause: Cause) -> Explanation:
+def _explained(answer: Answer, base: PredictedTerms, measured: MeasuredStep, cause: Cause) -> Explanation:
     gap = measured.step - base.step
     if cause.way == "added":
         return _added(base, measured, cause, gap)
-    value, last = _solved(answer.setting.case, answer.plan, base, cause, gap)
+    value, last = _solved(answer.inputs.case, answer.plan, base, cause, gap)
     if value is None:
         return Explanation(cause, None, last.step - base.step)
     return _scored(base, measured, cause, value, last)
 
 
-def _added(base: Prediction, measured: Measured, cause: Cause, gap: float) -> Explanation:
+def _added(base: PredictedTerms, measured: MeasuredStep, cause: Cause, gap: float) -> Explanation:
     """Of time that comes on top of the step: a part's slow-down, or seconds."""
     if gap < 0:
         return Explanation(cause, None, 0.0)
@@ -118,11 +118,13 @@ def _added(base: Prediction, measured: Measured, cause: Cause, gap: float) -> Ex
     return _scored(base, measured, cause, float(implied_slowdown(cause.part, gap)), last)
 
 
-def _solved(case: Case, plan: Plan, base: Prediction, cause: Cause, gap: float) -> tuple[float | None, Prediction]:
+def _solved(
+    case: ResolvedScenario, plan: Plan, base: PredictedTerms, cause: Cause, gap: float
+) -> tuple[float | None, PredictedTerms]:
     """The value at which the step is as long as measured, by false position; nothing where none is, and the last."""
     worse = gap > 0
     end = _last(cause, worse=worse)
-    seen: dict[float, Prediction] = {0.0: base}
+    seen: dict[float, PredictedTerms] = {0.0: base}
 
     def left(turned: float) -> float:
         if turned not in seen:
@@ -186,7 +188,12 @@ def _value(cause: Cause, turned: float) -> float:
 
 
 def _scored(
-    base: Prediction, measured: Measured, cause: Cause, value: float, last: Prediction, distance: float | None = None
+    base: PredictedTerms,
+    measured: MeasuredStep,
+    cause: Cause,
+    value: float,
+    last: PredictedTerms,
+    distance: float | None = None,
 ) -> Explanation:
     """How far the value is from what is expected, and the measured terms from those that it gives."""
     if distance is None and cause.way == "share":
@@ -200,7 +207,7 @@ def _scored(
     return Explanation(cause, value, last.step - base.step, distance, math.hypot(*off.values()), against)
 
 
-def _off(measured: Measured, last: Prediction, name: str) -> float:
+def _off(measured: MeasuredStep, last: PredictedTerms, name: str) -> float:
     """Standard deviations of a measured term from what a cause gives."""
     spread = math.hypot(TERM_SPREAD * last.terms[name], DUST * last.step)
     return abs(measured.terms[name] - last.terms[name]) / spread

@@ -13,8 +13,8 @@ from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.time.step import EXPOSED
-from costmodel.estimate.training.training_inputs import Setting
-from costmodel.explore.diagnose.prediction import Prediction
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.explore.diagnose.prediction import PredictedTerms
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.parsing import UnitError, parse
 
@@ -27,7 +27,7 @@ AGREE = 0.04  # a share by which figures of one step may differ: an MFU of two d
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredStep:
     """A measured step in seconds, by the figures that state it, and its terms."""
 
     step: float
@@ -36,8 +36,8 @@ class Measured:
 
 
 def measured(
-    setting: Setting, base: Prediction, whole: Mapping[str, str], terms: Sequence[str], table: str = ""
-) -> Measured:
+    inputs: TrainingInputs, base: PredictedTerms, whole: Mapping[str, str], terms: Sequence[str], table: str = ""
+) -> MeasuredStep:
     """What the options and a table say, or a fault where they say nothing, or not the same."""
     figures = {name: _parsed(name, text, OPTIONS[name]) for name, text in whole.items() if text}
     parts = dict(_term(text) for text in terms)
@@ -47,7 +47,7 @@ def measured(
     if not figures:
         hint = "add --step 18.9s, --mfu 40% or --tokens-per-s 450k"
         raise fail("C023", "nothing says how long the step was measured to take", None, hint)
-    steps = {name: _as_step(setting, base, name, value) for name, value in figures.items()}
+    steps = {name: _as_step(inputs, base, name, value) for name, value in figures.items()}
     low, high = min(steps.values()), max(steps.values())
     if low <= 0:
         raise fail("C023", "a measured step takes more than no time", None, "for example --step 18.9s")
@@ -56,19 +56,19 @@ def measured(
         hint = "leave out what is of another run, batch or FLOP convention (assume.flop_convention)"
         raise fail("C023", f"the figures are not of one step: {said}", None, hint)
     step = steps.get("step_time", next(iter(steps.values())))
-    return Measured(step, figures, parts)
+    return MeasuredStep(step, figures, parts)
 
 
-def _as_step(setting: Setting, base: Prediction, name: str, value: float) -> float:
+def _as_step(inputs: TrainingInputs, base: PredictedTerms, name: str, value: float) -> float:
     """The time of a step that a figure states."""
     if name == "step_time":
         return value
     if value <= 0:
         return 0.0
     if name == "tokens_per_s":
-        return float(tokens_per_step(setting.global_batch, setting.sequence)) / value
-    flop = work_of_step(setting, base.block).model
-    return number(work_time(flop, value * setting.mfu_peak, setting.ranks))
+        return float(tokens_per_step(inputs.global_batch, inputs.sequence)) / value
+    flop = work_of_step(inputs, base.block).model
+    return number(work_time(flop, value * inputs.mfu_peak, inputs.ranks))
 
 
 def _parsed(name: str, text: str, where: str) -> float:

@@ -8,39 +8,39 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate
 from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.time.step import EXPOSED
-from costmodel.estimate.training.training_inputs import Setting, setting_of
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.compare.input_paths import changed
 from costmodel.ground.errors import CostModelError
 
 
 @dataclass(frozen=True)
-class Prediction:
+class PredictedTerms:
     """A step in seconds and its terms: those that add up to it, and the communication of each axis, hidden or not."""
 
     block: Block
     step: float
     terms: dict[str, float]
 
-    def with_added(self, term: str, time: float) -> Prediction:
+    def with_added(self, term: str, time: float) -> PredictedTerms:
         """The same with time more in one term; in none where the term is nothing."""
         terms = {**self.terms, term: self.terms[term] + time} if term else self.terms
         return replace(self, step=self.step + time, terms=terms)
 
 
-def predicted(setting: Setting, plan: Plan) -> Prediction:
+def predicted(inputs: TrainingInputs, plan: Plan) -> PredictedTerms:
     """The step of a plan."""
-    block, _ = plan_block(setting, plan)
-    return of_evaluation(evaluate(setting, block))
+    block, _ = plan_block(inputs, plan)
+    return of_evaluation(evaluate(inputs, block))
 
 
-def of_evaluation(evaluation: Evaluation) -> Prediction:
+def of_evaluation(evaluation: Evaluation) -> PredictedTerms:
     """The step of a plan that is evaluated."""
     costs, terms = evaluation.costs.row(), dict[str, float]()
     for column in TERM_COLUMNS.values():
@@ -48,15 +48,15 @@ def of_evaluation(evaluation: Evaluation) -> Prediction:
     for axis in EXPOSED:
         of_axis = [number(item.total_time) for item in evaluation.step.transfers if item.axis == axis]
         terms[f"{axis}_time"] = sum(of_axis)
-    return Prediction(evaluation.block, costs["step_time"], terms)
+    return PredictedTerms(evaluation.block, costs["step_time"], terms)
 
 
-def with_figure(case: Case, plan: Plan, path: str, value: float) -> Prediction | None:
+def with_figure(case: ResolvedScenario, plan: Plan, path: str, value: float) -> PredictedTerms | None:
     """The step with one figure changed; nothing where that value may not stand there."""
     try:
         other: Any = changed(case, path, value)
         with np.errstate(all="ignore"):
-            found = predicted(setting_of(other), plan)
+            found = predicted(training_inputs(other), plan)
     except (CostModelError, ValidationError):
         return None
     return found if np.isfinite(found.step) else None

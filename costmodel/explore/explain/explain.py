@@ -19,7 +19,7 @@ from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.shared.plan_batch import SIZES, Block
 from costmodel.estimate.shared.results import COLUMNS, number
 from costmodel.estimate.training.memory.breakdown import LINES
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Combined, Equation, Leaf, Named, Origin, Step, leaf, origin_of, trace
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.units import Figure
@@ -28,7 +28,7 @@ _OPERATIONS = {"add": "sum", "subtract": "difference"}  # others are called as N
 
 
 @dataclass
-class Node:
+class ExplainedFigure:
     """One figure of an explanation and what it was made of; quantity is the result of the plan that it is, if any."""
 
     name: str
@@ -39,7 +39,7 @@ class Node:
     choices: dict[str, Any] = field(default_factory=dict)
     operation: str = ""
     written: Provenance | None = None
-    beneath: list[Node] = field(default_factory=list)
+    beneath: list[ExplainedFigure] = field(default_factory=list)
     quantity: str = ""
 
 
@@ -52,7 +52,7 @@ class Book:
     terms: Mapping[str, str]
 
 
-_Made = dict[tuple[int, str, str], Node]  # by origin, name and unit
+_Made = dict[tuple[int, str, str], ExplainedFigure]  # by origin, name and unit
 
 
 def quantities() -> list[str]:
@@ -60,44 +60,44 @@ def quantities() -> list[str]:
     return [*COLUMNS, *LINES]
 
 
-def explain(setting: Setting, plan: Plan, quantity: str) -> Node:
+def explain(inputs: TrainingInputs, plan: Plan, quantity: str) -> ExplainedFigure:
     """The tree of one figure of one plan, from the calls that were really made."""
     if quantity not in quantities():
         raise unknown(quantity, quantities())
-    wanted = lacking(setting, quantity)
+    wanted = lacking(inputs, quantity)
     if wanted:
-        raise fail("C004", f"{quantity} is not known", Place(setting.case.file), wanted)
-    return told(setting, traced(setting, plan), quantity)
+        raise fail("C004", f"{quantity} is not known", Place(inputs.case.file), wanted)
+    return told(inputs, traced(inputs, plan), quantity)
 
 
-def traced(setting: Setting, plan: Plan) -> Evaluation:
+def traced(inputs: TrainingInputs, plan: Plan) -> Evaluation:
     """What a plan costs, every figure with what it was made of."""
     with trace():
-        return banded(setting, evaluate(setting, _knowing_block(setting, plan)))
+        return banded(inputs, evaluate(inputs, _knowing_block(inputs, plan)))
 
 
-def told(setting: Setting, evaluation: Evaluation, quantity: str) -> Node:
+def told(inputs: TrainingInputs, evaluation: Evaluation, quantity: str) -> ExplainedFigure:
     """The tree of one figure of a traced evaluation."""
     with trace():
         origin, unit = _origin(evaluation, quantity)
-    return tree_of(Book(setting.case.trees, COLUMNS, TERM_COLUMNS), quantity, unit, origin)
+    return tree_of(Book(inputs.case.trees, COLUMNS, TERM_COLUMNS), quantity, unit, origin)
 
 
-def tree_of(book: Book, quantity: str, unit: str, origin: Origin) -> Node:
+def tree_of(book: Book, quantity: str, unit: str, origin: Origin) -> ExplainedFigure:
     """The tree of one figure by its origin."""
     return _node(book, quantity, unit, origin, {})
 
 
-def _knowing_block(setting: Setting, plan: Plan) -> Block:
+def _knowing_block(inputs: TrainingInputs, plan: Plan) -> Block:
     """The plan's block with columns that know where they were written, or what they follow from."""
-    block, _ = plan_block(setting, plan)
+    block, _ = plan_block(inputs, plan)
     columns: dict[str, Any] = {
         name: leaf(getattr(block, name), f"plan.{name}", value if isinstance(value, Figure) else None)
         for name in SIZES
         for value in [getattr(plan, name)]
     }
     if plan.dp is None:
-        ranks = setting.ranks
+        ranks = inputs.ranks
         columns["dp"] = np.asanyarray(data_parallel_degree(ranks, columns["tp"], columns["cp"], columns["pp"]))
     return Block(block.structure, **columns)
 
@@ -109,7 +109,7 @@ def _origin(evaluation: Evaluation, quantity: str) -> tuple[Origin, str]:
     return origin_of(evaluation.ledger.line(quantity, peaks.index(max(peaks))), quantity), "B"
 
 
-def _node(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> Node:
+def _node(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> ExplainedFigure:
     """The node of an origin: a tree meets most of them many times."""
     key = (id(origin), name, unit)
     if key not in made:
@@ -117,7 +117,7 @@ def _node(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> Node
     return made[key]
 
 
-def _fresh(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> Node:
+def _fresh(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> ExplainedFigure:
     value = number(origin.value)
     if isinstance(origin, Named):
         column = _column(book, origin)
@@ -126,20 +126,20 @@ def _fresh(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> Nod
     if isinstance(origin, Leaf):
         place = origin.figure.place if origin.figure is not None else None
         shown = origin.name if origin.name.startswith("plan.") else name
-        return Node(shown, value, unit, written=provenance(book.trees, place) if place else None)
+        return ExplainedFigure(shown, value, unit, written=provenance(book.trees, place) if place else None)
     if isinstance(origin, Combined):
         parts = _telling(origin)
         if len(parts) == 1:
             return _node(book, name, unit, parts[0], made)
         beneath = [_node(book, _name(book, part), unit, part, made) for part in parts]
-        return Node(name, value, unit, operation=_operation(origin) if parts else "", beneath=beneath)
+        return ExplainedFigure(name, value, unit, operation=_operation(origin) if parts else "", beneath=beneath)
     units = {argument.name: argument.unit or "1" for argument in origin.equation.contract.arguments}
     units["u"] = unit if origin.equation.contract.unit == "u" else _unit(_alike(origin)) or "1"
     inner = [
         _node(book, key, units["u"] if units[key] == "u" else units[key], part, made)
         for key, part in origin.inputs.items()
     ]
-    return Node(name, value, unit, origin.equation, origin.labels, origin.choices, beneath=inner)
+    return ExplainedFigure(name, value, unit, origin.equation, origin.labels, origin.choices, beneath=inner)
 
 
 def _alike(step: Step) -> list[Origin]:

@@ -11,7 +11,7 @@ from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import SIZES
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import ContextParallel, Recompute, Schedule, Split, Zero
 
 _FAR = 64
@@ -81,14 +81,14 @@ def values(answer: Answer, path: str) -> Iterable[Any]:
         return _NUMBERS[key](answer)
     plan, structure = answer.plan, answer.evaluation.block.structure
     if key in SIZES:
-        return _near(_size(answer, key), _degrees(answer.setting))
+        return _near(_size(answer, key), _degrees(answer.inputs))
     if key == "offload":
-        return _fewer(plan.offload) if plan.offload else _more(answer.setting)
+        return _fewer(plan.offload) if plan.offload else _more(answer.inputs)
     if key == "recompute_modules":
-        offered = answer.setting.stack.recompute_modules
+        offered = answer.inputs.stack.recompute_modules
         kept = [name for name in plan.recompute_modules or () if name in offered]
         return (None, kept) if kept else (None,)
-    layers = int(number(layer_count(answer.setting.model)))
+    layers = int(number(layer_count(answer.inputs.model)))
     counts: Iterable[Any] = ()
     if key.endswith("_layers") and (held := getattr(plan, key)) is not None:
         counts = _near(float(held), range(1, layers))
@@ -104,9 +104,9 @@ def _near(now: float, values: Iterable[int]) -> list[int]:
     return sorted((value for value in {*values} if value != now), key=lambda value: (abs(value - now), value))[:_FAR]
 
 
-def _degrees(setting: Setting) -> set[int]:
+def _degrees(inputs: TrainingInputs) -> set[int]:
     """Small numbers, and what divides the ranks or the batch."""
-    ranks, batch = int(number(setting.ranks)), int(number(setting.global_batch))
+    ranks, batch = int(number(inputs.ranks)), int(number(inputs.global_batch))
     most = min(max(ranks, batch), 1 << 16)
     return {*range(1, _FAR + 1), *(value for value in range(1, most + 1) if ranks % value == 0 or batch % value == 0)}
 
@@ -120,9 +120,9 @@ def _fewer(offload: Iterable[str]) -> Iterator[list[str]]:
         yield from map(list, itertools.combinations(named, count))
 
 
-def _more(setting: Setting) -> Iterator[list[str]]:
+def _more(inputs: TrainingInputs) -> Iterator[list[str]]:
     """What the stack can put on the host, the least first."""
-    offered = setting.stack.offload.of if setting.stack.offload is not None else []
+    offered = inputs.stack.offload.of if inputs.stack.offload is not None else []
     for count in range(1, len(offered) + 1):
         yield from map(list, itertools.combinations(offered, count))
 
@@ -135,40 +135,40 @@ def _multiples(now: float, units: Iterable[float]) -> list[int]:
 
 def _batches(answer: Answer) -> list[int]:
     pp, unit = _size(answer, "pp"), _size(answer, "dp") * _size(answer, "micro_batch")
-    return _multiples(number(answer.setting.global_batch), (unit, unit * 2, unit * pp, unit * 2 * pp))
+    return _multiples(number(answer.inputs.global_batch), (unit, unit * 2, unit * pp, unit * 2 * pp))
 
 
 def _sequences(answer: Answer) -> list[int]:
-    tp, cp, setting = _size(answer, "tp"), _size(answer, "cp"), answer.setting
-    most = [int(setting.model.max_sequence)]
-    return [*_multiples(number(setting.sequence), (tp * cp, 2 * cp, 2 * cp * tp)), *most]
+    tp, cp, inputs = _size(answer, "tp"), _size(answer, "cp"), answer.inputs
+    most = [int(inputs.model.max_sequence)]
+    return [*_multiples(number(inputs.sequence), (tp * cp, 2 * cp, 2 * cp * tp)), *most]
 
 
 def _nodes(answer: Answer) -> list[int]:
     """Nodes whose accelerators the degrees make use of, all of them."""
-    setting = answer.setting
-    each = number(setting.case.node.accelerators)
+    inputs = answer.inputs
+    each = number(inputs.case.node.accelerators)
     inner = math.prod(_size(answer, name) for name in ("tp", "cp", "pp"))
     wanted = inner * answer.plan.dp if answer.plan.dp is not None else inner
     unit = wanted / math.gcd(int(wanted), int(each))
-    ranks = wanted if answer.plan.dp is not None else number(setting.ranks)
+    ranks = wanted if answer.plan.dp is not None else number(inputs.ranks)
     nodes = {int(ranks // each), *_multiples(ranks / each, (unit,))}
-    return _near(number(setting.case.scenario.cluster.nodes), (count for count in nodes if count > 0))
+    return _near(number(inputs.case.scenario.cluster.nodes), (count for count in nodes if count > 0))
 
 
 def _replica_counts(answer: Answer) -> list[int]:
     """Where dp is written, that which the ranks leave, and others."""
     inner = math.prod(_size(answer, name) for name in ("tp", "cp", "pp"))
-    dp = number(answer.setting.ranks) / inner
+    dp = number(answer.inputs.ranks) / inner
     if answer.plan.dp is None:
         return []
     of_all = [int(dp)] if dp.is_integer() and dp != answer.plan.dp else []
-    return list(dict.fromkeys([*of_all, *_near(answer.plan.dp, _degrees(answer.setting))]))
+    return list(dict.fromkeys([*of_all, *_near(answer.plan.dp, _degrees(answer.inputs))]))
 
 
 def _accelerators(answer: Answer) -> list[int]:
     """Other numbers of accelerators in a node, up to twice as many."""
-    now = number(answer.setting.case.node.accelerators)
+    now = number(answer.inputs.case.node.accelerators)
     return _near(now, range(1, int(2 * now) + 1))
 
 

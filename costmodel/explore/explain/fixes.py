@@ -12,13 +12,13 @@ from pydantic import ValidationError
 from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.keys.paths import changed
 from costmodel.documents.reader.override_case import vary
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.evaluate.predict import Answer, plan_block
 from costmodel.estimate.training.constraints.plan_constraints import refusals
-from costmodel.estimate.training.training_inputs import Setting, setting_of
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.explain.fix_values import LAYOUT, OF_RUN, OTHERS, paths, values
 from costmodel.explore.explain.host_figures import host_figures
 from costmodel.explore.search.changes import Remedy, of_money, of_quality
@@ -95,7 +95,7 @@ def _of_the_plan(answer: Answer, tried_paths: Iterable[str]) -> list[Remedy]:
 
 def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
     """Changes beyond the plan with which it keeps everything: of each kind the first, of other nodes two."""
-    case = answer.setting.case
+    case = answer.inputs.case
     seen: set[str] = set()
     nodes = itertools.count()
     for change in itertools.chain(of_quality(case, smaller=smaller), of_money(case, larger=smaller)):
@@ -129,20 +129,20 @@ def _together(answer: Answer) -> list[Remedy]:
 
 def _worth_joining(answer: Answer) -> Iterator[str]:
     """Changes that save memory, in the order in which one would take them."""
-    stack = answer.setting.stack
+    stack = answer.inputs.stack
     yield f"plan.zero={max(stack.zero)}"
     yield "plan.recompute=full"
     yield "plan.micro_batch=1"
     if stack.offload is not None:
         yield f"plan.offload={value_text(stack.offload.of)}"
-    for change in of_quality(answer.setting.case, smaller=True):
+    for change in of_quality(answer.inputs.case, smaller=True):
         yield from change.settings
 
 
 def _fewest(answer: Answer, settings: tuple[str, ...]) -> tuple[str, ...]:
     """The settings without those that are not needed, the dearest dropped first."""
-    for setting in reversed(settings):
-        without = tuple(other for other in settings if other != setting)
+    for inputs in reversed(settings):
+        without = tuple(other for other in settings if other != inputs)
         if not _varied(answer, without)[0]:
             settings = without
     return settings
@@ -158,20 +158,20 @@ def _remedy(
 
 def _asked(answer: Answer, path: str, value: Any, *, figures: bool = False) -> Tried:
     """The reasons that are left with another value of a key, and if asked for the results; all where none can be."""
-    setting, plan = answer.setting, answer.plan
+    inputs, plan = answer.inputs, answer.plan
     holder, _, key = path.partition(".")
     try:
         if holder == "plan":
             written = {name: getattr(plan, name) for name in plan.model_fields_set}
             plan = Plan.model_validate({**written, key: value})
         else:
-            setting = setting_of(_changed(setting.case, path, value))
+            inputs = training_inputs(_changed(inputs.case, path, value))
     except (CostModelError, ValidationError):
         return answer.refused or answer.broken, {}
-    return _judged(setting, plan, figures=figures)
+    return _judged(inputs, plan, figures=figures)
 
 
-def _changed(case: Case, path: str, value: Any) -> Case:
+def _changed(case: ResolvedScenario, path: str, value: Any) -> ResolvedScenario:
     """The case with another value; one of a document that it names needs reading anew."""
     if path.startswith(("workload.", "cluster.nodes")):
         return replace(case, scenario=changed(case.scenario, path, value))
@@ -181,17 +181,17 @@ def _changed(case: Case, path: str, value: Any) -> Case:
 def _varied(answer: Answer, settings: Iterable[str]) -> Tried:
     """The same with several settings, as the command line would take them."""
     try:
-        case = vary(answer.setting.case, settings)
-        return _judged(setting_of(case), case.scenario.plan or answer.plan, figures=True)
+        case = vary(answer.inputs.case, settings)
+        return _judged(training_inputs(case), case.scenario.plan or answer.plan, figures=True)
     except CostModelError:
         return answer.refused or answer.broken, {}
 
 
-def _judged(setting: Setting, plan: Plan, *, figures: bool) -> Tried:
+def _judged(inputs: TrainingInputs, plan: Plan, *, figures: bool) -> Tried:
     """What speaks against a plan: its validity, or if asked for and valid what it does not keep; and its results."""
-    block, _ = plan_block(setting, plan)
-    left = refusals(setting, block)
+    block, _ = plan_block(inputs, plan)
+    left = refusals(inputs, block)
     if left or not figures:
         return left, {}
-    costs = evaluate(setting, block).costs
-    return tuple(dict.fromkeys(code for code, mask in unacceptable(setting, costs) if mask.any())), costs.row()
+    costs = evaluate(inputs, block).costs
+    return tuple(dict.fromkeys(code for code, mask in unacceptable(inputs, costs) if mask.any())), costs.row()

@@ -17,7 +17,7 @@ _GROUPS = {"memory": ("capacity", "bandwidth"), "drives": ("capacity", "read", "
 
 def host_figures(answer: Answer) -> tuple[tuple[str, ...], str]:
     """Settings that say what is missing of the host, and whose figures they are; none where no node says it all."""
-    host, structure = answer.setting.host, answer.evaluation.block.structure
+    host, structure = answer.inputs.host, answer.evaluation.block.structure
     groups = ["memory"] if math.isnan(host.capacity) else []
     groups += ["drives"] if structure.offload_to == "nvme" and math.isnan(host.drives) else []
     linked = not math.isnan(host.link)
@@ -37,7 +37,7 @@ def _alike(answer: Answer) -> Iterator[Node]:
         except CostModelError:
             continue
         if node.memory is not None:
-            found.append((node.accelerator != answer.setting.case.accelerator.name, node.memory.capacity, name, node))
+            found.append((node.accelerator != answer.inputs.case.accelerator.name, node.memory.capacity, name, node))
     yield from (node for *_, node in sorted(found, key=lambda each: each[:3]))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from costmodel.documents.reader.foreign_readers import Foreign, file_in, is_config, kind_of_ours
 from costmodel.documents.reader.hub_names import is_hub_name, shape_of
-from costmodel.documents.reader.library import Reader, is_path, names, said_first
+from costmodel.documents.reader.library import DocumentReader, is_path, names, said_first
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.files import file_text
 from costmodel.equations.memory.states import gradient_bytes, optimizer_bytes, weight_bytes
@@ -27,7 +27,7 @@ DEGREES = (8.0, 64.0)
 
 
 @dataclass(frozen=True)
-class States:
+class RecipeStates:
     """Bytes of one recipe: weights alone, and all states a rank keeps by degree and zero stage."""
 
     title: str
@@ -43,7 +43,7 @@ class Alone:
     model: Model
     parameters: Number
     active: Number | None
-    recipes: tuple[States, ...]
+    recipes: tuple[RecipeStates, ...]
     foreign: dict[str, Foreign] = field(default_factory=dict)  # its file, where that is in another format
     twin: str = ""  # the model of the library that has the shape of that file
 
@@ -68,7 +68,7 @@ def is_model(name: str) -> bool:
 
 def alone(name: str) -> Alone:
     """Parameters and states of a model by name or path."""
-    reader = Reader()
+    reader = DocumentReader()
     model = reader.document("model", name)
     parameters = model_parameters(model)
     active = model_active_parameters(model) if model.has_experts else None
@@ -84,7 +84,9 @@ def _twin(model: Model) -> str:
     return twin_of(model)
 
 
-def _states(parameters: Number, title: str, weight: float, gradient: float, master: float, moments: float) -> States:
+def _states(
+    parameters: Number, title: str, weight: float, gradient: float, master: float, moments: float
+) -> RecipeStates:
     def kept(dp: float, zero: Zero) -> Number:
         return (
             weight_bytes(parameters, weight, weight, dp, zero=zero, sharded_master=False)
@@ -93,4 +95,4 @@ def _states(parameters: Number, title: str, weight: float, gradient: float, mast
         )
 
     weights = weight_bytes(parameters, weight, weight, 1.0, zero=0, sharded_master=False)
-    return States(title, weights, {(dp, zero): kept(dp, zero) for dp in DEGREES for zero in STAGES})
+    return RecipeStates(title, weights, {(dp, zero): kept(dp, zero) for dp in DEGREES for zero in STAGES})

@@ -66,14 +66,14 @@ def _made(own: Answer, settings: dict[str, Any]) -> Answer | None:
     """The answer of a plan with other choices; nothing where no plan can be written so."""
     written = {name: getattr(own.plan, name) for name in own.plan.model_fields_set}
     try:
-        return answer(own.setting, Plan.model_validate({**written, **settings}))
+        return answer(own.inputs, Plan.model_validate({**written, **settings}))
     except (CostModelError, ValidationError):
         return None
 
 
 def _changes(own: Answer) -> Iterator[tuple[str, dict[str, Any]]]:
     """What to set for each neighbour, by question; dp follows from the rest where the scenario does not state it."""
-    block, stack = own.evaluation.block, own.setting.stack
+    block, stack = own.evaluation.block, own.inputs.stack
     size = {name: float(getattr(block, name)[0]) for name in SIZES}
     stated = own.plan.dp is not None
 
@@ -96,7 +96,7 @@ def _changes(own: Answer) -> Iterator[tuple[str, dict[str, Any]]]:
     for factor in (0.5, 2.0):
         if size["cp"] * factor >= 1 and (factor < 1 or size["dp"] > 1):
             yield "cp or dp", traded({"cp": size["cp"] * factor})
-    if own.setting.experts is not None:
+    if own.inputs.experts is not None:
         for factor in (0.5, 2.0):
             if size["ep"] * factor >= 1:
                 yield "more or fewer experts a rank", {"ep": size["ep"] * factor}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer, answer, own_plan, plan_block
@@ -15,8 +15,8 @@ from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, LOOPED, live
-from costmodel.estimate.training.training_inputs import Setting, setting_of
-from costmodel.explore.explain.timeline import Pass, Pipeline
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.explore.explain.timeline import ForwardBackwardTime, Pipeline
 from costmodel.explore.search.search_space import chunk_counts
 from costmodel.ground.choices import Schedule
 from costmodel.ground.errors import Place, fail
@@ -55,16 +55,16 @@ class Pipelines:
         return min(possible, key=lambda offer: offer.answer.evaluation.costs.row()["step_time"], default=None)
 
 
-def pipelines(case: Case, schedules: Sequence[Schedule] = ()) -> Pipelines:
+def pipelines(case: ResolvedScenario, schedules: Sequence[Schedule] = ()) -> Pipelines:
     """The scenario's plan under the schedules asked for, or all that its software offers; one stage has one."""
-    setting = setting_of(case)
-    plan = own_plan(setting)
-    own = answer(setting, plan)
+    inputs = training_inputs(case)
+    plan = own_plan(inputs)
+    own = answer(inputs, plan)
     if own.refused:
         return Pipelines(own, [], None)
-    offered = setting.stack.schedules if plan.pp > 1 else [own.evaluation.block.structure.schedule]
-    offers = list(_offers(setting, plan, own, schedules or offered))
-    return Pipelines(own, offers, clock(setting, plan))
+    offered = inputs.stack.schedules if plan.pp > 1 else [own.evaluation.block.structure.schedule]
+    offers = list(_offers(inputs, plan, own, schedules or offered))
+    return Pipelines(own, offers, clock(inputs, plan))
 
 
 def named(text: str) -> list[Schedule]:
@@ -77,42 +77,42 @@ def named(text: str) -> list[Schedule]:
     return [known[word] for word in dict.fromkeys(words)]
 
 
-def _offers(setting: Setting, plan: Plan, own: Answer, schedules: Sequence[Schedule]) -> Iterator[Offer]:
+def _offers(inputs: TrainingInputs, plan: Plan, own: Answer, schedules: Sequence[Schedule]) -> Iterator[Offer]:
     """Each schedule; interleaved with the plan's chunks, or with every number of chunks that is legal."""
     mine = own.evaluation.block.structure.schedule
     for schedule in schedules:
-        asked = {vpp: answer(setting, plan.model_copy(update={"schedule": schedule, "vpp": vpp}))
-                 for vpp in _chunks(setting, plan, schedule)}  # fmt: skip
+        asked = {vpp: answer(inputs, plan.model_copy(update={"schedule": schedule, "vpp": vpp}))
+                 for vpp in _chunks(inputs, plan, schedule)}  # fmt: skip
         legal = {vpp: found for vpp, found in asked.items() if not found.refused}
         for vpp, found in (legal or dict(list(asked.items())[:1])).items():
-            yield Offer(schedule, int(vpp), found, _live(setting, found), mine == schedule and vpp == plan.vpp)
+            yield Offer(schedule, int(vpp), found, _live(inputs, found), mine == schedule and vpp == plan.vpp)
 
 
-def _chunks(setting: Setting, plan: Plan, schedule: Schedule) -> list[float]:
+def _chunks(inputs: TrainingInputs, plan: Plan, schedule: Schedule) -> list[float]:
     """Numbers of chunks to try."""
     if schedule not in LOOPED:
         return [2.0 if schedule in FOLDED else 1.0]
-    layers = float(layer_count(setting.model))
+    layers = float(layer_count(inputs.model))
     return [plan.vpp] if plan.vpp > 1 else [value for value in chunk_counts(layers, (plan.pp,)) if value > 1]
 
 
-def _live(setting: Setting, asked: Answer) -> float:
+def _live(inputs: TrainingInputs, asked: Answer) -> float:
     """Micro-batches that the first stage holds at its peak."""
     block = asked.evaluation.block
     if block.pp[0] == 1:
         return 1.0
-    count = micro_batches(setting, block)
+    count = micro_batches(inputs, block)
     return number(live(block, count, 0.0))
 
 
-def clock(setting: Setting, plan: Plan) -> Pipeline:
+def clock(inputs: TrainingInputs, plan: Plan) -> Pipeline:
     """The plan's pipeline with the times its estimate was made of."""
-    block, _ = plan_block(setting, plan)
+    block, _ = plan_block(inputs, plan)
     first, middle, last = (
-        Pass(number(rank.forward), number(rank.backward), number(rank.deferred))
-        for rank in evaluate(setting, block).step.ranks
+        ForwardBackwardTime(number(rank.forward), number(rank.backward), number(rank.deferred))
+        for rank in evaluate(inputs, block).step.ranks
     )
-    ranks, count = (max(1, math.floor(number(size))) for size in (block.pp, micro_batches(setting, block)))
+    ranks, count = (max(1, math.floor(number(size))) for size in (block.pp, micro_batches(inputs, block)))
     schedule = block.structure.schedule
     chunks = int(number(block.vpp)) if schedule in (*LOOPED, *FOLDED) else 1
     return Pipeline(ranks, count, chunks, schedule, first, middle, last)

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_per_accelerator
-from costmodel.estimate.run.whole_run import Whole, whole_run
+from costmodel.estimate.run.whole_run import RunFigures, whole_run
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.shared.run_inputs import RunInputs
 from costmodel.ground.units import show, show_time
 
 
 @dataclass(frozen=True)
-class Lever:
+class RunLever:
     """A change, what to set for it, and the goodput with it."""
 
     words: str
@@ -22,30 +22,30 @@ class Lever:
     goodput: float
 
 
-def levers(answer: Answer) -> list[Lever]:
+def levers(answer: Answer) -> list[RunLever]:
     """Single changes, the one that helps most first."""
-    run = answer.setting.run
+    run = answer.inputs.run
     assert run is not None
     found = [
-        Lever(words, settings, number(_tried(answer, changed).goodput))
+        RunLever(words, settings, number(_tried(answer, changed).goodput))
         for words, settings, changed in _changes(run, answer)
     ]
     return sorted(found, key=lambda lever: -lever.goodput)
 
 
-def at_best_interval(answer: Answer) -> Whole:
+def at_best_interval(answer: Answer) -> RunFigures:
     """The run with the best interval instead of the stated one."""
-    assert answer.setting.run is not None
-    return _tried(answer, _best(answer.setting.run))
+    assert answer.inputs.run is not None
+    return _tried(answer, _best(answer.inputs.run))
 
 
 def _best(run: RunInputs) -> RunInputs:
     return replace(run, checkpoint=replace(run.checkpoint, interval=None, steps=None, memory_interval=None))
 
 
-def _tried(answer: Answer, run: RunInputs) -> Whole:
-    evaluation, setting = answer.evaluation, answer.setting
-    return whole_run(setting, run, evaluation.block, evaluation.step.total, price_per_accelerator(setting.case))
+def _tried(answer: Answer, run: RunInputs) -> RunFigures:
+    evaluation, inputs = answer.evaluation, answer.inputs
+    return whole_run(inputs, run, evaluation.block, evaluation.step.total, price_per_accelerator(inputs.case))
 
 
 def _changes(run: RunInputs, answer: Answer) -> Iterator[tuple[str, tuple[str, ...], RunInputs]]:
@@ -59,8 +59,8 @@ def _changes(run: RunInputs, answer: Answer) -> Iterator[tuple[str, tuple[str, .
     yield f"a start of {show_time(half)}", (f"run.restart.start={half:.4g} s",), replace(run, restart=faster)
     write = number(saved.saved.nbytes) / number(saved.columns["checkpoint_write"])
     store = replace(run.checkpoint, write=2 * write)
-    setting = (f"run.checkpoint.storage.write={2 * write / 1e9:.4g} GB/s",)
-    yield f"a store that writes {show(2 * write, 'B/s')}", setting, replace(run, checkpoint=store)
+    inputs = (f"run.checkpoint.storage.write={2 * write / 1e9:.4g} GB/s",)
+    yield f"a store that writes {show(2 * write, 'B/s')}", inputs, replace(run, checkpoint=store)
     modes = {"sync": "async", "async": "memory"}
     if run.elastic is None and run.checkpoint.mode in modes:
         mode = modes[run.checkpoint.mode]
@@ -68,5 +68,5 @@ def _changes(run: RunInputs, answer: Answer) -> Iterator[tuple[str, tuple[str, .
         yield f"mode {mode}", (f"run.checkpoint.mode={mode}",), replace(run, checkpoint=other)
     rates = run.failures
     fewer = replace(rates, node=rates.node / 2)
-    setting = (f"run.failures.rate={rates.node * 43.2e6:.4g} /1000 node-days",)
-    yield "half the failures of nodes", setting, replace(run, failures=fewer)
+    inputs = (f"run.failures.rate={rates.node * 43.2e6:.4g} /1000 node-days",)
+    yield "half the failures of nodes", inputs, replace(run, failures=fewer)

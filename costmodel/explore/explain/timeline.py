@@ -15,7 +15,7 @@ from costmodel.ground.choices import Schedule
 
 
 @dataclass(frozen=True)
-class Pass:
+class ForwardBackwardTime:
     """Seconds of one forward and one backward of a micro-batch, and of backward what a schedule may defer."""
 
     forward: float
@@ -35,9 +35,9 @@ class Pipeline:
     micro_batches: int
     chunks: int
     schedule: Schedule
-    first: Pass
-    middle: Pass
-    last: Pass
+    first: ForwardBackwardTime
+    middle: ForwardBackwardTime
+    last: ForwardBackwardTime
 
     def duration(self, rank: int, chunk: int, kind: Kind) -> float:
         """Of one chunk: what an end has more than a middle rank lies in its first, or in its last chunk."""

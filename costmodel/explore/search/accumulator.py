@@ -14,17 +14,17 @@ from costmodel.estimate.evaluate.limit_checks import TOO_LARGE, unacceptable
 from costmodel.estimate.shared.masks import Mask
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import Costs
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.plan_batches import legal_blocks
 from costmodel.explore.search.rank import Axes, Front, Ranked, Top
-from costmodel.explore.search.search_space import Grid, Stem
+from costmodel.explore.search.search_space import PartialPlans, SubSpace
 
 # Takes in every block that was evaluated, and which of its plans count.
 Keep = Callable[[Block, Costs, Mask], None]
 
 
 @dataclass
-class Tally:
+class Accumulator:
     """What a stretch of a search found: counts, the best, the least over its memory, the best that only breaks a limit.
 
     fit: legal plans within memory; kept: those of them that keep the limits of the scenario too.
@@ -46,7 +46,7 @@ class Tally:
         """The plan that only breaks a limit and is best, or where none is that small the one least over its memory."""
         return self.closest.rows or self.nearest.rows
 
-    def merge(self, other: Tally) -> None:
+    def merge(self, other: Accumulator) -> None:
         """Take in another stretch."""
         self.top.merge(other.top.rows)
         self.nearest.merge(other.nearest.rows)
@@ -61,7 +61,7 @@ class Tally:
         self.better_than_yours += other.better_than_yours
         self.refused.update(other.refused)
 
-    def of_variant(self, variant: int) -> Tally:
+    def of_variant(self, variant: int) -> Accumulator:
         """The same, its plans known as those of a variant of the scenario."""
         for best in (self.top, self.nearest, self.closest, self.front):
             if best is not None:
@@ -70,16 +70,16 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SearchQuery:
     """What a stretch of a search is asked for; `bar` is the score of the scenario's own plan."""
 
     size: int
     bar: float = -math.inf
     axes: Axes | None = None
 
-    def tally(self, objective: str) -> Tally:
+    def tally(self, objective: str) -> Accumulator:
         """An empty tally."""
-        return Tally(
+        return Accumulator(
             Top(self.size, objective),
             Top(1, "memory_share"),
             Top(1, objective),
@@ -88,16 +88,21 @@ class Wanted:
 
 
 def stretch(
-    setting: Setting, grid: Grid, rows: Stem, wanted: Wanted, tally: Tally, keep_all: Keep | None = None
+    inputs: TrainingInputs,
+    grid: SubSpace,
+    rows: PartialPlans,
+    wanted: SearchQuery,
+    tally: Accumulator,
+    keep_all: Keep | None = None,
 ) -> None:
     """Search what grows from the stem of a grid, into a tally; `keep_all` is shown everything."""
-    objective = setting.case.scenario.objective
-    for block, counts in legal_blocks(setting, grid, rows, tally.refused):
-        costs = evaluate(setting, block).costs
+    objective = inputs.case.scenario.objective
+    for block, counts in legal_blocks(inputs, grid, rows, tally.refused):
+        costs = evaluate(inputs, block).costs
         if keep_all is not None:
             keep_all(block, costs, counts)
         keep = fit = counts
-        for code, broken in unacceptable(setting, costs):
+        for code, broken in unacceptable(inputs, costs):
             tally.refused[code] += int(np.count_nonzero(keep & broken))
             keep = keep & ~broken
             fit = keep if code in TOO_LARGE else fit

@@ -12,19 +12,19 @@ from costmodel.estimate.evaluate.evaluate_plans import evaluate, over_peak
 from costmodel.estimate.shared.plan_batch import SIZES, Block
 from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS
 from costmodel.estimate.training.constraints.plan_constraints import remarks
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.rank import Ranked
 
 
-def with_bands(setting: Setting, plans: Sequence[Ranked]) -> list[Ranked]:
+def with_bands(inputs: TrainingInputs, plans: Sequence[Ranked]) -> list[Ranked]:
     """The same plans with both ends of every band, and what there is to remark; those of one structure together."""
     found = list(plans)
     for structure in dict.fromkeys(plan.structure for plan in plans):
         places = [place for place, plan in enumerate(plans) if plan.structure == structure]
         sizes = (np.array([plans[place].sizes[name] for place in places], dtype=np.float64) for name in SIZES)
         block = Block(structure, *sizes)
-        costs = banded(setting, evaluate(setting, block)).costs
-        said = {code: np.broadcast_to(mask, len(block)) for code, mask in remarks(setting, block)}
+        costs = banded(inputs, evaluate(inputs, block)).costs
+        said = {code: np.broadcast_to(mask, len(block)) for code, mask in remarks(inputs, block)}
         said["N011"] = over_peak(costs)
         share, high = costs.column("memory_share"), costs.column("memory_peak_high")
         said["N023"] = (share <= 1) & (high * share > costs.column("memory_peak"))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.hardware import Accelerator, Node
 from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.documents.schemas.precision import RECIPES
@@ -65,7 +65,7 @@ class Change:
     note: str = ""
 
 
-def of_quality(case: Case, *, smaller: bool) -> Iterator[Change]:
+def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
     """Changes of what is trained, the least first: narrower gradients and optimizer states, shorter sequences and
     adapters make a job smaller, narrower products make it faster.
     """
@@ -92,7 +92,7 @@ def of_quality(case: Case, *, smaller: bool) -> Iterator[Change]:
         yield Change("qlora", ("workload.tuning.method=qlora",), "quality")
 
 
-def of_money(case: Case, *, larger: bool) -> Iterator[Change]:
+def of_money(case: ResolvedScenario, *, larger: bool) -> Iterator[Change]:
     """More of the same accelerators, in the node and in the cluster, then others; `larger`: with more memory.
 
     A dp that the plan states follows from more of them.
@@ -113,7 +113,7 @@ def of_money(case: Case, *, larger: bool) -> Iterator[Change]:
             yield Change(f"node {accelerator.name}", settings, "money", note)
 
 
-def shipped_node(case: Case) -> Node | None:
+def shipped_node(case: ResolvedScenario) -> Node | None:
     """The document of the case's node, as it is without changes."""
     node: Node | None = _read("node", case.node.name)
     return node
@@ -127,7 +127,7 @@ def _read(kind: str, name: str) -> Any:
         return None
 
 
-def _as_many(case: Case, node: Node) -> tuple[str, ...]:
+def _as_many(case: ResolvedScenario, node: Node) -> tuple[str, ...]:
     """What sets another node, and as many accelerators of it in all; nothing where that needs a part of a node."""
     wanted = number(case.node.accelerators * case.scenario.cluster.nodes)
     named = f"cluster.node={node.name}"
@@ -140,7 +140,7 @@ def _as_many(case: Case, node: Node) -> tuple[str, ...]:
     return named, f"cluster.nodes={wanted / node.accelerators:.0f}"
 
 
-def _other_nodes(case: Case, *, larger: bool) -> Iterator[tuple[Node, Accelerator]]:
+def _other_nodes(case: ResolvedScenario, *, larger: bool) -> Iterator[tuple[Node, Accelerator]]:
     """Nodes with another accelerator, each accelerator once: the maker's own first, by price, then by memory."""
     own, found = case.accelerator, []
     for name in names("node")[:_MOST_NODES]:

@@ -20,12 +20,12 @@ from typing import Any
 import costmodel
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.explore.search import work_units
-from costmodel.explore.search.accumulator import Tally, Wanted
+from costmodel.explore.search.accumulator import Accumulator, SearchQuery
 from costmodel.explore.search.atomic_files import check_regular, usable, whole
 from costmodel.explore.search.lock import locked
 from costmodel.explore.search.parquet_parts import Parts, arrow_of, columns, foreign, leftovers
 from costmodel.explore.search.rank import Ranked
-from costmodel.explore.search.work_units import Variants
+from costmodel.explore.search.work_units import ScenarioVariants
 from costmodel.ground.errors import Place, fail
 
 SCHEMA = "costmodel/parts/v3"
@@ -34,7 +34,7 @@ WRITE_EVERY = 1.0  # seconds between states, so that small pieces do not wait fo
 
 
 @dataclass
-class Kept:
+class SearchFolder:
     """The folder of a search."""
 
     folder: Path
@@ -50,14 +50,14 @@ class Kept:
         """Where its plans go, if they are kept."""
         return Parts(self.folder.absolute(), digest_of(self.asked)) if self.plans else None
 
-    def count(self, tally: Tally, rows: int) -> None:
+    def count(self, tally: Accumulator, rows: int) -> None:
         """Another piece is counted; the folder learns of it within a second or so."""
         self.done += 1
         self.rows += rows
         if time.monotonic() - self.written >= WRITE_EVERY:
             self.write(tally)
 
-    def write(self, tally: Tally, *, complete: bool = False) -> None:
+    def write(self, tally: Accumulator, *, complete: bool = False) -> None:
         """The state as it is now."""
         state = {
             "schema": SCHEMA,
@@ -73,7 +73,7 @@ class Kept:
             path.write_text(_sealed(state))
         self.written = time.monotonic()
 
-    def close(self, tally: Tally, *, complete: bool) -> None:
+    def close(self, tally: Accumulator, *, complete: bool) -> None:
         """The last state; parts that it does not count, of pieces that workers were ahead with, go."""
         self.write(tally, complete=complete)
         if self.parts:
@@ -81,7 +81,7 @@ class Kept:
                 self.parts.drop_from(self.done)
 
 
-def asked_of(variants: Variants, wanted: Wanted, *, plans: bool) -> dict[str, str]:
+def asked_of(variants: ScenarioVariants, wanted: SearchQuery, *, plans: bool) -> dict[str, str]:
     """What a search is, a digest of each part: going on with another one's state would mix two answers."""
     case = variants.case
     parts = {
@@ -103,7 +103,9 @@ def digest_of(asked: dict[str, str]) -> str:
 
 
 @contextmanager
-def held(folder: Path, asked: dict[str, str], tally: Tally, *, plans: bool, resume: bool) -> Iterator[Kept]:
+def held(
+    folder: Path, asked: dict[str, str], tally: Accumulator, *, plans: bool, resume: bool
+) -> Iterator[SearchFolder]:
     """The folder, for this search alone as long as it works; the tally takes in what was counted before."""
     if plans:
         arrow_of("--keep all")
@@ -119,7 +121,7 @@ def held(folder: Path, asked: dict[str, str], tally: Tally, *, plans: bool, resu
                 folder.rmdir()
 
 
-def _opened(folder: Path, asked: dict[str, str], tally: Tally, *, plans: bool, resume: bool) -> Kept:
+def _opened(folder: Path, asked: dict[str, str], tally: Accumulator, *, plans: bool, resume: bool) -> SearchFolder:
     """The state of a search before, or none yet."""
     place, search = Place(str(folder)), digest_of(asked)
     with usable(folder):
@@ -135,7 +137,7 @@ def _opened(folder: Path, asked: dict[str, str], tally: Tally, *, plans: bool, r
     state = {} if text is None else _same(_state(text), asked, folder)
     if others:
         raise fail("C021", f"{folder} holds parts of another search", place, "take another folder")
-    kept = Kept(folder, plans, asked)
+    kept = SearchFolder(folder, plans, asked)
     if state:
         read_tally(state["tally"], tally)
         kept.done, kept.rows = state["pieces"], state["plans"] or 0
@@ -143,7 +145,7 @@ def _opened(folder: Path, asked: dict[str, str], tally: Tally, *, plans: bool, r
     return kept
 
 
-def _check_parts(kept: Kept) -> None:
+def _check_parts(kept: SearchFolder) -> None:
     """Parts that are not counted go; a fault where one that is counted is not there as it was written."""
     if kept.parts is None:
         return
@@ -192,7 +194,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def written_tally(tally: Tally) -> dict[str, Any]:
+def written_tally(tally: Accumulator) -> dict[str, Any]:
     """A tally as JSON holds it; numbers come back as they were, bit for bit."""
     counts = {name: getattr(tally, name) for name in _COUNTS}
     return {
@@ -203,7 +205,7 @@ def written_tally(tally: Tally) -> dict[str, Any]:
     }
 
 
-def read_tally(state: dict[str, Any], tally: Tally) -> None:
+def read_tally(state: dict[str, Any], tally: Accumulator) -> None:
     """The other way round, into a tally that is still empty."""
     for name in _COUNTS:
         setattr(tally, name, state[name])
@@ -218,7 +220,7 @@ def read_tally(state: dict[str, Any], tally: Tally) -> None:
 _COUNTS = ("candidates", "evaluated", "fit", "kept", "better_than_yours")
 
 
-def _lists(tally: Tally) -> Iterator[tuple[str, Any]]:
+def _lists(tally: Accumulator) -> Iterator[tuple[str, Any]]:
     for name in ("top", "nearest", "closest", "front"):
         best = getattr(tally, name)
         if best is not None:

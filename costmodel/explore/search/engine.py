@@ -32,7 +32,7 @@ Submit = Callable[[Executor, P], "Future[R]"]
 _ADDRESS = re.compile(r"(?:(?:tcp|tls|ucx|wss?)://)?(?:[\w.-]+|\[[\da-fA-F:.%]+\]):(\d{1,5})", re.ASCII)
 
 
-class Stopped(Exception):
+class SearchStopped(Exception):
     """Somebody asked to end before the last piece."""
 
 
@@ -45,7 +45,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Engine:
+class SearchEngine:
     """What works on a search: local, dask, dask=ADDRESS or mpi, with how many workers.
 
     wait: seconds for workers that are not there; say: takes a sentence about what is waited for
@@ -73,7 +73,7 @@ class Engine:
 
 def engine(
     text: str, workers: int | None, wait: float = WAIT, say: Callable[[str], None] = lambda sentence: None
-) -> Engine:
+) -> SearchEngine:
     """The engine that `--engine` names."""
     kind, separator, address = text.partition("=")
     if kind not in ("local", "dask", "mpi") or bool(separator) != bool(address) or (address and kind != "dask"):
@@ -82,7 +82,7 @@ def engine(
     port = _ADDRESS.fullmatch(address)
     if address and not (port and 0 < int(port[1]) < 1 << 16):
         raise fail("C020", f"'{address}' is no address of a Dask scheduler", None, "for example dask=tcp://HOST:8786")
-    return Engine(kind, address, workers or os.cpu_count() or 1, wait, say)
+    return SearchEngine(kind, address, workers or os.cpu_count() or 1, wait, say)
 
 
 def _as_worker(parent: int) -> None:
@@ -117,7 +117,7 @@ def _mpi() -> Iterator[Executor]:
         yield executor
 
 
-def shared_out(by: Engine, pieces: Iterator[P], submit: Submit[P, R], stop: Callable[[], bool]) -> Iterator[R]:
+def shared_out(by: SearchEngine, pieces: Iterator[P], submit: Submit[P, R], stop: Callable[[], bool]) -> Iterator[R]:
     """The result of every piece, in order; a few pieces ahead, so that memory does not grow with their number."""
     waiting: deque[P] = deque()
     losses = 0
@@ -155,7 +155,7 @@ def _results(
         if stop():
             for future in futures:
                 future.cancel()
-            raise Stopped
+            raise SearchStopped
         result = futures.popleft().result()
         waiting.popleft()
         yield result

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from costmodel.estimate.shared.masks import Mask
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS
-from costmodel.estimate.training.training_inputs import Setting
-from costmodel.explore.search.search_space import Grid, Stem, crossed
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.explore.search.search_space import PartialPlans, SubSpace, crossed
 from costmodel.ground.shared_columns import BATCH, CUT, LAYOUT, STAGE, Factored, Places, Plans
 
 BLOCK_ROWS = 32_768  # columns of so many plans lie in a core's cache
@@ -24,12 +24,14 @@ OF_STAGE = (*OF_CUT, "dp", "pp", "dp_replicate")
 LATE = tuple(check for check in CHECKS if "micro_batch" in check.needs)
 
 
-def legal_blocks(setting: Setting, grid: Grid, rows: Stem, refused: Counter[str]) -> Iterator[tuple[Block, Mask]]:
+def legal_blocks(
+    inputs: TrainingInputs, grid: SubSpace, rows: PartialPlans, refused: Counter[str]
+) -> Iterator[tuple[Block, Mask]]:
     """The legal plans that grow from a stem, a block at a time with those that count; the others are counted.
 
     The same plans come under one structure after the other, which share what they agree in.
     """
-    mask = _legal(setting, grid, rows, refused)
+    mask = _legal(inputs, grid, rows, refused)
     grown = np.any(mask, axis=1)
     rows, pairs = rows.where(grown), np.flatnonzero(mask[grown])
     for start in range(0, len(pairs), BLOCK_ROWS):
@@ -42,7 +44,7 @@ def legal_blocks(setting: Setting, grid: Grid, rows: Stem, refused: Counter[str]
                 yield same, counts
 
 
-def _legal(setting: Setting, grid: Grid, rows: Stem, refused: Counter[str]) -> Mask:
+def _legal(inputs: TrainingInputs, grid: SubSpace, rows: PartialPlans, refused: Counter[str]) -> Mask:
     """Which micro-batches each layout can have; of layouts that are alike to a check it is asked once."""
     standing = rows.standing.sum(axis=0) // len(grid.micro_batch)
     keep = np.ones((len(rows), len(grid.micro_batch)), dtype=bool)
@@ -50,7 +52,7 @@ def _legal(setting: Setting, grid: Grid, rows: Stem, refused: Counter[str]) -> M
         alike = _alike(rows.block, sorted(check.needs - {"micro_batch"}))
         examples = rows.block.at(np.unique(alike, return_index=True)[1])
         pairs = crossed(examples, "micro_batch", grid.micro_batch)
-        passes = ~check.refused(setting, pairs).reshape(len(examples), len(grid.micro_batch))[alike]
+        passes = ~check.refused(inputs, pairs).reshape(len(examples), len(grid.micro_batch))[alike]
         count = int((standing * np.count_nonzero(keep & ~passes, axis=1)).sum())
         refused.update({check.code: count} if count else {})
         keep &= passes

@@ -12,8 +12,8 @@ from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS
-from costmodel.estimate.training.training_inputs import Setting
-from costmodel.explore.search.search import NO_PRECISION, Found
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.explore.search.search import NO_PRECISION, SearchResult
 from costmodel.explore.search.search_space import candidates, grids
 
 
@@ -26,31 +26,31 @@ class Example:
     variant: int
 
 
-def examples(found: Found) -> dict[str, Example]:
+def examples(found: SearchResult) -> dict[str, Example]:
     """The first plan of the space refused for each reason that was counted, looked for until there is one of each."""
     wanted = {code for code, count in found.tally.refused.items() if count and code != NO_PRECISION}
     shown: dict[str, Example] = {}
     for variant in range(len(found.variants)):
-        setting = found.setting_of(variant)
-        for block in itertools.chain.from_iterable(map(candidates, grids(setting))):
+        inputs = found.inputs_of(variant)
+        for block in itertools.chain.from_iterable(map(candidates, grids(inputs))):
             if wanted <= shown.keys():
                 return shown
-            for code, refused in _refused(setting, block, wanted - shown.keys()):
+            for code, refused in _refused(inputs, block, wanted - shown.keys()):
                 shown.setdefault(code, _example(refused, variant))
     return shown
 
 
-def _refused(setting: Setting, block: Block, missing: set[str]) -> Iterator[tuple[str, Block]]:
+def _refused(inputs: TrainingInputs, block: Block, missing: set[str]) -> Iterator[tuple[str, Block]]:
     """The rows of a block by their first reason."""
     for check in CHECKS:
-        broken = check.refused(setting, block)
+        broken = check.refused(inputs, block)
         if broken.any():
             yield check.code, block.at(broken)
             block = block.at(~broken)
     if not len(block) or not missing.difference(check.code for check in CHECKS):
         return
     keep = np.ones(len(block), dtype=bool)
-    for code, broken in unacceptable(setting, evaluate(setting, block).costs):
+    for code, broken in unacceptable(inputs, evaluate(inputs, block).costs):
         if (keep & broken).any():
             yield code, block.at(keep & broken)
         keep &= ~broken

@@ -10,16 +10,16 @@ from typing import Any
 
 from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.reader.override_case import vary
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.shared.plan_batch import SIZES, Structure
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.training_inputs import Setting, setting_of
-from costmodel.explore.search.accumulator import Tally, Wanted, stretch
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.explore.search.accumulator import Accumulator, SearchQuery, stretch
 from costmodel.explore.search.changes import Price, Remedy, of_money, of_quality, shipped_node
 from costmodel.explore.search.plan_batches import legal_blocks
 from costmodel.explore.search.rank import Ranked
-from costmodel.explore.search.search_space import Grid, grids, stem
+from costmodel.explore.search.search_space import SubSpace, grids, stem
 from costmodel.ground.errors import CostModelError
 
 _MOST_CANDIDATES = 100_000  # of a larger space one kind of structure is searched
@@ -30,7 +30,7 @@ _DEGREES = (2, 4, 8)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RemedyOutcome:
     """What a changed search finds: how many valid plans, the best that works or else the nearest, and which it is."""
 
     valid: int
@@ -38,9 +38,9 @@ class Outcome:
     works: bool
 
 
-def what_would_work(setting: Setting, nearest: Ranked) -> list[Remedy]:
+def what_would_work(inputs: TrainingInputs, nearest: Ranked) -> list[Remedy]:
     """Changes of a search in which no plan fits or keeps the limits, after which one does; the cheapest first."""
-    case, smaller = setting.case, nearest.costs["memory_share"] > 1
+    case, smaller = inputs.case, nearest.costs["memory_share"] > 1
     of_the_plan = _of_the_space(case, nearest.structure, smaller=smaller)
     found, seen = sorted(of_the_plan, key=lambda each: each.step_time or 0.0), Counter[str]()
     for change in itertools.chain(of_quality(case, smaller=smaller), of_money(case, larger=smaller)):
@@ -55,13 +55,13 @@ def what_would_work(setting: Setting, nearest: Ranked) -> list[Remedy]:
     return found
 
 
-def what_would_be_valid(setting: Setting) -> list[Remedy]:
+def what_would_be_valid(inputs: TrainingInputs) -> list[Remedy]:
     """Changes of one key of a search without any valid plan, after which there are some; of each the nearest values."""
-    case = setting.case
+    case = inputs.case
     found: list[Remedy] = []
     for key in Plan.model_fields:
         found += _freed(case, key, None, fitting=False)
-    for price, path, values in _nearby(setting):
+    for price, path, values in _nearby(inputs):
         if price == "money" and any(remedy.price == price for remedy in found):
             continue  # nodes or accelerators of a node, whichever is less of a change
         settings = [(f"{path}={value}",) for value in itertools.islice(values, _MOST_TRIED)]
@@ -73,7 +73,12 @@ def what_would_be_valid(setting: Setting) -> list[Remedy]:
 
 
 def _remedy(
-    alternatives: Iterable[tuple[str, ...]], outcome: Outcome, *, price: Price, counted: bool = False, note: str = ""
+    alternatives: Iterable[tuple[str, ...]],
+    outcome: RemedyOutcome,
+    *,
+    price: Price,
+    counted: bool = False,
+    note: str = "",
 ) -> Remedy:
     costs = outcome.best.costs
     figures = costs["memory_peak"], costs["memory_share"], costs["step_time"]
@@ -83,7 +88,7 @@ def _remedy(
 # ── Keys of the plan ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_the_space(case: Case, like: Structure, *, smaller: bool) -> Iterator[Remedy]:
+def _of_the_space(case: ResolvedScenario, like: Structure, *, smaller: bool) -> Iterator[Remedy]:
     """Values of the plan's keys that are not searched, because a list or the command line leaves them out."""
     for key in Plan.model_fields:
         yield from _freed(case, key, like, fitting=True, smaller=smaller)
@@ -96,7 +101,7 @@ def _of_the_space(case: Case, like: Structure, *, smaller: bool) -> Iterator[Rem
             )
 
 
-def _unlisted(case: Case, key: str) -> Iterable[Any]:
+def _unlisted(case: ResolvedScenario, key: str) -> Iterable[Any]:
     """What a search could take of a key that it takes one value of."""
     if key == "cp":
         return _DEGREES if case.stack.context_parallel else ()
@@ -104,7 +109,9 @@ def _unlisted(case: Case, key: str) -> Iterable[Any]:
     return ([*names] for count in range(1, len(offered) + 1) for names in itertools.combinations(offered, count))
 
 
-def _freed(case: Case, key: str, like: Structure | None, *, fitting: bool, smaller: bool = False) -> Iterator[Remedy]:
+def _freed(
+    case: ResolvedScenario, key: str, like: Structure | None, *, fitting: bool, smaller: bool = False
+) -> Iterator[Remedy]:
     """Of a key that is listed or held, the value that a search without that constraint takes, if there is one."""
     if getattr(case.space, key) is None:
         return
@@ -115,13 +122,13 @@ def _freed(case: Case, key: str, like: Structure | None, *, fitting: bool, small
         return
     value = _value(free.best, key)
     listed = f"search.{key}={value_text(None if value is None else [value])}"
-    setting = f"plan.{key}={value_text(value)}" if held else listed
-    outcome = _outcome(case, (setting,), like, but=key)
+    inputs = f"plan.{key}={value_text(value)}" if held else listed
+    outcome = _outcome(case, (inputs,), like, but=key)
     if outcome and (outcome.works or not fitting):
-        yield _remedy([(setting,)], outcome, price="time" if fitting else "", counted=not fitting)
+        yield _remedy([(inputs,)], outcome, price="time" if fitting else "", counted=not fitting)
 
 
-def _without(case: Case, key: str) -> Case:
+def _without(case: ResolvedScenario, key: str) -> ResolvedScenario:
     """The case with one key of the plan held no longer, and the others as they are."""
     others = (text for text in case.assignments if text.strip().partition("=")[0].split(".")[0].strip() != "plan")
     held = (f"plan.{name}={value_text(value)}" for name, value in case.held.values.items() if name != key)
@@ -139,11 +146,11 @@ def _value(plan: Ranked, key: str) -> Any:
 # ── Numbers of the scenario ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _nearby(setting: Setting) -> Iterator[tuple[Price, str, Iterable[int]]]:
+def _nearby(inputs: TrainingInputs) -> Iterator[tuple[Price, str, Iterable[int]]]:
     """Paths of numbers that decide which plans are valid, with their values, those next to what is written first."""
-    case = setting.case
-    yield "quality", "workload.global_batch", _batches(setting)
-    sequence, longest = int(setting.sequence), int(setting.model.max_sequence)
+    case = inputs.case
+    yield "quality", "workload.global_batch", _batches(inputs)
+    sequence, longest = int(inputs.sequence), int(inputs.model.max_sequence)
     multiples = [sequence // unit * unit + more for unit in (64, 256, 1024) for more in (0, unit)]
     yield "quality", "workload.sequence", _by_distance(sequence, [*multiples, longest])
     each, there = int(number(case.node.accelerators)), shipped_node(case)
@@ -159,11 +166,11 @@ def _by_distance(now: int, values: Iterable[int]) -> list[int]:
     return sorted((value for value in {*values} if 0 < value != now), key=lambda value: (abs(value - now), value))
 
 
-def _batches(setting: Setting) -> list[int]:
+def _batches(inputs: TrainingInputs) -> list[int]:
     """Batches that are a whole number of micro-batches on the replicas of layouts that nothing else speaks against."""
-    batch, found = int(number(setting.global_batch)), set[int]()
-    for grid in _searched(setting, None):
-        rows = stem(setting, grid, Counter()).block
+    batch, found = int(number(inputs.global_batch)), set[int]()
+    for grid in _searched(inputs, None):
+        rows = stem(inputs, grid, Counter()).block
         for count in grid.micro_batch:
             for unit in {*(rows.dp * count), *(rows.dp * rows.pp * count)}:
                 found |= {batch // int(unit) * int(unit) + more for more in (0, int(unit))}
@@ -173,58 +180,56 @@ def _batches(setting: Setting) -> list[int]:
 # ── Searches ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _changed(case: Case, settings: Sequence[str]) -> Setting | None:
+def _changed(case: ResolvedScenario, settings: Sequence[str]) -> TrainingInputs | None:
     """The numbers of a changed scenario; nothing where it cannot be."""
     try:
-        return setting_of(vary(case, settings))
+        return training_inputs(vary(case, settings))
     except CostModelError:
         return None
 
 
-def _has_plans(case: Case, settings: Sequence[str]) -> bool:
+def _has_plans(case: ResolvedScenario, settings: Sequence[str]) -> bool:
     """Whether a changed search has any valid plan."""
-    setting = _changed(case, settings)
-    if setting is None:
+    inputs = _changed(case, settings)
+    if inputs is None:
         return False
-    found = (
-        legal_blocks(setting, grid, stem(setting, grid, Counter()), Counter()) for grid in _searched(setting, None)
-    )
+    found = (legal_blocks(inputs, grid, stem(inputs, grid, Counter()), Counter()) for grid in _searched(inputs, None))
     return any(True for _ in itertools.chain.from_iterable(found))
 
 
 def _outcome(
-    case: Case, settings: Sequence[str], like: Structure | None, *, but: str = "", smaller: bool = False
-) -> Outcome | None:
+    case: ResolvedScenario, settings: Sequence[str], like: Structure | None, *, but: str = "", smaller: bool = False
+) -> RemedyOutcome | None:
     """What a changed search finds; nothing where it has no valid plan.
 
     smaller: only a plan that fits is of interest, and none does where the smallest micro-batches are too large.
     """
-    setting = _changed(case, settings)
-    if setting is None:
+    inputs = _changed(case, settings)
+    if inputs is None:
         return None
-    grids_of_it = list(_searched(setting, like, but=but))
+    grids_of_it = list(_searched(inputs, like, but=but))
     if (
         smaller
-        and not _tally(setting, (replace(each, micro_batch=(min(each.micro_batch),)) for each in grids_of_it)).fit
+        and not _tally(inputs, (replace(each, micro_batch=(min(each.micro_batch),)) for each in grids_of_it)).fit
     ):
         return None
-    tally = _tally(setting, grids_of_it)
+    tally = _tally(inputs, grids_of_it)
     best = tally.top.rows or tally.missed_by_least
-    return Outcome(tally.evaluated, best[0], bool(tally.top.rows)) if best else None
+    return RemedyOutcome(tally.evaluated, best[0], bool(tally.top.rows)) if best else None
 
 
-def _tally(setting: Setting, searched: Iterable[Grid]) -> Tally:
+def _tally(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> Accumulator:
     """What some grids hold."""
-    wanted = Wanted(1)
-    tally = wanted.tally(setting.case.scenario.objective)
+    wanted = SearchQuery(1)
+    tally = wanted.tally(inputs.case.scenario.objective)
     for grid in searched:
-        stretch(setting, grid, stem(setting, grid, tally.refused), wanted, tally)
+        stretch(inputs, grid, stem(inputs, grid, tally.refused), wanted, tally)
     return tally
 
 
-def _searched(setting: Setting, like: Structure | None, *, but: str = "") -> Iterator[Grid]:
+def _searched(inputs: TrainingInputs, like: Structure | None, *, but: str = "") -> Iterator[SubSpace]:
     """The space of a scenario; of a large one the structures that are like one but for a key, or one of each grid."""
-    all_of_them = list(grids(setting))
+    all_of_them = list(grids(inputs))
     if sum(map(len, all_of_them)) <= _MOST_CANDIDATES:
         yield from all_of_them
         return

@@ -9,23 +9,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from costmodel.documents.reader.override_case import vary
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.text.yaml_tree import COMMAND_LINE
 from costmodel.estimate.evaluate.evaluate_plans import lacking
 from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.plan_batch import SIZES
-from costmodel.estimate.training.training_inputs import Setting, setting_of
-from costmodel.explore.search.accumulator import Tally, Wanted
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.explore.search.accumulator import Accumulator, SearchQuery
 from costmodel.explore.search.bands import with_bands
 from costmodel.explore.search.changes import Remedy
-from costmodel.explore.search.checkpoint import Kept, asked_of, held
-from costmodel.explore.search.engine import Stopped
+from costmodel.explore.search.checkpoint import SearchFolder, asked_of, held
+from costmodel.explore.search.engine import SearchStopped
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.rank import Ranked, Top, axes
 from costmodel.explore.search.remedies import what_would_be_valid, what_would_work
-from costmodel.explore.search.stream import How, Sight, results
-from costmodel.explore.search.work_units import Variants, candidates
+from costmodel.explore.search.stream import SearchOptions, SearchProgress, results
+from costmodel.explore.search.work_units import ScenarioVariants, candidates
 from costmodel.ground.errors import CostModelError, Place, fail
 
 PRECISION = "workload.precision"
@@ -33,15 +33,15 @@ NO_PRECISION = "L044"
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The answer of a search; of a stopped one, for as many candidates as it came to.
 
     setting: of the scenario as it is written, which need not be among the variants that were searched.
     """
 
-    setting: Setting
-    variants: Variants
-    tally: Tally
+    inputs: TrainingInputs
+    variants: ScenarioVariants
+    tally: Accumulator
     yours: Answer | None
     elapsed: float
     stopped: bool = False
@@ -69,50 +69,50 @@ class Found:
         if self.best or self.stopped:
             return []
         if not self.tally.missed_by_least:
-            return what_would_be_valid(self.setting_of(0))
+            return what_would_be_valid(self.inputs_of(0))
         nearest = self.tally.missed_by_least[0]
-        return what_would_work(self.setting_of(nearest.variant), nearest)
+        return what_would_work(self.inputs_of(nearest.variant), nearest)
 
     def values(self, variant: int) -> dict[str, str]:
         """What the leaves that are varied are in a variant."""
         return self.variants.values(variant)
 
-    def case_of(self, variant: int) -> Case:
+    def case_of(self, variant: int) -> ResolvedScenario:
         """The scenario that the plans of a variant are of."""
-        return self.variants.of(variant) if self.variants.over else self.setting.case
+        return self.variants.of(variant) if self.variants.over else self.inputs.case
 
-    def setting_of(self, variant: int) -> Setting:
+    def inputs_of(self, variant: int) -> TrainingInputs:
         """The setting that the plans of a variant were evaluated in."""
-        return self.variants.setting(variant) if self.variants.over else self.setting
+        return self.variants.inputs(variant) if self.variants.over else self.inputs
 
 
 SAME_SCORE = 1e-12  # relative; what rounding makes of equal ones
 
 
-def _yours(setting: Setting, sign: float, objective: str) -> tuple[Answer | None, float]:
-    plan = setting.case.scenario.plan
-    if plan is None or setting.case.held.all_keys:
+def _yours(inputs: TrainingInputs, sign: float, objective: str) -> tuple[Answer | None, float]:
+    plan = inputs.case.scenario.plan
+    if plan is None or inputs.case.held.all_keys:
         return None, -math.inf
-    yours = answer(setting, plan)
+    yours = answer(inputs, plan)
     score = sign * yours.evaluation.costs.row()[objective]
     return yours, score - SAME_SCORE * abs(score)
 
 
-def _rankable(variants: Variants) -> None:
+def _rankable(variants: ScenarioVariants) -> None:
     """A fault where the objective is not known, of one of the scenarios even: plans of it could not be ranked."""
     objective = variants.case.scenario.objective
-    if objective not in ("cost_per_mtoken", "run_cost") and (wanted := lacking(variants.setting(0), objective)):
+    if objective not in ("cost_per_mtoken", "run_cost") and (wanted := lacking(variants.inputs(0), objective)):
         raise fail("C004", f"the objective is {objective}, which is not known", None, wanted)
     if objective not in ("cost_per_mtoken", "run_cost"):
         return
     cases = (variants.of(number) for number in range(len(variants)))
     without = dict.fromkeys(case.node.name for case in cases if not price_of(case).known)
     if without:
-        wanted = lacking(setting_of(variants.case), objective) or "set assume.price, or leave them out"
+        wanted = lacking(training_inputs(variants.case), objective) or "set assume.price, or leave them out"
         raise fail("C004", f"the objective is cost, but no price is known for {', '.join(without)}", None, wanted)
 
 
-def _varied(case: Case, over: Sequence[Axis]) -> None:
+def _varied(case: ResolvedScenario, over: Sequence[Axis]) -> None:
     """A fault for a path whose values the search lists already, or that makes no one ranking."""
     for axis in over:
         if axis.path == "objective":
@@ -125,7 +125,7 @@ def _varied(case: Case, over: Sequence[Axis]) -> None:
         raise fail("C010", sentence, Place(COMMAND_LINE, 0, len("--over ") + 1, "", written, len(axis.path)), hint)
 
 
-def not_to_vary(case: Case, path: str) -> tuple[str, str] | None:
+def not_to_vary(case: ResolvedScenario, path: str) -> tuple[str, str] | None:
     """Why a search cannot take several values of a path, and what to do instead; nothing where it can."""
     space, (_, _, key) = case.scenario.search, path.rpartition(".")
     if path == "plan":
@@ -150,29 +150,29 @@ def _own_ahead(top: Top, yours: Answer | None) -> list[Ranked]:
 
 
 def search(
-    case: Case,
+    case: ResolvedScenario,
     size: int = 10,
     *,
     workers: int | None = None,
     pareto: str = "",
     over: Sequence[Axis] = (),
-    how: How | None = None,
-) -> Found:
+    how: SearchOptions | None = None,
+) -> SearchResult:
     """The best plans of a scenario's space, and the front of two results; over several scenarios when leaves vary."""
     began = time.perf_counter()
-    how = how or How(workers=workers)
+    how = how or SearchOptions(workers=workers)
     _ = how.by  # a fault of the engine comes before any work
     precisions, lacking = possible_precisions(case)
-    variants = Variants(case, (*over, *precisions))
+    variants = ScenarioVariants(case, (*over, *precisions))
     variants.checked()
     _rankable(variants)
     _varied(case, over)
-    wanted = Wanted(size, axes=axes(pareto, case.scenario.objective) if pareto else None)
+    wanted = SearchQuery(size, axes=axes(pareto, case.scenario.objective) if pareto else None)
     tally = wanted.tally(case.scenario.objective)
-    setting = setting_of(case)
-    yours, bar = _yours(setting, tally.top.sign, tally.top.objective)
+    inputs = training_inputs(case)
+    yours, bar = _yours(inputs, tally.top.sign, tally.top.objective)
     wanted = replace(wanted, bar=bar)
-    stopped = _counted(variants, wanted, tally, how, of_run=setting.run is not None)
+    stopped = _counted(variants, wanted, tally, how, of_run=inputs.run is not None)
     if lacking:
         refused = lacking * (candidates(variants) // len(precisions[0].values))
         tally.candidates, tally.refused[NO_PRECISION] = tally.candidates + refused, refused
@@ -181,10 +181,10 @@ def search(
         if best:
             best.rows = _banded(variants, best.rows)
     elapsed = time.perf_counter() - began
-    return Found(setting, variants, tally, yours, elapsed, stopped=stopped)
+    return SearchResult(inputs, variants, tally, yours, elapsed, stopped=stopped)
 
 
-def possible_precisions(case: Case) -> tuple[tuple[Axis, ...], int]:
+def possible_precisions(case: ResolvedScenario) -> tuple[tuple[Axis, ...], int]:
     """The precisions that the space lists, the scenario's own first, and how many of them nothing can run."""
     names, lacking = _listed_precisions(case), lacking_precisions(case)
     if not names:
@@ -194,22 +194,22 @@ def possible_precisions(case: Case) -> tuple[tuple[Axis, ...], int]:
     return (Axis(PRECISION, tuple(held)),), len(lacking)
 
 
-def _listed_precisions(case: Case) -> list[str]:
+def _listed_precisions(case: ResolvedScenario) -> list[str]:
     listed = case.scenario.search.precision if case.scenario.search else None
     return list(dict.fromkeys(listed or ()))
 
 
-def lacking_precisions(case: Case) -> list[str]:
+def lacking_precisions(case: ResolvedScenario) -> list[str]:
     """The precisions that the space lists and nothing can run; none where that is all, then the first says why."""
     names = _listed_precisions(case)
     lacking = [name for name in names if not _runs(case, name)]
     return lacking if len(lacking) < len(names) else []
 
 
-def _runs(case: Case, precision: str) -> bool:
+def _runs(case: ResolvedScenario, precision: str) -> bool:
     """Whether accelerator and stack have it."""
     try:
-        setting_of(vary(case, [f"{PRECISION}={precision}"]))
+        training_inputs(vary(case, [f"{PRECISION}={precision}"]))
     except CostModelError as error:
         if any(fault.code != "D016" for fault in error.faults):
             raise
@@ -217,19 +217,21 @@ def _runs(case: Case, precision: str) -> bool:
     return True
 
 
-def _banded(variants: Variants, rows: Sequence[Ranked]) -> list[Ranked]:
+def _banded(variants: ScenarioVariants, rows: Sequence[Ranked]) -> list[Ranked]:
     """Plans with their bands, each in the setting of its variant."""
     places: dict[int, list[int]] = {}
     for place, row in enumerate(rows):
         places.setdefault(row.variant, []).append(place)
     found = list(rows)
     for variant, mine in places.items():
-        for place, row in zip(mine, with_bands(variants.setting(variant), [rows[at] for at in mine]), strict=True):
+        for place, row in zip(mine, with_bands(variants.inputs(variant), [rows[at] for at in mine]), strict=True):
             found[place] = row
     return found
 
 
-def _counted(variants: Variants, wanted: Wanted, tally: Tally, how: How, *, of_run: bool) -> bool:
+def _counted(
+    variants: ScenarioVariants, wanted: SearchQuery, tally: Accumulator, how: SearchOptions, *, of_run: bool
+) -> bool:
     """Every piece into the tally, with the state in a folder where one is named; whether it was stopped."""
     if how.folder is None:
         return _through(variants, wanted, tally, how, None)
@@ -239,7 +241,9 @@ def _counted(variants: Variants, wanted: Wanted, tally: Tally, how: How, *, of_r
         return _through(variants, wanted, tally, how, kept)
 
 
-def _through(variants: Variants, wanted: Wanted, tally: Tally, how: How, kept: Kept | None) -> bool:
+def _through(
+    variants: ScenarioVariants, wanted: SearchQuery, tally: Accumulator, how: SearchOptions, kept: SearchFolder | None
+) -> bool:
     """Every piece into the tally that is not in it yet; whether it was stopped before the last."""
     total, stopped = candidates(variants), False
     try:
@@ -248,8 +252,10 @@ def _through(variants: Variants, wanted: Wanted, tally: Tally, how: How, kept: K
             tally.merge(found)
             if kept:
                 kept.count(tally, found.evaluated)
-            how.watch(Sight(tally.candidates, total, tally.evaluated, tally.top.rows[0] if tally.top.rows else None))
-    except Stopped:
+            how.watch(
+                SearchProgress(tally.candidates, total, tally.evaluated, tally.top.rows[0] if tally.top.rows else None)
+            )
+    except SearchStopped:
         stopped = True
     if kept:
         kept.close(tally, complete=not stopped)

@@ -19,7 +19,7 @@ from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
 from costmodel.estimate.shared.plan_batch import Split as Named
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS, legal
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import LOOPED, chunks_fit
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import ContextParallel, Method, Module, Offloaded, Order, Recompute, Schedule, Where
 
 V = TypeVar("V")
@@ -37,7 +37,7 @@ LEAST_LOCAL_SEQUENCE = 4_096  # and gives no rank less of a sequence than this
 
 
 @dataclass(frozen=True)
-class Grid:
+class SubSpace:
     """Structures that allow much the same plans, and the lists of sizes to combine with each of them.
 
     dp follows from the ranks where it is not listed.
@@ -74,7 +74,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Stem:
+class PartialPlans:
     """Rows of sizes before micro-batches are known, and how many candidates each stands for under every structure.
 
     A row that the space has under another name as well stands for none, nor does one that a structure does not allow.
@@ -86,26 +86,30 @@ class Stem:
     def __len__(self) -> int:
         return len(self.block)
 
-    def crossed(self, name: str, values: tuple[float, ...]) -> Stem:
+    def crossed(self, name: str, values: tuple[float, ...]) -> PartialPlans:
         """Every row with every value of one more size."""
-        return Stem(crossed(self.block, name, values), np.repeat(self.standing // len(values), len(values), axis=1))
+        return PartialPlans(
+            crossed(self.block, name, values), np.repeat(self.standing // len(values), len(values), axis=1)
+        )
 
-    def where(self, keep: NDArray[np.bool_]) -> Stem:
+    def where(self, keep: NDArray[np.bool_]) -> PartialPlans:
         """The rows that a mask keeps."""
-        return Stem(self.block.at(keep), self.standing[:, keep])
+        return PartialPlans(self.block.at(keep), self.standing[:, keep])
 
 
-def stem(setting: Setting, grid: Grid, refused: Counter[str], start: int = 0, stop: int | None = None) -> Stem:
+def stem(
+    inputs: TrainingInputs, grid: SubSpace, refused: Counter[str], start: int = 0, stop: int | None = None
+) -> PartialPlans:
     """Combine the degrees of a range of placements, then the chunks, and drop what no micro-batch can make legal."""
     degrees = _degrees(grid).cut(start, grid.placements if stop is None else stop)
-    rows = Stem(degrees, np.full((len(grid.structures), len(degrees)), grid.behind))
-    rows = _thinned(setting, grid, rows, PLACED, set(), refused)
+    rows = PartialPlans(degrees, np.full((len(grid.structures), len(degrees)), grid.behind))
+    rows = _thinned(inputs, grid, rows, PLACED, set(), refused)
     rows = rows.crossed("ep", grid.ep).crossed("etp", grid.etp)
-    rows = _thinned(setting, grid, rows, DEGREES, PLACED, refused)
-    return _thinned(setting, grid, rows.crossed("vpp", grid.vpp), DEGREES | {"vpp"}, DEGREES, refused)
+    rows = _thinned(inputs, grid, rows, DEGREES, PLACED, refused)
+    return _thinned(inputs, grid, rows.crossed("vpp", grid.vpp), DEGREES | {"vpp"}, DEGREES, refused)
 
 
-def candidates(grid: Grid, at_once: int = 1 << 14) -> Iterator[Block]:
+def candidates(grid: SubSpace, at_once: int = 1 << 14) -> Iterator[Block]:
     """Every plan of a grid, legal or not, a block at a time."""
     degrees = crossed(crossed(_degrees(grid), "ep", grid.ep), "etp", grid.etp)
     step = max(1, at_once // (len(grid.vpp) * len(grid.micro_batch)))
@@ -114,7 +118,7 @@ def candidates(grid: Grid, at_once: int = 1 << 14) -> Iterator[Block]:
             yield crossed(crossed(placed.cut(start, start + step), "vpp", grid.vpp), "micro_batch", grid.micro_batch)
 
 
-def _degrees(grid: Grid) -> Block:
+def _degrees(grid: SubSpace) -> Block:
     axes = (grid.tp, grid.cp, grid.pp, grid.dp or (0.0,), grid.dp_replicate)
     tp, cp, pp, dp, dp_replicate = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
     if grid.dp is None:
@@ -131,13 +135,18 @@ def crossed(rows: Block, name: str, values: tuple[float, ...]) -> Block:
 
 
 def _thinned(
-    setting: Setting, grid: Grid, rows: Stem, known: set[str], before: set[str], refused: Counter[str]
-) -> Stem:
+    inputs: TrainingInputs,
+    grid: SubSpace,
+    rows: PartialPlans,
+    known: set[str],
+    before: set[str],
+    refused: Counter[str],
+) -> PartialPlans:
     """The rows that pass the checks which can be asked now and could not be asked before."""
     checks = [check for check in CHECKS if check.needs <= known and not (before and check.needs <= before)]
-    standing, counts = legal(setting, grid.under_each(rows.block), checks, rows.standing)
+    standing, counts = legal(inputs, grid.under_each(rows.block), checks, rows.standing)
     refused.update(counts)
-    return Stem(rows.block, standing).where(np.any(standing, axis=0))
+    return PartialPlans(rows.block, standing).where(np.any(standing, axis=0))
 
 
 def divisors(number: float, largest: float) -> tuple[float, ...]:
@@ -166,19 +175,19 @@ def default_splits(layers: float, pp: tuple[float, ...], schedule: Schedule) -> 
     return [DEFAULT_SPLIT] if schedule in LOOPED or 2 * len(fit) >= len(pp) else [DEFAULT_SPLIT, "spread"]
 
 
-def grids(setting: Setting) -> Iterator[Grid]:
+def grids(inputs: TrainingInputs) -> Iterator[SubSpace]:
     """Every structure of the scenario's space with its grid of sizes, those that allow the same plans in one."""
-    space, stack = setting.case.space, setting.stack
-    ranks = float(setting.ranks)
-    layers = float(layer_count(setting.model))
-    tp = distinct(space.tp or divisors(ranks, float(setting.domain)))
+    space, stack = inputs.case.space, inputs.stack
+    ranks = float(inputs.ranks)
+    layers = float(layer_count(inputs.model))
+    tp = distinct(space.tp or divisors(ranks, float(inputs.domain)))
     pp = distinct(space.pp or divisors(ranks, layers))
     vpp = distinct(space.vpp or chunk_counts(layers, pp))
     micro_batch = distinct(space.micro_batch or DEFAULT_MICRO_BATCHES)
-    etp, cp = distinct(space.etp or (1.0,)), distinct(space.cp or _context(setting))
+    etp, cp = distinct(space.etp or (1.0,)), distinct(space.cp or _context(inputs))
     schedules: list[Schedule] = space.schedule or [name for name in stack.schedules if name != "gpipe"]
     dp = distinct(space.dp) if space.dp else None
-    sizes = (distinct(_expert_degrees(setting, space)), etp, cp, distinct(space.dp_replicate or (1.0,)))
+    sizes = (distinct(_expert_degrees(inputs, space)), etp, cp, distinct(space.dp_replicate or (1.0,)))
     ways: tuple[ContextParallel, ...] = distinct(space.cp_type or stack.context_parallel or ["p2p"])
     families = itertools.product(
         [(each, split) for each in distinct(schedules) for split in _splits(space, default_splits(layers, pp, each))],
@@ -188,18 +197,18 @@ def grids(setting: Setting) -> Iterator[Grid]:
     for (schedule, splits), sequence_parallel, cp_type in families:
         chunks = tuple(value for value in vpp if chunks_fit(schedule, value)) or vpp
         first = Structure(1, "none", schedule, sequence_parallel, DEFAULT_ORDER, cp_type)
-        structures = _alike(setting, space, first, splits)
+        structures = _alike(inputs, space, first, splits)
         while few := tuple(itertools.islice(structures, STRUCTURES_AT_ONCE)):
-            yield Grid(few, ranks, dp, tp, pp, chunks, micro_batch, *sizes)
+            yield SubSpace(few, ranks, dp, tp, pp, chunks, micro_batch, *sizes)
 
 
 Split = tuple[Named, float | None, float | None]
 
 
-def _alike(setting: Setting, space: Space, first: Structure, splits: Sequence[Split]) -> Iterator[Structure]:
+def _alike(inputs: TrainingInputs, space: Space, first: Structure, splits: Sequence[Split]) -> Iterator[Structure]:
     """Structures that differ in what says little about which sizes are legal."""
-    zeros, orders = distinct(space.zero or setting.stack.zero), distinct(space.order or [DEFAULT_ORDER])
-    choices = itertools.product(list(_recomputes(setting, space)), list(_offloads(space)), splits, zeros, orders)
+    zeros, orders = distinct(space.zero or inputs.stack.zero), distinct(space.order or [DEFAULT_ORDER])
+    choices = itertools.product(list(_recomputes(inputs, space)), list(_offloads(space)), splits, zeros, orders)
     for (recompute, modules, count, method), (offload, where, layers), (split, ahead, behind), zero, order in choices:
         yield replace(
             first,
@@ -229,19 +238,19 @@ def _splits(space: Space, default: Sequence[Named]) -> Iterator[Sequence[Split]]
         yield distinct(("stated", first, last) for first in firsts for last in lasts)
 
 
-def _expert_degrees(setting: Setting, space: Space) -> tuple[float, ...]:
+def _expert_degrees(inputs: TrainingInputs, space: Space) -> tuple[float, ...]:
     """Degrees that divide the experts of every layer; 1 for a model without."""
-    counts = [kind.experts.count for kind in setting.model.layers if kind.experts is not None]
+    counts = [kind.experts.count for kind in inputs.model.layers if kind.experts is not None]
     if space.ep is not None or not counts:
         return tuple(space.ep or (1.0,))
-    return divisors(float(math.gcd(*map(int, counts))), float(setting.ranks))
+    return divisors(float(math.gcd(*map(int, counts))), float(inputs.ranks))
 
 
-def _context(setting: Setting) -> tuple[float, ...]:
+def _context(inputs: TrainingInputs) -> tuple[float, ...]:
     """Degrees of context parallelism where none are listed: one, and more for a long sequence."""
-    if setting.sequence < LONG_SEQUENCE or not setting.stack.context_parallel:
+    if inputs.sequence < LONG_SEQUENCE or not inputs.stack.context_parallel:
         return (1.0,)
-    return divisors(float(setting.ranks), setting.sequence / LEAST_LOCAL_SEQUENCE)
+    return divisors(float(inputs.ranks), inputs.sequence / LEAST_LOCAL_SEQUENCE)
 
 
 def distinct(values: Iterable[V]) -> tuple[V, ...]:
@@ -266,9 +275,9 @@ def _offloads(space: Space) -> Iterator[tuple[tuple[Offloaded, ...], Where, floa
 Again = tuple[Recompute, tuple[Module, ...] | None, float | None, Method]
 
 
-def _recomputes(setting: Setting, space: Space) -> Iterator[Again]:
+def _recomputes(inputs: TrainingInputs, space: Space) -> Iterator[Again]:
     """Recompute modes, selective with each listed set of modules, full with each listed number of layers."""
-    modes = [*distinct(space.recompute or _recompute(setting))]
+    modes = [*distinct(space.recompute or _recompute(inputs))]
     methods: Sequence[Method] = distinct(space.recompute_method or ["block"])
     if space.recompute_modules and "selective" not in modes:
         modes.append("selective")
@@ -282,6 +291,6 @@ def _recomputes(setting: Setting, space: Space) -> Iterator[Again]:
             yield mode, None, None, methods[0]
 
 
-def _recompute(setting: Setting) -> list[Recompute]:
+def _recompute(inputs: TrainingInputs) -> list[Recompute]:
     """The stack's recompute modes, without those that drop nothing."""
-    return [mode for mode in setting.stack.recompute if mode == "none" or setting.dropped(mode) != "nothing"]
+    return [mode for mode in inputs.stack.recompute if mode == "none" or inputs.dropped(mode) != "nothing"]

@@ -17,13 +17,13 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
-from costmodel.estimate.training.training_inputs import Setting
-from costmodel.explore.search.accumulator import Tally, Wanted, stretch
-from costmodel.explore.search.engine import WAIT, Engine, Stopped, engine, shared_out
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.explore.search.accumulator import Accumulator, SearchQuery, stretch
+from costmodel.explore.search.engine import WAIT, SearchEngine, SearchStopped, engine, shared_out
 from costmodel.explore.search.parquet_parts import Parts
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search_space import stem
-from costmodel.explore.search.work_units import Piece, Variants, pieces
+from costmodel.explore.search.work_units import ScenarioVariants, WorkUnit, pieces
 
 MOST_KEPT = 31 << 20  # bytes; glibc takes no larger size
 POOL_FROM = 1 << 22  # candidates; fewer are done before a pool has started
@@ -32,7 +32,7 @@ AT_LAST = 2  # variants for each worker whose pieces are given out singly, so th
 
 
 @dataclass(frozen=True)
-class Sight:
+class SearchProgress:
     """How far a search has come."""
 
     candidates: int
@@ -42,7 +42,7 @@ class Sight:
 
 
 @dataclass(frozen=True)
-class How:
+class SearchOptions:
     """How a search is done: by what, where it leaves its state and its plans, who watches it and may stop it.
 
     wait: seconds for workers that are not there; say: takes a sentence about what is waited for
@@ -53,13 +53,13 @@ class How:
     folder: Path | None = None
     plans: bool = False
     resume: bool = False
-    watch: Callable[[Sight], None] = lambda sight: None
+    watch: Callable[[SearchProgress], None] = lambda sight: None
     stop: Callable[[], bool] = lambda: False
     wait: float = WAIT
     say: Callable[[str], None] = lambda sentence: None
 
     @property
-    def by(self) -> Engine:
+    def by(self) -> SearchEngine:
         """What works on it; a fault where there is no such engine."""
         return engine(self.engine, self.workers, self.wait, self.say)
 
@@ -68,25 +68,25 @@ class How:
 class Task:
     """What every piece of a search has in common."""
 
-    wanted: Wanted
+    wanted: SearchQuery
     parts: Parts | None
 
-    def tally(self, setting: Setting, piece: Piece, cells: dict[str, int | str]) -> Tally:
+    def tally(self, inputs: TrainingInputs, piece: WorkUnit, cells: dict[str, int | str]) -> Accumulator:
         """What a piece holds; its plans go into the folder, with what they are of and the leaves that vary."""
         _keep_freed_memory()
-        of = {**row_facts(facts_of(setting.case)), **cells} if self.parts else {}
+        of = {**row_facts(facts_of(inputs.case)), **cells} if self.parts else {}
         with self.parts.writing(piece.number, of) if self.parts else nullcontext() as keep:
-            found = self.wanted.tally(setting.case.scenario.objective)
-            rows = stem(setting, piece.grid, found.refused, piece.start, piece.stop)
-            stretch(setting, piece.grid, rows, self.wanted, found, keep)
+            found = self.wanted.tally(inputs.case.scenario.objective)
+            rows = stem(inputs, piece.grid, found.refused, piece.start, piece.stop)
+            stretch(inputs, piece.grid, rows, self.wanted, found, keep)
         found.candidates = piece.candidates
         return found.of_variant(piece.variant)
 
-    def unpacked(self, packed: bytes, bundle: tuple[Piece, ...]) -> list[Tally]:
+    def unpacked(self, packed: bytes, bundle: tuple[WorkUnit, ...]) -> list[Accumulator]:
         """The same of a few pieces of a variant, in another process."""
         variants, variant = _variants(packed), bundle[0].variant
-        setting, cells = variants.setting(variant), variants.cells(variant)
-        return [self.tally(setting, piece, cells) for piece in bundle]
+        inputs, cells = variants.inputs(variant), variants.cells(variant)
+        return [self.tally(inputs, piece, cells) for piece in bundle]
 
 
 def _keep_freed_memory() -> None:
@@ -97,20 +97,22 @@ def _keep_freed_memory() -> None:
     np.empty(MOST_KEPT, dtype=np.uint8)
 
 
-_FORKED: WeakValueDictionary[bytes, Variants] = WeakValueDictionary()  # of searches at work, as forked processes find
+_FORKED: WeakValueDictionary[bytes, ScenarioVariants] = (
+    WeakValueDictionary()
+)  # of searches at work, as forked processes find
 
 
 @lru_cache(maxsize=1)
-def _unpacked(packed: bytes) -> Variants:
-    variants: Variants = loads(packed)
+def _unpacked(packed: bytes) -> ScenarioVariants:
+    variants: ScenarioVariants = loads(packed)
     return variants
 
 
-def _variants(packed: bytes) -> Variants:
+def _variants(packed: bytes) -> ScenarioVariants:
     return _FORKED.get(packed) or _unpacked(packed)
 
 
-def _as_sent(variants: Variants, by: Engine) -> bytes:
+def _as_sent(variants: ScenarioVariants, by: SearchEngine) -> bytes:
     """What brings the variants to other processes; those that are forked have them, and need a name alone."""
     if by.kind != "local" or get_start_method() != "fork":
         return variants.packed
@@ -120,8 +122,13 @@ def _as_sent(variants: Variants, by: Engine) -> bytes:
 
 
 def results(
-    variants: Variants, wanted: Wanted, how: How, done: int, total: int, parts: Parts | None = None
-) -> Iterator[Tally]:
+    variants: ScenarioVariants,
+    wanted: SearchQuery,
+    how: SearchOptions,
+    done: int,
+    total: int,
+    parts: Parts | None = None,
+) -> Iterator[Accumulator]:
     """The tally of every piece from a number on, in order; Stopped if that was asked for before the last."""
     by = how.by
     task = Task(wanted, parts)
@@ -130,18 +137,18 @@ def results(
         return _here(variants, task, remaining, how.stop)
     packed = _as_sent(variants, by)
 
-    def submit(pool: Executor, bundle: tuple[Piece, ...]) -> Future[list[Tally]]:
+    def submit(pool: Executor, bundle: tuple[WorkUnit, ...]) -> Future[list[Accumulator]]:
         return pool.submit(task.unpacked, packed, bundle)
 
     bundles = _bundles(remaining, len(variants) - AT_LAST * by.workers)
-    found: Iterator[list[Tally]] = shared_out(by, bundles, submit, how.stop)
+    found: Iterator[list[Accumulator]] = shared_out(by, bundles, submit, how.stop)
     return chain.from_iterable(found)
 
 
-def _bundles(remaining: Iterator[Piece], whole: int) -> Iterator[tuple[Piece, ...]]:
+def _bundles(remaining: Iterator[WorkUnit], whole: int) -> Iterator[tuple[WorkUnit, ...]]:
     """Pieces that a worker takes together: all of a small variant, which have much in common; of the last ones each."""
     for _, alike in groupby(remaining, lambda piece: (piece.variant, piece.number if piece.variant >= whole else 0)):
-        held: list[Piece] = []
+        held: list[WorkUnit] = []
         for piece in alike:
             if sum(other.candidates for other in (*held, piece)) > LARGEST_BUNDLE and held:
                 yield tuple(held)
@@ -150,9 +157,11 @@ def _bundles(remaining: Iterator[Piece], whole: int) -> Iterator[tuple[Piece, ..
         yield tuple(held)
 
 
-def _here(variants: Variants, task: Task, remaining: Iterator[Piece], stop: Callable[[], bool]) -> Iterator[Tally]:
-    setting = lru_cache(maxsize=1)(variants.setting)
+def _here(
+    variants: ScenarioVariants, task: Task, remaining: Iterator[WorkUnit], stop: Callable[[], bool]
+) -> Iterator[Accumulator]:
+    inputs = lru_cache(maxsize=1)(variants.inputs)
     for piece in remaining:
         if stop():
-            raise Stopped
-        yield task.tally(setting(piece.variant), piece, variants.cells(piece.variant))
+            raise SearchStopped
+        yield task.tally(inputs(piece.variant), piece, variants.cells(piece.variant))

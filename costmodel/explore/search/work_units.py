@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from costmodel.documents.reader.override_case import vary
-from costmodel.documents.reader.resolved_scenario import Case
-from costmodel.estimate.training.training_inputs import Setting, setting_of
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.search.ranges import Axis, said_with
-from costmodel.explore.search.search_space import Grid, grids
+from costmodel.explore.search.search_space import SubSpace, grids
 from costmodel.ground.errors import CostModelError
 
 CANDIDATES_A_PIECE = 1 << 22
@@ -23,12 +23,12 @@ _WHOLE = re.compile(r"[-+]?\d{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Variants:
+class ScenarioVariants:
     """A scenario at every combination of values of a few leaves; without leaves, the scenario."""
 
-    case: Case
+    case: ResolvedScenario
     over: tuple[Axis, ...] = ()
-    made: dict[int, Case] = field(default_factory=dict, init=False, repr=False, compare=False)
+    made: dict[int, ResolvedScenario] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return math.prod(len(axis.values) for axis in self.over)
@@ -46,7 +46,7 @@ class Variants:
         whole = {axis.path for axis in self.over if all(map(_WHOLE.fullmatch, axis.values))}
         return {path: int(value) if path in whole else value for path, value in self.values(number).items()}
 
-    def of(self, number: int) -> Case:
+    def of(self, number: int) -> ResolvedScenario:
         """One of them; the latest are held, for they are asked for several times."""
         if number not in self.made:
             settings = [f"{path}={value}" for path, value in self.values(number).items()]
@@ -55,36 +55,36 @@ class Variants:
             self.made[number] = vary(self.case, settings) if settings else self.case
         return self.made[number]
 
-    def setting(self, number: int) -> Setting:
+    def inputs(self, number: int) -> TrainingInputs:
         """The setting of one of them."""
-        return setting_of(self.of(number))
+        return training_inputs(self.of(number))
 
     @functools.cached_property
     def packed(self) -> bytes:
         """All of them as they travel to other processes."""
-        return pickle.dumps(Variants(self.case, self.over))
+        return pickle.dumps(ScenarioVariants(self.case, self.over))
 
     def checked(self) -> None:
         """A fault for a value that a leaf cannot have, before anything is searched."""
         try:
             if len(self.over) == 1:
                 for number in range(len(self)):
-                    self.setting(number)
+                    self.inputs(number)
                 return
             for axis in self.over:
                 for value in axis.values:
-                    setting_of(vary(self.case, [f"{axis.path}={value}"]))
+                    training_inputs(vary(self.case, [f"{axis.path}={value}"]))
         except CostModelError as error:
             raise said_with("--over", [axis.path for axis in self.over], error) from None
 
 
 @dataclass(frozen=True)
-class Piece:
+class WorkUnit:
     """A range of placements of a grid, in one variant."""
 
     number: int
     variant: int
-    grid: Grid
+    grid: SubSpace
     start: int
     stop: int
 
@@ -94,16 +94,16 @@ class Piece:
         return (self.stop - self.start) * self.grid.behind * len(self.grid.structures)
 
 
-def pieces(variants: Variants) -> Iterator[Piece]:
+def pieces(variants: ScenarioVariants) -> Iterator[WorkUnit]:
     """All pieces of a search, each of bounded size."""
     numbers = itertools.count()
     for variant in range(len(variants)):
-        for grid in grids(variants.setting(variant)):
+        for grid in grids(variants.inputs(variant)):
             step = max(1, CANDIDATES_A_PIECE * grid.placements // max(1, len(grid)))
             for start in range(0, grid.placements, step):
-                yield Piece(next(numbers), variant, grid, start, min(start + step, grid.placements))
+                yield WorkUnit(next(numbers), variant, grid, start, min(start + step, grid.placements))
 
 
-def candidates(variants: Variants) -> int:
+def candidates(variants: ScenarioVariants) -> int:
     """How many plans a search looks at, if every variant has as many as the first."""
-    return sum(map(len, grids(variants.setting(0)))) * len(variants)
+    return sum(map(len, grids(variants.inputs(0)))) * len(variants)

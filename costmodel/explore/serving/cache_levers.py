@@ -12,7 +12,7 @@ from costmodel.ground.errors import CostModelError
 
 
 @dataclass(frozen=True)
-class Lever:
+class CacheLever:
     """One key set otherwise, and the tokens that the pool of a replica then holds; 0 where it does not fit."""
 
     assignment: str
@@ -20,9 +20,9 @@ class Lever:
     first: bool
 
 
-def levers(answer: ServingAnswer) -> list[Lever]:
+def levers(answer: ServingAnswer) -> list[CacheLever]:
     """Levers that are not pulled yet: a narrower cache and weights, half and twice the ranks of a replica."""
-    return [Lever(each, tokens, position == 0) for position, (each, tokens) in enumerate(_tried(answer))]
+    return [CacheLever(each, tokens, position == 0) for position, (each, tokens) in enumerate(_tried(answer))]
 
 
 def _tried(answer: ServingAnswer) -> Iterator[tuple[str, float]]:

@@ -12,7 +12,7 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.estimate.shared.limits import Limit, written
 from costmodel.explore.compare.compare import Side, named_documents
-from costmodel.explore.compare.input_paths import Value, leaves
+from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.serving.vary_serving import UNSTABLE
 from costmodel.ground.errors import Place
 
@@ -71,8 +71,8 @@ def side(name: str, case: ServingCase) -> Side:
     answer = predict(case)
     layout = answer.evaluation.layout
     values = {path: value for path, value in leaves(case).items() if not path.startswith("plan.")}
-    values |= {f"plan.{size}": Value(float(getattr(layout, size)[0])) for size in SIZES if size != "budget"}
-    values["stack.budget"] = Value(float(layout.budget[0]))
+    values |= {f"plan.{size}": InputValue(float(getattr(layout, size)[0])) for size in SIZES if size != "budget"}
+    values["stack.budget"] = InputValue(float(layout.budget[0]))
     known = {} if answer.refused else {machine_name(key): value for key, value in answer.costs.items()}
     figures = {
         key: value for key, value in known.items() if math.isfinite(value) and not key.endswith(("_low", "_high"))

@@ -11,11 +11,11 @@ import numpy as np
 
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.evaluate_layouts import evaluate
-from costmodel.estimate.serving.plan_columns import SIZES, Layout
+from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import banded, layout_of, own_plan
 from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.explore.explain.explain import Book, Node, tree_of, unknown
+from costmodel.explore.explain.explain import Book, ExplainedFigure, tree_of, unknown
 from costmodel.ground.equation import leaf, origin_of, trace
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.units import Figure
@@ -26,7 +26,7 @@ def quantities() -> list[str]:
     return list(COLUMNS)
 
 
-def explain(inputs: ServingInputs, quantity: str) -> Node:
+def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
     """The tree of one figure of the scenario's own plan, from the calls that were really made."""
     if quantity not in COLUMNS:
         raise unknown(quantity, quantities())
@@ -38,7 +38,7 @@ def explain(inputs: ServingInputs, quantity: str) -> Node:
     return tree_of(Book(inputs.case.trees, COLUMNS, {}), quantity, COLUMNS[quantity].unit, origin)
 
 
-def _knowing(inputs: ServingInputs) -> Layout:
+def _knowing(inputs: ServingInputs) -> PlanColumns:
     """The plan's columns, which know where they were written."""
     plan = own_plan(inputs)
     layout, _ = layout_of(inputs, plan)
@@ -47,4 +47,4 @@ def _knowing(inputs: ServingInputs) -> Layout:
         value = inputs.budget if name == "budget" else getattr(plan, name)
         written = value if isinstance(value, Figure) else None
         columns[name] = leaf(getattr(layout, name), f"plan.{name}", written)
-    return Layout(**columns)
+    return PlanColumns(**columns)

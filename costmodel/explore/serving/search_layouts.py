@@ -16,7 +16,7 @@ from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, binding, evaluate
-from costmodel.estimate.serving.plan_columns import SIZES, Layout
+from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.errors import fail
@@ -87,7 +87,7 @@ def search(inputs: ServingInputs, top: int = 10) -> FoundPlans:
     return found
 
 
-def candidates(inputs: ServingInputs) -> Layout:
+def candidates(inputs: ServingInputs) -> PlanColumns:
     """Every plan of the space, or every one that makes sense where it lists none."""
     ranks, space, plan = float(inputs.ranks), inputs.case.scenario.search, inputs.case.scenario.plan
     held = {path_of(assignment) for assignment in inputs.case.assignments}  # what the command line sets stays
@@ -119,15 +119,15 @@ def candidates(inputs: ServingInputs) -> Layout:
     if counts:
         rows = np.arange(len(tp)).repeat(len(counts))
         many = np.tile(np.array(counts), len(tp))
-        return Layout(tp[rows], pp[rows], ep[rows], groups[rows], many, budget[rows])
-    return Layout(tp, pp, ep, groups, replicas, budget)
+        return PlanColumns(tp[rows], pp[rows], ep[rows], groups[rows], many, budget[rows])
+    return PlanColumns(tp, pp, ep, groups, replicas, budget)
 
 
 def _powers(most: float) -> list[float]:
     return list(itertools.takewhile(lambda degree: degree <= most, (2.0**power for power in range(20))))
 
 
-def _evaluated(found: FoundPlans, layout: Layout, top: int) -> tuple[list[RankedPlan], list[tuple[float, ...]]]:
+def _evaluated(found: FoundPlans, layout: PlanColumns, top: int) -> tuple[list[RankedPlan], list[tuple[float, ...]]]:
     """The best of some plans, and the keys of all that fit, the best first."""
     inputs = found.inputs
     with np.errstate(all="ignore"):
@@ -178,7 +178,7 @@ def _ranked(evaluation: ServingEvaluation, row: int, codes: dict[str, Mask]) -> 
     return RankedPlan(sizes, evaluation.results.row(row), broken, binding(evaluation, row))
 
 
-def _count(found: FoundPlans, code: str, mask: Mask, layout: Layout) -> None:
+def _count(found: FoundPlans, code: str, mask: Mask, layout: PlanColumns) -> None:
     """Counts plans that are refused, and remembers one of them."""
     found.refused[code] += int(mask.sum())
     if mask.any() and code not in found.examples:

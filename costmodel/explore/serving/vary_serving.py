@@ -25,7 +25,7 @@ UNSTABLE = frozenset({"M001", "S003", "S004", "S005"})
 
 
 @dataclass(frozen=True)
-class Trial:
+class ServingTrial:
     """A scenario with some settings: its results, or what is wrong with it."""
 
     settings: tuple[str, ...]
@@ -57,18 +57,18 @@ class SweptServing:
     case: ServingCase
     axes: tuple[Axis, ...]
     shown: tuple[str, ...]
-    trials: tuple[Trial, ...]
+    trials: tuple[ServingTrial, ...]
 
 
 SHOWN = ("rate_within_slo_per_s", "ttft", "ttft_p99", "tpot", "worst_gap")
 
 
-def tried(case: ServingCase, settings: Sequence[str]) -> Trial:
+def tried(case: ServingCase, settings: Sequence[str]) -> ServingTrial:
     """The answer with some settings, or the first thing wrong with them."""
     try:
-        return Trial(tuple(settings), predict(serving(vary_any(case, settings))))
+        return ServingTrial(tuple(settings), predict(serving(vary_any(case, settings))))
     except CostModelError as error:
-        return Trial(tuple(settings), fault=error.faults[0])
+        return ServingTrial(tuple(settings), fault=error.faults[0])
 
 
 def sweep(case: ServingCase, axes: Sequence[Axis], show: str) -> SweptServing:
@@ -96,7 +96,7 @@ def column(word: str) -> str:
     return named[word]
 
 
-def by_rate(case: ServingCase, rates: Sequence[str]) -> list[Trial]:
+def by_rate(case: ServingCase, rates: Sequence[str]) -> list[ServingTrial]:
     """The scenario's plan at each rate, with as many replicas and nodes as keep every limit there."""
     found = []
     for written in rates:
@@ -123,7 +123,7 @@ class ServingTarget:
     at_least: bool
     bound: float
 
-    def reached(self, trial: Trial) -> bool:
+    def reached(self, trial: ServingTrial) -> bool:
         """Whether a plan that keeps every limit reaches it."""
         if trial.answer is None or not trial.works:
             return False
@@ -139,8 +139,8 @@ class SolvedServing:
     path: str
     target: ServingTarget
     reaches: list[tuple[str, str]] = field(default_factory=list)
-    inside: list[tuple[Trial, Trial]] = field(default_factory=list)
-    beyond: Trial | None = None  # the first value on the far side that does not reach it
+    inside: list[tuple[ServingTrial, ServingTrial]] = field(default_factory=list)
+    beyond: ServingTrial | None = None  # the first value on the far side that does not reach it
     tried: tuple[str, str] = ("", "")
     evaluated: int = 0
 
@@ -168,7 +168,7 @@ def solve(case: ServingCase, vary: str, wanted: str) -> SolvedServing:
     if searched is None or searched.step:
         return _listed(case, path, goal, list(axis(vary, "--vary").values))
     found = SolvedServing(case, path, goal)
-    seen: dict[str, Trial] = {}
+    seen: dict[str, ServingTrial] = {}
 
     def at(number: float) -> bool:
         text = searched.text(number, 6)

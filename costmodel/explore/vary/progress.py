@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from costmodel.explore.search.engine import Stopped
+from costmodel.explore.search.engine import SearchStopped
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Pace:
+class Watcher:
     """Told of every answer how many are there, and asked before each whether to go on."""
 
     watch: Callable[[int, int], None] = lambda done, total: None
@@ -21,7 +21,7 @@ class Pace:
     def go(self, done: int, total: int) -> None:
         """On to the next; Stopped if somebody asks to end."""
         if self.stop():
-            raise Stopped
+            raise SearchStopped
         self.watch(done, total)
 
     def taken(self, items: Iterable[Item], total: int) -> Iterator[Item]:
@@ -33,4 +33,4 @@ class Pace:
             yield item
 
 
-UNWATCHED = Pace()
+UNWATCHED = Watcher()

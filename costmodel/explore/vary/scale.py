@@ -7,15 +7,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.equations.run.economics import share
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.explore.compare.select_plan import by_search
 from costmodel.explore.search.ranges import values_of
-from costmodel.explore.vary.progress import UNWATCHED, Pace
-from costmodel.explore.vary.sweep import Point, point, tried
+from costmodel.explore.vary.progress import UNWATCHED, Watcher
+from costmodel.explore.vary.sweep import SweepPoint, point, tried
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.units import counted
@@ -25,11 +25,11 @@ _BEND = 0.95  # what a doubling must keep
 
 
 @dataclass(frozen=True)
-class Row:
+class ScaleRow:
     """One size: throughput for each accelerator over that of the smallest, and the terms that grew most since."""
 
     ranks: float
-    point: Point
+    point: SweepPoint
     waves: float = math.nan  # micro-batches of a replica for each pipeline stage
     efficiency: float = math.nan
     grew: tuple[tuple[str, float], ...] = ()
@@ -39,15 +39,17 @@ class Row:
 class Scaled:
     """All sizes, smallest first; `bend` is the place of the last one before a doubling keeps too little."""
 
-    case: Case
+    case: ResolvedScenario
     weak: bool
-    rows: tuple[Row, ...]
+    rows: tuple[ScaleRow, ...]
     bend: int | None = None
     best: bool = False
     stopped: bool = False
 
 
-def scale(case: Case, ranks: str, *, weak: bool = False, best: bool = False, pace: Pace = UNWATCHED) -> Scaled:
+def scale(
+    case: ResolvedScenario, ranks: str, *, weak: bool = False, best: bool = False, pace: Watcher = UNWATCHED
+) -> Scaled:
     """The job on every number of accelerators asked for."""
     sizes, best = _sizes(ranks), by_search(case, (), best=best)
     taken = pace.taken(sizes, len(sizes))
@@ -64,15 +66,15 @@ def scale(case: Case, ranks: str, *, weak: bool = False, best: bool = False, pac
     return Scaled(case, weak, tuple(rows), _bend(rows), best, stopped=len(rows) < len(sizes))
 
 
-def _row(case: Case, ranks: float, *, weak: bool, best: bool) -> Row:
+def _row(case: ResolvedScenario, ranks: float, *, weak: bool, best: bool) -> ScaleRow:
     """One size, not yet compared with the others."""
     settings = _settings(case, ranks, weak=weak, best=best)
     found = _part(case.node.accelerators, ranks) or tried(case, settings, best=best)
-    row = Row(ranks, point(case, settings, found))
+    row = ScaleRow(ranks, point(case, settings, found))
     if isinstance(found, Fault) or found.refused:
         return row
     block = found.evaluation.block
-    return replace(row, waves=number(share(micro_batches(found.setting, block), block.pp)))
+    return replace(row, waves=number(share(micro_batches(found.inputs, block), block.pp)))
 
 
 def _sizes(text: str) -> list[float]:
@@ -99,7 +101,7 @@ def _part(each: float, ranks: float) -> Fault | None:
     return Fault("C010", sentence, None, f"try --ranks {below:.0f} or {below + each:.0f}")
 
 
-def _settings(case: Case, ranks: float, *, weak: bool, best: bool) -> list[str]:
+def _settings(case: ResolvedScenario, ranks: float, *, weak: bool, best: bool) -> list[str]:
     """What makes the cluster that large: whole nodes, or a part of one; a plan's own dp follows from its size."""
     node, scenario = case.node, case.scenario
     whole = ranks >= node.accelerators
@@ -114,18 +116,18 @@ def _settings(case: Case, ranks: float, *, weak: bool, best: bool) -> list[str]:
     return settings
 
 
-def _efficiency(first: Row, row: Row) -> float:
+def _efficiency(first: ScaleRow, row: ScaleRow) -> float:
     each = "tokens_per_s_per_gpu"
     return row.point.costs[each] / first.point.costs[each]
 
 
-def _each(row: Row, term: str) -> float:
+def _each(row: ScaleRow, term: str) -> float:
     """Seconds of one accelerator that a term takes for a token."""
     costs = row.point.costs
     return costs[term] / (costs["tokens_per_s_per_gpu"] * costs["step_time"])
 
 
-def _grew(first: Row, row: Row) -> tuple[tuple[str, float], ...]:
+def _grew(first: ScaleRow, row: ScaleRow) -> tuple[tuple[str, float], ...]:
     """Terms that take more of an accelerator's time for a token, with their share of the step; most first."""
     growth = {term: _each(row, term) - _each(first, term) for term in TERM_COLUMNS.values()}
     total = sum(value for value in growth.values() if value > 0)
@@ -135,7 +137,7 @@ def _grew(first: Row, row: Row) -> tuple[tuple[str, float], ...]:
     return tuple((term, costs[term] / costs["step_time"]) for term in ordered)
 
 
-def _bend(rows: Sequence[Row]) -> int | None:
+def _bend(rows: Sequence[ScaleRow]) -> int | None:
     """The last size before a doubling keeps less than it should."""
     known = [place for place, row in enumerate(rows) if row.point.costs]
     for before, after in itertools.pairwise(known):

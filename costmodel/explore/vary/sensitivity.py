@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from costmodel.documents.keys.paths import at
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import Fitted
 from costmodel.estimate.evaluate.evaluate_plans import lacking
 from costmodel.estimate.evaluate.predict import predict
@@ -44,10 +44,10 @@ class Knob:
 
 
 @dataclass(frozen=True)
-class Sensitive:
+class Sensitivity:
     """A result, and what moves it, most first."""
 
-    case: Case
+    case: ResolvedScenario
     result: str
     value: float
     knobs: tuple[Knob, ...]
@@ -59,7 +59,7 @@ class Sensitive:
         return [knob for knob in self.knobs if knob.kind == "hardware"]
 
 
-def sensitivity(case: Case, result: str = "step_time") -> Sensitive:
+def sensitivity(case: ResolvedScenario, result: str = "step_time") -> Sensitivity:
     """Every figure the answer rests on, turned both ways while all else stays."""
     held = replace(case, scenario=case.scenario.model_copy(update={"plan": planned(case)}))
     base = answered(held)
@@ -68,15 +68,15 @@ def sensitivity(case: Case, result: str = "step_time") -> Sensitive:
         unknown = f"{result} is not known" if math.isnan(value) else f"{result} is 0"
         reason = ", ".join(base.refused) or unknown
         why = "costmodel estimate says why in figures, and what mends it"
-        hint = why if base.refused else lacking(base.setting, result)
+        hint = why if base.refused else lacking(base.inputs, result)
         raise fail("C004", f"there is no {result} to move: {reason}", Place(case.file), hint)
     knobs = [knob for knob in _knobs(held, result, value) if knob.swing > 1e-9]
-    return Sensitive(
+    return Sensitivity(
         case, result, value, tuple(sorted(knobs, key=lambda knob: (-knob.swing, knob.path))), base.evaluation.block
     )
 
 
-def _knobs(case: Case, result: str, value: float) -> Iterator[Knob]:
+def _knobs(case: ResolvedScenario, result: str, value: float) -> Iterator[Knob]:
     for path, leaf in leaves(case).items():
         written = leaf.value
         asked = path.startswith(_ASIDE) and not path.startswith(_OPTIMIZER)
@@ -88,7 +88,7 @@ def _knobs(case: Case, result: str, value: float) -> Iterator[Knob]:
         yield Knob(path, leaf.text, _kind(path), spread, low / value - 1, high / value - 1)
 
 
-def _turned(case: Case, path: str, value: float, factor: float, result: str) -> float:
+def _turned(case: ResolvedScenario, path: str, value: float, factor: float, result: str) -> float:
     """The result with a figure times a factor; a share stops at 1."""
     for figure in (value * factor, 1.0, value):
         try:
@@ -98,7 +98,7 @@ def _turned(case: Case, path: str, value: float, factor: float, result: str) -> 
     return math.nan
 
 
-def _whole(case: Case, path: str, value: float) -> bool:
+def _whole(case: ResolvedScenario, path: str, value: float) -> bool:
     """Whether only whole numbers may stand there."""
     if not value.is_integer():
         return False
@@ -109,7 +109,7 @@ def _whole(case: Case, path: str, value: float) -> bool:
     return False
 
 
-def _stood_in_for(case: Case, path: str) -> bool:
+def _stood_in_for(case: ResolvedScenario, path: str) -> bool:
     """Whether a share of matmuls is not used: that of the best measured one is."""
     parts = path.split(".")
     return parts[-3::2] == ["matmul", "compute_share"] and by_best_matmul(case, parts[-2])
@@ -121,7 +121,7 @@ def _kind(path: str) -> Literal["hardware", "assumption", "fitted"]:
     return "assumption" if path.startswith(("assume.", "stack.", _OPTIMIZER)) else "hardware"
 
 
-def _spread(case: Case, path: str) -> float:
+def _spread(case: ResolvedScenario, path: str) -> float:
     """The 90th percentile of a fit's error where it is stated, or its median; else a tenth."""
     held, key = holding(path)
     fitted = at(getattr(case, held), f"{key.rpartition('.')[0]}.fitted")

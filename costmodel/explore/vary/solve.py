@@ -13,19 +13,19 @@ from typing import Literal
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import choices_of, examples_of
 from costmodel.documents.reader.override_case import vary as varied
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.estimate.evaluate.evaluate_plans import lacking
 from costmodel.estimate.machine.price import Price
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import COLUMNS
-from costmodel.estimate.training.training_inputs import setting_of
-from costmodel.explore.compare.input_paths import Value, leaves
+from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.select_plan import by_search
-from costmodel.explore.search.engine import Stopped
+from costmodel.explore.search.engine import SearchStopped
 from costmodel.explore.search.ranges import Span, axis, said_with, span
-from costmodel.explore.vary.progress import UNWATCHED, Pace
-from costmodel.explore.vary.sweep import Point, column, point, tried
+from costmodel.explore.vary.progress import UNWATCHED, Watcher
+from costmodel.explore.vary.sweep import SweepPoint, column, point, tried
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, in_ones, parse
 
@@ -45,7 +45,7 @@ class Target:
     at_least: bool
     bound: float
 
-    def reached(self, found: Point) -> bool:
+    def reached(self, found: SweepPoint) -> bool:
         """Whether a plan that works reaches it."""
         if not found.works:
             return False
@@ -54,7 +54,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Reach:
+class ReachableRange:
     """Values from one to another that reach the target; an end is open where it is that of what was searched."""
 
     low: str
@@ -64,19 +64,19 @@ class Reach:
 
 
 @dataclass
-class Solved:
+class SolveResult:
     """Every stretch of values that reaches the target, and how it was looked for."""
 
-    case: Case
+    case: ResolvedScenario
     path: str
     target: Target
-    now: Value | None
+    now: InputValue | None
     tried: tuple[str, str]
     how: Literal["bisection", "scan"] = "scan"
     every: bool = False  # whether no value in between was left out
     stopped: bool = False
-    reaches: list[Reach] = field(default_factory=list)
-    nearest: tuple[str, Point] | None = None
+    reaches: list[ReachableRange] = field(default_factory=list)
+    nearest: tuple[str, SweepPoint] | None = None
     evaluated: int = 0
     illegal: int = 0  # of these, values that make no legal plan
     faulty: dict[str, Fault] = field(default_factory=dict)  # and values that cannot stand there
@@ -109,7 +109,9 @@ def target(text: str) -> Target:
     return Target(named, match[2] in (">=", "≥"), bound)
 
 
-def solve(case: Case, vary: str, wanted: str, *, best: bool = False, pace: Pace = UNWATCHED) -> Solved:
+def solve(
+    case: ResolvedScenario, vary: str, wanted: str, *, best: bool = False, pace: Watcher = UNWATCHED
+) -> SolveResult:
     """Which values of a leaf reach a target: by bisection where reaching changes once, else by scan."""
     goal = target(wanted)
     path, _, written = vary.partition("=")
@@ -117,9 +119,9 @@ def solve(case: Case, vary: str, wanted: str, *, best: bool = False, pace: Pace 
     _known(case, path)
     best = by_search(case, (path,), best=best)
     now = leaves(case).get(path)
-    seen: dict[str, Point] = {}
+    seen: dict[str, SweepPoint] = {}
 
-    def at(text: str) -> Point:
+    def at(text: str) -> SweepPoint:
         if text not in seen:
             pace.go(len(seen), max(len(seen) + 1, expected))
             settings = [f"{path}={text}"]
@@ -130,20 +132,20 @@ def solve(case: Case, vary: str, wanted: str, *, best: bool = False, pace: Pace 
     listed = searched is None or bool(searched.step)
     values = list(axis(vary, "--vary").values) if listed else []
     expected = len(values) or _SAMPLES
-    found = Solved(case, path, goal, now, (values[0], values[-1]) if listed else ("", ""), best=best)
+    found = SolveResult(case, path, goal, now, (values[0], values[-1]) if listed else ("", ""), best=best)
     try:
         if searched is None or listed:
             found.reaches = _scanned(values, [goal.reached(at(value)) for value in values])
         else:
             _continuous(found, searched, at, whole=_is_whole(case, path, searched))
-    except Stopped:
+    except SearchStopped:
         possible = [text for text, tried in seen.items() if tried.fault is None]
         _cut_short(found, list(seen) if listed else sorted(possible, key=_number), seen)
     _complete(found, seen)
     return found
 
 
-def _known(case: Case, path: str) -> None:
+def _known(case: ResolvedScenario, path: str) -> None:
     """A fault for a path that the scenario does not have, as --set gives it."""
     try:
         varied(case, [f"{path}=1"])
@@ -158,7 +160,7 @@ def _written(path: str) -> Place:
     return Place("command line", 0, 8, path, f"--vary {path}", max(1, len(path)))
 
 
-def _cut_short(found: Solved, texts: Sequence[str], seen: Mapping[str, Point]) -> None:
+def _cut_short(found: SolveResult, texts: Sequence[str], seen: Mapping[str, SweepPoint]) -> None:
     """What the values tried tell when there will be no more."""
     found.stopped, found.how = True, "scan"
     found.reaches = _scanned(texts, [found.target.reached(seen[text]) for text in texts])
@@ -170,7 +172,7 @@ def _number(text: str) -> float:
     return float(text.partition(" ")[0])
 
 
-def _around(case: Case, path: str, now: Value | None) -> Span:
+def _around(case: ResolvedScenario, path: str, now: InputValue | None) -> Span:
     """Where to look when nobody says: from a part to a multiple of what is written."""
     match = _QUANTITY.match(now.text) if now is not None and isinstance(now.value, float) else None
     if now is None or match is None or not now.value:
@@ -185,7 +187,7 @@ def _around(case: Case, path: str, now: Value | None) -> Span:
     return Span(low, high, unit)
 
 
-def _somewhere(case: Case, path: str, now: Value | None) -> str:
+def _somewhere(case: ResolvedScenario, path: str, now: InputValue | None) -> str:
     """Values that a leaf takes of which nothing is written: its choices, or a range in its unit."""
     choices = choices_of(Scenario, path)
     if choices:
@@ -196,7 +198,7 @@ def _somewhere(case: Case, path: str, now: Value | None) -> str:
     return "A,B"
 
 
-def _offered(path: str, now: Value | None) -> list[Span]:
+def _offered(path: str, now: InputValue | None) -> list[Span]:
     """Ranges that might do, best first: from the zero that is written, about the example of its key, any."""
     samples = examples_of(Scenario, path)
     if samples is None:
@@ -209,7 +211,7 @@ def _offered(path: str, now: Value | None) -> list[Span]:
     return [*found, Span(1.0, 100.0, ""), Span(1.0, 100.0, "%")]
 
 
-def _takes(case: Case, path: str, text: str) -> bool:
+def _takes(case: ResolvedScenario, path: str, text: str) -> bool:
     """Whether --set would."""
     try:
         varied(case, [f"{path}={text}"])
@@ -232,7 +234,7 @@ def _end(searched: Span, number: float) -> str:
     return searched.text(number if number % 1 == 0 else float(f"{number:.4g}"))
 
 
-def _continuous(found: Solved, searched: Span, at: Callable[[str], Point], *, whole: bool) -> None:
+def _continuous(found: SolveResult, searched: Span, at: Callable[[str], SweepPoint], *, whole: bool) -> None:
     """Samples of a range, then the edges between them."""
     numbers = _samples(searched, whole=whole)
     texts = [searched.text(number) for number in numbers]
@@ -265,10 +267,10 @@ def _continuous(found: Solved, searched: Span, at: Callable[[str], Point], *, wh
             first, last = places[0], places[-1]
             low = texts[0] if first == 0 else edge(numbers[first], numbers[first - 1])
             high = texts[-1] if last == len(texts) - 1 else edge(numbers[last], numbers[last + 1])
-            found.reaches.append(Reach(low, high, first == 0, last == len(texts) - 1))
+            found.reaches.append(ReachableRange(low, high, first == 0, last == len(texts) - 1))
 
 
-def _is_whole(case: Case, path: str, searched: Span) -> bool:
+def _is_whole(case: ResolvedScenario, path: str, searched: Span) -> bool:
     """Whether only whole numbers may stand there: one between two is refused for that alone."""
     if in_ones(searched.unit) is None or not searched.low.is_integer() or not searched.high.is_integer():
         return False
@@ -295,7 +297,7 @@ def _samples(searched: Span, *, whole: bool) -> list[float]:
     return numbers
 
 
-def _short(searched: Span, inside: float, outside: float, wanted: Target, at: Callable[[str], Point]) -> str:
+def _short(searched: Span, inside: float, outside: float, wanted: Target, at: Callable[[str], SweepPoint]) -> str:
     """The fewest digits that still reach the target: of the nearest number, or of the next one further inside."""
     for digits in range(4, 12):
         nearest = float(f"{inside:.{digits}g}")
@@ -307,18 +309,18 @@ def _short(searched: Span, inside: float, outside: float, wanted: Target, at: Ca
     return searched.text(inside)
 
 
-def _scanned(values: Sequence[str], reached: Sequence[bool]) -> list[Reach]:
+def _scanned(values: Sequence[str], reached: Sequence[bool]) -> list[ReachableRange]:
     """Stretches of neighbouring values that all reach the target."""
     stretches = []
     for flag, group in itertools.groupby(range(len(values)), key=lambda place: reached[place]):
         places = list(group)
         if flag:
             first, last = places[0], places[-1]
-            stretches.append(Reach(values[first], values[last], first == 0, last == len(values) - 1))
+            stretches.append(ReachableRange(values[first], values[last], first == 0, last == len(values) - 1))
     return stretches
 
 
-def _complete(found: Solved, seen: dict[str, Point]) -> None:
+def _complete(found: SolveResult, seen: dict[str, SweepPoint]) -> None:
     """How much was tried; where nothing reaches the target, what comes nearest."""
     found.evaluated = len(seen)
     at_answer = seen.get(found.answer or "")
@@ -332,7 +334,7 @@ def _complete(found: Solved, seen: dict[str, Point]) -> None:
     working = {text: tried for text, tried in seen.items() if tried.works}
     known = [item for item in working.items() if math.isfinite(item[1].costs.get(column, math.nan))]
     if working and not known:
-        wanted = lacking(setting_of(found.case), column)
+        wanted = lacking(training_inputs(found.case), column)
         raise fail("C004", f"{column} is not known", Place(found.case.file), wanted)
     if not found.reaches and known:
         found.nearest = max(known, key=lambda item: sign * item[1].costs[column])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from costmodel.documents.reader.override_case import vary
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
 from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.evaluate.predict import Answer
@@ -18,14 +18,14 @@ from costmodel.explore.compare.select_plan import answered, by_search
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.search.ranges import Axis, said_with
 from costmodel.explore.search.rank import by_name
-from costmodel.explore.vary.progress import UNWATCHED, Pace
+from costmodel.explore.vary.progress import UNWATCHED, Watcher
 from costmodel.ground.errors import CostModelError, Fault, fail
 
 MOST_POINTS = 100_000
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One combination: the settings that make it, and what came of them: results, or why there are none."""
 
     settings: tuple[str, ...]
@@ -55,10 +55,10 @@ class Point:
 class Swept:
     """All combinations in the order of the axes, the last changing fastest; of a stopped sweep, the first of them."""
 
-    case: Case
+    case: ResolvedScenario
     axes: tuple[Axis, ...]
     shown: tuple[str, ...]
-    points: tuple[Point, ...]
+    points: tuple[SweepPoint, ...]
     best: bool = False  # plan of a search each time, instead of the scenario's own
 
     @property
@@ -67,7 +67,7 @@ class Swept:
         return math.prod(len(axis.values) for axis in self.axes)
 
 
-def tried(case: Case, settings: Sequence[str], *, best: bool = False) -> Answer | Fault:
+def tried(case: ResolvedScenario, settings: Sequence[str], *, best: bool = False) -> Answer | Fault:
     """The answer of one combination, or the first thing wrong with it."""
     try:
         return answered(vary(case, settings), best=best)
@@ -75,14 +75,16 @@ def tried(case: Case, settings: Sequence[str], *, best: bool = False) -> Answer 
         return error.faults[0]
 
 
-def point(case: Case, settings: Sequence[str], found: Answer | Fault, paths: Sequence[str] = ()) -> Point:
+def point(
+    case: ResolvedScenario, settings: Sequence[str], found: Answer | Fault, paths: Sequence[str] = ()
+) -> SweepPoint:
     """What is kept of one combination."""
     if isinstance(found, Fault):
-        return Point(tuple(settings), fault=found)
+        return SweepPoint(tuple(settings), fault=found)
     costs = {} if found.refused else found.evaluation.costs.row()
-    known = leaves(found.setting.case) if paths else {}
+    known = leaves(found.inputs.case) if paths else {}
     values = {path: known[path].value if path in known else None for path in paths}
-    return Point(
+    return SweepPoint(
         settings=tuple(settings),
         costs=costs,
         plan=found.evaluation.block,
@@ -90,11 +92,13 @@ def point(case: Case, settings: Sequence[str], found: Answer | Fault, paths: Seq
         broken=found.broken,
         values=values,
         remarked=() if found.refused else found.remarked,
-        facts=facts_of(found.setting.case),
+        facts=facts_of(found.inputs.case),
     )
 
 
-def sweep(case: Case, axes: Sequence[Axis], show: str = "", *, best: bool = False, pace: Pace = UNWATCHED) -> Swept:
+def sweep(
+    case: ResolvedScenario, axes: Sequence[Axis], show: str = "", *, best: bool = False, pace: Watcher = UNWATCHED
+) -> Swept:
     """The scenario at every combination; a fault only when none of them has an answer."""
     total = math.prod(len(axis.values) for axis in axes)
     if total > MOST_POINTS:

@@ -14,7 +14,7 @@ from rich.text import Text
 from costmodel.documents.text.digest import sealed
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Reply
-from costmodel.report.terminal.style.layout import Drawing, Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing
 from costmodel.report.terminal.style.theme import HEAD, harmless, visible
 
 READ_AGAIN = {"costmodel/result/v1", "costmodel/baseline/v1"}  # schemas of files with a digest
@@ -121,12 +121,12 @@ def markdown_text(items: Iterable[Line], facts: Mapping[str, str] | None = None)
 def _parts(items: Iterable[Line], facts: Mapping[str, str]) -> Iterator[str]:
     fence: list[str] = []
     for item in items:
-        if isinstance(item, Drawing) or (isinstance(item, Text) and item.no_wrap):
+        if isinstance(item, WidthDrawing) or (isinstance(item, Text) and item.no_wrap):
             fence += [visible(line.plain) for line in ([item] if isinstance(item, Text) else item.lines())]
             continue
         yield from _fenced(fence)
         fence = []
-        if isinstance(item, Grid):
+        if isinstance(item, CellTable):
             yield from ["", *_table(item, facts if any(item.names) else {})]
         elif item.plain.strip():
             words = _escaped(item.plain)
@@ -141,7 +141,7 @@ def _fenced(lines: Sequence[str]) -> Iterator[str]:
         yield from ["", fence, *lines, fence]
 
 
-def _table(grid: Grid, facts: Mapping[str, str]) -> Iterator[str]:
+def _table(grid: CellTable, facts: Mapping[str, str]) -> Iterator[str]:
     yield f"| {' | '.join(map(_escaped, (*facts, *grid.names)))} |"
     yield f"| {' | '.join('---:' if side == 'r' else '---' for side in 'l' * len(facts) + grid.align)} |"
     for row in grid.rows:

@@ -8,23 +8,23 @@ from dataclasses import fields
 from typing import Any
 
 from costmodel.documents.reader.foreign_readers import Foreign
-from costmodel.documents.reader.resolved_scenario import Case
-from costmodel.documents.schemas.default_values import Asked
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer, written
 from costmodel.estimate.machine.process_groups import Transfer
-from costmodel.estimate.shared.assumptions import Assumed, that_count
+from costmodel.estimate.shared.assumptions import that_count
 from costmodel.estimate.shared.per_stage import STAGES, stages_of
 from costmodel.estimate.shared.plan_batch import SIZES, Structure, one_row
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.shared.results import COLUMNS, OF_RUN, OF_STEP, machine_name, number
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.explain.fixes import remedies
 from costmodel.explore.explain.model_memory import Alone
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
-from costmodel.explore.search.search import Found
+from costmodel.explore.search.search import SearchResult
 from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.search.remedies import remedies_json
 from costmodel.report.terminal.style.answer import head
@@ -48,21 +48,21 @@ def plain(tree: Any) -> Any:
     return tree
 
 
-def _frame(setting: Setting, varied: Sequence[str] = ()) -> dict[str, Any]:
+def _frame(inputs: TrainingInputs, varied: Sequence[str] = ()) -> dict[str, Any]:
     return {
         **head("costmodel/result/v1"),
-        "scenario": _scenario(setting.case),
-        "facts": fact_fields(facts_of(setting.case), varied),
-        "flop_convention": setting.convention,
+        "scenario": _scenario(inputs.case),
+        "facts": fact_fields(facts_of(inputs.case), varied),
+        "flop_convention": inputs.convention,
         "documents": [
-            {"name": name, "digest": digest, "own": name in setting.case.own}
-            for name, digest in setting.case.digests.items()
+            {"name": name, "digest": digest, "own": name in inputs.case.own}
+            for name, digest in inputs.case.digests.items()
         ],
-        "read_from": _read(setting.case.foreign),
-        "flags": _flags(setting.case.asked),
+        "read_from": _read(inputs.case.foreign),
+        "flags": _flags(inputs.case.asked),
         "columns": [
             {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
-            for name, column in (OF_STEP if setting.run is None else OF_RUN).items()
+            for name, column in (OF_STEP if inputs.run is None else OF_RUN).items()
         ],
     }
 
@@ -80,13 +80,13 @@ def _read(files: Mapping[str, Foreign]) -> list[dict[str, Any]]:
     ]
 
 
-def _flags(asked: Asked) -> dict[str, Any]:
+def _flags(asked: FlagQuestion) -> dict[str, Any]:
     """The flags that an answer was asked with, what they leave to defaults, and what they replace."""
     assumed = [{"path": item.path, "value": item.value, "from": item.origin} for item in asked.assumed]
     return {"words": list(asked.words), "assumed": assumed, "remarks": list(asked.remarks)}
 
 
-def _scenario(case: Case) -> dict[str, Any]:
+def _scenario(case: ResolvedScenario) -> dict[str, Any]:
     """The scenario as it was computed, under a title that says no more than that."""
     said = title(case)
     return {"title": said, "document": {**plain(case.whole_tree), "title": said}}
@@ -114,7 +114,7 @@ def whole_plan(said: Mapping[str, Any]) -> dict[str, Any]:
     return {name: counts.get(name, said.get(name)) for name in (*SIZES, *(choice.name for choice in fields(Structure)))}
 
 
-def _ranked(found: Found, plans: Sequence[Ranked]) -> list[dict[str, Any]]:
+def _ranked(found: SearchResult, plans: Sequence[Ranked]) -> list[dict[str, Any]]:
     """Plans in their order, each with its place in it, and with what it is a plan of."""
     facts = {variant: facts_of(found.case_of(variant)) for variant in {plan.variant for plan in plans}}
     return [
@@ -133,18 +133,18 @@ def _answered(answer: Answer) -> dict[str, Any]:
     block = answer.evaluation.block
     sizes = {name: float(getattr(block, name)[0]) for name in SIZES}
     plan = _plan(block.structure, sizes, answer.evaluation.costs.row())
-    facts = facts_of(answer.setting.case)
+    facts = facts_of(answer.inputs.case)
     return {**row_facts(facts), **plan, **price_fields(facts.price)}
 
 
 def rows_of(answer: Answer, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of one plan, each with what it is a plan of."""
-    return with_facts(row_facts(facts_of(answer.setting.case)), rows)
+    return with_facts(row_facts(facts_of(answer.inputs.case)), rows)
 
 
 def estimate(answer: Answer) -> dict[str, Any]:
     """One plan as costmodel/result/v1."""
-    result = _frame(answer.setting)
+    result = _frame(answer.inputs)
     result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
     result["plans"] = [] if answer.refused else [_answered(answer)]
     result["refused"] = [_against(answer, code) for code in answer.refused or answer.broken]
@@ -155,7 +155,7 @@ def estimate(answer: Answer) -> dict[str, Any]:
 def _against(answer: Answer, code: str) -> dict[str, Any]:
     """A reason against a plan: the rule, this case of it, and settings of which each takes it away."""
     found = remedies(answer, code)
-    tried = [setting for remedy in found for setting in remedy.assignments]
+    tried = [inputs for remedy in found for inputs in remedy.assignments]
     entry = {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code), "try": tried}
     return {**entry, "remedies": remedies_json(found)}
 
@@ -166,12 +166,12 @@ def notes(plans: Iterable[Sequence[str]]) -> list[dict[str, str]]:
     return [{"code": code, "text": REMARKS[code].meaning} for code in codes]
 
 
-def held(case: Case, varied: Iterable[str] = ()) -> dict[str, Any]:
+def held(case: ResolvedScenario, varied: Iterable[str] = ()) -> dict[str, Any]:
     """Keys of the plan that a search holds because --set gave them, each with its value, but for those that vary."""
     return {key: plain(value) for key, value in case.held.values.items() if f"plan.{key}" not in {*varied}}
 
 
-def conflicts(case: Case) -> list[dict[str, str]]:
+def conflicts(case: ResolvedScenario) -> list[dict[str, str]]:
     """Where the plan that --set gives and the search disagree."""
     return [{"code": "N024", "text": sentence} for sentence in case.held.conflicts]
 
@@ -218,14 +218,14 @@ def _transfer(transfer: Transfer) -> dict[str, Any]:
     }
 
 
-def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[str, Any]:
+def search(found: SearchResult, examples: Mapping[str, Example] | None = None) -> dict[str, Any]:
     """A search: its best plans, counts, the scenario's own plan, the front if one was asked for."""
     tally = found.tally
-    result = _frame(found.setting, [axis.path for axis in found.variants.over])
+    result = _frame(found.inputs, [axis.path for axis in found.variants.over])
     result |= {
-        "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in _assumed(found.setting)],
-        "objective": found.setting.case.scenario.objective,
-        "held": held(found.setting.case, found.values(0)),
+        "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in _assumed(found.inputs)],
+        "objective": found.inputs.case.scenario.objective,
+        "held": held(found.inputs.case, found.values(0)),
         "candidates": tally.candidates,
         "evaluated": tally.evaluated,
         "fit": tally.fit,
@@ -234,27 +234,27 @@ def search(found: Found, examples: Mapping[str, Example] | None = None) -> dict[
         "elapsed_s": found.elapsed,
         "plans": _ranked(found, found.best),
         "nearest": [] if found.best else _ranked(found, tally.missed_by_least),
-        "try": [setting for remedy in found.remedies for setting in remedy.assignments],
+        "try": [inputs for remedy in found.remedies for inputs in remedy.assignments],
         "remedies": remedies_json(found.remedies),
         "yours": None if found.yours is None else {"rank": found.your_rank, **_answered(found.yours)},
         "refused": with_facts(
-            row_facts(facts_of(found.setting.case), found.values(0)),
+            row_facts(facts_of(found.inputs.case), found.values(0)),
             (_refused(code, count, tally.candidates, examples) for code, count in tally.refused.most_common() if count),
         ),
-        "notes": [*conflicts(found.setting.case), *notes(plan.remarked for plan in found.best)],
+        "notes": [*conflicts(found.inputs.case), *notes(plan.remarked for plan in found.best)],
     }
     if tally.front is not None:
         result["pareto"] = _front(found, tally.front)
     return result
 
 
-def _assumed(setting: Setting) -> tuple[Assumed, ...]:
+def _assumed(inputs: TrainingInputs) -> tuple[Assumption, ...]:
     """What was assumed of all plans; of one accelerator alone nothing that several would need."""
     alone = one_row(Structure(), **dict.fromkeys(SIZES, 1.0))
-    return that_count(setting.assumed, alone, leaves_domain=False) if setting.ranks == 1 else setting.assumed
+    return that_count(inputs.assumed, alone, leaves_domain=False) if inputs.ranks == 1 else inputs.assumed
 
 
-def _front(found: Found, front: Front) -> dict[str, Any]:
+def _front(found: SearchResult, front: Front) -> dict[str, Any]:
     named = [front.axes.x, front.axes.y]
     axes = [{"name": machine_name(name), "better": COLUMNS[name].better} for name in named]
     return {"axes": axes, "thinned": front.thinned, "plans": _ranked(found, front.rows)}

@@ -10,7 +10,7 @@ from costmodel.equations.serving.load.closed_loop import closed_loop_step_time
 from costmodel.equations.serving.load.service_level import saturation_rate, token_limit_rate
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.operating_point import ExactSteps, operating_point
-from costmodel.estimate.serving.plan_columns import SIZES, Layout
+from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.steady_state import replica_rate
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.ground.errors import CostModelError
@@ -18,10 +18,10 @@ from costmodel.ground.errors import CostModelError
 from .cases import SHIPPED, costs, inputs, predicted
 
 
-def layout(**sizes: float) -> Layout:
+def layout(**sizes: float) -> PlanColumns:
     """One plan of one replica."""
     usual = dict.fromkeys(SIZES, 1.0) | {"tp": 8.0, "budget": 8192.0} | sizes
-    return Layout(**{name: np.array([value]) for name, value in usual.items()})
+    return PlanColumns(**{name: np.array([value]) for name, value in usual.items()})
 
 
 def test_the_mean_step_is_that_of_a_closed_loop() -> None:
@@ -131,7 +131,7 @@ def test_a_pipeline_multiplies_what_stands_and_delays_as_before() -> None:
 def test_the_table_gives_the_steps_of_the_equations(changes: tuple[str, ...]) -> None:
     found = inputs(*changes)
     sizes = np.array([[8.0, 1.0], [4.0, 2.0], [2.0, 4.0]]).T
-    plans = Layout(sizes[0], sizes[1], np.ones(3), np.ones(3), np.ones(3), np.full(3, 8192.0))
+    plans = PlanColumns(sizes[0], sizes[1], np.ones(3), np.ones(3), np.ones(3), np.full(3, 8192.0))
     exact, quick = ExactSteps(found, plans), step_table(found, plans)
     for decodes, tokens in ((2.0, 100.0), (37.3, 2048.0), (900.0, 7000.0)):
         many, beside = np.full(3, decodes), np.full(3, tokens)
@@ -142,7 +142,7 @@ def test_the_table_gives_the_steps_of_the_equations(changes: tuple[str, ...]) ->
 def test_many_plans_have_the_figures_that_each_has_alone() -> None:
     found = inputs()
     rows = [layout(tp=tp, pp=pp, budget=budget) for tp, pp, budget in ((8, 1, 512), (4, 2, 8192), (8, 2, 2048))]
-    together = Layout(*(np.concatenate([getattr(row, name) for row in rows]) for name in SIZES))
+    together = PlanColumns(*(np.concatenate([getattr(row, name) for row in rows]) for name in SIZES))
     many = evaluate(found, together).results
     for place, row in enumerate(rows):
         alone = evaluate(found, row).results.row()

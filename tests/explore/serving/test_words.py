@@ -11,7 +11,7 @@ from costmodel.documents.reader.serving_scenario import serving
 from costmodel.equations.serving.speculation import accepted_tokens, dense_verify_ratio, speculation_speedup
 from costmodel.equations.serving.step.decode_step import compute_bound_batch, fastest_user_rate
 from costmodel.estimate.serving.engine_step import Batch, step_time
-from costmodel.estimate.serving.plan_columns import Layout
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.explain.pages import page
@@ -51,7 +51,7 @@ def test_efficiency_of_tensor_parallelism(node: str, share: float) -> None:
     """A 7B at tp 4, 3,200 prompt tokens, nothing hidden: the claim of 80 to 90 % is of an older balance."""
     case = serving(load_any("serve-llama-3.1-70b", ["model=llama-2-7b", f"cluster.node={node}", LOAD]))
     one = np.ones(1)
-    layout = Layout(4 * one, one, one, one, one, 8192 * one)
+    layout = PlanColumns(4 * one, one, one, one, one, 8192 * one)
     step = step_time(inputs_of(case), layout, Batch(0 * one, 1.0, 3200 * one, 32 * one))
     beside = np.asarray(step.matmul + step.attention + step.memory_bound)
     found = float((beside / (beside + step.tp))[0])

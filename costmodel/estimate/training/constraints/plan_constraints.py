@@ -42,96 +42,96 @@ from costmodel.estimate.training.parallelism.expert.expert_constraints import (
 )
 from costmodel.estimate.training.parallelism.pipeline.layer_split import indivisible, spread_as_fitting, unequal_chunks
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, wrong_batches, wrong_shape
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import Zero
 from costmodel.ground.equation import Number
 
 
 @once()
-def micro_batches(setting: Setting, block: Block) -> Number:
+def micro_batches(inputs: TrainingInputs, block: Block) -> Number:
     """Micro-batches of a replica in a step."""
-    return micro_batches_per_step(setting.global_batch, block.dp, block.micro_batch)
+    return micro_batches_per_step(inputs.global_batch, block.dp, block.micro_batch)
 
 
-def _not_offered(setting: Setting, block: Block) -> Mask:
-    structure, stack = block.structure, setting.stack
+def _not_offered(inputs: TrainingInputs, block: Block) -> Mask:
+    structure, stack = block.structure, inputs.stack
     offered = structure.zero in stack.zero and structure.recompute in stack.recompute
-    offered = offered and choices_offered(setting, block)
+    offered = offered and choices_offered(inputs, block)
     return all_if(block, not (offered and structure.schedule in stack.schedules))
 
 
-def _sharded_too_far(setting: Setting, block: Block) -> Mask:
-    stack = setting.stack
+def _sharded_too_far(inputs: TrainingInputs, block: Block) -> Mask:
+    stack = inputs.stack
     return (block.pp > 1) & (block.structure.zero in {*stack.zero} - {*(stack.pipelined_zero or stack.zero)})
 
 
-def _other_world(setting: Setting, block: Block) -> Mask:
-    ranks = setting.ranks
+def _other_world(inputs: TrainingInputs, block: Block) -> Mask:
+    ranks = inputs.ranks
     return np.asarray(world_ranks(block.dp, block.tp, block.cp, block.pp) != ranks) | leaves_rest(block.dp, 1.0)
 
 
-def _too_long(setting: Setting, block: Block) -> Mask:
-    learned = setting.model.positions == "learned"
-    return all_if(block, learned and setting.sequence > setting.model.max_sequence)
+def _too_long(inputs: TrainingInputs, block: Block) -> Mask:
+    learned = inputs.model.positions == "learned"
+    return all_if(block, learned and inputs.sequence > inputs.model.max_sequence)
 
 
-def _heads(setting: Setting, block: Block) -> Mask:
-    return any_of(leaves_rest(heads, block.tp) for kind in setting.model.kinds if (heads := kind.heads) is not None)
+def _heads(inputs: TrainingInputs, block: Block) -> Mask:
+    return any_of(leaves_rest(heads, block.tp) for kind in inputs.model.kinds if (heads := kind.heads) is not None)
 
 
-def _kv_heads(setting: Setting, block: Block) -> Mask:
-    counts = {kind.attention.kv_heads for kind in setting.model.kinds if kind.attention is not None}
+def _kv_heads(inputs: TrainingInputs, block: Block) -> Mask:
+    counts = {kind.attention.kv_heads for kind in inputs.model.kinds if kind.attention is not None}
     return any_of(leaves_rest(kv_heads, block.tp) & leaves_rest(block.tp, kv_heads) for kv_heads in counts)
 
 
-def _adapters(setting: Setting, block: Block) -> Mask:
+def _adapters(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where an adapter's inner width is cut and does not divide."""
-    tuning = setting.tuning
-    if tuning is None or not setting.stack.split_adapters:
+    tuning = inputs.tuning
+    if tuning is None or not inputs.stack.split_adapters:
         return none(block)
     found = leaves_rest(tuning.rank, block.tp)
     return found | leaves_rest(tuning.rank, block.etp) if tuning.experts else found
 
 
-def _widths(setting: Setting, block: Block) -> Mask:
-    widths = {setting.model.hidden, *(kind.dense.ffn_hidden for kind in setting.model.kinds if kind.dense is not None)}
+def _widths(inputs: TrainingInputs, block: Block) -> Mask:
+    widths = {inputs.model.hidden, *(kind.dense.ffn_hidden for kind in inputs.model.kinds if kind.dense is not None)}
     return any_of(leaves_rest(width, block.tp) for width in widths)
 
 
-def _sequence(setting: Setting, block: Block) -> Mask:
+def _sequence(inputs: TrainingInputs, block: Block) -> Mask:
     if not block.structure.sequence_parallel:
         return none(block)
-    return leaves_rest(local_sequence(setting.sequence, block), block.tp)
+    return leaves_rest(local_sequence(inputs.sequence, block), block.tp)
 
 
-def _uneven(setting: Setting, block: Block) -> Mask:
-    return leaves_rest(layer_count(setting.model), repeated(block.pp, block.vpp))
+def _uneven(inputs: TrainingInputs, block: Block) -> Mask:
+    return leaves_rest(layer_count(inputs.model), repeated(block.pp, block.vpp))
 
 
-def _layers(setting: Setting, block: Block) -> Mask:
-    return indivisible(setting.model, block)
+def _layers(inputs: TrainingInputs, block: Block) -> Mask:
+    return indivisible(inputs.model, block)
 
 
-def _chunks(setting: Setting, block: Block) -> Mask:
+def _chunks(inputs: TrainingInputs, block: Block) -> Mask:
     return wrong_shape(block)
 
 
-def _batch(setting: Setting, block: Block) -> Mask:
-    return leaves_rest(setting.global_batch, repeated(block.dp, block.micro_batch))
+def _batch(inputs: TrainingInputs, block: Block) -> Mask:
+    return leaves_rest(inputs.global_batch, repeated(block.dp, block.micro_batch))
 
 
-def _batches_of_schedule(setting: Setting, block: Block) -> Mask:
-    return wrong_batches(block, micro_batches(setting, block))
+def _batches_of_schedule(inputs: TrainingInputs, block: Block) -> Mask:
+    return wrong_batches(block, micro_batches(inputs, block))
 
 
 EQUAL = frozenset({"even", "spread", "full-chunks"})  # alike where the layers divide
 SWAPPED = {"tp-cp-pp-dp": ("dp", "pp"), "tp-dp-cp-pp": ("cp", "dp")}  # against tp-cp-dp-pp
 
 
-def _repeats(setting: Setting, block: Block) -> Mask:
+def _repeats(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows that are another row of the same search under a different name; of each such set one stays."""
-    structure, stack, space = block.structure, setting.stack, setting.case.space
-    same = _same_zero(setting, block) | _same_split(setting, block)
+    structure, stack, space = block.structure, inputs.stack, inputs.case.space
+    same = _same_zero(inputs, block) | _same_split(inputs, block)
     if structure.sequence_parallel != stack.sequence_parallel:
         same |= (block.tp == 1) & (stack.sequence_parallel in (space.sequence_parallel or [stack.sequence_parallel]))
     if structure.schedule == "gpipe":
@@ -142,43 +142,43 @@ def _repeats(setting: Setting, block: Block) -> Mask:
     kinds = space.cp_type or stack.context_parallel
     if structure.cp_type in kinds[1:]:
         same |= block.cp == 1
-    idle = structure.recompute == "selective" and setting.dropped(structure.recompute) == "nothing"
+    idle = structure.recompute == "selective" and inputs.dropped(structure.recompute) == "nothing"
     idle = idle and not structure.recompute_modules and "none" in stack.recompute
     return same | (idle and "none" in (space.recompute or stack.recompute))
 
 
-def _same_zero(setting: Setting, block: Block) -> Mask:
+def _same_zero(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows whose ranks share no states with anybody, where less sharding that keeps the same is searched as well."""
-    structure, stack, space = block.structure, setting.stack, setting.case.space
-    kept = _kept_alone(setting, structure, structure.zero)
+    structure, stack, space = block.structure, inputs.stack, inputs.case.space
+    kept = _kept_alone(inputs, structure, structure.zero)
     offered = {*stack.zero}.intersection(space.zero or stack.zero)
-    less = any(zero < structure.zero and _kept_alone(setting, structure, zero) == kept for zero in offered)
-    if not less or setting.experts is not None or structure.schedule in BOTH_WAYS:
+    less = any(zero < structure.zero and _kept_alone(inputs, structure, zero) == kept for zero in offered)
+    if not less or inputs.experts is not None or structure.schedule in BOTH_WAYS:
         return none(block)
     return np.asarray((block.dp == 1) & (block.cp == 1))
 
 
-def _kept_alone(setting: Setting, structure: Structure, zero: Zero) -> tuple[bool, ...]:
+def _kept_alone(inputs: TrainingInputs, structure: Structure, zero: Zero) -> tuple[bool, ...]:
     """What a zero stage decides on one rank: copies of all weights, copies of gradients, weights on the host."""
-    states, on_host = setting.stack.states, "parameters" in structure.offload
+    states, on_host = inputs.stack.states, "parameters" in structure.offload
     return states.sharded_master and zero == 3, states.gradient_copies and zero >= 2, on_host and zero == 3
 
 
-def _same_split(setting: Setting, block: Block) -> Mask:
+def _same_split(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows whose layers lie as another split that is named before has them."""
-    split, space = block.structure.split, setting.case.space
+    split, space = block.structure.split, inputs.case.space
     named = [str(each) for each in space.split or ("fitting", "spread")]
     before = named[: named.index(split)] if split in named else []
     same = np.asarray(block.pp == 1) & bool(before)
     if split in EQUAL and EQUAL.intersection(before):
-        same |= ~_uneven(setting, block)
+        same |= ~_uneven(inputs, block)
     if split == "spread" and "fitting" in before:
-        same |= spread_as_fitting(setting.model, block)
+        same |= spread_as_fitting(inputs.model, block)
     return same
 
 
-def _nothing_can_leave(setting: Setting, block: Block) -> Mask:
-    if setting.run is None or setting.run.elastic is None:
+def _nothing_can_leave(inputs: TrainingInputs, block: Block) -> Mask:
+    if inputs.run is None or inputs.run.elastic is None:
         return none(block)
     return np.asarray(block.whole_replicas < 2)
 
@@ -193,20 +193,20 @@ class Check:
 
     code: str
     needs: frozenset[str]
-    refused: Callable[[Setting, Block], Mask]
+    refused: Callable[[TrainingInputs, Block], Mask]
     choices: tuple[str, ...]
 
-    def masks(self, setting: Setting, blocks: Sequence[Block]) -> Iterator[tuple[list[int], Mask]]:
+    def masks(self, inputs: TrainingInputs, blocks: Sequence[Block]) -> Iterator[tuple[list[int], Mask]]:
         """The rows refused of the same plans under several structures, and which of them agree in that."""
         alike: dict[tuple[object, ...], list[int]] = {}
         for number, block in enumerate(blocks):
             alike.setdefault(tuple(getattr(block.structure, name) for name in self.choices), []).append(number)
         for numbers in alike.values():
             example = blocks[numbers[0]]
-            yield numbers, self.refused(setting, example.under(example.chosen(self.choices)))
+            yield numbers, self.refused(inputs, example.under(example.chosen(self.choices)))
 
 
-def _check(code: str, needs: str, refused: Callable[[Setting, Block], Mask], *choices: str) -> Check:
+def _check(code: str, needs: str, refused: Callable[[TrainingInputs, Block], Mask], *choices: str) -> Check:
     return Check(code, frozenset(needs.split()), refused, choices)
 
 
@@ -255,12 +255,12 @@ OF_A_SEARCH = frozenset({"L010"})
 
 
 def legal(
-    setting: Setting, blocks: Sequence[Block], checks: Iterable[Check], standing: NDArray[np.intp]
+    inputs: TrainingInputs, blocks: Sequence[Block], checks: Iterable[Check], standing: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], dict[str, int]]:
     """Of the same rows under several structures the plans each still stands for, and how many were refused for what."""
     standing, counts = standing.copy(), dict[str, int]()
     for check in checks:
-        for numbers, refused in check.masks(setting, blocks):
+        for numbers, refused in check.masks(inputs, blocks):
             if refused.any():
                 lost = np.ix_(np.array(numbers), np.flatnonzero(refused))
                 counts[check.code] = counts.get(check.code, 0) + int(standing[lost].sum())
@@ -268,12 +268,12 @@ def legal(
     return standing, {code: count for code, count in counts.items() if count}
 
 
-def refusals(setting: Setting, block: Block) -> tuple[str, ...]:
+def refusals(inputs: TrainingInputs, block: Block) -> tuple[str, ...]:
     """Every reason to refuse the plan of a block of one row; of a broken number of replicas that alone is said."""
     broken = leaves_rest(block.dp, 1.0).any()
     one = (check for check in CHECKS if check.code not in OF_A_SEARCH)
     asked = (check for check in one if check.code == "L001" or not (broken and "dp" in check.needs))
-    return tuple(sorted(check.code for check in asked if check.refused(setting, block).any()))
+    return tuple(sorted(check.code for check in asked if check.refused(inputs, block).any()))
 
 
 def _never_fitted(efficiency: Efficiency) -> bool:
@@ -284,43 +284,43 @@ def _never_fitted(efficiency: Efficiency) -> bool:
     return efficiency.of == UNMEASURED or not (streams or any(kernel.fitted for kernel in kernels))
 
 
-def remarks(setting: Setting, block: Block) -> Iterator[tuple[str, Mask]]:
+def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
     """What a legal plan should be told."""
-    yield "N001", leaves_rest(setting.domain, block.tp)
-    yield "N014", all_if(block, held_by_host_link(setting.case))
-    yield "N005", all_if(block, _never_fitted(setting.case.efficiency))
-    counts = [kind.attention.kv_heads for kind in setting.model.layers if kind.attention is not None]
+    yield "N001", leaves_rest(inputs.domain, block.tp)
+    yield "N014", all_if(block, held_by_host_link(inputs.case))
+    yield "N005", all_if(block, _never_fitted(inputs.case.efficiency))
+    counts = [kind.attention.kv_heads for kind in inputs.model.layers if kind.attention is not None]
     yield "N002", np.asarray(block.tp > min(counts, default=math.inf))
-    yield "N004", any_of(np.asarray(divided(width, block.tp) < 256) for width in _inner_widths(setting))
-    yield "N007", all_if(block, setting.convention in ("megatron-2021", "korthikanti") and not _gpt(setting))
-    yield "N008", all_if(block, setting.experts is None and _assumes_experts(setting))
-    yield "N010", unequal_chunks(setting.model, block)
-    yield "N009", all_if(block, setting.attention is None and any(_odd_heads(setting)))
-    longer = setting.sequence > setting.model.max_sequence
-    yield "N006", all_if(block, longer and setting.model.positions != "learned")
-    yield "N020", all_if(block, any(rounded(batch) for _, batch in setting.case.scenario.from_tokens))
-    yield "N021", all_if(block, odd_sequence(setting.sequence))
-    yield "N022", all_if(block, odd_batch(setting.global_batch, setting.sequence))
+    yield "N004", any_of(np.asarray(divided(width, block.tp) < 256) for width in _inner_widths(inputs))
+    yield "N007", all_if(block, inputs.convention in ("megatron-2021", "korthikanti") and not _gpt(inputs))
+    yield "N008", all_if(block, inputs.experts is None and _assumes_experts(inputs))
+    yield "N010", unequal_chunks(inputs.model, block)
+    yield "N009", all_if(block, inputs.attention is None and any(_odd_heads(inputs)))
+    longer = inputs.sequence > inputs.model.max_sequence
+    yield "N006", all_if(block, longer and inputs.model.positions != "learned")
+    yield "N020", all_if(block, any(rounded(batch) for _, batch in inputs.case.scenario.from_tokens))
+    yield "N021", all_if(block, odd_sequence(inputs.sequence))
+    yield "N022", all_if(block, odd_batch(inputs.global_batch, inputs.sequence))
 
 
-def _odd_heads(setting: Setting) -> Iterator[bool]:
+def _odd_heads(inputs: TrainingInputs) -> Iterator[bool]:
     """Of each kind of layers, whether its heads are left to the vector units."""
-    for kind in setting.model.layers:
+    for kind in inputs.model.layers:
         if kind.attention is not None:
             width = kind.attention.head_dim
-            yield bool(peak_of_heads(setting.peak, setting.vector_peak, width, setting.element) < setting.peak)
+            yield bool(peak_of_heads(inputs.peak, inputs.vector_peak, width, inputs.element) < inputs.peak)
 
 
-def _assumes_experts(setting: Setting) -> bool:
+def _assumes_experts(inputs: TrainingInputs) -> bool:
     """Whether the scenario says anything of experts."""
-    assume = setting.case.scenario.assume
+    assume = inputs.case.scenario.assume
     return any(value is not None for value in (*vars(assume.experts).values(), assume.overlap.ep))
 
 
-def _gpt(setting: Setting) -> bool:
+def _gpt(inputs: TrainingInputs) -> bool:
     """Whether every layer is what Megatron's closed forms count."""
-    wide = float(repeated(4.0, setting.model.hidden))
-    return all(_gpt_layer(kind, wide) for kind in setting.model.layers)
+    wide = float(repeated(4.0, inputs.model.hidden))
+    return all(_gpt_layer(kind, wide) for kind in inputs.model.layers)
 
 
 def _gpt_layer(kind: Layers, wide: float) -> bool:
@@ -330,9 +330,9 @@ def _gpt_layer(kind: Layers, wide: float) -> bool:
     return not mlp.gated and mlp.ffn_hidden == wide and attention.kv_heads == attention.heads
 
 
-def _inner_widths(setting: Setting) -> Iterator[Number]:
+def _inner_widths(inputs: TrainingInputs) -> Iterator[Number]:
     """Sides of a layer's matmuls that tensor parallelism cuts."""
-    for kind in setting.model.layers:
+    for kind in inputs.model.layers:
         if kind.dense is not None:
             yield kind.dense.ffn_hidden
         if kind.attention is not None:

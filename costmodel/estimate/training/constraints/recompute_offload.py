@@ -10,12 +10,12 @@ from costmodel.equations.parallelism.counts import divided
 from costmodel.estimate.shared.masks import Mask, all_if
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 
 
-def choices_offered(setting: Setting, block: Block) -> bool:
+def choices_offered(inputs: TrainingInputs, block: Block) -> bool:
     """Whether the stack has what a structure asks for."""
-    structure, stack = block.structure, setting.stack
+    structure, stack = block.structure, inputs.stack
     modules = set(structure.recompute_modules or ()) <= set(stack.recompute_modules)
     methods = structure.recompute_layers is None or structure.recompute_method in stack.recompute_methods
     if not structure.offload:
@@ -25,24 +25,24 @@ def choices_offered(setting: Setting, block: Block) -> bool:
     return modules and methods and kept and offloading is not None and structure.offload_to in offloading.to
 
 
-def wrong_keys(setting: Setting, block: Block) -> Mask:
+def wrong_keys(inputs: TrainingInputs, block: Block) -> Mask:
     """Modules without selective recompute, layers without full."""
     structure = block.structure
     modules = structure.recompute_modules is not None and structure.recompute != "selective"
     return all_if(block, modules or (structure.recompute_layers is not None and structure.recompute != "full"))
 
 
-def wrong_layers(setting: Setting, block: Block) -> Mask:
+def wrong_layers(inputs: TrainingInputs, block: Block) -> Mask:
     """More layers than a model chunk has, or none to run again at once."""
     structure = block.structure
     if structure.recompute_layers is None:
         return all_if(block, False)
-    fullest = np.ceil(divided(stage_layers(setting.model, block).fullest, block.vpp))
+    fullest = np.ceil(divided(stage_layers(inputs.model, block).fullest, block.vpp))
     least = 1 if structure.recompute_method == "uniform" else 0
     return np.asarray((structure.recompute_layers > fullest) | (structure.recompute_layers < least))
 
 
-def wrong_offload(setting: Setting, block: Block) -> Mask:
+def wrong_offload(inputs: TrainingInputs, block: Block) -> Mask:
     """Keys of offload that do not go together."""
     structure, kept = block.structure, set(block.structure.offload)
     optimizer = "optimizer" in kept and structure.zero == 0
@@ -52,9 +52,9 @@ def wrong_offload(setting: Setting, block: Block) -> Mask:
     return all_if(block, optimizer or parameters or drives or layers)
 
 
-def unknown_host(setting: Setting, block: Block) -> Mask:
+def unknown_host(inputs: TrainingInputs, block: Block) -> Mask:
     """Offload to a host of which the documents do not say enough."""
-    host, structure = setting.host, block.structure
+    host, structure = inputs.host, block.structure
     if not structure.offload:
         return all_if(block, False)
     wanted = [host.link, host.capacity, host.bandwidth]

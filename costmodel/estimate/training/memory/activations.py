@@ -27,150 +27,150 @@ from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLa
 from costmodel.estimate.training.recompute.recomputed_work import dropped
 from costmodel.estimate.training.recompute.savings import checkpointed, narrow_widths, partial, reached, spared_bytes
 from costmodel.estimate.training.stage_parameters import local_tokens
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 
-def layer_activations(setting: Setting, block: Block, part: Shard) -> Number:
+def layer_activations(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
     """Bytes one layer keeps for the backward of one micro-batch."""
-    structure, model = block.structure, setting.model
+    structure, model = block.structure, inputs.model
     split = block.sequence_ranks
-    tokens = local_tokens(setting, block)
+    tokens = local_tokens(inputs, block)
     mixer = part.mixer
-    what = dropped(setting, structure)
+    what = dropped(inputs, structure)
     if what == "layer":
-        return checkpointed(setting, structure, tokens, split)
+        return checkpointed(inputs, structure, tokens, split)
     if what == "operations":
         sizes = (mixer.heads, mixer.kv_heads, mixer.head_dim) if mixer is not None else (0.0, 0.0, 0.0)
-        kept = op_level_activations(tokens, model.hidden, *sizes, part.ffn_hidden, setting.element, split)
+        kept = op_level_activations(tokens, model.hidden, *sizes, part.ffn_hidden, inputs.element, split)
         if part.routed is not None:
-            kept = kept + divided(_expert_activations(setting, part, block), 2.0)
-        kept = np.minimum(kept, whole_activations(setting, block, part, selective=False))
-        return kept + between(setting, part, tokens) + _between_experts(setting, block, part)
-    whole = whole_activations(setting, block, part, selective=what == "core")
-    whole = whole + between(setting, part, tokens) + _between_experts(setting, block, part)
-    if what != "modules" and setting.tuning is None:
+            kept = kept + divided(_expert_activations(inputs, part, block), 2.0)
+        kept = np.minimum(kept, whole_activations(inputs, block, part, selective=False))
+        return kept + between(inputs, part, tokens) + _between_experts(inputs, block, part)
+    whole = whole_activations(inputs, block, part, selective=what == "core")
+    whole = whole + between(inputs, part, tokens) + _between_experts(inputs, block, part)
+    if what != "modules" and inputs.tuning is None:
         return whole
-    return whole - dropped_bytes(setting, block, part)
+    return whole - dropped_bytes(inputs, block, part)
 
 
-def dropped_bytes(setting: Setting, block: Block, part: Shard) -> Number:
+def dropped_bytes(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
     """What named modules and frozen weights drop of a layer."""
     split = block.sequence_ranks
-    sizes = (divided(block.micro_batch, block.cp), local_tokens(setting, block), split)
-    spared = spared_bytes(setting, block.structure, part, sizes)
-    return spared if part.routed is None else spared + _spared_experts(setting, block, part)
+    sizes = (divided(block.micro_batch, block.cp), local_tokens(inputs, block), split)
+    spared = spared_bytes(inputs, block.structure, part, sizes)
+    return spared if part.routed is None else spared + _spared_experts(inputs, block, part)
 
 
-def _between_experts(setting: Setting, block: Block, part: Shard) -> Number:
+def _between_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
     """What is between the thin matrices of routed experts, unless all of these is computed again."""
-    if setting.tuning is None or part.routed is None or setting.experts is None:
+    if inputs.tuning is None or part.routed is None or inputs.experts is None:
         return 0.0
     if "moe" in (block.structure.recompute_modules or ()):
         return 0.0
-    rows = rows_of(part.routed, divided(local_tokens(setting, block), block.tp), setting.experts.load)
-    return between_of_experts(setting, part.routed, rows)
+    rows = rows_of(part.routed, divided(local_tokens(inputs, block), block.tp), inputs.experts.load)
+    return between_of_experts(inputs, part.routed, rows)
 
 
-def _spared_experts(setting: Setting, block: Block, part: Shard) -> Number:
+def _spared_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
     """What named modules and frozen weights drop of the routed experts: all they keep, or an input or two."""
     modules = block.structure.recompute_modules or ()
     if "moe" in modules:
         with term("dropped experts"):
-            return _expert_activations(setting, part, block)
-    if ("moe-activation" not in modules and setting.tuning is None) or part.routed is None or setting.experts is None:
+            return _expert_activations(inputs, part, block)
+    if ("moe-activation" not in modules and inputs.tuning is None) or part.routed is None or inputs.experts is None:
         return 0.0
-    width = setting.recipe.operand if setting.keeps_narrow else setting.element
-    rows = rows_of(part.routed, divided(local_tokens(setting, block), block.tp), setting.experts.load)
+    width = inputs.recipe.operand if inputs.keeps_narrow else inputs.element
+    rows = rows_of(part.routed, divided(local_tokens(inputs, block), block.tp), inputs.experts.load)
     spared: Number = 0.0
     with term("dropped experts"):
         if "moe-activation" in modules:
             spared = activation_output_bytes(rows, part.routed.ffn_hidden, width)
-        if setting.tuning is not None:
-            spared = spared + unread_by_experts(setting, part.routed, modules, (rows, width))
+        if inputs.tuning is not None:
+            spared = spared + unread_by_experts(inputs, part.routed, modules, (rows, width))
     return spared
 
 
-def whole_activations(setting: Setting, block: Block, part: Shard, *, selective: bool) -> Number:
+def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, selective: bool) -> Number:
     """Bytes one layer keeps when nothing, or only the attention core, is computed again."""
-    kernels, model = setting.stack.kernels, setting.model
+    kernels, model = inputs.stack.kernels, inputs.model
     split = block.sequence_ranks
-    tokens = local_tokens(setting, block)
+    tokens = local_tokens(inputs, block)
     with term("layer activations"):
         norms = (part.kind.norms, additions(part.kind))
-        kept = stream_activations(tokens, model.hidden, *norms, setting.element, split, dropout=kernels.dropout)
-        if setting.keeps_narrow:
-            kept = kept + _narrow_inputs(setting, part, tokens, split)
+        kept = stream_activations(tokens, model.hidden, *norms, inputs.element, split, dropout=kernels.dropout)
+        if inputs.keeps_narrow:
+            kept = kept + _narrow_inputs(inputs, part, tokens, split)
         if block.structure.sequence_parallel and kernels.inputs == "kept":
-            kept = kept + _gathered_inputs(setting, part, tokens, split)
+            kept = kept + _gathered_inputs(inputs, part, tokens, split)
         if part.mixer is not None:
-            kept = kept + mixer_activations(part.kind, part.mixer, tokens, setting.element, split)
+            kept = kept + mixer_activations(part.kind, part.mixer, tokens, inputs.element, split)
         if part.kind.dense is not None:
-            kept = kept + mlp_activations(tokens, part.ffn_hidden, setting.element, gated=part.kind.dense.gated)
+            kept = kept + mlp_activations(tokens, part.ffn_hidden, inputs.element, gated=part.kind.dense.gated)
         if part.routed is not None:
-            kept = kept + _expert_activations(setting, part, block)
+            kept = kept + _expert_activations(inputs, part, block)
         if part.mixer is None or part.kind.state_space is not None:
             return kept
         return kept + score_activations(
             divided(block.micro_batch, block.cp),
-            setting.sequence,
+            inputs.sequence,
             part.mixer.heads,
-            setting.element,
+            inputs.element,
             kernel=kernels.attention,
             dropout=kernels.dropout,
             recompute="selective" if selective else "none",
         )
 
 
-def _expert_activations(setting: Setting, part: Shard, block: Block) -> Number:
+def _expert_activations(inputs: TrainingInputs, part: Shard, block: Block) -> Number:
     """What the routed experts of a layer keep for the backward of one micro-batch."""
-    if part.routed is None or setting.experts is None:
+    if part.routed is None or inputs.experts is None:
         return 0.0
-    tokens = divided(local_tokens(setting, block), block.tp)
-    rows = rows_of(part.routed, tokens, setting.experts.load)
-    kept = expert_activations(setting.model.hidden, part.routed, rows, setting.element)
-    if not setting.keeps_narrow:
+    tokens = divided(local_tokens(inputs, block), block.tp)
+    rows = rows_of(part.routed, tokens, inputs.experts.load)
+    kept = expert_activations(inputs.model.hidden, part.routed, rows, inputs.element)
+    if not inputs.keeps_narrow:
         return kept
-    inner = narrow_widths(setting, part.routed.ffn_hidden, gated=part.routed.of.gated)
-    sizes = (rows, setting.model.hidden, 1.0, inner)
+    inner = narrow_widths(inputs, part.routed.ffn_hidden, gated=part.routed.of.gated)
+    sizes = (rows, inputs.model.hidden, 1.0, inner)
     with term("experts' inputs kept narrow"):
-        narrow = linear_inputs(*sizes, setting.recipe.operand, 1.0)
+        narrow = linear_inputs(*sizes, inputs.recipe.operand, 1.0)
     with term("experts' inputs kept wide"):
-        return kept + narrow - linear_inputs(*sizes, setting.element, 1.0)
+        return kept + narrow - linear_inputs(*sizes, inputs.element, 1.0)
 
 
-def _narrow_inputs(setting: Setting, part: Shard, tokens: Number, split: Number) -> Number:
+def _narrow_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
     """What keeping inputs narrow saves; the attention output is kept wide by its core and narrow beside it."""
-    halves, hidden = additions(part.kind), setting.model.hidden
+    halves, hidden = additions(part.kind), inputs.model.hidden
     out = 0.0 if part.mixer is None else repeated(part.mixer.heads, part.mixer.head_dim)
     inner = part.ffn_hidden
     if part.kind.dense is not None:
-        inner = narrow_widths(setting, part.ffn_hidden, gated=part.kind.dense.gated)
+        inner = narrow_widths(inputs, part.ffn_hidden, gated=part.kind.dense.gated)
     with term("inputs kept narrow"):
-        narrow = linear_inputs(tokens, hidden, halves, inner + out, setting.recipe.operand, split)
+        narrow = linear_inputs(tokens, hidden, halves, inner + out, inputs.recipe.operand, split)
     with term("inputs kept wide"):
-        wide = linear_inputs(tokens, hidden, halves, inner, setting.element, split)
+        wide = linear_inputs(tokens, hidden, halves, inner, inputs.element, split)
     return narrow - wide
 
 
-def _gathered_inputs(setting: Setting, part: Shard, tokens: Number, split: Number) -> Number:
+def _gathered_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
     """What the inputs of a layer's halves take beyond their cut when they stay as they were gathered."""
-    message = activation_message(tokens, setting.model.hidden, setting.element)
+    message = activation_message(tokens, inputs.model.hidden, inputs.element)
     with term("gathered inputs kept"):
         return repeated(exchanges(part.kind), message - divided(message, split))
 
 
-def mean_activations(setting: Setting, block: Block, part: Shard, layers: Number) -> Number:
+def mean_activations(inputs: TrainingInputs, block: Block, part: Shard, layers: Number) -> Number:
     """Bytes a layer keeps on a rank of so many layers, in the mean of those that recompute reaches and the others."""
-    kept = layer_activations(setting, block, part)
+    kept = layer_activations(inputs, block, part)
     if not partial(block.structure):
         return kept
     plain = block.under(replace(block.structure, recompute="none"))
     with term("layers not recomputed"):
-        return mixed(reached(block, layers), kept, layer_activations(setting, plain, part))
+        return mixed(reached(block, layers), kept, layer_activations(inputs, plain, part))
 
 
-def offloaded_activations(setting: Setting, block: Block, held: StageLayers) -> Number:
+def offloaded_activations(inputs: TrainingInputs, block: Block, held: StageLayers) -> Number:
     """Bytes of a micro-batch that the layers of a rank send to the host, of the one that sends most."""
     if "activations" not in block.structure.offload:
         return 0.0
@@ -178,9 +178,9 @@ def offloaded_activations(setting: Setting, block: Block, held: StageLayers) -> 
     for position in held.positions:
         total: Number = 0.0
         layers = held.fullest if held.leading is None else held.held(position)
-        for kind in setting.model.layers:
-            part = shard(setting.model, kind, block.tp, block.ep, block.etp)
-            own = held.of_kind(setting.model, kind, layers, position)
-            total = total + repeated(own, mean_activations(setting, block, part, layers))
+        for kind in inputs.model.layers:
+            part = shard(inputs.model, kind, block.tp, block.ep, block.etp)
+            own = held.of_kind(inputs.model, kind, layers, position)
+            total = total + repeated(own, mean_activations(inputs, block, part, layers))
         totals.append(total)
-    return repeated(offloaded_share(setting, block), largest(*totals))
+    return repeated(offloaded_share(inputs, block), largest(*totals))

@@ -21,7 +21,7 @@ from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.parallelism.layer_split import mirrored_layers
 from costmodel.estimate.model.shards import Shard, prediction_parameters, shard
 from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, once
-from costmodel.estimate.shared.per_stage import STAGES, Along, alike
+from costmodel.estimate.shared.per_stage import STAGES, PerStage, alike
 from costmodel.estimate.shared.plan_batch import Block, alone
 from costmodel.estimate.shared.time_breakdown import added, largest
 from costmodel.estimate.training.lora import frozen_bytes, trained
@@ -49,7 +49,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
 from costmodel.estimate.training.recompute.recomputed_work import dropped
 from costmodel.estimate.training.recompute.savings import reached, together
 from costmodel.estimate.training.stage_parameters import StageParameters, local_tokens
-from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, Setting
+from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 
 LINES = (
@@ -76,8 +76,8 @@ ON_HOST = ("host states", "host activations")
 class Ledger:
     """Bytes by line and stage; every line is one entry per stage."""
 
-    lines: dict[str, Along[Number]]
-    peaks: Along[Number]
+    lines: dict[str, PerStage[Number]]
+    peaks: PerStage[Number]
     worst: Number
     host: tuple[Number, Number]  # bytes of a node, and the share of its capacity
 
@@ -87,7 +87,7 @@ class Ledger:
 
 
 @dataclass(frozen=True)
-class Held:
+class RankParameters:
     """Parameters of a rank in one position: all, those of its layers, those that are trained; routed experts apart, all
     and trained; and those of the adapters of the largest layer.
     """
@@ -102,71 +102,73 @@ class Held:
 
 @once(*RECOMPUTE, *OFFLOAD, "zero", "sequence_parallel", "cp_type", "schedule")
 def ledger(
-    setting: Setting, block: Block, layers: StageLayers, parameters: StageParameters, micro_batches: Number
+    inputs: TrainingInputs, block: Block, layers: StageLayers, parameters: StageParameters, micro_batches: Number
 ) -> Ledger:
     """Every line for the first, a middle and the last stage."""
     last_stage = block.pp - 1
     stages = (last_stage - last_stage, np.minimum(last_stage, 1.0), last_stage)
-    held = _held(setting, block, layers, parameters)
-    kept = _activations(setting, block, layers, micro_batches)
+    held = _held(inputs, block, layers, parameters)
+    kept = _activations(inputs, block, layers, micro_batches)
     columns = [
-        _stage(setting, block, parameters, held[position], kept[position], stages[position], micro_batches, position)
+        _stage(inputs, block, parameters, held[position], kept[position], stages[position], micro_batches, position)
         for position in range(3)
     ]
-    lines = {name: Along(*(column[name] for column in columns)) for name in LINES}
-    peaks = Along(*(added(column, LINES) for column in columns))
+    lines = {name: PerStage(*(column[name] for column in columns)) for name in LINES}
+    peaks = PerStage(*(added(column, LINES) for column in columns))
     host: tuple[Number, Number] = (0.0, 0.0)
     if block.structure.offload:
-        host = taken(setting, block, *(_worst(Along(*(column[name] for column in columns))) for name in ON_HOST))
+        host = taken(inputs, block, *(_worst(PerStage(*(column[name] for column in columns))) for name in ON_HOST))
     return Ledger(lines, peaks, known_as("memory_peak", _worst(peaks)), host)
 
 
-def _worst(stages: Along[Number]) -> Number:
+def _worst(stages: PerStage[Number]) -> Number:
     """The largest over the stages, which a trace tells by their names."""
     return largest(*(known_as(f"{name} stage", value) for name, value in zip(STAGES, stages, strict=True)))
 
 
 @once("schedule")
-def _held(setting: Setting, block: Block, layers: StageLayers, parameters: StageParameters) -> list[Held]:
+def _held(
+    inputs: TrainingInputs, block: Block, layers: StageLayers, parameters: StageParameters
+) -> list[RankParameters]:
     schedule = block.structure.schedule
     whole = parameters.stages(block.pp, schedule)
-    own = trained(setting, block, layers, parameters)
+    own = trained(inputs, block, layers, parameters)
     updated = whole if own is parameters else own.stages(block.pp, schedule)
     routed, routed_trained = parameters.routed_stages(block), own.routed_stages(block)
     copies = weight_copies(schedule)
     layers_held = [repeated(copies, each) for each in parameters.ranks]
     adapters = 0.0 if own is parameters else own.largest + own.routed_layer
     columns = zip(whole, layers_held, updated, routed, routed_trained, strict=True)
-    return [Held(*column, adapters) for column in columns]
+    return [RankParameters(*column, adapters) for column in columns]
 
 
 def _stage(
-    setting: Setting,
+    inputs: TrainingInputs,
     block: Block,
     parameters: StageParameters,
-    held: Held,
-    kept: Kept,
+    held: RankParameters,
+    kept: SavedActivations,
     stage: Number,
     micro_batches: Number,
     position: int,
 ) -> dict[str, Number]:
-    stack = setting.stack
+    stack = inputs.stack
     with term(f"{STAGES[position]} stage"):
-        fixed, column_host = _fixed(setting, block, parameters, held, position)
+        fixed, column_host = _fixed(inputs, block, parameters, held, position)
         column = dict(fixed)
         flying = live(block, micro_batches, stage)
         at_first, at_last = ends_held(block.structure.schedule, position)
-        head = at_head(block, loss_bytes(setting, block), position)
-        activations, gone = moved_activations(setting, block, repeated(flying, kept.layers), kept.largest, head)
-        column["activations"] = activations + (_first(setting, block, flying) if at_first else 0.0)
+        head = at_head(block, loss_bytes(inputs, block), position)
+        activations, gone = moved_activations(inputs, block, repeated(flying, kept.layers), kept.largest, head)
+        column["activations"] = activations + (_first(inputs, block, flying) if at_first else 0.0)
         column["recompute"], column["logits"] = _one_of(kept.whole, head)
         if at_last and forwards_first(block.structure.schedule):
-            column["logits"] = column["logits"] + waiting_bytes(setting, block, micro_batches)
-        column["context"] = _context(setting, block)
-        column["update"] = _updating(setting, block, held, added(column, OF_BACKWARD))
-        column["fragmentation"] = reserved_bytes(added(column, ALLOCATED), setting.fragmentation)
+            column["logits"] = column["logits"] + waiting_bytes(inputs, block, micro_batches)
+        column["context"] = _context(inputs, block)
+        column["update"] = _updating(inputs, block, held, added(column, OF_BACKWARD))
+        column["fragmentation"] = reserved_bytes(added(column, ALLOCATED), inputs.fragmentation)
         runtime = stack.runtime
-        opened = runtime.communicators if setting.ranks > 1 else 0.0
+        opened = runtime.communicators if inputs.ranks > 1 else 0.0
         column["runtime"] = overhead_bytes(runtime.context, opened, runtime.communicator)
         column |= dict(zip(ON_HOST, (column_host, gone), strict=True))
     return column
@@ -182,30 +184,30 @@ def _one_of(again: Number, loss: Number) -> tuple[Number, Number]:
 
 @once("zero", "schedule", "offload", "offload_to")
 def _fixed(
-    setting: Setting, block: Block, parameters: StageParameters, held: Held, position: int
+    inputs: TrainingInputs, block: Block, parameters: StageParameters, held: RankParameters, position: int
 ) -> tuple[dict[str, Number], Number]:
     """What a stage holds whatever the micro-batches are, and bytes of it on the host."""
-    column, on_host = _all_states(setting, block, parameters, held, position)
-    column["gathered"] = gathered(setting, block, parameters, held.adapters, position)
-    column["buckets"] = live_buckets(setting, block)
+    column, on_host = _all_states(inputs, block, parameters, held, position)
+    column["gathered"] = gathered(inputs, block, parameters, held.adapters, position)
+    column["buckets"] = live_buckets(inputs, block)
     return column, on_host
 
 
-def _states(setting: Setting, block: Block, held: Number, over: Number) -> dict[str, Number]:
+def _states(inputs: TrainingInputs, block: Block, held: Number, over: Number) -> dict[str, Number]:
     """Weights, gradients and optimizer states of so many parameters sharded over so many ranks.
 
     FSDP's gradients stay whole in a pipeline.
     """
-    zero, states = block.structure.zero, setting.stack.states
-    moments = setting.case.optimizer.moments
+    zero, states = block.structure.zero, inputs.stack.states
+    moments = inputs.case.optimizer.moments
     weights = weight_bytes(held, states.weights, states.compute, over, zero=zero, sharded_master=states.sharded_master)
-    gradients = gradient_bytes(held, setting.gradient, over, zero=zero)
-    late = summed_once(setting, block)
+    gradients = gradient_bytes(held, inputs.gradient, over, zero=zero)
+    late = summed_once(inputs, block)
     if zero >= 2 and np.any(late):
-        gradients = np.where(late, gradient_bytes(held, setting.gradient, over, zero=1), gradients)
+        gradients = np.where(late, gradient_bytes(held, inputs.gradient, over, zero=1), gradients)
     if states.gradient_copies and zero <= 1 and "optimizer" not in block.structure.offload:
-        wide = setting.gradient == ELEMENT_BYTES["fp32"]
-        gradients = gradients + gradient_copy_bytes(held, setting.gradient, over, of="all" if wide else "shard")
+        wide = inputs.gradient == ELEMENT_BYTES["fp32"]
+        gradients = gradients + gradient_copy_bytes(held, inputs.gradient, over, of="all" if wide else "shard")
     return {
         "weights": weights,
         "gradients": gradients,
@@ -213,71 +215,71 @@ def _states(setting: Setting, block: Block, held: Number, over: Number) -> dict[
     }
 
 
-def _updating(setting: Setting, block: Block, held: Held, backward: Number) -> Number:
+def _updating(inputs: TrainingInputs, block: Block, held: RankParameters, backward: Number) -> Number:
     """What a step on the device holds beyond what backward did."""
-    states, root = setting.stack.states, setting.case.optimizer.root or 0.0
+    states, root = inputs.stack.states, inputs.case.optimizer.root or 0.0
     gradient, roots = states.step_gradient or 0.0, states.step_roots or 0.0
     if "optimizer" in block.structure.offload or not (gradient or (roots and root)):
         return 0.0
-    return update_bytes(_updated(setting, block, held), gradient, roots, root, backward)
+    return update_bytes(_updated(inputs, block, held), gradient, roots, root, backward)
 
 
-def _updated(setting: Setting, block: Block, held: Held) -> Number:
+def _updated(inputs: TrainingInputs, block: Block, held: RankParameters) -> Number:
     """Parameters that a rank of a stage updates."""
-    routed = 0.0 if setting.experts is None else stepped(block, held.routed_trained)
-    return shard_of(setting, block, stepped(block, held.trained), routed)
+    routed = 0.0 if inputs.experts is None else stepped(block, held.routed_trained)
+    return shard_of(inputs, block, stepped(block, held.trained), routed)
 
 
-def _converted(setting: Setting, block: Block, layers: Number, over: Number) -> Number:
+def _converted(inputs: TrainingInputs, block: Block, layers: Number, over: Number) -> Number:
     """What converted weights of the layers add to the kept ones, or take from them where they stand in for them.
 
     FSDP's are gathered narrow, and under zero 2 stay so.
     """
-    narrow, zero, states = setting.narrow, block.structure.zero, setting.stack.states
+    narrow, zero, states = inputs.narrow, block.structure.zero, inputs.stack.states
     if narrow is None:
         return 0.0
     with term("converted weights"):
         if not narrow.cached:
-            stay = states.sharded_master and zero == 2 and setting.gathers_narrow and setting.tuning is None
-            return repeated(layers, setting.gathered - states.compute) if stay else 0.0
-        copies = narrow_copy_bytes(layers, setting.recipe.copies, over, sharded=zero == 3)
+            stay = states.sharded_master and zero == 2 and inputs.gathers_narrow and inputs.tuning is None
+            return repeated(layers, inputs.gathered - states.compute) if stay else 0.0
+        copies = narrow_copy_bytes(layers, inputs.recipe.copies, over, sharded=zero == 3)
     if not narrow.primary:
         return copies
     return copies - weight_bytes(layers, states.weights, states.compute, over, zero=zero, sharded_master=False)
 
 
-def _frozen(setting: Setting, block: Block, layers: Number, held: Number, over: Number) -> Number:
+def _frozen(inputs: TrainingInputs, block: Block, layers: Number, held: Number, over: Number) -> Number:
     """Frozen weights of a rank, of which those of layers may be packed; sharded as trained ones would be."""
-    frozen = frozen_bytes(setting, layers, held)
+    frozen = frozen_bytes(inputs, layers, held)
     return divided(frozen, over) if block.structure.zero == 3 else frozen
 
 
 def _all_states(
-    setting: Setting, block: Block, parameters: StageParameters, held: Held, position: int
+    inputs: TrainingInputs, block: Block, parameters: StageParameters, held: RankParameters, position: int
 ) -> tuple[dict[str, Number], Number]:
     """States of a stage that the device keeps, and bytes of those on the host.
 
     Routed experts are sharded over the ranks that hold the same, all else over dp.
     """
-    found = _states(setting, block, held.trained, block.shards)
-    if setting.tuning is not None:
-        ahead = at_head(block, prediction_parameters(setting.model, block.tp), position)
-        found["weights"] = found["weights"] + _frozen(setting, block, held.layers + ahead, held.all, block.shards)
-    found["weights"] = found["weights"] + _converted(setting, block, held.layers, block.shards)
-    if setting.experts is None:
-        return moved_states(setting, block, found, _updated(setting, block, held))
+    found = _states(inputs, block, held.trained, block.shards)
+    if inputs.tuning is not None:
+        ahead = at_head(block, prediction_parameters(inputs.model, block.tp), position)
+        found["weights"] = found["weights"] + _frozen(inputs, block, held.layers + ahead, held.all, block.shards)
+    found["weights"] = found["weights"] + _converted(inputs, block, held.layers, block.shards)
+    if inputs.experts is None:
+        return moved_states(inputs, block, found, _updated(inputs, block, held))
     with term("experts"):
-        edp = expert_data(setting, block)
-        routed = _states(setting, block, held.routed_trained, edp)
-        if setting.tuning is not None:
-            routed["weights"] = routed["weights"] + _frozen(setting, block, held.routed, held.routed, edp)
-        routed["weights"] = routed["weights"] + _converted(setting, block, parameters.routed_ranks[position], edp)
+        edp = expert_data(inputs, block)
+        routed = _states(inputs, block, held.routed_trained, edp)
+        if inputs.tuning is not None:
+            routed["weights"] = routed["weights"] + _frozen(inputs, block, held.routed, held.routed, edp)
+        routed["weights"] = routed["weights"] + _converted(inputs, block, parameters.routed_ranks[position], edp)
     both = {name: value + routed[name] for name, value in found.items()}
-    return moved_states(setting, block, both, _updated(setting, block, held))
+    return moved_states(inputs, block, both, _updated(inputs, block, held))
 
 
 @dataclass(frozen=True)
-class Kept:
+class SavedActivations:
     """Activations of a stage's layers for one micro-batch, of its largest layer, and what recompute holds whole."""
 
     layers: Number
@@ -286,7 +288,9 @@ class Kept:
 
 
 @once(*RECOMPUTE, "sequence_parallel", "cp_type", "schedule")
-def _activations(setting: Setting, block: Block, layers: StageLayers, micro_batches: Number) -> Along[Kept]:
+def _activations(
+    inputs: TrainingInputs, block: Block, layers: StageLayers, micro_batches: Number
+) -> PerStage[SavedActivations]:
     """What the first, a middle and the last rank keep of a micro-batch, in the mean of those that are live."""
     kept: list[Number] = [0.0, 0.0, 0.0]
     most: list[Number] = [0.0, 0.0, 0.0]
@@ -296,49 +300,49 @@ def _activations(setting: Setting, block: Block, layers: StageLayers, micro_batc
         flying = live(block, micro_batches, 0.0)
         ends = mirrored_layers(flying, *layers.mirrored)
         held = (ends, layers.middle, ends)
-    for kind in setting.model.layers:
-        part = shard(setting.model, kind, block.tp, block.ep, block.etp)
+    for kind in inputs.model.layers:
+        part = shard(inputs.model, kind, block.tp, block.ep, block.etp)
         for position, count in enumerate(held):
-            each = mean_activations(setting, block, part, count)
+            each = mean_activations(inputs, block, part, count)
             most[position] = np.maximum(most[position], each)
-            own = layers.of_kind(setting.model, kind, count, position)
+            own = layers.of_kind(inputs.model, kind, count, position)
             if layers.mirrored is not None and position != 1:
-                own = mirrored_layers(flying, *layers.of_stages(setting.model, kind))
+                own = mirrored_layers(flying, *layers.of_stages(inputs.model, kind))
             kept[position] = kept[position] + repeated(own, each)
-        extra = np.maximum(extra, _held_whole(setting, block, part, layers.fullest))
+        extra = np.maximum(extra, _held_whole(inputs, block, part, layers.fullest))
     if layers.equal:
-        return alike(Kept(kept[0], most[0], extra))
-    return Along(*(Kept(*sizes, extra) for sizes in zip(kept, most, strict=True)))
+        return alike(SavedActivations(kept[0], most[0], extra))
+    return PerStage(*(SavedActivations(*sizes, extra) for sizes in zip(kept, most, strict=True)))
 
 
-def _held_whole(setting: Setting, block: Block, part: Shard, layers: Number) -> Number:
+def _held_whole(inputs: TrainingInputs, block: Block, part: Shard, layers: Number) -> Number:
     """What a layer that is being computed again holds."""
-    what = dropped(setting, block.structure)
+    what = dropped(inputs, block.structure)
     if what == "layer":
-        whole = repeated(together(block.structure), whole_activations(setting, block, part, selective=False))
+        whole = repeated(together(block.structure), whole_activations(inputs, block, part, selective=False))
         return np.where(reached(block, layers) > 0, whole, 0.0)
     if what == "modules":
-        return dropped_bytes(setting, block, part)
+        return dropped_bytes(inputs, block, part)
     if what == "nothing":
         return 0.0
-    whole = whole_activations(setting, block, part, selective=False)
+    whole = whole_activations(inputs, block, part, selective=False)
     if what == "core":
-        return whole - whole_activations(setting, block, part, selective=True)
-    return np.maximum(whole - layer_activations(setting, block, part), 0.0)
+        return whole - whole_activations(inputs, block, part, selective=True)
+    return np.maximum(whole - layer_activations(inputs, block, part), 0.0)
 
 
-def _first(setting: Setting, block: Block, live: Number) -> Number:
-    if not setting.stack.kernels.dropout:
+def _first(inputs: TrainingInputs, block: Block, live: Number) -> Number:
+    if not inputs.stack.kernels.dropout:
         return 0.0
-    tokens = local_tokens(setting, block)
-    return repeated(live, mask_bytes(tokens, setting.model.hidden, setting.element, block.sequence_ranks))
+    tokens = local_tokens(inputs, block)
+    return repeated(live, mask_bytes(tokens, inputs.model.hidden, inputs.element, block.sequence_ranks))
 
 
-def _context(setting: Setting, block: Block) -> Number:
+def _context(inputs: TrainingInputs, block: Block) -> Number:
     """Other ranks' tokens held while the layer that needs most of them runs."""
     if alone(block.cp):
         return 0.0
     held: Number = 0.0
-    for kind in setting.model.layers:
-        held = np.maximum(held, context_buffers(setting, block, shard(setting.model, kind, block.tp)))
+    for kind in inputs.model.layers:
+        held = np.maximum(held, context_buffers(inputs, block, shard(inputs.model, kind, block.tp)))
     return held

@@ -11,33 +11,33 @@ from costmodel.estimate.shared.memoize import RECOMPUTE, once
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.memory.activations import layer_activations
 from costmodel.estimate.training.stage_parameters import local_tokens, vocab_per_rank
-from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, Setting
+from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, TrainingInputs
 from costmodel.ground.equation import Number, term
 
 
 @once(*RECOMPUTE, "sequence_parallel", "cp_type")
-def loss_bytes(setting: Setting, block: Block) -> Number:
+def loss_bytes(inputs: TrainingInputs, block: Block) -> Number:
     """What the head and the loss keep of the micro-batch that backward works on."""
-    tokens = local_tokens(setting, block)
-    logits = logit_bytes(tokens, vocab_per_rank(setting, block.tp), setting.stack.buckets.loss)
-    once = logits + head_activations(tokens, setting.model.hidden, setting.element, block.sequence_ranks)
-    ahead = setting.model.prediction
+    tokens = local_tokens(inputs, block)
+    logits = logit_bytes(tokens, vocab_per_rank(inputs, block.tp), inputs.stack.buckets.loss)
+    once = logits + head_activations(tokens, inputs.model.hidden, inputs.element, block.sequence_ranks)
+    ahead = inputs.model.prediction
     if ahead is None:
         return once
     with term("multi-token prediction"):
-        part = shard(setting.model, ahead.layer, block.tp, block.ep, block.etp)
-        joined = head_activations(tokens, setting.model.hidden, setting.element, block.sequence_ranks)
-        each = layer_activations(setting, block, part) + joined + once
+        part = shard(inputs.model, ahead.layer, block.tp, block.ep, block.etp)
+        joined = head_activations(tokens, inputs.model.hidden, inputs.element, block.sequence_ranks)
+        each = layer_activations(inputs, block, part) + joined + once
     return once + repeated(ahead.depth, each)
 
 
-def waiting_bytes(setting: Setting, block: Block, micro_batches: Number) -> Number:
+def waiting_bytes(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Number:
     """What the losses keep of all micro-batches but one, where backward waits for every forward of a pipeline.
 
     The softmax, and inputs of the head and of the norm before it.
     """
-    tokens, width = local_tokens(setting, block), min(setting.stack.buckets.loss, ELEMENT_BYTES["fp32"])
+    tokens, width = local_tokens(inputs, block), min(inputs.stack.buckets.loss, ELEMENT_BYTES["fp32"])
     with term("losses that wait"):
-        softmax = logit_bytes(tokens, vocab_per_rank(setting, block.tp), width)
-        each = softmax + head_activations(tokens, setting.model.hidden, setting.element, block.sequence_ranks)
+        softmax = logit_bytes(tokens, vocab_per_rank(inputs, block.tp), width)
+        each = softmax + head_activations(tokens, inputs.model.hidden, inputs.element, block.sequence_ranks)
         return repeated(np.where(block.pp == 1, 0.0, micro_batches - 1.0), each)

@@ -16,23 +16,23 @@ from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.expert.expert_traffic import expert_data
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 WINDOW = 2.0  # layers on the device at least: one in use, one in flight
 BUCKETS = 2.0  # buckets of gradients on their way to the host
 
 
-def shard_of(setting: Setting, block: Block, held: Number, routed: Number) -> Number:
+def shard_of(inputs: TrainingInputs, block: Block, held: Number, routed: Number) -> Number:
     """What a rank updates of so many parameters, routed experts apart: sharded over their own ranks."""
     if not block.structure.zero:
-        return held if setting.experts is None else held + routed
+        return held if inputs.experts is None else held + routed
     mine = divided(held, block.shards)
-    return mine if setting.experts is None else mine + divided(routed, expert_data(setting, block))
+    return mine if inputs.experts is None else mine + divided(routed, expert_data(inputs, block))
 
 
 def moved_states(
-    setting: Setting, block: Block, column: dict[str, Number], updated: Number
+    inputs: TrainingInputs, block: Block, column: dict[str, Number], updated: Number
 ) -> tuple[dict[str, Number], Number]:
     """The states of a stage without what the host keeps, and the bytes it keeps for the rank."""
     structure = block.structure
@@ -40,26 +40,26 @@ def moved_states(
     host: Number = 0.0
     if "optimizer" in structure.offload:
         with term("gradients on the host"):
-            host = column["optimizer"] + gradient_traffic(updated, setting.gradient)
+            host = column["optimizer"] + gradient_traffic(updated, inputs.gradient)
         column["optimizer"] = 0.0
-        pieces = repeated(BUCKETS, setting.bucket(block.shards, setting.reduced))
+        pieces = repeated(BUCKETS, inputs.bucket(block.shards, inputs.reduced))
         whole = column["gradients"]
-        column["gradients"] = np.where(_leaving_late(setting, block), whole, np.minimum(whole, pieces))
+        column["gradients"] = np.where(_leaving_late(inputs, block), whole, np.minimum(whole, pieces))
     if "parameters" in structure.offload:
         host = host + column["weights"]
         column["weights"] = 0.0
     return column, host
 
 
-def _leaving_late(setting: Setting, block: Block) -> NDArray[np.bool_]:
+def _leaving_late(inputs: TrainingInputs, block: Block) -> NDArray[np.bool_]:
     """Rows whose gradients stay on the device until the last micro-batch: all that wait for it to be reduced."""
-    offloading = setting.stack.offload
+    offloading = inputs.stack.offload
     kept = offloading is None or not offloading.gradients or block.structure.zero < 2
-    return kept | summed_once(setting, block)
+    return kept | summed_once(inputs, block)
 
 
 def moved_activations(
-    setting: Setting, block: Block, kept: Number, layer: Number, loss: Number
+    inputs: TrainingInputs, block: Block, kept: Number, layer: Number, loss: Number
 ) -> tuple[Number, Number]:
     """Activations of a stage's layers that stay on the device, and those on the host.
 
@@ -69,24 +69,24 @@ def moved_activations(
     if "activations" not in block.structure.offload:
         return kept, 0.0
     with term("activations on the host"):
-        gone = repeated(offloaded_share(setting, block), kept)
+        gone = repeated(offloaded_share(inputs, block), kept)
         flying = np.maximum(layer - loss, 0.0)
         stays = np.minimum(kept, np.maximum(kept - gone + flying, repeated(WINDOW, layer)))
     return stays, kept - stays
 
 
-def offloaded_share(setting: Setting, block: Block) -> Number:
+def offloaded_share(inputs: TrainingInputs, block: Block) -> Number:
     """Share of the layers whose activations leave the device."""
     chosen = block.structure.offload_layers
     if chosen is None:
         return 1.0
-    layers = layer_count(setting.model)
+    layers = layer_count(inputs.model)
     return share(min(chosen, layers), layers)
 
 
-def taken(setting: Setting, block: Block, states: Number, activations: Number) -> tuple[Number, Number]:
+def taken(inputs: TrainingInputs, block: Block, states: Number, activations: Number) -> tuple[Number, Number]:
     """Bytes of a node's ranks on the host's memory and drives together, and over the capacity of the fuller."""
-    host = setting.host
+    host = inputs.host
     with term("on the host"):
         both = repeated(host.ranks, states + activations)
         if block.structure.offload_to == "cpu":
@@ -96,7 +96,7 @@ def taken(setting: Setting, block: Block, states: Number, activations: Number) -
 
 
 @dataclass(frozen=True)
-class Passing:
+class OffloadTraffic:
     """What a rank's offload has to do: its shards of the weights and of what is updated, bytes of activations of a
     micro-batch, and the compute of one to hide behind, forward and backward.
     """
@@ -119,9 +119,9 @@ class OffloadTime:
     update: Number | None
 
 
-def offload_time(setting: Setting, block: Block, passing: Passing, micro_batches: Number) -> OffloadTime:
+def offload_time(inputs: TrainingInputs, block: Block, passing: OffloadTraffic, micro_batches: Number) -> OffloadTime:
     """Traffic hides behind the compute of its micro-batch, each way of the link apart; the update hides behind none."""
-    structure, offloading = block.structure, setting.stack.offload
+    structure, offloading = block.structure, inputs.stack.offload
     if not structure.offload or offloading is None:
         return OffloadTime(0.0, 0.0, None)
     hideable = offloading.overlap
@@ -132,16 +132,16 @@ def offload_time(setting: Setting, block: Block, passing: Passing, micro_batches
     update: Number | None = None
     if "parameters" in structure.offload:
         with term("weights from the host"):
-            fetched = _fetch(setting, block, gradient_traffic(passing.held, setting.stack.states.weights))
+            fetched = _fetch(inputs, block, gradient_traffic(passing.held, inputs.stack.states.weights))
     if "optimizer" in structure.offload:
         with term("gradients to the host"):
-            down = _link(setting, gradient_traffic(updated, setting.gradient))
-        update = _update(setting, block, updated)
-        tail = _tail(setting, block, updated, update)
-        late = _leaving_late(setting, block)
+            down = _link(inputs, gradient_traffic(updated, inputs.gradient))
+        update = _update(inputs, block, updated)
+        tail = _tail(inputs, block, updated, update)
+        late = _leaving_late(inputs, block)
         tail, down = tail + np.where(late, down, 0.0), np.where(late, 0.0, down)
     with term("activations over the link"):
-        saved = _link(setting, passing.activations)
+        saved = _link(inputs, passing.activations)
     with term("offload forward"):
         forward = np.maximum(
             exposed_time(fetched, passing.forward, hideable, 0.0), exposed_time(saved, passing.forward, hideable, 0.0)
@@ -154,25 +154,25 @@ def offload_time(setting: Setting, block: Block, passing: Passing, micro_batches
     return OffloadTime(repeated(micro_batches, forward + backward), tail, update)
 
 
-def _link(setting: Setting, nbytes: Number) -> Number:
-    return link_time(nbytes, setting.host.link, setting.host.link_share)
+def _link(inputs: TrainingInputs, nbytes: Number) -> Number:
+    return link_time(nbytes, inputs.host.link, inputs.host.link_share)
 
 
-def _fetch(setting: Setting, block: Block, nbytes: Number) -> Number:
+def _fetch(inputs: TrainingInputs, block: Block, nbytes: Number) -> Number:
     """Over the link, from drives no faster than a rank's part of them."""
-    host = setting.host
+    host = inputs.host
     if block.structure.offload_to == "cpu":
-        return _link(setting, nbytes)
-    return np.maximum(_link(setting, nbytes), link_time(nbytes, divided(host.read, host.ranks), 1.0))
+        return _link(inputs, nbytes)
+    return np.maximum(_link(inputs, nbytes), link_time(nbytes, divided(host.read, host.ranks), 1.0))
 
 
-def _update(setting: Setting, block: Block, updated: Number) -> Number:
+def _update(inputs: TrainingInputs, block: Block, updated: Number) -> Number:
     """The optimizer step on the host; states on drives are read and written beside it."""
-    host, states = setting.host, setting.stack.states
+    host, states = inputs.host, inputs.stack.states
     with term("update on the host"):
         master = states.weights if states.sharded_master else states.master
-        state = master + setting.case.optimizer.moments
-        nbytes = host_update_traffic(updated, setting.gradient, state, states.compute)
+        state = master + inputs.case.optimizer.moments
+        nbytes = host_update_traffic(updated, inputs.gradient, state, states.compute)
         time = host_update_time(nbytes, host.ranks, host.bandwidth)
         if block.structure.offload_to == "cpu":
             return time
@@ -181,10 +181,10 @@ def _update(setting: Setting, block: Block, updated: Number) -> Number:
         return np.maximum(time, drives + link_time(stored, divided(host.write, host.ranks), 1.0))
 
 
-def _tail(setting: Setting, block: Block, updated: Number, update: Number) -> Number:
+def _tail(inputs: TrainingInputs, block: Block, updated: Number, update: Number) -> Number:
     """Updated weights on their way back, piece by piece behind the update; weights that live on the host stay there."""
-    if "parameters" in block.structure.offload or setting.stack.offload is None:
+    if "parameters" in block.structure.offload or inputs.stack.offload is None:
         return 0.0
     with term("weights back"):
-        up = _link(setting, gradient_traffic(updated, setting.stack.states.compute))
-        return exposed_time(up, update, setting.stack.offload.overlap, 0.0)
+        up = _link(inputs, gradient_traffic(updated, inputs.stack.states.compute))
+        return exposed_time(up, update, inputs.stack.offload.overlap, 0.0)

@@ -11,79 +11,81 @@ from costmodel.estimate.model.shards import matmuls, shard
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import at_head, ends_held
 from costmodel.estimate.training.stage_parameters import StageParameters
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 
-def gathered(setting: Setting, block: Block, parameters: StageParameters, adapters: Number, position: int) -> Number:
+def gathered(
+    inputs: TrainingInputs, block: Block, parameters: StageParameters, adapters: Number, position: int
+) -> Number:
     """Weights of the largest unit that is gathered or unpacked at a time, with its gradients, and what is beside it."""
     unpacked: Number = 0.0
-    if setting.packed:
-        unpacked = repeated(setting.stack.states.compute, parameters.largest + parameters.routed_layer)
-    if setting.stack.states.cast and setting.tuning is None:
-        unpacked = unpacked + _cast(setting, block, parameters, position)
+    if inputs.packed:
+        unpacked = repeated(inputs.stack.states.compute, parameters.largest + parameters.routed_layer)
+    if inputs.stack.states.cast and inputs.tuning is None:
+        unpacked = unpacked + _cast(inputs, block, parameters, position)
     if block.structure.zero != 3:
         return unpacked
     at_first, at_last = ends_held(block.structure.schedule, position)
     ends = (parameters.embedding if at_first else 0.0, parameters.head if at_last else 0.0)
-    by_layer = setting.stack.buckets.gathered is None
+    by_layer = inputs.stack.buckets.gathered is None
     with term("largest unit"):
-        whole = _layers(setting, block, parameters, ends) if by_layer else _matrices(setting, block, parameters, ends)
-    if setting.tuning is not None:
+        whole = _layers(inputs, block, parameters, ends) if by_layer else _matrices(inputs, block, parameters, ends)
+    if inputs.tuning is not None:
         with term("adapters"):
-            width, ahead = setting.stack.states.compute, setting.stack.buckets.prefetch
-            shared = gathered_bytes(adapters, width, setting.reduced, ahead)
-            own = matrices_bytes(adapters, adapters, width, setting.reduced)
+            width, ahead = inputs.stack.states.compute, inputs.stack.buckets.prefetch
+            shared = gathered_bytes(adapters, width, inputs.reduced, ahead)
+            own = matrices_bytes(adapters, adapters, width, inputs.reduced)
             whole = whole + np.where(block.shards > 1, shared, own)
-    copied = setting.stack.states.sharded_master
+    copied = inputs.stack.states.sharded_master
     return (whole if copied else np.where(block.shards > 1, whole, 0.0)) + unpacked
 
 
-def _cast(setting: Setting, block: Block, parameters: StageParameters, position: int) -> Number:
+def _cast(inputs: TrainingInputs, block: Block, parameters: StageParameters, position: int) -> Number:
     """Copies of all weights that matmuls read, head and experts too; an embedding is looked up as it is."""
     with term("cast weights"):
         layers = parameters.ranks[position] + parameters.routed_ranks[position]
         head = at_head(block, parameters.head + parameters.routed_head, position)
-        return repeated(setting.stack.states.compute, layers + head)
+        return repeated(inputs.stack.states.compute, layers + head)
 
 
-def _layers(setting: Setting, block: Block, parameters: StageParameters, ends: tuple[Number, Number]) -> Number:
+def _layers(inputs: TrainingInputs, block: Block, parameters: StageParameters, ends: tuple[Number, Number]) -> Number:
     """A layer in use and those ahead of it, beside the tables of the stage.
 
     A rank that shares with nobody copies a layer only to use it, and reduces its gradient to the one that is kept.
     Where backward gathers nothing ahead, its gradients meet one layer's weights.
     """
-    stack = setting.stack
+    stack = inputs.stack
     outer = repeated(stack.states.compute, np.where(block.pp == 1, parameters.both, ends[0] + ends[1]))
     layer = parameters.largest + parameters.routed_layer
-    shared = gathered_bytes(layer, setting.gathered, _wire(setting), stack.buckets.prefetch)
+    shared = gathered_bytes(layer, inputs.gathered, _wire(inputs), stack.buckets.prefetch)
     if not stack.overlap.ahead:
         with term("forward"):
-            ahead = gathered_bytes(layer, setting.gathered, 0.0, stack.buckets.prefetch)
+            ahead = gathered_bytes(layer, inputs.gathered, 0.0, stack.buckets.prefetch)
         with term("backward"):
-            shared = np.maximum(ahead, gathered_bytes(layer, setting.gathered, _wire(setting), 0.0))
+            shared = np.maximum(ahead, gathered_bytes(layer, inputs.gathered, _wire(inputs), 0.0))
     with term("copied"):
-        own = matrices_bytes(layer, layer, setting.gathered, _wire(setting))
+        own = matrices_bytes(layer, layer, inputs.gathered, _wire(inputs))
     return np.where(block.shards > 1, shared, own) + outer
 
 
-def _matrices(setting: Setting, block: Block, parameters: StageParameters, ends: tuple[Number, Number]) -> Number:
+def _matrices(inputs: TrainingInputs, block: Block, parameters: StageParameters, ends: tuple[Number, Number]) -> Number:
     """Matrices of a layer, as many as the stack has whole at a time, or a table alone."""
     held = np.where(block.pp == 1, np.maximum(parameters.embedding, parameters.head), np.maximum(*ends))
     matrix = held
-    for kind in setting.model.layers:
-        for each in matmuls(setting.model, shard(setting.model, kind, block.tp, block.ep, block.etp)):
+    for kind in inputs.model.layers:
+        for each in matmuls(inputs.model, shard(inputs.model, kind, block.tp, block.ep, block.etp)):
             matrix = np.maximum(matrix, table_parameters(each.n, each.k))
-    layer = np.minimum(parameters.largest + parameters.routed_layer, setting.stack.buckets.gathered or 0.0)
-    return matrices_bytes(np.maximum(layer, matrix), matrix, setting.gathered, _wire(setting))
+    layer = np.minimum(parameters.largest + parameters.routed_layer, inputs.stack.buckets.gathered or 0.0)
+    return matrices_bytes(np.maximum(layer, matrix), matrix, inputs.gathered, _wire(inputs))
 
 
-def _wire(setting: Setting) -> float:
+def _wire(inputs: TrainingInputs) -> float:
     """Bytes of a gradient that is whole before it is reduced."""
-    return setting.reduced if setting.tuning is None else 0.0
+    return inputs.reduced if inputs.tuning is None else 0.0
 
 
-def live_buckets(setting: Setting, block: Block) -> Number:
+def live_buckets(inputs: TrainingInputs, block: Block) -> Number:
     """Buckets beside the gradients, where there is somebody to send them to."""
-    size = repeated(setting.stack.buckets.live, setting.bucket(block.shards, setting.reduced))
+    size = repeated(inputs.stack.buckets.live, inputs.bucket(block.shards, inputs.reduced))
     return np.where((block.dp > 1) | (block.cp > 1), size, 0.0)

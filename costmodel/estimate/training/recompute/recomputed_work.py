@@ -13,7 +13,7 @@ from costmodel.equations.run.economics import share
 from costmodel.estimate.model.shards import Shard, additions, exchanges, matmuls, shard
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.estimate.training.lora import ROUTED, adapters, issued, packed_matrices
-from costmodel.estimate.training.training_inputs import Dropped, Setting
+from costmodel.estimate.training.training_inputs import Dropped, TrainingInputs
 from costmodel.ground.choices import Module
 from costmodel.ground.equation import Number, term
 
@@ -40,7 +40,7 @@ Way = Dropped | Literal["modules"]
 
 
 @dataclass(frozen=True)
-class Again:
+class RecomputedWork:
     """What backward of a layer of one kind does once more.
 
     Weight matrices are named, those of routed experts too, each multiplied so many times: policies by operation keep
@@ -68,24 +68,24 @@ class Again:
         return self.times if self.matrices.issuperset(ROUTED) else 0.0
 
 
-def dropped(setting: Setting, structure: Structure) -> Way:
+def dropped(inputs: TrainingInputs, structure: Structure) -> Way:
     """What a plan drops of a layer in this stack."""
-    return "modules" if structure.recompute_modules is not None else setting.dropped(structure.recompute)
+    return "modules" if structure.recompute_modules is not None else inputs.dropped(structure.recompute)
 
 
-def again_of(setting: Setting, structure: Structure, kind: Layers) -> Again:
+def again_of(inputs: TrainingInputs, structure: Structure, kind: Layers) -> RecomputedWork:
     """What backward of a layer of that kind does once more."""
-    what = dropped(setting, structure)
+    what = dropped(inputs, structure)
     if what == "modules":
-        return _of_modules(setting, structure, kind)
+        return _of_modules(inputs, structure, kind)
     if what in ("nothing", "core"):
-        return Again(what, core=what == "core")
-    spared, exchanged = _spared(setting, kind), exchanges(kind)
-    matrices = _matrices(setting, kind) - spared
+        return RecomputedWork(what, core=what == "core")
+    spared, exchanged = _spared(inputs, kind), exchanges(kind)
+    matrices = _matrices(inputs, kind) - spared
     if what == "operations":
-        return Again(what, matrices, 0.5, core=setting.attention is None)
+        return RecomputedWork(what, matrices, 0.5, core=inputs.attention is None)
     latents = 0.0 if kind.latent is None else 1.0
-    return Again(
+    return RecomputedWork(
         what,
         matrices,
         core=True,
@@ -96,7 +96,7 @@ def again_of(setting: Setting, structure: Structure, kind: Layers) -> Again:
     )
 
 
-def _of_modules(setting: Setting, structure: Structure, kind: Layers) -> Again:
+def _of_modules(inputs: TrainingInputs, structure: Structure, kind: Layers) -> RecomputedWork:
     modules = set(structure.recompute_modules or ())
     found: set[str] = set()
     if "mlp" in modules if kind.experts is None else modules & {"moe", "shared-experts"}:
@@ -107,8 +107,8 @@ def _of_modules(setting: Setting, structure: Structure, kind: Layers) -> Again:
         found.update(UP_PROJECTIONS)
     if "attention-output" in modules:
         found.add(OUT)
-    matrices = _matrices(setting, kind).intersection(found) - _spared(setting, kind)
-    return Again(
+    matrices = _matrices(inputs, kind).intersection(found) - _spared(inputs, kind)
+    return RecomputedWork(
         "modules",
         matrices,
         core="attention" in modules,
@@ -119,26 +119,26 @@ def _of_modules(setting: Setting, structure: Structure, kind: Layers) -> Again:
     )
 
 
-def _matrices(setting: Setting, kind: Layers) -> frozenset[str]:
+def _matrices(inputs: TrainingInputs, kind: Layers) -> frozenset[str]:
     """Every weight matrix of a layer."""
-    names = (matrix.name for matrix in matmuls(setting.model, shard(setting.model, kind, 1.0)))
+    names = (matrix.name for matrix in matmuls(inputs.model, shard(inputs.model, kind, 1.0)))
     return frozenset(names).union(() if kind.experts is None else ROUTED)
 
 
-def _spared(setting: Setting, kind: Layers) -> frozenset[str]:
+def _spared(inputs: TrainingInputs, kind: Layers) -> frozenset[str]:
     """The last matrix of a layer, whose output backward does not read, where recompute stops early.
 
     Routed experts have none: their outputs are weighed behind them. Nor has a matrix beside which an adapter reads on.
     """
-    if setting.stack.kernels.full != "early-stop" or kind.experts is not None:
+    if inputs.stack.kernels.full != "early-stop" or kind.experts is not None:
         return frozenset()
-    part = shard(setting.model, kind, 1.0)
-    *_, last = matmuls(setting.model, part)
-    return frozenset({last.name} - {adapter.beside for adapter in adapters(setting, part)})
+    part = shard(inputs.model, kind, 1.0)
+    *_, last = matmuls(inputs.model, part)
+    return frozenset({last.name} - {adapter.beside for adapter in adapters(inputs, part)})
 
 
 def again_bytes(
-    setting: Setting, structure: Structure, again: Again, part: Shard, tokens: Number, split: Number
+    inputs: TrainingInputs, structure: Structure, again: RecomputedWork, part: Shard, tokens: Number, split: Number
 ) -> Number:
     """Memory traffic of the named modules done once more, without the attention core."""
     modules = structure.recompute_modules or ()
@@ -146,21 +146,21 @@ def again_bytes(
     with term("modules again"):
         if "norms" in modules:
             halves = additions(part.kind)
-            nbytes = nbytes + norm_again_traffic(tokens, setting.model.hidden, halves, setting.element, split)
+            nbytes = nbytes + norm_again_traffic(tokens, inputs.model.hidden, halves, inputs.element, split)
         if "mla-up-projection" in modules and part.mixer is not None and part.kind.latent is not None:
             rotated = (part.mixer.heads, part.mixer.kv_heads, part.kind.latent.rope_dim)
-            nbytes = nbytes + rotary_traffic(tokens, *rotated, setting.element)
+            nbytes = nbytes + rotary_traffic(tokens, *rotated, inputs.element)
         dense, whole = part.kind.dense, FEEDS[0] in again.matrices
         if dense is not None and (whole or (part.kind.mlp is not None and "mlp-activation" in modules)):
-            nbytes = nbytes + mlp_traffic(tokens, part.ffn_hidden, setting.element, gated=dense.gated, backward=False)
+            nbytes = nbytes + mlp_traffic(tokens, part.ffn_hidden, inputs.element, gated=dense.gated, backward=False)
     return nbytes
 
 
-def issued_again(setting: Setting, structure: Structure, kind: Layers, again: Again) -> Number:
+def issued_again(inputs: TrainingInputs, structure: Structure, kind: Layers, again: RecomputedWork) -> Number:
     """Operations that backward issues again, of adapters too, over those of the layer."""
-    beside = issued(setting, kind, again.matrices) if setting.tuning is not None else 0.0
+    beside = issued(inputs, kind, again.matrices) if inputs.tuning is not None else 0.0
     if again.dropped == "modules":
-        return share(_operations(structure, kind), setting.stack.launch.operations) + beside
+        return share(_operations(structure, kind), inputs.stack.launch.operations) + beside
     return repeated(again.times, 1.0 + beside) if again.matrices else 0.0
 
 
@@ -180,6 +180,6 @@ def _operations(structure: Structure, kind: Layers) -> float:
     return sum(OPERATIONS[module] for module in named if has.get(module, kind) is not None)
 
 
-def unpacked_again(setting: Setting, kind: Layers, again: Again) -> Number:
+def unpacked_again(inputs: TrainingInputs, kind: Layers, again: RecomputedWork) -> Number:
     """Packed matrices that are multiplied again, and unpacked before."""
-    return repeated(again.times, sum(1.0 for name in packed_matrices(setting, kind) if name in again.matrices))
+    return repeated(again.times, sum(1.0 for name in packed_matrices(inputs, kind) if name in again.matrices))

@@ -23,7 +23,7 @@ from costmodel.estimate.shared.time_breakdown import summed
 from costmodel.estimate.training.lora import unread_inputs
 from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
 from costmodel.estimate.training.recompute.recomputed_work import FEEDS, OUT, again_of
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 
@@ -56,9 +56,9 @@ def reached_of_all(model: Model, block: Block) -> Number:
     return share(summed(*ends, between), held.total)
 
 
-def checkpointed(setting: Setting, structure: Structure, tokens: Number, split: Number) -> Number:
+def checkpointed(inputs: TrainingInputs, structure: Structure, tokens: Number, split: Number) -> Number:
     """Input of a layer that full recompute keeps, of so many layers one where they run again together."""
-    kept = checkpoint_activations(tokens, setting.model.hidden, setting.element, split)
+    kept = checkpoint_activations(tokens, inputs.model.hidden, inputs.element, split)
     return divided(kept, together(structure))
 
 
@@ -67,58 +67,60 @@ def together(structure: Structure) -> float:
     return max(structure.recompute_layers or 1.0, 1.0) if structure.recompute_method == "uniform" else 1.0
 
 
-def narrow_widths(setting: Setting, ffn_hidden: Number, *, gated: bool) -> Number:
+def narrow_widths(inputs: TrainingInputs, ffn_hidden: Number, *, gated: bool) -> Number:
     """Inner widths of an MLP kept narrow: the input of its last matrix, and both of the activation function."""
-    narrow = setting.narrow
+    narrow = inputs.narrow
     return repeated(3.0, ffn_hidden) if narrow is not None and narrow.gates and gated else ffn_hidden
 
 
-def spared_bytes(setting: Setting, structure: Structure, part: Shard, sizes: tuple[Number, Number, Number]) -> Number:
+def spared_bytes(
+    inputs: TrainingInputs, structure: Structure, part: Shard, sizes: tuple[Number, Number, Number]
+) -> Number:
     """What named modules and frozen weights drop of a layer; sizes: micro-batch, its tokens, ranks they are split over.
 
     The input of a linear map that is kept in a narrow type counts as that.
     """
     micro_batch, tokens, split = sizes
     modules = structure.recompute_modules or ()
-    kernels = setting.stack.kernels
-    width = setting.recipe.operand if setting.keeps_narrow else setting.element
+    kernels = inputs.stack.kernels
+    width = inputs.recipe.operand if inputs.keeps_narrow else inputs.element
     spared: Number = 0.0
     with term("dropped modules"):
         if "norms" in modules:
-            spared = spared + norm_output_bytes(tokens, setting.model.hidden, additions(part.kind), width, split)
+            spared = spared + norm_output_bytes(tokens, inputs.model.hidden, additions(part.kind), width, split)
         if "attention" in modules and part.mixer is not None and part.kind.state_space is None:
-            rows = (micro_batch, setting.sequence, part.mixer.heads, setting.element)
+            rows = (micro_batch, inputs.sequence, part.mixer.heads, inputs.element)
             spared = spared + score_activations(
                 *rows, kernel=kernels.attention, dropout=kernels.dropout, recompute="none"
             )
             if kernels.selective == "op-level":
-                spared = spared + _core_output(setting, part, part.mixer, tokens)
-        if OUT in again_of(setting, structure, part.kind).matrices:
+                spared = spared + _core_output(inputs, part, part.mixer, tokens)
+        if OUT in again_of(inputs, structure, part.kind).matrices:
             with term("stream between the halves"):
-                spared = spared + checkpoint_activations(tokens, setting.model.hidden, setting.element, split)
+                spared = spared + checkpoint_activations(tokens, inputs.model.hidden, inputs.element, split)
         if "mla-up-projection" in modules and part.mixer is not None and (latent := part.kind.latent) is not None:
             query = latent.nope_dim + latent.rope_dim
             heads = part.mixer.heads
-            spared = spared + up_projection_bytes(tokens, heads, query, latent.value_dim, setting.element)
+            spared = spared + up_projection_bytes(tokens, heads, query, latent.value_dim, inputs.element)
         dense = part.kind.dense
-        if dense is not None and FEEDS[0] in again_of(setting, structure, part.kind).matrices:
-            whole = mlp_activations(tokens, part.ffn_hidden, setting.element, gated=dense.gated)
-            inner = narrow_widths(setting, part.ffn_hidden, gated=dense.gated)
+        if dense is not None and FEEDS[0] in again_of(inputs, structure, part.kind).matrices:
+            whole = mlp_activations(tokens, part.ffn_hidden, inputs.element, gated=dense.gated)
+            inner = narrow_widths(inputs, part.ffn_hidden, gated=dense.gated)
             spared = spared + whole + activation_output_bytes(tokens, inner, width)
-            spared = spared - activation_output_bytes(tokens, inner, setting.element)
+            spared = spared - activation_output_bytes(tokens, inner, inputs.element)
         elif "mlp-activation" in modules and part.kind.mlp is not None:
             spared = spared + activation_output_bytes(tokens, part.ffn_hidden, width)
-    if setting.tuning is not None:
-        spared = spared + unread_inputs(setting, part, modules, (tokens, width, split))
+    if inputs.tuning is not None:
+        spared = spared + unread_inputs(inputs, part, modules, (tokens, width, split))
     return spared
 
 
-def _core_output(setting: Setting, part: Shard, core: Mixer, tokens: Number) -> Number:
+def _core_output(inputs: TrainingInputs, part: Shard, core: Mixer, tokens: Number) -> Number:
     """Output of the attention core, which remat policies drop with it; where inputs are kept narrow, that copy too."""
     latent = part.kind.latent
     width = core.head_dim if latent is None else latent.value_dim
-    kept = attention_output_bytes(tokens, core.heads, width, setting.element)
-    if not setting.keeps_narrow:
+    kept = attention_output_bytes(tokens, core.heads, width, inputs.element)
+    if not inputs.keeps_narrow:
         return kept
     with term("kept narrow"):
-        return kept + attention_output_bytes(tokens, core.heads, core.head_dim, setting.recipe.operand)
+        return kept + attention_output_bytes(tokens, core.heads, core.head_dim, inputs.recipe.operand)

@@ -6,59 +6,61 @@ from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.roofline import host_bound_time
 from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.shared.plan_batch import Structure
-from costmodel.estimate.shared.time_breakdown import Both, Pass, summed
+from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory, summed
 from costmodel.estimate.training.lora import issued, packed_matrices
 from costmodel.estimate.training.parallelism.expert.expert_time import ExpertWork
-from costmodel.estimate.training.recompute.recomputed_work import Again, issued_again, unpacked_again
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.recompute.recomputed_work import RecomputedWork, issued_again, unpacked_again
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 
 def launched(
-    setting: Setting,
+    inputs: TrainingInputs,
     structure: Structure,
     kind: Layers,
-    again: Again,
-    layer: Both,
+    again: RecomputedWork,
+    layer: ForwardBackward,
     calls: tuple[Number, Number],
     experts: ExpertWork | None = None,
-) -> Both:
+) -> ForwardBackward:
     """A layer with what the host cannot keep up with; backward issues twice as much, and recompute again.
 
     Calls are the collectives that it issues forward and backward beside the operations. Experts are dealt with one by
     one, forward only once it is known how many tokens each has, and packed weights unpacked, once in each direction.
     """
-    operations = setting.stack.launch.operations
-    passes = 1.0 + issued(setting, kind) if setting.tuning is not None else 1.0
-    backward = repeated(2.0, passes) + issued_again(setting, structure, kind, again)
-    unpacked = sum(1.0 for _ in packed_matrices(setting, kind))
-    twice = unpacked + unpacked_again(setting, kind, again)
+    operations = inputs.stack.launch.operations
+    passes = 1.0 + issued(inputs, kind) if inputs.tuning is not None else 1.0
+    backward = repeated(2.0, passes) + issued_again(inputs, structure, kind, again)
+    unpacked = sum(1.0 for _ in packed_matrices(inputs, kind))
+    twice = unpacked + unpacked_again(inputs, kind, again)
     first = repeated(passes, operations) + unpacked + calls[0]
     second = repeated(backward, operations) + twice + calls[1]
     inside, ahead, behind = (experts.both.forward.device, experts.ahead, experts.behind) if experts else (0.0, 0.0, 0.0)
     once_more = repeated(again.routed, ahead)
     if experts is None or not experts.waits:
-        forward = _issued(setting, layer.forward, first, ahead)
-        return Both(forward, _issued(setting, layer.backward, second, summed(behind, once_more)), layer.weight)
-    forward = _issued(setting, layer.forward, first, apart=(inside, ahead))
+        forward = _issued(inputs, layer.forward, first, ahead)
+        return ForwardBackward(
+            forward, _issued(inputs, layer.backward, second, summed(behind, once_more)), layer.weight
+        )
+    forward = _issued(inputs, layer.forward, first, apart=(inside, ahead))
     apart = (repeated(again.routed, inside), once_more) if again.routed else None
-    return Both(forward, _issued(setting, layer.backward, second, behind, apart), layer.weight)
+    return ForwardBackward(forward, _issued(inputs, layer.backward, second, behind, apart), layer.weight)
 
 
 def _issued(
-    setting: Setting,
-    work: Pass,
+    inputs: TrainingInputs,
+    work: TimeByCategory,
     operations: Number,
     experts: Number = 0.0,
     apart: tuple[Number, Number] | None = None,
-) -> Pass:
+) -> TimeByCategory:
     """One direction; what is apart, on the device and for the host, the host issues only when all before it is done."""
     busy = summed(work.device, work.tp, work.cp, work.ep)
-    host = summed(repeated(operations, setting.stack.launch.operation), experts)
+    host = summed(repeated(operations, inputs.stack.launch.operation), experts)
     if apart is None:
-        return work + Pass(launch=host_bound_time(busy, host) - busy)
+        return work + TimeByCategory(launch=host_bound_time(busy, host) - busy)
     inside, issued = apart
     beside = busy - inside
     with term("experts"):
         waited = host_bound_time(inside, issued) - inside
-    return work + Pass(launch=host_bound_time(beside, host) - beside + waited)
+    return work + TimeByCategory(launch=host_bound_time(beside, host) - beside + waited)

@@ -11,7 +11,7 @@ from costmodel.estimate.machine.process_groups import context_group, group
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.memoize import RECOMPUTE, once
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.shared.time_breakdown import Both, Pass
+from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
 from costmodel.estimate.training.parallelism.context.context_traffic import ContextTraffic, context_traffic
 from costmodel.estimate.training.parallelism.expert.expert_time import expert_pass
 from costmodel.estimate.training.parallelism.expert.expert_traffic import ExpertTraffic, expert_groups, expert_traffic
@@ -20,7 +20,7 @@ from costmodel.estimate.training.recompute.recomputed_work import again_of
 from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.time.launch_overhead import launched
 from costmodel.estimate.training.time.layer_kernels import core_of, layer_pass, shared_experts
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number
 
 
@@ -28,35 +28,35 @@ from costmodel.ground.equation import Number
 class LayerWork:
     """Seconds of a layer in both directions, and the traffic behind them."""
 
-    both: Both
+    both: ForwardBackward
     tensor: TensorTraffic
     context: ContextTraffic
     experts: ExpertTraffic
 
 
 @once(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
-def layer_work(setting: Setting, block: Block, kind: Layers) -> LayerWork:
+def layer_work(inputs: TrainingInputs, block: Block, kind: Layers) -> LayerWork:
     """One layer, on rows that each cut it otherwise."""
-    structure, tp = block.structure, group(setting, "tp", block.tp, 1.0)
-    part = shard(setting.model, kind, block.tp, block.ep, block.etp)
-    layer = layer_pass(setting, part, block)
-    tokens, parallel = local_tokens(setting, block), structure.sequence_parallel
-    again = again_of(setting, structure, kind)
-    tensor = tensor_traffic(setting, tp, tokens, layer, kind, again, sequence_parallel=parallel)
+    structure, tp = block.structure, group(inputs, "tp", block.tp, 1.0)
+    part = shard(inputs.model, kind, block.tp, block.ep, block.etp)
+    layer = layer_pass(inputs, part, block)
+    tokens, parallel = local_tokens(inputs, block), structure.sequence_parallel
+    again = again_of(inputs, structure, kind)
+    tensor = tensor_traffic(inputs, tp, tokens, layer, kind, again, sequence_parallel=parallel)
     context = context_traffic(
-        setting, context_group(setting, block), block, part, core_of(again, layer), again=again.core
+        inputs, context_group(inputs, block), block, part, core_of(again, layer), again=again.core
     )
-    experts, inside = ExpertTraffic(), expert_pass(setting, part, block, again)
+    experts, inside = ExpertTraffic(), expert_pass(inputs, part, block, again)
     if inside is not None:
         layer = layer + inside.both
-        placed = expert_groups(setting, block)
-        beside = shared_experts(setting, part, tokens)
-        experts = expert_traffic(setting, part, block, layer, beside, placed, again=again.dispatched)
-        layer = layer + Both(Pass(ep=experts.forward), Pass(ep=experts.backward))
-    layer = layer + Both(Pass(tp=tensor.forward), Pass(tp=tensor.backward))
-    layer = layer + Both(Pass(cp=context.forward), Pass(cp=context.backward))
+        placed = expert_groups(inputs, block)
+        beside = shared_experts(inputs, part, tokens)
+        experts = expert_traffic(inputs, part, block, layer, beside, placed, again=again.dispatched)
+        layer = layer + ForwardBackward(TimeByCategory(ep=experts.forward), TimeByCategory(ep=experts.backward))
+    layer = layer + ForwardBackward(TimeByCategory(tp=tensor.forward), TimeByCategory(tp=tensor.backward))
+    layer = layer + ForwardBackward(TimeByCategory(cp=context.forward), TimeByCategory(cp=context.backward))
     return LayerWork(
-        launched(setting, structure, kind, again, layer, _calls(tensor, block.tp), inside), tensor, context, experts
+        launched(inputs, structure, kind, again, layer, _calls(tensor, block.tp), inside), tensor, context, experts
     )
 
 

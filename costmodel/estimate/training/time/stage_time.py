@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.documents.schemas.model import Model, Prediction
+from costmodel.documents.schemas.model import Model, TokenPrediction
 from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.machine.process_groups import Exchange
 from costmodel.estimate.model.attention import Matmul
 from costmodel.estimate.shared.memoize import RECOMPUTE, once
-from costmodel.estimate.shared.per_stage import Along, alike
+from costmodel.estimate.shared.per_stage import PerStage, alike
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.shared.time_breakdown import Both, Pass
+from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
 from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, is_later
 from costmodel.estimate.training.parallelism.tensor.tensor_traffic import EndsTraffic, ends_traffic
@@ -23,7 +23,7 @@ from costmodel.estimate.training.recompute.savings import partial, reached
 from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.time.layer_kernels import embedding_pass, head_pass, plain_product
 from costmodel.estimate.training.time.layer_time import LayerWork, layer_work
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 Exchanged = tuple[Number, Exchange, Number]
@@ -38,10 +38,10 @@ class Stages:
     the fullest exchanges stand the layers, and the share of them that recompute reaches.
     """
 
-    layer: Both
-    each: Along[Both]
-    embedding: Both
-    head: Both
+    layer: ForwardBackward
+    each: PerStage[ForwardBackward]
+    embedding: ForwardBackward
+    head: ForwardBackward
     exchanged: tuple[Exchanged, ...]
     at_ends: EndsTraffic
     held: StageLayers
@@ -54,32 +54,32 @@ class Stages:
 
 
 @once(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
-def stages(setting: Setting, block: Block, held: StageLayers) -> Stages:
+def stages(inputs: TrainingInputs, block: Block, held: StageLayers) -> Stages:
     """A layer and the ends of a rank for one micro-batch."""
     later, structure = is_later(block.structure.schedule), block.structure
-    ends = ends_traffic(setting, block)
+    ends = ends_traffic(inputs, block)
     works, kept, exchanged = [], [], list[Exchanged]()
-    for kind in setting.model.layers:
-        work = layer_work(setting, block, kind)
+    for kind in inputs.model.layers:
+        work = layer_work(inputs, block, kind)
         works.append(work.both if later else work.both.undeferred)
         if partial(structure):
-            plain = layer_work(setting, block.under(replace(structure, recompute="none")), kind).both
+            plain = layer_work(inputs, block.under(replace(structure, recompute="none")), kind).both
             kept.append(plain if later else plain.undeferred)
-        fullest = held.on_fullest(setting.model, kind)
+        fullest = held.on_fullest(inputs.model, kind)
         exchanged += _exchanges(work, fullest, reached(block, held.fullest))
-    head = head_pass(setting, block) + ends.head
-    ahead = setting.model.prediction
+    head = head_pass(inputs, block) + ends.head
+    ahead = inputs.model.prediction
     if ahead is not None:
-        predicting = layer_work(setting, block, ahead.layer)
-        head = head + _prediction(setting, ahead, block, predicting, head)
-        exchanged += _exchanges(predicting, _more(setting.model, block, held, ahead), 1.0)
-    embedding = embedding_pass(setting, block) + ends.embedding
+        predicting = layer_work(inputs, block, ahead.layer)
+        head = head + _prediction(inputs, ahead, block, predicting, head)
+        exchanged += _exchanges(predicting, _more(inputs.model, block, held, ahead), 1.0)
+    embedding = embedding_pass(inputs, block) + ends.embedding
     head = head if later else head.undeferred
-    layer, each = _reached(block, held, _means(setting, held, works), _means(setting, held, kept or works))
+    layer, each = _reached(block, held, _means(inputs, held, works), _means(inputs, held, kept or works))
     return Stages(layer, each, embedding, head, tuple(exchanged), ends, held)
 
 
-def _more(model: Model, block: Block, held: StageLayers, ahead: Prediction) -> Number:
+def _more(model: Model, block: Block, held: StageLayers, ahead: TokenPrediction) -> Number:
     """Layers that multi-token prediction adds to those of the model's last kind on the rank with most of them."""
     position, like = 0 if block.structure.schedule in FOLDED else 2, model.layers[-1]
     beside = held.of_kind(model, like, held.held(position), position)
@@ -92,21 +92,23 @@ def _exchanges(work: LayerWork, layers: Number, recomputed: Number) -> Iterator[
         yield layers, item, recomputed
 
 
-def _means(setting: Setting, held: StageLayers, works: Sequence[Both]) -> Along[Both]:
+def _means(inputs: TrainingInputs, held: StageLayers, works: Sequence[ForwardBackward]) -> PerStage[ForwardBackward]:
     """The mean layer of the first, a middle and the last rank, where each kind takes so much."""
     if len(works) == 1:
         return alike(works[0])
 
-    def mean(position: int) -> Both:
-        found = Both(Pass(), Pass())
-        for kind, work in zip(setting.model.layers, works, strict=True):
-            found = found + work.each(functools.partial(repeated, held.share_of(setting.model, kind, position)))
+    def mean(position: int) -> ForwardBackward:
+        found = ForwardBackward(TimeByCategory(), TimeByCategory())
+        for kind, work in zip(inputs.model.layers, works, strict=True):
+            found = found + work.each(functools.partial(repeated, held.share_of(inputs.model, kind, position)))
         return found
 
     return held.at_each(mean)
 
 
-def _reached(block: Block, held: StageLayers, again: Along[Both], plain: Along[Both]) -> tuple[Both, Along[Both]]:
+def _reached(
+    block: Block, held: StageLayers, again: PerStage[ForwardBackward], plain: PerStage[ForwardBackward]
+) -> tuple[ForwardBackward, PerStage[ForwardBackward]]:
     """A mean layer of the fullest rank and of the first, a middle and the last: some recomputed, the others plain."""
     if not partial(block.structure):
         return again.middle, again
@@ -118,13 +120,15 @@ def _reached(block: Block, held: StageLayers, again: Along[Both], plain: Along[B
             mean.mixed(whole, reached(block, layers))
             for mean, whole, layers in zip(again, plain, (held.first, held.middle, held.last), strict=True)
         )
-    return fullest, Along(*mixed)
+    return fullest, PerStage(*mixed)
 
 
-def _prediction(setting: Setting, ahead: Prediction, block: Block, work: LayerWork, head: Both) -> Both:
+def _prediction(
+    inputs: TrainingInputs, ahead: TokenPrediction, block: Block, work: LayerWork, head: ForwardBackward
+) -> ForwardBackward:
     """Multi-token prediction beside the head: for each module a projection of both inputs, a layer, a head again."""
     with term("multi-token prediction"):
-        hidden, tokens = setting.model.hidden, local_tokens(setting, block)
+        hidden, tokens = inputs.model.hidden, local_tokens(inputs, block)
         joined = Matmul("projection", divided(hidden, block.tp), repeated(2.0, hidden))
-        each = work.both + plain_product(setting, tokens, joined, trained=setting.tuning is None) + head
+        each = work.both + plain_product(inputs, tokens, joined, trained=inputs.tuning is None) + head
         return each.each(functools.partial(repeated, ahead.depth))

@@ -17,12 +17,12 @@ from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Group, Groups, Transfer, as_layers_see, ends_of, groups
 from costmodel.estimate.shared.memoize import RECOMPUTE, once
-from costmodel.estimate.shared.per_stage import Along
+from costmodel.estimate.shared.per_stage import PerStage
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.shared.time_breakdown import Both, Pass, added, largest, summed
+from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory, added, largest, summed
 from costmodel.estimate.training.lora import trained
 from costmodel.estimate.training.memory.activations import offloaded_activations
-from costmodel.estimate.training.memory.offload import OffloadTime, Passing, offload_time, shard_of
+from costmodel.estimate.training.memory.offload import OffloadTime, OffloadTraffic, offload_time, shard_of
 from costmodel.estimate.training.parallelism.data.data_time import data_traffic, fullest
 from costmodel.estimate.training.parallelism.expert.expert_traffic import expert_data
 from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
@@ -39,7 +39,7 @@ from costmodel.estimate.training.parallelism.pipeline.stage_traffic import Pipel
 from costmodel.estimate.training.parallelism.tensor.tensor_traffic import EndsTraffic
 from costmodel.estimate.training.stage_parameters import StageParameters, local_tokens
 from costmodel.estimate.training.time.stage_time import Stages, stages
-from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, Setting
+from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 
 
@@ -51,66 +51,68 @@ class TrainingStep:
     total: Number
     compute: Number
     transfers: tuple[Transfer, ...]
-    ranks: Along[Rank]
+    ranks: PerStage[Rank]
 
 
 def training_step(
-    setting: Setting, block: Block, layers: StageLayers, parameters: StageParameters, micro_batches: Number
+    inputs: TrainingInputs, block: Block, layers: StageLayers, parameters: StageParameters, micro_batches: Number
 ) -> TrainingStep:
     """Time of an optimizer step and where it goes."""
-    placed = groups(setting, block)
+    placed = groups(inputs, block)
     seen = as_layers_see(block)
-    work = stages(setting, seen, layers)
-    own = trained(setting, block, layers, parameters)
-    data = data_traffic(setting, block, placed, parameters, own, work, micro_batches)
-    piped = _pipelined(setting, block, work, data.layer_forward, data.layer_backward, micro_batches)
-    sends = _sends(setting, block, micro_batches)
-    tied = (_tied_embedding(setting, block, placed, parameters),) if own.tied else ()
-    offloaded = _offload(setting, block, parameters, own, work, micro_batches)
+    work = stages(inputs, seen, layers)
+    own = trained(inputs, block, layers, parameters)
+    data = data_traffic(inputs, block, placed, parameters, own, work, micro_batches)
+    piped = _pipelined(inputs, block, work, data.layer_forward, data.layer_backward, micro_batches)
+    sends = _sends(inputs, block, micro_batches)
+    tied = (_tied_embedding(inputs, block, placed, parameters),) if own.tied else ()
+    offloaded = _offload(inputs, block, parameters, own, work, micro_batches)
     update = offloaded.update
     beside: dict[str, Number] = {
         "pp": sends.exposed,
         "dp": sum((transfer.total_time for transfer in tied), start=data.exposed),
-        "optimizer": _optimizer(setting, block, own) if update is None else update,
+        "optimizer": _optimizer(inputs, block, own) if update is None else update,
     }
-    if setting.recipe.narrow:
-        beside["memory_bound"] = _converted_weights(setting, block, parameters, micro_batches)
+    if inputs.recipe.narrow:
+        beside["memory_bound"] = _converted_weights(inputs, block, parameters, micro_batches)
     terms = {name: summed(piped.terms.get(name, 0.0), beside.get(name, 0.0)) for name in TERMS}
     with term("offload"):  # the link to the host goes on while the network is waited for, in layers as beside them
         late = np.maximum(offloaded.beside - added(terms, BESIDE_LAYERS), 0.0) if block.structure.offload else 0.0
         terms["offload"] = summed(late, offloaded.after)
     compute = added(terms, ("matmul", "attention", "memory_bound"))
-    transfers = (*_within(setting, seen, work, micro_batches), *data.transfers, *tied, *sends.transfers)
+    transfers = (*_within(inputs, seen, work, micro_batches), *data.transfers, *tied, *sends.transfers)
     return TrainingStep(terms, known_as("step_time", added(terms, TERMS)), compute, transfers, piped.ranks)
 
 
 @dataclass(frozen=True)
-class Piped:
+class PipelineTime:
     """Seconds from the first forward to the last backward, of the busiest rank and its waiting; and the ranks."""
 
     terms: dict[str, Number]
-    ranks: Along[Rank]
+    ranks: PerStage[Rank]
 
 
 @once("schedule")
 def _pipelined(
-    setting: Setting, block: Block, work: Stages, forward: Number, backward: Number, micro_batches: Number
-) -> Piped:
+    inputs: TrainingInputs, block: Block, work: Stages, forward: Number, backward: Number, micro_batches: Number
+) -> PipelineTime:
     """The ranks of a pipeline, where so much of the sharding shows forward and backward in each layer."""
-    ranks = first, middle, last = _ranks(block, work, Both(Pass(dp=forward), Pass(dp=backward)))
+    ranks = first, middle, last = _ranks(
+        block, work, ForwardBackward(TimeByCategory(dp=forward), TimeByCategory(dp=backward))
+    )
     with term("pipeline"):
-        whole = whole_time(setting, block, micro_batches, ranks)
+        whole = whole_time(inputs, block, micro_batches, ranks)
     plain = is_plain(block.structure.schedule)
     terms, busy = busiest_rank((first, last) if work.held.equal and plain else (first, last, middle), micro_batches)
     waiting = np.maximum(whole - busy, 0.0)  # rounding may leave a hair below nothing
-    return Piped(terms | {"bubble": np.where(block.pp > 1, waiting, 0.0)}, ranks)
+    return PipelineTime(terms | {"bubble": np.where(block.pp > 1, waiting, 0.0)}, ranks)
 
 
-def _ranks(block: Block, work: Stages, shown: Both) -> Along[Rank]:
+def _ranks(block: Block, work: Stages, shown: ForwardBackward) -> PerStage[Rank]:
     """The first, a middle and the last rank."""
     held, each, only = work.held, work.each, block.pp == 1
     layers = each.each(lambda layer: layer + shown)
-    none, both = Both(Pass(), Pass()), work.embedding + work.head
+    none, both = ForwardBackward(TimeByCategory(), TimeByCategory()), work.embedding + work.head
     schedule = block.structure.schedule
     if schedule in FOLDED:
         ends = (both, none, none)
@@ -120,7 +122,7 @@ def _ranks(block: Block, work: Stages, shown: Both) -> Along[Rank]:
     else:
         ends = (work.embedding, none, work.head)
     first, middle, last = zip((held.first, held.middle, held.last), layers, ends, strict=True)
-    return Along(Rank(*first, both, only), Rank(*middle, none, only), Rank(*last, both, only))
+    return PerStage(Rank(*first, both, only), Rank(*middle, none, only), Rank(*last, both, only))
 
 
 EXPOSED = ("tp", "cp", "ep", "pp", "dp")
@@ -129,42 +131,42 @@ TERMS = ("matmul", "attention", "memory_bound", "launch", *EXPOSED, "bubble", "o
 
 
 @once("order", "sequence_parallel", "schedule")
-def _sends(setting: Setting, block: Block, micro_batches: Number) -> PipelineTraffic:
+def _sends(inputs: TrainingInputs, block: Block, micro_batches: Number) -> PipelineTraffic:
     """What the stages of a pipeline send each other."""
     with term("pp message"):
-        message = activation_message(local_tokens(setting, block), setting.model.hidden, setting.element)
-    return pipeline_traffic(setting, block, groups(setting, block).pp, message, micro_batches)
+        message = activation_message(local_tokens(inputs, block), inputs.model.hidden, inputs.element)
+    return pipeline_traffic(inputs, block, groups(inputs, block).pp, message, micro_batches)
 
 
 @once()
-def _tied_embedding(setting: Setting, block: Block, placed: Groups, parameters: StageParameters) -> Transfer:
+def _tied_embedding(inputs: TrainingInputs, block: Block, placed: Groups, parameters: StageParameters) -> Transfer:
     """All-reduce of the gradient of a table that the first and the last stage hold."""
     with term("tied embedding"):
-        pair = ends_of(setting, placed.pp)
-        message = gradient_traffic(parameters.table, setting.gradient)
-        time = collective_time(setting, message, pair, "all_reduce")
+        pair = ends_of(inputs, placed.pp)
+        message = gradient_traffic(parameters.table, inputs.gradient)
+        time = collective_time(inputs, message, pair, "all_reduce")
     return Transfer(pair, "all_reduce", message, time, np.where(block.pp > 1, 1.0, 0.0))
 
 
 @once("zero", "schedule")
-def _optimizer(setting: Setting, block: Block, parameters: StageParameters) -> Number:
+def _optimizer(inputs: TrainingInputs, block: Block, parameters: StageParameters) -> Number:
     """The update of what a rank steps, and the clearing and norm of all gradients it keeps."""
-    zero, (held, _, routed) = block.structure.zero, fullest(setting, block, parameters)
+    zero, (held, _, routed) = block.structure.zero, fullest(inputs, block, parameters)
     with term("optimizer"):
         own = stepped(block, held)
         updated = divided(own, block.shards) if zero >= 1 else own
         kept = divided(held, block.shards) if zero >= 2 else held
-        if setting.experts is not None:
-            edp = expert_data(setting, block)
+        if inputs.experts is not None:
+            edp = expert_data(inputs, block)
             own = stepped(block, routed)
             updated = updated + (divided(own, edp) if zero >= 1 else own)
             kept = kept + (divided(routed, edp) if zero >= 2 else routed)
-        nbytes = optimizer_traffic(updated, kept, setting.case.optimizer.moments, ELEMENT_BYTES["fp32"])
-        return stream_time(nbytes, setting.memory_bandwidth, setting.memory_share)
+        nbytes = optimizer_traffic(updated, kept, inputs.case.optimizer.moments, ELEMENT_BYTES["fp32"])
+        return stream_time(nbytes, inputs.memory_bandwidth, inputs.memory_share)
 
 
 def _offload(
-    setting: Setting,
+    inputs: TrainingInputs,
     block: Block,
     parameters: StageParameters,
     own: StageParameters,
@@ -174,48 +176,52 @@ def _offload(
     """What the host link and the host's update add, on the fullest rank."""
     if not block.structure.offload:
         return OffloadTime(0.0, 0.0, None)
-    most, stepping = fullest(setting, block, parameters), fullest(setting, block, own)
-    held = shard_of(setting, block, most.held, most.routed)
-    updated = shard_of(setting, block, stepped(block, stepping.held), stepped(block, stepping.routed))
-    passing = Passing(held, updated, offloaded_activations(setting, block, work.held), *work.fullest)
-    return offload_time(setting, block, passing, micro_batches)
+    most, stepping = fullest(inputs, block, parameters), fullest(inputs, block, own)
+    held = shard_of(inputs, block, most.held, most.routed)
+    updated = shard_of(inputs, block, stepped(block, stepping.held), stepped(block, stepping.routed))
+    passing = OffloadTraffic(held, updated, offloaded_activations(inputs, block, work.held), *work.fullest)
+    return offload_time(inputs, block, passing, micro_batches)
 
 
-def _converted_weights(setting: Setting, block: Block, parameters: StageParameters, micro_batches: Number) -> Number:
+def _converted_weights(
+    inputs: TrainingInputs, block: Block, parameters: StageParameters, micro_batches: Number
+) -> Number:
     """Weights converted after an update where the copies are kept, else in every micro-batch; a shard before it is
     gathered narrow. Kept copies beside 16 bits are renewed each step, of frozen weights too; what stands in for those
     is not.
     """
-    narrow = setting.narrow
-    if setting.tuning is not None and narrow is not None and narrow.primary:
+    narrow = inputs.narrow
+    if inputs.tuning is not None and narrow is not None and narrow.primary:
         return 0.0
-    shards = setting.gathers_narrow and block.structure.zero >= 1
+    shards = inputs.gathers_narrow and block.structure.zero >= 1
     schedule = block.structure.schedule
     layers, routed = parameters.fullest_layers(schedule)
     held = divided(layers, block.shards) if shards else layers
-    if setting.experts is not None:
-        held = held + (divided(routed, expert_data(setting, block)) if shards else routed)
+    if inputs.experts is not None:
+        held = held + (divided(routed, expert_data(inputs, block)) if shards else routed)
     with term("convert weights"):
-        nbytes = quantise_traffic(held, setting.recipe.quantised)
-        time = stream_time(nbytes, setting.memory_bandwidth, setting.memory_share)
+        nbytes = quantise_traffic(held, inputs.recipe.quantised)
+        time = stream_time(nbytes, inputs.memory_bandwidth, inputs.memory_share)
     if narrow is not None and narrow.cached:
         return time
     return repeated(micro_batches, divided(time, weight_copies(schedule)))  # a micro-batch runs through one copy
 
 
 @once(*RECOMPUTE, "order", "schedule")
-def _within(setting: Setting, block: Block, work: Stages, micro_batches: Number) -> tuple[Transfer, ...]:
+def _within(inputs: TrainingInputs, block: Block, work: Stages, micro_batches: Number) -> tuple[Transfer, ...]:
     """What layers and ends exchange in a step."""
-    ends = replace(groups(setting, block).tp, name="ends")
+    ends = replace(groups(inputs, block).tp, name="ends")
     return (
         *(item.of_step(repeated(layers, micro_batches), again) for layers, item, again in work.exchanged),
-        *_ends(setting, block, ends, work.at_ends, micro_batches),
+        *_ends(inputs, block, ends, work.at_ends, micro_batches),
     )
 
 
-def _ends(setting: Setting, block: Block, tp: Group, traffic: EndsTraffic, micro_batches: Number) -> Iterator[Transfer]:
+def _ends(
+    inputs: TrainingInputs, block: Block, tp: Group, traffic: EndsTraffic, micro_batches: Number
+) -> Iterator[Transfer]:
     """The exchanges of the ends on the rank that makes most of them; multi-token prediction has heads of its own."""
-    heads = 1.0 if setting.model.prediction is None else 1.0 + setting.model.prediction.depth
+    heads = 1.0 if inputs.model.prediction is None else 1.0 + inputs.model.prediction.depth
     for item in traffic.exchanges:
         head = repeated(heads, item.head)
         most = largest(*of_ends(block.structure.schedule, item.embedding, head))

@@ -14,7 +14,7 @@ from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.imported import Imported, Loss
-from costmodel.exchange.importers.huggingface.choose import Choice, choose
+from costmodel.exchange.importers.huggingface.choose import FamilyChoice, choose
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.document import least_parameters, model
 from costmodel.exchange.importers.huggingface.family import Family, Refusal
@@ -93,7 +93,7 @@ def _weigh(config: Config, losses: list[Loss], tree: dict[str, Any]) -> None:
             config.refuse("X003", sentence, loss.place, hint)
 
 
-def _costs(config: Config, choice: Choice) -> list[Loss]:
+def _costs(config: Config, choice: FamilyChoice) -> list[Loss]:
     """What is set in the file and not in the document: at no cost, at a little, or at one that is not ours to say."""
     losses, used = [], known_options(config.family)
     for key, value in config.tree.items():
@@ -125,7 +125,7 @@ def _costless(name: str, family: Family) -> bool:
     return listed or is_token(name) or name.startswith("_")
 
 
-def _unknown(config: Config, choice: Choice) -> list[Fault]:
+def _unknown(config: Config, choice: FamilyChoice) -> list[Fault]:
     """One warning that lists the options that the table does not know; the nearest known one where a letter is off."""
     used = known_options(config.family)
     unknown = [key for key in config.tree if not knows(config.family, str(key)) and str(key) not in choice.outer]

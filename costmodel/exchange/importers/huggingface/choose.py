@@ -20,7 +20,7 @@ _SLIP = 0.9  # likeness of a name that is meant to be another
 _KNOWN = [name for family in FAMILIES for name in family.classes]
 
 
-class Choice(NamedTuple):
+class FamilyChoice(NamedTuple):
     """A family, the mapping that it reads, and what of the file is left out."""
 
     family: Family
@@ -37,14 +37,14 @@ class _Named(NamedTuple):
     place: Place
 
 
-def choose(tree: Any, file: str) -> Choice:
+def choose(tree: Any, file: str) -> FamilyChoice:
     """The family of a file, or a fault that names class and key."""
     if not isinstance(tree, Mapping):
         raise fail("X001", "a config.json is a mapping of keys to values", Place(file, 1, 1))
     named = _named(tree, file)
     wrapper = next((one for one in WRAPPERS if _around(one, named)), None)
     if wrapper is None:
-        return Choice(_family(named), tree, (), frozenset())
+        return FamilyChoice(_family(named), tree, (), frozenset())
     return _inside(wrapper, tree, named, file)
 
 
@@ -108,7 +108,7 @@ def _unknown(named: _Named) -> Fault:
     return Fault("X003", f"{name} is not a class that is known here", named.place, hint)
 
 
-def _inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str) -> Choice:
+def _inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str) -> FamilyChoice:
     """The text model of a multimodal file, with the option that ties its tables as the wrapper reads it."""
     key = next((key for key in wrapper.keys if isinstance(tree.get(key), Mapping)), "")
     if not key and not wrapper.flat:
@@ -130,7 +130,7 @@ def _inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str) -> Choice
     if not losses:
         name = named.architecture or named.model_type
         losses = [Loss("cannot be said", f"what {name} has beside its text model", named.place)]
-    return Choice(family, _tied_as_outer(wrapper, tree, inner, family), tuple(losses), frozenset(map(str, parts)))
+    return FamilyChoice(family, _tied_as_outer(wrapper, tree, inner, family), tuple(losses), frozenset(map(str, parts)))
 
 
 def _inner_family(wrapper: Wrapper, named: _Named) -> Family:

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping
-from costmodel.exchange.imported import Loss, Origin, Value
+from costmodel.exchange.imported import Loss, Origin, OriginValue
 from costmodel.exchange.importers.huggingface.family import FIELDS, Family, Kind, Source
 from costmodel.exchange.values.foreign_values import shown
-from costmodel.exchange.values.option_table import Fact, Option, Rule, version
+from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption, version
 from costmodel.ground.errors import Fault, Place
 
 LARGEST = 10**12  # of any count
@@ -37,10 +37,10 @@ class Config:
         self.warnings: list[Fault] = []
         self.losses: list[Loss] = []
         self.version = version(tree.get("transformers_version", ""))
-        self._values: dict[str, Value] = {}
+        self._values: dict[str, OriginValue] = {}
         self._unsound: set[str] = set()
 
-    def __getitem__(self, name: str) -> Value:
+    def __getitem__(self, name: str) -> OriginValue:
         """The value of a field; of an optional one that is absent, None."""
         if name not in self._values:
             self._values[name] = self._resolved(name, self.family.fields.get(name))
@@ -54,10 +54,10 @@ class Config:
         """Whether a field is true."""
         return bool(self[name].value)
 
-    def derived(self, value: Any, text: str, *names: str) -> Value:
+    def derived(self, value: Any, text: str, *names: str) -> OriginValue:
         """A value computed from fields, with the place of the first that the file says."""
         places = (self[name].place for name in names)
-        return Value(value, Origin("derived", text, next((place for place in places if place is not None), None)))
+        return OriginValue(value, Origin("derived", text, next((place for place in places if place is not None), None)))
 
     def sound(self, *names: str) -> bool:
         """Whether the file says these fields without a fault, so that rules over them can be checked."""
@@ -87,32 +87,32 @@ class Config:
             here = here[part]
         return here, place
 
-    def _resolved(self, name: str, source: Source | None) -> Value:
+    def _resolved(self, name: str, source: Source | None) -> OriginValue:
         field = FIELDS[name]
         if source is None:
             assert field.optional or field.kind == "flag", f"{self.family.name} does not say {name}"
-            return Value(None if field.optional else False, self._of_class())
+            return OriginValue(None if field.optional else False, self._of_class())
         if isinstance(source, Fact):
-            return Value(source.value, self._of_class())
-        value = self._ruled(source) if isinstance(source, Rule) else self._of_option(name, source)
+            return OriginValue(source.value, self._of_class())
+        value = self._ruled(source) if isinstance(source, DerivedValue) else self._of_option(name, source)
         if value is not None and (field.optional or value.value is not None):
             return value
         if not field.optional:
-            spelling = source.names[0] if isinstance(source, Option) else name
+            spelling = source.names[0] if isinstance(source, ForeignOption) else name
             hint = f"{spelling} in the file says it"
             self.refuse("X002", f"{self.family.classes[0]} needs {spelling}, which has no default", None, hint)
             self._unsound.add(name)
-        return Value(None if field.optional else _HARMLESS[field.kind], self._of_class())
+        return OriginValue(None if field.optional else _HARMLESS[field.kind], self._of_class())
 
     def _of_class(self) -> Origin:
         return Origin("class", f"{self.family.classes[0]}, {self.family.code}")
 
-    def _ruled(self, rule: Rule) -> Value | None:
+    def _ruled(self, rule: DerivedValue) -> OriginValue | None:
         value = rule.apply(self)
-        assert value is None or isinstance(value, Value)
+        assert value is None or isinstance(value, OriginValue)
         return value
 
-    def _of_option(self, name: str, option: Option) -> Value | None:
+    def _of_option(self, name: str, option: ForeignOption) -> OriginValue | None:
         """What the file says of an option, else its default."""
         found = [(spelling, *self.written(spelling)) for spelling in option.names]
         found = [(spelling, value, place) for spelling, value, place in found if value is not _ABSENT]
@@ -126,9 +126,9 @@ class Config:
         self._of_its_age(spelling, option, place)
         if value is None:
             return None if option.null is None else self._ruled(option.null)
-        return Value(self._checked(name, spelling, value, place), Origin("file", spelling, place))
+        return OriginValue(self._checked(name, spelling, value, place), Origin("file", spelling, place))
 
-    def _by_default(self, name: str, option: Option) -> Value | None:
+    def _by_default(self, name: str, option: ForeignOption) -> OriginValue | None:
         spelling = option.names[0]
         for before, earlier in option.was:
             if self.version and self.version < version(before):
@@ -139,9 +139,9 @@ class Config:
             return None if option.null is None else self._ruled(option.null)
         text = f"default of {self.family.configuration}, {self.family.code}"
         absent = FIELDS[name].optional and option.default == 0  # a width or number of 0: there is none
-        return Value(None if absent else option.default, Origin("default", f"{spelling}: {text}"))
+        return OriginValue(None if absent else option.default, Origin("default", f"{spelling}: {text}"))
 
-    def _of_its_age(self, spelling: str, option: Option, place: Place | None) -> None:
+    def _of_its_age(self, spelling: str, option: ForeignOption, place: Place | None) -> None:
         """A warning where a spelling is of old, or younger than the version that the file is of."""
         if spelling in option.old:
             sentence = f"{spelling} was an option until transformers {option.old[spelling]}"

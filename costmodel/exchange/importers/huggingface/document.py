@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costmodel.exchange.imported import Origin, Value
+from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.family import Half
 from costmodel.exchange.values.layer_kinds import gathered
@@ -16,9 +16,9 @@ def model(config: Config, name: str, title: str) -> dict[str, Any]:
     """The model as nested mappings whose leaves are values with origins."""
     made = Origin("file", "the file itself", config.place)
     tree: dict[str, Any] = {
-        "schema": Value("costmodel/model/v1", made),
-        "name": Value(name, made),
-        "title": Value(title, made),
+        "schema": OriginValue("costmodel/model/v1", made),
+        "name": OriginValue(name, made),
+        "title": OriginValue(title, made),
         **{key: config[key] for key in _TOP},
     }
     if config["position_rows"].value is not None:
@@ -32,10 +32,10 @@ def model(config: Config, name: str, title: str) -> dict[str, Any]:
     )
     config.losses.extend(losses)
     if config["prediction_depth"].value is not None and marks:
-        last = {"count": Value(1, made), **config.family.build(config, marks[-1])}
+        last = {"count": OriginValue(1, made), **config.family.build(config, marks[-1])}
         tree["prediction"] = {"depth": config["prediction_depth"], "layer": last}
-    source = {"title": Value(f"config.json of {title}", made), "where": Value(config.file, made)}
-    return tree | {"source": Value("config", made), "sources": {"config": source}}
+    source = {"title": OriginValue(f"config.json of {title}", made), "where": OriginValue(config.file, made)}
+    return tree | {"source": OriginValue("config", made), "sources": {"config": source}}
 
 
 def least_parameters(tree: dict[str, Any]) -> float:

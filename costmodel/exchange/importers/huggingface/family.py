@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from costmodel.exchange.imported import Loss
-from costmodel.exchange.values.option_table import Fact, Option, Rule
+from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption
 
 if TYPE_CHECKING:
     from costmodel.exchange.importers.huggingface.config import Config
 
 TRANSFORMERS = "5.24.0"  # the version whose classes these tables describe
 Kind = Literal["count", "flag", "word", "list", "figure", "width"]
-Source = Option | Fact | Rule
+Source = ForeignOption | Fact | DerivedValue
 Half = dict[str, Any]
 
 
@@ -157,9 +157,9 @@ class Family:
     code: str = f"transformers {TRANSFORMERS}"
 
     @property
-    def options(self) -> dict[str, Option]:
+    def options(self) -> dict[str, ForeignOption]:
         """The fields that options of its configuration class say."""
-        return {name: source for name, source in self.fields.items() if isinstance(source, Option)}
+        return {name: source for name, source in self.fields.items() if isinstance(source, ForeignOption)}
 
     def like(
         self, name: str, classes: tuple[str, ...], configuration: str, *, without: tuple[str, ...] = (), **changes: Any
@@ -175,6 +175,6 @@ class Family:
 
 
 def _changed(source: Source | None, given: Any) -> Source:
-    if isinstance(given, Option | Fact | Rule):
+    if isinstance(given, ForeignOption | Fact | DerivedValue):
         return given
-    return replace(source, default=given) if isinstance(source, Option) else Fact(given)
+    return replace(source, default=given) if isinstance(source, ForeignOption) else Fact(given)

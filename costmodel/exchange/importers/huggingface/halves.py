@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from costmodel.exchange.imported import Value
+from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.family import Half
 
@@ -12,14 +12,14 @@ Mixer = Literal["full", "window", "latent", "state", ""]
 Feed = Literal["mlp", "experts", ""]
 
 
-class Mark(NamedTuple):
+class LayerHalves(NamedTuple):
     """Which halves a layer has; window: attention of which a query sees the last tokens alone."""
 
     mixer: Mixer
     feed: Feed
 
 
-def standard_layer(config: Config, mark: Mark) -> Half:
+def standard_layer(config: Config, mark: LayerHalves) -> Half:
     """A layer of the halves named."""
     layer: Half = _flags(config, "parallel") | {"norms": config["norms"]}
     if mark.mixer in ("full", "window"):
@@ -35,10 +35,10 @@ def standard_layer(config: Config, mark: Mark) -> Half:
     return layer
 
 
-def single_half(config: Config, mark: Mark) -> Half:
+def single_half(config: Config, mark: LayerHalves) -> Half:
     """A layer of one half alone, with the one normalisation before it."""
     layer = standard_layer(config, mark)
-    layer["norms"] = Value(1, config["norms"].origin)
+    layer["norms"] = OriginValue(1, config["norms"].origin)
     return layer
 
 
@@ -74,7 +74,7 @@ def experts(config: Config) -> Half:
     """Routed experts and, beside them, shared ones as one MLP."""
     if config["experts"].value is None:
         config.refuse("X005", "a layer of experts is listed, and the file has no experts", config["experts"].place)
-    count = Value(config["experts"].value or 1, config["experts"].origin)
+    count = OriginValue(config["experts"].value or 1, config["experts"].origin)
     half: Half = {"count": count, "top_k": config["top_k"], "ffn_hidden": config["expert_hidden"]}
     half["gated"] = config["gated"]
     if config.flag("expert_biases"):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from costmodel.exchange.importers.huggingface.config import Config
-from costmodel.exchange.importers.huggingface.halves import Feed, Mark, Mixer
+from costmodel.exchange.importers.huggingface.halves import Feed, LayerHalves, Mixer
 from costmodel.exchange.values.foreign_values import shown
 
 Mixers = Callable[[Config], list[Mixer]]
@@ -38,11 +38,11 @@ def leading_layers(config: Config, name: str) -> int:
     return min(max(0, int(first)), layer_count(config)) if isinstance(first, int | float) else 0
 
 
-def layers(mixers: Mixers, feeds: Feeds) -> Callable[[Config], Sequence[Mark]]:
+def layers(mixers: Mixers, feeds: Feeds) -> Callable[[Config], Sequence[LayerHalves]]:
     """Layers of two halves, each half in its own order."""
 
-    def marked(config: Config) -> list[Mark]:
-        return [Mark(mixer, feed) for mixer, feed in zip(mixers(config), feeds(config), strict=True)]
+    def marked(config: Config) -> list[LayerHalves]:
+        return [LayerHalves(mixer, feed) for mixer, feed in zip(mixers(config), feeds(config), strict=True)]
 
     return marked
 

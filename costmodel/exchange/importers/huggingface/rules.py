@@ -4,53 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from costmodel.exchange.imported import Loss, Origin, Value
+from costmodel.exchange.imported import Loss, Origin, OriginValue
 from costmodel.exchange.importers.huggingface.config import Config
-from costmodel.exchange.values.option_table import Rule
+from costmodel.exchange.values.option_table import DerivedValue
 
 
-def same(name: str) -> Rule:
+def same(name: str) -> DerivedValue:
     """The value of another field."""
-    return Rule(f"as {name}", lambda config: config[name])
+    return DerivedValue(f"as {name}", lambda config: config[name])
 
 
-def times(name: str, factor: int) -> Rule:
+def times(name: str, factor: int) -> DerivedValue:
     """A multiple of another field."""
     text = f"{factor} x {name}"
-    return Rule(text, lambda config: config.derived(factor * config.number(name), text, name))
+    return DerivedValue(text, lambda config: config.derived(factor * config.number(name), text, name))
 
 
-def product(*names: str) -> Rule:
+def product(*names: str) -> DerivedValue:
     """Several fields multiplied; nothing where one of them is absent or 0."""
     text = " x ".join(names)
 
-    def multiplied(config: Config) -> Value | None:
+    def multiplied(config: Config) -> OriginValue | None:
         found = 1.0
         for name in names:
             value = config[name].value
             found *= value if isinstance(value, int | float) else 0
         return config.derived(int(found), text, *names) if found else None
 
-    return Rule(text, multiplied)
+    return DerivedValue(text, multiplied)
 
 
-def assumed(value: int, why: str) -> Rule:
+def assumed(value: int, why: str) -> DerivedValue:
     """A value that nothing says."""
-    return Rule(f"{value}: {why}", lambda config: Value(value, Origin("assumed", why)))
+    return DerivedValue(f"{value}: {why}", lambda config: OriginValue(value, Origin("assumed", why)))
 
 
-def negated(name: str) -> Rule:
+def negated(name: str) -> DerivedValue:
     """The opposite of a flag."""
-    return Rule(f"not {name}", lambda config: config.derived(not config.flag(name), f"not {name}", name))
+    return DerivedValue(f"not {name}", lambda config: config.derived(not config.flag(name), f"not {name}", name))
 
 
-def one_if(name: str, otherwise: str) -> Rule:
+def one_if(name: str, otherwise: str) -> DerivedValue:
     """1 where a flag is true, else another field."""
     text = f"1 with {name}, else {otherwise}"
-    return Rule(text, lambda config: config.derived(1, text, name) if config.flag(name) else config[otherwise])
+    return DerivedValue(text, lambda config: config.derived(1, text, name) if config.flag(name) else config[otherwise])
 
 
-def _hidden_by_heads(config: Config) -> Value:
+def _hidden_by_heads(config: Config) -> OriginValue:
     hidden, heads = config.number("hidden"), config.number("heads")
     if hidden % heads and config.sound("hidden", "heads"):
         sentence = f"hidden size {hidden} is not a multiple of {heads} heads"
@@ -58,22 +58,22 @@ def _hidden_by_heads(config: Config) -> Value:
     return config.derived(max(1, hidden // heads), "hidden size / heads", "hidden", "heads")
 
 
-HIDDEN_BY_HEADS = Rule("hidden size / heads", _hidden_by_heads)
+HIDDEN_BY_HEADS = DerivedValue("hidden size / heads", _hidden_by_heads)
 SHARED_WIDTH = product("shared_experts", "expert_hidden")
-ALIBI_OR_ROTARY = Rule(
+ALIBI_OR_ROTARY = DerivedValue(
     "alibi where it is switched on, else rotary",
     lambda config: config.derived("alibi" if config.flag("alibi") else "rotary", "by alibi", "alibi"),
 )
-TWO_MORE_ROWS = Rule(
+TWO_MORE_ROWS = DerivedValue(
     "max_sequence + 2",
     lambda config: config.derived(config.number("max_sequence") + 2, "max_sequence + 2", "max_sequence"),
 )
-PARALLEL_NORMS = Rule(
+PARALLEL_NORMS = DerivedValue(
     "1 if both halves are parallel, else 2",
     lambda config: config.derived(1 if config.flag("parallel") else 2, "by parallel", "parallel"),
 )
 
-POST_NORMS = Rule(
+POST_NORMS = DerivedValue(
     "4 with a normalisation behind each half, else 2",
     lambda config: config.derived(4 if config.flag("post_norms") else 2, "by post_norms", "post_norms"),
 )

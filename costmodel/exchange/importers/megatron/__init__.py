@@ -12,9 +12,9 @@ from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.plan import Plan
-from costmodel.exchange.imported import Imported, Origin, Value
+from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.importers.megatron.costs import COSTS, OTHER_MODELS, REFUSED
-from costmodel.exchange.importers.megatron.flags import Flags
+from costmodel.exchange.importers.megatron.flags import MegatronFlags
 from costmodel.exchange.importers.megatron.model import model
 from costmodel.exchange.importers.megatron.plan import plan
 from costmodel.exchange.importers.megatron.quiet import WITHOUT_COST
@@ -37,10 +37,10 @@ def read_options(
     model has no name in it, so that `title` is its title. What neither says is in `missing`, and the keys that hang on
     it are left out.
     """
-    flags = Flags(read_statement(text, file), file)
+    flags = MegatronFlags(read_statement(text, file), file)
     facts = accelerators(flags)
     if world is not None:
-        facts = {"accelerators": Value(world, Origin("assumed", "given beside the text"))}
+        facts = {"accelerators": OriginValue(world, Origin("assumed", "given beside the text"))}
     _refuse(flags)
     laid_out = plan(flags, facts.get("accelerators"))
     name, assume = stack(flags)
@@ -66,20 +66,20 @@ def read_options(
     return Imported(kind, document, origins, losses, tuple(warnings), facts, missing)
 
 
-def _model(flags: Flags, vocab: int | None, title: str) -> dict[str, Any]:
+def _model(flags: MegatronFlags, vocab: int | None, title: str) -> dict[str, Any]:
     """The model with what a document needs to have: a name, which the caller may change, and its source."""
-    given = {} if vocab is None else {"vocab": Value(vocab, Origin("assumed", "given beside the text"))}
+    given = {} if vocab is None else {"vocab": OriginValue(vocab, Origin("assumed", "given beside the text"))}
     made = Origin("file", "the text itself", Place(flags.file))
-    source = {"title": Value("Options of Megatron-LM", made), "where": Value(flags.file, made)}
+    source = {"title": OriginValue("Options of Megatron-LM", made), "where": OriginValue(flags.file, made)}
     said = model(flags)
     if given:
         flags.missing = [fault for fault in flags.missing if not fault.sentence.startswith("the vocabulary")]
-    named = {"name": Value(document_name(title), made), "title": Value(title, made)}
-    head = {"schema": Value("costmodel/model/v1", made), **named}
-    return head | said | given | {"source": Value("options", made), "sources": {"options": source}}
+    named = {"name": OriginValue(document_name(title), made), "title": OriginValue(title, made)}
+    head = {"schema": OriginValue("costmodel/model/v1", made), **named}
+    return head | said | given | {"source": OriginValue("options", made), "sources": {"options": source}}
 
 
-def _refuse(flags: Flags) -> None:
+def _refuse(flags: MegatronFlags) -> None:
     program = flags.statement.program
     if program in OTHER_MODELS:
         flags.refuse("X003", f"{program} trains {OTHER_MODELS[program]}", None, "no document says such a model")
@@ -89,7 +89,7 @@ def _refuse(flags: Flags) -> None:
             flags.refuse("X003", f"--{name}: {what}", stated.place, "no document says it; nothing was written")
 
 
-def _losses(flags: Flags) -> None:
+def _losses(flags: MegatronFlags) -> None:
     """What is stated and stands in no key of ours: at no cost, at a little, or at one that is not ours to say."""
     for word in flags.statement.stray:
         flags.lose("ignored", f"{word.doubt.sentence if word.doubt else shown(word.text)}: read as nothing")
@@ -101,7 +101,7 @@ def _losses(flags: Flags) -> None:
             flags.lose("ignored", f"--{name}", name)
 
 
-def _unknown(flags: Flags) -> list[Fault]:
+def _unknown(flags: MegatronFlags) -> list[Fault]:
     """One warning that lists the options that Megatron-LM does not have."""
     unknown = [stated for name, stated in flags.stated.items() if name not in KNOWN]
     if not unknown:

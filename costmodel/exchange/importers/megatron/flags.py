@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from costmodel.exchange.imported import Loss, Origin, Value
+from costmodel.exchange.imported import Loss, Origin, OriginValue
 from costmodel.exchange.importers.megatron.stated import Stated, Statement
-from costmodel.exchange.importers.megatron.table import OPTIONS, VERSION, Option
+from costmodel.exchange.importers.megatron.table import OPTIONS, VERSION, MegatronOption
 from costmodel.exchange.shell import Doubt
 from costmodel.exchange.values.foreign_values import shown
 from costmodel.exchange.values.integer_expressions import evaluated
@@ -19,7 +19,7 @@ _ITEMS = re.compile(r"[^\s,'\"\[\]()]+")
 _MOST_LAYERS = 10_000
 
 
-class Flags:
+class MegatronFlags:
     """The values of one text.
 
     A fault is kept and a harmless value goes on in its place, so that all faults of a text are found at once.
@@ -34,7 +34,7 @@ class Flags:
         self.stated: dict[str, Stated] = {}
         for option in statement.options:
             self._state(option)
-        self._values: dict[str, Value] = {}
+        self._values: dict[str, OriginValue] = {}
         self._unsound: set[str] = set()
 
     def _state(self, option: Stated) -> None:
@@ -47,7 +47,7 @@ class Flags:
             sentence = f"--{option.name} of line {before.place.line}: that of line {option.place.line} counts"
             self.losses.append(Loss("ignored", sentence, before.place))
 
-    def __getitem__(self, name: str) -> Value:
+    def __getitem__(self, name: str) -> OriginValue:
         """The value of an option; None where it is left out and has no default."""
         if name not in self._values:
             self._values[name] = self._read(name, OPTIONS[name])
@@ -72,18 +72,18 @@ class Flags:
         value = self[name].value
         return otherwise if value is None else int(value)
 
-    def first(self, *names: str) -> Value:
+    def first(self, *names: str) -> OriginValue:
         """The first of several options that has a value."""
         return next((self[name] for name in names if self[name].value is not None), self[names[0]])
 
-    def derived(self, value: Any, text: str, *names: str) -> Value:
+    def derived(self, value: Any, text: str, *names: str) -> OriginValue:
         """A value computed from options, with the place of the first that the text states."""
         places = (self[name].place for name in names)
-        return Value(value, Origin("derived", text, next((place for place in places if place is not None), None)))
+        return OriginValue(value, Origin("derived", text, next((place for place in places if place is not None), None)))
 
-    def fixed(self, value: Any, text: str) -> Value:
+    def fixed(self, value: Any, text: str) -> OriginValue:
         """A value that is so in the code of Megatron-LM."""
-        return Value(value, Origin("class", f"{text}, {VERSION}"))
+        return OriginValue(value, Origin("class", f"{text}, {VERSION}"))
 
     def refuse(self, code: str, sentence: str, place: Place | None = None, hint: str = "") -> None:
         """A fault; without a place of its own it is the text's."""
@@ -112,23 +112,23 @@ class Flags:
 
     # --- reading one option
 
-    def _read(self, name: str, option: Option) -> Value:
+    def _read(self, name: str, option: MegatronOption) -> OriginValue:
         stated = self.stated.get(name)
         if stated is None:
             default = False if option.kind == "flag" else option.default
-            return Value(default, Origin("default", f"--{name}: default of {VERSION}"))
+            return OriginValue(default, Origin("default", f"--{name}: default of {VERSION}"))
         if option.old:
             sentence = f"--{name} is of an older Megatron-LM"
             self.warnings.append(Fault("X006", sentence, stated.place, f"today {option.old} says it"))
         doubt = stated.doubt or next((word.doubt for word in stated.words if word.doubt), None)
         if doubt is not None:
             self._doubtful(name, stated, doubt)
-            return Value(_HARMLESS[option.kind], Origin("file", f"--{name}", stated.place))
+            return OriginValue(_HARMLESS[option.kind], Origin("file", f"--{name}", stated.place))
         faults = len(self.faults)
         value = self._checked(name, option, stated)
         if len(self.faults) > faults:
             self._unsound.add(name)
-        return Value(value, Origin("file", f"--{name}", stated.place))
+        return OriginValue(value, Origin("file", f"--{name}", stated.place))
 
     def _doubtful(self, name: str, stated: Stated, doubt: Doubt) -> None:
         self._unsound.add(name)
@@ -138,7 +138,7 @@ class Flags:
         hint = "write its value into the text, or give the arguments that the program prints at the head of its log"
         self.refuse("X008", f"--{name} hangs on {doubt.sentence}: nothing is run here", stated.place, hint)
 
-    def _checked(self, name: str, option: Option, stated: Stated) -> Any:
+    def _checked(self, name: str, option: MegatronOption, stated: Stated) -> Any:
         texts = [word.text for word in stated.words]
         if option.kind == "flag":
             if texts:
@@ -164,7 +164,7 @@ class Flags:
             return option.default or option.choices[0]
         return value
 
-    def _items(self, name: str, option: Option, stated: Stated, items: list[str]) -> tuple[Any, ...] | None:
+    def _items(self, name: str, option: MegatronOption, stated: Stated, items: list[str]) -> tuple[Any, ...] | None:
         if option.kind == "words":
             wrong = [item for item in items if option.choices and item not in option.choices]
             if wrong:

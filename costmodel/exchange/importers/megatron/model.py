@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from costmodel.exchange.imported import Origin, Value
-from costmodel.exchange.importers.megatron.flags import Flags
+from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.importers.megatron.flags import MegatronFlags
 from costmodel.exchange.values.layer_kinds import gathered
 
 _ROUNDED = 64  # what the width of a gated MLP is rounded down to where it is left out
@@ -16,14 +16,14 @@ _PATTERN = re.compile(r"[-M*E+|]+(/[-M*E+]+)*")
 _HALVES = {"M": "state space", "*": "attention", "+": "attention", "-": "mlp", "E": "experts"}
 
 
-class Mark(NamedTuple):
+class LayerMark(NamedTuple):
     """What tells one layer from another."""
 
     halves: tuple[str, ...]
     windowed: bool = False
 
 
-def model(flags: Flags) -> dict[str, Any]:
+def model(flags: MegatronFlags) -> dict[str, Any]:
     """The model as nested mappings whose leaves are values with origins; without a vocabulary where none is known."""
     marks = _hybrid(flags) if _pattern(flags) else _layers(flags)
     tree: dict[str, Any] = {}
@@ -49,7 +49,7 @@ def model(flags: Flags) -> dict[str, Any]:
     return tree
 
 
-def _required(flags: Flags, *names: str) -> Value:
+def _required(flags: MegatronFlags, *names: str) -> OriginValue:
     """An option that has no default."""
     value = flags.first(*names)
     if not value.value:
@@ -58,17 +58,17 @@ def _required(flags: Flags, *names: str) -> Value:
     return value
 
 
-def _tied(flags: Flags) -> Value:
+def _tied(flags: MegatronFlags) -> OriginValue:
     untied = flags["untie-embeddings-and-output-weights"]
-    return Value(not untied.value, untied.origin)
+    return OriginValue(not untied.value, untied.origin)
 
 
-def _norm(flags: Flags) -> Value:
+def _norm(flags: MegatronFlags) -> OriginValue:
     kind = flags["normalization"]
     return kind._replace(value="rmsnorm" if kind.value == "RMSNorm" else "layernorm")
 
 
-def _positions(flags: Flags) -> Value:
+def _positions(flags: MegatronFlags) -> OriginValue:
     kind = flags["position-embedding-type"]
     old = flags["use-rotary-position-embeddings"]
     without = flags["no-position-embedding"]  # beside rope, where it says nothing more
@@ -87,7 +87,7 @@ def _positions(flags: Flags) -> Value:
 # --- the vocabulary
 
 
-def _vocabulary(flags: Flags) -> Value | None:
+def _vocabulary(flags: MegatronFlags) -> OriginValue | None:
     """Rows as released; what Megatron-LM pads beyond a multiple of 128 times tp is a loss."""
     padded = flags["padded-vocab-size"]
     if padded.value:
@@ -120,7 +120,7 @@ def _padded(rows: int, multiple: int) -> int:
 # --- layers
 
 
-def _layers(flags: Flags) -> list[Mark]:
+def _layers(flags: MegatronFlags) -> list[LayerMark]:
     """One mark for each layer of a model in which every layer has attention and an MLP or experts."""
     count = int(_required(flags, "num-layers", "encoder-num-layers").value)
     if count > 10_000:
@@ -129,10 +129,10 @@ def _layers(flags: Flags) -> list[Mark]:
     sparse = _listed(flags, "moe-layer-freq", count, every=True) if flags["num-experts"].value else [False] * count
     windowed = _windows(flags, count)
     feeds = ("experts" if entry else "mlp" for entry in sparse)
-    return [Mark(("attention", feed), window) for feed, window in zip(feeds, windowed, strict=True)]
+    return [LayerMark(("attention", feed), window) for feed, window in zip(feeds, windowed, strict=True)]
 
 
-def _windows(flags: Flags, count: int) -> list[bool]:
+def _windows(flags: MegatronFlags, count: int) -> list[bool]:
     if flags["window-size"].value is None:
         return [False] * count
     if flags["window-attn-skip-freq"].value is None:
@@ -140,7 +140,7 @@ def _windows(flags: Flags, count: int) -> list[bool]:
     return _listed(flags, "window-attn-skip-freq", count, every=False)
 
 
-def _listed(flags: Flags, name: str, count: int, every: bool) -> list[bool]:
+def _listed(flags: MegatronFlags, name: str, count: int, every: bool) -> list[bool]:
     """A pattern of layers; a number n names every n-th, counted from the first, or all but every n-th."""
     pattern = flags[name]
     if not isinstance(pattern.value, list):
@@ -155,13 +155,13 @@ def _listed(flags: Flags, name: str, count: int, every: bool) -> list[bool]:
     return [bool(entry) for entry in pattern.value]
 
 
-def _pattern(flags: Flags) -> Value | None:
+def _pattern(flags: MegatronFlags) -> OriginValue | None:
     """--hybrid-layer-pattern, if the text has one."""
     value = flags.first("hybrid-layer-pattern", "hybrid-override-pattern")
     return value if value.value else None
 
 
-def _hybrid(flags: Flags) -> list[Mark]:
+def _hybrid(flags: MegatronFlags) -> list[LayerMark]:
     """One mark for each letter: a layer that is a mixer or a feed-forward half alone."""
     pattern = _pattern(flags)
     assert pattern is not None
@@ -169,14 +169,14 @@ def _hybrid(flags: Flags) -> list[Mark]:
     if not _PATTERN.fullmatch(text) or len(text) > 10_000:
         sentence = f"--hybrid-layer-pattern {text[:80]} has layers other than M, *, +, - and E"
         flags.refuse("X003", sentence, pattern.place, "no document says these layers; nothing was written")
-        return [Mark(("attention", "mlp"))]
+        return [LayerMark(("attention", "mlp"))]
     main, *depths = text.split("/")
     if depths or flags["mtp-num-layers"].value:
         flags.refuse("X003", "prediction modules of a hybrid model have several layers each", pattern.place)
-    return [Mark((_HALVES[letter],)) for letter in main if letter != "|"]
+    return [LayerMark((_HALVES[letter],)) for letter in main if letter != "|"]
 
 
-def _layer(flags: Flags, mark: Mark) -> dict[str, Any]:
+def _layer(flags: MegatronFlags, mark: LayerMark) -> dict[str, Any]:
     layer: dict[str, Any] = {}
     if len(mark.halves) == 1:
         layer["norms"] = flags.fixed(1, "a norm in front of the only half")
@@ -192,7 +192,7 @@ def _layer(flags: Flags, mark: Mark) -> dict[str, Any]:
     return layer
 
 
-def _attention(flags: Flags, windowed: bool) -> dict[str, Any]:
+def _attention(flags: MegatronFlags, windowed: bool) -> dict[str, Any]:
     heads = _required(flags, "num-attention-heads")
     hidden = flags.number("hidden-size", 1)
     width = flags["kv-channels"]
@@ -218,20 +218,20 @@ def _attention(flags: Flags, windowed: bool) -> dict[str, Any]:
     return {"attention": entry}
 
 
-def _biased(flags: Flags) -> Value:
+def _biased(flags: MegatronFlags) -> OriginValue:
     """Biases in all linear maps, which are on unless the text switches them off."""
     off = flags["disable-bias-linear"]
-    return Value(not off.value, off.origin)
+    return OriginValue(not off.value, off.origin)
 
 
-def _attention_biases(flags: Flags) -> dict[str, Value]:
+def _attention_biases(flags: MegatronFlags) -> dict[str, OriginValue]:
     every = _biased(flags)
     if every.value:
         return {"biases": every, "output_bias": every}
     return {"biases": flags["add-qkv-bias"]} if flags.on("add-qkv-bias") else {}
 
 
-def _latent(flags: Flags) -> dict[str, Any]:
+def _latent(flags: MegatronFlags) -> dict[str, Any]:
     if flags.on("group-query-attention"):
         sentence = "--group-query-attention and --multi-latent-attention exclude each other"
         flags.refuse("X005", sentence, flags["group-query-attention"].place)
@@ -253,7 +253,7 @@ def _latent(flags: Flags) -> dict[str, Any]:
     return {"latent": entry}
 
 
-def _state_space(flags: Flags) -> dict[str, Value]:
+def _state_space(flags: MegatronFlags) -> dict[str, OriginValue]:
     width = flags["mamba-head-dim"]
     heads = flags["mamba-num-heads"]
     if not heads.value:
@@ -269,17 +269,17 @@ def _state_space(flags: Flags) -> dict[str, Value]:
     }
 
 
-def _gated(flags: Flags) -> Value:
+def _gated(flags: MegatronFlags) -> OriginValue:
     gates = [name for name in ("swiglu", "quick-geglu") if flags.on(name)]
     squared = flags.on("squared-relu")
     if len(gates) + squared > 1:
         sentence = "of --swiglu, --quick-geglu and --squared-relu at most one can stand"
         flags.refuse("X005", sentence, flags[gates[0]].place)
     name = gates[0] if gates else "squared-relu" if squared else "swiglu"
-    return Value(bool(gates), flags[name].origin)
+    return OriginValue(bool(gates), flags[name].origin)
 
 
-def _ffn(flags: Flags) -> Value:
+def _ffn(flags: MegatronFlags) -> OriginValue:
     width = flags["ffn-hidden-size"]
     if width.value:
         return width
@@ -292,12 +292,12 @@ def _ffn(flags: Flags) -> Value:
     return flags.derived(4 * hidden, "4 times the hidden size", "hidden-size")
 
 
-def _mlp(flags: Flags, width: Value) -> dict[str, Value]:
+def _mlp(flags: MegatronFlags, width: OriginValue) -> dict[str, OriginValue]:
     entry = {"ffn_hidden": width, "gated": _gated(flags)}
     return entry | ({"biases": _biased(flags)} if _biased(flags).value else {})
 
 
-def _experts(flags: Flags) -> dict[str, Any]:
+def _experts(flags: MegatronFlags) -> dict[str, Any]:
     width = flags["moe-ffn-hidden-size"]
     if not width.value:
         width = _ffn(flags)._replace(origin=Origin("derived", "as --ffn-hidden-size", flags["ffn-hidden-size"].place))

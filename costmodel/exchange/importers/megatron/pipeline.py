@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from costmodel.exchange.imported import Value
-from costmodel.exchange.importers.megatron.flags import Flags
+from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.importers.megatron.flags import MegatronFlags
 
 _VIRTUAL = (
     "num-layers-per-virtual-pipeline-stage",
@@ -16,7 +16,7 @@ _REPEATED = (re.compile(r"\(([^()]+)\)\*(\d{1,4})"), re.compile(r"(.)\*(\d{1,4})
 _LONGEST_LAYOUT = 20_000
 
 
-def pipeline(flags: Flags) -> dict[str, Value]:
+def pipeline(flags: MegatronFlags) -> dict[str, OriginValue]:
     """Chunks, schedule and split of the stages."""
     stages = flags.number("pipeline-model-parallel-size", 1)
     given = [name for name in _VIRTUAL if flags[name].value is not None]
@@ -36,7 +36,7 @@ def pipeline(flags: Flags) -> dict[str, Value]:
     return found
 
 
-def _chunks(flags: Flags, stages: int) -> Value | None:
+def _chunks(flags: MegatronFlags, stages: int) -> OriginValue | None:
     pattern = flags.first("hybrid-layer-pattern", "hybrid-override-pattern")
     if pattern.value and "|" in pattern.value:
         segments = pattern.value.split("/")[0].count("|") + 1
@@ -53,7 +53,7 @@ def _chunks(flags: Flags, stages: int) -> Value | None:
     return printed if printed.value else None
 
 
-def _chunks_of_layers(flags: Flags, stages: int, each: Value) -> Value | None:
+def _chunks_of_layers(flags: MegatronFlags, stages: int, each: OriginValue) -> OriginValue | None:
     """Chunks by the layers in each; embedding and loss count as layers where they are accounted for."""
     ends = flags.on("account-for-embedding-in-pipeline-split") + flags.on("account-for-loss-in-pipeline-split")
     layers = flags.number("num-layers") + ends
@@ -67,7 +67,7 @@ def _chunks_of_layers(flags: Flags, stages: int, each: Value) -> Value | None:
     return each._replace(value=layers // stages // each.value)
 
 
-def _split(flags: Flags, stages: int) -> dict[str, Value]:
+def _split(flags: MegatronFlags, stages: int) -> dict[str, OriginValue]:
     layout = flags["pipeline-model-parallel-layout"]
     if layout.value:
         return _laid_out(flags, stages, layout)
@@ -91,7 +91,7 @@ def _split(flags: Flags, stages: int) -> dict[str, Value]:
     return {"split": flags.fixed("even", "as many layers in every stage")}
 
 
-def _laid_out(flags: Flags, stages: int, layout: Value) -> dict[str, Value]:
+def _laid_out(flags: MegatronFlags, stages: int, layout: OriginValue) -> dict[str, OriginValue]:
     """A layout such as Et*3|(tt|)*29,m|L: its chunks, and how many layers its stages have."""
     segments = _segments(layout.value)
     if segments is None or len(segments) % stages:
@@ -99,7 +99,7 @@ def _laid_out(flags: Flags, stages: int, layout: Value) -> dict[str, Value]:
         flags.refuse("X005", sentence, layout.place)
         return {}
     layers = [sum(segment.count("t") for segment in segments[rank::stages]) for rank in range(stages)]
-    found: dict[str, Value] = {}
+    found: dict[str, OriginValue] = {}
     if len(segments) > stages:
         found["vpp"] = layout._replace(value=len(segments) // stages)
     middle = set(layers[1:-1])

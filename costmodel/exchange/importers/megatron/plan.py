@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from costmodel.exchange.imported import Value
-from costmodel.exchange.importers.megatron.flags import Flags
+from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.importers.megatron.flags import MegatronFlags
 from costmodel.exchange.importers.megatron.pipeline import pipeline
 from costmodel.ground.errors import Place
 
@@ -29,7 +29,7 @@ _MODULES = {
 }
 
 
-def plan(flags: Flags, accelerators: Value | None) -> dict[str, Any]:
+def plan(flags: MegatronFlags, accelerators: OriginValue | None) -> dict[str, Any]:
     """The plan as a mapping whose leaves are values with origins."""
     degrees = _degrees(flags)
     tree: dict[str, Any] = {}
@@ -51,7 +51,7 @@ def plan(flags: Flags, accelerators: Value | None) -> dict[str, Any]:
 # --- degrees
 
 
-def _degrees(flags: Flags) -> dict[str, Value]:
+def _degrees(flags: MegatronFlags) -> dict[str, OriginValue]:
     found = {key: flags[name] for key, name in _DEGREES.items()}
     if flags.given("model-parallel-size"):
         found["tp"] = flags["model-parallel-size"]
@@ -74,7 +74,7 @@ def _degrees(flags: Flags) -> dict[str, Value]:
     return found
 
 
-def _context(flags: Flags, cp: Value) -> dict[str, Value]:
+def _context(flags: MegatronFlags, cp: OriginValue) -> dict[str, OriginValue]:
     sequence = flags.first("seq-length", "encoder-seq-length")
     if sequence.value and sequence.value % (2 * cp.value):
         flags.refuse("X005", f"--seq-length {sequence.value} is no multiple of 2 × cp {cp.value}", sequence.place)
@@ -88,7 +88,9 @@ def _context(flags: Flags, cp: Value) -> dict[str, Value]:
     return {"cp_type": kinds._replace(value=_CP[kinds.value[0]])}
 
 
-def _data_parallel(flags: Flags, degrees: dict[str, Value], accelerators: Value | None) -> Value | None:
+def _data_parallel(
+    flags: MegatronFlags, degrees: dict[str, OriginValue], accelerators: OriginValue | None
+) -> OriginValue | None:
     """What the accelerators leave for data parallelism, checked as Megatron-LM checks it."""
     if accelerators is None:
         hint = "give the accelerators: nodes, and how many each has"
@@ -114,14 +116,14 @@ def _data_parallel(flags: Flags, degrees: dict[str, Value], accelerators: Value 
     return found
 
 
-def _check_batch(flags: Flags, dp: int) -> None:
+def _check_batch(flags: MegatronFlags, dp: int) -> None:
     batch, micro = flags["global-batch-size"], flags.number("micro-batch-size")
     if batch.value and micro and batch.value % (micro * dp):
         sentence = f"--global-batch-size {batch.value} is no multiple of micro-batch {micro} × dp {dp}"
         flags.refuse("X005", sentence, batch.place)
 
 
-def _micro_batch(flags: Flags) -> Value:
+def _micro_batch(flags: MegatronFlags) -> OriginValue:
     value = flags.first("micro-batch-size", "batch-size")
     if not value.value:
         flags.need_option(("micro-batch-size", "batch-size"))
@@ -129,7 +131,7 @@ def _micro_batch(flags: Flags) -> Value:
     return value
 
 
-def _sequence_parallel(flags: Flags) -> Value:
+def _sequence_parallel(flags: MegatronFlags) -> OriginValue:
     value = flags["sequence-parallel"]
     if value.value and flags.number("tensor-model-parallel-size", 1) <= 1:
         text = "--sequence-parallel is switched off at tp 1"
@@ -141,13 +143,13 @@ def _sequence_parallel(flags: Flags) -> Value:
 # --- sharding, recompute, offload
 
 
-def _sharding(flags: Flags) -> dict[str, Value]:
+def _sharding(flags: MegatronFlags) -> dict[str, OriginValue]:
     copies = flags["num-distributed-optimizer-instances"]
     found = {"dp_replicate": copies} if (copies.value or 1) > 1 else {}
     if flags.on("use-torch-fsdp2"):
         _check_fsdp2(flags)
         kept = flags["torch-fsdp2-no-reshard-after-forward"]
-        return found | {"zero": Value(2 if kept.value else 3, flags["use-torch-fsdp2"].origin)}
+        return found | {"zero": OriginValue(2 if kept.value else 3, flags["use-torch-fsdp2"].origin)}
     strategy = flags["data-parallel-sharding-strategy"]
     if flags.on("use-megatron-fsdp"):
         value = _ZERO.get(strategy.value or "", 3)
@@ -162,7 +164,7 @@ def _sharding(flags: Flags) -> dict[str, Value]:
     return found | {"zero": sharded._replace(value=int(bool(sharded.value)))}
 
 
-def _check_fsdp2(flags: Flags) -> None:
+def _check_fsdp2(flags: MegatronFlags) -> None:
     at = flags["use-torch-fsdp2"].place
     for name, key in (("pipeline-model-parallel-size", "pp"), ("expert-model-parallel-size", "ep")):
         if flags.number(name, 1) > 1:
@@ -173,7 +175,7 @@ def _check_fsdp2(flags: Flags) -> None:
         flags.refuse("X005", "--use-torch-fsdp2 needs --untie-embeddings-and-output-weights", at)
 
 
-def _recompute(flags: Flags) -> dict[str, Value]:
+def _recompute(flags: MegatronFlags) -> dict[str, OriginValue]:
     mode = _granularity(flags)
     found = {"recompute": mode}
     method = flags.first("recompute-method", "activations-checkpoint-method")
@@ -191,7 +193,7 @@ def _recompute(flags: Flags) -> dict[str, Value]:
     return found
 
 
-def _granularity(flags: Flags) -> Value:
+def _granularity(flags: MegatronFlags) -> OriginValue:
     if flags.on("recompute-activations"):
         return flags["recompute-activations"]._replace(value="selective")
     mode = flags["recompute-granularity"]
@@ -205,7 +207,7 @@ def _granularity(flags: Flags) -> Value:
     return mode._replace(value="none")
 
 
-def _modules(flags: Flags) -> dict[str, Value]:
+def _modules(flags: MegatronFlags) -> dict[str, OriginValue]:
     names = flags["recompute-modules"]
     chosen = list(names.value or ())
     if flags.on("moe-layer-recompute"):
@@ -217,10 +219,10 @@ def _modules(flags: Flags) -> dict[str, Value]:
     return {"recompute_modules": names._replace(value=kept)} if kept else {}
 
 
-def _offload(flags: Flags) -> dict[str, Value]:
+def _offload(flags: MegatronFlags) -> dict[str, OriginValue]:
     what: list[str] = []
     places: list[Place | None] = []
-    found: dict[str, Value] = {}
+    found: dict[str, OriginValue] = {}
     if flags.on("optimizer-cpu-offload"):
         what.append("optimizer")
         places.append(flags["optimizer-cpu-offload"].place)

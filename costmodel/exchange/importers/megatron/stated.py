@@ -12,7 +12,7 @@ from costmodel.exchange.imported import Loss
 from costmodel.exchange.importers.megatron.costs import COSTS, REFUSED
 from costmodel.exchange.importers.megatron.quiet import WITHOUT_COST
 from costmodel.exchange.importers.megatron.table import OPTIONS
-from costmodel.exchange.shell import Command, Doubt, Script, Word, read_script
+from costmodel.exchange.shell import Doubt, Script, ShellCommand, Word, read_script
 from costmodel.exchange.values.places import Lines
 from costmodel.ground.errors import Place, fail
 
@@ -136,13 +136,13 @@ def _of_variables(script: Script, file: str) -> Statement:
     if not taken:
         hint = "a script, a YAML file or the arguments at the head of a log, with options such as --num-layers"
         raise fail("X001", "no options of Megatron-LM stand here", Place(file), hint)
-    statement = _of_command(Command(tuple(taken)), script)
+    statement = _of_command(ShellCommand(tuple(taken)), script)
     sentence = "the text starts no training: the options that its variables hold are read"
     statement.losses.append(Loss("ignored", sentence, taken[0].place))
     return statement
 
 
-def _of_command(command: Command, script: Script) -> Statement:
+def _of_command(command: ShellCommand, script: Script) -> Statement:
     words = command.words
     first = next(index for index, word in enumerate(words) if word.text.startswith("--") and _name(word.text) in KNOWN)
     programs = [index for index, word in enumerate(words[:first]) if word.text.endswith(".py")]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from costmodel.exchange.imported import Value
-from costmodel.exchange.importers.megatron.flags import Flags
+from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.importers.megatron.flags import MegatronFlags
 from costmodel.exchange.shell import Word
 
 _NARROW = {"delayed": "fp8", "tensorwise": "fp8-cs", "blockwise": "fp8-block", "mxfp8": "mxfp8"}
@@ -18,7 +18,7 @@ _TASKS = ("np", "ntasks", "n")
 _MOST = 10**7  # accelerators
 
 
-def workload(flags: Flags, dp: Value | None) -> dict[str, Any]:
+def workload(flags: MegatronFlags, dp: OriginValue | None) -> dict[str, Any]:
     """The workload as a mapping whose leaves are values with origins."""
     sequence = flags.first("seq-length", "encoder-seq-length")
     if not sequence.value:
@@ -37,7 +37,7 @@ def workload(flags: Flags, dp: Value | None) -> dict[str, Any]:
     return tree | {"precision": _precision(flags), "gradients": _gradients(flags), "optimizer": _optimizer(flags)}
 
 
-def _global_batch(flags: Flags, dp: Value | None) -> Value | None:
+def _global_batch(flags: MegatronFlags, dp: OriginValue | None) -> OriginValue | None:
     batch = flags["global-batch-size"]
     if flags["step-batch-size-schedule"].value:
         return _scheduled(flags, batch)
@@ -51,7 +51,7 @@ def _global_batch(flags: Flags, dp: Value | None) -> Value | None:
     return flags.derived(micro * dp.value, "micro-batch × dp, where it is left out", "micro-batch-size")
 
 
-def _scheduled(flags: Flags, batch: Value) -> Value | None:
+def _scheduled(flags: MegatronFlags, batch: OriginValue) -> OriginValue | None:
     """The last batch of a schedule such as 0:512 1000:1024."""
     schedule = flags["step-batch-size-schedule"]
     if batch.value and not flags.statement.resolved:
@@ -66,7 +66,7 @@ def _scheduled(flags: Flags, batch: Value) -> Value | None:
     return schedule._replace(value=int(sizes[-1]))
 
 
-def _tokens(flags: Flags, sequence: Value, batch: Value | None) -> Value | None:
+def _tokens(flags: MegatronFlags, sequence: OriginValue, batch: OriginValue | None) -> OriginValue | None:
     iterations, samples = flags["train-iters"], flags["train-samples"]
     if iterations.value and samples.value:
         flags.refuse("X005", "--train-iters and --train-samples exclude each other", samples.place)
@@ -81,7 +81,7 @@ def _tokens(flags: Flags, sequence: Value, batch: Value | None) -> Value | None:
 # --- types
 
 
-def _precision(flags: Flags) -> Value:
+def _precision(flags: MegatronFlags) -> OriginValue:
     wide = [name for name in ("bf16", "fp16") if flags.on(name)]
     eight, four = flags["fp8-format"], flags["fp4-format"]
     if len(wide) > 1 or (eight.value and four.value):
@@ -104,7 +104,7 @@ def _precision(flags: Flags) -> Value:
     return flags[wide[0]]._replace(value=wide[0])
 
 
-def _gradients(flags: Flags) -> Value:
+def _gradients(flags: MegatronFlags) -> OriginValue:
     """fp32 beside bf16, unless the text says otherwise; fp16 in its own type, unless the text says otherwise."""
     narrow, wide = flags["grad-reduce-in-bf16"], flags["accumulate-allreduce-grads-in-fp32"]
     if flags.on("fp16"):
@@ -116,7 +116,7 @@ def _gradients(flags: Flags) -> Value:
     return wide._replace(value="fp32") if wide.value else flags.derived("fp32", "fp32 beside bf16", "bf16")
 
 
-def _optimizer(flags: Flags) -> Value:
+def _optimizer(flags: MegatronFlags) -> OriginValue:
     kind = flags["optimizer"]
     name = _OPTIMIZERS.get(kind.value)
     if name is None:
@@ -137,7 +137,7 @@ def _optimizer(flags: Flags) -> Value:
 # --- stack and assumptions
 
 
-def stack(flags: Flags) -> tuple[Value, dict[str, Any]]:
+def stack(flags: MegatronFlags) -> tuple[OriginValue, dict[str, Any]]:
     """The stack by name, and the assumptions with which it does what the text says."""
     assume: dict[str, Any] = {}
     experts = _expert_assumptions(flags) if flags["num-experts"].value else {}
@@ -161,7 +161,7 @@ def stack(flags: Flags) -> tuple[Value, dict[str, Any]]:
     return name, assume | ({"experts": experts} if experts else {})
 
 
-def _expert_assumptions(flags: Flags) -> dict[str, Value]:
+def _expert_assumptions(flags: MegatronFlags) -> dict[str, OriginValue]:
     dispatcher = flags["moe-token-dispatcher-type"]
     if dispatcher.value == "allgather":
         sentence = "tokens are gathered on all ranks of ep (allgather), here sent to their experts alone"
@@ -171,7 +171,7 @@ def _expert_assumptions(flags: Flags) -> dict[str, Value]:
     return found | ({"capacity": capacity} if capacity.value and capacity.value > 0 else {})
 
 
-def dropped(flags: Flags) -> None:
+def dropped(flags: MegatronFlags) -> None:
     """A loss where the text trains with dropout, which is on unless it says 0."""
     for name in ("hidden-dropout", "attention-dropout"):
         value = flags[name].value
@@ -183,7 +183,7 @@ def dropped(flags: Flags) -> None:
 # --- accelerators
 
 
-def accelerators(flags: Flags) -> dict[str, Value]:
+def accelerators(flags: MegatronFlags) -> dict[str, OriginValue]:
     """Accelerators, and nodes where the text says them: of the launcher, else of the arguments in a log."""
     if flags["world-size"].value:
         return {"accelerators": flags["world-size"]}
@@ -208,7 +208,7 @@ def _spelling(word: Word) -> tuple[str, str]:
     return (name.lstrip("-"), value) if name.startswith("-") else ("", "")
 
 
-def _launched(flags: Flags, words: tuple[Word, ...], names: tuple[str, ...]) -> Value | None:
+def _launched(flags: MegatronFlags, words: tuple[Word, ...], names: tuple[str, ...]) -> OriginValue | None:
     """The number behind the last of several options of a launcher."""
     found = None
     for index, word in enumerate(words):
@@ -219,15 +219,15 @@ def _launched(flags: Flags, words: tuple[Word, ...], names: tuple[str, ...]) -> 
         text = value or at.text
         if at.doubt is None and text.isascii() and text.isdigit() and 0 < int(text[:9]) <= _MOST and len(text) < 9:
             origin = flags.derived(0, f"{name} of the launcher").origin._replace(kind="file", place=word.place)
-            found = Value(int(text), origin)
+            found = OriginValue(int(text), origin)
     return found
 
 
-def _of_gres(flags: Flags, words: tuple[Word, ...]) -> Value | None:
+def _of_gres(flags: MegatronFlags, words: tuple[Word, ...]) -> OriginValue | None:
     """gres=gpu:h100:8 of Slurm."""
     for word in words:
         match = re.fullmatch(r"--(?:gres|gpus-per-node)=(?:gpu:)?(?:[\w-]+:)?(\d{1,4})", word.text)
         if match and int(match.group(1)):
             origin = flags.derived(0, "gres of Slurm").origin._replace(kind="file", place=word.place)
-            return Value(int(match.group(1)), origin)
+            return OriginValue(int(match.group(1)), origin)
     return None

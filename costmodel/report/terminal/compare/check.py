@@ -13,8 +13,8 @@ from costmodel.documents.schemas.baseline import Baseline
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, lacking
 from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS
-from costmodel.explore.compare.check import Checked, Finding
-from costmodel.explore.compare.compare import Moved
+from costmodel.explore.compare.check import CheckedScenario, CheckResult
+from costmodel.explore.compare.compare import MovedFigure
 from costmodel.explore.compare.plan_figures import spoken
 from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.units import gib
@@ -25,7 +25,7 @@ from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import percent, result
 from costmodel.report.terminal.style.head import fact_fields, head_of, is_cost, title
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, DIM, GOOD, HEAD, WARN, styled
 
 _BOUNDS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
@@ -33,7 +33,7 @@ _MOVED_SHOWN = 20
 _TOLD = ("mfu", *BAND_ENDS)
 
 
-def check(found: Sequence[Checked], *, verbose: bool = False, wrote: str = "") -> list[Line]:
+def check(found: Sequence[CheckedScenario], *, verbose: bool = False, wrote: str = "") -> list[Line]:
     """Every scenario: in one line when it keeps everything, else each thing it is held to, and what moved."""
     lines: list[Line] = []
     for checked in found:
@@ -46,12 +46,12 @@ def check(found: Sequence[Checked], *, verbose: bool = False, wrote: str = "") -
     return [*lines, styled(f"{wrote} holds today's figures of {len(found)}.")] if wrote else lines
 
 
-def _head(checked: Checked) -> list[Text]:
+def _head(checked: CheckedScenario) -> list[Text]:
     """What was computed, and the price where a cost is held to anything."""
-    return head_of(checked.answer.setting.case, priced=any(is_cost(finding.name) for finding in checked.findings))
+    return head_of(checked.answer.inputs.case, priced=any(is_cost(finding.name) for finding in checked.findings))
 
 
-def _scenario(checked: Checked, *, verbose: bool) -> Iterator[Line]:
+def _scenario(checked: CheckedScenario, *, verbose: bool) -> Iterator[Line]:
     if checked.kept and not verbose:
         yield styled(f"  ✓ {_in_short(checked)}", GOOD)
         yield from _at_p90(checked)
@@ -59,20 +59,20 @@ def _scenario(checked: Checked, *, verbose: bool) -> Iterator[Line]:
             yield styled("  ▲ not in the baseline; --update adds it", WARN)
         return
     rows = [_row(checked, finding) for finding in checked.findings]
-    yield Grid(("", "name", "value", "bound", "where"), rows, "lllll", headed=False, gap=" ", drop=())
+    yield CellTable(("", "name", "value", "bound", "where"), rows, "lllll", headed=False, gap=" ", drop=())
     yield from _at_p90(checked)
     yield from why(checked)
 
 
-def _at_p90(checked: Checked) -> Iterator[Line]:
+def _at_p90(checked: CheckedScenario) -> Iterator[Line]:
     """That a plan fits and the P90 of its memory does not."""
     if "N023" in checked.answer.remarked and not checked.answer.refused:
         costs = checked.answer.evaluation.costs.row()
-        words = f"{gib(costs['memory_peak_high'])} of {gib(checked.answer.setting.usable)} GiB"
+        words = f"{gib(costs['memory_peak_high'])} of {gib(checked.answer.inputs.usable)} GiB"
         yield styled(f"  ▲ N023 fits, but the P90 of its memory does not: {words}", WARN)
 
 
-def why(checked: Checked) -> Iterator[Line]:
+def why(checked: CheckedScenario) -> Iterator[Line]:
     """Beneath a failure against a baseline: changed inputs, terms that moved, equations that answer otherwise."""
     if not checked.moved or checked.kept:
         return
@@ -84,7 +84,7 @@ def why(checked: Checked) -> Iterator[Line]:
         yield styled(f"  equation {name} says otherwise of the same inputs  (costmodel/{room}.py)", WARN)
 
 
-def _moved(moves: Sequence[Moved]) -> Iterator[Line]:
+def _moved(moves: Sequence[MovedFigure]) -> Iterator[Line]:
     """Results and terms as diff shows them; figures it has no room for are counted."""
     yield from terms(moves)
     told = {spoken(move.name) for move in moves}
@@ -96,7 +96,7 @@ def _moved(moves: Sequence[Moved]) -> Iterator[Line]:
         yield styled(f"  moved too: {', '.join(others[:_MOVED_SHOWN])}", DIM)
 
 
-def _in_short(checked: Checked) -> str:
+def _in_short(checked: CheckedScenario) -> str:
     limits = sum(finding.kind == "limit" for finding in checked.findings)
     held = sum(finding.kind in ("regression", "exact") for finding in checked.findings)
     words = [f"{limits} limit{'s' if limits != 1 else ''}"] if limits else []
@@ -106,7 +106,7 @@ def _in_short(checked: Checked) -> str:
     return ", ".join(words) or "fits; no limits"
 
 
-def _row(checked: Checked, finding: Finding) -> tuple[str, str, str, str, str]:
+def _row(checked: CheckedScenario, finding: CheckResult) -> tuple[str, str, str, str, str]:
     mark = "✓" if finding.kept else "✗"
     if finding.kind == "known":
         return "▲" if finding.kept else "✗", "baseline", "does not hold it", "--update adds it", ""
@@ -114,11 +114,11 @@ def _row(checked: Checked, finding: Finding) -> tuple[str, str, str, str, str]:
     return mark, _named(finding), value, bound, _aside(finding)
 
 
-def _named(finding: Finding) -> str:
+def _named(finding: CheckResult) -> str:
     return "memory" if finding.name == "memory_share" else finding.name
 
 
-def sides(checked: Checked, finding: Finding) -> tuple[str, str]:
+def sides(checked: CheckedScenario, finding: CheckResult) -> tuple[str, str]:
     """What it is, and what it is held to."""
     if finding.kind == "legal":
         return "not legal", reason(checked.answer, finding.name)
@@ -130,20 +130,20 @@ def sides(checked: Checked, finding: Finding) -> tuple[str, str]:
     if finding.limit is None:
         return value, f"≤ {bound}"
     around = f" ± {percent(finding.limit.within, 2)}" if finding.limit.kind == "target" else ""
-    wanted = lacking(checked.answer.setting, finding.name)
+    wanted = lacking(checked.answer.inputs, finding.name)
     return value, f"{_BOUNDS[finding.limit.kind]} {bound}{around}{f'; {wanted}' if wanted else ''}"
 
 
-def _said(checked: Checked, name: str, value: float | None) -> str:
+def _said(checked: CheckedScenario, name: str, value: float | None) -> str:
     """A figure as people read it; shares of memory in GiB."""
     if value is None or math.isnan(value):
         return "unknown"
     if name == "memory_share":
-        return f"{gib(value * float(checked.answer.setting.usable))} GiB"
+        return f"{gib(value * float(checked.answer.inputs.usable))} GiB"
     return result(name, value)
 
 
-def _aside(finding: Finding) -> str:
+def _aside(finding: CheckResult) -> str:
     """Where a limit is written; by how much a figure worsened, and how much is allowed."""
     if finding.kind == "regression" and finding.value is not None and finding.bound:
         change = finding.value / finding.bound - 1
@@ -152,12 +152,12 @@ def _aside(finding: Finding) -> str:
     return "" if place is None else f"{place.file}:{place.line}" if place.line else place.file
 
 
-def _change(change: float, finding: Finding) -> str:
+def _change(change: float, finding: CheckResult) -> str:
     sign = "−" if COLUMNS[finding.name].better == "higher" else "+"
     return f"{change * 100:+.1f} %, allowed {sign}{percent(finding.allowed, 2)}".replace("+-", "−").replace("-", "−")
 
 
-def summary(found: Sequence[Checked]) -> str:
+def summary(found: Sequence[CheckedScenario]) -> str:
     """The last line: how many of all things held failed."""
     held = [finding for checked in found for finding in checked.findings]
     findings = [finding for finding in held if finding.kind != "known" or not finding.kept]
@@ -171,18 +171,18 @@ def summary(found: Sequence[Checked]) -> str:
     return (f"{failed} of {len(findings)} failed" if failed else f"{len(findings)} kept, {scenarios}") + more
 
 
-def sentence(checked: Checked, finding: Finding) -> str:
+def sentence(checked: CheckedScenario, finding: CheckResult) -> str:
     """A finding in one line."""
     value, bound = sides(checked, finding)
     aside = _aside(finding) if finding.kind == "regression" else ""
     return f"{_named(finding)} {value}, {bound}{f', {aside}' if aside else ''}"
 
 
-def github(found: Sequence[Checked]) -> str:
+def github(found: Sequence[CheckedScenario]) -> str:
     """Workflow commands that GitHub turns into annotations at the line of a limit."""
     lines = []
     for checked in found:
-        file = checked.answer.setting.case.file
+        file = checked.answer.inputs.case.file
         for finding in checked.findings:
             if finding.kept:
                 continue
@@ -192,7 +192,7 @@ def github(found: Sequence[Checked]) -> str:
     return "".join(f"{line}\n" for line in [*lines, summary(found)])
 
 
-def junit(found: Sequence[Checked]) -> str:
+def junit(found: Sequence[CheckedScenario]) -> str:
     """A test suite a scenario, a test case a finding."""
     root = ElementTree.Element("testsuites", name="costmodel check")
     for checked in found:
@@ -210,7 +210,7 @@ def junit(found: Sequence[Checked]) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
-def markdown(found: Sequence[Checked]) -> str:
+def markdown(found: Sequence[CheckedScenario]) -> str:
     """A comment for a pull request: a sentence, a table, and of each failing scenario its details folded away."""
     failing = [checked for checked in found if not checked.kept]
     rows = [
@@ -220,7 +220,7 @@ def markdown(found: Sequence[Checked]) -> str:
         if finding.kind != "known"
     ]
     names = ("scenario", "model", "cluster", "sequence", "global_batch", "result", "is", "held to", "", "")
-    table = Grid(names, rows, "l" * len(names))
+    table = CellTable(names, rows, "l" * len(names))
     parts = [markdown_text([styled(f"costmodel: {summary(found)}.", HEAD), *([table] if rows else [])])]
     for checked in failing:
         details = markdown_text([*_head(checked), *why(checked)]) if checked.moved else ""
@@ -229,9 +229,9 @@ def markdown(found: Sequence[Checked]) -> str:
     return "\n".join(parts)
 
 
-def _facts(checked: Checked) -> tuple[str, ...]:
+def _facts(checked: CheckedScenario) -> tuple[str, ...]:
     """What a row is of."""
-    facts = row_facts(facts_of(checked.answer.setting.case))
+    facts = row_facts(facts_of(checked.answer.inputs.case))
     cluster = f"{facts['nodes']} × {facts['cluster']}"
     return checked.name, str(facts["model"]), cluster, str(facts["sequence"]), str(facts["global_batch"])
 
@@ -240,17 +240,17 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def check_json(found: Sequence[Checked]) -> dict[str, Any]:
+def check_json(found: Sequence[CheckedScenario]) -> dict[str, Any]:
     """Everything as plain values."""
     return {
         **head("costmodel/check/v1"),
         "kept": all(checked.kept for checked in found),
         "scenarios": [
             {
-                **row_facts(facts_of(checked.answer.setting.case)),
+                **row_facts(facts_of(checked.answer.inputs.case)),
                 "name": checked.name,
-                "title": title(checked.answer.setting.case),
-                "facts": fact_fields(facts_of(checked.answer.setting.case)),
+                "title": title(checked.answer.inputs.case),
+                "facts": fact_fields(facts_of(checked.answer.inputs.case)),
                 "kept": checked.kept,
                 "fits_p90": None if checked.answer.refused else fits_at_p90(checked.answer.evaluation.costs.row()),
                 "findings": [_finding(checked, finding) for finding in checked.findings],
@@ -263,7 +263,7 @@ def check_json(found: Sequence[Checked]) -> dict[str, Any]:
     }
 
 
-def _finding(checked: Checked, finding: Finding) -> dict[str, Any]:
+def _finding(checked: CheckedScenario, finding: CheckResult) -> dict[str, Any]:
     known = finding.name in COLUMNS
     place = finding.place
     return {

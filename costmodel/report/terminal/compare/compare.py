@@ -9,13 +9,13 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.estimate.evaluate.answer_facts import row_facts
-from costmodel.explore.compare.compare import Difference, Input, Moved, Side
+from costmodel.explore.compare.compare import Difference, Input, MovedFigure, Side
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, spoken, unit_of
 from costmodel.ground.units import gib, significant
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result
 from costmodel.report.terminal.style.head import fact_fields, head_lines, is_cost, with_facts
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
 _TITLES = {
@@ -68,7 +68,7 @@ def inputs(changes: Sequence[Input]) -> list[Line]:
     if not changes:
         return [styled("  no input differs; the predictions themselves do", WARN)]
     rows = [(_sign(change), change.path, _exchanged(change), _line(change)) for change in changes[:_INPUTS_SHOWN]]
-    lines: list[Line] = [Grid(("", "path", "change", "written"), rows, "llll", headed=False, drop=("written",))]
+    lines: list[Line] = [CellTable(("", "path", "change", "written"), rows, "llll", headed=False, drop=("written",))]
     if len(changes) > _INPUTS_SHOWN:
         lines.append(styled(f"  and {len(changes) - _INPUTS_SHOWN} more; --json has them all", DIM))
     return lines
@@ -91,7 +91,7 @@ def _line(change: Input) -> str:
     return f"{place.file}:{place.line}" if place is not None and place.line else ""
 
 
-def terms(moves: Sequence[Moved]) -> Iterator[Line]:
+def terms(moves: Sequence[MovedFigure]) -> Iterator[Line]:
     """Results that moved, each with its terms beneath it."""
     named = {spoken(move.name): move for move in moves}
     moves = [move for move in moves if _tells(move, named)]
@@ -107,29 +107,29 @@ def terms(moves: Sequence[Moved]) -> Iterator[Line]:
             lines = [move for move in moves if move.name.startswith(MEMORY)]
             rows += _beneath([(move, spoken(move.name).removeprefix(MEMORY)) for move in lines])
     if rows:
-        yield Grid(("", "before", "after", "change", ""), rows, "lrrrl", headed=False)
+        yield CellTable(("", "before", "after", "change", ""), rows, "lrrrl", headed=False)
     traffic = [move for move in moves if move.name.startswith(TRAFFIC)]
     if traffic:
         yield Text()
         yield styled("  communication", HEAD)
         told = [(move, spoken(move.name).removeprefix(TRAFFIC).replace(".", " ")) for move in traffic]
-        yield Grid(("", "before", "after", "change", ""), _beneath(told), "lrrrl", headed=False)
+        yield CellTable(("", "before", "after", "change", ""), _beneath(told), "lrrrl", headed=False)
 
 
-def _tells(move: Moved, named: Mapping[str, Moved]) -> bool:
+def _tells(move: MovedFigure, named: Mapping[str, MovedFigure]) -> bool:
     """Whether a term moved enough to be worth a line: over a part in ten thousand of what it is a term of."""
     whole = named.get("memory_peak" if unit_of(move.name) == "B" else "step_time")
     least = _TELLING * (whole.before or 0.0) if whole and not move.name.startswith(TRAFFIC) else 0.0
     return abs(difference(move)) > least
 
 
-def _beneath(moves: Sequence[tuple[Moved, str]]) -> list[tuple[str, str, str, str, str]]:
+def _beneath(moves: Sequence[tuple[MovedFigure, str]]) -> list[tuple[str, str, str, str, str]]:
     """Terms, those that moved most first."""
     ordered = sorted(moves, key=lambda item: -abs(difference(item[0])))
     return [figure_row(move, f"  {title}", share=False) for move, title in ordered]
 
 
-def figure_row(move: Moved, title: str, *, share: bool) -> tuple[str, str, str, str, str]:
+def figure_row(move: MovedFigure, title: str, *, share: bool) -> tuple[str, str, str, str, str]:
     """A figure before and after; results change by a share, their terms by an amount."""
     unit = unit_of(move.name)
     before, after = (result(spoken(move.name), value, unit) for value in (move.before, move.after))
@@ -145,12 +145,12 @@ def figure_row(move: Moved, title: str, *, share: bool) -> tuple[str, str, str, 
     return title, before, after, f"{move.change:+.1%}".replace("-", "−").replace("%", " %"), mark
 
 
-def difference(move: Moved) -> float:
+def difference(move: MovedFigure) -> float:
     """How much a figure moved by."""
     return (move.after or 0.0) - (move.before or 0.0)
 
 
-def _signed(move: Moved, delta: float) -> str:
+def _signed(move: MovedFigure, delta: float) -> str:
     return f"{'+' if delta > 0 else '−'}{result(spoken(move.name), abs(delta), unit_of(move.name))}"
 
 
@@ -226,7 +226,7 @@ def inputs_json(changes: Sequence[Input]) -> list[dict[str, Any]]:
     ]
 
 
-def figures_json(moves: Sequence[Moved]) -> list[dict[str, Any]]:
+def figures_json(moves: Sequence[MovedFigure]) -> list[dict[str, Any]]:
     """Moved figures as plain values."""
     return [
         {

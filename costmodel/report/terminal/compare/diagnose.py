@@ -14,7 +14,7 @@ from costmodel.report.terminal.plan.plan_lines import following, problems, title
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import between, percent
 from costmodel.report.terminal.style.head import fact_fields, title
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, GOOD, styled
 
 _SHOWN = 6
@@ -29,7 +29,7 @@ def diagnose(found: Diagnosis) -> list[Line]:
     band = between(show_time(found.low), show_time(found.high))
     verdict = f"{change * 100:+.1f} %, {where}".replace("-", "−")
     rows = [("measured", show_time(found.measured.step), ""), ("predicted", show_time(found.base.step), f"({band})")]
-    lines: list[Line] = [*titled(answer), *problems(answer), Text(), Grid(("", "", ""), rows, "lrl", headed=False)]
+    lines: list[Line] = [*titled(answer), *problems(answer), Text(), CellTable(("", "", ""), rows, "lrl", headed=False)]
     lines.append(styled(f"  {verdict}", GOOD if found.inside else BAD))
     if found.inside:
         return [*lines, Text(), styled("Nothing needs an explanation."), following(answer, "estimate")]
@@ -56,13 +56,13 @@ def _part(found: Diagnosis, one: Explanation) -> str:
     return f"explains {most} of {show_time(abs(found.gap))}"
 
 
-def _over(found: Diagnosis) -> Grid:
+def _over(found: Diagnosis) -> CellTable:
     """Measured terms that differ from the prediction."""
     rows = []
     for name, time in sorted(found.over.items(), key=lambda item: -abs(item[1])):
         apart = f"{'+' if time > 0 else '−'}{show_time(abs(time))}"
         rows.append((name, show_time(found.measured.terms[name]), show_time(found.base.terms[name]), apart))
-    return Grid(("your terms", "measured", "predicted", ""), rows, "lrrr")
+    return CellTable(("your terms", "measured", "predicted", ""), rows, "lrrr")
 
 
 def _table(found: Diagnosis) -> list[Line]:
@@ -72,7 +72,7 @@ def _table(found: Diagnosis) -> list[Line]:
         expected = between(*(_figure(one.cause, end) for end in one.range))
         rows.append((f"{place}", one.cause.words, needed, expected, _against(one)))
     names = ("", "one cause that would explain all of it", "needed", "expected", "")
-    lines: list[Line] = [Grid(names, rows, "rlrrl")]
+    lines: list[Line] = [CellTable(names, rows, "rlrrl")]
     more = len(found.explained) - _SHOWN
     return [*lines, styled(f"  {more} more in --json")] if more > 0 else lines
 
@@ -103,12 +103,12 @@ def _apart(found: Diagnosis) -> list[Line]:
     for place, one in enumerate(first, 1):
         of.setdefault(one.cause.measure, []).append(str(place))
     rows = [(measure, ", ".join(places)) for measure, places in of.items()]
-    return [Text(), styled("  told apart by"), Grid(("", ""), rows, "lr", headed=False, indent="    ")]
+    return [Text(), styled("  told apart by"), CellTable(("", ""), rows, "lr", headed=False, indent="    ")]
 
 
 def diagnose_json(found: Diagnosis) -> dict[str, Any]:
     """The same as plain values."""
-    case = found.answer.setting.case
+    case = found.answer.inputs.case
     return {
         **head("costmodel/diagnosis/v1"),
         "title": title(case),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from costmodel.documents.keys.key_list import Key
+from costmodel.documents.keys.key_list import ScenarioKey
 from costmodel.report.machine.formats import json_text
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.layout import Grid, Line, drawn
+from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.theme import HEAD, styled
 
 Listed = dict[str, list[tuple[str, str]]]  # names and titles by kind
@@ -20,7 +20,7 @@ def listed(found: Listed) -> list[Line]:
     lines: list[Line] = []
     for kind, entries in found.items():
         lines.append(styled(kind, HEAD))
-        lines.append(Grid(("name", "title"), entries, "ll", headed=False) if entries else styled("  none"))
+        lines.append(CellTable(("name", "title"), entries, "ll", headed=False) if entries else styled("  none"))
     return lines
 
 
@@ -34,13 +34,13 @@ def listed_json(found: Listed) -> dict[str, Any]:
     }
 
 
-def keys(found: Sequence[Key]) -> list[Line]:
+def keys(found: Sequence[ScenarioKey]) -> list[Line]:
     """Keys with the values they take and what they mean."""
     rows = [(key.path, key.values, key.default, key.meaning) for key in found]
-    return [Grid(("key", "values", "default", "meaning"), rows, "kllk", drop=("default",))]
+    return [CellTable(("key", "values", "default", "meaning"), rows, "kllk", drop=("default",))]
 
 
-def keys_json(found: Sequence[Key]) -> dict[str, Any]:
+def keys_json(found: Sequence[ScenarioKey]) -> dict[str, Any]:
     """The same as plain values."""
     return {**head("costmodel/keys/v1"), "keys": [key._asdict() for key in found]}
 

@@ -11,7 +11,7 @@ from costmodel.exchange.imported import Imported, LossKind
 from costmodel.exchange.models import worded
 from costmodel.explore.import_file import ImportedFile, is_fixed, origins
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.layout import Grid, Line, drawn
+from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
 
 _KINDS: tuple[LossKind, ...] = ("cannot be said", "approximated", "ignored")
@@ -32,7 +32,7 @@ def summary(read: ImportedFile, written: Path | None) -> list[Line]:
     found = read.found
     values = [(path, _plain(value), str(origin)) for path, value, origin in origins(read) if not is_fixed(path)]
     lines: list[Line] = [styled(f"{read.file}: {found.format}", HEAD), *_model(read), Text()]
-    lines += [Grid(("key", "value", "from"), values, "kll")]
+    lines += [CellTable(("key", "value", "from"), values, "kll")]
     lines += [line for kind in _KINDS for line in _losses(found, kind)]
     lines += [styled(f"  ▲ {fault.code} {fault.sentence}", WARN) for fault in found.warnings]
     lines += [styled(f"  ? {fault.sentence}: {fault.hint}", WARN) for fault in found.missing]
@@ -66,7 +66,7 @@ def _losses(found: Imported, kind: LossKind) -> list[Line]:
         return [title, styled(f"    {', '.join(loss.sentence for loss in losses)}", DIM)]
     places = [f"{loss.place.file}:{loss.place.line}" if loss.place and loss.place.line else "" for loss in losses]
     rows = [(place, worded(loss).removeprefix(f"{kind}: ")) for place, loss in zip(places, losses, strict=True)]
-    return [title, Grid(("", ""), rows, "kl", headed=False, indent="    ", style=WARN)]
+    return [title, CellTable(("", ""), rows, "kl", headed=False, indent="    ", style=WARN)]
 
 
 def as_json(read: ImportedFile, document_tree: Any) -> dict[str, Any]:

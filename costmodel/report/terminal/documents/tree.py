@@ -8,28 +8,28 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.evaluate.answer_facts import facts_of
-from costmodel.explore.explain.explain import Node, quantities
+from costmodel.explore.explain.explain import ExplainedFigure, quantities
 from costmodel.explore.explain.pages import Page, all_words, worth_asking
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import TIME_TERMS, figure, is_held, result
 from costmodel.report.terminal.style.head import fact_fields, head_of, is_cost, title
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
 
 _KNOWN = "from general knowledge, page not re-read"
 
 
-def tree(case: Case, node: Node, depth: int) -> list[Text]:
+def tree(case: ResolvedScenario, node: ExplainedFigure, depth: int) -> list[Text]:
     """What was computed; the root with its equation, and what lies beneath it down to a depth."""
-    return [*head_of(case, priced=is_cost(node.name)), Text(), *Drawing(node).lines(depth)]
+    return [*head_of(case, priced=is_cost(node.name)), Text(), *TreeDrawing(node).lines(depth)]
 
 
-class Drawing:
+class TreeDrawing:
     """A tree as lines: what is told a second time is not drawn again; bytes are of memory or of traffic as the root."""
 
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: ExplainedFigure) -> None:
         self.root, self.held = root, is_held(root.name)
         self.told: set[tuple[str, float, str]] = set()
 
@@ -40,13 +40,13 @@ class Drawing:
         yield from (styled(f"  {text}", DIM) for text in self.how(root))
         yield from self.branches(root, "", depth)
 
-    def branches(self, node: Node, indent: str, depth: int) -> Iterator[Text]:
+    def branches(self, node: ExplainedFigure, indent: str, depth: int) -> Iterator[Text]:
         """What lies beneath a node."""
         for position, inner in enumerate(node.beneath, 1):
             ends = position == len(node.beneath)
             yield from self.branch(inner, indent, "└── " if ends else "├── ", "    " if ends else "│   ", depth - 1)
 
-    def branch(self, node: Node, indent: str, mark: str, rest: str, depth: int) -> Iterator[Text]:
+    def branch(self, node: ExplainedFigure, indent: str, mark: str, rest: str, depth: int) -> Iterator[Text]:
         """A node, how it was made and what lies beneath it; but once only."""
         line = Text(f"{indent}{mark}{_title(node)}  {self.value(node)}{_aside(node)}")
         key = (node.name, node.value, node.equation.name if node.equation else node.operation)
@@ -61,7 +61,7 @@ class Drawing:
             return
         yield line
 
-    def below(self, node: Node, indent: str, depth: int) -> Iterator[Text]:
+    def below(self, node: ExplainedFigure, indent: str, depth: int) -> Iterator[Text]:
         """How a figure was made, and its branches as far as they go."""
         bar = "│  " if node.beneath and depth > 0 else "   "
         yield from (styled(f"{indent}{bar}{text}", DIM) for text in self.how(node))
@@ -74,11 +74,11 @@ class Drawing:
         """The root as answers have it."""
         return result(self.root.name, self.root.value, self.root.unit, 4)
 
-    def value(self, node: Node) -> str:
+    def value(self, node: ExplainedFigure) -> str:
         """A figure in the unit that other answers say it in."""
         return figure(node.value, node.unit, 4, held=self.held)
 
-    def how(self, node: Node) -> list[str]:
+    def how(self, node: ExplainedFigure) -> list[str]:
         """How a figure was made, in a line or two; counting needs no more than its figures."""
         values = [self.value(inner) for inner in node.beneath]
         if node.equation is None:
@@ -108,19 +108,19 @@ def _combined(operation: str, values: Sequence[str]) -> str:
     return f"{_BEFORE.get(operation, operation)}({', '.join(values)})"
 
 
-def _title(node: Node) -> str:
+def _title(node: ExplainedFigure) -> str:
     """What a figure is called: a term of the step as `estimate` calls it."""
     return _TERMS.get(node.quantity, node.name) if node.name == node.quantity else node.name
 
 
-def _aside(node: Node) -> str:
+def _aside(node: ExplainedFigure) -> str:
     """The word by which a figure can be asked for, and where in the plan it is, unless its title says so."""
     said = [node.quantity, *node.labels[-2:]] if node.quantity else node.labels[-2:]
     said = [word for word in said if word != _title(node)]
     return f" ({', '.join(said)})" if said else ""
 
 
-def _written(node: Node) -> str:
+def _written(node: ExplainedFigure) -> str:
     written = node.written
     assert written is not None
     words = [str(written.place)]
@@ -135,7 +135,7 @@ def words() -> list[Line]:
     """What can be explained, by kind."""
     rows = [(kind, ", ".join(known)) for kind, known in worth_asking().items()]
     more = "Inputs of equations, ends of bands, other names of strategies and keys of a scenario have pages too."
-    grid = Grid(("", ""), rows, "kl", headed=False, indent="")
+    grid = CellTable(("", ""), rows, "kl", headed=False, indent="")
     return [grid, Text(), styled(more), styled("Next: costmodel explain llama-3-70b-512 step_time")]
 
 
@@ -144,13 +144,13 @@ def words_json() -> dict[str, Any]:
     return {**head("costmodel/words/v1"), "quantities": quantities(), "words": all_words()}
 
 
-def tree_json(case: Case, node: Node) -> dict[str, Any]:
+def tree_json(case: ResolvedScenario, node: ExplainedFigure) -> dict[str, Any]:
     """The tree as a document."""
     facts = {"title": title(case), "facts": fact_fields(facts_of(case))}
     return {**head("costmodel/explanation/v1"), **facts, **as_json(node)}
 
 
-def as_json(node: Node) -> dict[str, Any]:
+def as_json(node: ExplainedFigure) -> dict[str, Any]:
     """The same tree as plain values."""
     result: dict[str, Any] = {
         "name": node.name,

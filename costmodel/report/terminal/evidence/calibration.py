@@ -13,7 +13,7 @@ from costmodel.evidence.calibrate.write_back import Decision
 from costmodel.ground.units import show
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import percent
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
 
 _COLUMNS = ("fit", "points", "in sample", "held out", "in use", "bias", "")
@@ -27,7 +27,7 @@ def calibration(found: Calibrated, decisions: list[Decision], written: list[Path
     for name in documents:
         mine = [decision for decision in decisions if decision.fit.sample.of == name]
         lines += [*([styled("")] if lines else []), styled(name, HEAD)]
-        lines.append(Grid(_COLUMNS, [_row(decision) for decision in mine], "lrrrrrl", drop=("", "in sample")))
+        lines.append(CellTable(_COLUMNS, [_row(decision) for decision in mine], "lrrrrrl", drop=("", "in sample")))
         lines += [line for decision in mine for line in _constants(decision.fit, verbose)]
         lines += [styled(""), _sizes([decision.fit for decision in mine], verbose=verbose)]
         lines += [line for decision in mine for line in _sound(decision.fit)]
@@ -40,7 +40,7 @@ def calibration(found: Calibrated, decisions: list[Decision], written: list[Path
         lines.append(styled(f"not fitted: {total:,} rows" + ("" if said else "; -v says why"), DIM))
     if said and found.left_out:
         rows = [(reason, f"{count:,}") for reason, count in found.left_out.items()]
-        lines.append(Grid(("not fitted", "rows"), rows, "lr"))
+        lines.append(CellTable(("not fitted", "rows"), rows, "lr"))
     return [*lines, *(styled(remark) for remark in found.remarks), *_told(decisions, written)]
 
 
@@ -56,7 +56,7 @@ def _signed(share: float) -> str:
     return f"{share * 100:+.1f} %".replace("-", "−")
 
 
-def _sizes(fits: Sequence[Fit], *, verbose: bool) -> Grid:
+def _sizes(fits: Sequence[Fit], *, verbose: bool) -> CellTable:
     """Measured beside predicted, some sizes of each fit from the shortest time to the longest."""
     rows = []
     for fit in fits:
@@ -67,7 +67,7 @@ def _sizes(fits: Sequence[Fit], *, verbose: bool) -> Grid:
             one = found[place]
             named = "" if number else title(fit)
             rows.append((named, one.size, show(one.measured, "s"), show(one.predicted, "s"), _signed(one.error)))
-    return Grid(("fit", "size", "measured", "predicted", "error"), rows, "llrrr", drop=("fit",))
+    return CellTable(("fit", "size", "measured", "predicted", "error"), rows, "llrrr", drop=("fit",))
 
 
 def _sound(fit: Fit) -> Iterator[Line]:

@@ -9,12 +9,12 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.schemas.measurement import Measured
+from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.results import COLUMNS
 from costmodel.evidence.validate.imputation import RULES
 from costmodel.evidence.validate.outcomes import FITS, TOTALS
-from costmodel.evidence.validate.skip_reasons import Left
+from costmodel.evidence.validate.skip_reasons import SkippedRow
 from costmodel.evidence.validate.validate import (
     GROUPINGS,
     Compared,
@@ -25,12 +25,12 @@ from costmodel.evidence.validate.validate import (
     scores,
     worst,
 )
-from costmodel.exchange.tables.csv_cells import Row
+from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import Table
 from costmodel.report.terminal.search.reasons import mistaken, not_modelled, titled
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import result
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import HEAD, styled
 
 _SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
@@ -41,10 +41,10 @@ def validation(found: list[Validated], grouping: str | None = None, count: int =
     the worst, if asked for.
     """
     lines: list[Line] = []
-    for part in (part for part in found if isinstance(part.table, Measured)):
+    for part in (part for part in found if isinstance(part.table, MeasuredTable)):
         lines += _document(part, [figure for figure in part.figures if not (grouping and figure.within)])
     figures = [figure for part in found for figure in part.figures]
-    rowed = any(not isinstance(part.table, Measured) for part in found)
+    rowed = any(not isinstance(part.table, MeasuredTable) for part in found)
     if rowed or (grouping and figures):
         lines += [*([Text()] if lines else []), *_groups(figures, grouping or "source")]
     if count:
@@ -61,12 +61,12 @@ def validation(found: list[Validated], grouping: str | None = None, count: int =
 
 
 def _document(part: Validated, figures: Sequence[Compared]) -> Iterator[Line]:
-    assert isinstance(part.table, Measured)
+    assert isinstance(part.table, MeasuredTable)
     if figures:
         table = part.table
         yield styled(f"{table.title}  [{table.source.key}, {table.source.where}]", HEAD)
         rows = [(*_figure(figure), _bound(figure), *_which(figure)) for figure in figures]
-        yield Grid(("run", "measured", "ours", "error", "", ""), rows, "lrrrll")
+        yield CellTable(("run", "measured", "ours", "error", "", ""), rows, "lrrrll")
 
 
 def _figure(figure: Compared) -> tuple[str, str, str, str]:
@@ -98,7 +98,7 @@ def _groups(figures: Sequence[Compared], grouping: str) -> Iterator[Line]:
     if grouping == "reason":
         named = {titled(name): members for name, members in sorted(named.items())}
     rows = [(name, *_scored(members)) for name, members in named.items()]
-    yield Grid((grouping, *_SCORE), [*rows, ("together", *_scored(figures))], "lrrrrrrl", drop=("", "rows"))
+    yield CellTable((grouping, *_SCORE), [*rows, ("together", *_scored(figures))], "lrrrrrrl", drop=("", "rows"))
 
 
 def _scored(figures: Sequence[Compared]) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def _worst(figures: Sequence[Compared], count: int) -> Iterator[Line]:
     rows = [(*_figure(figure), _filled(figure.filled)) for figure in worst(figures, count)]
     if rows:
         yield Text()
-        yield Grid(("furthest off", "measured", "ours", "error", "filled by rule"), rows, "lrrrl")
+        yield CellTable(("furthest off", "measured", "ours", "error", "filled by rule"), rows, "lrrrl")
 
 
 def _filled(filled: Mapping[str, str], between: str = " ") -> str:
@@ -139,7 +139,7 @@ def _left(figures: Sequence[Compared]) -> Iterator[Text]:
             f"{told.fit} runs fitted, {told.called_unfit} of them called too large; "
             f"{told.unfit} did not fit, {told.called_fit} of them called fitting"
         )
-    left = [Left(figure.run, figure.refused, figure.why) for figure in figures if figure.refused]
+    left = [SkippedRow(figure.run, figure.refused, figure.why) for figure in figures if figure.refused]
     if left:
         yield Text()
         yield from not_modelled(left)
@@ -167,7 +167,7 @@ def _rows(part: Validated) -> Iterator[dict[str, Any]]:
     for figure in part.figures:
         yield {
             **_facts(figure),
-            "id": f"{part.table.name}/{figure.run}" if isinstance(part.table, Measured) else figure.run,
+            "id": f"{part.table.name}/{figure.run}" if isinstance(part.table, MeasuredTable) else figure.run,
             "quantity": figure.quantity,
             "measured": None if figure.measured is None else float(figure.measured),
             "predicted": figure.predicted,
@@ -184,7 +184,7 @@ def _rows(part: Validated) -> Iterator[dict[str, Any]]:
 def _facts(figure: Compared) -> dict[str, Any]:
     """Model, cluster, sequence and batch of a run, as far as its table says them."""
     subject = figure.subject
-    if not isinstance(subject, Row):
+    if not isinstance(subject, CsvRow):
         return {} if subject is None else row_facts(facts_of(subject))
     return {
         "model": subject.text("model_name") or None,

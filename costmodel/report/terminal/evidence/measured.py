@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.evidence.measure.measure import LACKED_TIME, Measured
+from costmodel.evidence.measure.measure import LACKED_TIME, MeasuredKernels
 from costmodel.evidence.measure.stopwatch import Device
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import HEAD, WARN, styled
 
 _SHAPE = ("n_gpus", "bytes", "b", "h", "l", "dim", "m", "n", "k")
@@ -18,7 +18,7 @@ _TIMES = ("fwd_us", "bwd_us", "predicted_fwd_us", "predicted_bwd_us", "time_us")
 _NEXT = "Keep them with -o mine.csv, then: costmodel calibrate mine.csv"
 
 
-def table(device: Device, found: Measured) -> list[Line]:
+def table(device: Device, found: MeasuredKernels) -> list[Line]:
     """Every operation with its shape and times, and how many were left out."""
     rows = [row for row in found.rows if not row.get("skipped")]
     shape, times = (
@@ -32,12 +32,12 @@ def table(device: Device, found: Measured) -> list[Line]:
     lines: list[Line] = [styled(f"{device.name}, PyTorch {device.torch}", HEAD)]
     if device.is_processor:
         lines.append(styled("these are times of a processor, not of a GPU", WARN))
-    lines += [Text(), Grid(heads, cells, "l" + "r" * (len(heads) - 1)), Text()]
+    lines += [Text(), CellTable(heads, cells, "l" + "r" * (len(heads) - 1)), Text()]
     lines += [styled(sentence, WARN) for sentence in remarks(found)]
     return [*lines, styled(_NEXT)]
 
 
-def remarks(found: Measured) -> list[str]:
+def remarks(found: MeasuredKernels) -> list[str]:
     """What is not in the table, and why."""
     reasons = Counter(_reason(row["skipped"]) for row in found.rows if row.get("skipped"))
     skipped = [f"{count:,} shapes were skipped: {reason}" for reason, count in reasons.items()]
@@ -62,7 +62,7 @@ def _time(value: float | None) -> str:
     return "" if value is None else f"{value:,.1f}"
 
 
-def as_json(device: Device, found: Measured) -> dict[str, Any]:
+def as_json(device: Device, found: MeasuredKernels) -> dict[str, Any]:
     """The table as a document; times in microseconds, as tables of kernels have them."""
     return {
         **head("costmodel/measured-kernels/v1"),

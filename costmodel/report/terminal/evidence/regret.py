@@ -8,31 +8,31 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.evidence.validate.regret import LEAST, Choice, Ran, Sweep, choice, choices
+from costmodel.evidence.validate.regret import LEAST, LayoutSweep, MeasuredLayout, RegretScore, choice, choices
 from costmodel.evidence.validate.validate import GROUPINGS
 from costmodel.ground.units import show
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import styled
 
 _NAMES = ("sweeps", "modelled", "mean", "median", "worst", "ranks", "best picked", "time")
 
 
-def choosing(found: Sequence[Sweep], grouping: str, count: int) -> list[Line]:
+def choosing(found: Sequence[LayoutSweep], grouping: str, count: int) -> list[Line]:
     """Regret by group and together, and the sweeps where it was largest, if asked for."""
     if not found:
         return [styled(f"no model was measured in {LEAST} layouts on one cluster with one batch")]
     rows = [(name, *_scored(part)) for name, part in choices(found, grouping).items()]
     rows.append(("together", *_scored(choice(found))))
-    lines: list[Line] = [Grid((grouping, *_NAMES), rows, "lrrrrrrrr", drop=("modelled", "median"))]
+    lines: list[Line] = [CellTable((grouping, *_NAMES), rows, "lrrrrrrrr", drop=("modelled", "median"))]
     told = "mean, median, worst: how much longer the picked layout ran than the fastest. ranks: Spearman's"
     lines += [Text(), styled(f"{told} correlation. time: mean |error| of step time")]
     if count:
-        lines += [Text(), Grid(("sweep", "regret", "picked", "the fastest"), list(_worst(found, count)), "lrll")]
+        lines += [Text(), CellTable(("sweep", "regret", "picked", "the fastest"), list(_worst(found, count)), "lrll")]
     return lines
 
 
-def _scored(part: Choice) -> tuple[str, ...]:
+def _scored(part: RegretScore) -> tuple[str, ...]:
     shares = (part.mean_regret, part.median_regret, part.worst_regret)
     ranks = "" if part.correlation is None else f"{part.correlation:.2f}"
     found = "" if part.best_picked is None else f"{part.best_picked:.0%}"
@@ -43,19 +43,19 @@ def _share(value: float | None) -> str:
     return "" if value is None else f"{value:.1%}"
 
 
-def _worst(found: Sequence[Sweep], count: int) -> Iterator[tuple[str, str, str, str]]:
+def _worst(found: Sequence[LayoutSweep], count: int) -> Iterator[tuple[str, str, str, str]]:
     judged = sorted(found, key=lambda sweep: -(sweep.regret or 0.0))
     for sweep in judged[:count]:
         yield _name(sweep), _share(sweep.regret), _ran(sweep.picked), _ran(sweep.best)
 
 
-def _name(sweep: Sweep) -> str:
+def _name(sweep: LayoutSweep) -> str:
     """Model, accelerators and batch."""
     shared = sweep.shared
     return f"{shared['model_name']}, {shared['gpus']} ranks, batch {shared['global_batch']}"
 
 
-def _ran(ran: Ran | None) -> str:
+def _ran(ran: MeasuredLayout | None) -> str:
     return "" if ran is None else f"{show(ran.measured, 's', 4)} {_short(ran.layout)}"
 
 
@@ -74,7 +74,7 @@ def _plain(cell: str) -> str:
     return cell.removesuffix(".0")
 
 
-def choosing_json(found: Sequence[Sweep]) -> dict[str, Any]:
+def choosing_json(found: Sequence[LayoutSweep]) -> dict[str, Any]:
     """The same as plain values; a row is a sweep."""
     return {
         **head("costmodel/validation/v1"),
@@ -90,7 +90,7 @@ def choosing_json(found: Sequence[Sweep]) -> dict[str, Any]:
 _SIZES = {"gpus": "gpus", "sequence": "seq_len", "global_batch": "global_batch"}
 
 
-def _row(sweep: Sweep) -> dict[str, Any]:
+def _row(sweep: LayoutSweep) -> dict[str, Any]:
     judged = choice([sweep])
     return {
         "id": sweep.first,
@@ -109,7 +109,7 @@ def _row(sweep: Sweep) -> dict[str, Any]:
     }
 
 
-def _told_of(which: str, ran: Ran | None) -> dict[str, Any]:
+def _told_of(which: str, ran: MeasuredLayout | None) -> dict[str, Any]:
     if ran is None:
         return {which: None, f"{which}_layout": None, f"{which}_time_s": None}
     return {which: ran.run, f"{which}_layout": ran.layout, f"{which}_time_s": ran.measured}

@@ -14,7 +14,7 @@ from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import line
 from costmodel.report.terminal.style.formatting import BAND, between
 from costmodel.report.terminal.style.head import machine_words
-from costmodel.report.terminal.style.layout import Grid, Line, typed
+from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.theme import HEAD, styled
 
 _PROGRAMS = {"send": "sendrecv_perf", "all_to_all": "alltoall_perf"}
@@ -37,7 +37,7 @@ def collective(answer: CollectiveAnswer) -> list[Line]:
         styled(f"{answer.operation.replace('_', '-')} on {machine_words(case)}", HEAD),
         styled(f"one group of {_ranks(answer)}: {' · '.join(filter(None, (links, apart)))}"),
         Text(),
-        Grid(names, rows, "rrrrrrrl", drop=("inside", "between", "algbw")),
+        CellTable(names, rows, "rrrrrrrl", drop=("inside", "between", "algbw")),
         styled("  algbw, busbw in GB/s; inside and between are the times of the two levels, which overlap in part"),
         *(styled(f"  {_WHY[name]}") for name in dict.fromkeys(row.algorithm for row in answer.rows)),
     ]

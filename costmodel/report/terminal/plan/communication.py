@@ -13,7 +13,7 @@ from costmodel.estimate.shared.results import number
 from costmodel.ground.units import show, show_time, significant
 from costmodel.report.machine.json_answer import is_sent
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 
 
@@ -30,7 +30,7 @@ def communication(answer: Answer) -> list[Line]:
         *titled(answer),
         Text(),
         styled("Per GPU and step                                  columns as nccl-tests", HEAD),
-        Grid(names, rows, "lrllrrrrr", drop=("algbw", "link")),
+        CellTable(names, rows, "lrllrrrrr", drop=("algbw", "link")),
         styled("  algbw, busbw in GB/s", DIM),
         *_totals(answer),
         *_rack(answer),
@@ -58,7 +58,7 @@ def _transfer(answer: Answer, transfer: Transfer) -> tuple[str, ...]:
 
 def _rack(answer: Answer) -> Iterator[Text]:
     """How far the links of a node reach, where they join several nodes."""
-    case, joined = answer.setting.case, number(answer.setting.domain)
+    case, joined = answer.inputs.case, number(answer.inputs.domain)
     if joined > case.node.accelerators:
         nodes = joined / case.node.accelerators
         yield styled(f"  {case.scale_up.name} joins {joined:.0f} accelerators of {nodes:.0f} nodes", DIM)
@@ -78,5 +78,5 @@ def _totals(answer: Answer) -> Iterator[Text]:
 
 
 def _link(answer: Answer, transfer: Transfer) -> str:
-    case = answer.setting.case
+    case = answer.inputs.case
     return case.scale_up.name if number(transfer.group.domains) == 1 else case.scale_out.name

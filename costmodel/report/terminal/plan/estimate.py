@@ -9,7 +9,7 @@ from rich.text import Text
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.units import gib, show, show_time, significant
 from costmodel.report.terminal.plan.plan_lines import assumed_lines, following, problems, refusal, titled
 from costmodel.report.terminal.style.formatting import (
@@ -22,7 +22,7 @@ from costmodel.report.terminal.style.formatting import (
     verdict_words,
 )
 from costmodel.report.terminal.style.head import price_lines
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import HEAD, bar, styled
 
 OF_SOME = ("cp_exposed", "ep_exposed", "offload_exposed")  # said only where there is any
@@ -41,9 +41,9 @@ def estimate(answer: Answer, *, verbose: bool = False) -> list[Line]:
         *titled(answer),
         *problems(answer),
         Text(),
-        Grid([""] * 4, _figures(answer, costs), "llll", headed=False),
-        styled(f"  cost        {_cost_words(answer.setting, costs)}"),
-        *_price(answer.setting),
+        CellTable([""] * 4, _figures(answer, costs), "llll", headed=False),
+        styled(f"  cost        {_cost_words(answer.inputs, costs)}"),
+        *_price(answer.inputs),
         *_run(answer, costs),
         *_where_it_goes(answer.evaluation.block, costs),
         Text(),
@@ -65,7 +65,7 @@ def _run(answer: Answer, costs: dict[str, float]) -> list[Line]:
 
 def _figures(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:
     """The figures one asks for first, two to a line."""
-    peak = f"{gib(costs['memory_peak'])} of {gib(answer.setting.usable)} GiB   {verdict_words(costs)}"
+    peak = f"{gib(costs['memory_peak'])} of {gib(answer.inputs.usable)} GiB   {verdict_words(costs)}"
     each = f"{significant(costs['tokens_per_s_per_gpu'], 4)} token/s, {show(costs['flop_rate'], 'FLOP/s')}"
     efficient = f"{percent(costs['communication_efficiency'])} efficient"
     several = [("scaling", percent(costs["scaling_efficiency"]), "communication", efficient)]
@@ -74,7 +74,7 @@ def _figures(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str, st
         (BAND, between(*(show_time(costs[f"step_time_{end}"]) for end in ENDS)), BAND, memory_band(costs)),
         ("throughput", show(costs["tokens_per_s"], "token/s"), "per GPU", each),
         ("MFU", percent(costs["mfu"]), "HFU", percent(costs["hfu"])),
-        *(several if answer.setting.ranks > 1 else []),
+        *(several if answer.inputs.ranks > 1 else []),
     ]
 
 
@@ -86,7 +86,7 @@ def _where_it_goes(block: Block, costs: dict[str, float]) -> list[Line]:
         (name, _term(value, costs["step_time"]), bar(value / longest, 32), f"{value / costs['step_time'] * 100:.1f} %")
         for name, value in sorted(terms, key=lambda item: -item[1])
     ]
-    shares = Grid(("term", "time", "", "of the step"), rows, "lrlr", headed=False, drop=("",), indent="    ")
+    shares = CellTable(("term", "time", "", "of the step"), rows, "lrlr", headed=False, drop=("",), indent="    ")
     return [Text(), styled("  where the step goes", HEAD), shares]
 
 
@@ -102,15 +102,15 @@ def _term(value: float, step: float) -> str:
     return show_time(value if value > _DUST * step else 0.0)
 
 
-def _price(setting: Setting) -> list[Text]:
+def _price(inputs: TrainingInputs) -> list[Text]:
     """The price of that cost, and who says so; prices that were left out."""
-    price, indent = price_of(setting.case), " " * len("  cost        ")
+    price, indent = price_of(inputs.case), " " * len("  cost        ")
     return price_lines(price, indent)[not price.known :]
 
 
-def _cost_words(setting: Setting, costs: dict[str, float]) -> str:
-    budget, words = setting.case.scenario.workload.tokens, f"{show(costs['cost_per_mtoken'], 'USD')} per Mtoken"
+def _cost_words(inputs: TrainingInputs, costs: dict[str, float]) -> str:
+    budget, words = inputs.case.scenario.workload.tokens, f"{show(costs['cost_per_mtoken'], 'USD')} per Mtoken"
     lasting = "" if budget is None else f"{show_time(costs['run_time'])} for {show(budget, '')} tokens"
     if math.isnan(costs["cost_per_mtoken"]):
-        return f"{lasting}{'; ' if lasting else ''}no price known for {setting.case.node.name}; set assume.price"
+        return f"{lasting}{'; ' if lasting else ''}no price known for {inputs.case.node.name}; set assume.price"
     return f"{words}, {show(costs['run_cost'], 'USD')} and {lasting}" if lasting else words

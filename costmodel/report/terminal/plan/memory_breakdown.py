@@ -18,7 +18,7 @@ from costmodel.report.terminal.plan.memory_notes import ledger_label, ledger_not
 from costmodel.report.terminal.plan.plan_lines import assumed_lines, following, problems, refusal, titled
 from costmodel.report.terminal.style.formatting import BAND, memory_band, percent, verdict_words
 from costmodel.report.terminal.style.head import read_from
-from costmodel.report.terminal.style.layout import Grid, Line, typed
+from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.theme import HEAD, VERDICT_STYLE, bar, styled
 
 
@@ -37,7 +37,9 @@ def memory(answer: Answer, *, verbose: bool = False) -> list[Line]:
         *titled(answer),
         Text(),
         styled(f"Per GPU, worst pipeline stage ({where})", HEAD),
-        Grid(("line", "GiB", "", "note"), _ledger_rows(answer, worst, peaks[worst]), "lrll", headed=False, drop=("",)),
+        CellTable(
+            ("line", "GiB", "", "note"), _ledger_rows(answer, worst, peaks[worst]), "lrll", headed=False, drop=("",)
+        ),
         _room(answer),
         styled(f"  {BAND} of the peak: {memory_band(answer.evaluation.costs.row())}"),
         *_host(answer),
@@ -64,7 +66,7 @@ def _room(answer: Answer) -> Text:
     costs = answer.evaluation.costs.row()
     said, free = verdict(costs["memory_share"]), costs["memory_free"]
     margin = f"{gib(free)} GiB free" if free >= 0 else f"{gib(-free)} GiB too much"
-    share = f"  of {gib(answer.setting.usable)} GiB usable: {percent(costs['memory_share'])}, {margin}   "
+    share = f"  of {gib(answer.inputs.usable)} GiB usable: {percent(costs['memory_share'])}, {margin}   "
     share += verdict_words(costs)
     return styled(share, VERDICT_STYLE[said])
 
@@ -111,7 +113,7 @@ def model_memory(facts: Alone, *, verbose: bool = False) -> list[Line]:
         kept = [gib(float(value)) for (_, stage), value in recipe.kept.items() if stage]
         rows.append((recipe.title, gib(float(recipe.weights)), *kept))
     names, *kept_rows = zip(*rows, strict=True)
-    lines.append(Grid(names, kept_rows, "lrrr"))
+    lines.append(CellTable(names, kept_rows, "lrrr"))
     whole = " · ".join(gib(float(recipe.kept[8.0, 0])) for recipe in facts.recipes)
     lines.append(styled(f"  all states unsharded: {whole} GiB; activations and buffers come on top"))
     return [*lines, *_left_out(facts, verbose), Text(), typed("Next:", _ranked(facts))]

@@ -35,8 +35,8 @@ def _shards(answer: Answer) -> bool:
 
 def ledger_note(answer: Answer, name: str) -> str:
     """What a line holds."""
-    setting, structure = answer.setting, answer.evaluation.block.structure
-    states, optimizer = setting.stack.states, f"{float(setting.optimizer_state):.0f} B a parameter"
+    inputs, structure = answer.inputs, answer.evaluation.block.structure
+    states, optimizer = inputs.stack.states, f"{float(inputs.optimizer_state):.0f} B a parameter"
     notes = {
         "weights": _weights(answer),
         "gradients": _gradients(answer),
@@ -45,12 +45,12 @@ def ledger_note(answer: Answer, name: str) -> str:
     }
     if ledger_label(answer, "gathered") == "copies":
         unpacked = "weights in 4 bits, unpacked to be used"
-        notes["gathered"] = unpacked if setting.packed else "16-bit copies of what is used, and their gradients"
-    if setting.ranks == 1:
+        notes["gathered"] = unpacked if inputs.packed else "16-bit copies of what is used, and their gradients"
+    if inputs.ranks == 1:
         notes["runtime"] = "context (assumed)"
-    if states.cast and setting.tuning is None:
+    if states.cast and inputs.tuning is None:
         notes["gathered"] = f"{states.compute:.0f} B a parameter that matmuls read, autocast's copies"
-    notes |= tuning_notes(setting)
+    notes |= tuning_notes(inputs)
     if structure.recompute_modules is not None:
         notes["recompute"] = "modules of one layer, computed again"
     return notes.get(name, _NOTES.get(name, ""))
@@ -67,10 +67,10 @@ def _sharded(answer: Answer) -> str:
 
 
 def _weights(answer: Answer) -> str:
-    setting, structure = answer.setting, answer.evaluation.block.structure
-    states, narrow, zero = setting.stack.states, setting.narrow, _zero(answer)
+    inputs, structure = answer.inputs, answer.evaluation.block.structure
+    states, narrow, zero = inputs.stack.states, inputs.narrow, _zero(answer)
     kept = 0.0 if narrow and narrow.primary else states.weights
-    copies = f" + {setting.recipe.copies:.3g} {setting.recipe.name}" if narrow and narrow.cached else ""
+    copies = f" + {inputs.recipe.copies:.3g} {inputs.recipe.name}" if narrow and narrow.cached else ""
     words = f"{kept:.0f}{copies} B a parameter"
     words += ", once for each direction" if weight_copies(structure.schedule) > 1 else ""
     if zero == 3:
@@ -80,13 +80,13 @@ def _weights(answer: Answer) -> str:
 
 
 def _gradients(answer: Answer) -> str:
-    setting, block = answer.setting, answer.evaluation.block
-    zero, offload, width = _zero(answer), block.structure.offload, setting.gradient
-    late = bool(np.any(summed_once(setting, block)))
+    inputs, block = answer.inputs, answer.evaluation.block
+    zero, offload, width = _zero(answer), block.structure.offload, inputs.gradient
+    late = bool(np.any(summed_once(inputs, block)))
     words = f"{width:.0f} B a parameter"
-    if "optimizer" in offload and zero >= 2 and not late and setting.stack.offload and setting.stack.offload.gradients:
+    if "optimizer" in offload and zero >= 2 and not late and inputs.stack.offload and inputs.stack.offload.gradients:
         return f"{words}, in pieces on their way to the host"
-    if setting.stack.states.gradient_copies and zero <= 1 and "optimizer" not in offload:
+    if inputs.stack.states.gradient_copies and zero <= 1 and "optimizer" not in offload:
         wide = width == ELEMENT_BYTES["fp32"]
         return f"{words}, and {width / 2:.0f} B of backward" if wide else f"{words}, and {2 * width:.0f} B of the shard"
     if zero < 2:

@@ -16,7 +16,7 @@ from costmodel.report.machine import json_answer
 from costmodel.report.terminal.plan.plan_lines import following, problems, titled
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result
 from costmodel.report.terminal.style.head import price_lines
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import styled
 
 _TERMS = {key: title for title, key in TIME_TERMS}
@@ -30,9 +30,9 @@ def plan(own: Answer, others: Sequence[Neighbour]) -> list[Line]:
     mine = ("this plan", show_time(costs["step_time"]), "", _memory(costs), *_price(costs, priced=priced), "")
     rows = [mine, *(_row(own, other, priced=priced) for other in others)]
     lines: list[Line] = [*titled(own), *problems(own), Text()]
-    lines.append(Grid(names, list(_asked(rows, others, len(names))), f"lrrr{'r' if priced else ''}l"))
+    lines.append(CellTable(names, list(_asked(rows, others, len(names))), f"lrrr{'r' if priced else ''}l"))
     if priced:
-        lines += [styled(f"  {line.plain.strip()}") for line in price_lines(price_of(own.setting.case))]
+        lines += [styled(f"  {line.plain.strip()}") for line in price_lines(price_of(own.inputs.case))]
     better = [other for other in others if other.works and _step(other) < costs["step_time"]]
     lines.append(Text())
     if not better:

@@ -11,7 +11,7 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.predict import structure_of, usual_etp, written
 from costmodel.estimate.shared.plan_batch import SIZES, Structure
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.rank import Ranked
 
 
@@ -35,11 +35,11 @@ def command(
 OF_ITSELF_ONE = ("ep", "etp", "cp", "dp_replicate")
 
 
-def plan_settings(setting: Setting, wanted: Ranked) -> dict[str, str]:
+def plan_settings(inputs: TrainingInputs, wanted: Ranked) -> dict[str, str]:
     """What must be set for the scenario's own plan to become another."""
-    own = setting.case.scenario.plan
+    own = inputs.case.scenario.plan
     plan = own or Plan()
-    plan = plan.model_copy(update={"etp": plan.etp or usual_etp(setting, wanted.sizes["tp"])})
+    plan = plan.model_copy(update={"etp": plan.etp or usual_etp(inputs, wanted.sizes["tp"])})
     derived = {"dp"} if plan.dp is None else set()
     needed = {
         name: f"{wanted.sizes[name]:.0f}"
@@ -48,7 +48,7 @@ def plan_settings(setting: Setting, wanted: Ranked) -> dict[str, str]:
         and ((own is None and name not in OF_ITSELF_ONE) or getattr(plan, name) != wanted.sizes[name])
     }
     sized = plan.model_copy(update={name: wanted.sizes[name] for name in SIZES if name != "dp"})
-    follows, _ = structure_of(setting, sized)
+    follows, _ = structure_of(inputs, sized)
     ahead, there = (Plan.model_validate(written(structure)) for structure in (wanted.structure, follows))
     for choice in fields(Structure):
         value = getattr(ahead, choice.name)

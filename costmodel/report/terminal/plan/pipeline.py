@@ -11,12 +11,12 @@ from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.explore.explain.pipelines import Offer, Pipelines
 from costmodel.explore.explain.schedule_order import Kind
-from costmodel.explore.explain.timeline import Event, Pass, Pipeline, events
+from costmodel.explore.explain.timeline import Event, ForwardBackwardTime, Pipeline, events
 from costmodel.ground.units import gib, show_time
 from costmodel.report.machine import json_answer
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
 from costmodel.report.terminal.style.formatting import percent
-from costmodel.report.terminal.style.layout import Drawing, Grid, Line, drawn, laid
+from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing, drawn, laid
 from costmodel.report.terminal.style.theme import DIM, HEAD, bar, styled
 
 MOST_RANKS, CELLS, FEWEST_CELLS = 8, 62, 16
@@ -32,10 +32,10 @@ def pipeline(found: Pipelines) -> list[Line]:
         *titled(found.own),
         *problems(found.own),
         Text(),
-        Grid(names, [_row(found, offer) for offer in found.offers], "lrrrrrl", drop=("in flight",)),
+        CellTable(names, [_row(found, offer) for offer in found.offers], "lrrrrrl", drop=("in flight",)),
         Text(),
         styled("  stages, time of a micro-batch", HEAD),
-        Grid(("stage", "forward", "backward", "both", ""), _stages(found.clock), "lrrrl", drop=("",)),
+        CellTable(("stage", "forward", "backward", "both", ""), _stages(found.clock), "lrrrl", drop=("",)),
     ]
     if found.clock.ranks > 1:
         lines += [Text(), timeline(found.clock)]
@@ -68,7 +68,7 @@ def _remark(found: Pipelines, offer: Offer) -> str:
     return " · ".join(words)
 
 
-def _parts(clock: Pipeline) -> list[tuple[str, Pass]]:
+def _parts(clock: Pipeline) -> list[tuple[str, ForwardBackwardTime]]:
     """The stages there are, by name."""
     if clock.ranks == 1:
         return [("only", clock.first)]
@@ -106,9 +106,9 @@ def cell_of(clock: Pipeline, count: int = CELLS) -> float:
     return shortest / 2 if any(event.kind == "B" for event in shown) else shortest
 
 
-def timeline(clock: Pipeline) -> Drawing:
+def timeline(clock: Pipeline) -> WidthDrawing:
     """Ranks as lines of cells: a letter and the last digit of the micro-batch, then a stroke as long as it lasts."""
-    return Drawing(lambda width: list(_timeline(clock, width)))
+    return WidthDrawing(lambda width: list(_timeline(clock, width)))
 
 
 def _timeline(clock: Pipeline, width: int | None) -> Iterator[Text]:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from costmodel.documents.keys.overrides import value_text
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.default_values import Assumption
 from costmodel.estimate.evaluate.evaluate_plans import lacking
 from costmodel.estimate.evaluate.predict import Answer
-from costmodel.estimate.shared.assumptions import Assumed
 from costmodel.estimate.shared.limits import written
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.explore.explain.fixes import remedies
@@ -21,7 +21,7 @@ from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.search.remedies import remedy_lines
 from costmodel.report.terminal.style.formatting import plan_words
 from costmodel.report.terminal.style.head import head_of
-from costmodel.report.terminal.style.layout import Drawing, Grid, Line, typed
+from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing, typed
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
 _FEW = 5  # assumptions shown unasked
@@ -30,10 +30,10 @@ _NOTHING = "no one key removes it; costmodel search says whether several do"
 
 def titled(answer: Answer) -> list[Line]:
     """What was computed, and the plan."""
-    return [*head_of(answer.setting.case), styled(plan_words(answer))]
+    return [*head_of(answer.inputs.case), styled(plan_words(answer))]
 
 
-def searched(case: Case, varied: Iterable[str] = ()) -> list[Line]:
+def searched(case: ResolvedScenario, varied: Iterable[str] = ()) -> list[Line]:
     """What a search holds because --set gave it, but for what varies, and where the plan and the search disagree."""
     keys = {key: value for key, value in case.held.values.items() if f"plan.{key}" not in {*varied}}
     words = " · ".join(f"{key} {value_text(value)}" for key, value in keys.items())
@@ -47,16 +47,18 @@ def refusal(answer: Answer) -> list[Line]:
     return [*titled(answer), *problems(answer), Text(), said, following(answer, "search")]
 
 
-def following(answer: Answer, verb: str, *words: str, before: str = "Next:") -> Drawing:
+def following(answer: Answer, verb: str, *words: str, before: str = "Next:") -> WidthDrawing:
     """The command to type next; after one plan a search is free to find another: it does not hold the keys of this."""
-    return typed(before, command(answer.setting.case, verb, *words, free=verb == "search"))
+    return typed(before, command(answer.inputs.case, verb, *words, free=verb == "search"))
 
 
-def assumed_lines(assumed: tuple[Assumed, ...], *, verbose: bool) -> list[Line]:
+def assumed_lines(assumed: tuple[Assumption, ...], *, verbose: bool) -> list[Line]:
     """What nobody wrote, and where it came from."""
     shown = assumed if verbose else assumed[:_FEW]
     rows = [(("assumed" if index == 0 else ""), item.path, item.value, item.origin) for index, item in enumerate(shown)]
-    lines: list[Line] = [Grid(("", "path", "value", "from"), rows, "llll", headed=False, style=DIM)] if rows else []
+    lines: list[Line] = (
+        [CellTable(("", "path", "value", "from"), rows, "llll", headed=False, style=DIM)] if rows else []
+    )
     if len(shown) < len(assumed):
         lines.append(styled(f"  {len(assumed) - len(shown)} more with -v", DIM))
     return lines
@@ -75,8 +77,8 @@ def problems(answer: Answer) -> list[Line]:
 
 def _unknown(answer: Answer) -> str:
     """What to set where a limit is on a result that is not known."""
-    limits = () if answer.refused else written(answer.setting.case.scenario.limits)
-    return next((wanted for limit in limits if (wanted := lacking(answer.setting, limit.column))), "")
+    limits = () if answer.refused else written(answer.inputs.case.scenario.limits)
+    return next((wanted for limit in limits if (wanted := lacking(answer.inputs, limit.column))), "")
 
 
 def remarks(plans: Sequence[Sequence[str]]) -> list[Line]:

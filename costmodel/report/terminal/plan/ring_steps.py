@@ -9,7 +9,7 @@ from rich.text import Text
 from costmodel.explore.explain.ring_steps import USUAL, Ring
 from costmodel.ground.units import show, show_time
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import HEAD, styled
 
 _ACROSS = 8  # ranks of which each has a column
@@ -38,7 +38,7 @@ def ring_table(found: Ring, *, stated: bool) -> list[Line]:
         for place, step in enumerate(found.steps, 1)
     ]
     names = ("step", "", "starts", *(f"rank {rank}" for rank in shown))
-    lines.append(Grid(names, rows, f"rlr{'r' * len(shown)}"))
+    lines.append(CellTable(names, rows, f"rlr{'r' * len(shown)}"))
     if found.ranks > _ACROSS:
         lines.append(styled(f"  ranks {_ACROSS} to {found.ranks - 1} likewise: rank r sends one chunk further on"))
     sent = show(found.message * 2 * (found.ranks - 1) / found.ranks, "B")

@@ -9,7 +9,7 @@ from rich.text import Text
 from costmodel.estimate.evaluate.evaluate_plans import lacking
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.run.whole_run import Whole, shares, spares_wanted
+from costmodel.estimate.run.whole_run import RunFigures, shares, spares_wanted
 from costmodel.estimate.shared.results import number
 from costmodel.explore.explain.run_levers import at_best_interval, levers
 from costmodel.ground.units import counted, show, show_time, significant
@@ -17,7 +17,7 @@ from costmodel.report.machine import json_answer
 from costmodel.report.terminal.plan.plan_lines import assumed_lines, following, problems, refusal, titled
 from costmodel.report.terminal.style.formatting import BAND, between, percent, result
 from costmodel.report.terminal.style.head import price_lines
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import HEAD, WARN, bar, styled
 
 WELL = 0.95  # goodput from which what moves it is not asked about
@@ -36,7 +36,9 @@ def run(answer: Answer, *, verbose: bool = False) -> list[Line]:
         *titled(answer),
         *problems(answer),
         Text(),
-        Grid(("", "", BAND), [_figure(answer, *each, costs) for each in (*_FIGURES, ("goodput", "goodput"))], "lll"),
+        CellTable(
+            ("", "", BAND), [_figure(answer, *each, costs) for each in (*_FIGURES, ("goodput", "goodput"))], "lll"
+        ),
         *_price(answer),
         *_where_it_goes(answer, found),
         Text(),
@@ -51,7 +53,7 @@ def run(answer: Answer, *, verbose: bool = False) -> list[Line]:
     ]
 
 
-def _whole(answer: Answer) -> Whole:
+def _whole(answer: Answer) -> RunFigures:
     found = answer.evaluation.run
     assert found is not None
     return found
@@ -59,31 +61,31 @@ def _whole(answer: Answer) -> Whole:
 
 def _price(answer: Answer) -> list[Line]:
     """What the cost counts with."""
-    spot = None if answer.setting.run is None else answer.setting.run.spot
+    spot = None if answer.inputs.run is None else answer.inputs.run.spot
     if spot is not None:
         return [styled(f"  at {significant(float(spot.price) * 3600)} USD/GPU/h (run.spot.price of the scenario)")]
     return [
         styled(f"  {line.plain.strip()}", WARN if line.style == WARN else "")
-        for line in price_lines(price_of(answer.setting.case))
+        for line in price_lines(price_of(answer.inputs.case))
     ]
 
 
 def _figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> tuple[str, str, str]:
     """A figure and its band; what to set where it is not known."""
-    wanted = lacking(answer.setting, name)
+    wanted = lacking(answer.inputs, name)
     if wanted:
         return words, "unknown", wanted
     value = result(name, costs[name])
     return words, value, between(*(result(name, costs[f"{name}_{end}"]) for end in ("low", "high")))
 
 
-def _parts(answer: Answer, found: Whole) -> dict[str, float]:
-    assert answer.setting.run is not None
-    lost = {name: number(value) for name, value in shares(answer.setting.run, found).items()}
+def _parts(answer: Answer, found: RunFigures) -> dict[str, float]:
+    assert answer.inputs.run is not None
+    lost = {name: number(value) for name, value in shares(answer.inputs.run, found).items()}
     return {"steps": number(found.goodput), **lost}
 
 
-def _where_it_goes(answer: Answer, found: Whole) -> list[Line]:
+def _where_it_goes(answer: Answer, found: RunFigures) -> list[Line]:
     """Parts of the wall time, longest first."""
     wall = number(found.columns["run_time"])
     parts = {name: value for name, value in _parts(answer, found).items() if name == "steps" or value}
@@ -91,20 +93,20 @@ def _where_it_goes(answer: Answer, found: Whole) -> list[Line]:
     for name, value in sorted(parts.items(), key=lambda item: -item[1]):
         time = "" if wall != wall else show_time(value * wall)
         rows.append((name, time, bar(value / max(parts.values()), 30), percent(value, 3)))
-    shown = Grid(("part", "time", "", "of the run"), rows, "lrlr", headed=False, drop=("",), indent="    ")
+    shown = CellTable(("part", "time", "", "of the run"), rows, "lrlr", headed=False, drop=("",), indent="    ")
     return [Text(), styled("  where the run goes", HEAD), shown]
 
 
-def _largest(answer: Answer, found: Whole) -> str:
+def _largest(answer: Answer, found: RunFigures) -> str:
     """What of the run is lost most, or its steps where little is."""
     parts = _parts(answer, found)
     steps = parts.pop("steps")
     return "steps" if steps >= WELL else max(parts, key=lambda name: parts[name])
 
 
-def _facts(answer: Answer, found: Whole, costs: dict[str, float]) -> list[Line]:
+def _facts(answer: Answer, found: RunFigures, costs: dict[str, float]) -> list[Line]:
     """Interruptions, checkpoints, restarts and spare nodes, a line each."""
-    asked = answer.setting.run
+    asked = answer.inputs.run
     assert asked is not None
     band = f" ({between(*(show_time(costs[f'mtbf_{end}']) for end in ('low', 'high')))})"
     band = band if costs["mtbf_low"] < costs["mtbf_high"] else ""
@@ -117,12 +119,12 @@ def _facts(answer: Answer, found: Whole, costs: dict[str, float]) -> list[Line]:
     rows.append(("interval", _interval(answer, found)))
     rows.append(("restart", f"{show_time(costs['restart_time'])}, of it {show_time(number(found.saved.load))} loading"))
     rows += _spares(answer)
-    return [Grid(("", ""), rows, "ll", headed=False)]
+    return [CellTable(("", ""), rows, "ll", headed=False)]
 
 
-def _interval(answer: Answer, found: Whole) -> str:
+def _interval(answer: Answer, found: RunFigures) -> str:
     """The interval, and what the best one would gain where another is stated."""
-    asked = answer.setting.run
+    asked = answer.inputs.run
     assert asked is not None
     every = show_time(number(found.at.interval))
     if asked.elastic is not None:
@@ -137,12 +139,12 @@ def _interval(answer: Answer, found: Whole) -> str:
 
 
 def _spares(answer: Answer) -> list[tuple[str, str]]:
-    asked = answer.setting.run
+    asked = answer.inputs.run
     assert asked is not None
     paid = f"{counted(asked.spares)} paid for; " if asked.spares else ""
-    wanted = number(spares_wanted(answer.setting, asked))
+    wanted = number(spares_wanted(answer.inputs, asked))
     if wanted == wanted:
-        most = number(spares_wanted(answer.setting, asked, "high"))
+        most = number(spares_wanted(answer.inputs, asked, "high"))
         return [("spares", f"{paid}{counted(wanted)} nodes ({counted(most)} at P90) cover repairs 99 % of the time")]
     return [("spares", f"{paid}how many are needed follows from run.failures.repair, e.g. {{time: 2 days}}")]
 
@@ -156,7 +158,7 @@ def _moving(answer: Answer, costs: dict[str, float]) -> list[Line]:
         for place, lever in enumerate(levers(answer)[:_SHOWN])
         if lever.goodput > costs["goodput"]
     ]
-    return [Grid(("", "", "", ""), rows, "lkrl", headed=False)] if rows else []
+    return [CellTable(("", "", "", ""), rows, "lkrl", headed=False)] if rows else []
 
 
 def run_json(answer: Answer) -> dict[str, Any]:
@@ -165,7 +167,7 @@ def run_json(answer: Answer) -> dict[str, Any]:
     if answer.refused:
         return told | {"run": None}
     found = _whole(answer)
-    asked = answer.setting.run
+    asked = answer.inputs.run
     assert asked is not None
     best = at_best_interval(answer)
     told["run"] = {
@@ -177,7 +179,7 @@ def run_json(answer: Answer) -> dict[str, Any]:
         "load_s": number(found.saved.load),
         "best_interval_s": number(best.at.interval),
         "best_goodput": number(best.goodput),
-        "spares_for_99_percent": json_answer.known(number(spares_wanted(answer.setting, asked))),
+        "spares_for_99_percent": json_answer.known(number(spares_wanted(answer.inputs, asked))),
         "levers": [
             {"words": lever.words, "set": list(lever.settings), "goodput": lever.goodput} for lever in levers(answer)
         ],

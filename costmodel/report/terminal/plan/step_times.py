@@ -9,13 +9,13 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.evidence.calibrate.fit_from_runs import Learned
+from costmodel.evidence.calibrate.fit_from_runs import Posterior
 from costmodel.evidence.calibrate.priors import around
 from costmodel.evidence.calibrate.refine_from_runs import Sharpened, unit_value
 from costmodel.evidence.calibrate.regression_problem import Errors
 from costmodel.report.terminal.search.reasons import mistaken, not_modelled
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import WARN, styled
 
 _MORE = ("P90", "bias", "in band")
@@ -28,13 +28,13 @@ def sharpening(found: Sharpened, written: Iterable[Path]) -> list[Line]:
     head = f"{told} of {len(fit.constants)} constants told by {found.runs} of {found.rows} runs"
     names = ("constant", "believed", "fitted", "known to", "runs", "families")
     rows = [_constant(part) for part in fit.constants]
-    lines: list[Line] = [styled(head), Text(), Grid(names, rows, "lrrrrr"), Text()]
-    lines.append(Grid(("errors", "runs", "median", "P90", "bias", "in band"), list(_errors(found)), "lrrrrr"))
+    lines: list[Line] = [styled(head), Text(), CellTable(names, rows, "lrrrrr"), Text()]
+    lines.append(CellTable(("errors", "runs", "median", "P90", "bias", "in band"), list(_errors(found)), "lrrrrr"))
     for head, parts in ((found.grouping, fit.by_group), ("models", fit.by_kind)):
         if len(parts) > 1:
             each = [(name, *_scored(inside), *_scored(outside)[1:]) for name, (inside, outside) in parts.items()]
             heads = (head, "runs", "in sample", *_MORE, "left out", *_MORE)
-            lines += [Text(), Grid(heads, each, "lrrrrrrrrr")]
+            lines += [Text(), CellTable(heads, each, "lrrrrrrrrr")]
     kept = [part.belief.name for part in fit.constants if not part.resolved]
     if kept:
         lines += [Text(), styled(f"left as believed, the runs do not tell: {'; '.join(kept)}")]
@@ -45,7 +45,7 @@ def sharpening(found: Sharpened, written: Iterable[Path]) -> list[Line]:
     return [*lines, *mistaken(found.tables), *(styled(f"wrote {path}") for path in written)]
 
 
-def _constant(part: Learned) -> tuple[str, ...]:
+def _constant(part: Posterior) -> tuple[str, ...]:
     belief = part.belief
     believed = unit_value(belief, belief.believed) + (f" × {belief.like}" if belief.like else "")
     spread = known(part) if part.resolved else "as believed"
@@ -53,7 +53,7 @@ def _constant(part: Learned) -> tuple[str, ...]:
     return belief.name, believed, fitted, spread, f"{part.runs}", f"{len(part.families)}"
 
 
-def known(part: Learned) -> str:
+def known(part: Posterior) -> str:
     """One spread to either side; of a share, whose spread is of its log-odds, the shares there."""
     if not part.belief.share:
         return f"{part.spread:.0%}"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from costmodel.estimate.evaluate.predict import written
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.estimate.training.lora import packed_width
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 
 _SHORT = {
     "attention-output": "attn-out",
@@ -73,28 +73,28 @@ CHOICES: dict[str, Callable[[Structure], str]] = {
 }
 
 
-def tuning_words(setting: Setting) -> str:
+def tuning_words(inputs: TrainingInputs) -> str:
     """The adapters of a run, where it trains nothing else."""
-    tuning = setting.tuning
+    tuning = inputs.tuning
     return "" if tuning is None else f", {tuning.method} of rank {tuning.rank:.0f}"
 
 
-def tuning_notes(setting: Setting) -> dict[str, str]:
+def tuning_notes(inputs: TrainingInputs) -> dict[str, str]:
     """What the lines of a ledger hold where only adapters are trained."""
-    if setting.tuning is None:
+    if inputs.tuning is None:
         return {}
     return {
-        "weights": f"frozen in {_frozen(setting)}, and adapters",
+        "weights": f"frozen in {_frozen(inputs)}, and adapters",
         "gradients": "of adapters",
         "optimizer": "of adapters",
     }
 
 
-def _frozen(setting: Setting) -> str:
-    narrow = setting.narrow
-    if setting.packed:
+def _frozen(inputs: TrainingInputs) -> str:
+    narrow = inputs.narrow
+    if inputs.packed:
         return f"{8 * float(packed_width()):.3g} bits in the layers"
     if narrow is None or not narrow.cached:
         return "16 bits"
-    copies = f"{setting.recipe.copies:.3g} B of {setting.recipe.name}"
+    copies = f"{inputs.recipe.copies:.3g} B of {inputs.recipe.name}"
     return f"{copies} in the layers" if narrow.primary else f"16 bits, with {copies} in the layers"

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.explore.compare.compare import advantage
 from costmodel.explore.compare.plan_figures import spoken
-from costmodel.explore.search.search import Found
+from costmodel.explore.search.search import SearchResult
 from costmodel.ground.units import gib
 from costmodel.report.terminal.compare.compare import difference, figure_row
 from costmodel.report.terminal.style.formatting import TIME_TERMS, percent
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, styled
 
 _TELLING = 0.005
 _ALIKE = 0.01  # no two plans so near can be told apart
 
 
-def roomier(found: Found) -> Iterator[Line]:
+def roomier(found: SearchResult) -> Iterator[Line]:
     """The first plan that fits behind one that is tight and hardly faster."""
     winner, *others = found.best
     alike = (plan for plan in others if plan.variant == winner.variant)
@@ -33,13 +33,13 @@ def roomier(found: Found) -> Iterator[Line]:
         )
 
 
-def beaten(found: Found) -> bool:
+def beaten(found: SearchResult) -> bool:
     """Whether the user's own plan, outside what was searched, is better than all in it."""
     own = found.yours
     return found.your_rank == 1 and own is not None and own.evaluation.costs.row() != found.best[0].costs
 
 
-def gain(found: Found, step_time: float) -> Line:
+def gain(found: SearchResult, step_time: float) -> Line:
     """Where the best plan saves time over the user's own, and what it pays: terms that moved by half a percent."""
     named = {spoken(move.name): move for move in advantage(found)}
     terms = [(named[key], f"  {title}") for title, key in TIME_TERMS if key in named]
@@ -48,7 +48,7 @@ def gain(found: Found, step_time: float) -> Line:
     shown = [(named["step_time"], "step time"), *telling]
     shown += [(named["memory_peak"], "memory")] if "memory_peak" in named else []
     rows = [figure_row(move, title, share=not title.startswith(" "))[:4] for move, title in shown]
-    return Grid(("", "yours", "best", "change"), rows, "lrrr", indent="    ")
+    return CellTable(("", "yours", "best", "change"), rows, "lrrr", indent="    ")
 
 
 def ordinal(number: int) -> str:

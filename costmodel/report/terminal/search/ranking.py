@@ -17,7 +17,7 @@ from costmodel.estimate.shared.results import COLUMNS
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
-from costmodel.explore.search.search import NO_PRECISION, Found, lacking_precisions
+from costmodel.explore.search.search import NO_PRECISION, SearchResult, lacking_precisions
 from costmodel.ground.units import counted, gib, show_time, significant
 from costmodel.report.terminal.plan.next_commands import OF_ITSELF_ONE, command, plan_settings
 from costmodel.report.terminal.plan.plan_lines import remarks, searched
@@ -28,8 +28,8 @@ from costmodel.report.terminal.search.remedies import remedy_lines
 from costmodel.report.terminal.search.search_prices import prices_of, shows_cost
 from costmodel.report.terminal.style.formatting import percent, plan_words, result, spaced
 from costmodel.report.terminal.style.head import head_of
-from costmodel.report.terminal.style.layout import Grid, Line, typed
-from costmodel.report.terminal.style.scatter import Point, scatter
+from costmodel.report.terminal.style.layout import CellTable, Line, typed
+from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
 _NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
@@ -43,18 +43,18 @@ _COLUMN_OF = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU"}  # of ob
 _TAKEN = frozenset((*SIZES, *_NAMES, *CHOICES, *_SHORT.values(), _COST, *_RESULTS, *Bound.model_fields))
 
 
-def search(found: Found, shown: int, refused: Mapping[str, Example] | None = None) -> list[Line]:
+def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | None = None) -> list[Line]:
     """The best plans, or the front of two results; where one's own stands; why others were refused."""
-    tally, setting = found.tally, found.setting
-    limited = any(written(setting.case.scenario.limits))
+    tally, inputs = found.tally, found.inputs
+    limited = any(written(inputs.case.scenario.limits))
     kept = f" · {tally.kept:,} keep{'s' if tally.kept == 1 else ''} the limits" if limited else ""
     counts = f"{tally.candidates:,} plans · {tally.evaluated:,} legal · {tally.fit:,} fit{kept} · {found.elapsed:.2f} s"
     over = found.variants.over
     if _SIZED.isdisjoint(axis.path for axis in over):
-        counts = f"{float(setting.ranks):,.0f} GPU{'' if setting.ranks == 1 else 's'} · {counts}"
-    lines: list[Line] = [*head_of(setting.case, [axis.path for axis in over], priced=shows_cost(found))]
+        counts = f"{float(inputs.ranks):,.0f} GPU{'' if inputs.ranks == 1 else 's'} · {counts}"
+    lines: list[Line] = [*head_of(inputs.case, [axis.path for axis in over], priced=shows_cost(found))]
     lines += [styled(f"over {axis.path}: {_few(axis.values)}", HEAD) for axis in over]
-    lines += [*searched(setting.case, found.values(0)), styled(counts), Text()]
+    lines += [*searched(inputs.case, found.values(0)), styled(counts), Text()]
     if found.stopped:
         lines[-1:] = [styled(f"Stopped after {percent(tally.candidates / found.total)} of the plans.", BAD), Text()]
         if not found.best:
@@ -69,17 +69,17 @@ def search(found: Found, shown: int, refused: Mapping[str, Example] | None = Non
         lines += remarks([plan.remarked for plan in found.best[:shown]])
     lines += [Text(), *_yours(found), *why]
     winner = found.best[0]
-    wanted = {**found.values(winner.variant), **plan_settings(found.setting_of(winner.variant), winner)}
-    best = command(setting.case, "estimate", settings=wanted)
+    wanted = {**found.values(winner.variant), **plan_settings(found.inputs_of(winner.variant), winner)}
+    best = command(inputs.case, "estimate", settings=wanted)
     return [*lines, Text(), typed("Best of the search:" if beaten(found) else "Best:", best)]
 
 
-def _after_none(found: Found) -> list[Line]:
+def _after_none(found: SearchResult) -> list[Line]:
     """The search to ask next, where the first remedy is settings of it."""
     if not found.remedies:
         return []
-    settings = dict(setting.split("=", 1) for setting in found.remedies[0].settings)
-    return [Text(), typed("Next:", command(found.setting.case, "search", settings=settings))]
+    settings = dict(inputs.split("=", 1) for inputs in found.remedies[0].settings)
+    return [Text(), typed("Next:", command(found.inputs.case, "search", settings=settings))]
 
 
 def _few(values: Sequence[str]) -> str:
@@ -90,14 +90,14 @@ def _few(values: Sequence[str]) -> str:
     return f"{', '.join(said[:3])}, … {said[-1]} ({len(said):,})"
 
 
-def table(found: Found, plans: Sequence[Ranked]) -> Grid:
+def table(found: SearchResult, plans: Sequence[Ranked]) -> CellTable:
     """Plans in order; on a narrow terminal the P90 goes first, then sp, the MFU and the rate; never the objective."""
     cut = _cut(plans)
     varied = [_values(found, plan) for plan in plans]
     over = headings(_varied_paths(found))
     place, *names = _names(cut)
     rows = zip(search_rows(plans, cut), varied, plans, strict=True)
-    objective = found.setting.case.scenario.objective
+    objective = found.inputs.case.scenario.objective
     own = [] if objective in _COLUMN_OF else [_COST]
     cells = [
         (row[0], *values, *row[1:-2], *(result(objective, plan.costs[objective]) for _ in own), *row[-2:])
@@ -105,7 +105,7 @@ def table(found: Found, plans: Sequence[Ranked]) -> Grid:
     ]
     align = f"r{'l' * len(over)}{_align(cut)}rrrr{'r' * len(own)}rl"
     drop = tuple(name for name in _DROPPED if name != _COLUMN_OF.get(objective))
-    return Grid((place, *over, *names, *_RESULTS[:-2], *own, *_RESULTS[-2:]), cells, align, drop=drop, gap=" ")
+    return CellTable((place, *over, *names, *_RESULTS[:-2], *own, *_RESULTS[-2:]), cells, align, drop=drop, gap=" ")
 
 
 def headings(paths: Sequence[str]) -> list[str]:
@@ -173,11 +173,11 @@ def plan_cells(place: int, plan: Ranked, cut: Sequence[str] = ()) -> tuple[str, 
     )
 
 
-def front(found: Found, kept: Front, shown: int) -> list[Line]:
+def front(found: SearchResult, kept: Front, shown: int) -> list[Line]:
     """The plans that none beats in both results: drawn, and listed best in the first result first."""
     axes = kept.axes
     if not kept.rows:
-        wanted = dict.fromkeys(lacking(found.setting, name) for name in (axes.x, axes.y))
+        wanted = dict.fromkeys(lacking(found.inputs, name) for name in (axes.x, axes.y))
         return [styled(f"No plan has both results; {', '.join(filter(None, wanted))}.", BAD)]
     titles = [f"{name} ({COLUMNS[name].better} is better)" for name in (axes.x, axes.y)]
     say_x, say_y = (partial(result, name, bare=True) for name in (axes.x, axes.y))
@@ -195,7 +195,7 @@ def front(found: Found, kept: Front, shown: int) -> list[Line]:
         scatter(points, (titles[0], titles[1]), (say_x, say_y)),
         styled(f"  {legend}", DIM),
         Text(),
-        Grid((place, *over, *names, axes.x, axes.y), rows, align, drop=("sp",), gap=" "),
+        CellTable((place, *over, *names, axes.x, axes.y), rows, align, drop=("sp",), gap=" "),
     ]
     if len(rows) < len(kept.rows):
         words = f"{len(rows)} of {len(kept.rows):,} on the front, spread evenly; --json has all"
@@ -203,7 +203,7 @@ def front(found: Found, kept: Front, shown: int) -> list[Line]:
     return lines + prices_of(found, [plan for _, plan in listed]) + remarks([plan.remarked for _, plan in listed])
 
 
-def _marked(found: Found, kept: Front) -> tuple[list[Point], str]:
+def _marked(found: SearchResult, kept: Front) -> tuple[list[ScatterPoint], str]:
     """The points of a front, one's own and the best where both results of them are known, and what the marks mean."""
     axes = kept.axes
     marks = [("●", "on the front", plan.costs) for plan in kept.rows]
@@ -211,19 +211,19 @@ def _marked(found: Found, kept: Front) -> tuple[list[Point], str]:
         marks.append(("○", "yours", found.yours.evaluation.costs.row()))
     marks.append(("◆", f"best by {axes.objective}", found.best[0].costs))
     known = [
-        (Point(costs[axes.x], costs[axes.y], mark), f"{mark} {title}")
+        (ScatterPoint(costs[axes.x], costs[axes.y], mark), f"{mark} {title}")
         for mark, title, costs in marks
         if math.isfinite(costs[axes.x]) and math.isfinite(costs[axes.y])
     ]
     return [point for point, _ in known], " · ".join(dict.fromkeys(words for _, words in known))
 
 
-def _varied_paths(found: Found) -> list[str]:
+def _varied_paths(found: SearchResult) -> list[str]:
     """The paths that vary and have no column of their own in every table of plans."""
     return [path for path in found.values(0) if path not in _SHOWN_ANYWAY]
 
 
-def _values(found: Found, plan: Ranked) -> tuple[str, ...]:
+def _values(found: SearchResult, plan: Ranked) -> tuple[str, ...]:
     """The values of these paths for a plan."""
     values = found.values(plan.variant)
     return tuple(spaced(values[path]) for path in _varied_paths(found))
@@ -237,7 +237,7 @@ def _spread(plans: Sequence[Ranked], count: int) -> Iterator[tuple[int, Ranked]]
         yield place + 1, plans[place]
 
 
-def _yours(found: Found) -> list[Line]:
+def _yours(found: SearchResult) -> list[Line]:
     if found.yours is None:
         return []
     words = " · ".join([*_own_values(found), plan_words(found.yours)])
@@ -255,24 +255,27 @@ def _yours(found: Found) -> list[Line]:
     return [*lines, gain(found, costs["step_time"])] if faster else lines
 
 
-def _own_values(found: Found) -> list[str]:
+def _own_values(found: SearchResult) -> list[str]:
     """What the leaves that vary are in the scenario as it is written."""
-    paths, written = _varied_paths(found), leaves(found.setting.case)
+    paths, written = _varied_paths(found), leaves(found.inputs.case)
     named = zip(paths, headings(paths), strict=True)
     return [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]
 
 
-def _refused(found: Found) -> list[Line]:
+def _refused(found: SearchResult) -> list[Line]:
     """Reasons with the share of the plans that each refused, the most first."""
     total = found.tally.candidates
     counts = [(code, count) for code, count in found.tally.refused.most_common() if count]
     rows = [(percent(count / total, 2), f"{code} {REFUSALS[code].title}") for code, count in counts]
     if not rows:
         return []
-    return [styled("  why not (--why-not explains)", DIM), Grid(("", ""), rows, "rl", False, indent="    ", style=DIM)]
+    return [
+        styled("  why not (--why-not explains)", DIM),
+        CellTable(("", ""), rows, "rl", False, indent="    ", style=DIM),
+    ]
 
 
-def account(found: Found, shown: Mapping[str, Example]) -> list[Line]:
+def account(found: SearchResult, shown: Mapping[str, Example]) -> list[Line]:
     """Every reason with what it means, how many plans it refused, and one of them."""
     tally = found.tally
     lines: list[Line] = [
@@ -289,18 +292,18 @@ def account(found: Found, shown: Mapping[str, Example]) -> list[Line]:
                 lines.append(styled(f"        e.g. {_example_words(found, shown[code])}", DIM))
                 lines.append(styled(f"             {_example_reason(found, shown[code], code)}", DIM))
             if code == NO_PRECISION:
-                lines.append(styled(f"        {', '.join(lacking_precisions(found.setting.case))}", DIM))
+                lines.append(styled(f"        {', '.join(lacking_precisions(found.inputs.case))}", DIM))
     return lines
 
 
-def _example_reason(found: Found, example: Example, code: str) -> str:
+def _example_reason(found: SearchResult, example: Example, code: str) -> str:
     block = one_row(example.structure, **example.sizes)
-    setting = found.setting_of(example.variant)
-    costs = {} if code.startswith("L") else evaluate(setting, block).costs.row()
-    return reason_of(setting, block, costs, code)
+    inputs = found.inputs_of(example.variant)
+    costs = {} if code.startswith("L") else evaluate(inputs, block).costs.row()
+    return reason_of(inputs, block, costs, code)
 
 
-def _example_words(found: Found, example: Example | Ranked) -> str:
+def _example_words(found: SearchResult, example: Example | Ranked) -> str:
     values = found.values(example.variant)
     varied = [f"{name} {spaced(value)}" for name, value in zip(headings(list(values)), values.values(), strict=True)]
     sizes = [f"{name} {counted(example.sizes[name])}" for name in ("tp", "pp", "dp", "vpp", "micro_batch")]
@@ -311,14 +314,14 @@ def _example_words(found: Found, example: Example | Ranked) -> str:
     return " · ".join([*varied, *sizes, *choices, structure.schedule])
 
 
-def _nothing_fits(found: Found) -> list[Line]:
+def _nothing_fits(found: SearchResult) -> list[Line]:
     if not found.tally.missed_by_least:
         valid = remedy_lines(found.remedies, indent="  ") or [styled("  no change of one key makes any plan valid")]
         return [styled("No plan is valid.", BAD), *valid]
     plan, closest = found.tally.missed_by_least[0], bool(found.tally.closest.rows)
-    setting = found.setting_of(plan.variant)
+    inputs = found.inputs_of(plan.variant)
     sizes, structure, costs = plan.sizes, plan.structure, plan.costs
-    need = f"needs {gib(costs['memory_peak'])} of {gib(setting.usable)} GiB"
+    need = f"needs {gib(costs['memory_peak'])} of {gib(inputs.usable)} GiB"
     if closest:
         need = f"{need}, takes {show_time(costs['step_time'])} at {percent(costs['mfu'])} MFU"
     what = "keeps the limits" if closest else "fits"
@@ -327,6 +330,6 @@ def _nothing_fits(found: Found) -> list[Line]:
         styled(f"  nearest   {_example_words(found, plan)}"),
         styled(f"            {need}"),
     ]
-    missed = (reason_of(setting, one_row(structure, **sizes), costs, code) for code in ("M002", "T001"))
+    missed = (reason_of(inputs, one_row(structure, **sizes), costs, code) for code in ("M002", "T001"))
     lines += [styled(f"  misses    {said}") for said in missed if said and closest]
     return [*lines, *remedy_lines(found.remedies, indent="  ")]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from costmodel.evidence.validate.skip_reasons import REASONS, Left
+from costmodel.evidence.validate.skip_reasons import REASONS, SkippedRow
 from costmodel.exchange.tables.run_table import Table
 from costmodel.report.terminal.style.theme import DIM, WARN, styled
 
@@ -16,9 +16,9 @@ def titled(code: str) -> str:
     return f"{code} {REASONS[code].title}" if code in REASONS else code
 
 
-def not_modelled(left: Iterable[Left]) -> Iterator[Text]:
+def not_modelled(left: Iterable[SkippedRow]) -> Iterator[Text]:
     """Each reason with the first run it is of."""
-    runs: dict[str, list[Left]] = {}
+    runs: dict[str, list[SkippedRow]] = {}
     for one in left:
         runs.setdefault(one.refused, []).append(one)
     for code, (one, *others) in sorted(runs.items()):

@@ -22,7 +22,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
     fewest_micro_batches,
     is_later,
 )
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.units import counted, gib
 from costmodel.report.terminal.search.run_refusals import RUN_SENTENCES, nothing_leaves
 from costmodel.report.terminal.style.formatting import joined, listed, percent, result
@@ -34,41 +34,39 @@ _DRIVES = {"drives": "drives", "read": "how fast they read", "write": "how fast 
 
 def reason(answer: Answer, code: str) -> str:
     """One reason against a plan, in its own figures."""
-    return reason_of(answer.setting, answer.evaluation.block, answer.evaluation.costs.row(), code)
+    return reason_of(answer.inputs, answer.evaluation.block, answer.evaluation.costs.row(), code)
 
 
-def reason_of(setting: Setting, block: Block, costs: dict[str, float], code: str) -> str:
+def reason_of(inputs: TrainingInputs, block: Block, costs: dict[str, float], code: str) -> str:
     """The same of a plan alone, with its results where it has any."""
     if code in _SENTENCES:
-        return _SENTENCES[code](setting, block)
+        return _SENTENCES[code](inputs, block)
     if code == "M001":
-        peak, usable = costs["memory_peak"], float(setting.usable)
+        peak, usable = costs["memory_peak"], float(inputs.usable)
         return f"{gib(peak)} GiB on the worst stage, {gib(peak - usable)} GiB over the {gib(usable)} GiB usable"
     if code == "M003":
-        taken, holds = costs["host_memory"], float(setting.host.capacity)
+        taken, holds = costs["host_memory"], float(inputs.host.capacity)
         if block.structure.offload_to == "cpu":
             return f"{gib(taken)} GiB on the host, {gib(taken - holds)} GiB over the {gib(holds)} GiB of a node"
         return f"{gib(taken)} GiB on the host, memory or drives {percent(costs['host_share'] - 1)} too full"
     if code in RUN_SENTENCES:
-        return RUN_SENTENCES[code](setting, costs)
-    return "; ".join(
-        _limit(setting, limit, costs.get(limit.column, math.nan)) for limit in _broken(setting, costs, code)
-    )
+        return RUN_SENTENCES[code](inputs, costs)
+    return "; ".join(_limit(inputs, limit, costs.get(limit.column, math.nan)) for limit in _broken(inputs, costs, code))
 
 
-def _broken(setting: Setting, costs: dict[str, float], code: str) -> Iterator[Limit]:
-    for limit in written(setting.case.scenario.limits):
+def _broken(inputs: TrainingInputs, costs: dict[str, float], code: str) -> Iterator[Limit]:
+    for limit in written(inputs.case.scenario.limits):
         if limit.column.startswith("memory") == (code == "M002") and not limit.holds(costs.get(limit.column, math.nan)):
             yield limit
 
 
-def _limit(setting: Setting, limit: Limit, value: float) -> str:
+def _limit(inputs: TrainingInputs, limit: Limit, value: float) -> str:
     """A result, by how much it misses a bound, and the bound."""
     name, bound = limit.column, float(limit.value)
     if math.isnan(value):
-        return f"{limit.key} is unknown, so it keeps no {limit.kind}; {lacking(setting, name)}"
+        return f"{limit.key} is unknown, so it keeps no {limit.kind}; {lacking(inputs, name)}"
     if name == "memory_share":
-        name, value, bound = "memory_peak", value * float(setting.usable), bound * float(setting.usable)
+        name, value, bound = "memory_peak", value * float(inputs.usable), bound * float(inputs.usable)
     off = result(name, abs(value - bound))
     off = f"{off.removesuffix(' %')} points" if off.endswith("%") else off
     missed = f"{limit.key} {result(name, value)} is {off} {_BOUNDS[limit.kind]}"
@@ -90,15 +88,15 @@ def _times(block: Block, names: str, *, ahead: float = 1.0) -> str:
     return " × ".join(said) + (f" = {counted(product)}" if len(said) > 1 else "")
 
 
-def _world(setting: Setting, block: Block) -> str:
-    ranks = counted(number(setting.ranks))
+def _world(inputs: TrainingInputs, block: Block) -> str:
+    ranks = counted(number(inputs.ranks))
     if not _size(block, "dp").is_integer():
         return f"{ranks} accelerators do not divide by {_times(block, 'tp pp cp')}"
     return f"{_times(block, 'tp pp cp dp')}, the cluster has {ranks} accelerators"
 
 
-def _layers(setting: Setting, block: Block) -> str:
-    structure, layers = block.structure, number(layer_count(setting.model))
+def _layers(inputs: TrainingInputs, block: Block) -> str:
+    structure, layers = block.structure, number(layer_count(inputs.model))
     over = _times(block, "pp vpp")
     if structure.split == "stated":
         stated = {"first": structure.first_stage_layers, "last": structure.last_stage_layers}
@@ -115,46 +113,46 @@ def _layers(setting: Setting, block: Block) -> str:
     return f"split {structure.split}: {counted(layers)} layers{more} do not split over {over}"
 
 
-def _heads(setting: Setting, block: Block) -> str:
+def _heads(inputs: TrainingInputs, block: Block) -> str:
     tp = _size(block, "tp")
-    wrong = {kind.heads for kind in setting.model.kinds if kind.heads is not None and kind.heads % tp}
+    wrong = {kind.heads for kind in inputs.model.kinds if kind.heads is not None and kind.heads % tp}
     return f"{joined(map(counted, sorted(wrong)))} heads do not divide by tp {counted(tp)}"
 
 
-def _kv_heads(setting: Setting, block: Block) -> str:
+def _kv_heads(inputs: TrainingInputs, block: Block) -> str:
     tp = _size(block, "tp")
-    held = {kind.attention.kv_heads for kind in setting.model.kinds if kind.attention is not None}
+    held = {kind.attention.kv_heads for kind in inputs.model.kinds if kind.attention is not None}
     wrong = sorted(count for count in held if count % tp and tp % count)
     return f"{joined(map(counted, wrong))} key and value heads neither divide by tp {counted(tp)} nor divide it"
 
 
-def _widths(setting: Setting, block: Block) -> str:
-    tp, inner = _size(block, "tp"), {kind.dense.ffn_hidden for kind in setting.model.kinds if kind.dense is not None}
-    widths = [("hidden", setting.model.hidden), *(("ffn_hidden", width) for width in sorted(inner))]
+def _widths(inputs: TrainingInputs, block: Block) -> str:
+    tp, inner = _size(block, "tp"), {kind.dense.ffn_hidden for kind in inputs.model.kinds if kind.dense is not None}
+    widths = [("hidden", inputs.model.hidden), *(("ffn_hidden", width) for width in sorted(inner))]
     said = [f"{name} {counted(width)}" for name, width in widths if width % tp]
     return f"{joined(said)} {'does' if len(said) == 1 else 'do'} not divide by tp {counted(tp)}"
 
 
-def _sequence(setting: Setting, block: Block) -> str:
-    return f"a sequence of {counted(number(setting.sequence))} tokens does not divide by {_times(block, 'tp cp')}"
+def _sequence(inputs: TrainingInputs, block: Block) -> str:
+    return f"a sequence of {counted(number(inputs.sequence))} tokens does not divide by {_times(block, 'tp cp')}"
 
 
-def _batch(setting: Setting, block: Block) -> str:
-    return f"global batch {counted(number(setting.global_batch))} is no multiple of {_times(block, 'dp micro_batch')}"
+def _batch(inputs: TrainingInputs, block: Block) -> str:
+    return f"global batch {counted(number(inputs.global_batch))} is no multiple of {_times(block, 'dp micro_batch')}"
 
 
-def _batches_of_schedule(setting: Setting, block: Block) -> str:
+def _batches_of_schedule(inputs: TrainingInputs, block: Block) -> str:
     schedule, pp = block.structure.schedule, _size(block, "pp")
     form, least = FORMS[schedule], number(fewest_micro_batches(schedule, pp))
     wanted = {"one": "", "two": "an even number of them", "as many as stages": f"a multiple of pp {counted(pp)}"}
     needs = [f"at least {counted(least)}"] if least > 0 else []
     needs += [wanted[form.unit]] if wanted[form.unit] else []
-    has = f"{counted(number(micro_batches(setting, block)))} micro-batches"
-    made = f"global batch {counted(number(setting.global_batch))} over {_times(block, 'dp micro_batch')}"
+    has = f"{counted(number(micro_batches(inputs, block)))} micro-batches"
+    made = f"global batch {counted(number(inputs.global_batch))} over {_times(block, 'dp micro_batch')}"
     return f"{schedule} on pp {counted(pp)} needs {joined(needs)}, not {has}: {made}"
 
 
-def _chunks(setting: Setting, block: Block) -> str:
+def _chunks(inputs: TrainingInputs, block: Block) -> str:
     schedule = block.structure.schedule
     stages = "an even pp" if schedule in BOTH_WAYS else "pp ≥ 2" if is_later(schedule) or schedule in LOOPED else ""
     chunks = "vpp ≥ 2" if schedule in LOOPED else "vpp 2" if schedule in FOLDED else "vpp 1"
@@ -162,8 +160,8 @@ def _chunks(setting: Setting, block: Block) -> str:
     return f"{schedule} needs {joined([*([stages] if stages else []), chunks])}, not {has}"
 
 
-def _not_offered(setting: Setting, block: Block) -> str:
-    structure, stack = block.structure, setting.stack
+def _not_offered(inputs: TrainingInputs, block: Block) -> str:
+    structure, stack = block.structure, inputs.stack
     offload = stack.offload
     asked: list[tuple[str, Iterable[object], Iterable[object]]] = [
         ("zero", [structure.zero], stack.zero),
@@ -187,63 +185,63 @@ def _not_offered(setting: Setting, block: Block) -> str:
     return f"{stack.name} offers {'; '.join(said)}"
 
 
-def _too_long(setting: Setting, block: Block) -> str:
-    sequence, known = number(setting.sequence), number(setting.model.max_sequence)
-    return f"{counted(sequence)} tokens, and {setting.model.name} has learned {counted(known)} positions"
+def _too_long(inputs: TrainingInputs, block: Block) -> str:
+    sequence, known = number(inputs.sequence), number(inputs.model.max_sequence)
+    return f"{counted(sequence)} tokens, and {inputs.model.name} has learned {counted(known)} positions"
 
 
-def _sharded_too_far(setting: Setting, block: Block) -> str:
-    offered = listed([str(zero) for zero in sorted(setting.stack.pipelined_zero or setting.stack.zero)])
+def _sharded_too_far(inputs: TrainingInputs, block: Block) -> str:
+    offered = listed([str(zero) for zero in sorted(inputs.stack.pipelined_zero or inputs.stack.zero)])
     pp = counted(_size(block, "pp"))
-    return f"{setting.stack.name} takes zero {offered} in a pipeline of pp {pp}, not {block.structure.zero}"
+    return f"{inputs.stack.name} takes zero {offered} in a pipeline of pp {pp}, not {block.structure.zero}"
 
 
-def _whole_experts(setting: Setting, block: Block) -> str:
-    counts = {kind.experts.count for kind in setting.model.kinds if kind.experts is not None}
+def _whole_experts(inputs: TrainingInputs, block: Block) -> str:
+    counts = {kind.experts.count for kind in inputs.model.kinds if kind.experts is not None}
     wrong = sorted(count for count in counts if count % _size(block, "ep"))
     return f"{joined(map(counted, wrong))} experts do not divide by ep {counted(_size(block, 'ep'))}"
 
 
-def _expert_ranks(setting: Setting, block: Block) -> str:
-    groups = "ep etp dp_replicate" if setting.experts is not None else "ep etp"
+def _expert_ranks(inputs: TrainingInputs, block: Block) -> str:
+    groups = "ep etp dp_replicate" if inputs.experts is not None else "ep etp"
     return f"{_times(block, 'tp cp dp')} ranks of a stage do not divide by {_times(block, groups)}"
 
 
-def _expert_widths(setting: Setting, block: Block) -> str:
-    widths = {kind.experts.ffn_hidden for kind in setting.model.kinds if kind.experts is not None}
+def _expert_widths(inputs: TrainingInputs, block: Block) -> str:
+    widths = {kind.experts.ffn_hidden for kind in inputs.model.kinds if kind.experts is not None}
     wrong = sorted(width for width in widths if width % _size(block, "etp"))
     return (
         f"an expert's inner width {joined(map(counted, wrong))} does not divide by etp {counted(_size(block, 'etp'))}"
     )
 
 
-def _adapters(setting: Setting, block: Block) -> str:
-    rank = 0.0 if setting.tuning is None else float(setting.tuning.rank)
+def _adapters(inputs: TrainingInputs, block: Block) -> str:
+    rank = 0.0 if inputs.tuning is None else float(inputs.tuning.rank)
     name = "tp" if rank % _size(block, "tp") else "etp"
     return f"adapters of rank {counted(rank)} do not divide by {name} {counted(_size(block, name))}"
 
 
-def _whole_sequences(setting: Setting, block: Block) -> str:
+def _whole_sequences(inputs: TrainingInputs, block: Block) -> str:
     return (
         f"all of tp {counted(_size(block, 'tp'))} would send the same tokens to the experts: sequence_parallel is false"
     )
 
 
-def _no_experts(setting: Setting, block: Block) -> str:
+def _no_experts(inputs: TrainingInputs, block: Block) -> str:
     cut = [f"{name} {counted(size)}" for name in ("ep", "etp") if (size := _size(block, name)) > 1]
-    return f"{joined(cut)}, and {setting.model.name} has no experts to cut"
+    return f"{joined(cut)}, and {inputs.model.name} has no experts to cut"
 
 
-def _chunked(setting: Setting, block: Block) -> str:
+def _chunked(inputs: TrainingInputs, block: Block) -> str:
     chunks = 1.0 if block.structure.cp_type == "a2a" else 2.0
-    sequence = counted(number(setting.sequence))
+    sequence = counted(number(inputs.sequence))
     cut = _times(block, "cp", ahead=chunks)
     return f"a sequence of {sequence} tokens does not divide by {cut} chunks of cp_type {block.structure.cp_type}"
 
 
-def _exchanged(setting: Setting, block: Block) -> str:
+def _exchanged(inputs: TrainingInputs, block: Block) -> str:
     ranks, cp, said = _size(block, "tp") * _size(block, "cp"), _size(block, "cp"), dict[str, None]()
-    for kind in setting.model.layers:
+    for kind in inputs.model.layers:
         if block.structure.cp_type != "a2a" and kind.state_space is None:
             continue
         if (kind.heads or 0.0) % ranks:
@@ -254,20 +252,20 @@ def _exchanged(setting: Setting, block: Block) -> str:
     return joined(said)
 
 
-def _replicas(setting: Setting, block: Block) -> str:
+def _replicas(inputs: TrainingInputs, block: Block) -> str:
     replicas = counted(_size(block, "dp_replicate"))
     if block.structure.zero == 0:
         return f"zero 0 shards nothing of which there could be dp_replicate {replicas}"
     return f"dp {counted(_size(block, 'dp'))} does not divide by dp_replicate {replicas}"
 
 
-def _no_context(setting: Setting, block: Block) -> str:
-    offered, cp = setting.stack.context_parallel, counted(_size(block, "cp"))
+def _no_context(inputs: TrainingInputs, block: Block) -> str:
+    offered, cp = inputs.stack.context_parallel, counted(_size(block, "cp"))
     has = f"{listed(offered)} alone" if offered else "no context parallelism"
-    return f"cp {cp} by {block.structure.cp_type}, and {setting.stack.name} has {has}"
+    return f"cp {cp} by {block.structure.cp_type}, and {inputs.stack.name} has {has}"
 
 
-def _wrong_keys(setting: Setting, block: Block) -> str:
+def _wrong_keys(inputs: TrainingInputs, block: Block) -> str:
     structure, said = block.structure, []
     if structure.recompute_modules is not None and structure.recompute != "selective":
         said.append(f"recompute_modules [{', '.join(structure.recompute_modules)}] need recompute selective")
@@ -276,15 +274,15 @@ def _wrong_keys(setting: Setting, block: Block) -> str:
     return f"{joined(said)}, not {structure.recompute}"
 
 
-def _wrong_layers(setting: Setting, block: Block) -> str:
+def _wrong_layers(inputs: TrainingInputs, block: Block) -> str:
     if not block.structure.recompute_layers:
         return "recompute_layers 0, and recompute_method uniform runs at least 1 at once"
-    chunk = math.ceil(number(stage_layers(setting.model, block).fullest) / _size(block, "vpp"))
+    chunk = math.ceil(number(stage_layers(inputs.model, block).fullest) / _size(block, "vpp"))
     asked = counted(block.structure.recompute_layers or 0.0)
     return f"recompute_layers {asked}, and the fullest chunk of {_times(block, 'pp vpp')} has {chunk}"
 
 
-def _wrong_offload(setting: Setting, block: Block) -> str:
+def _wrong_offload(inputs: TrainingInputs, block: Block) -> str:
     structure, kept = block.structure, set(block.structure.offload)
     said = []
     if "optimizer" in kept and structure.zero == 0:
@@ -300,14 +298,14 @@ def _wrong_offload(setting: Setting, block: Block) -> str:
     return "; ".join(said)
 
 
-def _unknown_host(setting: Setting, block: Block) -> str:
+def _unknown_host(inputs: TrainingInputs, block: Block) -> str:
     wanted = {**_HOST, **(_DRIVES if block.structure.offload_to == "nvme" else {})}
-    lacking = joined(said for name, said in wanted.items() if math.isnan(getattr(setting.host, name)))
+    lacking = joined(said for name, said in wanted.items() if math.isnan(getattr(inputs.host, name)))
     offload = f"[{', '.join(block.structure.offload)}] to {block.structure.offload_to}"
-    return f"offload of {offload}, and the node {setting.case.node.name} does not say {lacking}"
+    return f"offload of {offload}, and the node {inputs.case.node.name} does not say {lacking}"
 
 
-_SENTENCES: dict[str, Callable[[Setting, Block], str]] = {
+_SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
     "L001": _world,
     "L002": _layers,
     "L003": _heads,
@@ -317,7 +315,7 @@ _SENTENCES: dict[str, Callable[[Setting, Block], str]] = {
     "L007": _widths,
     "L008": _sequence,
     "L009": _chunks,
-    "L010": lambda setting, block: "the same under another name is searched as well, and counted there",
+    "L010": lambda inputs, block: "the same under another name is searched as well, and counted there",
     "L011": _not_offered,
     "L012": _too_long,
     "L013": _sharded_too_far,

@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.explore.search.changes import Remedy
 from costmodel.ground.units import gib, show_time
 from costmodel.report.terminal.style.formatting import listed
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import styled
 
 NONE_ALONE = "no one key does; these do together"
@@ -23,7 +23,7 @@ def remedy_lines(found: Sequence[Remedy], *, indent: str) -> list[Line]:
     together = not priced and all(len(remedy.settings) > 1 and not remedy.note for remedy in found)
     rows = [_row(remedy, first=not place, priced=priced) for place, remedy in enumerate(found)]
     names = ("costs" if priced else "", "what to set", "memory", "step", "")
-    grid = Grid(names, rows, "llrrl", headed=priced, indent=indent)
+    grid = CellTable(names, rows, "llrrl", headed=priced, indent=indent)
     return [*([styled(f"{indent}{NONE_ALONE}")] if together else []), grid]
 
 
@@ -36,7 +36,7 @@ def _row(remedy: Remedy, *, first: bool, priced: bool) -> tuple[str, ...]:
 
 def settings_text(remedy: Remedy) -> str:
     """The first alternative as one would type it, and the values of the others."""
-    text = " ".join(f"--set {shlex.quote(setting)}" for setting in remedy.settings)
+    text = " ".join(f"--set {shlex.quote(inputs)}" for inputs in remedy.settings)
     others = [settings[0].partition("=")[2] for settings in remedy.alternatives[1:]]
     return f"{text} (or {listed(others)})" if others else text
 

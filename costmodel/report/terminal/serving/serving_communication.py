@@ -10,7 +10,7 @@ from costmodel.estimate.serving.replica_traffic import ServingTransfer, transfer
 from costmodel.ground.units import show, show_time, significant
 from costmodel.report.terminal.serving.serving_estimate import following, problems, titled
 from costmodel.report.terminal.serving.serving_formatting import one
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import HEAD, styled
 
 _NAMES = ("", "group", "ranks", "link", "op", "size", "count", "time", "algbw", "busbw")
@@ -29,7 +29,7 @@ def communication(answer: ServingAnswer) -> list[Line]:
     lines: list[Line] = [
         *titled(answer),
         styled(f"Per GPU and step, {significant(costs['concurrency'])} decodes; prompt: one prompt alone", HEAD),
-        Grid(_NAMES, rows, "llrllrrrrr", drop=("algbw", "link")),
+        CellTable(_NAMES, rows, "llrllrrrrr", drop=("algbw", "link")),
         styled("  algbw, busbw in GB/s"),
     ]
     if not rows:

@@ -10,14 +10,14 @@ from rich.text import Text
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
-from costmodel.explore.compare.compare import Difference, Moved
+from costmodel.explore.compare.compare import Difference, MovedFigure
 from costmodel.explore.serving.compare_serving import CheckedServing, ServingFinding
 from costmodel.report.machine.serving_json import number
 from costmodel.report.terminal.compare.compare import inputs, inputs_json
 from costmodel.report.terminal.serving.serving_formatting import reason, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import subject_fields
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, GOOD, HEAD, styled
 
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
@@ -94,10 +94,10 @@ def diff(found: Difference, title: str) -> list[Line]:
         if side.refused:
             lines.append(styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan is not valid", BAD))
     rows = list(_rows(found.figures))
-    return [*lines, Text(), Grid(("result", "before", "after", "change", ""), rows, "lrrrl")] if rows else lines
+    return [*lines, Text(), CellTable(("result", "before", "after", "change", ""), rows, "lrrrl")] if rows else lines
 
 
-def _rows(moves: Sequence[Moved]) -> Iterator[tuple[str, ...]]:
+def _rows(moves: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
     """Results that moved, in the order of the columns."""
     named = {_NAMES[move.name]: move for move in moves if move.name in _NAMES}
     for name, column in RESULTS.items():

@@ -15,7 +15,7 @@ from costmodel.report.terminal.plan.plan_lines import assumed_lines
 from costmodel.report.terminal.serving.serving_formatting import TERMS, limits_on, one, plan_words, reason, result
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.head import own_files, price_lines, subject_words
-from costmodel.report.terminal.style.layout import Grid, Line, drawn
+from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
 
 UNSTABLE = frozenset({"S003", "S004", "S005"})
@@ -100,7 +100,7 @@ def _facts(answer: ServingAnswer) -> list[Line]:
         ("throughput", said("output_tokens_per_s"), "per GPU", said("tokens_per_s_per_gpu"), ""),
         ("memory", f"{gib(costs['memory_peak'])} of {total} GiB", "cache pool", _pool(costs), ""),
     ]
-    return [Grid([""] * 5, rows, "lllll", headed=False), styled(f"  cost          {_cost(costs)}")]
+    return [CellTable([""] * 5, rows, "lllll", headed=False), styled(f"  cost          {_cost(costs)}")]
 
 
 def _mean_step(answer: ServingAnswer) -> float:
@@ -127,7 +127,7 @@ def _where_it_goes(answer: ServingAnswer) -> list[Line]:
         (name, show_time(value), bar(value / longest, 28), f"{value / costs['tpot'] * 100:.1f} %")
         for name, value in sorted(terms, key=lambda item: -item[1])
     ]
-    shares = Grid(("term", "time", "", "of the token"), rows, "lrlr", headed=False, drop=("",), indent="    ")
+    shares = CellTable(("term", "time", "", "of the token"), rows, "lrlr", headed=False, drop=("",), indent="    ")
     return [Text(), styled("  where a token's time goes", HEAD), shares]
 
 

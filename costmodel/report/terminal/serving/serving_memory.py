@@ -5,12 +5,12 @@ from __future__ import annotations
 from rich.text import Text
 
 from costmodel.estimate.serving.predict_serving import ServingAnswer
-from costmodel.explore.serving.cache_levers import Lever, levers
+from costmodel.explore.serving.cache_levers import CacheLever, levers
 from costmodel.ground.units import gib, show_memory, significant
 from costmodel.report.terminal.plan.plan_lines import assumed_lines
 from costmodel.report.terminal.serving.serving_estimate import following, problems, titled
 from costmodel.report.terminal.serving.serving_formatting import one
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, GOOD, HEAD, bar, styled
 
 
@@ -22,7 +22,7 @@ def memory(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
         *titled(answer),
         styled(_head(answer), HEAD),
         Text(),
-        Grid(("line", "GiB", "", "note"), _rows(answer), "lrll", headed=False, drop=("",)),
+        CellTable(("line", "GiB", "", "note"), _rows(answer), "lrll", headed=False, drop=("",)),
         styled("  fits", GOOD) if "M001" not in answer.broken else styled("  does not fit", BAD),
         Text(),
         *_holds(answer),
@@ -93,9 +93,9 @@ def _holds(answer: ServingAnswer) -> list[Line]:
         ("context", f"{most:,.0f} tokens is the longest request; the model ends at {inputs.model.max_sequence:,.0f}"),
         *(_lever(each) for each in levers(answer)),
     ]
-    return [Grid(("", ""), rows, "ll", headed=False)]
+    return [CellTable(("", ""), rows, "ll", headed=False)]
 
 
-def _lever(lever: Lever) -> tuple[str, str]:
+def _lever(lever: CacheLever) -> tuple[str, str]:
     tokens = f"{significant(lever.tokens / 1e3, 4)} k tokens of a replica" if lever.tokens else "does not fit"
     return ("what if" if lever.first else "", f"--set {lever.assignment}: {tokens}")

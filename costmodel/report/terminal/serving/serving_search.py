@@ -19,7 +19,7 @@ from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.serving.serving_formatting import load_words, result
 from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.head import own_files, price_lines, subject_words
-from costmodel.report.terminal.style.layout import Grid, Line, drawn
+from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
@@ -48,7 +48,7 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     return [*lines, Text(), drawn(f"{verb}: {command(inputs.case, 'estimate', settings=_settings(found, best))}")]
 
 
-def _table(found: FoundPlans) -> Grid:
+def _table(found: FoundPlans) -> CellTable:
     mixture = found.inputs.model.has_experts
     degrees = ("tp", "pp", *(("ep", "dp_attention") if mixture else ()), "replicas", "budget")
     heads = {"dp_attention": "dpa", "replicas": "repl"}
@@ -56,7 +56,7 @@ def _table(found: FoundPlans) -> Grid:
     names = ("#", *(heads.get(name, name) for name in degrees), "req/s", "tpot", "ttft p99", "tok/s/GPU")
     rows = [_row(position, ranked, degrees, priced=priced) for position, ranked in enumerate(found.best, 1)]
     names = (*names, *(("USD/M out",) if priced else ()), "binds", "")
-    return Grid(names, rows, "r" * (len(names) - 2) + "ll", drop=("budget", "binds"), indent="  ")
+    return CellTable(names, rows, "r" * (len(names) - 2) + "ll", drop=("budget", "binds"), indent="  ")
 
 
 def _row(position: int, ranked: RankedPlan, degrees: Sequence[str], *, priced: bool) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def _why(found: FoundPlans, *, every: bool) -> Iterator[Line]:
         yield styled(f"  why not   {' · '.join(words)}", DIM)
         return
     rows = [(code, f"{count:,}", REFUSALS[code].title, _example(found, code)) for code, count in told]
-    yield Grid(("code", "plans", "why", "for example"), rows, "lrll")
+    yield CellTable(("code", "plans", "why", "for example"), rows, "lrll")
 
 
 def _example(found: FoundPlans, code: str) -> str:

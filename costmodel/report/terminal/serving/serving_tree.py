@@ -7,26 +7,26 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.estimate.serving.predict_serving import ServingAnswer
-from costmodel.explore.explain.explain import Node
+from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.ground.units import significant
 from costmodel.report.machine.serving_json import plan_frame
-from costmodel.report.terminal.documents.tree import Drawing, as_json
+from costmodel.report.terminal.documents.tree import TreeDrawing, as_json
 from costmodel.report.terminal.serving.serving_estimate import titled
 from costmodel.report.terminal.serving.serving_formatting import MEMORY, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import figure
 
 
-def tree(answer: ServingAnswer, node: Node, depth: int) -> list[Text]:
+def tree(answer: ServingAnswer, node: ExplainedFigure, depth: int) -> list[Text]:
     """What was computed; the root with its equation, and what lies beneath it down to a depth."""
     above = [line for line in titled(answer, price=node.name.startswith("cost_")) if isinstance(line, Text)]
     return [*above, Text(), *_Drawing(node).lines(depth)]
 
 
-class _Drawing(Drawing):
+class _Drawing(TreeDrawing):
     """A tree of a figure of serving: rates are of requests unless their name says tokens."""
 
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: ExplainedFigure) -> None:
         super().__init__(root)
         self.held = root.name.removesuffix("_low").removesuffix("_high") in MEMORY
 
@@ -34,13 +34,13 @@ class _Drawing(Drawing):
         """The root as answers have it."""
         return result(self.root.name, self.root.value, 4)
 
-    def value(self, node: Node) -> str:
+    def value(self, node: ExplainedFigure) -> str:
         """A figure in the unit that other answers say it in."""
         if node.unit == "1/s" and "token" not in node.name:
             return f"{significant(node.value, 4)} /s"
         return figure(node.value, node.unit, 4, held=self.held)
 
 
-def tree_json(answer: ServingAnswer, node: Node) -> dict[str, Any]:
+def tree_json(answer: ServingAnswer, node: ExplainedFigure) -> dict[str, Any]:
     """The tree as a document."""
     return {**head("costmodel/explanation/v1"), **plan_frame(answer), **as_json(node)}

@@ -12,14 +12,14 @@ from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.plan_columns import SIZES
 from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.explore.search.ranges import Axis
-from costmodel.explore.serving.vary_serving import SolvedServing, SweptServing, Trial
+from costmodel.explore.serving.vary_serving import ServingTrial, SolvedServing, SweptServing
 from costmodel.ground.units import significant
 from costmodel.report.machine.serving_json import number, plan
 from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.serving.serving_formatting import reason, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import own_files, price_lines, subject_fields, subject_words
-from costmodel.report.terminal.style.layout import Grid, Line, drawn
+from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
 _SCALE = ("requests_per_s", "replicas", "gpus", "utilisation", "tpot", "ttft_p99", "cost_per_mtoken")
@@ -49,25 +49,25 @@ def sweep(found: SweptServing) -> list[Line]:
     rows = [(*_values(found.axes, trial), *_results(found.shown, trial), _against(trial)) for trial in found.trials]
     align = "r" * (len(names) - 1) + "l"
     priced = any(name.startswith("cost_") for name in found.shown)
-    return [*_subject(found.case, paths, price=priced), Grid(names, rows, align)]
+    return [*_subject(found.case, paths, price=priced), CellTable(names, rows, align)]
 
 
 def _short(path: str) -> str:
     return path.rpartition(".")[2]
 
 
-def _values(axes: Sequence[Axis], trial: Trial) -> list[str]:
-    return [setting.partition("=")[2] for setting in trial.settings[: len(axes)]]
+def _values(axes: Sequence[Axis], trial: ServingTrial) -> list[str]:
+    return [inputs.partition("=")[2] for inputs in trial.settings[: len(axes)]]
 
 
-def _results(shown: Sequence[str], trial: Trial) -> list[str]:
+def _results(shown: Sequence[str], trial: ServingTrial) -> list[str]:
     """Results of one trial; none where its plan is not valid or does not fit."""
     if trial.answer is None or trial.answer.refused or "M001" in trial.codes:
         return ["—"] * len(shown)
     return [result(name, trial.answer.costs[name]).replace("without end", "—") for name in shown]
 
 
-def _against(trial: Trial) -> str:
+def _against(trial: ServingTrial) -> str:
     return f"✗ {' '.join(trial.codes)}" if trial.codes else ""
 
 
@@ -77,7 +77,7 @@ def sweep_rows(found: SweptServing) -> list[dict[str, Any]]:
             for trial in found.trials]  # fmt: skip
 
 
-def _row(trial: Trial, values: dict[str, str]) -> dict[str, Any]:
+def _row(trial: ServingTrial, values: dict[str, str]) -> dict[str, Any]:
     """One trial as plain values; null where there is no answer."""
     answer = trial.answer
     known: dict[str, Any] = {}
@@ -95,12 +95,12 @@ def sweep_json(found: SweptServing) -> dict[str, Any]:
     return {**head("costmodel/sweep/v1"), **facts, "shown": shown, "points": sweep_rows(found)}
 
 
-def scale(case: ServingCase, trials: Sequence[Trial]) -> list[Line]:
+def scale(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:
     """A row for each rate, with as many replicas as keep every limit."""
     names = (*(_HEADS.get(name, name) for name in _SCALE), "")
     rows = [(_rate(trial), *_results(_SCALE[1:], trial), _against(trial)) for trial in trials]
     kept = [trial for trial in trials if trial.works]
-    lines = [*_subject(case, ["cluster.nodes"], price=True), Grid(names, rows, "r" * len(_SCALE) + "l")]
+    lines = [*_subject(case, ["cluster.nodes"], price=True), CellTable(names, rows, "r" * len(_SCALE) + "l")]
     if kept and kept[0].answer is not None:
         each = kept[0].answer.costs
         one = each["rate_within_slo_per_s"] / each["replicas"]
@@ -110,11 +110,11 @@ def scale(case: ServingCase, trials: Sequence[Trial]) -> list[Line]:
     return lines
 
 
-def _rate(trial: Trial) -> str:
+def _rate(trial: ServingTrial) -> str:
     return trial.settings[0].partition("=")[2]
 
 
-def scale_json(case: ServingCase, trials: Sequence[Trial]) -> dict[str, Any]:
+def scale_json(case: ServingCase, trials: Sequence[ServingTrial]) -> dict[str, Any]:
     """The same as plain values."""
     facts = {"workload": "serving", "facts": subject_fields(subject_of(case)), "title": case.title}
     sizes = [_row(trial, {"workload.rate": _rate(trial)}) for trial in trials]
@@ -147,7 +147,7 @@ def solve(found: SolvedServing) -> list[Line]:
     return [*lines, Text(), drawn(f"Next: {command(found.case, 'estimate', settings=settings)}")]
 
 
-def _beyond(found: SolvedServing, trial: Trial) -> str:
+def _beyond(found: SolvedServing, trial: ServingTrial) -> str:
     """What stops at the far end."""
     if trial.fault is not None:
         return trial.fault.sentence

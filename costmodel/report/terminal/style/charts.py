@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from costmodel.report.terminal.style.layout import Drawing
-from costmodel.report.terminal.style.scatter import WIDE, Point, scatter
+from costmodel.report.terminal.style.layout import WidthDrawing
+from costmodel.report.terminal.style.scatter import WIDE, ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import bar
 
 _LEFT = " ▕▐█"
@@ -31,13 +31,13 @@ def line(
     points: Sequence[tuple[float, float]],
     titles: tuple[str, str],
     told: tuple[Callable[[float], str], Callable[[float], str]],
-) -> Drawing:
+) -> WidthDrawing:
     """Points joined by dots; x by its logarithm where it spans much."""
     xs = [x for x, _ in points]
     by_log = min(xs) > 0 and max(xs) > LOGARITHMIC * min(xs)
     place: Callable[[float], float] = math.log2 if by_log else lambda x: x
     ordered = sorted((place(x), y) for x, y in points)
-    marks = [Point(x, y, "·") for x, y in _between(ordered)] + [Point(x, y, "●") for x, y in ordered]
+    marks = [ScatterPoint(x, y, "·") for x, y in _between(ordered)] + [ScatterPoint(x, y, "●") for x, y in ordered]
 
     def said(x: float) -> str:
         return told[0](2.0**x if by_log else x)

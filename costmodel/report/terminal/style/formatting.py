@@ -132,7 +132,7 @@ def plan_words(answer: Answer) -> str:
     """The plan in one line."""
     block, structure = answer.evaluation.block, answer.evaluation.block.structure
     sizes = _degrees(block)
-    layers = stage_layers(answer.setting.model, block)
+    layers = stage_layers(answer.inputs.model, block)
     held = [f"{number(each):g}" for each in layers.stages(float(block.pp[0]))]
     if len(set(held)) > 1:
         sizes.append(f"layers {' '.join(held)}")

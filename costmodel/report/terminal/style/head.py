@@ -9,9 +9,9 @@ from rich.text import Text
 
 from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.foreign_readers import Foreign
-from costmodel.documents.reader.resolved_scenario import Case, LoadedScenario
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.text.yaml_tree import COMMAND_LINE
-from costmodel.estimate.evaluate.answer_facts import Facts, Named, Subject, facts_of, row_facts, varies, whole
+from costmodel.estimate.evaluate.answer_facts import Facts, NamedDocument, Subject, facts_of, row_facts, varies, whole
 from costmodel.estimate.machine.price import Price
 from costmodel.ground.units import counted, significant
 from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
@@ -44,7 +44,7 @@ def own_files(case: LoadedScenario) -> list[Text]:
     return [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
 
 
-def head_of(case: Case, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
+def head_of(case: ResolvedScenario, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
     """The head of an answer about a case, with your own files, foreign ones, and defaults of flags that it rests on."""
     replaced = [styled(remark, WARN) for remark in case.asked.remarks]
     assumed = [styled(f"assumed {item.path} {item.value}: {item.origin}", DIM) for item in case.asked.assumed]
@@ -61,7 +61,7 @@ def read_from(files: Mapping[str, Foreign]) -> list[Text]:
     return lines
 
 
-def title(case: Case) -> str:
+def title(case: ResolvedScenario) -> str:
     """The scenario's title where nothing but it was set, else a line that says what was computed."""
     changed = {*map(path_of, case.changes)}
     if not changed or "title" in changed:
@@ -70,12 +70,12 @@ def title(case: Case) -> str:
     return f"{_model(facts, ())} on {_machine(facts, ())}"
 
 
-def machine_words(case: Case) -> str:
+def machine_words(case: ResolvedScenario) -> str:
     """How many of which accelerator a case has, in how many of which node."""
     return _machine(facts_of(case), ())
 
 
-def _called(named: Named, words: str = "") -> str:
+def _called(named: NamedDocument, words: str = "") -> str:
     """A document by its name or other words."""
     return f"{words or named.name}{' (changed)' if named.changed else ''}"
 

@@ -21,7 +21,7 @@ _PARTS = re.compile(rf"--[a-z-]+ (?!-){_WORD}|{_WORD}")  # of a command; an opti
 
 
 @dataclass(frozen=True)
-class Grid:
+class CellTable:
     """A table: cells under named columns.
 
     Where the terminal is narrow the widest column of words wraps; where that would leave it too little room, columns
@@ -112,7 +112,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class WidthDrawing:
     """A figure, or a command to paste, that is drawn for the width at hand; without one as wide as it likes."""
 
     draw: Callable[[int | None], Sequence[Text]]
@@ -122,7 +122,7 @@ class Drawing:
         return list(self.draw(width))
 
 
-Line = Text | Grid | Drawing
+Line = Text | CellTable | WidthDrawing
 
 
 def drawn(line: str, style: str = "") -> Text:
@@ -130,9 +130,9 @@ def drawn(line: str, style: str = "") -> Text:
     return Text(line, style=style, no_wrap=True)
 
 
-def typed(before: str, command: str) -> Drawing:
+def typed(before: str, command: str) -> WidthDrawing:
     """A command to paste behind a word: where it is broken, the shell goes on reading at the next line."""
-    return Drawing(lambda width: [drawn(line) for line in _continued(before, command, width)])
+    return WidthDrawing(lambda width: [drawn(line) for line in _continued(before, command, width)])
 
 
 def _continued(before: str, command: str, width: int | None) -> Iterator[str]:

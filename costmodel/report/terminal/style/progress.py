@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from costmodel.explore.search.stream import Sight
+from costmodel.explore.search.stream import SearchProgress
 from costmodel.report.terminal.style.formatting import result
 
 
 @dataclass(frozen=True)
-class Mark:
+class ProgressMark:
     """How far it is, what of it a rate is told of, and words before and after the rate."""
 
     done: int
@@ -25,11 +25,11 @@ class Mark:
     best: str = ""
 
 
-def of_search(sight: Sight, objective: str) -> Mark:
+def of_search(sight: SearchProgress, objective: str) -> ProgressMark:
     """How far a search is."""
     words = f"{sight.evaluated:,} legal of {sight.candidates:,} plans"
     best = f"best {result(objective, sight.best.costs[objective], bare=True)}" if sight.best else ""
-    return Mark(sight.candidates, sight.total, sight.evaluated, words, best)
+    return ProgressMark(sight.candidates, sight.total, sight.evaluated, words, best)
 
 
 BAR, TIME_LEFT = 12, len(" 0:00:00")
@@ -46,7 +46,7 @@ class Meter:
         self.task = self.progress.add_task("", total=None)
         self.first: tuple[float, int] | None = None
 
-    def show(self, mark: Mark) -> None:
+    def show(self, mark: ProgressMark) -> None:
         """Where it is now."""
         now = self.progress.get_time()
         if self.first is None:
@@ -55,7 +55,7 @@ class Meter:
         words = fitting((mark.words, mark.best, self.rate(mark, now)), self.screen.width - BAR - TIME_LEFT - 2)
         self.progress.update(self.task, total=mark.total, completed=mark.done, description=words, refresh=True)
 
-    def rate(self, mark: Mark, now: float) -> str:
+    def rate(self, mark: ProgressMark, now: float) -> str:
         """How many a second since the line is there."""
         began, before = self.first or (now, 0)
         return f"{(mark.counted - before) / (now - began):,.0f}/s" if now > began else ""

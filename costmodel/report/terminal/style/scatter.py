@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
-from costmodel.report.terminal.style.layout import Drawing, drawn, laid
+from costmodel.report.terminal.style.layout import WidthDrawing, drawn, laid
 from costmodel.report.terminal.style.theme import styled
 
 WIDE, HIGH, NARROWEST = 60, 13, 16
@@ -16,7 +16,7 @@ _TICKS = 4
 
 
 @dataclass(frozen=True)
-class Point:
+class ScatterPoint:
     """A mark at two values; later points are drawn over earlier ones."""
 
     x: float
@@ -25,14 +25,14 @@ class Point:
 
 
 def scatter(
-    points: Sequence[Point], titles: tuple[str, str], told: tuple[Callable[[float], str], Callable[[float], str]]
-) -> Drawing:
+    points: Sequence[ScatterPoint], titles: tuple[str, str], told: tuple[Callable[[float], str], Callable[[float], str]]
+) -> WidthDrawing:
     """The points, with the y axis on the left and the x axis beneath; `told` says how values are written."""
-    return Drawing(lambda width: _lines(points, titles, told, width))
+    return WidthDrawing(lambda width: _lines(points, titles, told, width))
 
 
 def _lines(
-    points: Sequence[Point],
+    points: Sequence[ScatterPoint],
     titles: tuple[str, str],
     told: tuple[Callable[[float], str], Callable[[float], str]],
     width: int | None,

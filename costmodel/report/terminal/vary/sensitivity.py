@@ -11,26 +11,26 @@ from costmodel.documents.keys.overrides import short
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.results import COLUMNS, machine_name
 from costmodel.explore.compare.plan_figures import choices
-from costmodel.explore.vary.sensitivity import Knob, Sensitive
+from costmodel.explore.vary.sensitivity import Knob, Sensitivity
 from costmodel.report.machine.json_answer import whole_plan
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import two_sided
 from costmodel.report.terminal.style.formatting import brief_words, result
 from costmodel.report.terminal.style.head import fact_fields, head_of, is_cost, title, with_facts
-from costmodel.report.terminal.style.layout import Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 from costmodel.report.terminal.vary.vary import finite, short_path
 
 _KNOBS_SHOWN = 16
 
 
-def sensitivity(found: Sensitive, shown: int = _KNOBS_SHOWN) -> list[Line]:
+def sensitivity(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> list[Line]:
     """A tornado, and which figure of the hardware is the bottleneck."""
     knobs = found.knobs[:shown]
     widest = max((max(abs(knob.low), abs(knob.high)) for knob in knobs), default=0.0)
     rows = [_knob(knob, widest) for knob in knobs]
     names = ("figure", "is", "turned", "down", "", "up")
-    grid = Grid(names, rows, "krrrlr", drop=("is", "turned", ""))
+    grid = CellTable(names, rows, "krrrlr", drop=("is", "turned", ""))
     best = "" if found.case.scenario.plan else "of the best plan, "
     lines: list[Line] = [*head_of(found.case, priced=is_cost(found.result)), styled(f"{best}{brief_words(found.plan)}")]
     lines += [Text(), styled(f"{found.result} {result(found.result, found.value)}", HEAD), grid]
@@ -59,7 +59,7 @@ def _percent(share: float) -> str:
     return f"{share * 100:+.{digits}f} %".replace("-", "−")
 
 
-def bottleneck(found: Sensitive) -> list[str]:
+def bottleneck(found: Sensitivity) -> list[str]:
     """What a tenth more of each figure of the hardware would buy, most first."""
     sign = -1.0 if COLUMNS[found.result].better == "higher" else 1.0
     gains = sorted(((-sign * knob.high, knob) for knob in found.hardware), key=lambda item: -item[0])
@@ -67,7 +67,7 @@ def bottleneck(found: Sensitive) -> list[str]:
     return said or ["No figure of the hardware, a tenth larger, makes it better."]
 
 
-def sensitivity_json(found: Sensitive) -> dict[str, Any]:
+def sensitivity_json(found: Sensitivity) -> dict[str, Any]:
     """The tornado as plain values: shares by which the result changes."""
     return {
         **head("costmodel/sensitivity/v1"),

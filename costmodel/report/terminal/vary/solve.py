@@ -11,7 +11,7 @@ from rich.text import Text
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.results import machine_name
 from costmodel.explore.compare.plan_figures import choices
-from costmodel.explore.vary.solve import Reach, Solved
+from costmodel.explore.vary.solve import ReachableRange, SolveResult
 from costmodel.ground.errors import Fault
 from costmodel.report.machine.json_answer import conflicts, held, whole_plan
 from costmodel.report.terminal.plan.next_commands import command
@@ -32,7 +32,7 @@ from costmodel.report.terminal.style.layout import Line, typed
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
 
-def solve(found: Solved) -> list[Line]:
+def solve(found: SolveResult) -> list[Line]:
     """The values that reach the target, or that none does and what comes nearest."""
     goal = found.target
     wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {result(goal.column, goal.bound)}"
@@ -77,14 +77,14 @@ def _faulty(faults: Mapping[str, Fault]) -> Iterator[Line]:
         yield styled(f"  {spaced(first)}{rest} cannot be: {code} {faults[first].sentence}", DIM)
 
 
-def _reaches(reaches: Sequence[Reach]) -> str:
+def _reaches(reaches: Sequence[ReachableRange]) -> str:
     """Stretches in one line; single values as a list."""
     single = [spaced(reach.low) for reach in reaches if reach.low == reach.high]
     others = [_reach(reach) for reach in reaches if reach.low != reach.high]
     return ", or ".join([*others, *([f"= {listed(single)}"] if single else [])])
 
 
-def _reach(reach: Reach) -> str:
+def _reach(reach: ReachableRange) -> str:
     low, high = spaced(reach.low), spaced(reach.high)
     if reach.open_low and reach.open_high:
         return f"anywhere from {low} to {high}"
@@ -93,7 +93,7 @@ def _reach(reach: Reach) -> str:
     return f"≤ {high}" if reach.open_low else f"from {low} to {high}"
 
 
-def solve_json(found: Solved) -> dict[str, Any]:
+def solve_json(found: SolveResult) -> dict[str, Any]:
     """The same as plain values."""
     nearest = found.nearest
     return {

@@ -9,14 +9,14 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.reader.resolved_scenario import Case
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.results import COLUMNS, OF_RUN, OF_STEP, machine_name
 from costmodel.explore.compare.plan_figures import choices
-from costmodel.explore.vary.scale import Row, Scaled
-from costmodel.explore.vary.sweep import Point, Swept
+from costmodel.explore.vary.scale import Scaled, ScaleRow
+from costmodel.explore.vary.sweep import SweepPoint, Swept
 from costmodel.ground.errors import fail
 from costmodel.ground.units import show_time, significant
 from costmodel.report.machine.json_answer import conflicts, held, notes, whole_plan
@@ -42,7 +42,7 @@ from costmodel.report.terminal.style.head import (
     prices,
     title,
 )
-from costmodel.report.terminal.style.layout import Drawing, Grid, Line
+from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing
 from costmodel.report.terminal.style.theme import BAD, DIM, WARN, bar, styled
 
 _TERMS = {key: title for title, key in TIME_TERMS}
@@ -90,13 +90,13 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     return [*lines, Text(), styled(f"{counted}; each is {made} with its --set.", DIM)]
 
 
-def _combinations(found: Swept, *, priced: bool) -> Grid:
+def _combinations(found: Swept, *, priced: bool) -> CellTable:
     """The table of a sweep; with a column of prices where each row has its own."""
     first = found.shown[0]
     most = max((value for point in found.points if (value := point.costs.get(first, 0.0)) > 0), default=0.0)
     rows = []
     for point in found.points:
-        set_to = [spaced(setting.partition("=")[2]) for setting in point.settings]
+        set_to = [spaced(inputs.partition("=")[2]) for inputs in point.settings]
         costs = point.costs
         main, *others = (result(name, costs.get(name, math.nan)) if costs else "" for name in found.shown)
         bars = bar(costs.get(first, 0.0) / most, 16) if costs and most > 0 else ""
@@ -107,20 +107,20 @@ def _combinations(found: Swept, *, priced: bool) -> Grid:
     align = "r" * (len(found.axes) + 1) + "l" + "r" * (len(found.shown) - 1 + priced) + "l"
     if found.best:
         names, align = [*names, "best plan"], align + "l"
-    return Grid(names, rows, align, drop=("",))
+    return CellTable(names, rows, align, drop=("",))
 
 
-def _planned(point: Point, *, best: bool) -> tuple[str, ...]:
+def _planned(point: SweepPoint, *, best: bool) -> tuple[str, ...]:
     """The cell of the plan, where each point has one of its own."""
     return (brief_words(point.plan) if point.plan is not None and point.costs else "",) if best else ()
 
 
-def _remarks(points: Sequence[Point], *shown: str) -> list[Line]:
+def _remarks(points: Sequence[SweepPoint], *shown: str) -> list[Line]:
     """What there is to remark on points with an answer, but for codes that the rows show."""
     return remarks([[code for code in point.remarked if code not in shown] for point in points if point.costs])
 
 
-def _why(point: Point) -> str:
+def _why(point: SweepPoint) -> str:
     if point.fault is not None:
         return f"{point.fault.code} {point.fault.sentence}"
     if point.refused:
@@ -131,7 +131,7 @@ def _why(point: Point) -> str:
     return f"{words}, breaks {', '.join(limits)}" if limits else words
 
 
-def _chart(found: Swept) -> Drawing:
+def _chart(found: Swept) -> WidthDrawing:
     """The first result along the only axis."""
     path, column = found.axes[0].path, found.shown[0]
     placed = [(point.values.get(path), point.costs.get(column, math.nan)) for point in found.points]
@@ -185,16 +185,16 @@ def sweep_rows(found: Swept) -> list[dict[str, Any]]:
     ]
 
 
-def _row_facts(point: Point, case: Case, varied: Collection[str]) -> dict[str, Any]:
+def _row_facts(point: SweepPoint, case: ResolvedScenario, varied: Collection[str]) -> dict[str, Any]:
     """What a row is of; of one with a fault what does not vary."""
     return row_facts(facts_of(case), varied) if point.facts is None else row_facts(point.facts)
 
 
-def _whole(point: Point) -> dict[str, Any]:
+def _whole(point: SweepPoint) -> dict[str, Any]:
     return whole_plan({} if point.plan is None else choices(point.plan))
 
 
-def _fits_p90(point: Point) -> bool | None:
+def _fits_p90(point: SweepPoint) -> bool | None:
     return fits_at_p90(point.costs) if point.costs else None
 
 
@@ -213,7 +213,7 @@ def scale(found: Scaled) -> list[Line]:
     names, align = ["ranks", "step", "", "efficiency", "MFU", "what grows, of the step"], "rrlrrl"
     if found.best:
         names, align = [*names, "best plan"], align + "l"
-    grid = Grid(names, rows, align, drop=("",))
+    grid = CellTable(names, rows, align, drop=("",))
     lines: list[Line] = [*head_of(found.case, _sized(found))]
     lines.append(styled(f"{kind}{', the best plan at each size' if found.best else ''}"))
     lines += searched(found.case) if found.best else _freed(found)
@@ -237,7 +237,7 @@ def _freed(found: Scaled) -> list[Line]:
     return [styled(f"dp follows from the ranks; the {plan.dp:.0f} of the plan is left out", WARN)]
 
 
-def _size_cells(row: Row) -> tuple[str, ...]:
+def _size_cells(row: ScaleRow) -> tuple[str, ...]:
     ranks, costs = f"{row.ranks:,.0f}", row.point.costs
     if not costs:
         return ranks, "", "", "", "", _why(row.point)
@@ -245,7 +245,7 @@ def _size_cells(row: Row) -> tuple[str, ...]:
     return ranks, step, bar(row.efficiency, 10), share, percent(costs["mfu"]), _grew(row)
 
 
-def _grew(row: Row) -> str:
+def _grew(row: ScaleRow) -> str:
     """Terms that grew, and when the plan does not fit, that."""
     said = ", ".join(f"{_TERMS.get(term, term)} {share * 100:.1f} %" for term, share in row.grew)
     return "; ".join(part for part in (said, "" if row.point.works else _why(row.point)) if part)
@@ -266,7 +266,7 @@ def bend(found: Scaled) -> str:
     return f"Bends after {before.ranks:,.0f}: {reason}."
 
 
-def _waves(row: Row) -> str:
+def _waves(row: ScaleRow) -> str:
     return significant(row.waves) if not row.waves.is_integer() else f"{row.waves:.0f}"
 
 
@@ -291,7 +291,7 @@ def _conflicts(found: Swept | Scaled) -> list[dict[str, str]]:
     return conflicts(found.case) if found.best else []
 
 
-def _size(row: Row, case: Case, varied: Collection[str]) -> dict[str, Any]:
+def _size(row: ScaleRow, case: ResolvedScenario, varied: Collection[str]) -> dict[str, Any]:
     return {
         **_row_facts(row.point, case, varied),
         "ranks": row.ranks,

@@ -6,23 +6,23 @@ from costmodel.documents.schemas.model import Layers
 from costmodel.equations.parallelism.counts import kv_heads_per_rank, repeated
 from costmodel.estimate.shared.masks import Mask, leaves_rest, none
 from costmodel.estimate.shared.plan_batch import Block, alone
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 
 
-def chunked_sequence(setting: Setting, block: Block) -> Mask:
+def chunked_sequence(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where ranks would hold chunks of unequal length."""
     if alone(block.cp):
         return none(block)
     chunks = 1.0 if block.structure.cp_type == "a2a" else 2.0
-    return (block.cp > 1) & leaves_rest(setting.sequence, repeated(chunks, block.cp))
+    return (block.cp > 1) & leaves_rest(inputs.sequence, repeated(chunks, block.cp))
 
 
-def heads_exchanged(setting: Setting, block: Block) -> Mask:
+def heads_exchanged(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where heads traded for tokens, by a2a and in state-space layers always, are not whole ones."""
     found = none(block)
     if alone(block.cp):
         return found
-    for kind in setting.model.layers:
+    for kind in inputs.model.layers:
         if block.structure.cp_type == "a2a" or kind.state_space is not None:
             found = found | _not_whole(kind, block)
     return (block.cp > 1) & found
@@ -35,12 +35,12 @@ def _not_whole(kind: Layers, block: Block) -> Mask:
     return found | leaves_rest(kv_heads_per_rank(kind.attention.kv_heads, block.tp), block.cp)
 
 
-def context_not_offered(setting: Setting, block: Block) -> Mask:
+def context_not_offered(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows that share sequences in a way the stack does not have."""
-    return (block.cp > 1) & (block.structure.cp_type not in setting.stack.context_parallel)
+    return (block.cp > 1) & (block.structure.cp_type not in inputs.stack.context_parallel)
 
 
-def shard_replicas(setting: Setting, block: Block) -> Mask:
+def shard_replicas(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with replicas of shards that dp does not hold, or of nothing sharded."""
     if alone(block.dp_replicate):
         return none(block)

@@ -14,9 +14,9 @@ from costmodel.estimate.machine.process_groups import Exchange, Group
 from costmodel.estimate.model.attention import Mixer
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import Block, alone
-from costmodel.estimate.shared.time_breakdown import Both
+from costmodel.estimate.shared.time_breakdown import ForwardBackward
 from costmodel.estimate.training.stage_parameters import local_tokens
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 
@@ -36,46 +36,48 @@ NOTHING = ContextTraffic(0.0, 0.0)
 
 
 def context_traffic(
-    setting: Setting, cp: Group, block: Block, part: Shard, core: Both, *, again: bool
+    inputs: TrainingInputs, cp: Group, block: Block, part: Shard, core: ForwardBackward, *, again: bool
 ) -> ContextTraffic:
     """Keys and values around a ring, gathered, or heads for tokens; `core` is the attention beside it."""
     if alone(block.cp) or part.mixer is None:
         return NOTHING
-    once = _exchanged(setting, cp, block, part, part.mixer, core)
+    once = _exchanged(inputs, cp, block, part, part.mixer, core)
     if not again:
         return once
     anew = tuple(replace(item, again=item.forward) for item in once.exchanges)
     return ContextTraffic(once.forward, once.backward + once.forward, anew)
 
 
-def _exchanged(setting: Setting, cp: Group, block: Block, part: Shard, mixer: Mixer, core: Both) -> ContextTraffic:
+def _exchanged(
+    inputs: TrainingInputs, cp: Group, block: Block, part: Shard, mixer: Mixer, core: ForwardBackward
+) -> ContextTraffic:
     kind, space = block.structure.cp_type, part.kind.state_space
     if space is not None:
         # a scan runs along the sequence: inputs, gates and outputs of some heads, their B and C, whatever cp_type
-        return _all_to_all(setting, cp, block, ((mixer.heads, mixer.head_dim, 3.0), (mixer.kv_heads, space.state, 2.0)))
+        return _all_to_all(inputs, cp, block, ((mixer.heads, mixer.head_dim, 3.0), (mixer.kv_heads, space.state, 2.0)))
     if kind == "p2p":
-        return _ring(setting, cp, block, mixer, core)
+        return _ring(inputs, cp, block, mixer, core)
     if kind == "all-gather":
-        return _gathered(setting, cp, block, mixer)
+        return _gathered(inputs, cp, block, mixer)
     sides = ((mixer.heads, mixer.head_dim, 2.0), (mixer.kv_heads, mixer.head_dim, 2.0))
-    return _all_to_all(setting, cp, block, sides)
+    return _all_to_all(inputs, cp, block, sides)
 
 
-def _keys(setting: Setting, mixer: Mixer, tokens: Number) -> Number:
+def _keys(inputs: TrainingInputs, mixer: Mixer, tokens: Number) -> Number:
     """Keys, or values, of so many tokens."""
-    return heads_message(tokens, mixer.kv_heads, mixer.head_dim, setting.element)
+    return heads_message(tokens, mixer.kv_heads, mixer.head_dim, inputs.element)
 
 
-def _ring(setting: Setting, cp: Group, block: Block, mixer: Mixer, core: Both) -> ContextTraffic:
+def _ring(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer, core: ForwardBackward) -> ContextTraffic:
     """Each step sends keys and values on while attention works on the last; backward their gradients travel too."""
     with term("cp ring forward"):
-        message = repeated(2.0, _keys(setting, mixer, local_tokens(setting, block)))
-        time = send_time(setting, message, cp)
-        forward = ring_exposed_time(time, core.forward.attention, cp.ranks, setting.overlap_cp)
+        message = repeated(2.0, _keys(inputs, mixer, local_tokens(inputs, block)))
+        time = send_time(inputs, message, cp)
+        forward = ring_exposed_time(time, core.forward.attention, cp.ranks, inputs.overlap_cp)
     with term("cp ring backward"):
         both = repeated(2.0, message)
-        longer = send_time(setting, both, cp)
-        backward = ring_exposed_time(longer, core.backward.attention, cp.ranks, setting.overlap_cp)
+        longer = send_time(inputs, both, cp)
+        backward = ring_exposed_time(longer, core.backward.attention, cp.ranks, inputs.overlap_cp)
     steps = ring_steps(cp.ranks, operation="all_gather")
     exchanges = (
         Exchange(cp, "send", message, time, steps, 0.0, 0.0),
@@ -84,14 +86,14 @@ def _ring(setting: Setting, cp: Group, block: Block, mixer: Mixer, core: Both) -
     return ContextTraffic(forward, backward, exchanges)
 
 
-def _gathered(setting: Setting, cp: Group, block: Block, mixer: Mixer) -> ContextTraffic:
+def _gathered(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer) -> ContextTraffic:
     """Keys and values of all tokens gathered before attention, again backward, and their gradients scattered."""
-    tokens = tokens_in_micro_batch(block.micro_batch, setting.sequence)
-    message = _keys(setting, mixer, tokens)
+    tokens = tokens_in_micro_batch(block.micro_batch, inputs.sequence)
+    message = _keys(inputs, mixer, tokens)
     with term("cp all-gather"):
-        gather = collective_time(setting, message, cp, "all_gather")
+        gather = collective_time(inputs, message, cp, "all_gather")
     with term("cp reduce-scatter"):
-        scatter = collective_time(setting, message, cp, "reduce_scatter")
+        scatter = collective_time(inputs, message, cp, "reduce_scatter")
     once, twice = repeated(2.0, gather), repeated(2.0, scatter)
     exchanges = (
         Exchange(cp, "all_gather", message, gather, 2.0, 2.0, 0.0),
@@ -101,28 +103,28 @@ def _gathered(setting: Setting, cp: Group, block: Block, mixer: Mixer) -> Contex
 
 
 def _all_to_all(
-    setting: Setting, cp: Group, block: Block, sides: tuple[tuple[Number, Number, float], ...]
+    inputs: TrainingInputs, cp: Group, block: Block, sides: tuple[tuple[Number, Number, float], ...]
 ) -> ContextTraffic:
     """Tokens of all heads become all tokens of some heads, and back: so many buffers of so many heads of a width."""
-    tokens = local_tokens(setting, block)
+    tokens = local_tokens(inputs, block)
     exchanges = []
     exposed: Number = 0.0
     for heads, width, times in sides:
         with term("cp all-to-all"):
-            message = heads_message(tokens, heads, width, setting.element)
-            time = collective_time(setting, message, cp, "all_to_all")
+            message = heads_message(tokens, heads, width, inputs.element)
+            time = collective_time(inputs, message, cp, "all_to_all")
             exposed = exposed + repeated(times, time)
         exchanges.append(Exchange(cp, "all_to_all", message, time, times, times, 0.0))
     return ContextTraffic(exposed, exposed, tuple(exchanges))
 
 
-def context_buffers(setting: Setting, block: Block, part: Shard) -> Number:
+def context_buffers(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
     """Bytes of other ranks' tokens held while one layer's attention runs."""
     mixer = part.mixer
     if alone(block.cp) or mixer is None:
         return 0.0
     kind = block.structure.cp_type if part.kind.state_space is None else "a2a"
-    local = local_tokens(setting, block)
-    tokens = tokens_in_micro_batch(block.micro_batch, setting.sequence) if kind == "all-gather" else local
-    held = exchange_buffer(tokens, mixer.heads, mixer.kv_heads, mixer.head_dim, setting.element, cp_type=kind)
+    local = local_tokens(inputs, block)
+    tokens = tokens_in_micro_batch(block.micro_batch, inputs.sequence) if kind == "all-gather" else local
+    held = exchange_buffer(tokens, mixer.heads, mixer.kv_heads, mixer.head_dim, inputs.element, cp_type=kind)
     return np.where(block.cp > 1, held, 0.0)

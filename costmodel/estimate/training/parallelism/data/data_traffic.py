@@ -18,7 +18,7 @@ from costmodel.estimate.machine.process_groups import Group, Groups, Transfer
 from costmodel.estimate.shared.memoize import once
 from costmodel.estimate.shared.plan_batch import Block, alone
 from costmodel.estimate.shared.time_breakdown import largest
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 
@@ -45,60 +45,65 @@ class Buffer:
     tail: Number
 
 
-def _bucketed(setting: Setting, message: Number, element: float, dp: Group, operation: Operation) -> Transfer:
+def _bucketed(inputs: TrainingInputs, message: Number, element: float, dp: Group, operation: Operation) -> Transfer:
     """A buffer of elements of that width sent in buckets; of nothing there is none to send."""
     if not np.any(message):
         none = repeated(0.0, message)
         return Transfer(dp, operation, message, none, none)
     nothing = message <= 0
     if not np.any(nothing):
-        bucket = np.minimum(setting.bucket(dp.ranks, element), message)
+        bucket = np.minimum(inputs.bucket(dp.ranks, element), message)
         count = bucket_count(message, bucket)
         piece = divided(message, count)
-        return Transfer(dp, operation, piece, collective_time(setting, piece, dp, operation), count)
-    sent = _bucketed(setting, np.where(nothing, 1.0, message), element, dp, operation)
+        return Transfer(dp, operation, piece, collective_time(inputs, piece, dp, operation), count)
+    sent = _bucketed(inputs, np.where(nothing, 1.0, message), element, dp, operation)
     sizes = (np.where(nothing, 0.0, size) for size in (sent.message, sent.time, sent.count))
     return Transfer(dp, operation, *sizes)
 
 
-def _over_replicas(setting: Setting, placed: Groups, scatter: Transfer) -> tuple[Transfer, ...]:
+def _over_replicas(inputs: TrainingInputs, placed: Groups, scatter: Transfer) -> tuple[Transfer, ...]:
     """The gradient of a shard, all-reduced over the replicas after each scatter inside the shard group."""
     if alone(placed.replicas.ranks):
         return ()
     with term("dp all-reduce over replicas"):
         message = divided(scatter.message, placed.dp.ranks)
-        time = np.where(scatter.count > 0, collective_time(setting, message, placed.replicas, "all_reduce"), 0.0)
+        time = np.where(scatter.count > 0, collective_time(inputs, message, placed.replicas, "all_reduce"), 0.0)
     return (Transfer(placed.replicas, "all_reduce", message, time, scatter.count),)
 
 
 def replicated_traffic(
-    setting: Setting, block: Block, placed: Groups, parameters: Number, ends: Number, beside: tuple[Number, Number]
+    inputs: TrainingInputs,
+    block: Block,
+    placed: Groups,
+    parameters: Number,
+    ends: Number,
+    beside: tuple[Number, Number],
 ) -> DataTraffic:
     """Gradients once a step, and under a sharded optimizer the weights back; hidden by what runs meanwhile."""
-    sums = _gradients(setting, block, placed, parameters)
+    sums = _gradients(inputs, block, placed, parameters)
     with term("dp gradients"):
-        exposed = exposed_time(sums.time, beside[1], setting.overlap_dp, sums.tail)
+        exposed = exposed_time(sums.time, beside[1], inputs.overlap_dp, sums.tail)
     if block.structure.zero == 0:
         return DataTraffic(exposed, 0.0, 0.0, (0.0, sums.time), sums.transfers)
-    back = _weights_back(setting, block, placed.dp, parameters, ends)
-    exposed = exposed + _shown(setting, back, beside[0])
+    back = _weights_back(inputs, block, placed.dp, parameters, ends)
+    exposed = exposed + _shown(inputs, back, beside[0])
     return DataTraffic(exposed, 0.0, 0.0, (back.time, sums.time), (*sums.transfers, *back.transfers))
 
 
 @once("zero")
-def _gradients(setting: Setting, block: Block, placed: Groups, parameters: Number) -> Buffer:
+def _gradients(inputs: TrainingInputs, block: Block, placed: Groups, parameters: Number) -> Buffer:
     """The sum of all gradients, over the shards and over their replicas."""
     with term("dp gradients"):
-        gradients = gradient_traffic(parameters, setting.reduced)
-        transfer = _bucketed(setting, gradients, setting.reduced, placed.dp, _summing(setting, block))
-        transfers = (transfer, *_over_replicas(setting, placed, transfer))
+        gradients = gradient_traffic(parameters, inputs.reduced)
+        transfer = _bucketed(inputs, gradients, inputs.reduced, placed.dp, _summing(inputs, block))
+        transfers = (transfer, *_over_replicas(inputs, placed, transfer))
         return Buffer(transfers, _sum([each.total_time for each in transfers]), _sum([each.time for each in transfers]))
 
 
-def _summing(setting: Setting, block: Block) -> Operation:
+def _summing(inputs: TrainingInputs, block: Block) -> Operation:
     """How gradients are summed over the shards."""
     zero = block.structure.zero
-    return "all_reduce" if zero == 0 or (zero < 3 and setting.stack.whole_sums) else "reduce_scatter"
+    return "all_reduce" if zero == 0 or (zero < 3 and inputs.stack.whole_sums) else "reduce_scatter"
 
 
 def _sum(times: Sequence[Number]) -> Number:
@@ -107,27 +112,27 @@ def _sum(times: Sequence[Number]) -> Number:
 
 
 @once()
-def _weights_back(setting: Setting, block: Block, dp: Group, parameters: Number, ends: Number) -> Buffer:
+def _weights_back(inputs: TrainingInputs, block: Block, dp: Group, parameters: Number, ends: Number) -> Buffer:
     """Updated weights gathered once a step; ends, and adapters, stay wide."""
-    compute = setting.stack.states.compute
+    compute = inputs.stack.states.compute
     with term("dp weights"):
-        if setting.gathered == compute or setting.tuning is not None:
+        if inputs.gathered == compute or inputs.tuning is not None:
             weights = gradient_traffic(parameters, compute)
         else:
-            layers = gradient_traffic(parameters - ends, setting.gathered)
+            layers = gradient_traffic(parameters - ends, inputs.gathered)
             weights = layers + gradient_traffic(ends, compute)
-        gathered = _bucketed(setting, weights, compute, dp, "all_gather")
+        gathered = _bucketed(inputs, weights, compute, dp, "all_gather")
         return Buffer((gathered,), gathered.total_time, gathered.time)
 
 
-def _shown(setting: Setting, back: Buffer, forward: Number) -> Number:
+def _shown(inputs: TrainingInputs, back: Buffer, forward: Number) -> Number:
     """What the next forward does not hide of the weights on their way back."""
     with term("dp weights"):
-        return exposed_time(back.time, forward, setting.overlap_weights, back.tail)
+        return exposed_time(back.time, forward, inputs.overlap_weights, back.tail)
 
 
 @dataclass(frozen=True)
-class Units:
+class FsdpUnits:
     """What is sharded and moved unit by unit: parameters of a layer and of a table at the ends, layers and tables of a
     stage, micro-batches of a step, whether a pipeline's share what can be moved for all of them at once, and parameters
     of the adapters that are gathered with a frozen layer.
@@ -152,7 +157,7 @@ class Units:
 
 
 @dataclass(frozen=True)
-class Moved:
+class FsdpTraffic:
     """What is moved unit by unit: its transfers, and times of a layer and of a table at the ends."""
 
     transfers: tuple[Transfer, ...]
@@ -161,7 +166,13 @@ class Moved:
 
 
 def _moved(
-    setting: Setting, dp: Group, units: Units, element: Number, wide: Number, operation: Operation, times: Number
+    inputs: TrainingInputs,
+    dp: Group,
+    units: FsdpUnits,
+    element: Number,
+    wide: Number,
+    operation: Operation,
+    times: Number,
 ) -> tuple[Transfer, Transfer]:
     """A layer's weights gathered or gradients scattered, and those of a table at the ends, wide, so often a step.
 
@@ -169,61 +180,59 @@ def _moved(
     """
     with term(f"dp {operation} of a layer"):
         message = gradient_traffic(units.layer, element)
-        if setting.tuning is not None:
+        if inputs.tuning is not None:
             with term("adapters"):
                 message = message + gradient_traffic(units.adapters, wide)
-        time = np.where(message > 0, collective_time(setting, message, dp, operation), 0.0)
+        time = np.where(message > 0, collective_time(inputs, message, dp, operation), 0.0)
         count = np.where(message > 0, repeated(units.layers, times), 0.0)
         layer = Transfer(dp, operation, message, time, count)
     with term(f"dp {operation} of the ends"):
         message = gradient_traffic(units.table, wide)
-        time = np.where(units.tables > 0, collective_time(setting, message, dp, operation), 0.0)
+        time = np.where(units.tables > 0, collective_time(inputs, message, dp, operation), 0.0)
         table = Transfer(dp, operation, message, time, repeated(units.tables, times))
     return layer, table
 
 
 @once()
-def _gathers(setting: Setting, block: Block, placed: Groups, units: Units, times: Number) -> Moved:
+def _gathers(inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUnits, times: Number) -> FsdpTraffic:
     """Weights gathered over the shards."""
-    layer, table = _moved(
-        setting, placed.dp, units, setting.gathered, setting.stack.states.compute, "all_gather", times
-    )
-    return Moved((layer, table), layer.time, table.time)
+    layer, table = _moved(inputs, placed.dp, units, inputs.gathered, inputs.stack.states.compute, "all_gather", times)
+    return FsdpTraffic((layer, table), layer.time, table.time)
 
 
 @once("zero")
-def _scatters(setting: Setting, block: Block, placed: Groups, units: Units, times: Number) -> Moved:
+def _scatters(inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUnits, times: Number) -> FsdpTraffic:
     """Gradients scattered over the shards; FSDP's are reduced over the replicas with each scatter."""
-    width = setting.reduced
-    layer, table = _moved(setting, placed.dp, units, width, width, _summing(setting, block), times)
-    if not setting.stack.states.sharded_master:
-        return Moved((layer, table), layer.time, table.time)
-    layers = (layer, *_over_replicas(setting, placed, layer))
-    tables = (table, *_over_replicas(setting, placed, table))
-    return Moved((*layers, *tables), *(_sum([each.time for each in kind]) for kind in (layers, tables)))
+    width = inputs.reduced
+    layer, table = _moved(inputs, placed.dp, units, width, width, _summing(inputs, block), times)
+    if not inputs.stack.states.sharded_master:
+        return FsdpTraffic((layer, table), layer.time, table.time)
+    layers = (layer, *_over_replicas(inputs, placed, layer))
+    tables = (table, *_over_replicas(inputs, placed, table))
+    return FsdpTraffic((*layers, *tables), *(_sum([each.time for each in kind]) for kind in (layers, tables)))
 
 
 def _with_replicas(
-    setting: Setting, block: Block, placed: Groups, units: Units, data: DataTraffic, beside: Number
+    inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUnits, data: DataTraffic, beside: Number
 ) -> DataTraffic:
     """The same and what replicas sum of their shards: FSDP's with each scatter, others' in the last micro-batch alone,
     beside what is left of its backward.
     """
-    if alone(placed.replicas.ranks) or setting.stack.states.sharded_master:
+    if alone(placed.replicas.ranks) or inputs.stack.states.sharded_master:
         return data
-    scatters = _scatters(setting, block, placed, units, 1.0).transfers
-    sums = tuple(item for scatter in scatters for item in _over_replicas(setting, placed, scatter))
+    scatters = _scatters(inputs, block, placed, units, 1.0).transfers
+    sums = tuple(item for scatter in scatters for item in _over_replicas(inputs, placed, scatter))
     with term("dp all-reduce over replicas"):
         whole = _sum([item.total_time for item in sums])
         room = repeated(units.layers, np.maximum(beside - data.taken[1], 0.0))
-        shown = exposed_time(whole, room, setting.overlap_dp, largest(*(item.time for item in sums)))
+        shown = exposed_time(whole, room, inputs.overlap_dp, largest(*(item.time for item in sums)))
         longer = divided(whole, repeated(units.layers, units.micro_batches))
     taken = data.taken[0], data.taken[1] + longer
     return replace(data, exposed=data.exposed + shown, taken=taken, transfers=(*data.transfers, *sums))
 
 
 def _ends(
-    setting: Setting, moved: Moved, units: Units, times: Number, beside: Number, taken: Number
+    inputs: TrainingInputs, moved: FsdpTraffic, units: FsdpUnits, times: Number, beside: Number, taken: Number
 ) -> tuple[Number, Number]:
     """Of tables moved so often a step what shows, and for how long they take up the link in a layer's time.
 
@@ -232,35 +241,40 @@ def _ends(
     with term("ends"):
         whole = repeated(units.tables, moved.table)
         room = repeated(units.layers, np.maximum(beside - taken, 0.0))
-        each = exposed_time(whole, room, setting.overlap_dp, 0.0)
-        first = exposed_time(whole, room, setting.overlap_dp, moved.table)
+        each = exposed_time(whole, room, inputs.overlap_dp, 0.0)
+        first = exposed_time(whole, room, inputs.overlap_dp, moved.table)
         return first + repeated(times - 1.0, each), divided(whole, units.layers)
 
 
 def sharded_gradients(
-    setting: Setting,
+    inputs: TrainingInputs,
     block: Block,
     placed: Groups,
     parameters: Number,
     ends: Number,
-    units: Units,
+    units: FsdpUnits,
     beside: tuple[Number, Number],
 ) -> DataTraffic:
     """Zero 2: gradients scattered layer by layer in every micro-batch, weights gathered once a step.
 
     They run beside all layers forward, and beside one backward.
     """
-    scatters = _scatters(setting, block, placed, units, units.micro_batches)
-    exposed = exposed_time(scatters.layer, beside[1], setting.overlap_dp, 0.0)
-    back = _weights_back(setting, block, placed.dp, parameters, ends)
-    ends, longer = _ends(setting, scatters, units, units.micro_batches, beside[1], scatters.layer)
-    shown, taken = ends + _shown(setting, back, beside[0]), (back.time, scatters.layer + longer)
+    scatters = _scatters(inputs, block, placed, units, units.micro_batches)
+    exposed = exposed_time(scatters.layer, beside[1], inputs.overlap_dp, 0.0)
+    back = _weights_back(inputs, block, placed.dp, parameters, ends)
+    ends, longer = _ends(inputs, scatters, units, units.micro_batches, beside[1], scatters.layer)
+    shown, taken = ends + _shown(inputs, back, beside[0]), (back.time, scatters.layer + longer)
     data = DataTraffic(shown, 0.0, exposed, taken, (*scatters.transfers, *back.transfers))
-    return _with_replicas(setting, block, placed, units, data, beside[1])
+    return _with_replicas(inputs, block, placed, units, data, beside[1])
 
 
 def sharded_weights(
-    setting: Setting, block: Block, placed: Groups, units: Units, reduced: Units, beside: tuple[Number, Number]
+    inputs: TrainingInputs,
+    block: Block,
+    placed: Groups,
+    units: FsdpUnits,
+    reduced: FsdpUnits,
+    beside: tuple[Number, Number],
 ) -> DataTraffic:
     """FSDP: weights gathered layer by layer forward, and under zero 3 again backward; gradients scattered.
 
@@ -269,24 +283,24 @@ def sharded_weights(
     gather and the last scatter of a step have nothing to hide behind. All else runs beside a layer forward and
     backward, but for gathers of a backward pass that does not ask for them ahead.
     """
-    hideable, again = setting.overlap_dp, block.structure.zero == 3
+    hideable, again = inputs.overlap_dp, block.structure.zero == 3
     gathered_times = units.micro_batches if again else units.once
-    gathers = _gathers(setting, block, placed, units, gathered_times)
-    scatters = _scatters(setting, block, placed, reduced, units.once)
+    gathers = _gathers(inputs, block, placed, units, gathered_times)
+    scatters = _scatters(inputs, block, placed, reduced, units.once)
     gather, taken = gathers.layer, (gathers.layer, scatters.layer)
     if again:
         taken = gather, np.where(units.shared, gather, gather + scatters.layer)
-    gathered_ends, before = _ends(setting, gathers, units, gathered_times, beside[0], taken[0])
-    scattered_ends, behind = _ends(setting, scatters, reduced, units.once, beside[1], taken[1])
+    gathered_ends, before = _ends(inputs, gathers, units, gathered_times, beside[0], taken[0])
+    scattered_ends, behind = _ends(inputs, scatters, reduced, units.once, beside[1], taken[1])
     ends, taken = gathered_ends + scattered_ends, (taken[0] + before, taken[1] + behind)
     forward = exposed_time(gather, beside[0], hideable, 0.0)
-    room = np.maximum(beside[1] - gather, 0.0) if again and setting.stack.overlap.ahead else beside[1]
+    room = np.maximum(beside[1] - gather, 0.0) if again and inputs.stack.overlap.ahead else beside[1]
     each, rest = units.placed(exposed_time(scatters.layer, room, hideable, 0.0))
     if not again:
         each_forward, once_forward = units.placed(forward)
         moved = (*gathers.transfers, *scatters.transfers)
         return DataTraffic(ends + once_forward + rest, each_forward, each, taken, moved)
-    if setting.stack.overlap.ahead:
+    if inputs.stack.overlap.ahead:
         gathered = exposed_time(gather, beside[1], hideable, 0.0)
         both = exposed_time(scatters.layer + gather, beside[1], hideable, 0.0)
     else:
@@ -294,4 +308,4 @@ def sharded_weights(
     backward = np.where(units.shared, gathered, both)
     moved = (*gathers.transfers, gathers.transfers[0], *scatters.transfers)
     data = DataTraffic(ends + rest, forward, backward, taken, moved)
-    return _with_replicas(setting, block, placed, reduced, data, beside[1])
+    return _with_replicas(inputs, block, placed, reduced, data, beside[1])

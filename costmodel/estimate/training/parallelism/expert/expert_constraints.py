@@ -7,45 +7,45 @@ import numpy as np
 from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.shared.masks import Mask, leaves_rest, none
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 
 
-def whole_experts(setting: Setting, block: Block) -> Mask:
+def whole_experts(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where ranks would hold parts of experts."""
     found = none(block)
-    for kind in setting.model.kinds:
+    for kind in inputs.model.kinds:
         if kind.experts is not None:
             found = found | leaves_rest(kind.experts.count, block.ep)
     return found
 
 
-def expert_widths(setting: Setting, block: Block) -> Mask:
+def expert_widths(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where etp does not divide an expert's inner width."""
     found = none(block)
-    for kind in setting.model.kinds:
+    for kind in inputs.model.kinds:
         if kind.experts is not None:
             found = found | leaves_rest(kind.experts.ffn_hidden, block.etp)
     return found
 
 
-def expert_ranks(setting: Setting, block: Block) -> Mask:
+def expert_ranks(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where the ranks of a stage, within one replica of the shards, are not a whole number of expert groups."""
     ranks = repeated(repeated(block.dp, block.tp), block.cp)
     experts = repeated(block.ep, block.etp)
-    if setting.experts is not None:
+    if inputs.experts is not None:
         experts = repeated(experts, block.dp_replicate)
     return leaves_rest(ranks, experts)
 
 
-def whole_sequences(setting: Setting, block: Block) -> Mask:
+def whole_sequences(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where every rank of tp would send the same tokens to the experts."""
-    if setting.experts is None or block.structure.sequence_parallel:
+    if inputs.experts is None or block.structure.sequence_parallel:
         return none(block)
     return np.asarray(block.tp > 1)
 
 
-def no_experts(setting: Setting, block: Block) -> Mask:
+def no_experts(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows that cut experts of a model without."""
-    if setting.experts is not None:
+    if inputs.experts is not None:
         return none(block)
     return np.asarray((block.ep > 1) | (block.etp > 1))

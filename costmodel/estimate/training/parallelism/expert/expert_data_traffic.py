@@ -11,23 +11,23 @@ from costmodel.estimate.machine.process_groups import Group, Groups
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.data.data_traffic import (
     DataTraffic,
-    Units,
+    FsdpUnits,
     replicated_traffic,
     sharded_gradients,
     sharded_weights,
 )
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 
 def expert_data_traffic(
-    setting: Setting,
+    inputs: TrainingInputs,
     block: Block,
     placed: Groups,
     edp: Group,
     held: Number,
     trained: Number,
-    units: Units,
+    units: FsdpUnits,
     compute: tuple[Number, Number],
     rest: DataTraffic,
 ) -> DataTraffic:
@@ -38,15 +38,15 @@ def expert_data_traffic(
     beside = np.maximum(compute[0] - rest.taken[0], 0.0), np.maximum(compute[1] - rest.taken[1], 0.0)
     with term("experts"):
         if zero < 2:
-            return replicated_traffic(setting, block, placed, trained, 0.0, beside)
+            return replicated_traffic(inputs, block, placed, trained, 0.0, beside)
         routed = replace(units, layer=divided(held, units.layers), table=0.0, tables=0.0, adapters=0.0)
         reduced = routed
         if trained is not held:
             reduced = replace(routed, layer=divided(trained, units.layers))
             routed = replace(routed, adapters=reduced.layer)
-        if zero == 3 or setting.stack.states.sharded_master:
-            return sharded_weights(setting, block, placed, routed, reduced, beside)
-        return sharded_gradients(setting, block, placed, trained, 0.0, reduced, beside)
+        if zero == 3 or inputs.stack.states.sharded_master:
+            return sharded_weights(inputs, block, placed, routed, reduced, beside)
+        return sharded_gradients(inputs, block, placed, trained, 0.0, reduced, beside)
 
 
 def together(one: DataTraffic, other: DataTraffic) -> DataTraffic:

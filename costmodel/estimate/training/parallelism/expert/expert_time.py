@@ -13,12 +13,12 @@ from costmodel.estimate.model.attention import Matmul
 from costmodel.estimate.model.routed_experts import Routed, expert_matmuls, looped, rows_of
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.shared.time_breakdown import Both, Pass
+from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
 from costmodel.estimate.training.lora import routed_adapters
-from costmodel.estimate.training.recompute.recomputed_work import Again
+from costmodel.estimate.training.recompute.recomputed_work import RecomputedWork
 from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.time.layer_kernels import adapted, in_part, multiplied, stream, unpacking
-from costmodel.estimate.training.training_inputs import ExpertSetting, Setting
+from costmodel.estimate.training.training_inputs import ExpertInputs, TrainingInputs
 from costmodel.ground.equation import Number, term
 
 
@@ -29,85 +29,100 @@ class ExpertWork:
     Unless each expert has as many tokens as any, the host waits for how many before it issues those forward.
     """
 
-    both: Both
+    both: ForwardBackward
     ahead: Number
     behind: Number
     waits: bool
 
 
-def expert_pass(setting: Setting, part: Shard, block: Block, again: Again) -> ExpertWork | None:
+def expert_pass(inputs: TrainingInputs, part: Shard, block: Block, again: RecomputedWork) -> ExpertWork | None:
     """The routed experts of a layer, with what recompute adds; nothing for a layer without."""
-    said, held = setting.experts, part.routed
+    said, held = inputs.experts, part.routed
     if said is None or held is None:
         return None
     with term("experts"):
-        tokens = divided(local_tokens(setting, block), part.tp)
+        tokens = divided(local_tokens(inputs, block), part.tp)
         rows = rows_of(held, tokens, said.load)
-        both = _matmuls(setting, said, held, rows) + _adapters(setting, said, held, rows)
-        once, twice = (_memory_bound(setting, said, held, tokens, rows, backward=back) for back in (False, True))
-        both = both + Both(Pass(memory_bound=once), Pass(memory_bound=twice))
-        anew = _again(setting, block, held, rows, both.forward, again)
-        ahead, behind = (_host(setting, said, held, backward=back) for back in (False, True))
-    return ExpertWork(both + Both(Pass(), anew), ahead, behind, said.dropless and held.of.count > 1)
+        both = _matmuls(inputs, said, held, rows) + _adapters(inputs, said, held, rows)
+        once, twice = (_memory_bound(inputs, said, held, tokens, rows, backward=back) for back in (False, True))
+        both = both + ForwardBackward(TimeByCategory(memory_bound=once), TimeByCategory(memory_bound=twice))
+        anew = _again(inputs, block, held, rows, both.forward, again)
+        ahead, behind = (_host(inputs, said, held, backward=back) for back in (False, True))
+    return ExpertWork(
+        both + ForwardBackward(TimeByCategory(), anew), ahead, behind, said.dropless and held.of.count > 1
+    )
 
 
-def _again(setting: Setting, block: Block, held: Routed, rows: Number, once: Pass, again: Again) -> Pass:
+def _again(
+    inputs: TrainingInputs, block: Block, held: Routed, rows: Number, once: TimeByCategory, again: RecomputedWork
+) -> TimeByCategory:
     """What backward does once more: all that experts do, in part or whole, or their activation function by name."""
     if again.routed:
         return in_part(again, once)
     if "moe-activation" not in (block.structure.recompute_modules or ()):
-        return Pass()
+        return TimeByCategory()
     with term("activation again"):
-        nbytes = mlp_traffic(rows, held.ffn_hidden, setting.element, gated=held.of.gated, backward=False)
-        return Pass(memory_bound=stream(setting, nbytes))
+        nbytes = mlp_traffic(rows, held.ffn_hidden, inputs.element, gated=held.of.gated, backward=False)
+        return TimeByCategory(memory_bound=stream(inputs, nbytes))
 
 
-def _matmuls(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) -> Both:
+def _matmuls(inputs: TrainingInputs, said: ExpertInputs, held: Routed, rows: Number) -> ForwardBackward:
     """Grouped matmuls of the experts of a rank, a group an expert, all groups of equal length."""
-    found, narrow, trained = Both(Pass(), Pass()), setting.recipe.narrow, setting.tuning is None
-    for matrix in expert_matmuls(setting.model.hidden, held.of, held.ffn_hidden):
+    found, narrow, trained = (
+        ForwardBackward(TimeByCategory(), TimeByCategory()),
+        inputs.recipe.narrow,
+        inputs.tuning is None,
+    )
+    for matrix in expert_matmuls(inputs.model.hidden, held.of, held.ffn_hidden):
         with term(matrix.name):
-            found = found + _grouped(setting, said, held, rows, matrix, narrow=narrow, trained=trained)
+            found = found + _grouped(inputs, said, held, rows, matrix, narrow=narrow, trained=trained)
     return found
 
 
-def _adapters(setting: Setting, said: ExpertSetting, held: Routed, rows: Number) -> Both:
+def _adapters(inputs: TrainingInputs, said: ExpertInputs, held: Routed, rows: Number) -> ForwardBackward:
     """Adapters of the experts, each a group of grouped thin products, and unpacking of what is beside them."""
-    found = Both(Pass(), Pass())
-    grouped = functools.partial(_grouped, setting, said, held, rows, narrow=False, trained=True)
-    for adapter in routed_adapters(setting, held):
-        found = found + adapted(setting, adapter, rows, grouped)
-    if not setting.packed:
+    found = ForwardBackward(TimeByCategory(), TimeByCategory())
+    grouped = functools.partial(_grouped, inputs, said, held, rows, narrow=False, trained=True)
+    for adapter in routed_adapters(inputs, held):
+        found = found + adapted(inputs, adapter, rows, grouped)
+    if not inputs.packed:
         return found
     with term("unpack experts"):
-        unpacked = Pass(memory_bound=unpacking(setting, held.parameters))
-    return found + Both(unpacked, unpacked)
+        unpacked = TimeByCategory(memory_bound=unpacking(inputs, held.parameters))
+    return found + ForwardBackward(unpacked, unpacked)
 
 
-def _host(setting: Setting, said: ExpertSetting, held: Routed, *, backward: bool) -> Number:
+def _host(inputs: TrainingInputs, said: ExpertInputs, held: Routed, *, backward: bool) -> Number:
     """Time the host needs to issue one direction of the experts, one after the other."""
-    adapters, unpacked = sum(1.0 for _ in routed_adapters(setting, held)), 1.0 if setting.packed else 0.0
-    trained = setting.tuning is None
-    count, converted = looped(held), setting.recipe.conversions
+    adapters, unpacked = sum(1.0 for _ in routed_adapters(inputs, held)), 1.0 if inputs.packed else 0.0
+    trained = inputs.tuning is None
+    count, converted = looped(held), inputs.recipe.conversions
     operations = expert_operations(count, converted, adapters, unpacked, trained=trained, backward=backward)
     return repeated(operations, said.host)
 
 
 def _grouped(
-    setting: Setting, said: ExpertSetting, held: Routed, rows: Number, matrix: Matmul, *, narrow: bool, trained: bool
-) -> Both:
+    inputs: TrainingInputs,
+    said: ExpertInputs,
+    held: Routed,
+    rows: Number,
+    matrix: Matmul,
+    *,
+    narrow: bool,
+    trained: bool,
+) -> ForwardBackward:
     """One grouped matmul in both directions."""
     each = divided(rows, held.local)
     flop = grouped_flop(matmul_flop(rows, matrix.n, matrix.k), each, held.local, said.kernels.half_rows)
-    return multiplied(setting, matrix, rows, flop, groups=held.local, narrow=narrow, trained=trained)
+    return multiplied(inputs, matrix, rows, flop, groups=held.local, narrow=narrow, trained=trained)
 
 
 def _memory_bound(
-    setting: Setting, said: ExpertSetting, held: Routed, tokens: Number, rows: Number, *, backward: bool
+    inputs: TrainingInputs, said: ExpertInputs, held: Routed, tokens: Number, rows: Number, *, backward: bool
 ) -> Number:
     """Ordering tokens by expert and back, and the activation function."""
     with term("memory-bound backward" if backward else "memory-bound forward"):
-        sizes = (tokens, setting.model.hidden, held.of.top_k, held.of.count, setting.element)
+        sizes = (tokens, inputs.model.hidden, held.of.top_k, held.of.count, inputs.element)
         permuted = repeated(said.kernels.permute, permute_traffic(*sizes))
-        activated = mlp_traffic(rows, held.ffn_hidden, setting.element, gated=held.of.gated, backward=backward)
-        return stream(setting, permuted + activated)
+        activated = mlp_traffic(rows, held.ffn_hidden, inputs.element, gated=held.of.gated, backward=backward)
+        return stream(inputs, permuted + activated)

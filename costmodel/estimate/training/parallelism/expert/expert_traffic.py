@@ -18,9 +18,9 @@ from costmodel.estimate.machine.process_groups import Exchange, Group, group, jo
 from costmodel.estimate.model.routed_experts import Routed, rows_of
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import PIPELINE_INSIDE, Block, alone
-from costmodel.estimate.shared.time_breakdown import Both
+from costmodel.estimate.shared.time_breakdown import ForwardBackward
 from costmodel.estimate.training.stage_parameters import local_tokens
-from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, ExpertSetting, Setting
+from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, ExpertInputs, TrainingInputs
 from costmodel.ground.equation import Number, term
 
 
@@ -45,46 +45,53 @@ class ExpertGroups:
     edp: Group
 
 
-def expert_data(setting: Setting, block: Block) -> Number:
+def expert_data(inputs: TrainingInputs, block: Block) -> Number:
     """Ranks that hold the same experts and share their states: without the replicas of the shards."""
-    return divided(expert_data_degree(setting.ranks, block.pp, block.ep, block.etp), block.dp_replicate)
+    return divided(expert_data_degree(inputs.ranks, block.pp, block.ep, block.etp), block.dp_replicate)
 
 
-def expert_groups(setting: Setting, rows: Block) -> ExpertGroups:
+def expert_groups(inputs: TrainingInputs, rows: Block) -> ExpertGroups:
     """Where the groups lie among the ranks of a stage, innermost first."""
     with term("expert placement"):
         outer = repeated(rows.etp, rows.ep)
-        edp = expert_data(setting, rows)
+        edp = expert_data(inputs, rows)
     return ExpertGroups(
-        _of_a_stage(setting, rows, "etp", rows.etp, 1.0),
-        _of_a_stage(setting, rows, "ep", rows.ep, rows.etp),
-        _of_a_stage(setting, rows, "edp", edp, outer),
+        _of_a_stage(inputs, rows, "etp", rows.etp, 1.0),
+        _of_a_stage(inputs, rows, "ep", rows.ep, rows.etp),
+        _of_a_stage(inputs, rows, "edp", edp, outer),
     )
 
 
-def _of_a_stage(setting: Setting, rows: Block, name: str, ranks: Number, stride: Number) -> Group:
+def _of_a_stage(inputs: TrainingInputs, rows: Block, name: str, ranks: Number, stride: Number) -> Group:
     """A group of ranks of one stage: with the pipeline inside data parallelism tp · cp of them lie side by side."""
     if rows.structure.order != PIPELINE_INSIDE or alone(rows.pp):
-        return group(setting, name, ranks, stride)
+        return group(inputs, name, ranks, stride)
     with term("expert placement"):
         beside = repeated(rows.tp, rows.cp)
         near = np.minimum(np.maximum(np.floor(divided(beside, stride)), 1.0), ranks)
         far, apart = divided(ranks, near), repeated(np.maximum(beside, stride), rows.pp)
-    return joined(setting, name, group(setting, name, near, stride), group(setting, name, far, apart))
+    return joined(inputs, name, group(inputs, name, near, stride), group(inputs, name, far, apart))
 
 
 def expert_traffic(
-    setting: Setting, part: Shard, block: Block, layer: Both, beside: Both, placed: ExpertGroups, *, again: bool
+    inputs: TrainingInputs,
+    part: Shard,
+    block: Block,
+    layer: ForwardBackward,
+    beside: ForwardBackward,
+    placed: ExpertGroups,
+    *,
+    again: bool,
 ) -> ExpertTraffic:
     """Dispatch and combine of a layer in both directions, and what compute does not hide of them.
 
     They hide behind the compute of the layer as far as the schedule lets them, or behind shared experts beside them.
     """
-    said, held = setting.experts, part.routed
+    said, held = inputs.experts, part.routed
     if said is None or held is None:
         return ExpertTraffic()
-    tokens = divided(local_tokens(setting, block), part.tp)
-    exchanges = (*_dispatch(setting, said, held, tokens, placed.ep), *_sharing(setting, said, held, tokens, placed.etp))
+    tokens = divided(local_tokens(inputs, block), part.tp)
+    exchanges = (*_dispatch(inputs, said, held, tokens, placed.ep), *_sharing(inputs, said, held, tokens, placed.etp))
     sent: Number = 0.0
     for item in exchanges[:2]:
         sent = sent + item.time
@@ -112,7 +119,7 @@ def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Nu
 
 
 def _dispatch(
-    setting: Setting, said: ExpertSetting, held: Routed, tokens: Number, ep: Group
+    inputs: TrainingInputs, said: ExpertInputs, held: Routed, tokens: Number, ep: Group
 ) -> tuple[Exchange, Exchange]:
     """Tokens sent to the ranks of their experts in the type the stack sends them in, their outputs back in bf16.
 
@@ -123,35 +130,35 @@ def _dispatch(
     found = []
     for name, element in (("dispatch", said.dispatch), ("combine", ELEMENT_BYTES["bf16"])):
         with term(name):
-            message = repeated(copies, activation_message(sent, setting.model.hidden, element))
+            message = repeated(copies, activation_message(sent, inputs.model.hidden, element))
             if said.deduplicated:
-                time = _hierarchical(setting, said, held, (sent, copies, element), ep)
+                time = _hierarchical(inputs, said, held, (sent, copies, element), ep)
             else:
-                time = collective_time(setting, message, ep, "all_to_all")
+                time = collective_time(inputs, message, ep, "all_to_all")
             found.append(Exchange(ep, "all_to_all", message, time, 1.0, 1.0, 0.0))
     return found[0], found[1]
 
 
 def _hierarchical(
-    setting: Setting, said: ExpertSetting, held: Routed, sent: tuple[Number, Number, Number], ep: Group
+    inputs: TrainingInputs, said: ExpertInputs, held: Routed, sent: tuple[Number, Number, Number], ep: Group
 ) -> Number:
     """Across domains once a domain, inside them to every rank; both run at the same time as far as they can.
 
     sent: tokens, their copies, bytes of an element.
     """
     tokens, copies, element = sent
-    kernels, hidden = said.kernels, setting.model.hidden
+    kernels, hidden = said.kernels, inputs.model.hidden
     with term("inside the domain"):
         near = dispatch_bytes(tokens, hidden, copies, ep.inside, element)
-        inside = stream_time(near, link_of(setting, ep.inside), kernels.inside_share)
+        inside = stream_time(near, link_of(inputs, ep.inside), kernels.inside_share)
     start = np.where(ep.ranks > 1, kernels.start, 0.0)
     if np.all(ep.domains == 1):
         return inside + start
     with term("between domains"):
         far = dispatch_bytes(tokens, hidden, _reached(held, ep.domains), ep.domains, element)
-        rate = network_rate(setting, kernels.across_share, ep, "all_to_all")
+        rate = network_rate(inputs, kernels.across_share, ep, "all_to_all")
         across = stream_time(far, rate, 1.0)
-    return two_level_time(inside, across, setting.network.serial_share) + start
+    return two_level_time(inside, across, inputs.network.serial_share) + start
 
 
 def _reached(held: Routed, parts: Number) -> Number:
@@ -166,14 +173,16 @@ def _reached(held: Routed, parts: Number) -> Number:
         return np.where(parts < groups, distinct_destinations(np.minimum(parts, groups), reached, groups), reached)
 
 
-def _sharing(setting: Setting, said: ExpertSetting, held: Routed, tokens: Number, etp: Group) -> tuple[Exchange, ...]:
+def _sharing(
+    inputs: TrainingInputs, said: ExpertInputs, held: Routed, tokens: Number, etp: Group
+) -> tuple[Exchange, ...]:
     """Rows gathered from the ranks that share each expert, and their partial outputs scattered back."""
     if np.all(etp.ranks == 1):
         return ()
-    message = activation_message(rows_of(held, tokens, said.load), setting.model.hidden, setting.element)
+    message = activation_message(rows_of(held, tokens, said.load), inputs.model.hidden, inputs.element)
     found: list[Exchange] = []
     for operation in ("all_gather", "reduce_scatter"):
         with term(f"etp {operation}"):
-            time = collective_time(setting, message, etp, operation)
+            time = collective_time(inputs, message, etp, operation)
             found.append(Exchange(etp, operation, message, time, 1.0, 1.0, 0.0))
     return tuple(found)

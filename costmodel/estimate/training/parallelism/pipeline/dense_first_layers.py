@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.parallelism.layer_split import leading_layers
-from costmodel.estimate.shared.per_stage import Along
+from costmodel.estimate.shared.per_stage import PerStage
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import summed
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, FOLDED
@@ -17,7 +17,7 @@ from costmodel.ground.equation import Number
 Before = Callable[[Number], Number]  # layers of the model before a chunk, by its position
 
 
-def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool) -> Along[Number]:
+def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool) -> PerStage[Number]:
     """Of the first rank, of one between the ends that holds most or fewest, and of the last.
 
     Fewer are held the further from the input: most by the second, fewest by the last but one, both ways amid all.
@@ -27,7 +27,7 @@ def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool)
     ranks = (0.0, last, np.minimum(last, 1.0), far)
     first, end, second, late = (summed(*_of_rank(count, block, before, rank)) for rank in ranks)
     middle = np.maximum(second, late) if most else np.minimum(second, late)
-    held = Along(first, middle, end)
+    held = PerStage(first, middle, end)
     return held.each(lambda layers: divided(layers, 2.0)) if both_ways else held
 
 

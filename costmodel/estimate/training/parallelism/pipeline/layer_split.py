@@ -24,7 +24,7 @@ from costmodel.equations.parallelism.layer_split import (
 from costmodel.equations.run.economics import share
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.memoize import SPLIT, once
-from costmodel.estimate.shared.per_stage import Along, alike, of_most
+from costmodel.estimate.shared.per_stage import PerStage, alike, of_most
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import largest, summed
 from costmodel.estimate.training.parallelism.pipeline.dense_first_layers import (
@@ -66,7 +66,7 @@ class StageLayers:
     middle: Number
     last: Number
     mirrored: tuple[Number, Number] | None = None
-    leading: Along[Number] | None = None
+    leading: PerStage[Number] | None = None
     mirrored_leading: tuple[Number, Number] | None = None
 
     @property
@@ -83,12 +83,12 @@ class StageLayers:
         """Of the first, a middle or the last rank."""
         return (self.first, self.middle, self.last)[position]
 
-    def each(self, amounts: Along[Number]) -> Along[Number]:
+    def each(self, amounts: PerStage[Number]) -> PerStage[Number]:
         """So much a layer, in the first, a middle and the last rank."""
         if self.equal:
             return alike(repeated(self.middle, amounts.middle))
         held = (self.first, self.middle, self.last)
-        return Along(*(repeated(layers, amount) for layers, amount in zip(held, amounts, strict=True)))
+        return PerStage(*(repeated(layers, amount) for layers, amount in zip(held, amounts, strict=True)))
 
     def stages(self, pp: float) -> tuple[Number, ...]:
         """Of the first, a middle and the last of so many stages, as far as there are any."""
@@ -122,17 +122,17 @@ class StageLayers:
         """What one kind has of an amount of all layers of the first, a middle or the last rank."""
         return amount if len(model.layers) == 1 else repeated(self.share_of(model, kind, position), amount)
 
-    def means(self, model: Model, amounts: Sequence[Number]) -> Along[Number]:
+    def means(self, model: Model, amounts: Sequence[Number]) -> PerStage[Number]:
         """Of so much in a layer of each kind, the mean of the layers of the first, a middle and the last rank."""
         if len(amounts) == 1:
             return alike(amounts[0])
         kinds = list(zip(model.layers, amounts, strict=True))
         return self.at_each(lambda position: summed(*(self.of_kind(model, *kind, position) for kind in kinds)))
 
-    def at_each(self, mixed: Callable[[int], T]) -> Along[T]:
+    def at_each(self, mixed: Callable[[int], T]) -> PerStage[T]:
         """Something of the first, a middle and the last rank; the same object thrice where their layers are alike."""
         found = [mixed(position) for position in self.positions]
-        return Along(*found) if len(found) == 3 else alike(*found)
+        return PerStage(*found) if len(found) == 3 else alike(*found)
 
     def on_fullest(self, model: Model, kind: Layers) -> Number:
         """Layers of one kind on the rank with most layers; where one side of a leading kind has experts, with most."""
@@ -143,7 +143,7 @@ class StageLayers:
         if alone == "others":
             first, middle, last = (self.held(at) - self.leading[at] for at in range(3))
         of = [self.of_kind(model, kind, self.held(at), at) for at in range(3)]
-        return of_most(Along(first, middle, last), Along(*of))
+        return of_most(PerStage(first, middle, last), PerStage(*of))
 
     @property
     def positions(self) -> tuple[int, ...]:
@@ -162,7 +162,7 @@ def stage_layers(model: Model, block: Block) -> StageLayers:
         count, before = model.layers[0].count, _before(held, block)
         first, middle, last = leading_of_ranks(count, block, before, most=_experts_alone(model) == "leading")
         two = np.where(held.first <= held.last, first, last)  # whose layers the middle stands for
-        leading = Along(first, np.where(block.pp < 3, two, np.minimum(middle, held.middle)), last)
+        leading = PerStage(first, np.where(block.pp < 3, two, np.minimum(middle, held.middle)), last)
         if block.structure.schedule not in BOTH_WAYS:
             return replace(held, leading=leading)
         stages, ends = held.mirrored or (held.first, held.last), leading_of_stages(count, block, before)

@@ -12,14 +12,14 @@ import numpy as np
 from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.parallelism.pipeline import pipeline_time
 from costmodel.equations.parallelism.pipeline_schedules import later_schedule_time
-from costmodel.estimate.shared.per_stage import Along
+from costmodel.estimate.shared.per_stage import PerStage
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.shared.time_breakdown import PASS_TERMS, Both, largest, nothing, summed
+from costmodel.estimate.shared.time_breakdown import PASS_TERMS, ForwardBackward, largest, nothing, summed
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import is_later, is_plain
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 
-Part = Callable[[Both], Number]
+Part = Callable[[ForwardBackward], Number]
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Rank:
     """A rank for one micro-batch: so many layers alike, and of the ends its own, or all where it is the only rank."""
 
     layers: Number
-    layer: Both
-    ends: Both
-    all_ends: Both
+    layer: ForwardBackward
+    ends: ForwardBackward
+    all_ends: ForwardBackward
     only: Any
 
     @functools.cached_property
@@ -72,7 +72,7 @@ class Rank:
         return _where(self.only, part(self.all_ends), part(self.ends))
 
 
-def whole_time(setting: Setting, block: Block, micro_batches: Number, ranks: Along[Rank]) -> Number:
+def whole_time(inputs: TrainingInputs, block: Block, micro_batches: Number, ranks: PerStage[Rank]) -> Number:
     """Seconds from the first forward to the last backward."""
     schedule = block.structure.schedule
     first, middle, last = ranks
@@ -92,7 +92,7 @@ def whole_time(setting: Setting, block: Block, micro_batches: Number, ranks: Alo
         middle.backward - middle.deferred,
         middle.deferred,
         schedule=schedule,
-        synchronous=not setting.stack.post_validation,
+        synchronous=not inputs.stack.post_validation,
     )
 
 

@@ -12,7 +12,7 @@ from costmodel.equations.parallelism.counts import divided, remainder, repeated
 from costmodel.equations.parallelism.pipeline import in_flight
 from costmodel.equations.parallelism.pipeline_in_flight import live_micro_batches
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import LaterSchedule, PlainSchedule, Schedule
 from costmodel.ground.equation import Number
 
@@ -20,7 +20,7 @@ Lying = Literal["straight", "looped", "folded", "both ways"]
 
 
 @dataclass(frozen=True)
-class Form:
+class ScheduleShape:
     """How the chunks of a schedule lie over the ranks, and the micro-batches it asks for.
 
     folded: two chunks in a V, the first rank holds both ends; both ways: two copies of the weights, the first and the
@@ -34,19 +34,19 @@ class Form:
     forwards_first: bool = False
 
 
-FORMS: dict[Schedule, Form] = {
-    "gpipe": Form("straight", forwards_first=True),
-    "1f1b": Form("straight"),
-    "interleaved": Form("looped", unit="as many as stages"),
-    "looped-bfs": Form("looped", least=(1.0, 0.0), forwards_first=True),
-    "zb-h1": Form("straight", least=(1.0, 0.0)),
-    "zb-h2": Form("straight", least=(2.0, 1.0)),
-    "zb-v": Form("folded", least=(2.0, 1.0)),
-    "v-half": Form("folded", least=(2.0, 0.0)),
-    "v-min": Form("folded", least=(2.0, 0.0)),
-    "dualpipev": Form("folded", least=(2.0, 0.0)),
-    "dualpipe": Form("both ways", least=(2.0, 0.0), unit="two"),
-    "chimera": Form("both ways", unit="as many as stages"),
+FORMS: dict[Schedule, ScheduleShape] = {
+    "gpipe": ScheduleShape("straight", forwards_first=True),
+    "1f1b": ScheduleShape("straight"),
+    "interleaved": ScheduleShape("looped", unit="as many as stages"),
+    "looped-bfs": ScheduleShape("looped", least=(1.0, 0.0), forwards_first=True),
+    "zb-h1": ScheduleShape("straight", least=(1.0, 0.0)),
+    "zb-h2": ScheduleShape("straight", least=(2.0, 1.0)),
+    "zb-v": ScheduleShape("folded", least=(2.0, 1.0)),
+    "v-half": ScheduleShape("folded", least=(2.0, 0.0)),
+    "v-min": ScheduleShape("folded", least=(2.0, 0.0)),
+    "dualpipev": ScheduleShape("folded", least=(2.0, 0.0)),
+    "dualpipe": ScheduleShape("both ways", least=(2.0, 0.0), unit="two"),
+    "chimera": ScheduleShape("both ways", unit="as many as stages"),
 }
 
 
@@ -58,9 +58,9 @@ PLAIN: tuple[PlainSchedule, ...] = get_args(PlainSchedule)
 LOOPED, FOLDED, BOTH_WAYS = _lying("looped"), _lying("folded"), _lying("both ways")
 
 
-def summed_once(setting: Setting, block: Block) -> NDArray[np.bool_]:
+def summed_once(inputs: TrainingInputs, block: Block) -> NDArray[np.bool_]:
     """Rows whose gradients stay whole until the last micro-batch: those of PyTorch's FSDP in a pipeline."""
-    return np.asarray((block.pp > 1) & setting.stack.states.sharded_master)
+    return np.asarray((block.pp > 1) & inputs.stack.states.sharded_master)
 
 
 def is_plain(schedule: Schedule) -> TypeGuard[PlainSchedule]:

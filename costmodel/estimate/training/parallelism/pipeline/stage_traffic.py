@@ -10,7 +10,7 @@ from costmodel.estimate.machine.collective_time import send_time
 from costmodel.estimate.machine.process_groups import Group, Transfer
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 
@@ -23,12 +23,12 @@ class PipelineTraffic:
 
 
 def pipeline_traffic(
-    setting: Setting, block: Block, pp: Group, message: Number, micro_batches: Number
+    inputs: TrainingInputs, block: Block, pp: Group, message: Number, micro_batches: Number
 ) -> PipelineTraffic:
     """Activations forward and their gradients backward over each boundary; every tp rank sends what it holds."""
     with term("pp send"):
-        part = divided(message, block.tp if setting.stack.split_sends else block.sequence_ranks)
-        time = send_time(setting, part, pp)
+        part = divided(message, block.tp if inputs.stack.split_sends else block.sequence_ranks)
+        time = send_time(inputs, part, pp)
     count = sends_of_rank(block.pp, micro_batches, block.vpp, 2.0 if block.structure.schedule in FOLDED else 1.0)
-    exposed = exposed_sends(block.pp, count, block.vpp, time, setting.overlap_pp)
+    exposed = exposed_sends(block.pp, count, block.vpp, time, inputs.overlap_pp)
     return PipelineTraffic(exposed, (Transfer(pp, "send", part, time, count),))

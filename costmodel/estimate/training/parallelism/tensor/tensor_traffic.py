@@ -15,11 +15,11 @@ from costmodel.estimate.machine.process_groups import Exchange, Group, group
 from costmodel.estimate.model.shards import exchanges, shard
 from costmodel.estimate.shared.memoize import once
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.shared.time_breakdown import Both, Pass
+from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
 from costmodel.estimate.training.lora import adapters
-from costmodel.estimate.training.recompute.recomputed_work import Again
+from costmodel.estimate.training.recompute.recomputed_work import RecomputedWork
 from costmodel.estimate.training.stage_parameters import local_tokens
-from costmodel.estimate.training.training_inputs import Setting
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 
@@ -49,25 +49,32 @@ class AtEnds:
 class EndsTraffic:
     """Seconds of embedding and head forward and backward for one micro-batch, and the exchanges behind them."""
 
-    embedding: Both
-    head: Both
+    embedding: ForwardBackward
+    head: ForwardBackward
     message: Number
     exchanges: tuple[AtEnds, ...]
 
 
 def tensor_traffic(
-    setting: Setting, tp: Group, tokens: Number, layer: Both, kind: Layers, again: Again, *, sequence_parallel: bool
+    inputs: TrainingInputs,
+    tp: Group,
+    tokens: Number,
+    layer: ForwardBackward,
+    kind: Layers,
+    again: RecomputedWork,
+    *,
+    sequence_parallel: bool,
 ) -> TensorTraffic:
     """Two exchanges a layer and direction, one where its halves are parallel; sequence parallelism halves each."""
-    made = list((_scattered if sequence_parallel else _summed)(setting, tp, tokens, kind, again))
-    pairs = list(_of_adapters(setting, tp, tokens, kind, again, sequence_parallel=sequence_parallel))
+    made = list((_scattered if sequence_parallel else _summed)(inputs, tp, tokens, kind, again))
+    pairs = list(_of_adapters(inputs, tp, tokens, kind, again, sequence_parallel=sequence_parallel))
     every, beside = [*made, *pairs], layer.forward.matmul
-    forward, backward = (exposed_time(_together(every, part), beside, setting.overlap_tp, 0.0) for part in ONCE)
+    forward, backward = (exposed_time(_together(every, part), beside, inputs.overlap_tp, 0.0) for part in ONCE)
     if again.gathers or again.scatters or again.latents:
         halves = exchanges(kind) if again.dropped == "layer" else min(again.halves, exchanges(kind))
         room = repeated(halves, divided(beside, exchanges(kind)))
-        backward = backward + exposed_time(_together(every, "again"), room, setting.overlap_tp, 0.0)
-    if not sequence_parallel or setting.stack.kernels.inputs == "kept":
+        backward = backward + exposed_time(_together(every, "again"), room, inputs.overlap_tp, 0.0)
+    if not sequence_parallel or inputs.stack.kernels.inputs == "kept":
         return TensorTraffic(forward, backward, tuple(every))
     with term("tp all-gather again for weight gradients"):
         gathers = [item for item in made if item.operation == "all_gather"]
@@ -79,20 +86,18 @@ def tensor_traffic(
 
 
 def _of_adapters(
-    setting: Setting, tp: Group, tokens: Number, kind: Layers, again: Again, *, sequence_parallel: bool
+    inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork, *, sequence_parallel: bool
 ) -> Iterator[Exchange]:
     """Results of adapters that are cut twice, gathered whole beside the outputs that are summed, and under sequence
     parallelism their gradients; what goes between two thin matrices is too little to tell.
     """
-    if setting.tuning is None or not setting.stack.split_adapters:
+    if inputs.tuning is None or not inputs.stack.split_adapters:
         return
-    found = [
-        each for each in adapters(setting, shard(setting.model, kind, 1.0)) if each.reads in ("core", "activation")
-    ]
+    found = [each for each in adapters(inputs, shard(inputs.model, kind, 1.0)) if each.reads in ("core", "activation")]
     count, anew = float(len(found)), float(sum(each.beside in again.matrices for each in found))
     with term("tp all-gather of adapters"):
-        message = activation_message(tokens, setting.model.hidden, setting.element)
-        time = collective_time(setting, message, tp, "all_gather")
+        message = activation_message(tokens, inputs.model.hidden, inputs.element)
+        time = collective_time(inputs, message, tp, "all_gather")
     yield Exchange(tp, "all_gather", message, time, count, count if sequence_parallel else 0.0, anew)
 
 
@@ -107,66 +112,77 @@ def _together(made: Sequence[Exchange], part: Literal["forward", "backward", "ag
     return total
 
 
-def _summed(setting: Setting, tp: Group, tokens: Number, kind: Layers, again: Again) -> Iterator[Exchange]:
+def _summed(
+    inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
+) -> Iterator[Exchange]:
     """Outputs summed whole, backward the gradients of inputs; of latent attention those of its narrow vectors."""
     count, latent = exchanges(kind), kind.latent
-    yield _sum(setting, tp, tokens, setting.model.hidden, (count, count - 1.0 if latent else count, again.scatters))
+    yield _sum(inputs, tp, tokens, inputs.model.hidden, (count, count - 1.0 if latent else count, again.scatters))
     if latent is not None:
-        yield _sum(setting, tp, tokens, _narrow(setting, latent), (0.0, 1.0, 0.0))
+        yield _sum(inputs, tp, tokens, _narrow(inputs, latent), (0.0, 1.0, 0.0))
 
 
-def _sum(setting: Setting, tp: Group, tokens: Number, width: Number, counts: tuple[float, float, float]) -> Exchange:
+def _sum(
+    inputs: TrainingInputs, tp: Group, tokens: Number, width: Number, counts: tuple[float, float, float]
+) -> Exchange:
     """All-reduces of a width, so many forward, backward and of forward again."""
-    message = activation_message(tokens, width, setting.element)
+    message = activation_message(tokens, width, inputs.element)
     with term("tp all-reduce"):
-        time = collective_time(setting, message, tp, "all_reduce")
+        time = collective_time(inputs, message, tp, "all_reduce")
     return Exchange(tp, "all_reduce", message, time, *counts)
 
 
-def _narrow(setting: Setting, latent: LatentAttention) -> Number:
+def _narrow(inputs: TrainingInputs, latent: LatentAttention) -> Number:
     """Width of what latent attention multiplies down to."""
     with term("latents"):
-        return (latent.query_rank or setting.model.hidden) + latent.kv_rank + latent.rope_dim
+        return (latent.query_rank or inputs.model.hidden) + latent.kv_rank + latent.rope_dim
 
 
-def _scattered(setting: Setting, tp: Group, tokens: Number, kind: Layers, again: Again) -> Iterator[Exchange]:
+def _scattered(
+    inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
+) -> Iterator[Exchange]:
     """Inputs gathered and outputs scattered, backward the gradients of both the other way round.
 
     Latent attention multiplies down to its narrow vectors before they are gathered.
     """
-    count, hidden, latent = exchanges(kind), setting.model.hidden, kind.latent
+    count, hidden, latent = exchanges(kind), inputs.model.hidden, kind.latent
     yield from _pair(
-        setting, tp, tokens, hidden, (count - 1.0 if latent else count, count), (again.gathers, again.scatters)
+        inputs, tp, tokens, hidden, (count - 1.0 if latent else count, count), (again.gathers, again.scatters)
     )
     if latent is not None:
-        yield from _pair(setting, tp, tokens, _narrow(setting, latent), (1.0, 0.0), (again.latents, 0.0))
+        yield from _pair(inputs, tp, tokens, _narrow(inputs, latent), (1.0, 0.0), (again.latents, 0.0))
 
 
 def _pair(
-    setting: Setting, tp: Group, tokens: Number, width: Number, counts: tuple[float, float], again: tuple[float, float]
+    inputs: TrainingInputs,
+    tp: Group,
+    tokens: Number,
+    width: Number,
+    counts: tuple[float, float],
+    again: tuple[float, float],
 ) -> Iterator[Exchange]:
     """So many inputs of a width gathered, in the type that is multiplied if the stack does, and outputs scattered."""
-    inputs, outputs = counts
-    narrow = setting.narrow is not None and setting.narrow.exchanged and setting.tuning is None
+    gathered, scattered = counts
+    narrow = inputs.narrow is not None and inputs.narrow.exchanged and inputs.tuning is None
     with term("tp all-gather"):
-        message = activation_message(tokens, width, setting.recipe.operand if narrow else setting.element)
-        time = collective_time(setting, message, tp, "all_gather")
-    yield Exchange(tp, "all_gather", message, time, inputs, outputs, again[0])
+        message = activation_message(tokens, width, inputs.recipe.operand if narrow else inputs.element)
+        time = collective_time(inputs, message, tp, "all_gather")
+    yield Exchange(tp, "all_gather", message, time, gathered, scattered, again[0])
     with term("tp reduce-scatter"):
-        message = activation_message(tokens, width, setting.element)
-        time = collective_time(setting, message, tp, "reduce_scatter")
-    yield Exchange(tp, "reduce_scatter", message, time, outputs, inputs, again[1])
+        message = activation_message(tokens, width, inputs.element)
+        time = collective_time(inputs, message, tp, "reduce_scatter")
+    yield Exchange(tp, "reduce_scatter", message, time, scattered, gathered, again[1])
 
 
 @once("sequence_parallel")
-def ends_traffic(setting: Setting, block: Block) -> EndsTraffic:
+def ends_traffic(inputs: TrainingInputs, block: Block) -> EndsTraffic:
     """What embedding and head exchange, in 16 bits; the head's input once more where the stack has let it go."""
-    tp = group(setting, "tp", block.tp, 1.0)
-    message = activation_message(local_tokens(setting, block), setting.model.hidden, setting.element)
+    tp = group(inputs, "tp", block.tp, 1.0)
+    message = activation_message(local_tokens(inputs, block), inputs.model.hidden, inputs.element)
 
     def of(operation: Operation) -> Number:
         with term(f"tp {operation.replace('_', '-')}"):
-            return collective_time(setting, message, tp, operation)
+            return collective_time(inputs, message, tp, operation)
 
     if not block.structure.sequence_parallel:
         time = of("all_reduce")
@@ -174,11 +190,11 @@ def ends_traffic(setting: Setting, block: Block) -> EndsTraffic:
         return EndsTraffic(_both(time, 0.0), _both(0.0, time), message, made)
     gather, scatter = of("all_gather"), of("reduce_scatter")
     made = (
-        AtEnds("all_gather", gather, head=2.0 if setting.stack.kernels.inputs == "dropped" else 1.0, embedding=1.0),
+        AtEnds("all_gather", gather, head=2.0 if inputs.stack.kernels.inputs == "dropped" else 1.0, embedding=1.0),
         AtEnds("reduce_scatter", scatter, head=1.0, embedding=1.0),
     )
     return EndsTraffic(_both(scatter, gather), _both(gather, scatter), message, made)
 
 
-def _both(forward: Number, backward: Number) -> Both:
-    return Both(Pass(tp=forward), Pass(tp=backward))
+def _both(forward: Number, backward: Number) -> ForwardBackward:
+    return ForwardBackward(TimeByCategory(tp=forward), TimeByCategory(tp=backward))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from costmodel.exchange.imported import Value
+from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.llama import LLAMA
 from costmodel.exchange.importers.huggingface.family import Family, Refusal
-from costmodel.exchange.importers.huggingface.halves import Mark, Mixer, standard_layer
+from costmodel.exchange.importers.huggingface.halves import LayerHalves, Mixer, standard_layer
 from costmodel.exchange.importers.huggingface.patterns import (
     dense,
     everywhere,
@@ -34,7 +34,7 @@ from costmodel.exchange.importers.huggingface.rules import (
     times,
     unsaid,
 )
-from costmodel.exchange.values.option_table import Fact, Rule, option
+from costmodel.exchange.values.option_table import DerivedValue, Fact, option
 
 YES, NO = Fact(True), Fact(False)
 FOUR_HIDDEN = times("hidden", 4)
@@ -82,34 +82,34 @@ GPT_J = GPT_2.like(
 # --- GPT-Neo: every second layer sees a window
 
 
-def _gpt_neo_layers(config: Config) -> Sequence[Mark]:
+def _gpt_neo_layers(config: Config) -> Sequence[LayerHalves]:
     """[[["global", "local"], 12]]: so many times each run of kinds."""
     listed, count = config["block_types"], layer_count(config)
     if listed.value is None:
-        return [Mark(("full", windowed(config))[index % 2], "mlp") for index in range(count)]
+        return [LayerHalves(("full", windowed(config))[index % 2], "mlp") for index in range(count)]
     mixers: list[Mixer] = []
     for entry in listed.value:
         run, often = entry if isinstance(entry, list) and len(entry) == 2 else (None, 0)
         if not isinstance(run, list) or not isinstance(often, int) or not 0 <= often <= count:
             config.refuse("D006", "a list of kinds and how often is wanted in attention_types", listed.place)
-            return [Mark("full", "mlp")] * count
+            return [LayerHalves("full", "mlp")] * count
         mixers += [windowed(config) if kind == "local" else "full" for kind in run] * often
     if len(mixers) != count:
         config.refuse("X005", f"attention_types makes {len(mixers)} layers, and the model has {count}", listed.place)
-        return [Mark("full", "mlp")] * count
-    return [Mark(mixer, "mlp") for mixer in mixers]
+        return [LayerHalves("full", "mlp")] * count
+    return [LayerHalves(mixer, "mlp") for mixer in mixers]
 
 
 # --- Falcon: three architectures in one class
 
 
-def _falcon_kv_heads(config: Config) -> Value:
+def _falcon_kv_heads(config: Config) -> OriginValue:
     if config.flag("new_decoder"):
         return config["falcon_kv_heads"]
     return config.derived(1, "multi_query: 1", "multi_query") if config.flag("multi_query") else config["heads"]
 
 
-def _falcon_norms(config: Config) -> Value:
+def _falcon_norms(config: Config) -> OriginValue:
     """Two in sequence; of parallel halves two in the new decoder, unless the file has another number, else one."""
     if not config.flag("parallel_attention"):
         return config.derived(2, "one before each half", "parallel_attention")
@@ -117,7 +117,7 @@ def _falcon_norms(config: Config) -> Value:
     return config.derived(2 if two else 1, "by num_ln_in_parallel_attn, new_decoder_architecture", "new_decoder")
 
 
-def _falcon_parallel(config: Config) -> Value:
+def _falcon_parallel(config: Config) -> OriginValue:
     parallel = config.flag("new_decoder") or config.flag("parallel_attention")
     return config.derived(parallel, "parallel_attn, or new_decoder_architecture", "parallel_attention", "new_decoder")
 
@@ -205,9 +205,9 @@ FAMILIES = [
         parallel_attention=option("parallel_attn", default=True),
         falcon_kv_heads=option("num_kv_heads", "n_head_kv", null=same("heads")),
         falcon_norms=option("num_ln_in_parallel_attn"),
-        kv_heads=Rule("num_kv_heads in the new decoder, else 1 with multi_query, else heads", _falcon_kv_heads),
-        parallel=Rule("parallel_attn, or new_decoder_architecture", _falcon_parallel),
-        norms=Rule("by parallel_attn and num_ln_in_parallel_attn", _falcon_norms),
+        kv_heads=DerivedValue("num_kv_heads in the new decoder, else 1 with multi_query, else heads", _falcon_kv_heads),
+        parallel=DerivedValue("parallel_attn, or new_decoder_architecture", _falcon_parallel),
+        norms=DerivedValue("by parallel_attn and num_ln_in_parallel_attn", _falcon_norms),
         alibi=option("alibi", default=False), positions=ALIBI_OR_ROTARY, biases=option("bias", default=False),
         mlp_biases=same("biases"), gated=NO, norm="layernorm", quiet=("activation",),
     ),

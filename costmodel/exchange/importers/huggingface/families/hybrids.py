@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from costmodel.exchange.imported import Value
+from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.llama import LLAMA
 from costmodel.exchange.importers.huggingface.family import Refusal
-from costmodel.exchange.importers.huggingface.halves import Mark, Mixer, single_half
+from costmodel.exchange.importers.huggingface.halves import LayerHalves, Mixer, single_half
 from costmodel.exchange.importers.huggingface.patterns import (
     MOST_LAYERS,
     dense,
@@ -19,7 +19,7 @@ from costmodel.exchange.importers.huggingface.patterns import (
 )
 from costmodel.exchange.importers.huggingface.rules import HIDDEN_BY_HEADS, assumed, same
 from costmodel.exchange.values.foreign_values import shown
-from costmodel.exchange.values.option_table import Fact, Rule, option
+from costmodel.exchange.values.option_table import DerivedValue, Fact, option
 
 YES, NO = Fact(True), Fact(False)
 _MAMBA_QUIET = (
@@ -38,14 +38,14 @@ _PLAIN_MIXER = (
 # --- the width of a state space, which two options say
 
 
-def _expanded(config: Config) -> Value:
+def _expanded(config: Config) -> OriginValue:
     """Width of a head, where the width of the mixer is a multiple of the stream's."""
     wide, heads = config["expansion"].value, config.number("state_heads")
     inner = int(config.number("hidden") * wide) if isinstance(wide, int | float) else 0
     return config.derived(max(1, inner // heads), "expand x hidden / heads of the state space", "expansion", "hidden")
 
 
-def _head_dim(config: Config) -> Value | None:
+def _head_dim(config: Config) -> OriginValue | None:
     """The width of a head; it has to make up the width of the mixer, which is a multiple of the stream's."""
     written = config["written_head_dim"]
     if written.value is None or written.value == "auto":
@@ -59,7 +59,7 @@ def _head_dim(config: Config) -> Value | None:
     return written
 
 
-HEAD_DIM = Rule("as the file says, else expand x hidden / heads of the state space", _head_dim)
+HEAD_DIM = DerivedValue("as the file says, else expand x hidden / heads of the state space", _head_dim)
 
 
 # --- orders
@@ -98,10 +98,11 @@ def _bamba_mixers(config: Config) -> list[Mixer]:
     return ["full" if index in listed else "state" for index in range(layer_count(config))]
 
 
-_NEMOTRON: dict[str, Mark] = {
-    "M": Mark("state", ""), "E": Mark("", "experts"), "*": Mark("full", ""), "-": Mark("", "mlp"),
-    "mamba": Mark("state", ""), "linear_attention": Mark("state", ""), "moe": Mark("", "experts"),
-    "attention": Mark("full", ""), "full_attention": Mark("full", ""), "mlp": Mark("", "mlp"),
+_NEMOTRON: dict[str, LayerHalves] = {
+    "M": LayerHalves("state", ""), "E": LayerHalves("", "experts"), "*": LayerHalves("full", ""),
+    "-": LayerHalves("", "mlp"),
+    "mamba": LayerHalves("state", ""), "linear_attention": LayerHalves("state", ""), "moe": LayerHalves("", "experts"),
+    "attention": LayerHalves("full", ""), "full_attention": LayerHalves("full", ""), "mlp": LayerHalves("", "mlp"),
 }  # fmt: skip
 
 
@@ -112,25 +113,25 @@ def _nemotron_types(config: Config) -> list[object]:
     return list(pattern) if pattern is not None else ["linear_attention", "moe", "full_attention", "mlp"]
 
 
-def _nemotron_layers(config: Config) -> Sequence[Mark]:
+def _nemotron_layers(config: Config) -> Sequence[LayerHalves]:
     """Every layer is one half, in the order that a list or a pattern of letters says."""
     types = _nemotron_types(config)
     place = config["block_types"].place or config["pattern"].place
     if not 0 < len(types) <= MOST_LAYERS:
         config.refuse("D008", f"{len(types):,} layers are out of range: 1 to {MOST_LAYERS:,}", place)
-        return [Mark("full", "")]
+        return [LayerHalves("full", "")]
     unknown = next((item for item in types if not isinstance(item, str) or item not in _NEMOTRON), None)
     if unknown is not None:
         config.refuse("X003", f"{config.family.classes[0]} with a layer {shown(unknown)}", place, "no such layer here")
-        return [Mark("full", "")]
+        return [LayerHalves("full", "")]
     return [_NEMOTRON[str(item)] for item in types]
 
 
-def _nemotron_count(config: Config) -> Value:
+def _nemotron_count(config: Config) -> OriginValue:
     return config.derived(max(1, len(_nemotron_types(config))), "length of the pattern", "block_types", "pattern")
 
 
-NEMOTRON_COUNT = Rule("as many as the pattern has", _nemotron_count)
+NEMOTRON_COUNT = DerivedValue("as many as the pattern has", _nemotron_count)
 
 FAMILIES = [
     LLAMA.like(
@@ -140,7 +141,8 @@ FAMILIES = [
         state_heads=option("num_heads", default=128), written_head_dim=option("head_dim", default=64),
         expansion=option("expand", default=2), state_head_dim=HEAD_DIM, state_groups=option("n_groups", default=8),
         state_size=option("state_size", default=128), state_conv=option("conv_kernel", default=4),
-        state_chunk=option("chunk_size", default=256), layers=lambda config: [Mark("state", "")] * layer_count(config),
+        state_chunk=option("chunk_size", default=256),
+        layers=lambda config: [LayerHalves("state", "")] * layer_count(config),
         build=single_half, refusals=_PLAIN_MIXER, quiet=(*_MAMBA_QUIET, "rms_norm", "norm_before_gate"),
     ),
     LLAMA.like(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costmodel.exchange.imported import Value
+from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.llama import LLAMA
 from costmodel.exchange.importers.huggingface.families.mixtures import QWEN_2_MOE
@@ -25,12 +25,12 @@ from costmodel.exchange.importers.huggingface.patterns import (
     windowed,
 )
 from costmodel.exchange.importers.huggingface.rules import CHUNKS, SHARED_WIDTH, same
-from costmodel.exchange.values.option_table import Fact, Rule, option
+from costmodel.exchange.values.option_table import DerivedValue, Fact, option
 
 YES, NO = Fact(True), Fact(False)
 
 
-def _cohere_norm(config: Config) -> Value:
+def _cohere_norm(config: Config) -> OriginValue:
     norm = "layernorm-no-bias" if config["rms_epsilon"].value is None else "rmsnorm"
     return config.derived(norm, "by rms_norm_eps", "rms_epsilon")
 
@@ -70,7 +70,7 @@ def _flint_mixers(config: Config) -> list[Mixer]:
     return ["full" if index < 2 or index % 4 == 1 or index == count - 1 else window for index in range(count)]
 
 
-FIRST_TWO = Rule("layers 0 and 1", lambda config: config.derived([0, 1], "layers 0 and 1"))
+FIRST_TWO = DerivedValue("layers 0 and 1", lambda config: config.derived([0, 1], "layers 0 and 1"))
 
 FAMILIES = [
     LLAMA.like(
@@ -111,7 +111,7 @@ FAMILIES = [
         hidden=8192, layer_count=40, heads=64, head_dim=128, max_sequence=8192, tied=True, mlp_biases=NO,
         ffn_hidden=option("prefix_dense_intermediate_size", null=same("expert_hidden")),
         parallel=YES, norms=1,
-        norm=Rule("rmsnorm with rms_norm_eps, else layernorm-no-bias", _cohere_norm),
+        norm=DerivedValue("rmsnorm with rms_norm_eps, else layernorm-no-bias", _cohere_norm),
         rms_epsilon=option("rms_norm_eps"), window=option("sliding_window", default=4096),
         window_pattern=option("sliding_window_pattern", default=4), layer_types=option("layer_types"),
         mlp_types=option("mlp_layer_types"), leading_dense=option("first_k_dense_replace", default=0),

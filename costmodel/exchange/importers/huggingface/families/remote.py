@@ -9,11 +9,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from costmodel.exchange.imported import Origin, Value
+from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.llama import LLAMA, PLAIN
 from costmodel.exchange.importers.huggingface.family import Family, Half, Refusal
-from costmodel.exchange.importers.huggingface.halves import Mark, standard_layer
+from costmodel.exchange.importers.huggingface.halves import LayerHalves, standard_layer
 from costmodel.exchange.importers.huggingface.patterns import (
     dense,
     everywhere,
@@ -24,7 +24,7 @@ from costmodel.exchange.importers.huggingface.patterns import (
 )
 from costmodel.exchange.importers.huggingface.rules import same
 from costmodel.exchange.values.foreign_values import shown
-from costmodel.exchange.values.option_table import Fact, Option, Rule, option
+from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption, option
 
 YES, NO = Fact(True), Fact(False)
 
@@ -32,7 +32,7 @@ YES, NO = Fact(True), Fact(False)
 def _without_defaults(family: Family) -> Family:
     """The same family, of whose options none has a default."""
     fields = {
-        name: replace(source, default=None) if isinstance(source, Option) else source
+        name: replace(source, default=None) if isinstance(source, ForeignOption) else source
         for name, source in family.fields.items()
     }
     return replace(family, fields=fields)
@@ -44,7 +44,7 @@ REMOTE = _without_defaults(PLAIN)
 # --- Baichuan: positions by size
 
 
-def _positions_by_width(config: Config) -> Value:
+def _positions_by_width(config: Config) -> OriginValue:
     rotary = config.number("hidden") == 4096
     return config.derived("rotary" if rotary else "alibi", "rotary at a width of 4096, else ALiBi", "hidden")
 
@@ -97,13 +97,13 @@ def _nas_layers(config: Config) -> Sequence[Hashable]:
 def _nas_layer(config: Config, block: _Block) -> Half:
     """Attention and an MLP of the sizes of one block, or one of them alone."""
     origin = Origin("derived", "block_configs", config["block_types"].place)
-    layer = standard_layer(config, Mark("full" if block.kv_heads else "", "mlp" if block.ffn_hidden else ""))
+    layer = standard_layer(config, LayerHalves("full" if block.kv_heads else "", "mlp" if block.ffn_hidden else ""))
     if block.kv_heads:
-        layer["attention"]["kv_heads"] = Value(block.kv_heads, origin)
+        layer["attention"]["kv_heads"] = OriginValue(block.kv_heads, origin)
     if block.ffn_hidden:
-        layer["mlp"]["ffn_hidden"] = Value(block.ffn_hidden, origin)
+        layer["mlp"]["ffn_hidden"] = OriginValue(block.ffn_hidden, origin)
     if not block.kv_heads or not block.ffn_hidden:
-        layer["norms"] = Value(1, origin)
+        layer["norms"] = OriginValue(1, origin)
     return layer
 
 
@@ -111,7 +111,7 @@ FAMILIES = [
     REMOTE.like(
         "baichuan", ("BaichuanForCausalLM", "BaiChuanForCausalLM"), "BaichuanConfig", types=("baichuan",),
         kv_heads=same("heads"), max_sequence=option("max_position_embeddings", "model_max_length"),
-        tied=option("tie_word_embeddings", default=False), positions=Rule("by width", _positions_by_width),
+        tied=option("tie_word_embeddings", default=False), positions=DerivedValue("by width", _positions_by_width),
         quiet=("gradient_checkpointing", "z_loss_weight"), code="modeling_baichuan.py of the checkpoint",
     ),
     REMOTE.like(
@@ -145,7 +145,7 @@ FAMILIES = [
     REMOTE.like(
         "qwen", ("QWenLMHeadModel",), "QWenConfig", types=("qwen",), kv_heads=same("heads"),
         head_dim=option("kv_channels"), both_halves=option("intermediate_size"),
-        ffn_hidden=Rule(
+        ffn_hidden=DerivedValue(
             "intermediate_size / 2",
             lambda config: config.derived(config.number("both_halves") // 2, "intermediate_size / 2", "both_halves"),
         ),
@@ -161,7 +161,7 @@ FAMILIES = [
         "chatglm", ("ChatGLMModel", "ChatGLMForConditionalGeneration"), "ChatGLMConfig", types=("chatglm",),
         vocab=option("padded_vocab_size", "vocab_size"), layer_count=option("num_layers", "num_hidden_layers"),
         multi_query=option("multi_query_attention"), query_groups=option("multi_query_group_num"),
-        kv_heads=Rule(
+        kv_heads=DerivedValue(
             "multi_query_group_num with multi_query_attention, else heads",
             lambda config: config["query_groups"] if config.flag("multi_query") else config["heads"],
         ),

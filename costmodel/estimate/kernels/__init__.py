@@ -1,1 +1,0 @@
-"""Kernels of one accelerator, for whoever asks."""

@@ -1,0 +1,48 @@
+"""Rates and types of a training step that the scenario does not state: taken, and noted as assumed."""
+
+from __future__ import annotations
+
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.precision import Recipe
+from costmodel.documents.schemas.stack import GradientType
+from costmodel.estimate.machine.clock_throttling import slowdown_of
+from costmodel.estimate.machine.number_formats import Linear
+from costmodel.estimate.shared.assumptions import AssumptionLog
+from costmodel.ground.errors import fail
+from costmodel.ground.units import show
+
+
+def gradient_types(log: AssumptionLog, case: ResolvedScenario) -> tuple[GradientType, GradientType]:
+    """The types gradients are accumulated in, and reduced over the network."""
+    written, stack = case.scenario.workload.gradients, case.stack
+    if written is None:
+        log.note("workload.gradients", stack.gradients, f"stacks/{stack.name}")
+    if stack.reduced is not None:
+        log.note("gradients on the network", stack.reduced, f"stacks/{stack.name}")
+    accumulated = written or stack.gradients
+    return accumulated, stack.reduced or accumulated
+
+
+def note_rates(log: AssumptionLog, case: ResolvedScenario, linear: Linear, origin: str) -> None:
+    """Notes the attention kernel, the share of peak that products reach alone, and, unless the scenario states one,
+    the slow-down of a real step.
+    """
+    share = show(linear.fit.compute_share, "1")
+    log.note("attention and matmul", f"{case.stack.kernels.attention}; {share} of peak alone", origin)
+    fit = case.efficiency.sustained
+    if fit is None or case.scenario.assume.sustained is not None:
+        return
+    found = float(slowdown_of(case))
+    log.note("assume.sustained", show(found, "1"), origin if found == fit.factor else f"{origin}, by power")
+
+
+def mfu_peak(log: AssumptionLog, case: ResolvedScenario, recipe: Recipe) -> float:
+    """The rate an MFU is a share of: of the type the matmuls read, unless the scenario names another."""
+    written, peaks = case.scenario.assume.mfu_peak, case.accelerator.peak
+    peak: float | None = getattr(peaks, written or recipe.type)
+    if peak is None:
+        sentence, place = f"{case.accelerator.name} has no {written} peak", case.place("assume.mfu_peak")
+        raise fail("D016", sentence, place, "take another assume.mfu_peak")
+    if recipe.narrow and written is None:
+        log.note("assume.mfu_peak", f"{recipe.type}, {show(peak, 'FLOP/s')}", f"precision {recipe.name}")
+    return peak

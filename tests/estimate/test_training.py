@@ -260,7 +260,7 @@ def test_matmuls_take_as_long_as_their_flop_at_the_fitted_share() -> None:
 def test_full_recompute_adds_a_forward_of_the_layers() -> None:
     row = {mode: costs(alone(), recompute=mode) for mode in ("none", "full")}
     longer = row["full"]["attention"] / row["none"]["attention"]
-    backward = 2.5 / inputs().attention.backward_share  # type: ignore[union-attr]
+    backward = 2.5 / inputs().rates.attention.backward_share  # type: ignore[union-attr]
     assert longer == pytest.approx((2 + backward) / (1 + backward))
     assert row["full"]["step_time"] > row["none"]["step_time"]
 
@@ -380,7 +380,7 @@ def test_the_named_terms_are_those_of_the_busier_end() -> None:
     """A huge vocabulary makes the last stage the slowest: its head is in matmul, the others wait in the bubble."""
     wide, narrow = (costs(inputs(model(vocab=vocab)), pp=8, zero=0) for vocab in (1 << 20, 1 << 10))
     head = 64 * 4096 * 2 * 1024 * ((1 << 20) - (1 << 10))
-    fit = inputs().matmul
+    fit = inputs().rates.matmul
     rate = 989.4e12 / inputs().sustained
     added = head / rate / fit.compute_share + 2 * head / rate / fit.backward_share
     assert wide["matmul"] - narrow["matmul"] == pytest.approx(added, rel=0.02)

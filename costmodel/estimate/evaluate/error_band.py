@@ -100,10 +100,10 @@ def _kernels(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
     """Seconds by which kernels, clocks and the host may be off; unfused attention is made of matrix products."""
     case, common, terms = inputs.case, inputs.case.common, step.terms
     fits = (common.matmul[name] for name in (inputs.recipe.fit, "bf16") if name in common.matmul)
-    matmul = _of_shapes(inputs, residual(inputs.linear.fit, *fits))
+    matmul = _of_shapes(inputs, residual(inputs.rates.linear.fit, *fits))
     streams = residual(case.efficiency.memory, common.memory)
     sustained = residual(case.efficiency.sustained, common.sustained)
-    fit, slowed = inputs.attention, _slowed(inputs, terms["matmul"], terms["attention"])
+    fit, slowed = inputs.rates.attention, _slowed(inputs, terms["matmul"], terms["attention"])
     kinds = {"matmul": term_error(matmul, slowed if fit is None else terms["matmul"])}
     if inputs.recipe.narrow:
         kinds["narrow"] = term_error(inputs.stack.spread.narrow, terms["matmul"])
@@ -118,7 +118,7 @@ def _kernels(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
 
 def _slowed(inputs: TrainingInputs, products: Number, attention: Number) -> Number:
     """Seconds that power slows down: of products, and of those cores that it does, by their share of the work."""
-    fit = inputs.attention
+    fit = inputs.rates.attention
     if fit is None:
         return products + attention
     with term("cores that slow down"):
@@ -135,7 +135,7 @@ def _of_shapes(inputs: TrainingInputs, spread: Number) -> Number:
     """Spread of the matrix products of a step, whose shapes are wrong independently by so much each; all are wrong
     together with constants that are not of this accelerator.
     """
-    if inputs.case.efficiency.of == UNMEASURED or inputs.linear.fit.fitted is None:
+    if inputs.case.efficiency.of == UNMEASURED or inputs.rates.linear.fit.fitted is None:
         return spread
     work = flop_of_shapes(inputs)
     error: Number = 0.0
@@ -150,8 +150,8 @@ def _communication(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Numb
     links: Number = 0.0
     hiding: Number = 0.0
     experts = 0.0 if inputs.experts is None else inputs.experts.overlap
-    hidden = {"tp": inputs.overlap_tp, "ep": experts, "pp": inputs.overlap_pp, "dp": inputs.overlap_dp}
-    hidden["cp"] = inputs.overlap_cp
+    hidden = {"tp": inputs.overlap.tp, "ep": experts, "pp": inputs.overlap.pp, "dp": inputs.overlap.dp}
+    hidden["cp"] = inputs.overlap.cp
     for axis in EXPOSED:
         spread: Number = 0.0
         for transfer in step.transfers:

@@ -133,8 +133,8 @@ def throughput(inputs: TrainingInputs, block: Block, time: Number) -> dict[str, 
         "tokens_per_s": tokens,
         "tokens_per_s_per_gpu": divided(tokens, ranks),
         "flop_rate": compute_rate(flop.model, time, ranks),
-        "mfu": flop_utilisation(flop.model, time, ranks, inputs.mfu_peak),
-        "hfu": flop_utilisation(flop.executed, time, ranks, inputs.mfu_peak),
+        "mfu": flop_utilisation(flop.model, time, ranks, inputs.rates.mfu_peak),
+        "hfu": flop_utilisation(flop.executed, time, ranks, inputs.rates.mfu_peak),
     }
 
 

@@ -167,6 +167,6 @@ def _products(inputs: TrainingInputs) -> Iterator[tuple[str, Number, Number, Num
         if experts is not None:
             for each in expert_matmuls(model.hidden, experts, experts.ffn_hidden):
                 yield each.name, each.n, each.k, repeated(kind.count, matmul_flop(experts.top_k, each.n, each.k))
-        if part.mixer is not None and inputs.attention is None:
+        if part.mixer is not None and inputs.rates.attention is None:
             core = core_flop(kind, part.mixer, 1.0, inputs.sequence, part.mixer.heads, causal=False)
             yield "core", inputs.sequence, part.mixer.head_dim, repeated(kind.count, divided(core, inputs.sequence))

@@ -256,9 +256,9 @@ def unread_inputs(
     with term("inputs nobody reads"):
         spared = norm_output_bytes(tokens, inputs.model.hidden, halves, width, split)
         if latent is not None and "query latent" not in read:
-            spared = spared + norm_output_bytes(tokens, latent.query_rank or 0.0, 1.0, inputs.element, split)
+            spared = spared + norm_output_bytes(tokens, latent.query_rank or 0.0, 1.0, inputs.widths.element, split)
         if latent is not None and "kv latent" not in read:
-            spared = spared + norm_output_bytes(tokens, latent.kv_rank, 1.0, inputs.element, split)
+            spared = spared + norm_output_bytes(tokens, latent.kv_rank, 1.0, inputs.widths.element, split)
         dropped = _feeds(part) | ({"mlp-activation"} if part.kind.experts is None else set())
         if "activation" in read or dropped & set(modules):
             return spared
@@ -298,7 +298,7 @@ def _between(inputs: TrainingInputs, found: Iterable[Adapter], tokens: Number) -
     for adapter in found:
         assert inputs.tuning is not None
         own = divided(tokens, adapter.split)
-        total = total + adapter_activations(own, inputs.tuning.rank, inputs.element)
+        total = total + adapter_activations(own, inputs.tuning.rank, inputs.widths.element)
     return total
 
 

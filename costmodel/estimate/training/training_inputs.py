@@ -63,6 +63,40 @@ class ExpertInputs:
     shared_overlap: float
 
 
+@dataclass(frozen=True)
+class ElementWidths:
+    """Bytes of an element: of activations and 16-bit weights, of gradients as accumulated, and as reduced."""
+
+    element: float
+    gradient: float
+    reduced: float
+
+
+@dataclass(frozen=True)
+class KernelRates:
+    """Peaks of one accelerator, and the fits of its kernels; `variation` is between accelerators, relative."""
+
+    peak: float
+    mfu_peak: float
+    memory_bandwidth: float
+    memory_share: float
+    matmul: MatmulFit
+    linear: Linear
+    attention: AttentionFit | None
+    variation: float
+
+
+@dataclass(frozen=True)
+class OverlapShares:
+    """Share of each axis' communication that compute may hide, and of ZeRO-3's all-gathers of weights."""
+
+    tp: float
+    dp: float
+    weights: float
+    pp: float
+    cp: float
+
+
 @dataclass(frozen=True, eq=False)
 class TrainingInputs(Machine):
     """The numbers of a case, in SI base units, each remembering where it was written."""
@@ -71,22 +105,9 @@ class TrainingInputs(Machine):
     stack: Stack
     sequence: float
     global_batch: float
-    element: float
-    gradient: float
-    reduced: float
-    peak: float
-    mfu_peak: float
-    memory_bandwidth: float
-    matmul: MatmulFit
-    linear: Linear
-    attention: AttentionFit | None
-    memory_share: float
-    variation: float
-    overlap_tp: float
-    overlap_dp: float
-    overlap_weights: float
-    overlap_pp: float
-    overlap_cp: float
+    widths: ElementWidths
+    rates: KernelRates
+    overlap: OverlapShares
     fragmentation: float
     host: Host
     convention: FlopConvention
@@ -107,7 +128,7 @@ class TrainingInputs(Machine):
     @property
     def recipe(self) -> Recipe:
         """The precision of the layers' linear maps."""
-        return self.linear.recipe
+        return self.rates.linear.recipe
 
     @property
     def tuning(self) -> Tuning | None:
@@ -153,7 +174,7 @@ class TrainingInputs(Machine):
     def vector_peak(self) -> float:
         """Rate of the units that NVIDIA's libraries leave odd rows to; other parts are taken to pad them."""
         accelerator = self.case.accelerator
-        return accelerator.peak.fp32 or self.peak if accelerator.vendor == "NVIDIA" else self.peak
+        return accelerator.peak.fp32 or self.rates.peak if accelerator.vendor == "NVIDIA" else self.rates.peak
 
     @property
     def of_a_part(self) -> Number:
@@ -165,7 +186,7 @@ class TrainingInputs(Machine):
     def slowest(self) -> Number:
         """How much slower than one part the slowest of all ranks is."""
         with term("slowest of all ranks"):
-            return slowest_part(self.ranks, self.variation)
+            return slowest_part(self.ranks, self.rates.variation)
 
     @property
     def sustained(self) -> Number:
@@ -176,7 +197,7 @@ class TrainingInputs(Machine):
     def sustained_narrow(self) -> Number:
         """The same of products in the narrow type."""
         with term("by power and clocks"):
-            found = slowdown_of(self.case, self.linear.sustained)
+            found = slowdown_of(self.case, self.rates.linear.sustained)
         return repeated(self.slowest, found)
 
     def dropped(self, recompute: Recompute) -> Dropped:
@@ -194,42 +215,56 @@ def training_inputs(case: ResolvedScenario) -> TrainingInputs:
     _complete(case, RECIPES[case.scenario.workload.precision])
     stack, efficiency, network = case.stack, case.efficiency, case.network.network
     workload, assume = case.scenario.workload, case.scenario.assume
-    linear, sustained, streams = linear_of(case), efficiency.sustained, efficiency.memory
-    assert network and sustained and streams  # noqa: PT018 (narrowing three at once)
-    fitted, crossed, named = f"efficiencies/{efficiency.of}", f"efficiencies/{case.network.of}", f"stacks/{stack.name}"
-    log = AssumptionLog()
+    linear, log = linear_of(case), AssumptionLog()
+    assert network is not None
+    crossed, named = f"efficiencies/{case.network.of}", f"stacks/{stack.name}"
     gradients, reduced = gradient_types(log, case)
-    note_rates(log, case, linear, fitted)
     return TrainingInputs(
         case=case,
         stack=stack,
         sequence=workload.sequence,
         global_batch=workload.global_batch,
-        element=ELEMENT_BYTES[linear.recipe.wide],
-        gradient=ELEMENT_BYTES[gradients],
-        reduced=ELEMENT_BYTES[reduced],
-        peak=getattr(case.accelerator.peak, linear.recipe.wide),
-        mfu_peak=mfu_peak(log, case, linear.recipe),
-        memory_bandwidth=case.accelerator.memory.bandwidth,
-        matmul=matmul_fit(case, linear.recipe.wide, linear.recipe.wide),
-        linear=linear,
-        attention=efficiency.attention.get(stack.kernels.attention),
-        memory_share=streams.share,
-        variation=log.choose("assume.variation", assume.variation, sustained.variation, fitted),
+        widths=ElementWidths(ELEMENT_BYTES[linear.recipe.wide], ELEMENT_BYTES[gradients], ELEMENT_BYTES[reduced]),
+        rates=_rates(case, linear, log),
         collectives=efficiency.collectives,
         network=network,
         network_share=log.choose("assume.network_share", assume.network_share, network.share, crossed),
-        overlap_tp=log.choose("assume.overlap.tp", assume.overlap.tp, tensor_overlap(case), named),
-        overlap_dp=log.choose("assume.overlap.dp", assume.overlap.dp, stack.overlap.dp, named),
-        overlap_weights=weights_overlap(case, log.choose, named),
-        overlap_pp=log.choose("assume.overlap.pp", assume.overlap.pp, stack.overlap.pp, named),
-        overlap_cp=log.choose("assume.overlap.cp", assume.overlap.cp, stack.overlap.cp, named),
+        overlap=_overlap(case, log),
         fragmentation=log.choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
         host=host_of(case, log.choose),
         convention=assume.flop_convention,
         experts=_experts(case, log),
         run=run_inputs(case, log),
         assumed=(*converted(case), *log.assumed, *_price(case)),
+    )
+
+
+def _rates(case: ResolvedScenario, linear: Linear, log: AssumptionLog) -> KernelRates:
+    efficiency, wide = case.efficiency, linear.recipe.wide
+    sustained, streams, origin = efficiency.sustained, efficiency.memory, f"efficiencies/{efficiency.of}"
+    assert sustained and streams  # noqa: PT018 (narrowing two at once)
+    note_rates(log, case, linear, origin)
+    return KernelRates(
+        peak=getattr(case.accelerator.peak, wide),
+        mfu_peak=mfu_peak(log, case, linear.recipe),
+        memory_bandwidth=case.accelerator.memory.bandwidth,
+        memory_share=streams.share,
+        matmul=matmul_fit(case, wide, wide),
+        linear=linear,
+        attention=efficiency.attention.get(case.stack.kernels.attention),
+        variation=log.choose("assume.variation", case.scenario.assume.variation, sustained.variation, origin),
+    )
+
+
+def _overlap(case: ResolvedScenario, log: AssumptionLog) -> OverlapShares:
+    stated, stack, choose = case.scenario.assume.overlap, case.stack, log.choose
+    origin = f"stacks/{stack.name}"
+    return OverlapShares(
+        tp=choose("assume.overlap.tp", stated.tp, tensor_overlap(case), origin),
+        dp=choose("assume.overlap.dp", stated.dp, stack.overlap.dp, origin),
+        weights=weights_overlap(case, choose, origin),
+        pp=choose("assume.overlap.pp", stated.pp, stack.overlap.pp, origin),
+        cp=choose("assume.overlap.cp", stated.cp, stack.overlap.cp, origin),
     )
 
 

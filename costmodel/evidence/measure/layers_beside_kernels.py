@@ -67,6 +67,9 @@ def _layer(node: str, hidden: int, heads: int, tokens: int) -> ForwardBackward:
         "assume.variation": 0,
     }
     adding = training_inputs(load("quickstart", [f"{path}={value}" for path, value in changes.items()]))
-    inputs = replace(adding, gradient=float(divided(adding.element, 2.0)))  # half of what is read and written
+    widths = adding.widths
+    inputs = replace(
+        adding, widths=replace(widths, gradient=float(divided(widths.element, 2.0)))
+    )  # half of what is read and written
     block, _ = plan_block(inputs, own_plan(inputs))
     return layer_pass(inputs, shard(inputs.model, inputs.model.layers[0], block.tp, block.ep, block.etp), block)

@@ -120,7 +120,7 @@ def _from_flop(row: CsvRow, model: Modelled) -> float:
     achieved, used = row.number("tflops_per_gpu"), row.number("mfu")
     if achieved is None and used is None:
         used, executed = row.number("hfu"), True
-    peak = (row.number("mfu_peak_tflops") or inputs.mfu_peak / 1e12) * 1e12
+    peak = (row.number("mfu_peak_tflops") or inputs.rates.mfu_peak / 1e12) * 1e12
     per_second = achieved * 1e12 if achieved is not None else (used or 0.0) / 100 * peak
     return number(work_time(flop.executed if executed else flop.model, per_second, inputs.ranks))
 

@@ -55,7 +55,7 @@ def _clocks(answer: Answer) -> Cause:
     inputs, common = answer.inputs, answer.inputs.case.common
     sustained = residual(inputs.case.efficiency.sustained, common.sustained)
     fits = (common.matmul[name] for name in (inputs.recipe.fit, "bf16") if name in common.matmul)
-    spread = float(combined_error(sustained, residual(inputs.linear.fit, *fits)))
+    spread = float(combined_error(sustained, residual(inputs.rates.linear.fit, *fits)))
     return Cause(
         "clocks",
         "clocks of all accelerators (power cap, heat)",
@@ -71,15 +71,15 @@ def _clocks(answer: Answer) -> Cause:
 def _of_kernels(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
     inputs, terms = answer.inputs, base.terms
     efficiency, common, stack = inputs.case.efficiency, inputs.case.common, inputs.stack
-    if terms["attention"] and inputs.attention is not None:
+    if terms["attention"] and inputs.rates.attention is not None:
         kernel = stack.kernels.attention
         yield Cause(
             "attention",
             "attention kernel",
             "falls",
             "1",
-            inputs.attention.forward_share,
-            max(float(residual(inputs.attention, common.attention[kernel])), LEAST_SPREAD),
+            inputs.rates.attention.forward_share,
+            max(float(residual(inputs.rates.attention, common.attention[kernel])), LEAST_SPREAD),
             "costmodel measure -o mine.csv",
             path=f"cluster.node.accelerator.efficiency.attention.{kernel}.forward_share",
         )
@@ -88,7 +88,7 @@ def _of_kernels(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
         "memory-bound operations (fusion, memory)",
         "falls",
         "1",
-        inputs.memory_share,
+        inputs.rates.memory_share,
         max(float(residual(efficiency.memory, common.memory)), LEAST_SPREAD),
         "costmodel measure -o mine.csv",
         path="cluster.node.accelerator.efficiency.memory.share",

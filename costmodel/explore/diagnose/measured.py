@@ -68,7 +68,7 @@ def _as_step(inputs: TrainingInputs, base: PredictedTerms, name: str, value: flo
     if name == "tokens_per_s":
         return float(tokens_per_step(inputs.global_batch, inputs.sequence)) / value
     flop = work_of_step(inputs, base.block).model
-    return number(work_time(flop, value * inputs.mfu_peak, inputs.ranks))
+    return number(work_time(flop, value * inputs.rates.mfu_peak, inputs.ranks))
 
 
 def _parsed(name: str, text: str, where: str) -> float:

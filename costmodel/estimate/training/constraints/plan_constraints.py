@@ -295,7 +295,7 @@ def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
     yield "N007", all_if(block, inputs.convention in ("megatron-2021", "korthikanti") and not _gpt(inputs))
     yield "N008", all_if(block, inputs.experts is None and _assumes_experts(inputs))
     yield "N010", unequal_chunks(inputs.model, block)
-    yield "N009", all_if(block, inputs.attention is None and any(_odd_heads(inputs)))
+    yield "N009", all_if(block, inputs.rates.attention is None and any(_odd_heads(inputs)))
     longer = inputs.sequence > inputs.model.max_sequence
     yield "N006", all_if(block, longer and inputs.model.positions != "learned")
     yield "N020", all_if(block, any(rounded(batch) for _, batch in inputs.case.scenario.from_tokens))
@@ -308,7 +308,9 @@ def _odd_heads(inputs: TrainingInputs) -> Iterator[bool]:
     for kind in inputs.model.layers:
         if kind.attention is not None:
             width = kind.attention.head_dim
-            yield bool(peak_of_heads(inputs.peak, inputs.vector_peak, width, inputs.element) < inputs.peak)
+            yield bool(
+                peak_of_heads(inputs.rates.peak, inputs.vector_peak, width, inputs.widths.element) < inputs.rates.peak
+            )
 
 
 def _assumes_experts(inputs: TrainingInputs) -> bool:

@@ -42,7 +42,7 @@ def layer_activations(inputs: TrainingInputs, block: Block, part: Shard) -> Numb
         return checkpointed(inputs, structure, tokens, split)
     if what == "operations":
         sizes = (mixer.heads, mixer.kv_heads, mixer.head_dim) if mixer is not None else (0.0, 0.0, 0.0)
-        kept = op_level_activations(tokens, model.hidden, *sizes, part.ffn_hidden, inputs.element, split)
+        kept = op_level_activations(tokens, model.hidden, *sizes, part.ffn_hidden, inputs.widths.element, split)
         if part.routed is not None:
             kept = kept + divided(_expert_activations(inputs, part, block), 2.0)
         kept = np.minimum(kept, whole_activations(inputs, block, part, selective=False))
@@ -80,7 +80,7 @@ def _spared_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Number
             return _expert_activations(inputs, part, block)
     if ("moe-activation" not in modules and inputs.tuning is None) or part.routed is None or inputs.experts is None:
         return 0.0
-    width = inputs.recipe.operand if inputs.keeps_narrow else inputs.element
+    width = inputs.recipe.operand if inputs.keeps_narrow else inputs.widths.element
     rows = rows_of(part.routed, divided(local_tokens(inputs, block), block.tp), inputs.experts.load)
     spared: Number = 0.0
     with term("dropped experts"):
@@ -98,15 +98,15 @@ def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, sele
     tokens = local_tokens(inputs, block)
     with term("layer activations"):
         norms = (part.kind.norms, additions(part.kind))
-        kept = stream_activations(tokens, model.hidden, *norms, inputs.element, split, dropout=kernels.dropout)
+        kept = stream_activations(tokens, model.hidden, *norms, inputs.widths.element, split, dropout=kernels.dropout)
         if inputs.keeps_narrow:
             kept = kept + _narrow_inputs(inputs, part, tokens, split)
         if block.structure.sequence_parallel and kernels.inputs == "kept":
             kept = kept + _gathered_inputs(inputs, part, tokens, split)
         if part.mixer is not None:
-            kept = kept + mixer_activations(part.kind, part.mixer, tokens, inputs.element, split)
+            kept = kept + mixer_activations(part.kind, part.mixer, tokens, inputs.widths.element, split)
         if part.kind.dense is not None:
-            kept = kept + mlp_activations(tokens, part.ffn_hidden, inputs.element, gated=part.kind.dense.gated)
+            kept = kept + mlp_activations(tokens, part.ffn_hidden, inputs.widths.element, gated=part.kind.dense.gated)
         if part.routed is not None:
             kept = kept + _expert_activations(inputs, part, block)
         if part.mixer is None or part.kind.state_space is not None:
@@ -115,7 +115,7 @@ def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, sele
             divided(block.micro_batch, block.cp),
             inputs.sequence,
             part.mixer.heads,
-            inputs.element,
+            inputs.widths.element,
             kernel=kernels.attention,
             dropout=kernels.dropout,
             recompute="selective" if selective else "none",
@@ -128,7 +128,7 @@ def _expert_activations(inputs: TrainingInputs, part: Shard, block: Block) -> Nu
         return 0.0
     tokens = divided(local_tokens(inputs, block), block.tp)
     rows = rows_of(part.routed, tokens, inputs.experts.load)
-    kept = expert_activations(inputs.model.hidden, part.routed, rows, inputs.element)
+    kept = expert_activations(inputs.model.hidden, part.routed, rows, inputs.widths.element)
     if not inputs.keeps_narrow:
         return kept
     inner = narrow_widths(inputs, part.routed.ffn_hidden, gated=part.routed.of.gated)
@@ -136,7 +136,7 @@ def _expert_activations(inputs: TrainingInputs, part: Shard, block: Block) -> Nu
     with term("experts' inputs kept narrow"):
         narrow = linear_inputs(*sizes, inputs.recipe.operand, 1.0)
     with term("experts' inputs kept wide"):
-        return kept + narrow - linear_inputs(*sizes, inputs.element, 1.0)
+        return kept + narrow - linear_inputs(*sizes, inputs.widths.element, 1.0)
 
 
 def _narrow_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
@@ -149,13 +149,13 @@ def _narrow_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: N
     with term("inputs kept narrow"):
         narrow = linear_inputs(tokens, hidden, halves, inner + out, inputs.recipe.operand, split)
     with term("inputs kept wide"):
-        wide = linear_inputs(tokens, hidden, halves, inner, inputs.element, split)
+        wide = linear_inputs(tokens, hidden, halves, inner, inputs.widths.element, split)
     return narrow - wide
 
 
 def _gathered_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
     """What the inputs of a layer's halves take beyond their cut when they stay as they were gathered."""
-    message = activation_message(tokens, inputs.model.hidden, inputs.element)
+    message = activation_message(tokens, inputs.model.hidden, inputs.widths.element)
     with term("gathered inputs kept"):
         return repeated(exchanges(part.kind), message - divided(message, split))
 

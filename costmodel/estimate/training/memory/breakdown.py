@@ -201,13 +201,13 @@ def _states(inputs: TrainingInputs, block: Block, held: Number, over: Number) ->
     zero, states = block.structure.zero, inputs.stack.states
     moments = inputs.case.optimizer.moments
     weights = weight_bytes(held, states.weights, states.compute, over, zero=zero, sharded_master=states.sharded_master)
-    gradients = gradient_bytes(held, inputs.gradient, over, zero=zero)
+    gradients = gradient_bytes(held, inputs.widths.gradient, over, zero=zero)
     late = summed_once(inputs, block)
     if zero >= 2 and np.any(late):
-        gradients = np.where(late, gradient_bytes(held, inputs.gradient, over, zero=1), gradients)
+        gradients = np.where(late, gradient_bytes(held, inputs.widths.gradient, over, zero=1), gradients)
     if states.gradient_copies and zero <= 1 and "optimizer" not in block.structure.offload:
-        wide = inputs.gradient == ELEMENT_BYTES["fp32"]
-        gradients = gradients + gradient_copy_bytes(held, inputs.gradient, over, of="all" if wide else "shard")
+        wide = inputs.widths.gradient == ELEMENT_BYTES["fp32"]
+        gradients = gradients + gradient_copy_bytes(held, inputs.widths.gradient, over, of="all" if wide else "shard")
     return {
         "weights": weights,
         "gradients": gradients,
@@ -335,7 +335,7 @@ def _first(inputs: TrainingInputs, block: Block, live: Number) -> Number:
     if not inputs.stack.kernels.dropout:
         return 0.0
     tokens = local_tokens(inputs, block)
-    return repeated(live, mask_bytes(tokens, inputs.model.hidden, inputs.element, block.sequence_ranks))
+    return repeated(live, mask_bytes(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks))
 
 
 def _context(inputs: TrainingInputs, block: Block) -> Number:

@@ -20,13 +20,13 @@ def loss_bytes(inputs: TrainingInputs, block: Block) -> Number:
     """What the head and the loss keep of the micro-batch that backward works on."""
     tokens = local_tokens(inputs, block)
     logits = logit_bytes(tokens, vocab_per_rank(inputs, block.tp), inputs.stack.buckets.loss)
-    once = logits + head_activations(tokens, inputs.model.hidden, inputs.element, block.sequence_ranks)
+    once = logits + head_activations(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)
     ahead = inputs.model.prediction
     if ahead is None:
         return once
     with term("multi-token prediction"):
         part = shard(inputs.model, ahead.layer, block.tp, block.ep, block.etp)
-        joined = head_activations(tokens, inputs.model.hidden, inputs.element, block.sequence_ranks)
+        joined = head_activations(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)
         each = layer_activations(inputs, block, part) + joined + once
     return once + repeated(ahead.depth, each)
 
@@ -39,5 +39,5 @@ def waiting_bytes(inputs: TrainingInputs, block: Block, micro_batches: Number) -
     tokens, width = local_tokens(inputs, block), min(inputs.stack.buckets.loss, ELEMENT_BYTES["fp32"])
     with term("losses that wait"):
         softmax = logit_bytes(tokens, vocab_per_rank(inputs, block.tp), width)
-        each = softmax + head_activations(tokens, inputs.model.hidden, inputs.element, block.sequence_ranks)
+        each = softmax + head_activations(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)
         return repeated(np.where(block.pp == 1, 0.0, micro_batches - 1.0), each)

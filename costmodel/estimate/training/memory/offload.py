@@ -40,9 +40,9 @@ def moved_states(
     host: Number = 0.0
     if "optimizer" in structure.offload:
         with term("gradients on the host"):
-            host = column["optimizer"] + gradient_traffic(updated, inputs.gradient)
+            host = column["optimizer"] + gradient_traffic(updated, inputs.widths.gradient)
         column["optimizer"] = 0.0
-        pieces = repeated(BUCKETS, inputs.bucket(block.shards, inputs.reduced))
+        pieces = repeated(BUCKETS, inputs.bucket(block.shards, inputs.widths.reduced))
         whole = column["gradients"]
         column["gradients"] = np.where(_leaving_late(inputs, block), whole, np.minimum(whole, pieces))
     if "parameters" in structure.offload:
@@ -135,7 +135,7 @@ def offload_time(inputs: TrainingInputs, block: Block, passing: OffloadTraffic, 
             fetched = _fetch(inputs, block, gradient_traffic(passing.held, inputs.stack.states.weights))
     if "optimizer" in structure.offload:
         with term("gradients to the host"):
-            down = _link(inputs, gradient_traffic(updated, inputs.gradient))
+            down = _link(inputs, gradient_traffic(updated, inputs.widths.gradient))
         update = _update(inputs, block, updated)
         tail = _tail(inputs, block, updated, update)
         late = _leaving_late(inputs, block)
@@ -172,7 +172,7 @@ def _update(inputs: TrainingInputs, block: Block, updated: Number) -> Number:
     with term("update on the host"):
         master = states.weights if states.sharded_master else states.master
         state = master + inputs.case.optimizer.moments
-        nbytes = host_update_traffic(updated, inputs.gradient, state, states.compute)
+        nbytes = host_update_traffic(updated, inputs.widths.gradient, state, states.compute)
         time = host_update_time(nbytes, host.ranks, host.bandwidth)
         if block.structure.offload_to == "cpu":
             return time

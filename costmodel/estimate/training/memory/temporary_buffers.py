@@ -34,8 +34,8 @@ def gathered(
     if inputs.tuning is not None:
         with term("adapters"):
             width, ahead = inputs.stack.states.compute, inputs.stack.buckets.prefetch
-            shared = gathered_bytes(adapters, width, inputs.reduced, ahead)
-            own = matrices_bytes(adapters, adapters, width, inputs.reduced)
+            shared = gathered_bytes(adapters, width, inputs.widths.reduced, ahead)
+            own = matrices_bytes(adapters, adapters, width, inputs.widths.reduced)
             whole = whole + np.where(block.shards > 1, shared, own)
     copied = inputs.stack.states.sharded_master
     return (whole if copied else np.where(block.shards > 1, whole, 0.0)) + unpacked
@@ -82,10 +82,10 @@ def _matrices(inputs: TrainingInputs, block: Block, parameters: StageParameters,
 
 def _wire(inputs: TrainingInputs) -> float:
     """Bytes of a gradient that is whole before it is reduced."""
-    return inputs.reduced if inputs.tuning is None else 0.0
+    return inputs.widths.reduced if inputs.tuning is None else 0.0
 
 
 def live_buckets(inputs: TrainingInputs, block: Block) -> Number:
     """Buckets beside the gradients, where there is somebody to send them to."""
-    size = repeated(inputs.stack.buckets.live, inputs.bucket(block.shards, inputs.reduced))
+    size = repeated(inputs.stack.buckets.live, inputs.bucket(block.shards, inputs.widths.reduced))
     return np.where((block.dp > 1) | (block.cp > 1), size, 0.0)

@@ -83,7 +83,7 @@ def again_of(inputs: TrainingInputs, structure: Structure, kind: Layers) -> Reco
     spared, exchanged = _spared(inputs, kind), exchanges(kind)
     matrices = _matrices(inputs, kind) - spared
     if what == "operations":
-        return RecomputedWork(what, matrices, 0.5, core=inputs.attention is None)
+        return RecomputedWork(what, matrices, 0.5, core=inputs.rates.attention is None)
     latents = 0.0 if kind.latent is None else 1.0
     return RecomputedWork(
         what,
@@ -146,13 +146,15 @@ def again_bytes(
     with term("modules again"):
         if "norms" in modules:
             halves = additions(part.kind)
-            nbytes = nbytes + norm_again_traffic(tokens, inputs.model.hidden, halves, inputs.element, split)
+            nbytes = nbytes + norm_again_traffic(tokens, inputs.model.hidden, halves, inputs.widths.element, split)
         if "mla-up-projection" in modules and part.mixer is not None and part.kind.latent is not None:
             rotated = (part.mixer.heads, part.mixer.kv_heads, part.kind.latent.rope_dim)
-            nbytes = nbytes + rotary_traffic(tokens, *rotated, inputs.element)
+            nbytes = nbytes + rotary_traffic(tokens, *rotated, inputs.widths.element)
         dense, whole = part.kind.dense, FEEDS[0] in again.matrices
         if dense is not None and (whole or (part.kind.mlp is not None and "mlp-activation" in modules)):
-            nbytes = nbytes + mlp_traffic(tokens, part.ffn_hidden, inputs.element, gated=dense.gated, backward=False)
+            nbytes = nbytes + mlp_traffic(
+                tokens, part.ffn_hidden, inputs.widths.element, gated=dense.gated, backward=False
+            )
     return nbytes
 
 

@@ -58,7 +58,7 @@ def reached_of_all(model: Model, block: Block) -> Number:
 
 def checkpointed(inputs: TrainingInputs, structure: Structure, tokens: Number, split: Number) -> Number:
     """Input of a layer that full recompute keeps, of so many layers one where they run again together."""
-    kept = checkpoint_activations(tokens, inputs.model.hidden, inputs.element, split)
+    kept = checkpoint_activations(tokens, inputs.model.hidden, inputs.widths.element, split)
     return divided(kept, together(structure))
 
 
@@ -83,13 +83,13 @@ def spared_bytes(
     micro_batch, tokens, split = sizes
     modules = structure.recompute_modules or ()
     kernels = inputs.stack.kernels
-    width = inputs.recipe.operand if inputs.keeps_narrow else inputs.element
+    width = inputs.recipe.operand if inputs.keeps_narrow else inputs.widths.element
     spared: Number = 0.0
     with term("dropped modules"):
         if "norms" in modules:
             spared = spared + norm_output_bytes(tokens, inputs.model.hidden, additions(part.kind), width, split)
         if "attention" in modules and part.mixer is not None and part.kind.state_space is None:
-            rows = (micro_batch, inputs.sequence, part.mixer.heads, inputs.element)
+            rows = (micro_batch, inputs.sequence, part.mixer.heads, inputs.widths.element)
             spared = spared + score_activations(
                 *rows, kernel=kernels.attention, dropout=kernels.dropout, recompute="none"
             )
@@ -97,17 +97,17 @@ def spared_bytes(
                 spared = spared + _core_output(inputs, part, part.mixer, tokens)
         if OUT in again_of(inputs, structure, part.kind).matrices:
             with term("stream between the halves"):
-                spared = spared + checkpoint_activations(tokens, inputs.model.hidden, inputs.element, split)
+                spared = spared + checkpoint_activations(tokens, inputs.model.hidden, inputs.widths.element, split)
         if "mla-up-projection" in modules and part.mixer is not None and (latent := part.kind.latent) is not None:
             query = latent.nope_dim + latent.rope_dim
             heads = part.mixer.heads
-            spared = spared + up_projection_bytes(tokens, heads, query, latent.value_dim, inputs.element)
+            spared = spared + up_projection_bytes(tokens, heads, query, latent.value_dim, inputs.widths.element)
         dense = part.kind.dense
         if dense is not None and FEEDS[0] in again_of(inputs, structure, part.kind).matrices:
-            whole = mlp_activations(tokens, part.ffn_hidden, inputs.element, gated=dense.gated)
+            whole = mlp_activations(tokens, part.ffn_hidden, inputs.widths.element, gated=dense.gated)
             inner = narrow_widths(inputs, part.ffn_hidden, gated=dense.gated)
             spared = spared + whole + activation_output_bytes(tokens, inner, width)
-            spared = spared - activation_output_bytes(tokens, inner, inputs.element)
+            spared = spared - activation_output_bytes(tokens, inner, inputs.widths.element)
         elif "mlp-activation" in modules and part.kind.mlp is not None:
             spared = spared + activation_output_bytes(tokens, part.ffn_hidden, width)
     if inputs.tuning is not None:
@@ -119,7 +119,7 @@ def _core_output(inputs: TrainingInputs, part: Shard, core: Mixer, tokens: Numbe
     """Output of the attention core, which remat policies drop with it; where inputs are kept narrow, that copy too."""
     latent = part.kind.latent
     width = core.head_dim if latent is None else latent.value_dim
-    kept = attention_output_bytes(tokens, core.heads, width, inputs.element)
+    kept = attention_output_bytes(tokens, core.heads, width, inputs.widths.element)
     if not inputs.keeps_narrow:
         return kept
     with term("kept narrow"):

@@ -47,12 +47,12 @@ def product(
     inputs: TrainingInputs, flop: Number, nbytes: Number, *, backward: bool = False, narrow: bool = False
 ) -> Number:
     """Time of a matrix product, by the fit of the accelerator for that type."""
-    fit = inputs.linear.fit if narrow else inputs.matmul
+    fit = inputs.rates.linear.fit if narrow else inputs.rates.matmul
     return matmul_time(
         flop,
         nbytes,
-        inputs.linear.peak if narrow else inputs.peak,
-        inputs.memory_bandwidth,
+        inputs.rates.linear.peak if narrow else inputs.rates.peak,
+        inputs.rates.memory_bandwidth,
         fit.backward_share if backward else fit.compute_share,
         fit.memory_share,
         fit.start,
@@ -64,7 +64,7 @@ def product(
 def stream(inputs: TrainingInputs, nbytes: Number) -> Number:
     """Time of memory-bound operations that must read and write so many bytes."""
     return stream_time(
-        repeated(inputs.stack.kernels.traffic_factor, nbytes), inputs.memory_bandwidth, inputs.memory_share
+        repeated(inputs.stack.kernels.traffic_factor, nbytes), inputs.rates.memory_bandwidth, inputs.rates.memory_share
     )
 
 
@@ -83,7 +83,7 @@ def multiplied(
     A frozen matrix has no gradient; in a narrow type what is read is converted.
     """
     m, n, k = rows if groups is None else divided(rows, groups), matrix.n, matrix.k
-    operand, element = inputs.recipe.operand if narrow else inputs.element, inputs.element
+    operand, element = inputs.recipe.operand if narrow else inputs.widths.element, inputs.widths.element
 
     def of_all(nbytes: Number) -> Number:
         return nbytes if groups is None else repeated(groups, nbytes)
@@ -99,8 +99,8 @@ def multiplied(
             nbytes = of_all(matmul_bytes(k, n, m, operand, 0.0))
             weight = product(inputs, flop, nbytes, backward=True, narrow=narrow)
         with term("accumulate"):
-            nbytes = of_all(accumulated_bytes(n, k, inputs.gradient))
-            added = stream_time(nbytes, inputs.memory_bandwidth, inputs.memory_share)
+            nbytes = of_all(accumulated_bytes(n, k, inputs.widths.gradient))
+            added = stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
         both = TimeByCategory(matmul=weight, memory_bound=added)
         found = found + ForwardBackward(TimeByCategory(), both, both)
     if not narrow:
@@ -130,12 +130,12 @@ def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> Forward
     mixer, sequence = part.mixer, inputs.sequence
     if mixer is None:
         return ForwardBackward(TimeByCategory(), TimeByCategory())
-    head_dim, fit = mixer.head_dim, inputs.attention
+    head_dim, fit = mixer.head_dim, inputs.rates.attention
     if fit is not None:
         flop = divided(core_flop(part.kind, mixer, block.micro_batch, sequence, mixer.heads, causal=True), block.cp)
         length = local_sequence(sequence, block) if block.structure.cp_type == "p2p" else sequence
         heads = (head_dim, fit.narrow_heads, fit.wide_heads)
-        rate = attention_rate(inputs.peak, fit.forward_share, length, fit.half_sequence, *heads)
+        rate = attention_rate(inputs.rates.peak, fit.forward_share, length, fit.half_sequence, *heads)
         sustained = inputs.sustained if slowed_core(fit, part.kind) else inputs.slowest
         forward = attention_forward_time(flop, rate, sustained)
         backward = attention_backward_time(flop, rate, fit.backward_share, sustained)
@@ -148,8 +148,8 @@ def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> Forward
     batches = repeated(shared, mixer.heads)
     with term("scores"):
         scores = _scores(inputs, batches, head_dim)
-    softmax = stream(inputs, score_traffic(shared, sequence, mixer.heads, inputs.element, backward=False))
-    back = stream(inputs, score_traffic(shared, sequence, mixer.heads, inputs.element, backward=True))
+    softmax = stream(inputs, score_traffic(shared, sequence, mixer.heads, inputs.widths.element, backward=False))
+    back = stream(inputs, score_traffic(shared, sequence, mixer.heads, inputs.widths.element, backward=True))
     forward, backward = repeated(2.0, scores), repeated(4.0, scores)
     return ForwardBackward(
         TimeByCategory(attention=forward, memory_bound=softmax), TimeByCategory(attention=backward, memory_bound=back)
@@ -163,13 +163,13 @@ def slowed_core(fit: AttentionFit, kind: Layers) -> bool:
 
 def _scores(inputs: TrainingInputs, batches: Number, head_dim: Number) -> Number:
     """Time of one of the products of unfused attention, of so many heads."""
-    sequence, element = inputs.sequence, inputs.element
+    sequence, element = inputs.sequence, inputs.widths.element
     flop = repeated(batches, matmul_flop(sequence, sequence, head_dim))
     nbytes = repeated(batches, matmul_bytes(sequence, sequence, head_dim, element, element))
-    peak = peak_of_heads(inputs.peak, inputs.vector_peak, head_dim, element)
-    fit = inputs.matmul
+    peak = peak_of_heads(inputs.rates.peak, inputs.vector_peak, head_dim, element)
+    fit = inputs.rates.matmul
     shares = (fit.compute_share, fit.memory_share, fit.start, fit.exponent)
-    return matmul_time(flop, nbytes, peak, inputs.memory_bandwidth, *shares, inputs.sustained)
+    return matmul_time(flop, nbytes, peak, inputs.rates.memory_bandwidth, *shares, inputs.sustained)
 
 
 def _merge(inputs: TrainingInputs, part: Shard, block: Block) -> Number:
@@ -178,7 +178,7 @@ def _merge(inputs: TrainingInputs, part: Shard, block: Block) -> Number:
         return 0.0
     tokens, mixer = local_tokens(inputs, block), part.mixer
     with term("ring merge"):
-        return stream(inputs, merge_traffic(tokens, mixer.heads, mixer.head_dim, inputs.element, block.cp))
+        return stream(inputs, merge_traffic(tokens, mixer.heads, mixer.head_dim, inputs.widths.element, block.cp))
 
 
 def adapted(
@@ -187,8 +187,8 @@ def adapted(
     """An adapter's two products, and adding its result."""
     with term(f"adapter of {adapter.name}"):
         down, up = (multiply(matrix) for matrix in thin(inputs, adapter))
-        added = stream(inputs, adapter_traffic(rows, adapter.n, inputs.element))
-        back = stream(inputs, adapter_traffic(rows, adapter.k, inputs.element))
+        added = stream(inputs, adapter_traffic(rows, adapter.n, inputs.widths.element))
+        back = stream(inputs, adapter_traffic(rows, adapter.k, inputs.widths.element))
     return down + up + ForwardBackward(TimeByCategory(memory_bound=added), TimeByCategory(memory_bound=back))
 
 
@@ -267,7 +267,7 @@ def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
             model.hidden,
             part.kind.norms,
             additions(part.kind),
-            inputs.element,
+            inputs.widths.element,
             dropout=dropout,
             fused=inputs.stack.kernels.streams == "fused",
             backward=backward,
@@ -275,10 +275,12 @@ def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
         nbytes = divided(norms, split)
         if part.kind.dense is not None:
             nbytes = nbytes + mlp_traffic(
-                tokens, part.ffn_hidden, inputs.element, gated=part.kind.dense.gated, backward=backward
+                tokens, part.ffn_hidden, inputs.widths.element, gated=part.kind.dense.gated, backward=backward
             )
         if part.mixer is not None:
-            nbytes = nbytes + mixer_traffic(model, part.kind, part.mixer, tokens, inputs.element, backward=backward)
+            nbytes = nbytes + mixer_traffic(
+                model, part.kind, part.mixer, tokens, inputs.widths.element, backward=backward
+            )
         return stream(inputs, nbytes)
 
 
@@ -299,7 +301,7 @@ def head_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
         table = Matmul("head", vocab, inputs.model.hidden)
         head = plain_product(inputs, tokens, table, trained=inputs.tuning is None)
         fused = inputs.stack.kernels.streams == "fused"
-        loss = stream(inputs, loss_traffic(tokens, vocab, inputs.element, fused=fused))
+        loss = stream(inputs, loss_traffic(tokens, vocab, inputs.widths.element, fused=fused))
     return head + ForwardBackward(TimeByCategory(memory_bound=loss), TimeByCategory())
 
 
@@ -308,7 +310,7 @@ def embedding_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
     """The lookup and its gradient."""
     tokens = local_tokens(inputs, block)
     with term("embedding"):
-        lookup = stream(inputs, embedding_traffic(tokens, inputs.model.hidden, inputs.element))
+        lookup = stream(inputs, embedding_traffic(tokens, inputs.model.hidden, inputs.widths.element))
     return ForwardBackward(
         TimeByCategory(memory_bound=lookup),
         TimeByCategory(memory_bound=lookup) if inputs.tuning is None else TimeByCategory(),

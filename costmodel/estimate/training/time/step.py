@@ -134,7 +134,7 @@ TERMS = ("matmul", "attention", "memory_bound", "launch", *EXPOSED, "bubble", "o
 def _sends(inputs: TrainingInputs, block: Block, micro_batches: Number) -> PipelineTraffic:
     """What the stages of a pipeline send each other."""
     with term("pp message"):
-        message = activation_message(local_tokens(inputs, block), inputs.model.hidden, inputs.element)
+        message = activation_message(local_tokens(inputs, block), inputs.model.hidden, inputs.widths.element)
     return pipeline_traffic(inputs, block, groups(inputs, block).pp, message, micro_batches)
 
 
@@ -143,7 +143,7 @@ def _tied_embedding(inputs: TrainingInputs, block: Block, placed: Groups, parame
     """All-reduce of the gradient of a table that the first and the last stage hold."""
     with term("tied embedding"):
         pair = ends_of(inputs, placed.pp)
-        message = gradient_traffic(parameters.table, inputs.gradient)
+        message = gradient_traffic(parameters.table, inputs.widths.gradient)
         time = collective_time(inputs, message, pair, "all_reduce")
     return Transfer(pair, "all_reduce", message, time, np.where(block.pp > 1, 1.0, 0.0))
 
@@ -162,7 +162,7 @@ def _optimizer(inputs: TrainingInputs, block: Block, parameters: StageParameters
             updated = updated + (divided(own, edp) if zero >= 1 else own)
             kept = kept + (divided(routed, edp) if zero >= 2 else routed)
         nbytes = optimizer_traffic(updated, kept, inputs.case.optimizer.moments, ELEMENT_BYTES["fp32"])
-        return stream_time(nbytes, inputs.memory_bandwidth, inputs.memory_share)
+        return stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
 
 
 def _offload(
@@ -201,7 +201,7 @@ def _converted_weights(
         held = held + (divided(routed, expert_data(inputs, block)) if shards else routed)
     with term("convert weights"):
         nbytes = quantise_traffic(held, inputs.recipe.quantised)
-        time = stream_time(nbytes, inputs.memory_bandwidth, inputs.memory_share)
+        time = stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
     if narrow is not None and narrow.cached:
         return time
     return repeated(micro_batches, divided(time, weight_copies(schedule)))  # a micro-batch runs through one copy

@@ -81,7 +81,7 @@ def _weights(answer: Answer) -> str:
 
 def _gradients(answer: Answer) -> str:
     inputs, block = answer.inputs, answer.evaluation.block
-    zero, offload, width = _zero(answer), block.structure.offload, inputs.gradient
+    zero, offload, width = _zero(answer), block.structure.offload, inputs.widths.gradient
     late = bool(np.any(summed_once(inputs, block)))
     words = f"{width:.0f} B a parameter"
     if "optimizer" in offload and zero >= 2 and not late and inputs.stack.offload and inputs.stack.offload.gradients:

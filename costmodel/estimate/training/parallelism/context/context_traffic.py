@@ -65,7 +65,7 @@ def _exchanged(
 
 def _keys(inputs: TrainingInputs, mixer: Mixer, tokens: Number) -> Number:
     """Keys, or values, of so many tokens."""
-    return heads_message(tokens, mixer.kv_heads, mixer.head_dim, inputs.element)
+    return heads_message(tokens, mixer.kv_heads, mixer.head_dim, inputs.widths.element)
 
 
 def _ring(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer, core: ForwardBackward) -> ContextTraffic:
@@ -73,11 +73,11 @@ def _ring(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer, core: F
     with term("cp ring forward"):
         message = repeated(2.0, _keys(inputs, mixer, local_tokens(inputs, block)))
         time = send_time(inputs, message, cp)
-        forward = ring_exposed_time(time, core.forward.attention, cp.ranks, inputs.overlap_cp)
+        forward = ring_exposed_time(time, core.forward.attention, cp.ranks, inputs.overlap.cp)
     with term("cp ring backward"):
         both = repeated(2.0, message)
         longer = send_time(inputs, both, cp)
-        backward = ring_exposed_time(longer, core.backward.attention, cp.ranks, inputs.overlap_cp)
+        backward = ring_exposed_time(longer, core.backward.attention, cp.ranks, inputs.overlap.cp)
     steps = ring_steps(cp.ranks, operation="all_gather")
     exchanges = (
         Exchange(cp, "send", message, time, steps, 0.0, 0.0),
@@ -111,7 +111,7 @@ def _all_to_all(
     exposed: Number = 0.0
     for heads, width, times in sides:
         with term("cp all-to-all"):
-            message = heads_message(tokens, heads, width, inputs.element)
+            message = heads_message(tokens, heads, width, inputs.widths.element)
             time = collective_time(inputs, message, cp, "all_to_all")
             exposed = exposed + repeated(times, time)
         exchanges.append(Exchange(cp, "all_to_all", message, time, times, times, 0.0))
@@ -126,5 +126,5 @@ def context_buffers(inputs: TrainingInputs, block: Block, part: Shard) -> Number
     kind = block.structure.cp_type if part.kind.state_space is None else "a2a"
     local = local_tokens(inputs, block)
     tokens = tokens_in_micro_batch(block.micro_batch, inputs.sequence) if kind == "all-gather" else local
-    held = exchange_buffer(tokens, mixer.heads, mixer.kv_heads, mixer.head_dim, inputs.element, cp_type=kind)
+    held = exchange_buffer(tokens, mixer.heads, mixer.kv_heads, mixer.head_dim, inputs.widths.element, cp_type=kind)
     return np.where(block.cp > 1, held, 0.0)

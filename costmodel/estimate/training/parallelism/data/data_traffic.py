@@ -82,7 +82,7 @@ def replicated_traffic(
     """Gradients once a step, and under a sharded optimizer the weights back; hidden by what runs meanwhile."""
     sums = _gradients(inputs, block, placed, parameters)
     with term("dp gradients"):
-        exposed = exposed_time(sums.time, beside[1], inputs.overlap_dp, sums.tail)
+        exposed = exposed_time(sums.time, beside[1], inputs.overlap.dp, sums.tail)
     if block.structure.zero == 0:
         return DataTraffic(exposed, 0.0, 0.0, (0.0, sums.time), sums.transfers)
     back = _weights_back(inputs, block, placed.dp, parameters, ends)
@@ -94,8 +94,8 @@ def replicated_traffic(
 def _gradients(inputs: TrainingInputs, block: Block, placed: Groups, parameters: Number) -> Buffer:
     """The sum of all gradients, over the shards and over their replicas."""
     with term("dp gradients"):
-        gradients = gradient_traffic(parameters, inputs.reduced)
-        transfer = _bucketed(inputs, gradients, inputs.reduced, placed.dp, _summing(inputs, block))
+        gradients = gradient_traffic(parameters, inputs.widths.reduced)
+        transfer = _bucketed(inputs, gradients, inputs.widths.reduced, placed.dp, _summing(inputs, block))
         transfers = (transfer, *_over_replicas(inputs, placed, transfer))
         return Buffer(transfers, _sum([each.total_time for each in transfers]), _sum([each.time for each in transfers]))
 
@@ -128,7 +128,7 @@ def _weights_back(inputs: TrainingInputs, block: Block, dp: Group, parameters: N
 def _shown(inputs: TrainingInputs, back: Buffer, forward: Number) -> Number:
     """What the next forward does not hide of the weights on their way back."""
     with term("dp weights"):
-        return exposed_time(back.time, forward, inputs.overlap_weights, back.tail)
+        return exposed_time(back.time, forward, inputs.overlap.weights, back.tail)
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def _gathers(inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUn
 @once("zero")
 def _scatters(inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUnits, times: Number) -> FsdpTraffic:
     """Gradients scattered over the shards; FSDP's are reduced over the replicas with each scatter."""
-    width = inputs.reduced
+    width = inputs.widths.reduced
     layer, table = _moved(inputs, placed.dp, units, width, width, _summing(inputs, block), times)
     if not inputs.stack.states.sharded_master:
         return FsdpTraffic((layer, table), layer.time, table.time)
@@ -225,7 +225,7 @@ def _with_replicas(
     with term("dp all-reduce over replicas"):
         whole = _sum([item.total_time for item in sums])
         room = repeated(units.layers, np.maximum(beside - data.taken[1], 0.0))
-        shown = exposed_time(whole, room, inputs.overlap_dp, largest(*(item.time for item in sums)))
+        shown = exposed_time(whole, room, inputs.overlap.dp, largest(*(item.time for item in sums)))
         longer = divided(whole, repeated(units.layers, units.micro_batches))
     taken = data.taken[0], data.taken[1] + longer
     return replace(data, exposed=data.exposed + shown, taken=taken, transfers=(*data.transfers, *sums))
@@ -241,8 +241,8 @@ def _ends(
     with term("ends"):
         whole = repeated(units.tables, moved.table)
         room = repeated(units.layers, np.maximum(beside - taken, 0.0))
-        each = exposed_time(whole, room, inputs.overlap_dp, 0.0)
-        first = exposed_time(whole, room, inputs.overlap_dp, moved.table)
+        each = exposed_time(whole, room, inputs.overlap.dp, 0.0)
+        first = exposed_time(whole, room, inputs.overlap.dp, moved.table)
         return first + repeated(times - 1.0, each), divided(whole, units.layers)
 
 
@@ -260,7 +260,7 @@ def sharded_gradients(
     They run beside all layers forward, and beside one backward.
     """
     scatters = _scatters(inputs, block, placed, units, units.micro_batches)
-    exposed = exposed_time(scatters.layer, beside[1], inputs.overlap_dp, 0.0)
+    exposed = exposed_time(scatters.layer, beside[1], inputs.overlap.dp, 0.0)
     back = _weights_back(inputs, block, placed.dp, parameters, ends)
     ends, longer = _ends(inputs, scatters, units, units.micro_batches, beside[1], scatters.layer)
     shown, taken = ends + _shown(inputs, back, beside[0]), (back.time, scatters.layer + longer)
@@ -283,7 +283,7 @@ def sharded_weights(
     gather and the last scatter of a step have nothing to hide behind. All else runs beside a layer forward and
     backward, but for gathers of a backward pass that does not ask for them ahead.
     """
-    hideable, again = inputs.overlap_dp, block.structure.zero == 3
+    hideable, again = inputs.overlap.dp, block.structure.zero == 3
     gathered_times = units.micro_batches if again else units.once
     gathers = _gathers(inputs, block, placed, units, gathered_times)
     scatters = _scatters(inputs, block, placed, reduced, units.once)

@@ -62,7 +62,7 @@ def _again(
     if "moe-activation" not in (block.structure.recompute_modules or ()):
         return TimeByCategory()
     with term("activation again"):
-        nbytes = mlp_traffic(rows, held.ffn_hidden, inputs.element, gated=held.of.gated, backward=False)
+        nbytes = mlp_traffic(rows, held.ffn_hidden, inputs.widths.element, gated=held.of.gated, backward=False)
         return TimeByCategory(memory_bound=stream(inputs, nbytes))
 
 
@@ -122,7 +122,7 @@ def _memory_bound(
 ) -> Number:
     """Ordering tokens by expert and back, and the activation function."""
     with term("memory-bound backward" if backward else "memory-bound forward"):
-        sizes = (tokens, inputs.model.hidden, held.of.top_k, held.of.count, inputs.element)
+        sizes = (tokens, inputs.model.hidden, held.of.top_k, held.of.count, inputs.widths.element)
         permuted = repeated(said.kernels.permute, permute_traffic(*sizes))
-        activated = mlp_traffic(rows, held.ffn_hidden, inputs.element, gated=held.of.gated, backward=backward)
+        activated = mlp_traffic(rows, held.ffn_hidden, inputs.widths.element, gated=held.of.gated, backward=backward)
         return stream(inputs, permuted + activated)

@@ -179,7 +179,7 @@ def _sharing(
     """Rows gathered from the ranks that share each expert, and their partial outputs scattered back."""
     if np.all(etp.ranks == 1):
         return ()
-    message = activation_message(rows_of(held, tokens, said.load), inputs.model.hidden, inputs.element)
+    message = activation_message(rows_of(held, tokens, said.load), inputs.model.hidden, inputs.widths.element)
     found: list[Exchange] = []
     for operation in ("all_gather", "reduce_scatter"):
         with term(f"etp {operation}"):

@@ -30,5 +30,5 @@ def pipeline_traffic(
         part = divided(message, block.tp if inputs.stack.split_sends else block.sequence_ranks)
         time = send_time(inputs, part, pp)
     count = sends_of_rank(block.pp, micro_batches, block.vpp, 2.0 if block.structure.schedule in FOLDED else 1.0)
-    exposed = exposed_sends(block.pp, count, block.vpp, time, inputs.overlap_pp)
+    exposed = exposed_sends(block.pp, count, block.vpp, time, inputs.overlap.pp)
     return PipelineTraffic(exposed, (Transfer(pp, "send", part, time, count),))

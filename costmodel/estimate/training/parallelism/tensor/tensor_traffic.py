@@ -69,11 +69,11 @@ def tensor_traffic(
     made = list((_scattered if sequence_parallel else _summed)(inputs, tp, tokens, kind, again))
     pairs = list(_of_adapters(inputs, tp, tokens, kind, again, sequence_parallel=sequence_parallel))
     every, beside = [*made, *pairs], layer.forward.matmul
-    forward, backward = (exposed_time(_together(every, part), beside, inputs.overlap_tp, 0.0) for part in ONCE)
+    forward, backward = (exposed_time(_together(every, part), beside, inputs.overlap.tp, 0.0) for part in ONCE)
     if again.gathers or again.scatters or again.latents:
         halves = exchanges(kind) if again.dropped == "layer" else min(again.halves, exchanges(kind))
         room = repeated(halves, divided(beside, exchanges(kind)))
-        backward = backward + exposed_time(_together(every, "again"), room, inputs.overlap_tp, 0.0)
+        backward = backward + exposed_time(_together(every, "again"), room, inputs.overlap.tp, 0.0)
     if not sequence_parallel or inputs.stack.kernels.inputs == "kept":
         return TensorTraffic(forward, backward, tuple(every))
     with term("tp all-gather again for weight gradients"):
@@ -96,7 +96,7 @@ def _of_adapters(
     found = [each for each in adapters(inputs, shard(inputs.model, kind, 1.0)) if each.reads in ("core", "activation")]
     count, anew = float(len(found)), float(sum(each.beside in again.matrices for each in found))
     with term("tp all-gather of adapters"):
-        message = activation_message(tokens, inputs.model.hidden, inputs.element)
+        message = activation_message(tokens, inputs.model.hidden, inputs.widths.element)
         time = collective_time(inputs, message, tp, "all_gather")
     yield Exchange(tp, "all_gather", message, time, count, count if sequence_parallel else 0.0, anew)
 
@@ -126,7 +126,7 @@ def _sum(
     inputs: TrainingInputs, tp: Group, tokens: Number, width: Number, counts: tuple[float, float, float]
 ) -> Exchange:
     """All-reduces of a width, so many forward, backward and of forward again."""
-    message = activation_message(tokens, width, inputs.element)
+    message = activation_message(tokens, width, inputs.widths.element)
     with term("tp all-reduce"):
         time = collective_time(inputs, message, tp, "all_reduce")
     return Exchange(tp, "all_reduce", message, time, *counts)
@@ -165,11 +165,11 @@ def _pair(
     gathered, scattered = counts
     narrow = inputs.narrow is not None and inputs.narrow.exchanged and inputs.tuning is None
     with term("tp all-gather"):
-        message = activation_message(tokens, width, inputs.recipe.operand if narrow else inputs.element)
+        message = activation_message(tokens, width, inputs.recipe.operand if narrow else inputs.widths.element)
         time = collective_time(inputs, message, tp, "all_gather")
     yield Exchange(tp, "all_gather", message, time, gathered, scattered, again[0])
     with term("tp reduce-scatter"):
-        message = activation_message(tokens, width, inputs.element)
+        message = activation_message(tokens, width, inputs.widths.element)
         time = collective_time(inputs, message, tp, "reduce_scatter")
     yield Exchange(tp, "reduce_scatter", message, time, scattered, gathered, again[1])
 
@@ -178,7 +178,7 @@ def _pair(
 def ends_traffic(inputs: TrainingInputs, block: Block) -> EndsTraffic:
     """What embedding and head exchange, in 16 bits; the head's input once more where the stack has let it go."""
     tp = group(inputs, "tp", block.tp, 1.0)
-    message = activation_message(local_tokens(inputs, block), inputs.model.hidden, inputs.element)
+    message = activation_message(local_tokens(inputs, block), inputs.model.hidden, inputs.widths.element)
 
     def of(operation: Operation) -> Number:
         with term(f"tp {operation.replace('_', '-')}"):

@@ -137,7 +137,7 @@ def list_documents(
 
     Next: costmodel show NAME
     """
-    from costmodel.documents.reader.library import by_maker, title_of
+    from costmodel.documents.reader.find_documents import by_maker, title_of
     from costmodel.report.terminal.documents import documents as report
 
     asked = None if shelf is None else _shelf(shelf)
@@ -178,7 +178,7 @@ def show(
 
     Next: costmodel estimate mine.yaml
     """
-    from costmodel.documents.reader.library import text_of
+    from costmodel.documents.reader.find_documents import text_of
     from costmodel.report.terminal.documents import documents as report
 
     found = text_of(name, fitted=fitted)
@@ -198,7 +198,7 @@ def init() -> Reply:
 
     Next: costmodel search mine.yaml
     """
-    from costmodel.documents.reader.library import text_of
+    from costmodel.documents.reader.find_documents import text_of
     from costmodel.report.terminal.documents import documents as report
 
     ((kind, file, text),) = text_of(_START)

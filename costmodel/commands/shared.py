@@ -125,7 +125,7 @@ def _file(reply: Reply, filed: Filed, path: Path) -> None:
 
 def _form(reply: Reply, form: str) -> str | bytes:
     """The reply in a form for programs; nothing where people read it."""
-    from costmodel.report.machine import formats, parquet
+    from costmodel.report.machine import formats
 
     if form == AnswerFormat.JSON:
         return formats.json_text(reply.result())
@@ -134,7 +134,9 @@ def _form(reply: Reply, form: str) -> str | bytes:
     if form == "jsonl":
         return formats.jsonl_text(reply)
     if form == "parquet":
-        return parquet.parquet_bytes(reply)
+        from costmodel.report.machine.parquet import parquet_bytes
+
+        return parquet_bytes(reply)
     if form == AnswerFormat.MARKDOWN:
         return formats.markdown_text(reply.lines(), formats.facts_of(reply))
     return ""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.text.yaml_tree import COMMAND_LINE
 from costmodel.equations.network.collectives import Operation, algorithm_bandwidth, bus_bandwidth
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
 from costmodel.estimate.evaluate.error_band import residual
@@ -16,7 +15,7 @@ from costmodel.estimate.machine.collective_time import algorithm_times, collecti
 from costmodel.estimate.machine.process_groups import Group, group
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.short_form import ScenarioFlags, case_of_flags
-from costmodel.ground.errors import Place, fail
+from costmodel.ground.errors import COMMAND_LINE, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 
 FRAME = "quickstart"  # whose model and workload a collective does not depend on

@@ -16,15 +16,16 @@ from costmodel.documents.keys.overrides import Assignment, path_of
 from costmodel.documents.keys.paths import at, place_at
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.library import DocumentReader, find
+from costmodel.documents.reader.find_documents import find
+from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_from, scenario_tree
 from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.documents.schemas.hardware import Accelerator, Node
-from costmodel.documents.text.yaml_tree import COMMAND_LINE, Mapping, Text, assigned, copied, key_at
+from costmodel.documents.text.yaml_tree import Mapping, Text, assigned, copied, key_at
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.evidence.validate.machines import stand_of
 from costmodel.explore.explain.model_memory import RECIPES
-from costmodel.ground.errors import Place, fail
+from costmodel.ground.errors import COMMAND_LINE, Place, fail
 from costmodel.ground.units import counted
 
 # The key of the scenario that each flag sets; --gpu and --gpus say what a cluster is made of.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+COMMAND_LINE = "command line"  # the file of a place on it
+
 # Faults of a text that is not to be shown.
 _IN_SHORT = {
     "D001": "a file cannot be read",

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import costmodel
-from costmodel.documents.reader.library import find
+from costmodel.documents.reader.find_documents import find
 from costmodel.documents.text.digest import sealed
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.ground.errors import FAULT_CODES

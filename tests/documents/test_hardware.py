@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.documents.reader.library import by_maker, names, read
+from costmodel.documents.reader.find_documents import by_maker
+from costmodel.documents.reader.library import names, read
 
 # FLOP of a clock and SM in 16 bits, accumulating in fp32, as NVIDIA's white papers draw the tensor cores. A GeForce and
 # what is cut for one market have half of what their chip could do.

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.folders import plural
-from costmodel.documents.reader.library import FOLDERS, find, names, read
+from costmodel.documents.reader.library import FOLDERS, names, read
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.documents.text.yaml_tree import parse
 from costmodel.estimate.training.training_inputs import training_inputs

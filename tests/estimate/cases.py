@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from ruamel.yaml import YAML
 
-from costmodel.documents.reader.library import find, names, read
+from costmodel.documents.reader.find_documents import find
+from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_of
 from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.scenario import Scenario

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.reader.library import find
+from costmodel.documents.reader.find_documents import find
 from costmodel.documents.schemas.tuning import adaptable
 from costmodel.equations.network.collectives import wire_bytes
 from costmodel.estimate.evaluate.evaluate_plans import evaluate

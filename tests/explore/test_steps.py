@@ -19,7 +19,8 @@ from costmodel.commands.output import written_together
 from costmodel.documents.keys.schema_paths import key_of
 from costmodel.documents.reader import folders
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.library import FOLDERS, efficiency_of, find, names, read
+from costmodel.documents.reader.find_documents import find
+from costmodel.documents.reader.library import FOLDERS, efficiency_of, names, read
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.documents.schemas.prior import Prior
 from costmodel.estimate.evaluate.predict import answer, own_plan

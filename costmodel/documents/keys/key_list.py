@@ -12,8 +12,7 @@ from costmodel.documents.keys.schema_paths import choices_of, examples_of, key_o
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.reader.folders import names
 from costmodel.documents.schemas.scenario import Scenario
-from costmodel.documents.text.yaml_tree import COMMAND_LINE
-from costmodel.ground.errors import Place, fail
+from costmodel.ground.errors import COMMAND_LINE, Place, fail
 
 _ABOUT = {"schema", "source", "sources", "check", "note"}  # keys that say where a document is from
 

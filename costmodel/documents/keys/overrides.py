@@ -8,8 +8,8 @@ from typing import Any
 
 from costmodel.documents.keys.paths import at
 from costmodel.documents.keys.references import REFERENCES
-from costmodel.documents.text.yaml_tree import COMMAND_LINE, Items, Mapping, assigned, copied, key_at
-from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.documents.text.yaml_tree import Items, Mapping, assigned, copied, key_at
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 
 # The tree of a named document: kind, name, where the name was written.
 Fetch = Callable[[str, str, Place | None], Any]

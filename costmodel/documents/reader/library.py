@@ -6,11 +6,8 @@ among the shipped documents.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
-import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,23 +15,19 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from costmodel.documents.keys.field_aliases import STACKS
 from costmodel.documents.keys.paths import at, place_at
-from costmodel.documents.keys.suggestions import alike, nearest
+from costmodel.documents.reader.find_documents import (
+    find,
+)
 from costmodel.documents.reader.folders import (
     FOLDER_OF,
-    SUFFIXES,
     as_named,
     has,
     instead_of_shipped,
-    is_file,
-    places,
-    plural,
-    shown_file,
 )
 from costmodel.documents.reader.folders import names as names
-from costmodel.documents.reader.foreign_readers import Foreign, file_in, reader_of
-from costmodel.documents.reader.hub_names import is_hub_name, nearest_shape, shape_of
+from costmodel.documents.reader.foreign_readers import Foreign, reader_of
+from costmodel.documents.reader.hub_names import is_hub_name
 from costmodel.documents.reader.sources import Provenance as Provenance
 from costmodel.documents.reader.sources import bibliography as bibliography
 from costmodel.documents.reader.sources import glossary as glossary
@@ -43,7 +36,6 @@ from costmodel.documents.reader.sources import serving_words as serving_words
 from costmodel.documents.reader.sources import strategies as strategies
 from costmodel.documents.reader.sources import uncited
 from costmodel.documents.reader.validation_errors import validate
-from costmodel.documents.schemas.base import said
 from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.schemas.hardware import Accelerator, Fabric, Node
 from costmodel.documents.schemas.measurement import MeasuredTable
@@ -56,7 +48,7 @@ from costmodel.documents.schemas.reliability import Reliability
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.stack import Stack
 from costmodel.documents.text.files import file_text
-from costmodel.documents.text.yaml_tree import COMMAND_LINE, WORTH_KEEPING, copied, read_tree
+from costmodel.documents.text.yaml_tree import WORTH_KEEPING, copied, read_tree
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 UNMEASURED = "unmeasured"  # the efficiency of everything that has none
@@ -78,97 +70,6 @@ _MODELS: dict[str, type[BaseModel]] = {
     "measured": MeasuredTable,
 }
 FOLDERS = {kind: (folder, _MODELS[kind]) for kind, folder in FOLDER_OF.items()}
-
-
-def is_path(name: str) -> bool:
-    """Whether a name says where a file is, wherever documents are looked for."""
-    return name.endswith(SUFFIXES) or os.sep in name
-
-
-def find(kind: str, name: str, place: Place | None = None) -> Path:
-    """The file a name means."""
-    if is_hub_name(name):
-        if kind != "model":
-            raise _unknown(kind, name, place)
-        return find(kind, _of_hub(name, place))
-    if is_path(name) or (kind == "model" and name in (os.curdir, os.pardir)):
-        return file_in(kind, folder_of(place) / name)
-    for path in places(kind, name):
-        if is_file(path):
-            return path
-    raise _unknown(kind, name, place)
-
-
-def _of_hub(name: str, place: Place | None) -> str:
-    """The shipped model that a name on the hub means, or a fault."""
-    known = names("model")
-    if shape := shape_of(name, known):
-        return shape
-    close = nearest_shape(name, known)
-    hint = f"did you mean '{close}'? " if close else ""
-    hint += "costmodel list models shows them all; costmodel show llama-3.1-8b > mine.yaml is one to change"
-    sentence = f"no shipped model goes by {said(name)}, and Hugging Face's hub is not read"
-    raise fail("D009", sentence, place or Place(COMMAND_LINE), hint)
-
-
-def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
-    """A fault for a name that no document has, with the document or the file that may be meant."""
-    known = names(kind)
-    close = _meant(kind, name, known)
-    hint = f"did you mean {close}?" if close else f"costmodel list {plural(kind)} shows them all"
-    other = next((other for other in FOLDERS if other != kind and name in names(other)), None)
-    model = name if other == "model" else shape_of(name, names("model")) if is_hub_name(name) else ""
-    if model and kind == "scenario":
-        sentence = f"{said(name)} is a model, and a scenario is wanted here"
-        close = f"did you mean {close}? " if close.strip("'").startswith(model) else ""
-        hint = f"{close}any scenario takes it: costmodel estimate quickstart --set model={model}"
-        return fail("D009", sentence, place or Place(COMMAND_LINE), hint)
-    sentence = f"there is no {kind} named {said(name)}" + (
-        f"; '{name}' is the name of a{'n' if other[0] in 'ae' else ''} {other}" if other else ""
-    )
-    file = next((file for file in (name, f"{name}.yaml") if name and os.path.isfile(file)), "")
-    if file:
-        hint = f"for the file write .{os.sep}{file}"
-    elif kind == "model" and name and file_in(kind, Path(name)).is_file():
-        hint = f"for the folder write .{os.sep}{name}"
-    elif name and os.path.isdir(name):
-        hint = f"'{name}' is a folder; name a file in it"
-    return fail("D009", sentence, place or Place(COMMAND_LINE), hint)
-
-
-def folder_of(place: Place | None) -> Path:
-    """Where a path that is written at a place begins: in the folder of its file, and on the command line in this one.
-
-    >>> str(folder_of(Place("jobs/mine.yaml", 3))), str(folder_of(Place("command line")))
-    ('jobs', '.')
-    """
-    return shown_file(place.file).parent if place is not None and place.line else Path()
-
-
-def _meant(kind: str, name: str, known: Sequence[str]) -> str:
-    """The document that a name may stand for, in quotes: of that shape, software or part, else the nearest."""
-    if kind == "model" and (shape := shape_of(name, known)):
-        return f"'{shape}'"
-    if kind == "stack" and name.lower() in STACKS:
-        return STACKS[name.lower()]
-    if kind in ("accelerator", "node") and (part := _part(kind, name)):
-        return f"'{part}'"
-    low = name.lower()
-    close = nearest(low, known, 0.6) or next((it for it in known if low and it.startswith(low)), "")
-    return f"'{close}'" if close else ""
-
-
-def _part(kind: str, name: str) -> str:
-    """The accelerator that a spelling of its name means, or the node that stands for its own."""
-    from costmodel.documents.reader.accelerator_aliases import accelerator_named  # it reads documents
-
-    with contextlib.suppress(CostModelError):  # of documents that are not asked about
-        part = accelerator_named(re.sub(r"^\d+ ?[x×] ?", "", name))
-        if kind == "accelerator" or not part:
-            return part
-        found: Accelerator = read("accelerator", part)
-        return found.found_in.node if found.found_in is not None else ""
-    return ""
 
 
 @dataclass
@@ -288,57 +189,6 @@ def document_of(kind: str, text: str, shown: str) -> Any:
 def read(kind: str, name: str) -> Any:
     """One document by name or path, checked."""
     return DocumentReader().document(kind, name)
-
-
-def title_of(kind: str, name: str) -> str:
-    """The title a document gives itself, found without checking the rest of it."""
-    try:
-        return said_first(file_text(str(find(kind, name))), "title")
-    except CostModelError as error:
-        return error.faults[0].sentence
-
-
-def by_maker(kind: str) -> list[str]:
-    """The names of all documents of a kind: accelerators and nodes by maker and generation, others by name."""
-    makers = {"accelerator": "vendor", "node": "provider"}
-    if kind not in makers:
-        return names(kind)
-
-    def maker_and_year(name: str) -> tuple[str, str, str]:
-        text = _text_or_nothing(kind, name)
-        chip = said_first(text, "accelerator") if kind == "node" else ""
-        year = said_first(_text_or_nothing("accelerator", chip) if chip else text, "year")
-        return said_first(text, makers[kind]).casefold(), year, name
-
-    return sorted(names(kind), key=maker_and_year)
-
-
-def _text_or_nothing(kind: str, name: str) -> str:
-    """The text of a named document; nothing where its file cannot be read, which its title says."""
-    try:
-        return file_text(str(find(kind, name)))
-    except CostModelError:
-        return ""
-
-
-def said_first(text: str, key: str) -> str:
-    """What a document says on the line of a key, found without checking the rest of it."""
-    written = (line.removeprefix(f"{key}:").strip() for line in text.splitlines() if line.startswith(f"{key}:"))
-    return next((value.strip(value[:1]) if value[:1] in ("'", '"') else value for value in written), "")
-
-
-def text_of(name: str, *, fitted: bool = False) -> list[tuple[str, str, str]]:
-    """Kind, file and text of every document of that name; its fit when asked for, or when there is nothing else."""
-    name = _of_hub(name, None) if is_hub_name(name) else name
-    kinds = [kind for kind in FOLDERS if name in names(kind) and (kind == "efficiency") == fitted]
-    kinds = kinds or [kind for kind in FOLDERS if name in names(kind)]
-    if not kinds:
-        known = sorted({known for kind in FOLDERS for known in names(kind)})
-        close = alike(name, known, 3, 0.4)
-        hint = f"did you mean {' or '.join(close)}?" if close else "costmodel list shows them all"
-        raise fail("D009", f"there is no document named '{name}'", Place(COMMAND_LINE), hint)
-    paths = [(kind, find(kind, name)) for kind in kinds]
-    return [(kind, as_named(path), file_text(str(path))) for kind, path in paths]
 
 
 def efficiency_of(of: Accelerator | Fabric) -> str:

@@ -33,8 +33,8 @@ from costmodel.documents.schemas.reliability import Failures
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.stack import Stack
 from costmodel.documents.text.digest import check_seal
-from costmodel.documents.text.yaml_tree import COMMAND_LINE, Mapping, copied
-from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.documents.text.yaml_tree import Mapping, copied
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 
 _RESULT = "costmodel/result/"  # and the version: the schema of answers as --json writes them
 ACCELERATOR = ("cluster.node.accelerator", "cluster.node")  # where a scenario names it, or what holds it

@@ -14,9 +14,9 @@ from costmodel.documents.keys.field_aliases import key_hint, value_meant
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.keys.schema_paths import Location, holders_of, item_at, schema_at
 from costmodel.documents.keys.suggestions import nearest
-from costmodel.documents.schemas.base import said
-from costmodel.documents.text.yaml_tree import COMMAND_LINE, Items, Mapping
-from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.documents.text.yaml_tree import Items, Mapping
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
+from costmodel.ground.quoting import said
 
 D = TypeVar("D", bound=BaseModel)
 

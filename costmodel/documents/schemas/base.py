@@ -13,34 +13,18 @@ from costmodel.ground.choices import Zero
 from costmodel.ground.counts import words_of
 from costmodel.ground.errors import Place
 from costmodel.ground.parsing import UnitError, example, kinds_of, measured, parse
+from costmodel.ground.quoting import HUGE, LONGEST, said
 from costmodel.ground.units import Figure
 
 
 class Document(BaseModel):
     """A part of a document: frozen, and closed to keys it does not know."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=False)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", use_attribute_docstrings=False)
 
 
-_LONGEST = 60
 _DIGITS = r"[0-9][0-9_,.]*([eE][-+]?[0-9]+)?"
 _ENDINGS = "k|K|M|G|B|T|Ki|Mi|Gi|(mi|bi|tri)llion|thousand"
-_HUGE = 1e300  # integers have no largest; floats do
-
-
-def said(value: Any) -> str:
-    """A value as a sentence can name it."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict | list):
-        return "a mapping" if isinstance(value, dict) else "a list"
-    if isinstance(value, float):
-        return f"{value:.10g}"
-    text = str(value) if isinstance(value, str) or abs(value) < _HUGE else "a number of hundreds of digits"
-    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-    return f"'{text}'" if isinstance(value, str) else text
 
 
 def figure(value: Any, unit: str, sample: str = "") -> Figure:
@@ -54,7 +38,7 @@ def figure(value: Any, unit: str, sample: str = "") -> Figure:
     if isinstance(value, str):
         number = _parsed(value, unit, sample)
     elif plain or isinstance(value, Figure):
-        number = float(value) if isinstance(value, float) or abs(value) < _HUGE else math.inf
+        number = float(value) if isinstance(value, float) or abs(value) < HUGE else math.inf
     else:
         words = {"sample": sample, "given": said(value)}
         raise PydanticCustomError("quantity_unit", "{given} has no unit; write e.g. {sample}", words)
@@ -64,7 +48,7 @@ def figure(value: Any, unit: str, sample: str = "") -> Figure:
 
 
 def _parsed(text: str, unit: str, sample: str) -> float:
-    if len(text) > _LONGEST:
+    if len(text) > LONGEST:
         raise PydanticCustomError("quantity_unit", "this is not a quantity; write e.g. {sample}", {"sample": sample})
     try:
         return parse(text, unit)

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Check, Document, Name, Quantity, Seconds, Source, Sourced, as_written, said
+from costmodel.documents.schemas.base import Check, Document, Name, Quantity, Seconds, Source, Sourced, as_written
 from costmodel.ground.parsing import example
+from costmodel.ground.quoting import said
 
 
 def _of_nodes(value: Any) -> Any:

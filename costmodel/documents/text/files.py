@@ -11,9 +11,9 @@ import sys
 import unicodedata
 from typing import TextIO
 
-from costmodel.documents.text.yaml_tree import MAXIMUM_BYTES
 from costmodel.ground.errors import Place, fail
 
+MAXIMUM_BYTES = 4_000_000
 LARGEST_TABLE = 256_000_000  # bytes
 _UNSEEN = {"Cc", "Cf", "Zl", "Zp"}  # letters that control, turn round or end a line
 _HINTS: dict[type[Exception], str] = {

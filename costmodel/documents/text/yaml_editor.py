@@ -10,8 +10,8 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
+from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.folders import FOLDER_OF
-from costmodel.documents.reader.library import find
 from costmodel.documents.text.files import file_text
 
 OWN = "calibrate-"  # how the keys of sources begin that were made of tables of one's own

@@ -14,13 +14,12 @@ from ruamel.yaml.error import YAMLError, YAMLWarning
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from costmodel.documents.reader.folders import is_near, place_in
+from costmodel.documents.text.files import MAXIMUM_BYTES
 from costmodel.documents.text.json_tree import composed, fault_of, looks_like_json
-from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 
-MAXIMUM_BYTES = 4_000_000
 MAXIMUM_YAML = 1_000_000  # letters; its reader takes half a minute for four times as many
 LONGEST_WORD = 10_000  # letters; the scanner looks at each by itself
-COMMAND_LINE = "command line"
 WORTH_KEEPING = 50_000  # longer texts are read again, rather than held in memory
 _MAXIMUM_DEPTH = 32
 _HOPELESS_DEPTH = 4 * _MAXIMUM_DEPTH

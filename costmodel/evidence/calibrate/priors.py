@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.folders import places
-from costmodel.documents.reader.library import find
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.schemas.prior import Leaf, Prior, Priors, kind_of, on_a_scale

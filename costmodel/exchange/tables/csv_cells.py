@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Literal
 
 from costmodel.documents.reader.folders import is_near, place_in
-from costmodel.documents.schemas.base import said
 from costmodel.ground.errors import Fault, Place, fail
+from costmodel.ground.quoting import said
 
 Kind = Literal["text", "count", "whole", "number", "flag"]
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from costmodel.documents.reader.folders import is_near
-from costmodel.documents.schemas.base import said
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.nccl_lines import HEADER, RESULT, STARTS, cleaned, is_header
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.quoting import said
 
 OPERATIONS = {
     "all_reduce": "all_reduce",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from costmodel.documents.schemas.base import said
+from costmodel.ground.quoting import said
 
 LONGEST_NAME = 64  # letters
 _BETWEEN = re.compile(r"[^a-z0-9.+-]+")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from costmodel.documents.reader.library import find, names, read, said_first
+from costmodel.documents.reader.find_documents import find, said_first
+from costmodel.documents.reader.library import names, read
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.files import file_text
 from costmodel.ground.errors import CostModelError

@@ -10,10 +10,10 @@ from typing import Any
 from costmodel.documents.keys.overrides import Assignment, path_of
 from costmodel.documents.keys.paths import place_at
 from costmodel.documents.keys.references import REFERENCES
-from costmodel.documents.reader.library import is_path
+from costmodel.documents.reader.find_documents import is_path
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.text.yaml_tree import COMMAND_LINE
 from costmodel.exchange.writing.document_text import document_text
+from costmodel.ground.errors import COMMAND_LINE
 
 _FIRST = ("schema", "title", "model", "cluster", "workload", "stack", "plan")
 

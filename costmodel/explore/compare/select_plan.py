@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
-from costmodel.documents.text.yaml_tree import COMMAND_LINE
 from costmodel.estimate.evaluate.predict import Answer, answer, predict, written
 from costmodel.estimate.shared.plan_batch import SIZES
 from costmodel.estimate.shared.results import number
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import not_to_vary, search
-from costmodel.ground.errors import Place, fail
+from costmodel.ground.errors import COMMAND_LINE, Place, fail
 
 
 def answered(case: ResolvedScenario, *, best: bool = False) -> Answer:

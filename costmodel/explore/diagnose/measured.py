@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import file_text
-from costmodel.documents.text.yaml_tree import COMMAND_LINE
 from costmodel.equations.run.economics import tokens_per_step, work_time
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.shared.results import number
@@ -15,7 +14,7 @@ from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.time.step import EXPOSED
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.diagnose.prediction import PredictedTerms
-from costmodel.ground.errors import Place, fail
+from costmodel.ground.errors import COMMAND_LINE, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 
 # Of an axis, its communication whether hidden or not, beside the part that is exposed.

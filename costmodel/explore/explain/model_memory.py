@@ -6,9 +6,10 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from costmodel.documents.reader.find_documents import is_path, said_first
 from costmodel.documents.reader.foreign_readers import Foreign, file_in, is_config, kind_of_ours
 from costmodel.documents.reader.hub_names import is_hub_name, shape_of
-from costmodel.documents.reader.library import DocumentReader, is_path, names, said_first
+from costmodel.documents.reader.library import DocumentReader, names
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.files import file_text
 from costmodel.equations.memory.states import gradient_bytes, optimizer_bytes, weight_bytes

@@ -12,8 +12,9 @@ import costmodel.equations
 from costmodel.documents.keys.field_aliases import Meant, meant_by
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import key_of
+from costmodel.documents.reader.find_documents import title_of
 from costmodel.documents.reader.folders import has
-from costmodel.documents.reader.library import FOLDERS, bibliography, glossary, serving_words, strategies, title_of
+from costmodel.documents.reader.library import FOLDERS, bibliography, glossary, serving_words, strategies
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.serving.serving_results import RESULTS as SERVING_RESULTS
 from costmodel.estimate.serving.reason_codes import REFUSALS as SERVING_REFUSALS

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.text.yaml_tree import COMMAND_LINE
 from costmodel.estimate.evaluate.evaluate_plans import lacking
 from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.machine.price import price_of
@@ -26,7 +25,7 @@ from costmodel.explore.search.rank import Ranked, Top, axes
 from costmodel.explore.search.remedies import what_would_be_valid, what_would_work
 from costmodel.explore.search.stream import SearchOptions, SearchProgress, results
 from costmodel.explore.search.work_units import ScenarioVariants, candidates
-from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 
 PRECISION = "workload.precision"
 NO_PRECISION = "L044"

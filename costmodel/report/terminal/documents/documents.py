@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from costmodel.documents.keys.key_list import ScenarioKey
 from costmodel.report.machine.formats import json_text
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.theme import HEAD, styled
+
+if TYPE_CHECKING:
+    from costmodel.documents.keys.key_list import ScenarioKey
 
 Listed = dict[str, list[tuple[str, str]]]  # names and titles by kind
 Text = tuple[str, str, str]  # kind, file, text

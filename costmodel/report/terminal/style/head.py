@@ -10,9 +10,9 @@ from rich.text import Text
 from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.foreign_readers import Foreign
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
-from costmodel.documents.text.yaml_tree import COMMAND_LINE
 from costmodel.estimate.evaluate.answer_facts import Facts, NamedDocument, Subject, facts_of, row_facts, varies, whole
 from costmodel.estimate.machine.price import Price
+from costmodel.ground.errors import COMMAND_LINE
 from costmodel.ground.units import counted, significant
 from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
 

@@ -1,0 +1,23 @@
+"""Values as a sentence can name them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+LONGEST = 60  # letters
+HUGE = 1e300  # integers have no largest; floats do
+
+
+def said(value: Any) -> str:
+    """A value as a sentence can name it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    text = str(value) if isinstance(value, str) or abs(value) < HUGE else "a number of hundreds of digits"
+    text = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return f"'{text}'" if isinstance(value, str) else text
